@@ -68,29 +68,29 @@ def browser() -> Iterator[Browser]:
         pytest.skip(reason=missing)
     with sync_playwright() as playwright:
         if FIREFOX:
-            one = playwright.firefox.launch(
+            launched_browser = playwright.firefox.launch(
                 channel="moz-firefox", executable_path=FIREFOX, firefox_user_prefs=STILL
             )
         else:
-            one = playwright.chromium.launch(
+            launched_browser = playwright.chromium.launch(
                 executable_path=CHROMIUM, args=["--disable-gpu", "--disable-dev-shm-usage"]
             )
-        yield one
-        one.close()
+        yield launched_browser
+        launched_browser.close()
 
 
 @pytest.fixture(scope="session")
 def server(browser: Browser) -> Iterator[TxnsimServer]:
     """One server with the page for all tests that change nothing of others."""
-    with TxnsimServer(arguments=("--ui", "--http", "0")) as one:
-        yield one
+    with TxnsimServer(arguments=("--ui", "--http", "0")) as txnsim_server:
+        yield txnsim_server
 
 
 @pytest.fixture
 def fresh_server(browser: Browser) -> Iterator[TxnsimServer]:
     """A server of one's own."""
-    with TxnsimServer(arguments=("--ui", "--http", "0")) as one:
-        yield one
+    with TxnsimServer(arguments=("--ui", "--http", "0")) as txnsim_server:
+        yield txnsim_server
 
 
 @pytest.fixture
@@ -103,16 +103,16 @@ def new_page(browser: Browser) -> Iterator[Any]:
         url: str,
         *,
         expects: tuple[str, ...] = (),
-        asked: list[str] | None = None,
+        urls: list[str] | None = None,
         script: str = "",
         unfolded: bool = True,
         **options: Any,
     ) -> Page:
-        def where(said: Any) -> str:
-            return f"{said.text} {said.location['url']}"
+        def where(console_message: Any) -> str:
+            return f"{console_message.text} {console_message.location['url']}"
 
         def hear(text: str) -> None:
-            if text and not any(one in text for one in (*expects, *LEAVING)):
+            if text and not any(expected_text in text for expected_text in (*expects, *LEAVING)):
                 complaints.append(text)
 
         context = browser.new_context(
@@ -122,8 +122,13 @@ def new_page(browser: Browser) -> Iterator[Any]:
         contexts.append(context)
         page = context.new_page()
         page.add_init_script(script + (UNFOLDED if unfolded else ""))
-        page.on("console", lambda said: hear(where(said) if said.type == "error" else ""))
-        page.on("request", lambda one: None if asked is None else asked.append(one.url))
+        page.on(
+            "console",
+            lambda console_message: hear(
+                where(console_message) if console_message.type == "error" else ""
+            ),
+        )
+        page.on("request", lambda request: None if urls is None else urls.append(request.url))
         page.on("pageerror", lambda error: hear(str(error)))
         page.goto(url)
         # A function is read once. A bare expression is read at every look, and from the second one
@@ -159,12 +164,12 @@ def judge_what_is_made(page: Page) -> None:
     newest event be said of the one that was asked about.
     """
 
-    def answer(one: Route) -> None:
-        path, _, query = one.request.url.partition("?")
+    def answer(route: Route) -> None:
+        path, _, query = route.request.url.partition("?")
         # Not by the browser: it throws an answer away that its page waits for no longer.
-        said = httpx.get(path)
-        at = int(parse_qs(query)["at"][0])
-        one.fulfill(status=said.status_code, json={**said.json(), "at": at})
+        response = httpx.get(path)
+        position = int(parse_qs(query)["at"][0])
+        route.fulfill(status=response.status_code, json={**response.json(), "at": position})
 
     page.route("**/explain?*", answer)
 

@@ -43,24 +43,24 @@ def hanging(ids: tuple[str, ...]) -> Recording:
     """Of each id a transaction hangs, and a marker of another one is owed."""
     coordinator, nodes, events = "broker/1/txn/0", ["broker/1", "broker/1/txn/0", "fault"], []
     for number, name in enumerate(ids):
-        place = f"t-{number}"
-        log = f"broker/1/log/{place}"
+        partition_name = f"t-{number}"
+        log = f"broker/1/log/{partition_name}"
         nodes.append(log)
-        of = {"tp": place, "pid": number, "epoch": 0}
+        fields = {"tp": partition_name, "pid": number, "epoch": 0}
         move = {"pid": number, "epoch": 0, "pending": None, "timeout_ms": 60_000}
         tx = f"{name}/{number}:0"
         rule = {"rule": name, "point": "peer.request", "action": "hold", "held": 1}
         events += [
-            ("broker/1", "node.role", (), "", {**of, "role": "leader"}),
+            ("broker/1", "node.role", (), "", {**fields, "role": "leader"}),
             (
                 coordinator,
                 "txn.complete",
                 (),
                 tx,
-                move | {"state": "Ongoing", "partitions": [place]},
+                move | {"state": "Ongoing", "partitions": [partition_name]},
             ),
-            (log, "log.append", (), tx, {**of, "base": 0, "last": 0, "seq": 0, "txn": True}),
-            (log, "pid.open", (), tx, {**of, "first": 0}),
+            (log, "log.append", (), tx, {**fields, "base": 0, "last": 0, "seq": 0, "txn": True}),
+            (log, "pid.open", (), tx, {**fields, "first": 0}),
             (coordinator, "txn.complete", (), tx, move | {"state": "Empty", "partitions": []}),
             (coordinator, "marker.owed", (), tx, {"tp": "u-0", "committed": True}),
             ("fault", "fault.arm", (), "", rule),
@@ -83,9 +83,9 @@ def test_every_id_of_a_recording_is_shown_in_every_view(
     page.wait_for_selector(".link-state.live")
     run = hanging(IDS)
     show(page, run)
-    told = state_at(run.events, run.nodes, level=run.level)
-    tables = (told.transactions, told.owed, told.faults, told.offsets)
-    assert page.evaluate(TABLES) == [sorted(one, key=utf16) for one in tables]
+    state = state_at(run.events, run.nodes, level=run.level)
+    tables = (state.transactions, state.owed, state.faults, state.offsets)
+    assert page.evaluate(TABLES) == [sorted(table, key=utf16) for table in tables]
     for number, name in enumerate(IDS):
         page.evaluate(CHOSEN, [name, f"t-{number}"])
         page.wait_for_selector(f".partition.focus:has-text('t-{number}')")
@@ -148,9 +148,9 @@ def test_a_stock_client_may_have_any_id(fresh_server: TxnsimServer, new_page: An
         page.wait_for_function(IS_OF_NOW)
         assert page.get_attribute("[data-verdict]", "data-verdict") == "open"
         event = page.evaluate("() => Number(document.querySelector('.stage').dataset.event)")
-        told = explained(fresh_server, event)
-        assert told is not None
-        assert sorted(told["state"]["transactions"]) == sorted(ids)
+        explanation = explained(fresh_server, event)
+        assert explanation is not None
+        assert sorted(explanation["state"]["transactions"]) == sorted(ids)
         holder = page.inner_text("#why")
         assert any(f"{name}/1 (producer id" in holder for name in ids)
         page.keyboard.press("6")

@@ -32,7 +32,7 @@ ASKED: Final = "does not know: it asked to"
 
 
 @pytest.mark.parametrize(
-    ("name", "run", "told"),
+    ("name", "run", "expected_lines"),
     [
         ("z01", "V-", ["1 is open", f"1 {ASKED} abort, and has no answer", "1 is aborted ✓"]),
         # Coordinator and partitions have ended its second transaction otherwise.
@@ -67,11 +67,11 @@ ASKED: Final = "does not know: it asked to"
     ],
 )
 def test_an_application_knows_what_it_was_answered(
-    server: TxnsimServer, new_page: Any, name: str, run: str, told: list[str]
+    server: TxnsimServer, new_page: Any, name: str, run: str, expected_lines: list[str]
 ) -> None:
     page = new_page(server.http)
     page.evaluate(PLAYED, [name, run])
-    assert page.evaluate(KNOWN, "app") == told
+    assert page.evaluate(KNOWN, "app") == expected_lines
 
 
 def test_the_stage_says_where_the_application_was_told_otherwise(
@@ -113,8 +113,8 @@ def test_a_stock_client_knows_nothing_of_an_answer_that_it_did_not_get(
     if do == "disconnect":  # it asks again at once, and is answered
         client.commit_transaction()
         is_known(page, "shop/2 is committed ✓")
-        told = page.evaluate(KNOWN, "shop")
-        assert f"1 is committed ✓; 2 {ASKED} commit, and has no answer" in told
+        knowledge = page.evaluate(KNOWN, "shop")
+        assert f"1 is committed ✓; 2 {ASKED} commit, and has no answer" in knowledge
         return
     with pytest.raises(KafkaException):
         client.commit_transaction(1)

@@ -62,20 +62,20 @@ def search(page: Page, words: str) -> list[str]:
     page.locator(".md-search__button").click()
     page.get_by_role("combobox").fill(words)
     page.locator(RESULTS).first.wait_for()
-    return [str(one.get_attribute("href")) for one in page.locator(RESULTS).all()[:SHOWN]]
+    return [str(link.get_attribute("href")) for link in page.locator(RESULTS).all()[:SHOWN]]
 
 
 def test_twelve_questions_are_answered_from_disk_by_two_clicks(site: Path, page: Page) -> None:
-    asked: list[str] = []
-    page.on("request", lambda one: asked.append(one.url))
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url))
     unanswered = {}
     for question, (words, answer) in QUESTIONS.items():
         page.goto((site / "project/index.html").as_uri())
-        found = search(page, words)
-        direct = [one for one in found if f"/{answer}?" in one]
-        by_index = [one for one in found if "/docs/index.html?" in one]
+        links = search(page, words)
+        direct = [link for link in links if f"/{answer}?" in link]
+        by_index = [link for link in links if "/docs/index.html?" in link]
         if not direct + by_index:
-            unanswered[question] = found
+            unanswered[question] = links
             continue
         page.locator(f'{RESULTS}[href="{(direct + by_index)[0]}"]').click()
         if not direct:
@@ -83,7 +83,7 @@ def test_twelve_questions_are_answered_from_disk_by_two_clicks(site: Path, page:
         page.wait_for_url(f"**/{answer}*")
         assert page.locator("article h1").count() == 1
     assert unanswered == {}
-    assert {one.partition(":")[0] for one in asked} == {"file"}
+    assert {url.partition(":")[0] for url in urls} == {"file"}
 
 
 def test_a_story_plays_where_the_site_is_served_and_says_the_command_on_disk(

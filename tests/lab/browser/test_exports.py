@@ -47,15 +47,15 @@ def test_mermaid_reads_our_diagrams_as_they_are_meant(browser: Browser) -> None:
     page.add_script_tag(content=from_npm(MERMAID, "dist/mermaid.min.js"))
     for run in runs:
         text = mermaid.convert(run)
-        told = page.evaluate("text => mermaid.parse(text)", text)
-        assert told["diagramType"] == "sequence"
+        diagram = page.evaluate("text => mermaid.parse(text)", text)
+        assert diagram["diagramType"] == "sequence"
         drawn = page.evaluate("async text => (await mermaid.render('one', text)).svg", text)
         notes, messages = text.count("Note over"), text.count("->>") + text.count("--x")
         assert drawn.count('class="noteText') == notes > 0
         assert drawn.count('class="messageText') == messages > 0
     broken = mermaid.convert(runs[0]).replace("Note over", "Note above", 1)
-    said = page.evaluate("text => mermaid.parse(text).then(() => '', e => e.message)", broken)
-    assert "Parse error" in said
+    complaint = page.evaluate("text => mermaid.parse(text).then(() => '', e => e.message)", broken)
+    assert "Parse error" in complaint
     page.context.close()
 
 
@@ -64,14 +64,14 @@ def read_by_chrome(text: str, path: Path) -> dict[str, Any]:
     path.write_text(text, encoding="utf-8")
     command = ["node", "--input-type=module", "--eval", READ_CHROME, str(path)]
     folder = installed_from_npm(TRACE_ENGINE)
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=folder,
         capture_output=True,
         check=True,
         text=True,
     )
-    return dict(json.loads(done.stdout))
+    return dict(json.loads(process.stdout))
 
 
 @pytest.mark.costly
@@ -79,24 +79,39 @@ def read_by_chrome(text: str, path: Path) -> dict[str, Any]:
 def test_chrome_reads_our_traces_as_they_are_meant(name: str, run: str, tmp_path: Path) -> None:
     text = chrome.convert(recorded(name, run))
     rows = json.loads(text)["traceEvents"]
-    seen = read_by_chrome(text, tmp_path / "trace.json")
+    trace_seen = read_by_chrome(text, tmp_path / "trace.json")
     names = {row["args"]["name"] for row in rows if row["name"] == "process_name"}
-    assert set(seen["processes"]) == names
+    assert set(trace_seen["processes"]) == names
     slices = sorted((row["name"], row["ts"], row["dur"]) for row in rows if row["ph"] == "X")
-    assert sorted(tuple(one) for _, some in seen["threads"] for one in some) == slices
-    states = [some for thread, some in seen["threads"] if thread.startswith("transactional id ")]
+    assert (
+        sorted(
+            tuple(slice_seen)
+            for _, slices_of_thread in trace_seen["threads"]
+            for slice_seen in slices_of_thread
+        )
+        == slices
+    )
+    states = [
+        slices_of_thread
+        for thread, slices_of_thread in trace_seen["threads"]
+        if thread.startswith("transactional id ")
+    ]
     assert states
     assert all(
-        before[1] + before[2] <= after[1] for some in states for before, after in pairwise(some)
+        slice_before[1] + slice_before[2] <= slice_after[1]
+        for slices_of_thread in states
+        for slice_before, slice_after in pairwise(slices_of_thread)
     )
     sent = [row for row in rows if row["ph"] == "s"]
-    assert sorted(arrow[0][1] for arrow in seen["arrows"]) == sorted(row["ts"] for row in sent)
+    assert sorted(arrow[0][1] for arrow in trace_seen["arrows"]) == sorted(
+        row["ts"] for row in sent
+    )
 
 
 def test_an_arrow_of_another_category_than_its_slices_is_lost_in_chrome(tmp_path: Path) -> None:
     text = chrome.convert(recorded(*RUNS[0]))
     assert read_by_chrome(text, tmp_path / "good.json")["arrows"]
     rows = json.loads(text)["traceEvents"]
-    other = [row | {"cat": "other"} if row["ph"] in "sf" else row for row in rows]
-    broken = json.dumps({"traceEvents": other})
+    other_rows = [row | {"cat": "other"} if row["ph"] in "sf" else row for row in rows]
+    broken = json.dumps({"traceEvents": other_rows})
     assert not read_by_chrome(broken, tmp_path / "broken.json")["arrows"]

@@ -39,7 +39,7 @@ def test_firefox_says_and_shows_what_chromium_does() -> None:
             pytest.fail(missing)
         pytest.skip(reason=missing)
     driver = made_once(CACHE / "playwright-1.60", fetch, lock=CACHE / "playwright.lock")
-    done = subprocess.run(
+    process = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
             *("-m", "browser and not nightly", *(str(HERE / name) for name in ASKED)),
@@ -49,8 +49,8 @@ def test_firefox_says_and_shows_what_chromium_does() -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-4_000:]
-    told = re.search(r"(\d+) passed", done.stdout)
-    assert told is not None
-    assert int(told[1]) > len(ASKED)
-    assert "skipped" not in done.stdout
+    assert process.returncode == 0, process.stdout[-4_000:]
+    passed_count = re.search(r"(\d+) passed", process.stdout)
+    assert passed_count is not None
+    assert int(passed_count[1]) > len(ASKED)
+    assert "skipped" not in process.stdout

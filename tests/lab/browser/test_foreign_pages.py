@@ -43,8 +43,8 @@ TRY: Final = """async ({base, mode}) => {
 
 @pytest.fixture
 def server() -> Iterator[TxnsimServer]:
-    with TxnsimServer(arguments=("--http", "0", "--topic", "ours:1")) as one:
-        yield one
+    with TxnsimServer(arguments=("--http", "0", "--topic", "ours:1")) as txnsim_server:
+        yield txnsim_server
 
 
 @pytest.fixture
@@ -53,12 +53,12 @@ def led_astray(browser: Browser) -> Iterator[Browser]:
     resolved = f"--host-resolver-rules=MAP {NAME} 127.0.0.1"
     # Newer ones refuse by themselves: here the simulator alone has to.
     unguarded = "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests"
-    one = browser.browser_type.launch(
+    launched_browser = browser.browser_type.launch(
         executable_path=CHROMIUM,
         args=["--disable-gpu", "--disable-dev-shm-usage", resolved, unguarded],
     )
-    yield one
-    one.close()
+    yield launched_browser
+    launched_browser.close()
 
 
 def test_a_page_by_a_name_that_leads_here_later_gets_nothing(
@@ -66,22 +66,22 @@ def test_a_page_by_a_name_that_leads_here_later_gets_nothing(
 ) -> None:
     port = server.ready["http"].rsplit(":", 1)[1]
     page = opened(led_astray, f"http://{NAME}:{port}/stranger")
-    found = page.evaluate(TRY, {"base": "", "mode": "cors"})
-    assert [status for status, _ in found] == [400] * 6, found
-    assert all("this port is called by" in text for _, text in found)
+    answers = page.evaluate(TRY, {"base": "", "mode": "cors"})
+    assert [status for status, _ in answers] == [400] * 6, answers
+    assert all("this port is called by" in text for _, text in answers)
     assert as_it_was(server)
 
 
 def test_a_page_of_another_place_gets_nothing(server: TxnsimServer, led_astray: Browser) -> None:
     page = opened(led_astray, "http://127.0.0.1:1/stranger")
     for mode in ("cors", "no-cors"):
-        found = page.evaluate(TRY, {"base": server.ready["http"], "mode": mode})
-        seen = {status for status, _ in found[2:]}
-        assert seen <= {"failed", "opaque"}, "it may send, and learns nothing"
+        answers = page.evaluate(TRY, {"base": server.ready["http"], "mode": mode})
+        answers_seen = {status for status, _ in answers[2:]}
+        assert answers_seen <= {"failed", "opaque"}, "it may send, and learns nothing"
         assert as_it_was(server)
     broker = f"http://{server.bootstrap.split(',')[0]}"
-    found = page.evaluate(TRY, {"base": broker, "mode": "no-cors"})
-    assert {status for status, _ in found} == {"failed"}, "HTTP is no frame of Kafka's"
+    answers = page.evaluate(TRY, {"base": broker, "mode": "no-cors"})
+    assert {status for status, _ in answers} == {"failed"}, "HTTP is no frame of Kafka's"
     assert as_it_was(server)
 
 
@@ -101,5 +101,5 @@ def opened(browser: Browser, url: str) -> Page:
 def as_it_was(server: TxnsimServer) -> bool:
     with httpx.Client(base_url=server.ready["http"]) as client:
         cluster = client.get("/api/v1/cluster").json()
-        topics = [one["name"] for one in client.get("/api/v1/topics").json()]
+        topics = [topic["name"] for topic in client.get("/api/v1/topics").json()]
     return cluster["brokers_running"] == 3 and topics == ["ours"]

@@ -60,14 +60,14 @@ AS_TEXT: Final = """() => {
 def test_the_stage_is_as_it_was_kept(name: str, server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http, color_scheme="light")
     opened(page, name, STORIES[name])
-    said = page.evaluate(AS_TEXT)
+    stage_text = page.evaluate(AS_TEXT)
     picture = Image.open(io.BytesIO(page.screenshot())).convert("L").resize(SMALL)
     text, image = KEPT / f"{name}.txt", KEPT / f"{name}.png"
     if os.environ.get("TXNSIM_KEEP_STAGES"):
         KEPT.mkdir(exist_ok=True)
-        text.write_text(said, encoding="utf-8")
+        text.write_text(stage_text, encoding="utf-8")
         picture.save(image, optimize=True)
-    assert said == text.read_text("utf-8")
+    assert stage_text == text.read_text("utf-8")
     (off,) = ImageStat.Stat(ImageChops.difference(picture, Image.open(image))).mean
     assert off < DIFFERENT
 

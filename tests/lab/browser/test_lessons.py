@@ -25,19 +25,21 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-OTHERS = [name for name, one in lessons().items() if one.story and name not in ("L1", "demo")]
+OTHERS = [name for name, lesson in lessons().items() if lesson.story and name not in ("L1", "demo")]
 
 
 def test_the_first_lesson_is_played_by_keyboard_to_its_end(
     fresh_server: TxnsimServer, new_page: Any, tmp_path: Path
 ) -> None:
     page = new_page(fresh_server.http)
-    asked = play_first_lesson(
+    predictions = play_first_lesson(
         page, lambda: assert_story_can_be_played(fresh_server, page, tmp_path)
     )
     press(page, "#lesson-leave")
     page.wait_for_selector(".link-state.live")
-    page.wait_for_selector(f"#lesson-L1:has-text('{asked} of {asked} predictions came true')")
+    page.wait_for_selector(
+        f"#lesson-L1:has-text('{predictions} of {predictions} predictions came true')"
+    )
 
 
 def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
@@ -48,13 +50,13 @@ def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
     """
     page.wait_for_selector("#lesson-L1")
     press(page, "#lesson-L1")
-    one = lesson("L1")
-    answers = {number: came_to.answer for number, came_to in apart(played, one).items()}
-    for number, part in enumerate(one.parts):
-        page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(one.parts)}')")
+    lesson_one = lesson("L1")
+    answers = {number: came_to.answer for number, came_to in apart(played, lesson_one).items()}
+    for number, part in enumerate(lesson_one.parts):
+        page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(lesson_one.parts)}')")
         if part.goal:
             assert page.locator("#repair").count() == 0  # the cure is the learner's own to find
-            if number < len(one.parts) - 1:
+            if number < len(lesson_one.parts) - 1:
                 press(page, "#lesson-action-1")
                 page.wait_for_selector("#lesson .wrong:has-text('Not yet.')")
         elif part.ask:
@@ -71,32 +73,36 @@ def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
             see_story()
         press(page, "#lesson-next")
     page.wait_for_selector("#lesson-end")
-    asked = sum(bool(part.ask) for part in one.parts)
-    assert f"{asked} of your {asked} predictions came true." in page.inner_text("#lesson-end")
-    return asked
+    predictions = sum(bool(part.ask) for part in lesson_one.parts)
+    assert f"{predictions} of your {predictions} predictions came true." in page.inner_text(
+        "#lesson-end"
+    )
+    return predictions
 
 
 def assert_story_can_be_played(server: TxnsimServer, page: Page, folder: Path) -> None:
     link = page.get_attribute("#lesson-save", "href")
     with urllib.request.urlopen(f"{server.http}{link}", timeout=30) as answer:
         text = answer.read().decode()
-    mine = read(str(folder / "my-l1.yaml"), text)
-    assert apart(run_in_virtual_time, ScenarioRun(scenario=mine, run="V-")).as_declared
+    own_story = read(str(folder / "my-l1.yaml"), text)
+    assert apart(run_in_virtual_time, ScenarioRun(scenario=own_story, run="V-")).as_declared
 
 
-def apart(doing: Callable[[Any], Any], given: object) -> Any:
+def apart(doing: Callable[[Any], Any], argument: object) -> Any:
     """In a thread of its own: Playwright keeps a loop running in this one."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(doing, given).result()
+        return thread.submit(doing, argument).result()
 
 
 def test_a_part_of_a_lesson_has_a_link_and_is_presented(
     server: TxnsimServer, new_page: Any
 ) -> None:
-    one = lesson("L1")
-    after = next(n for n, part in enumerate(one.parts) if part.goal) + 1  # behind the first goal
-    page = new_page(f"{server.http}/#lesson=L1&part={after}&present=1")
-    page.wait_for_selector(f".lesson.presented:has-text('part {after + 1} of')")
+    lesson_one = lesson("L1")
+    part_behind_goal = (
+        next(n for n, part in enumerate(lesson_one.parts) if part.goal) + 1
+    )  # behind the first goal
+    page = new_page(f"{server.http}/#lesson=L1&part={part_behind_goal}&present=1")
+    page.wait_for_selector(f".lesson.presented:has-text('part {part_behind_goal + 1} of')")
     page.click("#lesson-show")
     page.wait_for_selector("#lesson .predicted:has-text('two ABORT markers')")
     assert "You said" not in page.inner_text("#lesson")
@@ -142,8 +148,8 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
     page.wait_for_selector("#lesson li.wrong:has-text('l10-first-0: nothing; wanted')")
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
-        found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
-        assert [one["id"] for one in found] == []
+        violations = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
+        assert [violation["id"] for violation in violations] == []
     shop.run("l10-first")
     press(page, "#lesson-action-0")
     page.wait_for_selector("#lesson-met")
@@ -183,12 +189,12 @@ def test_l11_is_played_on_the_page_of_the_cluster_that_its_command_starts(
     ) as started:
         assert started.stdin is not None
         assert started.stdout is not None
-        said = ""
-        while (found := re.search(r"(http\S+#lesson=L11&part=0)", said)) is None:
+        output = ""
+        while (page_link := re.search(r"(http\S+#lesson=L11&part=0)", output)) is None:
             line = started.stdout.readline()
-            assert line, said
-            said += line
-        page = new_page(found[1])
+            assert line, output
+            output += line
+        page = new_page(page_link[1])
         for number in range(4):
             predict(page, "L11", number)
             if lesson("L11").parts[number].do:

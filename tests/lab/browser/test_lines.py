@@ -34,25 +34,33 @@ ORDER: Final = ("i", "t", "n", "l", "p", "k", "tx", "d")
 
 def line(**changed: Any) -> str:
     """An event as the trace's writer writes it."""
-    whole = {"i": 7, "t": 70, "n": 1, "l": 8, "p": [3, 6], "k": "log.append", "tx": "app/7:0"}
-    one = whole | {"d": {"tp": "t-0", "base": 5}} | changed
+    default_event = {
+        "i": 7,
+        "t": 70,
+        "n": 1,
+        "l": 8,
+        "p": [3, 6],
+        "k": "log.append",
+        "tx": "app/7:0",
+    }
+    event = default_event | {"d": {"tp": "t-0", "base": 5}} | changed
     return json.dumps(
-        {name: one[name] for name in ORDER if one[name] is not None},
+        {name: event[name] for name in ORDER if event[name] is not None},
         separators=(",", ":"),
         ensure_ascii=False,
     )
 
 
 def glance(page: Page, *lines: str, end: str = "\n") -> list[dict[str, Any] | None]:
-    found = page.evaluate(GLANCE, "\n".join(lines) + end)
-    return [None if one is None else json.loads(one) for one in found]
+    glances = page.evaluate(GLANCE, "\n".join(lines) + end)
+    return [None if glance_text is None else json.loads(glance_text) for glance_text in glances]
 
 
 @pytest.fixture
 def page(server: TxnsimServer, new_page: Any) -> Page:
     """A page, for its modules."""
-    one: Page = new_page(server.http)
-    return one
+    new_tab: Page = new_page(server.http)
+    return new_tab
 
 
 def test_what_is_seen_is_what_json_says(page: Page) -> None:
@@ -71,45 +79,45 @@ def test_what_is_seen_is_what_json_says(page: Page) -> None:
         {"tp": "}", "base": 5},
     ]
     for _ in range(3):  # the second time its shapes are known
-        seen = glance(page, *(line(d=one) for one in payloads))
-        assert [one and one["d"] for one in seen] == payloads
-    assert {(one or {})["i"] for one in seen} == {7}
+        glances = glance(page, *(line(d=payload) for payload in payloads))
+        assert [glance_seen and glance_seen["d"] for glance_seen in glances] == payloads
+    assert {(glance_seen or {})["i"] for glance_seen in glances} == {7}
 
 
 def test_head_of_an_event_is_seen_and_a_payload_only_where_it_is_wanted(page: Page) -> None:
-    (seen,) = glance(page, line(i=0, t=10**14, n=12, p=None))
-    assert seen == {
+    (glance_seen,) = glance(page, line(i=0, t=10**14, n=12, p=None))
+    assert glance_seen == {
         "i": 0, "t": 10**14, "n": 12, "k": "log.append", "tx": "app/7:0", "node": "",
         "d": {"tp": "t-0", "base": 5},
     }  # fmt: skip
-    (seen,) = glance(page, line(tx=None, d=None))
-    assert seen == {"i": 7, "t": 70, "n": 1, "k": "log.append", "tx": "", "node": ""}
-    (seen,) = glance(page, line(k="msg.send", d={"broken": "…"}).replace("broken", '"'))
-    assert seen == {"i": 7, "t": 70, "n": 1, "k": "msg.send", "tx": "", "node": ""}
+    (glance_seen,) = glance(page, line(tx=None, d=None))
+    assert glance_seen == {"i": 7, "t": 70, "n": 1, "k": "log.append", "tx": "", "node": ""}
+    (glance_seen,) = glance(page, line(k="msg.send", d={"broken": "…"}).replace("broken", '"'))
+    assert glance_seen == {"i": 7, "t": 70, "n": 1, "k": "msg.send", "tx": "", "node": ""}
 
 
 def test_texts_of_the_same_hash_are_kept_apart(page: Page) -> None:
-    same = ["AaAa", "BBBB", "AaBB", "BBAa", "AaAa"]
-    seen = glance(page, *(line(tx=one) for one in same))
-    assert [one and one["tx"] for one in seen] == same
+    texts = ["AaAa", "BBBB", "AaBB", "BBAa", "AaAa"]
+    glances = glance(page, *(line(tx=text) for text in texts))
+    assert [glance_seen and glance_seen["tx"] for glance_seen in glances] == texts
 
 
 def test_a_line_that_is_different_is_left_to_json(page: Page) -> None:
-    whole = line()
+    usual_line = line()
     different = [
         '{"k":"end","events":7,"hash":""}',
         "",
         "{}",
-        whole.replace('"i":7', '"i": 7'),
-        whole.replace('"i":7', '"i":1234567890123456'),
-        whole.replace('"k":', '"kind":'),
+        usual_line.replace('"i":7', '"i": 7'),
+        usual_line.replace('"i":7', '"i":1234567890123456'),
+        usual_line.replace('"k":', '"kind":'),
         line(k='a"b'),
         line(tx="ü"),
-        whole[:-1] + ',"w":0}',
+        usual_line[:-1] + ',"w":0}',
         line(d=None)[:-1] + ',"w":0}',
     ]
-    for one in different:
-        assert glance(page, whole, one, whole)[1] is None, one
+    for different_line in different:
+        assert glance(page, usual_line, different_line, usual_line)[1] is None, different_line
 
 
 def test_a_line_may_end_with_the_trace_and_none_is_read_beyond_it(page: Page) -> None:

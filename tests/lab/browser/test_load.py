@@ -24,14 +24,14 @@ def test_under_load_there_is_a_rate_a_pause_and_only_what_hangs(
     judge_what_is_made(page)
     make_hang(page)
     page.wait_for_selector(".cause.hanging")
-    asked = page.evaluate(ASKED)
+    samples_before = page.evaluate(ASKED)
     page.evaluate(FLOOD)
     page.wait_for_function(
         "() => Number(document.querySelector('#rate')?.textContent.match(/[0-9,]+/)[0]"
         ".replace(',', '')) > 50"
     )
     # "Why" was asked once the cursor rested, and it never did: what it said was long past.
-    page.wait_for_function(f"(before) => ({ASKED})() > before + 2", arg=asked)
+    page.wait_for_function(f"(before) => ({ASKED})() > before + 2", arg=samples_before)
     # In trouble first, in spite of fifty that are busy.
     assert "billing" in page.locator(".believes .strip h3").first.inner_text()
     page.check("#hangs-only")
@@ -193,7 +193,7 @@ def test_much_that_comes_at_once_is_taken_in_by_turns(server: TxnsimServer, new_
     """What a slow page had not read for a while was one task."""
     page = new_page(server.http)
     row = (0, 0, (), "note", "", None, None)
-    batches = [(first, [row] * 256) for first in range(0, 20_480, 256)]
+    batches = [(first_event, [row] * 256) for first_event in range(0, 20_480, 256)]
     text = b"".join(map(msgspec.msgpack.encode, [{"nodes": ["a"]}, *batches]))
     events, turns = page.evaluate(READ, list(text))
     assert events == 20_480

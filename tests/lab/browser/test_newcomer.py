@@ -136,22 +136,24 @@ def test_every_term_on_the_screen_is_among_the_words(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(fresh_server.http)
-    seen = set(page.evaluate(TERMS))
+    terms = set(page.evaluate(TERMS))
     make_hang(page)
     page.wait_for_selector(".cause.hanging")
     for number in range(1, 9):
         page.keyboard.press(str(number))
         if number == 8:
             page.wait_for_selector("table.zoo")
-        seen |= set(page.evaluate(TERMS))
+        terms |= set(page.evaluate(TERMS))
     words = page.evaluate("Object.keys(__page['words.js'].WORDS)")
-    known = {part.lower() for word in words for part in word.split(", ")} | {*words, *PLAIN}
-    wanted = {word.lower() for word in seen}
+    known_words = {part.lower() for word in words for part in word.split(", ")} | {*words, *PLAIN}
+    terms_in_lower_case = {word.lower() for word in terms}
     missing = {
         word
-        for word in wanted
-        if word not in known
-        and not any(word in (f"{one}s", one.removesuffix("s")) for one in known)
+        for word in terms_in_lower_case
+        if word not in known_words
+        and not any(
+            word in (f"{known_word}s", known_word.removesuffix("s")) for known_word in known_words
+        )
     }
     assert sorted(missing) == []
 
@@ -167,7 +169,7 @@ def test_verdicts_and_states_are_among_the_words(server: TxnsimServer, new_page:
         if word != "healthy"
     }
     page.keyboard.press("?")
-    shown = page.inner_text(".words")
-    assert [word for word in sorted(verdicts) if word not in shown] == []
+    words_text = page.inner_text(".words")
+    assert [word for word in sorted(verdicts) if word not in words_text] == []
     for state in ("Ongoing", "PrepareCommit", "CompleteAbort", "PrepareEpochFence", "Dead"):
-        assert state in shown
+        assert state in words_text

@@ -24,9 +24,9 @@ def open_file(new_page: Any, tmp_path: Path) -> Any:
         path = tmp_path / "run.html"
         named = [(f"z01 {run}", recorded("z01", run)) for run in runs]
         path.write_text(one_file(named, redact=redact), encoding="utf-8")
-        asked: list[str] = []
-        page: Page = new_page(path.as_uri(), offline=True, asked=asked)
-        assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+        urls: list[str] = []
+        page: Page = new_page(path.as_uri(), offline=True, asked=urls)
+        assert [url for url in urls if not url.startswith(("file:", "data:"))] == []
         return page
 
     return opened

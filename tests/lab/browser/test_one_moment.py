@@ -55,40 +55,42 @@ IS_OF_NOW: Final = """() => {
 
 def seen(page: Page) -> list[dict[str, Any]]:
     """What the page has shown since it was opened, or looked at last."""
-    some: list[dict[str, Any]] = page.evaluate("__seen.splice(0)")
-    return some
+    samples: list[dict[str, Any]] = page.evaluate("__seen.splice(0)")
+    return samples
 
 
-def are_of_one_moment(some: list[dict[str, Any]]) -> None:
+def are_of_one_moment(samples: list[dict[str, Any]]) -> None:
     """The contract, but for what is judged."""
-    assert some
-    for one in some:
-        assert one["count"] == 1, one
-        assert one["verdict"] in ("hanging", "owed", "open", "agree", "reading"), one
-        assert (one["event"] is None) == (one["verdict"] == "reading"), one
-        assert one["event"] in (None, one["stage"]), one
-        assert one["why"] in (None, one["stage"]), one
-        assert ("No transaction is open" in one["text"]) <= (one["verdict"] == "agree"), one
+    assert samples
+    for sample in samples:
+        assert sample["count"] == 1, sample
+        assert sample["verdict"] in ("hanging", "owed", "open", "agree", "reading"), sample
+        assert (sample["event"] is None) == (sample["verdict"] == "reading"), sample
+        assert sample["event"] in (None, sample["stage"]), sample
+        assert sample["why"] in (None, sample["stage"]), sample
+        assert ("No transaction is open" in sample["text"]) <= (sample["verdict"] == "agree"), (
+            sample
+        )
 
 
 def test_a_link_to_a_hang_never_says_that_all_is_well(server: TxnsimServer, new_page: Any) -> None:
     """It said "They agree. No transaction is open." until the first answer was there."""
     page = new_page(server.http)
-    at = opened(page, "z01", "V-")
-    page.wait_for_function("(at) => location.hash.includes(`at=${at}&`)", arg=at)
-    other = new_page(page.url, script=SEEN)
-    other.wait_for_selector("[data-verdict=hanging]")
-    other.wait_for_selector("#why:not(.stale) .cause.hanging")
-    some = seen(other)
-    are_of_one_moment(some)
-    assert {one["verdict"] for one in some} == {"reading", "hanging"}
+    event_index = opened(page, "z01", "V-")
+    page.wait_for_function("(at) => location.hash.includes(`at=${at}&`)", arg=event_index)
+    other_page = new_page(page.url, script=SEEN)
+    other_page.wait_for_selector("[data-verdict=hanging]")
+    other_page.wait_for_selector("#why:not(.stale) .cause.hanging")
+    samples = seen(other_page)
+    are_of_one_moment(samples)
+    assert {sample["verdict"] for sample in samples} == {"reading", "hanging"}
     # Each step is read anew, and says so meanwhile.
     for key in ("ArrowLeft", "ArrowLeft", "ArrowRight", ",", "Home", "End", "l"):
-        other.keyboard.press(key)
-        other.wait_for_function(IS_OF_NOW)
-    some = seen(other)
-    are_of_one_moment(some)
-    assert {"reading", "open", "agree"} <= {one["verdict"] for one in some}
+        other_page.keyboard.press(key)
+        other_page.wait_for_function(IS_OF_NOW)
+    samples = seen(other_page)
+    are_of_one_moment(samples)
+    assert {"reading", "open", "agree"} <= {sample["verdict"] for sample in samples}
 
 
 def test_a_reload_of_a_cluster_in_which_one_hangs_never_says_that_all_is_well(
@@ -100,10 +102,10 @@ def test_a_reload_of_a_cluster_in_which_one_hangs_never_says_that_all_is_well(
     are_of_one_moment(seen(page))
     page.reload()
     page.wait_for_selector("[data-verdict=hanging]")
-    some = seen(page)
-    are_of_one_moment(some)
-    assert {one["verdict"] for one in some} == {"reading", "hanging"}
-    assert "Nothing is written yet" not in " ".join(one["text"] for one in some)
+    samples = seen(page)
+    are_of_one_moment(samples)
+    assert {sample["verdict"] for sample in samples} == {"reading", "hanging"}
+    assert "Nothing is written yet" not in " ".join(sample["text"] for sample in samples)
 
 
 def test_a_page_in_a_file_has_each_verdict_at_once(new_page: Any, tmp_path: Path) -> None:
@@ -116,10 +118,10 @@ def test_a_page_in_a_file_has_each_verdict_at_once(new_page: Any, tmp_path: Path
     for key in (",", ",", ".", "ArrowLeft", "ArrowRight"):
         page.keyboard.press(key)
     page.wait_for_selector("[data-verdict=hanging]")
-    some = seen(page)
-    are_of_one_moment(some)
-    assert {"reading", "agree"}.isdisjoint({one["verdict"] for one in some[-1:]})
-    assert "reading" not in {one["verdict"] for one in some}
+    samples = seen(page)
+    are_of_one_moment(samples)
+    assert {"reading", "agree"}.isdisjoint({sample["verdict"] for sample in samples[-1:]})
+    assert "reading" not in {sample["verdict"] for sample in samples}
 
 
 def test_two_runs_side_by_side_have_one_headline(server: TxnsimServer, new_page: Any) -> None:
@@ -138,31 +140,33 @@ def test_two_runs_side_by_side_have_one_headline(server: TxnsimServer, new_page:
 # Against what explain says
 
 
-def worst(told: Mapping[str, Any]) -> str:
+def worst(explanation: Mapping[str, Any]) -> str:
     """The gravest of all transactions, by an answer of ``explain``."""
-    verdicts = {one["verdict"] for one in told["open"]}
-    states = {one["state"] for one in told["state"]["transactions"].values()}
+    verdicts = {open_transaction["verdict"] for open_transaction in explanation["open"]}
+    states = {transaction["state"] for transaction in explanation["state"]["transactions"].values()}
     if "hanging" in verdicts:
         return "hanging"
     if (
         "decided" in verdicts
-        or told["state"]["owed"]
+        or explanation["state"]["owed"]
         or any(state.startswith("Prepare") for state in states)
     ):
         return "owed"
     return "open" if verdicts or "Ongoing" in states else "agree"
 
 
-def explained(server: TxnsimServer, at: int) -> dict[str, Any] | None:
+def explained(server: TxnsimServer, event_index: int) -> dict[str, Any] | None:
     """What the server says of an event; None for one that it has dropped."""
     try:
-        with urllib.request.urlopen(f"{server.http}/api/v1/explain?at={at}", timeout=120) as answer:
-            found: dict[str, Any] = json.load(answer)
+        with urllib.request.urlopen(
+            f"{server.http}/api/v1/explain?at={event_index}", timeout=120
+        ) as answer:
+            explanation: dict[str, Any] = json.load(answer)
     except urllib.error.HTTPError as error:
         if error.code != 404:
             raise
         return None
-    return found
+    return explanation
 
 
 SAMPLE: Final = """() => {
@@ -210,19 +214,27 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
                 arg=samples / 20,
             )
             rate = page.evaluate("__page['store.js'].rate.value")
-            some = page.evaluate("__samples")
+            samples_taken = page.evaluate("__samples")
             are_of_one_moment(seen(page))
             page.context.close()
-        are_of_one_moment(some)
-        said = {int(one["event"]): one["verdict"] for one in some if one["event"] is not None}
-        told = {event: explained(server, event) for event in said}
-    compared = {event: worst(one) for event, one in told.items() if one is not None}
-    assert {event: said[event] for event in compared} == compared
+        are_of_one_moment(samples_taken)
+        verdict_by_event = {
+            int(sample["event"]): sample["verdict"]
+            for sample in samples_taken
+            if sample["event"] is not None
+        }
+        explanation_by_event = {event: explained(server, event) for event in verdict_by_event}
+    compared = {
+        event: worst(explanation)
+        for event, explanation in explanation_by_event.items()
+        if explanation is not None
+    }
+    assert {event: verdict_by_event[event] for event in compared} == compared
     # It has compared something.
     assert rate > 5 * RATE
     assert len(compared) > samples / 40
     assert {"hanging", "owed"} <= set(compared.values())
-    assert sum(one["event"] is not None for one in some) > samples / 2
+    assert sum(sample["event"] is not None for sample in samples_taken) > samples / 2
 
 
 def ask(server: TxnsimServer, path: str, body: object) -> None:

@@ -157,16 +157,16 @@ def test_what_was_committed_in_a_run_is_ended_with_commit(
     page.evaluate(PLAY.replace("take)", "take, 1, { paused: true })"), ["z27", "TV2/4.3", "armed"])
     page.keyboard.press("1")
     for _ in range(BEFORE_THE_CURE):
-        shown = page.inner_text(".drive")
+        story_text = page.inner_text(".drive")
         page.click("#step")
         page.wait_for_function(
-            "(shown) => document.querySelector('.drive').innerText !== shown", arg=shown
+            "(shown) => document.querySelector('.drive').innerText !== shown", arg=story_text
         )
     page.wait_for_selector("#repair:has-text('End it: write COMMIT')")
     page.click("#repair")
     page.wait_for_selector(".cause.nothing")
     markers = page.evaluate("__sim.events.filter((one) => one.k === 'marker.written')")
-    assert [one["d"]["committed"] for one in markers if one["d"]["tp"] == "t-0"] == [True]
+    assert [marker["d"]["committed"] for marker in markers if marker["d"]["tp"] == "t-0"] == [True]
 
 
 def test_a_link_repeats_a_run_with_what_was_done_to_it(server: TxnsimServer, new_page: Any) -> None:
@@ -182,10 +182,12 @@ def test_a_link_repeats_a_run_with_what_was_done_to_it(server: TxnsimServer, new
     assert "run_scenario(" in page.inner_text("#share-pytest")
     assert "The last 20 events" in page.inner_text("#share-issue")
     link = page.inner_text("#share-link")
-    other = new_page(link)
-    other.wait_for_selector(".drive:has-text('step 2 of')")
-    told = [one.evaluate("JSON.stringify(__sim.events)") for one in (page, other)]
-    assert told[0] == told[1]
+    other_page = new_page(link)
+    other_page.wait_for_selector(".drive:has-text('step 2 of')")
+    events_as_json = [
+        page_of_run.evaluate("JSON.stringify(__sim.events)") for page_of_run in (page, other_page)
+    ]
+    assert events_as_json[0] == events_as_json[1]
 
 
 def test_the_command_and_the_pytest_test_that_are_shared_repeat_the_run(
@@ -198,25 +200,27 @@ def test_the_command_and_the_pytest_test_that_are_shared_repeat_the_run(
     assert program == "txnsim"
     outcome("-m", "txnsim", *command, "--trace", str(tmp_path))
     (trace,) = tmp_path.glob("*.jsonl")
-    seen = json.loads(page.evaluate("JSON.stringify(__sim.events.map((e) => [e.i, e.t, e.k]))"))
-    assert [[e.i, e.t, e.k] for e in Recording.read(trace).events] == seen
+    events_of_page = json.loads(
+        page.evaluate("JSON.stringify(__sim.events.map((e) => [e.i, e.t, e.k]))")
+    )
+    assert [[e.i, e.t, e.k] for e in Recording.read(trace).events] == events_of_page
     test = tmp_path / "test_shared.py"
     test.write_text(page.inner_text("#share-pytest"), encoding="utf-8")
-    said = outcome("-m", "pytest", "-q", "-p", "no:cacheprovider", str(test))
-    assert "1 passed" in said
+    output = outcome("-m", "pytest", "-q", "-p", "no:cacheprovider", str(test))
+    assert "1 passed" in output
     # It said nothing of the verdict, and failed where the run must be convicted.
     assert 'observed == ("stuck-last-stable-offset",)' in test.read_text("utf-8")
 
 
 def outcome(*command: str) -> str:
     """What Python prints for a command."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *command],
         capture_output=True,
         check=False,
         text=True,
     )
-    return done.stdout + done.stderr
+    return process.stdout + process.stderr
 
 
 def test_events_are_searched_and_walked_by_keyboard(server: TxnsimServer, new_page: Any) -> None:
@@ -246,15 +250,15 @@ def test_events_that_are_streamed_are_those_of_the_trace(
     page = new_page(fresh_server.http)
     page.wait_for_selector(".link-state.live")
     page.evaluate("(level) => __page['api.js'].post('/trace', { level })", level)
-    before = page.evaluate("__sim.events[__sim.count.value - 1].i")
+    event_before = page.evaluate("__sim.events[__sim.count.value - 1].i")
     make_one_hang(page)
     page.click("#repair")
     page.wait_for_selector(".cause.nothing")
-    streamed = {event["i"]: event for event in page.evaluate(STREAMED, before)}
+    streamed = {event["i"]: event for event in page.evaluate(STREAMED, event_before)}
     assert len(streamed) > 30
-    header, *told, _ = page.evaluate("fetch('/api/v1/trace').then((it) => it.text())").splitlines()
+    header, *lines, _ = page.evaluate("fetch('/api/v1/trace').then((it) => it.text())").splitlines()
     nodes = json.loads(header)["nodes"]
-    for event in map(json.loads, told):
+    for event in map(json.loads, lines):
         if event["i"] in streamed:
             assert streamed[event["i"]] == {**event, "node": nodes[event["n"]]}
 
@@ -266,8 +270,8 @@ def test_a_broken_connection_loses_no_event(fresh_server: TxnsimServer, new_page
     ask(fresh_server.http, "/api/v1/practise", {})
     page.context.set_offline(False)
     page.wait_for_selector(".cause.hanging")
-    told = [event["i"] for event in page.evaluate("__sim.events.map(({ i }) => ({ i }))")]
-    assert told == list(range(len(told)))
+    event_indexes = [event["i"] for event in page.evaluate("__sim.events.map(({ i }) => ({ i }))")]
+    assert event_indexes == list(range(len(event_indexes)))
 
 
 def test_faults_are_armed_released_and_taken_back(
@@ -365,7 +369,7 @@ def set_to(page: Page, control: str, value: object) -> None:
 def armed(server: TxnsimServer) -> list[dict[str, Any]]:
     """The rules in force."""
     with urllib.request.urlopen(f"{server.http}/api/v1/faults") as answer:
-        return [one["rule"] for one in json.load(answer)]
+        return [fault["rule"] for fault in json.load(answer)]
 
 
 def test_rules_at_every_point_are_built_with_what_the_api_takes_there(
@@ -374,7 +378,7 @@ def test_rules_at_every_point_are_built_with_what_the_api_takes_there(
     page = new_page(fresh_server.http)
     page.keyboard.press("6")
     page.select_option("#plan", label="a rule of your own …")
-    points = [str(one) for one in FaultPoint]
+    points = [str(point) for point in FaultPoint]
     assert page.locator("#own-point option").all_inner_texts() == points
     for number, point in enumerate(points, start=1):
         page.select_option("#own-point", point)
@@ -390,9 +394,9 @@ def test_rules_at_every_point_are_built_with_what_the_api_takes_there(
         page.locator("main section").get_by_role("cell", name=name, exact=True).wait_for()
     rules = {rule["point"]: rule for rule in armed(fresh_server)}
     assert set(rules) == set(points)
-    wanted = {"role": "leader", "kind": "marker", "topic": "t", "partition": 3, "limit": 1}
+    criteria = {"role": "leader", "kind": "marker", "topic": "t", "partition": 3, "limit": 1}
     assert rules["log.append"] == {
-        "id": "page-8", "point": "log.append", "action": {"do": "hold"}, **wanted
+        "id": "page-8", "point": "log.append", "action": {"do": "hold"}, **criteria
     }  # fmt: skip
     assert rules["log.index"]["action"] == {"do": "pass"}
     assert rules["now"]["action"] == {"do": "clock", "by_ms": 60_000, "broker": None}
@@ -406,9 +410,9 @@ def test_what_a_live_cluster_has_recorded_is_saved_and_told(
     page.keyboard.press("s")
     assert "\ntxnsim trace convert trace.jsonl" in page.inner_text("main")
     assert "its coordinator will send no marker here" in page.inner_text("#share-issue")
-    with page.expect_download() as waiting:
+    with page.expect_download() as download:
         page.click("#share-save")
-    saved = waiting.value
+    saved = download.value
     assert saved.suggested_filename == "trace.jsonl"
     run = Recording.of("saved", Path(saved.path()).read_bytes().splitlines())
     assert any(event.k == "pid.open" for event in run.events)
@@ -447,11 +451,13 @@ def test_where_nothing_is_recorded_the_page_does_not_say_that_nothing_is_there(
             page.wait_for_function(f"() => __page['store.js'].view.value === '{VIEWS[number - 1]}'")
             # Both in one look: the list of lessons may come between two.
             alone = "document.querySelector('main .view').innerText"
-            shown = "document.querySelector('#unrecorded').innerText"
-            assert page.evaluate(f"() => {alone} === {shown}")
-            said = page.inner_text("body")
-            assert [one for one in ("yet at", "is written", "is shown here") if one in said] == []
-        assert f"--bootstrap-server {quiet.bootstrap.split(',')[0]} find-hanging" in said
+            unrecorded_text = "document.querySelector('#unrecorded').innerText"
+            assert page.evaluate(f"() => {alone} === {unrecorded_text}")
+            body_text = page.inner_text("body")
+            assert [
+                claim for claim in ("yet at", "is written", "is shown here") if claim in body_text
+            ] == []
+        assert f"--bootstrap-server {quiet.bootstrap.split(',')[0]} find-hanging" in body_text
         page.keyboard.press("1")
         page.get_by_role("button", name="Record from now on").click()
         page.wait_for_selector(".cause.hanging")
@@ -466,7 +472,7 @@ def test_every_view_is_accessible_in_both_themes_and_has_its_picture(
     make_one_hang(page)
     page.evaluate(axe)
     PICTURES.mkdir(parents=True, exist_ok=True)
-    found = {}
+    violations = {}
     for number, view in enumerate((*VIEWS, "help", "share", "lesson"), 1):
         page.keyboard.press({"help": "?", "share": "s", "lesson": "8"}.get(view, str(number)))
         if view == "zoo":
@@ -477,9 +483,9 @@ def test_every_view_is_accessible_in_both_themes_and_has_its_picture(
             page.wait_for_selector("#lesson p")
         result = page.evaluate("axe.run({ resultTypes: ['violations'] })")
         for rule in result["violations"]:
-            found[f"{view} {rule['id']}"] = [node["html"][:120] for node in rule["nodes"]][:3]
+            violations[f"{view} {rule['id']}"] = [node["html"][:120] for node in rule["nodes"]][:3]
         page.screenshot(path=PICTURES / f"{view}-{theme}.png")
-    assert found == {}
+    assert violations == {}
 
 
 def ask(base: str | None, path: str, body: object) -> Any:

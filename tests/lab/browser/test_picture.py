@@ -90,8 +90,8 @@ def test_a_share_group_that_a_hanging_transaction_starves_is_in_picture_and_sent
         page.keyboard.press("ArrowRight")
     page.wait_for_selector(".story .now:has-text('The worker is given nothing more')")
     page.wait_for_selector("#why:not(.stale) .cause")
-    said = "share group jobs: start offset 1, waits at 1 · no record is held"
-    assert page.locator(".drawn .sharer").evaluate_all(OWN_TEXT) == [said]
+    sharer_text = "share group jobs: start offset 1, waits at 1 · no record is held"
+    assert page.locator(".drawn .sharer").evaluate_all(OWN_TEXT) == [sharer_text]
     assert page.inner_text("#agreement").endswith(
         "No timeout ends it. Behind it share group jobs gets nothing."
     )
@@ -159,16 +159,16 @@ def test_a_picture_is_saved_as_svg_and_png_and_embedded(
     with page.expect_download() as saved:
         page.get_by_role("button", name="SVG").click()
     drawn = ElementTree.parse(saved.value.path()).getroot()
-    texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [text_element.text for text_element in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert "open from here · no marker will come" in texts
-    fills = {one.get("fill") for one in drawn.iter("{http://www.w3.org/2000/svg}rect")}
+    fills = {rectangle.get("fill") for rectangle in drawn.iter("{http://www.w3.org/2000/svg}rect")}
     assert "rgb(255, 255, 255)" in fills
     with page.expect_download() as saved:
         page.get_by_role("button", name="PNG").click()
     image = Image.open(saved.value.path()).convert("RGB")
     assert image.width == 2 * 664
-    shown = Image.open(io.BytesIO(page.locator("svg.drawn").screenshot())).convert("RGB")
-    assert len(shown.resize((66, 40)).getcolors(2640) or ()) > 100
+    screenshot = Image.open(io.BytesIO(page.locator("svg.drawn").screenshot())).convert("RGB")
+    assert len(screenshot.resize((66, 40)).getcolors(2640) or ()) > 100
     assert len(image.resize((66, 40)).getcolors(2640) or ()) > 100
     page.wait_for_function("() => location.hash.includes('at=')")
     inside = new_page(page.url.replace("view=stage", "view=stage&embed=1"), unfolded=False)
@@ -199,15 +199,17 @@ def test_the_first_screen_shows_what_the_button_makes(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(fresh_server.http, unfolded=False)
-    shown = page.evaluate("__page['hang.js'].HANG")
+    shown_events = page.evaluate("__page['hang.js'].HANG")
     make_hang(page)
     page.wait_for_selector("[data-verdict=hanging]")
-    made = []
-    for number in range(1, len(shown) + 1):
+    made_events = []
+    for number in range(1, len(shown_events) + 1):
         page.evaluate("(number) => void __page['player.js'].toStep(number)", number)
         page.wait_for_function("() => __page['store.js'].moment.value.said")
-        made.append(page.evaluate(MADE, number))
-    assert [without_time(one) for one in made] == [without_time(one) for one in shown]
+        made_events.append(page.evaluate(MADE, number))
+    assert [without_time(event) for event in made_events] == [
+        without_time(event) for event in shown_events
+    ]
 
 
 def without_time(step: dict[str, Any]) -> str:
@@ -221,9 +223,9 @@ def test_the_first_screen_plays_until_somebody_looks_closely(
     page = new_page(server.http, reduced_motion="no-preference", unfolded=False)
     page.wait_for_selector(".says:has-text('Step 2 of 6')")
     page.hover(".plays")
-    at = page.inner_text(".says")
+    sentence = page.inner_text(".says")
     page.wait_for_timeout(3_000)  # longer than a step
-    assert page.inner_text(".says") == at
+    assert page.inner_text(".says") == sentence
     still = new_page(server.http, unfolded=False)
     still.wait_for_selector(".says:has-text('Step 1 of 6')")
     still.wait_for_timeout(3_000)
@@ -275,7 +277,7 @@ def test_while_a_question_is_open_nothing_on_the_stage_answers_it(
 
 
 def shown(page: Page) -> list[str]:
-    return [one for one in HIDDEN if page.locator(one).count()]
+    return [hidden_part for hidden_part in HIDDEN if page.locator(hidden_part).count()]
 
 
 def test_what_leads_to_a_question_is_played_before_it(server: TxnsimServer, new_page: Any) -> None:

@@ -44,10 +44,10 @@ def test_every_picture_is_accessible(
     theme: Literal["light", "dark"], browser: Browser, axe: str
 ) -> None:
     context = browser.new_context(color_scheme=theme, viewport={"width": 1280, "height": 1600})
-    found = {}
+    violations_by_picture = {}
     page = context.new_page()
-    for one in PICTURES:
-        drawn = (ROOT / FOLDER / f"ten-{one.name}.svg").read_text("utf-8")
+    for picture in PICTURES:
+        drawn = (ROOT / FOLDER / f"ten-{picture.name}.svg").read_text("utf-8")
         page.set_content(
             '<!doctype html><html lang="en"><head><title>A picture</title>'
             f'<meta name="color-scheme" content="light dark"></head><body><main><h1>It</h1>{drawn}'
@@ -59,6 +59,6 @@ def test_every_picture_is_accessible(
         result = page.evaluate("axe.run({ resultTypes: ['violations'] })")
         problems = [*faint, *(rule["id"] for rule in result["violations"])]
         if problems:
-            found[one.name] = problems
+            violations_by_picture[picture.name] = problems
     context.close()
-    assert found == {}
+    assert violations_by_picture == {}

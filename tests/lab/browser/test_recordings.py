@@ -47,17 +47,20 @@ def _ordered(value: object) -> str:
 def _sorted(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(one) for one in value] if isinstance(value, list) else value
+    return [_sorted(element) for element in value] if isinstance(value, list) else value
 
 
 def differences(page: Page, text: bytes, run: Recording, positions: list[int]) -> list[int]:
     """Positions after which the page's state is another than the reader's in Python."""
-    seen = page.evaluate(READ, [text.decode(), positions])
-    states = (state_at(run.through(at), run.nodes, level=run.level) for at in positions)
+    states_of_page = page.evaluate(READ, [text.decode(), positions])
+    states = (state_at(run.through(position), run.nodes, level=run.level) for position in positions)
     return [
-        at
-        for at, mine, theirs in zip(positions, seen, states, strict=True)
-        if _sorted(msgspec.json.decode(mine)) != _sorted(msgspec.json.decode(_ordered(theirs)))
+        position
+        for position, state_of_page, state_of_reader in zip(
+            positions, states_of_page, states, strict=True
+        )
+        if _sorted(msgspec.json.decode(state_of_page))
+        != _sorted(msgspec.json.decode(_ordered(state_of_reader)))
     ]
 
 
@@ -68,15 +71,15 @@ def test_the_browsers_state_is_the_readers_at_fifty_events_of_every_scenario(
     page = new_page(server.http)
     wrong: dict[str, list[int]] = {}
     with ThreadPoolExecutor(1) as aside:  # Playwright has a loop running in this thread
-        for one in list(scenarios().values())[part::PARTS]:
-            label = next(iter(one.runs))
-            text = aside.submit(told, one.name, label).result()
-            run = Recording.of(one.name, text.splitlines())
-            known = [event.i for event in run.events]
-            positions = known[:: max(1, len(known) // AT_RANDOM)]
-            found = differences(page, text, run, positions)
-            if found:
-                wrong[f"{one.name} {label}"] = found
+        for scenario in list(scenarios().values())[part::PARTS]:
+            label = next(iter(scenario.runs))
+            text = aside.submit(told, scenario.name, label).result()
+            run = Recording.of(scenario.name, text.splitlines())
+            event_indexes = [event.i for event in run.events]
+            positions = event_indexes[:: max(1, len(event_indexes) // AT_RANDOM)]
+            different_positions = differences(page, text, run, positions)
+            if different_positions:
+                wrong[f"{scenario.name} {label}"] = different_positions
     assert wrong == {}
 
 
@@ -149,11 +152,11 @@ TAPE: Final = """(at, lso) => {
 }"""
 
 
-def looked(page: Page, run: Recording, look: str, *asked: object) -> tuple[int, Any]:
+def looked(page: Page, run: Recording, look: str, *arguments: object) -> tuple[int, Any]:
     """How many lines of a recording a look at it parses, and what it finds."""
     text = run.to_lines().decode()
-    parsed, found = page.evaluate(PARSED.replace("LOOK", look), [text, *asked])
-    return parsed, found
+    parsed, look_result = page.evaluate(PARSED.replace("LOOK", look), [text, *arguments])
+    return parsed, look_result
 
 
 def test_a_moment_of_a_long_recording_needs_few_of_its_lines(
@@ -185,27 +188,27 @@ def test_an_old_hang_is_found_without_a_look_at_what_was_written_since(
     server: TxnsimServer, new_page: Any
 ) -> None:
     """Every write behind the last stable offset was read for each move of the cursor."""
-    node, taken = "broker/1/log/t-0", 9
+    node, open_offset = "broker/1/log/t-0", 9
     batch = {"tp": "t-0", "pid": -1, "epoch": -1, "seq": -1, "txn": False}
     events: list[Any] = [(node, "node.role", (), "", {"role": "leader", "epoch": 0, "tp": "t-0"})]
 
-    def written(offsets: range, **other: object) -> None:
+    def written(offsets: range, **fields: object) -> None:
         for base in offsets:
-            data = {**batch, "base": base, "last": base, **other}
+            data = {**batch, "base": base, "last": base, **fields}
             events.append((node, "log.append", (), "", data))
 
     written(range(2))
     written(range(2, 3), pid=7, epoch=0, seq=0, txn=True)
     written(range(3, LONG // 2))
-    end = LONG // 2 - taken
+    end = LONG // 2 - open_offset
     anew = {"role": "leader", "epoch": 1, "tp": "t-0", "end": end}
     events.append((node, "node.role", (), "", anew))
     written(range(end, LONG))
     page = new_page(server.http)
-    parsed, found = looked(page, small((node,), *events), TAPE, len(events) - 1, 2)
+    parsed, tape = looked(page, small((node,), *events), TAPE, len(events) - 1, 2)
     assert parsed < 1_000
-    assert [first for _, first in found["cells"]] == list(range(LONG - 60, LONG))
-    assert (found["far"], found["earlier"]) == ([2, "open", LONG - 3 - 60], 2)
+    assert [first_offset for _, first_offset in tape["cells"]] == list(range(LONG - 60, LONG))
+    assert (tape["far"], tape["earlier"]) == ([2, "open", LONG - 3 - 60], 2)
 
 
 def test_what_an_old_leader_writes_or_cuts_off_is_not_on_the_tape_of_the_new_one(
@@ -233,14 +236,14 @@ def test_what_an_old_leader_writes_or_cuts_off_is_not_on_the_tape_of_the_new_one
         written(new, 5),
     )
     page = new_page(server.http)
-    before, after = [1, 0], [2, 1]
-    for at, cells in (
-        (3, [before, after, [3, 2]]),
-        (5, [before, after]),
-        (8, [before, after, [6, 2], [7, 3], [8, 4]]),
-        (10, [before, after, [6, 2], [7, 3], [8, 4], [10, 5]]),
+    cell_before, cell_after = [1, 0], [2, 1]
+    for event_index, cells in (
+        (3, [cell_before, cell_after, [3, 2]]),
+        (5, [cell_before, cell_after]),
+        (8, [cell_before, cell_after, [6, 2], [7, 3], [8, 4]]),
+        (10, [cell_before, cell_after, [6, 2], [7, 3], [8, 4], [10, 5]]),
     ):
-        assert looked(page, run, TAPE, at, 0)[1]["cells"] == cells, at
+        assert looked(page, run, TAPE, event_index, 0)[1]["cells"] == cells, event_index
 
 
 def test_a_recorded_run_says_so_and_offers_nothing_that_it_can_not_do(
@@ -273,8 +276,8 @@ def test_a_page_that_goes_away_ends_its_run(server: TxnsimServer, new_page: Any)
     page.wait_for_selector(".drive:has-text('step 1 of')")
     number = page.evaluate("__page['store.js'].source.value.id")
     page.goto("about:blank")
-    other = new_page(server.http)
-    other.wait_for_function(
+    other_page = new_page(server.http)
+    other_page.wait_for_function(
         "async (id) => (await (await fetch(`/api/v1/runs/${id}`)).json()).state === 'cancelled'",
         arg=number,
     )
@@ -286,8 +289,8 @@ def test_a_head_that_the_ring_has_dropped_is_named_and_the_rest_begins_with_a_sn
     assert browser
     config = tmp_path / "small.yaml"
     config.write_text("settings:\n  trace_ring_bytes: 40000\ntopics:\n  orders: 3\n")
-    with TxnsimServer(arguments=("--ui", "--http", "0", "--config", str(config))) as one:
-        page = new_page(one.http)
+    with TxnsimServer(arguments=("--ui", "--http", "0", "--config", str(config))) as txnsim_server:
+        page = new_page(txnsim_server.http)
         page.wait_for_selector(".link-state.live")
         moves = 0
         while not page.evaluate(MOVE):  # leaders that move fill the trace
@@ -298,8 +301,8 @@ def test_a_head_that_the_ring_has_dropped_is_named_and_the_rest_begins_with_a_sn
         assert "is no longer kept" in page.inner_text("#gap")
         assert "trace_ring_bytes" in page.inner_text("#gap")
         page.wait_for_selector(".link-state.live")
-        known = page.evaluate("Object.keys(__sim.stateAt(__sim.at.value).logs)")
-        assert {"orders-0", "orders-1", "orders-2"} <= set(known)
+        log_names = page.evaluate("Object.keys(__sim.stateAt(__sim.at.value).logs)")
+        assert {"orders-0", "orders-1", "orders-2"} <= set(log_names)
         page.close()
 
 

@@ -34,8 +34,8 @@ HOSTILE: Final = (
 @pytest.fixture
 def page(server: TxnsimServer, new_page: Any) -> Page:
     """A page, for its modules."""
-    one: Page = new_page(server.http)
-    return one
+    new_tab: Page = new_page(server.http)
+    return new_tab
 
 
 def test_each_text_is_one_word_of_a_shell(page: Page) -> None:
@@ -45,6 +45,6 @@ def test_each_text_is_one_word_of_a_shell(page: Page) -> None:
 
 def test_the_command_of_a_run_has_no_other_words(page: Page) -> None:
     for text in HOSTILE:
-        one = {"name": text, "run": text, "take": text, "seed": text}
-        command = page.evaluate('(one) => __page["share.js"].commandOf(one)', one)
+        run_words = {"name": text, "run": text, "take": text, "seed": text}
+        command = page.evaluate('(one) => __page["share.js"].commandOf(one)', run_words)
         assert shlex.split(command) == [text, "--mode", text, f"--{text}", "--seed", text]

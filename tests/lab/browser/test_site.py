@@ -126,9 +126,9 @@ def test_the_front_page_is_the_first_screen_with_licence_source_and_a_plan(
 
 
 def test_a_story_is_played_driven_and_taken_back(site: Path, new_page: Callable[..., Page]) -> None:
-    asked: list[str] = []
+    urls: list[str] = []
     with served(site) as url:
-        page = new_page(f"{url}project/", asked=asked)
+        page = new_page(f"{url}project/", asked=urls)
         play_z01(page)
         page.locator("#step").click()
         page.get_by_text("Next, step 2 of").wait_for(timeout=READY_MS)
@@ -137,7 +137,7 @@ def test_a_story_is_played_driven_and_taken_back(site: Path, new_page: Callable[
         page.locator("#to-end").click()
         page.get_by_text("The judges found").wait_for(timeout=READY_MS)
         page.wait_for_function(EXPLAINED, timeout=READY_MS)
-        assert {one.split("/")[2] for one in asked if "://" in one} == {url.split("/")[2]}
+        assert {url.split("/")[2] for url in urls if "://" in url} == {url.split("/")[2]}
 
 
 def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_keyboard(
@@ -160,9 +160,9 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
         row.locator("button", has_text=run).first.click()
         page.locator(".title", has_text=f"{scenario_of(alias).name} · {run}").wait_for()
         page.locator(".link-state.done").wait_for()
-        told = page.evaluate("() => __page['store.js'].violations.value.map((one) => one.d.rule)")
+        rules = page.evaluate("() => __page['store.js'].violations.value.map((one) => one.d.rule)")
         verdict = scenario_of(alias).runs[run].verdict
-        assert sorted(set(told)) == sorted(verdict)
+        assert sorted(set(rules)) == sorted(verdict)
     page.locator("nav button", has_text="Zoo").click()
 
     def see_story() -> None:
@@ -170,8 +170,8 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
             press(page, "#lesson-save")
         path = tmp_path / "my-l1.yaml"
         saving.value.save_as(path)
-        mine = read(str(path), path.read_text("utf-8"))
-        assert apart(run_in_virtual_time, ScenarioRun(scenario=mine, run="V-")).as_declared
+        own_story = read(str(path), path.read_text("utf-8"))
+        assert apart(run_in_virtual_time, ScenarioRun(scenario=own_story, run="V-")).as_declared
 
     play_first_lesson(page, see_story)
 
@@ -209,14 +209,16 @@ def test_a_story_is_written_a_trace_and_a_report_are_opened_and_all_is_accessibl
     trace, report = tmp_path / "run.jsonl", tmp_path / "run.html"
     trace.write_bytes(run.to_lines())
     report.write_text(one_file([("z01 in a file", run)]), "utf-8")
-    found: dict[str, list[str]] = {}
+    violations: dict[str, list[str]] = {}
 
     def look(name: str) -> None:
         for theme in ("light", "dark"):
             page.emulate_media(color_scheme=theme)
             result = page.evaluate("axe.run({ resultTypes: ['violations'] })")
             for rule in result["violations"]:
-                found[f"{name} {theme} {rule['id']}"] = [one["html"] for one in rule["nodes"]][:3]
+                violations[f"{name} {theme} {rule['id']}"] = [
+                    node["html"] for node in rule["nodes"]
+                ][:3]
 
     with served(site) as url:
         page = new_page(f"{url}project/", bypass_csp=True)
@@ -229,14 +231,14 @@ def test_a_story_is_written_a_trace_and_a_report_are_opened_and_all_is_accessibl
         page.locator("nav button", has_text="Write a story").click()
         text = page.locator("#story-text")
         page.wait_for_function("() => document.querySelector('#story-text').value.length > 0")
-        mine = text.input_value()
-        text.fill(mine.replace("    mode: V-\n", "    mode: V9\n", 1))
+        own_text = text.input_value()
+        text.fill(own_text.replace("    mode: V-\n", "    mode: V9\n", 1))
         page.locator("#story-play").click()
         page.locator("#story-wrong li").first.wait_for()
-        line = mine.splitlines().index("    mode: V-") + 1
+        line = own_text.splitlines().index("    mode: V-") + 1
         assert f"line {line}: " in page.locator("#story-wrong").inner_text()
         look("wrong story")
-        text.fill(mine.replace("name: late-produce-after-abort", "name: mine", 1))
+        text.fill(own_text.replace("name: late-produce-after-abort", "name: mine", 1))
         page.locator("#story-play").click()
         page.locator("#story-told .right").first.wait_for()
         assert page.locator("#story-told .wrong").count() == 0
@@ -260,7 +262,7 @@ def test_a_story_is_written_a_trace_and_a_report_are_opened_and_all_is_accessibl
         page.locator("#lesson-L0").click()  # a file was shown before
         page.locator("#lesson p").first.wait_for()
         look("lesson")
-    assert found == {}
+    assert violations == {}
 
 
 def test_a_link_of_the_page_on_the_site_opens_its_story_where_it_is_decided(

@@ -83,12 +83,12 @@ def site() -> Path:
 
 
 def hash_of(scenario_run: ScenarioRun) -> str:
-    one = run_in_virtual_time(scenario_run)
-    return sha256(one.trace + one.history).hexdigest()
+    run_result = run_in_virtual_time(scenario_run)
+    return sha256(run_result.trace + run_result.history).hexdigest()
 
 
 def test_the_site_is_no_larger_than_it_may_be(site: Path) -> None:
-    assert sum(one.stat().st_size for one in site.iterdir()) <= SIZE_MAX
+    assert sum(file.stat().st_size for file in site.iterdir()) <= SIZE_MAX
 
 
 @pytest.mark.costly
@@ -100,9 +100,9 @@ def test_patterns_are_taken_refused_and_matched_as_by_re2j_in_webassembly(
     site: Path, tmp_path: Path
 ) -> None:
     answers = recorded()
-    asked = [[each.expression, [*each.matched, *each.others]] for each in answers]
-    theirs = [each.refused or list(each.matched) for each in answers]
-    assert in_node(site, tmp_path / "site", MATCH, asked) == theirs
+    questions = [[answer.expression, [*answer.matched, *answer.others]] for answer in answers]
+    expected_answers = [answer.refused or list(answer.matched) for answer in answers]
+    assert in_node(site, tmp_path / "site", MATCH, questions) == expected_answers
 
 
 @pytest.mark.nightly
@@ -114,23 +114,30 @@ def test_every_telling_is_the_same_in_webassembly(part: int, site: Path, tmp_pat
 
 def assert_same(chosen: Iterable[ScenarioRun], site: Path, folder: Path) -> None:
     """Trace and history of each, byte by byte."""
-    wanted = list(chosen)
-    assert wanted
-    names = [(one.scenario.name, one.run, one.take) for one in wanted]
-    there = in_node(site, folder / "site", TELL, names)
+    scenario_runs = list(chosen)
+    assert scenario_runs
+    names = [
+        (scenario_run.scenario.name, scenario_run.run, scenario_run.take)
+        for scenario_run in scenario_runs
+    ]
+    hashes_there = in_node(site, folder / "site", TELL, names)
     with ThreadPoolExecutor(1) as aside:  # Playwright may keep a loop running in this thread
-        here = list(aside.map(hash_of, wanted))
-    assert [one for one, mine, its in zip(names, here, there, strict=True) if mine != its] == []
+        hashes_here = list(aside.map(hash_of, scenario_runs))
+    assert [
+        name
+        for name, hash_here, its in zip(names, hashes_here, hashes_there, strict=True)
+        if hash_here != its
+    ] == []
 
 
 @pytest.mark.nightly
 def test_lessons_come_to_the_same_answers_and_goals_in_webassembly(
     site: Path, tmp_path: Path
 ) -> None:
-    there = in_node(site, tmp_path / "site", PLAY, None)
+    outcomes_there = in_node(site, tmp_path / "site", PLAY, None)
     with ThreadPoolExecutor(1) as aside:
-        for name, one in lessons().items():
-            if one.cluster is not None:
+        for name, lesson in lessons().items():
+            if lesson.cluster is not None:
                 continue  # the site has none
-            parts = aside.submit(played, one).result().values()
-            assert there[name] == [[part.answer, part.is_reached] for part in parts]
+            parts = aside.submit(played, lesson).result().values()
+            assert outcomes_there[name] == [[part.answer, part.is_reached] for part in parts]

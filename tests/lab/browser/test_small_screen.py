@@ -49,8 +49,10 @@ def test_the_page_fits_a_telephone_and_why_is_a_sheet_from_below(
         assert view["width"] <= WIDTH
         assert view["height"] > HEIGHT / 4
         if number in (1, 4, 7):
-            found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
-            assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+            violations = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
+            assert [
+                (violation["id"], violation["nodes"][0]["html"]) for violation in violations
+            ] == []
     page.keyboard.press("1")
     page.wait_for_function(NOW_IS_IN_SIGHT)  # the list is scrolled once it is drawn
     PICTURES.mkdir(parents=True, exist_ok=True)

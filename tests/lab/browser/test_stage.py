@@ -35,18 +35,18 @@ ONE_IN_FULL: Final = """line => {
 
 def opened(page: Page, name: str, run: str) -> int:
     """Play a run of the zoo; the event that it opens at."""
-    at: int = page.evaluate(PLAY, [name, run])
+    event_index: int = page.evaluate(PLAY, [name, run])
     page.wait_for_selector("#agreement p")
     page.wait_for_selector("#why:not(.stale) .cause")
-    return at
+    return event_index
 
 
 def test_a_run_opens_where_coordinator_and_partition_disagree(
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http)
-    at = opened(page, "z01", "V-")
-    assert at < page.evaluate("__sim.count.value") - 1
+    event_index = opened(page, "z01", "V-")
+    assert event_index < page.evaluate("__sim.count.value") - 1
     page.wait_for_selector(".agreement.hanging")
     assert page.inner_text("#agreement") == (
         "They disagree: app/1 hangs. For the application and the coordinator it is aborted; on"
@@ -78,9 +78,9 @@ def test_held_messages_look_held_and_the_story_is_walked_by_its_captions(
     page = new_page(server.http)
     opened(page, "z01", "V-")
     page.get_by_role("button", name="No answer comes, and it gives up on the record.").click()
-    held = page.locator(".message.held").first.inner_text()
-    assert "Produce “late”" in held
-    assert "held by late-produce" in held
+    held_text = page.locator(".message.held").first.inner_text()
+    assert "Produce “late”" in held_text
+    assert "held by late-produce" in held_text
     assert "It has app/1 open." in page.inner_text(".belief")
     page.keyboard.press("ArrowRight")
     assert page.inner_text(".story .now") == "It aborts the transaction."
@@ -103,9 +103,9 @@ def test_a_transaction_has_a_bracket_and_readers_and_clients_are_drawn(
     # A marker that is written again said nothing of why.
     opened(page, "z12", "V-/before")
     assert "It has decided to commit app/1, and no marker is owed" in page.inner_text(".belief")
-    again = page.locator(".cell:has(.again)")
-    assert "COMMIT marker, again" in again.first.inner_text()
-    assert "its coordinator was loaded anew" in again.first.inner_text()
+    cell_again = page.locator(".cell:has(.again)")
+    assert "COMMIT marker, again" in cell_again.first.inner_text()
+    assert "its coordinator was loaded anew" in cell_again.first.inner_text()
 
 
 JUST_DECIDED: Final = """(us) => {
@@ -152,17 +152,17 @@ def test_what_is_held_is_lost_doubled_or_released_and_the_next_one_is_held_by_a_
 ) -> None:
     page = new_page(server.http)
     page.evaluate(PAUSED, ["z01", "V-", 4])
-    held = page.locator(".message.held")
-    held.locator(".what button").click()
-    held.get_by_role("button", name="Drop it").click()
+    held_message = page.locator(".message.held")
+    held_message.locator(".what button").click()
+    held_message.get_by_role("button", name="Drop it").click()
     page.wait_for_selector("#said:has-text('What late-produce held is lost.')")
     page.wait_for_selector(".message.lost:has-text('“late”')")
     page.click("#back")
-    held.locator(".what button").click()
-    held.get_by_role("button", name="Deliver it twice").click()
+    held_message.locator(".what button").click()
+    held_message.get_by_role("button", name="Deliver it twice").click()
     page.wait_for_selector(".message.doubled")
     page.click("#back")
-    held.get_by_role("button", name="Release").click()
+    held_message.get_by_role("button", name="Release").click()
     page.wait_for_selector(".message.released")
     message = page.locator(".message").filter(has_text="AddPartitionsToTxn").first
     message.locator(".what button").click()
@@ -179,7 +179,9 @@ def test_a_question_about_what_is_taken_back_is_taken_back_too(
     page.evaluate(PAUSED, ["z01", "V-", 3])
     page.wait_for_function(answered)  # else the question that is held may be asked already
     late: list[Any] = []
-    page.route("**/api/v1/explain*", lambda one: late.append(one) if not late else one.continue_())
+    page.route(
+        "**/api/v1/explain*", lambda route: late.append(route) if not late else route.continue_()
+    )
     with page.expect_request("**/api/v1/explain*"):
         page.evaluate("""async () => __page["api.js"].command("go", { steps: 1 })""")
     while not late:
@@ -196,7 +198,8 @@ def test_what_is_late_for_an_earlier_choice_is_not_shown(
     page.evaluate(PAUSED, ["z01", "V-", 3])
     late: list[Any] = []
     page.route(
-        "**/api/v1/runs/*/trace*", lambda one: late.append(one) if not late else one.continue_()
+        "**/api/v1/runs/*/trace*",
+        lambda route: late.append(route) if not late else route.continue_(),
     )
     with page.expect_request("**/api/v1/runs/*/trace*"):
         page.evaluate("""() => void (__earlier = __page["api.js"].command("go", {}))""")
@@ -221,20 +224,20 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
         "With V-, payments-0 has app/1 open from offset 1 on, and no marker will come."
         " With TV2, Produce is refused with INVALID_PRODUCER_EPOCH."
     )
-    mine, theirs = page.locator(".side").all()
-    mine.locator(".agreement.hanging").wait_for()
-    assert "No transaction is open." in theirs.locator(".agreement").first.inner_text()
+    own_side, other_side = page.locator(".side").all()
+    own_side.locator(".agreement.hanging").wait_for()
+    assert "No transaction is open." in other_side.locator(".agreement").first.inner_text()
     # Both are drawn: the late record is in one log, and is refused by the other.
-    assert mine.locator(".drawn .batch.hanging").count() == 1
-    assert theirs.locator(".drawn .flight.record.refused").count() == 1
-    assert theirs.locator(".drawn .batch.hanging").count() == 0
+    assert own_side.locator(".drawn .batch.hanging").count() == 1
+    assert other_side.locator(".drawn .flight.record.refused").count() == 1
+    assert other_side.locator(".drawn .batch.hanging").count() == 0
     # One cursor: the other run is as far in the same step of the story.
     for _ in range(3):
         page.click("#step-back")
     page.wait_for_selector(".compare .says:has-text('Step 3 of 9 · It sends a record.')")
-    held = "It has app/1 open"
-    for side in (mine, theirs):
-        side.locator(f".belief:has-text('{held}')").wait_for()
+    belief = "It has app/1 open"
+    for side in (own_side, other_side):
+        side.locator(f".belief:has-text('{belief}')").wait_for()
     page.wait_for_function("() => location.hash.includes('with=TV2')")
     page.reload()
     page.wait_for_selector("#difference")
@@ -304,13 +307,13 @@ def test_the_hang_of_the_button_tells_its_story_and_is_made_again(
 
 def test_the_address_brings_back_what_was_shown(server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http)
-    at = opened(page, "z01", "V-")
-    page.wait_for_function(f"() => location.hash.includes('at={at}')")
+    event_index = opened(page, "z01", "V-")
+    page.wait_for_function(f"() => location.hash.includes('at={event_index}')")
     page.keyboard.press("2")
     page.wait_for_function("() => location.hash.includes('view=coordinator')")
     page.reload()
     page.wait_for_selector("svg.machine")
-    assert page.evaluate("__page['store.js'].events[__sim.at.value].i") == at
+    assert page.evaluate("__page['store.js'].events[__sim.at.value].i") == event_index
     page.go_back()
     page.wait_for_selector(".agreement.hanging")
     page.go_back()
@@ -318,12 +321,12 @@ def test_the_address_brings_back_what_was_shown(server: TxnsimServer, new_page: 
 
 
 def test_another_cluster_at_the_same_address_is_noticed(new_page: Any) -> None:
-    with TxnsimServer(arguments=("--ui", "--http", "0")) as first:
-        page = new_page(first.http, expects=("net::ERR_", "503"))
+    with TxnsimServer(arguments=("--ui", "--http", "0")) as first_server:
+        page = new_page(first_server.http, expects=("net::ERR_", "503"))
         make_hang(page)
         page.wait_for_selector(".agreement.hanging")
-        assert first.http
-        port = first.http.rsplit(":", 1)[1].strip("/")
+        assert first_server.http
+        port = first_server.http.rsplit(":", 1)[1].strip("/")
     page.wait_for_selector("#gone")
     with TxnsimServer(arguments=("--ui", "--http", port)):
         page.wait_for_selector("#replaced:has-text('Another cluster answers here now')")
@@ -348,9 +351,9 @@ def test_what_is_done_is_said_and_keys_without_an_aim_say_so(
     page.click("#repair")  # at an event of the past: it is done now
     is_said("The ABORT marker is written on orders-0.")
     assert page.locator("#past").count() == 0
-    for key, what in (("v", "next violation"), ("ArrowRight", "next step of the story")):
+    for key, goal in (("v", "next violation"), ("ArrowRight", "next step of the story")):
         page.keyboard.press(key)
-        is_said(f"Nothing to go to: {what}.")
+        is_said(f"Nothing to go to: {goal}.")
     page.keyboard.press(",")
     page.locator("#said").wait_for(state="detached")
     page.keyboard.press("7")
@@ -367,17 +370,17 @@ def test_what_is_done_is_said_and_keys_without_an_aim_say_so(
 
 def test_why_is_grey_while_it_is_asked_anew(server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http)
-    at = opened(page, "z01", "V-")
-    asked: list[Any] = []
-    page.route("**/api/v1/explain*", lambda one: asked.append(one))
+    event_index = opened(page, "z01", "V-")
+    routes: list[Any] = []
+    page.route("**/api/v1/explain*", lambda route: routes.append(route))
     page.keyboard.press(",")
     page.wait_for_selector("#why.stale[aria-busy=true]")
-    assert f"This was said of payments-0 at event #{at}." in page.inner_text("#why")
-    while not asked:
+    assert f"This was said of payments-0 at event #{event_index}." in page.inner_text("#why")
+    while not routes:
         page.wait_for_timeout(10)
-    asked[0].continue_()
+    routes[0].continue_()
     page.wait_for_selector("#why:not(.stale)")
-    assert f"Of payments-0 at event #{at - 1}." in page.inner_text("#why")
+    assert f"Of payments-0 at event #{event_index - 1}." in page.inner_text("#why")
 
 
 def test_the_focus_stays_and_the_first_tab_skips_to_the_view(
@@ -420,12 +423,12 @@ def test_a_high_watermark_is_shown_where_the_trace_tells_it(
 ) -> None:
     """At brief no event moves it: a single replica's is its log end, others' may be less."""
     page = new_page(server.http)
-    known = page.evaluate(
+    high_watermarks = page.evaluate(
         """() => [["full", 3, 1, 4], ["brief", 1, 1, 4], ["brief", 3, 1, 4], ["brief", 3, 4, 4],
           ["brief", 0, 1, 4]].map(([level, replicas, lso, end]) =>
           __page["stage.js"].highWatermark({ level }, { replicas, lso, end, hw: 2 }))"""
     )
-    assert known == [2, 4, None, 4, None]  # the last one: a trace of an older txnsim
+    assert high_watermarks == [2, 4, None, 4, None]  # the last one: a trace of an older txnsim
     opened(page, "z01", "V-")  # three replicas
     assert "high watermark" not in page.inner_text(".partition dl")
     why = page.get_attribute(".partition dt:last-of-type", "title")
@@ -451,11 +454,17 @@ def owes(name: str, pid: int, tp: str = "t-0") -> Row:
     return (COORDINATOR, "marker.owed", (), f"{name}/{pid}:0", {"tp": tp, "committed": False})
 
 
-def opened_by(name: str, pid: int, at: int, tp: str = "t-0") -> tuple[Row, Row]:
-    of = {"tp": tp, "pid": pid, "epoch": 0}
+def opened_by(name: str, pid: int, base_offset: int, tp: str = "t-0") -> tuple[Row, Row]:
+    fields = {"tp": tp, "pid": pid, "epoch": 0}
     node, tx = f"broker/1/log/{tp}", f"{name}/{pid}:0"
-    batch = {**of, "base": at, "last": at, "seq": 0, "txn": True}
-    return (node, "log.append", (), tx, batch), (node, "pid.open", (), tx, {**of, "first": at})
+    batch = {**fields, "base": base_offset, "last": base_offset, "seq": 0, "txn": True}
+    return (node, "log.append", (), tx, batch), (
+        node,
+        "pid.open",
+        (),
+        tx,
+        {**fields, "first": base_offset},
+    )
 
 
 ABORTS: Final = (moved("app", 7, "Ongoing", "t-0"), moved("app", 7, "PrepareAbort", "t-0"))
@@ -540,8 +549,8 @@ def test_the_headline_is_the_gravest_of_all_that_is_open_or_owed(
     page.keyboard.press("3")
     page.wait_for_selector(".producers")
     if verdict == "owed":
-        mine = page.locator(".producers tbody:has-text('app')").all_inner_texts()
-        assert [text for text in mine if "They agree." in text] == []
+        producer_rows = page.locator(".producers tbody:has-text('app')").all_inner_texts()
+        assert [text for text in producer_rows if "They agree." in text] == []
 
 
 def held(action: str, pid: int, tp: str) -> tuple[Row, ...]:
@@ -558,7 +567,7 @@ def held(action: str, pid: int, tp: str) -> tuple[Row, ...]:
 
 
 @pytest.mark.parametrize(
-    ("action", "pid", "tp", "later", "shown"),
+    ("action", "pid", "tp", "later", "expected_lines"),
     [
         ("hold", 7, "t-0", 0, ["ABORT marker held by late"]),
         # Any held WriteTxnMarkers was taken for that of every marker.
@@ -576,19 +585,19 @@ def test_what_is_on_its_way_is_held_only_by_what_holds_it(
     pid: int,
     tp: str,
     later: int,
-    shown: list[str],
+    expected_lines: list[str],
 ) -> None:
     page = new_page(server.http)
     page.wait_for_selector(".link-state.live")
-    more = [("client/other", "note", (), "", {"text": "later"})] * later
-    events = (LEADS, *ABORTS, owes("app", 7), *held(action, pid, tp), *more)
+    later_events = [("client/other", "note", (), "", {"text": "later"})] * later
+    events = (LEADS, *ABORTS, owes("app", 7), *held(action, pid, tp), *later_events)
     show(page, small(NODES, *events, level="brief"))
     way = page.locator(".way.due .message")
-    told = [
-        f"{one.locator('.what button').inner_text()} {one.locator('.how').inner_text()}"
-        for one in way.all()
+    lines = [
+        f"{message.locator('.what button').inner_text()} {message.locator('.how').inner_text()}"
+        for message in way.all()
     ]
-    assert sorted(told) == sorted(shown)
+    assert sorted(lines) == sorted(expected_lines)
 
 
 def test_what_has_arrived_is_not_on_its_way(server: TxnsimServer, new_page: Any) -> None:

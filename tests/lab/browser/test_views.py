@@ -38,14 +38,16 @@ def test_lanes_are_read_as_a_picture(server: TxnsimServer, new_page: Any) -> Non
         "payments-0 · broker 1",
     ]
     arrows = texts(page, ".arrow-of > text")
-    assert [one for one in ("EndTxn", "ABORT marker", "Fetch") if one not in arrows] == []
+    assert [arrow for arrow in ("EndTxn", "ABORT marker", "Fetch") if arrow not in arrows] == []
     assert "Metadata" not in arrows
     assert page.locator(".arrow-of path[marker-end]").count() > 5
     assert texts(page, ".bar-of > svg").startswith("Empty | Ongoing | PrepareAbort | CompleteAbort")
     assert "app/1 open: hanging" in texts(page, ".bar-of.hangs")
-    held = page.locator(".held-of").first
-    assert "Produce held by late-produce" in str(held.text_content())
-    assert held.locator("path").count() == 3  # half the way, waiting, the rest: it was released
+    held_arrow = page.locator(".held-of").first
+    assert "Produce held by late-produce" in str(held_arrow.text_content())
+    assert (
+        held_arrow.locator("path").count() == 3
+    )  # half the way, waiting, the rest: it was released
     assert "EndTxn" in texts(page, ".arrow-of title")
     assert " ms" in texts(page, ".tick")
     page.check("#housekeeping")
@@ -83,9 +85,9 @@ def test_producers_stand_in_two_halves_and_every_move_of_the_machine_is_drawn(
     page.wait_for_function(
         "() => /^\\d\\d of/.test(document.querySelector('.bar [role=status]').textContent)"
     )
-    shown = set(page.locator(".row b").all_inner_texts())
-    assert "log.append" not in shown
-    assert {"fault.release", "txn.complete", "pid.open"} <= shown
+    kinds_shown = set(page.locator(".row b").all_inner_texts())
+    assert "log.append" not in kinds_shown
+    assert {"fault.release", "txn.complete", "pid.open"} <= kinds_shown
     page.keyboard.press("8")
     page.wait_for_selector("table.zoo")
     columns = page.locator("table.zoo thead th").all_inner_texts()
@@ -101,8 +103,8 @@ def test_hundreds_of_partitions_are_on_one_screen_and_are_found(
     assert browser
     config = tmp_path / "wide.yaml"
     config.write_text(f"topics:\n  wide: {WIDE}\n")
-    with TxnsimServer(arguments=("--ui", "--http", "0", "--config", str(config))) as one:
-        page = new_page(one.http, expects=("503", "net::ERR_"))
+    with TxnsimServer(arguments=("--ui", "--http", "0", "--config", str(config))) as txnsim_server:
+        page = new_page(txnsim_server.http, expects=("503", "net::ERR_"))
         page.wait_for_selector(f"text={WIDE - 3} more.")
         assert page.locator(".partition").count() == 3
         page.fill("#partition", "wide-117")
@@ -111,8 +113,8 @@ def test_hundreds_of_partitions_are_on_one_screen_and_are_found(
         page.get_by_role("button", name="Cluster").click()
         boxes = page.locator(".box-of")
         page.wait_for_function(f"() => document.querySelectorAll('.box-of').length === {WIDE}")
-        last = boxes.last.bounding_box()
-        assert last["y"] + last["height"] < 750
+        last_box = boxes.last.bounding_box()
+        assert last_box["y"] + last_box["height"] < 750
         cell = page.locator("tr", has_text="wide-117")
         cell.locator("td", has_text="1, 2, 3").or_(cell.locator("td", has_text="3, 1, 2")).or_(
             cell.locator("td", has_text="2, 3, 1")
@@ -130,12 +132,12 @@ def test_members_of_a_streams_group_are_shown_with_their_tasks(
     assert browser
     config = tmp_path / "soon.properties"
     config.write_text("group.streams.initial.rebalance.delay.ms=0\n")
-    asked = ("--ui", "--http", "0", "--config", str(config))
-    with TxnsimServer(brokers=1, arguments=asked) as one:
-        plays = Plays(one.bootstrap, pause_s=0.05)
+    arguments = ("--ui", "--http", "0", "--config", str(config))
+    with TxnsimServer(brokers=1, arguments=arguments) as txnsim_server:
+        plays = Plays(txnsim_server.bootstrap, pause_s=0.05)
         with plays.connected():
             member = plays.member("app", "m", simple())
-            page = new_page(one.http, expects=("503", "net::ERR_"))
+            page = new_page(txnsim_server.http, expects=("503", "net::ERR_"))
             page.get_by_role("button", name="Cluster").click()
             row = page.locator("#streams tr", has_text="app")
             row.wait_for()

@@ -51,15 +51,15 @@ Choice = Callable[[Iterable[Scenario]], Iterator[ScenarioRun]]
 LEVELS = (TraceLevel.BRIEF, TraceLevel.FULL)
 
 
-def surveyed(told: Iterable[ScenarioRun], level: TraceLevel) -> tuple[Survey, list[str]]:
+def surveyed(scenario_runs: Iterable[ScenarioRun], level: TraceLevel) -> tuple[Survey, list[str]]:
     """The counts of these runs, and where their traces tell another state than the live one."""
     survey = Survey()
     differences = []
     seed = OTHER_SEED if level is TraceLevel.FULL else SEED_DEFAULT
-    for scenario_run in told:
-        one = told_once(scenario_run, level=level, seed=seed)
-        survey.take(str(scenario_run), one.result.trace)
-        differences += one.differences
+    for scenario_run in scenario_runs:
+        telling = told_once(scenario_run, level=level, seed=seed)
+        survey.take(str(scenario_run), telling.result.trace)
+        differences += telling.differences
     return survey, differences
 
 
@@ -72,7 +72,7 @@ def surveyed(told: Iterable[ScenarioRun], level: TraceLevel) -> tuple[Survey, li
         pytest.param(TraceLevel.FULL, scenario_runs, marks=pytest.mark.thorough),
     ],
 )
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_every_event_has_a_cause_and_a_reader_knows_the_state(
     scenario: Scenario, level: TraceLevel, chosen: Choice
 ) -> None:
@@ -82,16 +82,18 @@ def test_every_event_has_a_cause_and_a_reader_knows_the_state(
     assert dict(survey.strays) == {}
     assert dict(survey.unruled) == {}
     assert dict(survey.misspelt) == {}
-    seen = {name.partition(" ")[0] for name in survey.kinds}
-    assert sorted(seen & ELSEWHERE.keys()) == [], "take it out of ELSEWHERE"
+    kinds_seen = {name.partition(" ")[0] for name in survey.kinds}
+    assert sorted(kinds_seen & ELSEWHERE.keys()) == [], "take it out of ELSEWHERE"
 
 
 @pytest.mark.costly
 @pytest.mark.slow
 def test_every_kind_of_event_occurs_in_some_story_or_in_a_test_that_is_named() -> None:
     unseen = KINDS.keys() - ELSEWHERE.keys()
-    full = ((one, TraceLevel.FULL, OTHER_SEED) for one in first_runs(SCENARIOS))
-    brief = ((one, TraceLevel.BRIEF, SEED_DEFAULT) for one in main_runs(SCENARIOS))
+    full = ((scenario_run, TraceLevel.FULL, OTHER_SEED) for scenario_run in first_runs(SCENARIOS))
+    brief = (
+        (scenario_run, TraceLevel.BRIEF, SEED_DEFAULT) for scenario_run in main_runs(SCENARIOS)
+    )
     for scenario_run, level, seed in (*full, *brief):
         trace = told_once(scenario_run, level=level, seed=seed).result.trace
         unseen -= {kind for kind in unseen if f'"k":"{kind}"'.encode() in trace}
@@ -106,13 +108,13 @@ def test_every_kind_of_event_occurs_in_some_story_or_in_a_test_that_is_named() -
 @pytest.mark.costly
 @pytest.mark.slow
 def test_the_stories_show_many_rules() -> None:
-    seen = set()
+    rules_seen = set()
     for scenario in SCENARIOS:
         for run in scenario.runs:
             scenario_run = ScenarioRun(scenario=scenario, run=run, take=scenario.takes[0])
             trace = told_once(scenario_run, level=TraceLevel.BRIEF).result.trace
-            seen |= {data(event)["rule"] for event in events_of(trace)[1] if event.k in RULED}
-    assert len(seen) >= RULES_MIN, seen
+            rules_seen |= {data(event)["rule"] for event in events_of(trace)[1] if event.k in RULED}
+    assert len(rules_seen) >= RULES_MIN, rules_seen
 
 
 def test_kinds_that_are_explained_have_a_place_for_the_rule() -> None:

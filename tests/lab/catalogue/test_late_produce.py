@@ -91,13 +91,13 @@ async def test_the_story_tells_what_became_of_the_record_and_of_the_reader(
 ) -> None:
     result = await run_in_real_time(ScenarioRun(scenario=STORY, run=run), Casting(player="own"))
     check(result)
-    told = sentences(result)
+    story_sentences = sentences(result)
     hangs = run == "V-"
-    assert fate in told
-    assert reader in told
-    assert ("PartitionsWithLateTransactionsCount was 0 and is 1" in told) is hangs
-    assert ("find-hanging names payments-0" in told) is hangs
-    assert [len(one.findings) for one in seen(result, Searched)] == [int(hangs)]
+    assert fate in story_sentences
+    assert reader in story_sentences
+    assert ("PartitionsWithLateTransactionsCount was 0 and is 1" in story_sentences) is hangs
+    assert ("find-hanging names payments-0" in story_sentences) is hangs
+    assert [len(search.findings) for search in seen(result, Searched)] == [int(hangs)]
 
 
 @pytest.mark.slow
@@ -115,7 +115,7 @@ async def test_a_defence_that_is_missing_or_another_one_is_noticed(
 ) -> None:
     def edit(document: dict[str, Any]) -> None:
         document["runs"][run].update(broken)
-        document["steps"] = [one for one in document["steps"] if "reads" not in str(one)]
+        document["steps"] = [step for step in document["steps"] if "reads" not in str(step)]
 
     scenario_run = ScenarioRun(scenario=late_produce(edit), run=run)
     result = await run_in_real_time(scenario_run, Casting(player="own"))
@@ -159,17 +159,19 @@ async def test_the_demo_comes_to_the_same_verdicts_each_time() -> None:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
-        told, _ = await process.communicate()
-        return process.returncode, told
+        output, _ = await process.communicate()
+        return process.returncode, output
 
     outcomes = await asyncio.gather(*(demo() for _ in range(DEMOS)))
     differing = []
-    for status, told in outcomes:
-        runs = msgspec.json.decode(told)
+    for status, output in outcomes:
+        runs = msgspec.json.decode(output)
         assert len(runs) == 2 * 3
         differing += [run for run in runs if not run["as_declared"]]
         assert differing or status == 0
-    assert not differing, [(one["run"], one["take"], one["verdict"]) for one in differing]
+    assert not differing, [
+        (run_row["run"], run_row["take"], run_row["verdict"]) for run_row in differing
+    ]
 
 
 @pytest.mark.costly
@@ -182,7 +184,7 @@ def test_it_is_told_without_leaving_anything_behind(choice: list[str]) -> None:
 
     What asyncio's debug mode says of steps that took long is no leak.
     """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-m", "txnsim.cli.main",
          "scenario", "run", "z01", "--quiet", *choice],
         cwd=ROOT,
@@ -190,10 +192,10 @@ def test_it_is_told_without_leaving_anything_behind(choice: list[str]) -> None:
         text=True,
         check=False,
     )  # fmt: skip
-    lines = done.stderr.splitlines()
+    lines = process.stderr.splitlines()
     expected = re.compile(r"Executing |\d of 3 runs, ")
     odd = [line for line in lines if not expected.match(line)]
-    assert (done.returncode, odd) == (0, []), done.stdout
+    assert (process.returncode, odd) == (0, []), process.stdout
 
 
 @pytest.fixture
@@ -229,8 +231,8 @@ def test_an_installed_wheel_has_its_scenarios_and_runs_in_an_empty_directory(
             check=False,
         )
 
-    shown = txnsim("scenario", "show", "z01")
+    show_result = txnsim("scenario", "show", "z01")
     file = installed / "txnsim_lab" / "scenarios" / f"{STORY.name}.yaml"
-    assert shown.stdout.startswith(f"# {file}\n")
-    done = txnsim("scenario", "run", "z01", "--mode", "TV2", "--quiet")
-    assert done.returncode == 0, done.stderr
+    assert show_result.stdout.startswith(f"# {file}\n")
+    run_result = txnsim("scenario", "run", "z01", "--mode", "TV2", "--quiet")
+    assert run_result.returncode == 0, run_result.stderr

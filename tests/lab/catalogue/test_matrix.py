@@ -33,7 +33,10 @@ def complaint(result: RunResult) -> str:
     if result.as_declared:
         return ""
     findings = [result.verdict, *([result.cured] if result.cured is not None else [])]
-    wrong = [f"{one.observed}, declared {one.expected}: {one.because}" for one in findings]
+    wrong = [
+        f"{finding.observed}, declared {finding.expected}: {finding.because}"
+        for finding in findings
+    ]
     return f"{result.run} {result.take}: {' / '.join(wrong)}"
 
 
@@ -44,23 +47,26 @@ def complaint(result: RunResult) -> str:
         pytest.param(scenario_runs, marks=pytest.mark.thorough),
     ],
 )
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_every_telling_comes_to_what_is_declared(scenario: Scenario, chosen: Choice) -> None:
-    told = [told_once(one, level=TraceLevel.BRIEF).result for one in chosen([scenario])]
-    assert [complaint(result) for result in told if not result.as_declared] == []
+    results = [
+        told_once(scenario_run, level=TraceLevel.BRIEF).result
+        for scenario_run in chosen([scenario])
+    ]
+    assert [complaint(result) for result in results if not result.as_declared] == []
 
 
 @pytest.mark.costly
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_told_again_it_has_the_same_trace(scenario: Scenario) -> None:
     (scenario_run,) = first_runs([scenario])
-    first, again = (
+    first_telling, second_telling = (
         told_once(scenario_run, level=TraceLevel.BRIEF).result,
         run_in_virtual_time(scenario_run),
     )
-    assert again.trace == first.trace
-    assert again.history == first.history
+    assert second_telling.trace == first_telling.trace
+    assert second_telling.history == first_telling.history
 
 
 @pytest.mark.costly
@@ -71,7 +77,7 @@ def test_told_again_it_has_the_same_trace(scenario: Scenario) -> None:
         pytest.param(scenario_runs, marks=pytest.mark.thorough),
     ],
 )
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_verdicts_do_not_hang_on_the_seed(scenario: Scenario, chosen: Choice) -> None:
     """Other latencies, the same anomalies: nothing in a story may be a race."""
     results = [
@@ -83,8 +89,10 @@ def test_verdicts_do_not_hang_on_the_seed(scenario: Scenario, chosen: Choice) ->
 
 def hashes(tell: Callable[[ScenarioRun], RunResult]) -> dict[str, str]:
     """The hash of trace and history of the first run of each of ``SOME``."""
-    told = map(tell, first_runs([catalog.find(name)[1] for name in SOME]))
-    return {one.scenario: sha256(one.trace + one.history).hexdigest() for one in told}
+    results = map(tell, first_runs([catalog.find(name)[1] for name in SOME]))
+    return {
+        result.scenario: sha256(result.trace + result.history).hexdigest() for result in results
+    }
 
 
 @pytest.mark.costly
@@ -95,7 +103,7 @@ def test_traces_do_not_depend_on_the_order_of_sets_either() -> None:
         "import json, tests.lab.catalogue.test_matrix as matrix\n"
         "print(json.dumps(matrix.hashes(matrix.run_in_virtual_time)))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": "1"},
@@ -103,7 +111,9 @@ def test_traces_do_not_depend_on_the_order_of_sets_either() -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    here = hashes(lambda scenario_run: told_once(scenario_run, level=TraceLevel.BRIEF).result)
-    assert len(here) == len(SOME)
-    assert json.loads(done.stdout.splitlines()[-1]) == here
+    assert process.returncode == 0, process.stderr
+    hashes_here = hashes(
+        lambda scenario_run: told_once(scenario_run, level=TraceLevel.BRIEF).result
+    )
+    assert len(hashes_here) == len(SOME)
+    assert json.loads(process.stdout.splitlines()[-1]) == hashes_here

@@ -164,13 +164,13 @@ BEFORE: Final = (
 def shown() -> Iterator[tuple[str, Scenario]]:
     """Each with the page and line where it begins."""
     for page, text in TEXTS.items():
-        for found in BLOCK.finditer(text):
-            place = f"{page}:{text.count(chr(10), 0, found.start()) + 1}"
-            if found[1] == "yaml" and re.search("^steps:", found[2], re.MULTILINE):
-                yield place, read(place, found[2])
-            elif found[2].startswith("- "):
-                control = {"control": "As it is."} if "only: control" in found[2] else {}
-                yield place, small([*BEFORE, *yaml.safe_load(found[2])], **HEAD, **control)
+        for block in BLOCK.finditer(text):
+            place_in_page = f"{page}:{text.count(chr(10), 0, block.start()) + 1}"
+            if block[1] == "yaml" and re.search("^steps:", block[2], re.MULTILINE):
+                yield place_in_page, read(place_in_page, block[2])
+            elif block[2].startswith("- "):
+                control = {"control": "As it is."} if "only: control" in block[2] else {}
+                yield place_in_page, small([*BEFORE, *yaml.safe_load(block[2])], **HEAD, **control)
 
 
 SHOWN: Final = dict(shown())
@@ -184,41 +184,41 @@ FAILS: Final = {
 
 
 def test_what_is_shown_is_found() -> None:
-    assert [place.partition(":")[0] for place in SHOWN] == [
+    assert [place_in_page.partition(":")[0] for place_in_page in SHOWN] == [
         "docs/hypotheses.md",
         *["docs/writing-scenarios.md"] * 5,
         *["tests/real/FOUND.md"] * 3,
     ]
 
 
-def check(place: str, run: str, take: str, seed: int) -> None:
-    scenario = SHOWN[place]
-    told = run_in_virtual_time(ScenarioRun(scenario=scenario, run=run, take=take), seed=seed)
-    said = FAILS.get(scenario.name)
-    if said is None:
-        assert told.as_declared, (run, take, seed, told.verdict)
+def check(place_in_page: str, run: str, take: str, seed: int) -> None:
+    scenario = SHOWN[place_in_page]
+    result = run_in_virtual_time(ScenarioRun(scenario=scenario, run=run, take=take), seed=seed)
+    failure = FAILS.get(scenario.name)
+    if failure is None:
+        assert result.as_declared, (run, take, seed, result.verdict)
     else:
-        assert said in TEXTS[place.partition(":")[0]]
-        assert told.verdict.observed == ("story-failed",)
-        assert told.verdict.because[0].endswith(said)
+        assert failure in TEXTS[place_in_page.partition(":")[0]]
+        assert result.verdict.observed == ("story-failed",)
+        assert result.verdict.because[0].endswith(failure)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", SHOWN)
-def test_a_story_of_a_page_comes_to_what_the_page_says(place: str) -> None:
-    check(place, next(iter(SHOWN[place].runs)), "armed", seed=SEEDS[0])
+@pytest.mark.parametrize("place_in_page", SHOWN)
+def test_a_story_of_a_page_comes_to_what_the_page_says(place_in_page: str) -> None:
+    check(place_in_page, next(iter(SHOWN[place_in_page].runs)), "armed", seed=SEEDS[0])
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("place", SHOWN)
-def test_it_does_so_in_all_its_runs_and_takes(place: str) -> None:
+@pytest.mark.parametrize("place_in_page", SHOWN)
+def test_it_does_so_in_all_its_runs_and_takes(place_in_page: str) -> None:
     """Where members have a part, with some seeds: they act at the same time."""
-    scenario = SHOWN[place]
-    has_members = any(one.plays == "member" for one in scenario.cast.values())
+    scenario = SHOWN[place_in_page]
+    has_members = any(actor.plays == "member" for actor in scenario.cast.values())
     for seed in SEEDS if has_members else SEEDS[:1]:
         for run in scenario.runs:
             for take in scenario.takes:
-                check(place, run, take, seed)
+                check(place_in_page, run, take, seed)
 
 
 # docs/writing-scenarios.md is enough to write one: its file runs, prints what the page shows, and
@@ -247,8 +247,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_the_example_prints_what_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    (shown,) = [text for _, text in BLOCKS if "scenario run early-commit.yaml" in text]
-    command, _, table = shown.partition("\n")
+    (example,) = [text for _, text in BLOCKS if "scenario run early-commit.yaml" in text]
+    command, _, table = example.partition("\n")
     assert main(command.split()[2:]) == 0
     assert cells(capsys.readouterr().out) == cells(table)
     assert main(["scenario", "run", "early-commit.yaml", "--quiet"]) == 0
@@ -257,10 +257,10 @@ def test_the_example_prints_what_the_page_shows(capsys: pytest.CaptureFixture[st
 def test_a_wrong_word_is_refused_with_what_the_page_shows(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (shown,) = [text for _, text in BLOCKS if text.startswith("txnsim: typo.yaml")]
+    (example,) = [text for _, text in BLOCKS if text.startswith("txnsim: typo.yaml")]
     (folder / "typo.yaml").write_text(EXAMPLE.replace("do: begin}", "do: beginn}"), "utf-8")
     assert main(["scenario", "run", "typo.yaml"]) == 2
-    assert capsys.readouterr().err == shown
+    assert capsys.readouterr().err == example
 
 
 def test_the_page_names_everything_that_a_file_may_say() -> None:
@@ -303,7 +303,7 @@ def test_the_example_is_read() -> None:
     ("name", "run"), [("z01", "V-"), ("z11", "V-/before"), ("z21", "TV2"), ("z27", "TV2/4.3")]
 )
 def test_an_operator_and_a_reader_of_the_trace_hear_the_same(name: str, run: str) -> None:
-    said: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
+    sentence_pairs: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
 
     async def look(stage: Stage) -> None:
         await final_observation.look_twice(stage)
@@ -311,19 +311,21 @@ def test_an_operator_and_a_reader_of_the_trace_hear_the_same(name: str, run: str
         tracer = environment.tracer
         for partition in stage.partitions:
             now_ms = environment.clock.now_ms()
-            asked = await explain(await stage.operator.admin(), partition, now_ms=now_ms)
+            operator_explanation = await explain(
+                await stage.operator.admin(), partition, now_ms=now_ms
+            )
             state = state_at(tracer.events(0), tracer.nodes)
             state.at_us = (now_ms - state.wall_ms) * 1000
             remembered = Remembered.of(tracer.events(0))
-            told = lso_of(state, str(partition), at=0, remembered=remembered)
-            said.append((asked.sentences, told.sentences))
+            trace_explanation = lso_of(state, str(partition), at=0, remembered=remembered)
+            sentence_pairs.append((operator_explanation.sentences, trace_explanation.sentences))
 
     scenario_run = ScenarioRun(scenario=catalog.find(name)[1], run=run, take="armed")
     with patch.object(runner, "look_twice", look):
         run_in_virtual_time(scenario_run, trace_level=TraceLevel.FULL)
-    assert said
-    for asked, told in said:
-        assert told == asked
+    assert sentence_pairs
+    for operator_sentences, trace_sentences in sentence_pairs:
+        assert trace_sentences == operator_sentences
 
 
 # A run is told again from the header of its trace alone, event by event.
@@ -342,21 +344,21 @@ SEED = 7
     ],
 )
 def test_a_header_is_all_that_a_replay_needs(scenario: str, take: str, level: TraceLevel) -> None:
-    told = catalog.find(scenario)[1]
-    take = take if take in told.takes else "armed"
-    run = list(told.runs)[-1]
-    first = run_in_virtual_time(
-        ScenarioRun(scenario=told, run=run, take=take), seed=SEED, trace_level=level
+    scenario_found = catalog.find(scenario)[1]
+    take = take if take in scenario_found.takes else "armed"
+    run = list(scenario_found.runs)[-1]
+    first_trace = run_in_virtual_time(
+        ScenarioRun(scenario=scenario_found, run=run, take=take), seed=SEED, trace_level=level
     ).trace
-    header = Recording.of("first", first.splitlines()).header
-    again = ScenarioRun(
+    header = Recording.of("first", first_trace.splitlines()).header
+    second_run = ScenarioRun(
         scenario=catalog.find(header["scenario"])[1], run=header["run"], take=header["take"]
     )
-    assert header["mode"] == again.mode
+    assert header["mode"] == second_run.mode
     replayed = run_in_virtual_time(
-        again, seed=header["seed"], trace_level=TraceLevel(header["level"])
+        second_run, seed=header["seed"], trace_level=TraceLevel(header["level"])
     ).trace
     assert Recording.of("replay", replayed.splitlines()).trailer["hash"].startswith("sha256:")
-    assert replayed == first
-    other = run_in_virtual_time(again, seed=SEED + 1, trace_level=level).trace
-    assert other != first, "the seed matters, so that equal traces mean something"
+    assert replayed == first_trace
+    other_trace = run_in_virtual_time(second_run, seed=SEED + 1, trace_level=level).trace
+    assert other_trace != first_trace, "the seed matters, so that equal traces mean something"

@@ -55,7 +55,7 @@ class ConfluentPlayer(Player):
             await self._patiently(lambda: self._producer.init_transactions(PATIENCE_SECONDS))
         await asyncio.to_thread(self._producer.begin_transaction)
 
-    async def send(self, value: str, place: TopicPartition) -> None:
+    async def send(self, value: str, topic_partition: TopicPartition) -> None:
         """Send a record."""
         loop = asyncio.get_running_loop()
         delivered = self._delivered = loop.create_future()
@@ -73,7 +73,10 @@ class ConfluentPlayer(Player):
                 delivered.set_exception(ClientError(f"confluent-kafka: {error}"))
 
         self._producer.produce(
-            place.topic, value.encode(), partition=place.partition, on_delivery=tell
+            topic_partition.topic,
+            value.encode(),
+            partition=topic_partition.partition,
+            on_delivery=tell,
         )
 
     async def await_ack(self) -> int:
@@ -102,9 +105,9 @@ class ConfluentPlayer(Player):
             try:
                 await asyncio.to_thread(ask)
             except KafkaException as error:
-                told = error.args[0]
-                if attempt == ATTEMPTS_MAX or not told.retriable():
-                    raise ClientError(f"confluent-kafka: {told}") from error
+                kafka_error = error.args[0]
+                if attempt == ATTEMPTS_MAX or not kafka_error.retriable():
+                    raise ClientError(f"confluent-kafka: {kafka_error}") from error
             else:
                 return
 
@@ -174,7 +177,9 @@ OVER_TCP = "late-produce"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("run", [one.values[1] for one in RUNS if one.values[0] == OVER_TCP])
+@pytest.mark.parametrize(
+    "run", [run_case.values[1] for run_case in RUNS if run_case.values[0] == OVER_TCP]
+)
 async def test_our_client_fares_likewise_and_is_protected_by_transactions_v2(run: str) -> None:
     scenario_run = ScenarioRun(scenario=story(OVER_TCP), run=run)
     if run == "V-":
@@ -250,7 +255,8 @@ BEGIN = [
     call("subscribe", "first", topics="in", assigned=BOTH),
 ]
 worlds = pytest.mark.parametrize(
-    ("protocol", "mode"), [(one, mode) for one in ("classic", "consumer") for mode in MODES]
+    ("protocol", "mode"),
+    [(protocol, mode) for protocol in ("classic", "consumer") for mode in MODES],
 )
 
 
@@ -278,7 +284,11 @@ def test_a_zombie_s_positions_are_refused_and_so_its_work_is_done_once(
     steps = zombie(member="first", error="UNKNOWN_MEMBER_ID")
     result = play(steps, protocol, mode, verdict="healthy")
     assert result.as_declared, result.verdict
-    assert [one.error for one in seen(result, SentOffsets)] == ["", "", *["UNKNOWN_MEMBER_ID"] * 2]
+    assert [sent_offsets.error for sent_offsets in seen(result, SentOffsets)] == [
+        "",
+        "",
+        *["UNKNOWN_MEMBER_ID"] * 2,
+    ]
 
 
 @worlds
@@ -315,7 +325,7 @@ def test_a_rebalance_in_the_middle_of_a_transaction(protocol: str, mode: str) ->
     ]
     result = play(steps, protocol, mode, verdict="healthy")
     assert result.as_declared, result.verdict
-    assert [one.commit for one in seen(result, Ended)] == [False, True]
+    assert [end.commit for end in seen(result, Ended)] == [False, True]
 
 
 # A coordinator that moves: how it forgets (``coordinator.unload``: a broker that knows that it

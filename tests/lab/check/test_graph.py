@@ -10,55 +10,55 @@ def pairs(edges: tuple[Edge, ...]) -> list[tuple[str, str]]:
 
 
 def test_the_last_write_of_a_key_is_the_version_that_counts() -> None:
-    told = Told()
+    story = Told()
     for offset, label in enumerate(("A", "B", "A", "C")):
-        told.wrote(label, f"v{offset}", offset, key="x")
-    told.wrote("A", "elsewhere", 0, key="x", partition=1)
-    told.wrote("B", "w", 5, key="y")
-    told.wrote("A", "without a key", 6)
+        story.wrote(label, f"v{offset}", offset, key="x")
+    story.wrote("A", "elsewhere", 0, key="x", partition=1)
+    story.wrote("B", "w", 5, key="y")
+    story.wrote("A", "without a key", 6)
     for label in "ABC":
-        told.committed(label)
-    assert pairs(dependencies(told.history).write_write) == [("A", "C"), ("B", "A")]
+        story.committed(label)
+    assert pairs(dependencies(story.history).write_write) == [("A", "C"), ("B", "A")]
 
 
 def test_only_committed_transactions_count() -> None:
-    told = Told()
+    story = Told()
     for offset, label in enumerate("ABCD"):
-        told.wrote(label, f"v{offset}", offset, key="x")
-    told.committed("A")
-    told.aborted("B")
-    told.committed("C", outcome=UNKNOWN)
-    told.committed("D", outcome=UNKNOWN)
-    told.read(3, {3: "v3"}, 4)
-    known = dependencies(told.history)
-    assert sorted(known.transactions) == ["A", "D"]
-    assert pairs(known.write_write) == [("A", "D")]
+        story.wrote(label, f"v{offset}", offset, key="x")
+    story.committed("A")
+    story.aborted("B")
+    story.committed("C", outcome=UNKNOWN)
+    story.committed("D", outcome=UNKNOWN)
+    story.read(3, {3: "v3"}, 4)
+    graph = dependencies(story.history)
+    assert sorted(graph.transactions) == ["A", "D"]
+    assert pairs(graph.write_write) == [("A", "D")]
 
 
 def test_who_reads_depends_on_who_wrote() -> None:
-    told = Told()
-    told.wrote("A", "a", 0)
-    told.wrote("X", "both", outcome=UNKNOWN)
-    told.wrote("A", "both", outcome=UNKNOWN)
-    told.read(0, {0: "a", 1: "both", 2: "nobody's", 3: None, 4: "own"}, 5, transaction="B")
-    told.wrote("B", "own", 4)
-    told.read(0, {0: "a"}, 1, transaction="C", isolation=Isolation.READ_UNCOMMITTED)
-    told.read(0, {}, 1, transaction="C", error="NOT_LEADER_OR_FOLLOWER")
+    story = Told()
+    story.wrote("A", "a", 0)
+    story.wrote("X", "both", outcome=UNKNOWN)
+    story.wrote("A", "both", outcome=UNKNOWN)
+    story.read(0, {0: "a", 1: "both", 2: "nobody's", 3: None, 4: "own"}, 5, transaction="B")
+    story.wrote("B", "own", 4)
+    story.read(0, {0: "a"}, 1, transaction="C", isolation=Isolation.READ_UNCOMMITTED)
+    story.read(0, {}, 1, transaction="C", error="NOT_LEADER_OR_FOLLOWER")
     for label in "ABC":
-        told.committed(label)
-    assert pairs(dependencies(told.history).write_read) == [("A", "B")]
+        story.committed(label)
+    assert pairs(dependencies(story.history).write_read) == [("A", "B")]
 
 
 def test_transactions_of_one_id_come_in_the_order_of_their_records() -> None:
-    told = Told()
-    told.began("A1", transactional_id="a")
-    told.began("A2", transactional_id="a")
-    told.began("B1", transactional_id="b")
+    story = Told()
+    story.began("A1", transactional_id="a")
+    story.began("A2", transactional_id="a")
+    story.began("B1", transactional_id="b")
     for offset, label in enumerate(("A1", "A1", "B1", "A2", "A1", None, "nobody's")):
-        told.wrote(label, f"v{offset}", offset)
+        story.wrote(label, f"v{offset}", offset)
     for label in ("A1", "A2", "B1", "nobody's"):
-        told.committed(label)
-    sessions = dependencies(told.history).sessions
+        story.committed(label)
+    sessions = dependencies(story.history).sessions
     assert {owner: pairs(edges) for owner, edges in sessions.items()} == {
         "a": [("A1", "A2"), ("A2", "A1")]
     }
@@ -98,10 +98,10 @@ def test_a_long_chain_without_a_circle_is_soon_known_to_have_none() -> None:
 
 
 def test_a_record_of_another_does_not_show_that_a_commit_took_effect() -> None:
-    told = Told()
-    told.wrote("A", "v", outcome=FAILED)
-    told.committed("A", outcome=UNKNOWN)
-    told.wrote("B", "v", 0)
-    told.committed("B")
-    told.read(0, {0: "v"}, 1)
-    assert sorted(dependencies(told.history).transactions) == ["B"]
+    story = Told()
+    story.wrote("A", "v", outcome=FAILED)
+    story.committed("A", outcome=UNKNOWN)
+    story.wrote("B", "v", 0)
+    story.committed("B")
+    story.read(0, {0: "v"}, 1)
+    assert sorted(dependencies(story.history).transactions) == ["B"]

@@ -134,9 +134,9 @@ def test_the_fate_is_what_the_producer_was_told(
         for commit, outcome in ends
     )
     history.add(WROTE)
-    found = history.transactions()["T1"].fate
-    assert found == fate
-    assert found.open == (fate == Fate())
+    fate_found = history.transactions()["T1"].fate
+    assert fate_found == fate
+    assert fate_found.open == (fate == Fate())
 
 
 def test_a_history_survives_its_lines() -> None:
@@ -166,17 +166,17 @@ def test_a_line_that_is_no_observation_is_told(text: bytes, complaint: str) -> N
 
 
 def test_what_is_derived_is_made_once_until_something_is_added() -> None:
-    made: list[int] = []
+    history_lengths: list[int] = []
 
     def length(history: History) -> int:
-        made.append(len(history))
+        history_lengths.append(len(history))
         return len(history)
 
     history = History([BEGAN])
     assert [history.derived(length), history.derived(length)] == [1, 1]
     history.add(WROTE)
     assert history.derived(length) == 2
-    assert made == [1, 2]
+    assert history_lengths == [1, 2]
     assert history.transactions()["T1"].writes == ((1, WROTE),)
 
 
@@ -184,18 +184,18 @@ def test_what_is_derived_is_made_once_until_something_is_added() -> None:
 
 
 def test_without_a_position_there_is_nothing_to_judge() -> None:
-    told = Told()
-    told.initialised()
-    told.began()
-    assert skipped_input(told.history) == ()
+    story = Told()
+    story.initialised()
+    story.began()
+    assert skipped_input(story.history) == ()
 
 
 def test_a_position_whose_members_reads_are_not_told_convicts_nobody() -> None:
-    told = Told()
-    told.sent("T1", 20)
-    told.committed()
-    told.positions(20)
-    assert skipped_input(told.history) == ()
+    story = Told()
+    story.sent("T1", 20)
+    story.committed()
+    story.positions(20)
+    assert skipped_input(story.history) == ()
 
 
 def of(offset: int) -> tuple[Position, ...]:
@@ -204,19 +204,19 @@ def of(offset: int) -> tuple[Position, ...]:
 
 def polled_in_an_abort(*, redone: str | None = None, outcome: Outcome = Outcome.OK) -> Told:
     """in-0@0 is polled in T1, which is aborted; T2 does in-0@1 and commits the position behind."""
-    told = Told()
-    place = {"topic": "in", "partition": 0, "who": "p"}
-    told.read(0, {0: "a"}, 1, **place, transaction="T1")
-    told.wrote("T1", "A", of=of(0))
-    told.aborted("T1")
-    told.read(1, {1: "b"}, 2, **place, transaction="T2")
-    told.wrote("T2", "B", of=of(1))
+    story = Told()
+    input_fields = {"topic": "in", "partition": 0, "who": "p"}
+    story.read(0, {0: "a"}, 1, **input_fields, transaction="T1")
+    story.wrote("T1", "A", of=of(0))
+    story.aborted("T1")
+    story.read(1, {1: "b"}, 2, **input_fields, transaction="T2")
+    story.wrote("T2", "B", of=of(1))
     if redone is not None:
-        told.wrote(redone, "A again", outcome=outcome, of=of(0))
-    told.sent("T2", 2)
-    told.committed("T2")
-    told.read(0, {0: "a", 1: "b"}, 2, topic="in", partition=0)
-    return told
+        story.wrote(redone, "A again", outcome=outcome, of=of(0))
+    story.sent("T2", 2)
+    story.committed("T2")
+    story.read(0, {0: "a", 1: "b"}, 2, topic="in", partition=0)
+    return story
 
 
 def test_an_input_of_an_abort_needs_its_output_where_outputs_name_their_inputs() -> None:
@@ -235,15 +235,15 @@ def test_an_output_that_may_be_there_shows_that_the_work_was_done(outcome: Outco
 
 
 def test_outputs_of_another_group_say_nothing_of_this_one() -> None:
-    told = Told()
-    place = {"topic": "in", "partition": 0, "who": "p"}
-    told.read(0, {0: "a"}, 1, **place, transaction="T1")
-    told.aborted("T1")
-    told.sent("T2", 1)
-    told.committed("T2")
-    told.wrote("T3", "A", of=of(7), who="q")
-    told.read(0, {0: "a"}, 1, topic="in", partition=0)
-    assert skipped_input(told.history) == ()
+    story = Told()
+    input_fields = {"topic": "in", "partition": 0, "who": "p"}
+    story.read(0, {0: "a"}, 1, **input_fields, transaction="T1")
+    story.aborted("T1")
+    story.sent("T2", 1)
+    story.committed("T2")
+    story.wrote("T3", "A", of=of(7), who="q")
+    story.read(0, {0: "a"}, 1, topic="in", partition=0)
+    assert skipped_input(story.history) == ()
 
 
 def test_an_observation_knows_its_partition() -> None:
@@ -268,7 +268,7 @@ def test_what_is_not_said_is_the_usual_case() -> None:
 
 
 @pytest.mark.parametrize(
-    "seen",
+    "observation",
     [
         Added(at_ms=1, who="p", transaction="T1", partitions=(TopicPartition("t", 0),)),
         PositionsRead(
@@ -276,8 +276,8 @@ def test_what_is_not_said_is_the_usual_case() -> None:
         ),
     ],
 )
-def test_nested_values_come_back_as_written(seen: Seen) -> None:
-    assert msgspec.json.decode(msgspec.json.encode(seen), type=Seen) == seen
+def test_nested_values_come_back_as_written(observation: Seen) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(observation), type=Seen) == observation
 
 
 def test_a_misspelt_field_is_refused() -> None:

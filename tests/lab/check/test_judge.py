@@ -18,13 +18,13 @@ def test_nothing_seen_is_healthy() -> None:
 
 
 def test_a_verdict_names_each_kind_once_in_order() -> None:
-    told = Told()
+    story = Told()
     for label, value, offset in (("T1", "r1", 0), ("T2", "r2", 2)):
-        told.wrote(label, value, offset)
-        told.aborted(label)
-    told.wrote(None, "r3", 4)
-    told.read(0, {0: "r1", 2: "r2"}, 5)
-    verdict = judge(told.history)
+        story.wrote(label, value, offset)
+        story.aborted(label)
+    story.wrote(None, "r3", 4)
+    story.read(0, {0: "r1", 2: "r2"}, 5)
+    verdict = judge(story.history)
     assert verdict.kinds == (Kind.ABORTED_READ, Kind.LOST_WRITE)
     assert str(verdict) == "aborted-read, lost-write"
     assert len(verdict.anomalies) == 3
@@ -33,25 +33,25 @@ def test_a_verdict_names_each_kind_once_in_order() -> None:
 
 @pytest.mark.parametrize("second", ["T1", "T2", None])
 def test_a_value_of_two_records_is_refused(second: str | None) -> None:
-    told = Told()
-    told.wrote("T1", "r0", 0)
-    told.wrote("T1", "r1", 1)
-    told.wrote(second, "r1", 2)
+    story = Told()
+    story.wrote("T1", "r0", 0)
+    story.wrote("T1", "r1", 1)
+    story.wrote(second, "r1", 2)
     with pytest.raises(
         HistoryError, match=r"observations 2 and 3: the value 'r1' names two records of t-0"
     ):
-        judge(told.history)
+        judge(story.history)
 
 
 def test_attempts_to_write_one_record_share_its_value() -> None:
-    told = Told()
-    told.wrote("T1", "r1", outcome=UNKNOWN)
-    told.wrote("T1", "r1")
-    told.wrote("T1", "r1", 1)
-    told.wrote("T1", "r1", 1)
-    told.wrote("T2", "r1", outcome=FAILED)
-    told.wrote("T2", "r1", 7, partition=1)
-    assert judge(told.history).healthy
+    story = Told()
+    story.wrote("T1", "r1", outcome=UNKNOWN)
+    story.wrote("T1", "r1")
+    story.wrote("T1", "r1", 1)
+    story.wrote("T1", "r1", 1)
+    story.wrote("T2", "r1", outcome=FAILED)
+    story.wrote("T2", "r1", 7, partition=1)
+    assert judge(story.history).healthy
 
 
 WROTE = Wrote(at_ms=0, who="p", topic="a", partition=0, value="v", offset=0)
@@ -70,15 +70,15 @@ READ = Read(
 def test_a_place_for_each_record_takes_no_time_squared() -> None:
     def steps(count: int) -> int:
         history = History()
-        for at in range(count):
-            label, was = f"t{at}", msgspec.structs.replace
-            began = Began(at_ms=at, who="p", transaction=label, transactional_id=f"x{at}")
+        for number in range(count):
+            label, was = f"t{number}", msgspec.structs.replace
+            began = Began(at_ms=number, who="p", transaction=label, transactional_id=f"x{number}")
             history.add(began)
-            here = Position(topic="a", partition=at, offset=0)
-            history.add(was(WROTE, partition=at, transaction=label, of=(here,)))
-            history.add(was(SENT, partition=at, transaction=label))
-            history.add(Ended(at_ms=at, who="p", transaction=label, commit=True))
-            history.add(was(READ, partition=at))
+            input_position = Position(topic="a", partition=number, offset=0)
+            history.add(was(WROTE, partition=number, transaction=label, of=(input_position,)))
+            history.add(was(SENT, partition=number, transaction=label))
+            history.add(Ended(at_ms=number, who="p", transaction=label, commit=True))
+            history.add(was(READ, partition=number))
         profile = counter()
         profile.enable()
         judge(history)

@@ -48,20 +48,20 @@ class JudgedChaos(Chaos):
 
     async def work(self, name: str) -> None:
         for life in range(3):
-            who = f"{name}/{life}"
+            client_name = f"{name}/{life}"
             async with (
-                self.cluster.client(who, **PATIENCE) as client,
+                self.cluster.client(client_name, **PATIENCE) as client,
                 Producer(client, transactional_id=name, delivery_timeout_ms=15_000) as producer,
             ):
                 try:
-                    await self._initialise(producer, who, name)
+                    await self._initialise(producer, client_name, name)
                     for number in range(10):
                         await asyncio.sleep(self.random.random())
-                        await self._recorded(producer, who, f"{who}/{number}")
+                        await self._recorded(producer, client_name, f"{client_name}/{number}")
                 except ClientError:
                     continue  # a new life fences this one
 
-    async def _initialise(self, producer: Producer, who: str, name: str) -> None:
+    async def _initialise(self, producer: Producer, client_name: str, name: str) -> None:
         outcome = Outcome.UNKNOWN
         try:
             await producer.init_transactions()
@@ -71,7 +71,7 @@ class JudgedChaos(Chaos):
             self.history.add(
                 Initialised(
                     at_ms=self._now_ms(),
-                    who=who,
+                    who=client_name,
                     transactional_id=name,
                     producer_id=identity.producer_id,
                     producer_epoch=identity.producer_epoch,
@@ -80,46 +80,49 @@ class JudgedChaos(Chaos):
                 )
             )
 
-    async def _recorded(self, producer: Producer, who: str, label: str) -> None:
+    async def _recorded(self, producer: Producer, client_name: str, label: str) -> None:
         producer.begin()
-        self.recorder.began(who, who.split("/", maxsplit=1)[0], label)
+        self.recorder.began(client_name, client_name.split("/", maxsplit=1)[0], label)
         try:
-            sent = [producer.send(place.topic, place.partition, label.encode()) for place in PLACES]
+            sent = [
+                producer.send(topic_partition.topic, topic_partition.partition, label.encode())
+                for topic_partition in PLACES
+            ]
             answers = await asyncio.gather(*sent, return_exceptions=True)
-            for place, answer in zip(PLACES, answers, strict=True):
-                self._wrote(producer, who, label, place, answer)
+            for topic_partition, answer in zip(PLACES, answers, strict=True):
+                self._wrote(producer, client_name, label, topic_partition, answer)
             for answer in answers:
                 if isinstance(answer, BaseException):
                     raise answer
-            await self._end(producer, who, label, commit=self.random.random() >= 0.3)
+            await self._end(producer, client_name, label, commit=self.random.random() >= 0.3)
         except AbortableError:
-            await self._end(producer, who, label, commit=False)
+            await self._end(producer, client_name, label, commit=False)
 
     def _wrote(
         self,
         producer: Producer,
-        who: str,
+        client_name: str,
         label: str,
-        place: TopicPartition,
+        topic_partition: TopicPartition,
         answer: RecordMetadata | BaseException,
     ) -> None:
         is_taken = isinstance(answer, RecordMetadata)
         self.history.add(
             Wrote(
                 at_ms=self._now_ms(),
-                who=who,
+                who=client_name,
                 transaction=label,
-                topic=place.topic,
-                partition=place.partition,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
                 value=label,
-                item=f"{label} on {place}",
+                item=f"{label} on {topic_partition}",
                 outcome=Outcome.OK if is_taken else Outcome.UNKNOWN,
                 offset=answer.offset if isinstance(answer, RecordMetadata) else -1,
                 producer_id=producer.session.identity.producer_id,
             )
         )
 
-    async def _end(self, producer: Producer, who: str, label: str, *, commit: bool) -> None:
+    async def _end(self, producer: Producer, client_name: str, label: str, *, commit: bool) -> None:
         asked_ms, outcome = self._now_ms(), Outcome.UNKNOWN
         try:
             await (producer.commit() if commit else producer.abort())
@@ -131,7 +134,7 @@ class JudgedChaos(Chaos):
             self.history.add(
                 Ended(
                     at_ms=self._now_ms(),
-                    who=who,
+                    who=client_name,
                     transaction=label,
                     commit=commit,
                     outcome=outcome,
@@ -154,32 +157,32 @@ class JudgedChaos(Chaos):
 
     async def look(self, client: Cluster, positions: dict[TopicPartition, int]) -> None:
         admin = Admin(client)
-        for place in PLACES:
-            await self._look_at_producers(admin, place)
-        for name, found in (await admin.describe_transactions(PRODUCERS)).items():
-            if not isinstance(found, ClientError):
-                assert found.transactional_id == name
-                self.recorder.described("watcher", found)
-        for place in PLACES:
-            await self._look_at_producers(admin, place)
+        for topic_partition in PLACES:
+            await self._look_at_producers(admin, topic_partition)
+        for name, description in (await admin.describe_transactions(PRODUCERS)).items():
+            if not isinstance(description, ClientError):
+                assert description.transactional_id == name
+                self.recorder.described("watcher", description)
+        for topic_partition in PLACES:
+            await self._look_at_producers(admin, topic_partition)
             isolation = IsolationLevel.READ_COMMITTED
-            asked = positions[place]
+            offset = positions[topic_partition]
             result = await fetch(
                 client,
-                place.topic,
-                place.partition,
-                asked,
+                topic_partition.topic,
+                topic_partition.partition,
+                offset,
                 isolation=isolation,
                 max_wait_ms=0,
                 timeout_ms=5_000,
             )
-            self.recorder.read("watcher", asked, isolation, result)
-            positions[place] = result.next_offset
+            self.recorder.read("watcher", offset, isolation, result)
+            positions[topic_partition] = result.next_offset
 
-    async def _look_at_producers(self, admin: Admin, place: TopicPartition) -> None:
-        found = (await admin.describe_producers([place]))[place]
-        if not isinstance(found, ClientError):
-            self.recorder.producers("watcher", place, found)
+    async def _look_at_producers(self, admin: Admin, topic_partition: TopicPartition) -> None:
+        producers = (await admin.describe_producers([topic_partition]))[topic_partition]
+        if not isinstance(producers, ClientError):
+            self.recorder.producers("watcher", topic_partition, producers)
 
 
 async def chaos(cluster: VirtualCluster) -> JudgedChaos:

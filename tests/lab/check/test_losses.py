@@ -19,58 +19,58 @@ from txnsim_lab.check._losses import losses
 from txnsim_lab.check.observations import Isolation
 
 
-def committed(told: Told, *labels: str) -> None:
+def committed(story: Told, *labels: str) -> None:
     for label in labels:
-        told.committed(label)
+        story.committed(label)
 
 
 def test_two_that_overwrote_one_another_wrote_dirtily() -> None:
-    told = Told()
-    told.wrote("A", "a1", 0, key="x")
-    told.wrote("B", "b1", 1, key="x")
-    told.wrote("B", "b2", 2, key="y")
-    told.wrote("A", "a2", 3, key="y")
-    told.wrote("C", "c1", 4, key="z")
-    committed(told, "A", "B", "C")
-    (anomaly,) = dirty_writes(told.history)
+    story = Told()
+    story.wrote("A", "a1", 0, key="x")
+    story.wrote("B", "b1", 1, key="x")
+    story.wrote("B", "b2", 2, key="y")
+    story.wrote("A", "a2", 3, key="y")
+    story.wrote("C", "c1", 4, key="z")
+    committed(story, "A", "B", "C")
+    (anomaly,) = dirty_writes(story.history)
     assert anomaly.because == ("B overwrote A's 'x' at t-0@1, and A overwrote B's 'y' at t-0@3")
     assert anomaly.evidence == (0, 1, 2, 3, 5, 6)
 
 
 def test_a_circle_without_reads_is_no_flow_of_information() -> None:
-    told = Told()
-    told.wrote("A", "a1", 0, key="x")
-    told.wrote("B", "b1", 1, key="x")
-    told.wrote("B", "b2", 2, key="y")
-    told.wrote("A", "a2", 3, key="y")
-    committed(told, "A", "B")
-    assert circular_information_flow(told.history) == ()
+    story = Told()
+    story.wrote("A", "a1", 0, key="x")
+    story.wrote("B", "b1", 1, key="x")
+    story.wrote("B", "b2", 2, key="y")
+    story.wrote("A", "a2", 3, key="y")
+    committed(story, "A", "B")
+    assert circular_information_flow(story.history) == ()
 
 
 def test_a_read_closes_the_circle() -> None:
-    told = Told()
-    told.wrote("B", "b1", 0, key="x")
-    told.wrote("A", "a1", 1, key="x")
-    read = told.read(1, {1: "a1"}, 2, transaction="B")
-    committed(told, "A", "B")
-    (anomaly,) = circular_information_flow(told.history)
+    story = Told()
+    story.wrote("B", "b1", 0, key="x")
+    story.wrote("A", "a1", 1, key="x")
+    read = story.read(1, {1: "a1"}, 2, transaction="B")
+    committed(story, "A", "B")
+    (anomaly,) = circular_information_flow(story.history)
     assert read in anomaly.evidence
-    assert dirty_writes(told.history) == ()
+    assert dirty_writes(story.history) == ()
 
 
 # Lost updates
 
 
 def test_two_that_replaced_the_same_version_lost_an_update() -> None:
-    told = Told()
-    told.wrote(None, "v0", 0, key="x")
-    told.wrote(None, "v1", 1, key="x")
+    story = Told()
+    story.wrote(None, "v0", 0, key="x")
+    story.wrote(None, "v1", 1, key="x")
     for label in "AB":
-        told.read(0, {0: "v0", 1: "v1"}, 2, keys={0: "x", 1: "x"}, transaction=label)
-    told.wrote("A", "by A", 2, key="x")
-    told.wrote("B", "by B", 3, key="x")
-    committed(told, "A", "B")
-    (anomaly,) = lost_updates(told.history)
+        story.read(0, {0: "v0", 1: "v1"}, 2, keys={0: "x", 1: "x"}, transaction=label)
+    story.wrote("A", "by A", 2, key="x")
+    story.wrote("B", "by B", 3, key="x")
+    committed(story, "A", "B")
+    (anomaly,) = lost_updates(story.history)
     assert anomaly.because == "A and B each replaced key 'x' as it stood at t-0@1"
     assert anomaly.evidence == (2, 3, 4, 5)
 
@@ -86,92 +86,92 @@ def test_two_that_replaced_the_same_version_lost_an_update() -> None:
     ],
 )
 def test_who_did_not_read_the_same_replaced_something_else(second: dict[str, Any]) -> None:
-    told = Told()
-    told.wrote(None, "v0", 0, key="x")
+    story = Told()
+    story.wrote(None, "v0", 0, key="x")
     for label in "AB":
-        given: dict[str, Any] = {"keys": {0: "x"}, "transaction": label}
-        told.read(0, {0: "v0"}, 1, **(given | (second if label == "B" else {})))
-        told.wrote(label, f"by {label}", 1, key="x")
-        told.wrote(label, f"{label} without a key")
-    committed(told, "A", "B")
-    assert lost_updates(told.history) == ()
+        fields: dict[str, Any] = {"keys": {0: "x"}, "transaction": label}
+        story.read(0, {0: "v0"}, 1, **(fields | (second if label == "B" else {})))
+        story.wrote(label, f"by {label}", 1, key="x")
+        story.wrote(label, f"{label} without a key")
+    committed(story, "A", "B")
+    assert lost_updates(story.history) == ()
 
 
 def test_what_was_read_after_it_was_replaced_is_no_version_of_it() -> None:
-    told = Told()
-    told.wrote(None, "v0", 0, key="x")
+    story = Told()
+    story.wrote(None, "v0", 0, key="x")
     for label in "AB":
-        told.wrote(label, f"by {label}", 1, key="x")
-        told.read(0, {0: "v0"}, 1, keys={0: "x"}, transaction=label)
-    committed(told, "A", "B")
-    assert lost_updates(told.history) == ()
+        story.wrote(label, f"by {label}", 1, key="x")
+        story.read(0, {0: "v0"}, 1, keys={0: "x"}, transaction=label)
+    committed(story, "A", "B")
+    assert lost_updates(story.history) == ()
 
 
 def test_two_that_started_from_one_position_lost_an_update() -> None:
-    told = Told()
-    told.sent(None, 10)
+    story = Told()
+    story.sent(None, 10)
     for label in "AB":
-        told.positions(10, transaction=label)
+        story.positions(10, transaction=label)
     for label in "AB":
-        told.sent(label, 20)
-    committed(told, "A", "B")
-    (anomaly,) = lost_updates(told.history)
+        story.sent(label, 20)
+    committed(story, "A", "B")
+    (anomaly,) = lost_updates(story.history)
     assert anomaly.because == "A and B each replaced the position of g as it stood at in-0@10"
 
 
 def test_a_position_that_was_set_back_is_another_version() -> None:
-    told = Told()
+    story = Told()
     for label in "AB":
-        told.sent(None, 10, outcome=FAILED)
-        told.sent(None, 10)
-        told.positions(10, transaction=label)
-        told.sent(label, 20)
-        told.committed(label)
-    assert lost_updates(told.history) == ()
+        story.sent(None, 10, outcome=FAILED)
+        story.sent(None, 10)
+        story.positions(10, transaction=label)
+        story.sent(label, 20)
+        story.committed(label)
+    assert lost_updates(story.history) == ()
 
 
 @pytest.mark.parametrize(
-    "more", [{"offset": 10}, {"outcome": FAILED, "offset": 20}, {"label": "C", "offset": 20}]
+    "fields", [{"offset": 10}, {"outcome": FAILED, "offset": 20}, {"label": "C", "offset": 20}]
 )
-def test_who_did_not_move_it_has_not_replaced_it(more: dict[str, Any]) -> None:
-    told = Told()
+def test_who_did_not_move_it_has_not_replaced_it(fields: dict[str, Any]) -> None:
+    story = Told()
     for label in "AB":
-        told.positions(10, transaction=label)
-    told.sent("A", 20)
-    told.sent(**({"label": "B"} | more))
-    committed(told, "A", "B", "C")
-    assert kinds(lost_updates(told.history)) == []
+        story.positions(10, transaction=label)
+    story.sent("A", 20)
+    story.sent(**({"label": "B"} | fields))
+    committed(story, "A", "B", "C")
+    assert kinds(lost_updates(story.history)) == []
 
 
 def test_an_error_tells_no_position_that_could_be_replaced() -> None:
-    told = Told()
+    story = Told()
     for label in "AB":
-        told.positions(10, transaction=label, error="NOT_COORDINATOR" if label == "A" else "")
+        story.positions(10, transaction=label, error="NOT_COORDINATOR" if label == "A" else "")
     for label in "AB":
-        told.sent(label, 20)
-        told.committed(label)
-    assert lost_updates(told.history) == ()
+        story.sent(label, 20)
+        story.committed(label)
+    assert lost_updates(story.history) == ()
 
 
 # Read skew
 
 
 def test_who_read_a_list_without_a_record_and_depends_on_it_read_skewed() -> None:
-    told = Told()
-    missed = told.read(0, {}, 0, transaction="A", whole=True)
-    wrote = told.wrote("B", "b0", 0)
-    told.wrote("B", "b1", 0, partition=1)
-    committed(told, "B")
-    read = told.read(0, {0: "b1"}, 2, transaction="A", partition=1)
-    assert read_skews(told.history) == (), "A may still abort"
-    committed(told, "A")
-    (anomaly,) = read_skews(told.history)
+    story = Told()
+    missed = story.read(0, {}, 0, transaction="A", whole=True)
+    wrote = story.wrote("B", "b0", 0)
+    story.wrote("B", "b1", 0, partition=1)
+    committed(story, "B")
+    read = story.read(0, {0: "b1"}, 2, transaction="A", partition=1)
+    assert read_skews(story.history) == (), "A may still abort"
+    committed(story, "A")
+    (anomaly,) = read_skews(story.history)
     assert {missed, wrote, read} <= set(anomaly.evidence)
     assert anomaly.because == "A read t-0 before B wrote 'b0' there, and A read B's 'b1' at t-1"
 
 
 @pytest.mark.parametrize(
-    "first",
+    "first_fields",
     [
         pytest.param({}, id="a poll"),
         pytest.param({"whole": True, "isolation": Isolation.READ_UNCOMMITTED}, id="uncommitted"),
@@ -179,91 +179,91 @@ def test_who_read_a_list_without_a_record_and_depends_on_it_read_skewed() -> Non
         pytest.param({"whole": True, "transaction": None}, id="outside of the transaction"),
     ],
 )
-def test_only_whole_reads_show_what_was_not_there(first: dict[str, Any]) -> None:
-    told = Told()
-    told.read(0, {}, 0, **({"transaction": "A"} | first))
-    told.wrote("B", "b0", 0)
-    told.wrote("B", "b1", 0, partition=1)
-    told.read(0, {0: "b1"}, 2, transaction="A", partition=1)
-    committed(told, "A", "B")
-    assert read_skews(told.history) == ()
+def test_only_whole_reads_show_what_was_not_there(first_fields: dict[str, Any]) -> None:
+    story = Told()
+    story.read(0, {}, 0, **({"transaction": "A"} | first_fields))
+    story.wrote("B", "b0", 0)
+    story.wrote("B", "b1", 0, partition=1)
+    story.read(0, {0: "b1"}, 2, transaction="A", partition=1)
+    committed(story, "A", "B")
+    assert read_skews(story.history) == ()
 
 
 def test_a_circle_of_two_that_did_not_see_one_another_is_no_read_skew() -> None:
-    told = Told()
+    story = Told()
     for label in "AB":
-        told.read(0, {}, 0, transaction=label, whole=True)
+        story.read(0, {}, 0, transaction=label, whole=True)
     for offset, label in enumerate("AB"):
-        told.wrote(label, f"of {label}", offset)
-        told.wrote(label, f"of {label}", offset, partition=1)
-    committed(told, "A", "B")
-    assert read_skews(told.history) == ()
+        story.wrote(label, f"of {label}", offset)
+        story.wrote(label, f"of {label}", offset, partition=1)
+    committed(story, "A", "B")
+    assert read_skews(story.history) == ()
 
 
 def test_what_was_acknowledged_outside_of_a_transaction_must_come() -> None:
-    told = Told()
-    told.wrote(None, "r0", outcome=UNKNOWN)
-    wrote = told.wrote(None, "r1", 1)
-    told.wrote(None, "r2", 2)
-    read = told.read(0, {2: "r2"}, 3)
-    (anomaly,) = losses(told.history)
+    story = Told()
+    story.wrote(None, "r0", outcome=UNKNOWN)
+    wrote = story.wrote(None, "r1", 1)
+    story.wrote(None, "r2", 2)
+    read = story.read(0, {2: "r2"}, 3)
+    (anomaly,) = losses(story.history)
     assert (anomaly.kind, anomaly.evidence) == ("lost-write", (wrote, read))
     assert anomaly.because.startswith("'r1' on t-0 was acknowledged")
 
 
 def test_one_record_of_a_commit_is_a_lost_write_and_several_a_lost_commit() -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0)
-    told.committed("T1")
-    told.wrote("T2", "r2", 2)
-    told.wrote("T2", "r3", 3)
-    told.wrote("T2", "r4", outcome=UNKNOWN)
-    told.committed("T2")
-    told.read(0, {}, 5)
-    found = {str(anomaly.kind): anomaly for anomaly in losses(told.history)}
-    assert set(found) == {"lost-write", "lost-commit"}
-    assert "'r1' on t-0 of T1" in found["lost-write"].because
-    assert found["lost-commit"].because.startswith("T2 was acknowledged")
-    assert found["lost-commit"].evidence == (2, 3, 5, 6)
+    story = Told()
+    story.wrote("T1", "r1", 0)
+    story.committed("T1")
+    story.wrote("T2", "r2", 2)
+    story.wrote("T2", "r3", 3)
+    story.wrote("T2", "r4", outcome=UNKNOWN)
+    story.committed("T2")
+    story.read(0, {}, 5)
+    anomaly_by_kind = {str(anomaly.kind): anomaly for anomaly in losses(story.history)}
+    assert set(anomaly_by_kind) == {"lost-write", "lost-commit"}
+    assert "'r1' on t-0 of T1" in anomaly_by_kind["lost-write"].because
+    assert anomaly_by_kind["lost-commit"].because.startswith("T2 was acknowledged")
+    assert anomaly_by_kind["lost-commit"].evidence == (2, 3, 5, 6)
 
 
 def test_a_part_is_torn_off_whatever_the_end() -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0)
-    told.wrote("T1", "r2", 1)
-    told.read(0, {0: "r1"}, 3)
-    assert kinds(losses(told.history)) == ["torn-transaction"]
-    told.committed("T1", outcome=UNKNOWN)
-    assert kinds(losses(told.history)) == ["torn-transaction"]
-    told.committed("T1")
-    assert kinds(losses(told.history)) == ["lost-write", "torn-transaction"]
+    story = Told()
+    story.wrote("T1", "r1", 0)
+    story.wrote("T1", "r2", 1)
+    story.read(0, {0: "r1"}, 3)
+    assert kinds(losses(story.history)) == ["torn-transaction"]
+    story.committed("T1", outcome=UNKNOWN)
+    assert kinds(losses(story.history)) == ["torn-transaction"]
+    story.committed("T1")
+    assert kinds(losses(story.history)) == ["lost-write", "torn-transaction"]
 
 
 def test_a_part_that_nobody_has_asked_for_may_be_there() -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0)
-    told.wrote("T1", "r2", 0, partition=1)
-    told.committed("T1")
-    told.read(0, {}, 2)
-    assert kinds(losses(told.history)) == ["lost-write"]
+    story = Told()
+    story.wrote("T1", "r1", 0)
+    story.wrote("T1", "r2", 0, partition=1)
+    story.committed("T1")
+    story.read(0, {}, 2)
+    assert kinds(losses(story.history)) == ["lost-write"]
 
 
 def test_an_aborted_transaction_loses_nothing() -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0)
-    told.aborted("T1")
-    told.read(0, {}, 2)
-    assert losses(told.history) == ()
+    story = Told()
+    story.wrote("T1", "r1", 0)
+    story.aborted("T1")
+    story.read(0, {}, 2)
+    assert losses(story.history) == ()
 
 
 def test_what_a_hanging_transaction_holds_of_a_commit_is_lost() -> None:
-    told = Told()
-    wrote = told.wrote("T2", "r2", 1, producer_id=7)
-    elsewhere = told.wrote("T2", "r3", 0, producer_id=7, partition=1)
-    committed = told.committed("T2")
-    hangs(told)
-    read = told.read(0, {0: "r3"}, 2, partition=1)
-    lost, torn = sorted(losses(told.history), key=lambda anomaly: anomaly.kind)
+    story = Told()
+    wrote = story.wrote("T2", "r2", 1, producer_id=7)
+    elsewhere = story.wrote("T2", "r3", 0, producer_id=7, partition=1)
+    committed = story.committed("T2")
+    hangs(story)
+    read = story.read(0, {0: "r3"}, 2, partition=1)
+    lost, torn = sorted(losses(story.history), key=lambda anomaly: anomaly.kind)
     assert (lost.kind, torn.kind) == ("lost-write", "torn-transaction")
     assert {wrote, committed} <= set(lost.evidence)
     assert {wrote, read, committed} <= set(torn.evidence)
@@ -271,69 +271,69 @@ def test_what_a_hanging_transaction_holds_of_a_commit_is_lost() -> None:
 
 
 def test_what_somebody_has_read_before_it_hung_is_not_lost_by_that() -> None:
-    told = Told()
-    told.wrote("T2", "r2", 1, producer_id=7)
-    told.committed("T2")
-    told.read(1, {1: "r2"}, 2)
-    hangs(told)
-    assert losses(told.history) == ()
+    story = Told()
+    story.wrote("T2", "r2", 1, producer_id=7)
+    story.committed("T2")
+    story.read(1, {1: "r2"}, 2)
+    hangs(story)
+    assert losses(story.history) == ()
 
 
 def test_what_was_committed_after_it_was_seen_hanging_may_have_been_freed() -> None:
-    told = Told()
-    told.wrote("T2", "r2", 1, producer_id=7)
-    hangs(told)
-    told.described("Ongoing", T0, producer_id=9)
-    told.committed("T2")
-    assert losses(told.history) == ()
-    told.producers((7, 1))
-    assert kinds(losses(told.history)) == ["lost-write"]
+    story = Told()
+    story.wrote("T2", "r2", 1, producer_id=7)
+    hangs(story)
+    story.described("Ongoing", T0, producer_id=9)
+    story.committed("T2")
+    assert losses(story.history) == ()
+    story.producers((7, 1))
+    assert kinds(losses(story.history)) == ["lost-write"]
 
 
 def test_what_lies_before_the_hanging_transaction_or_belongs_to_others_is_not_held() -> None:
-    told = Told()
-    told.wrote("T2", "r2", 2, producer_id=8)
-    told.committed("T2")
-    hangs(told)
-    assert losses(told.history) == ()
+    story = Told()
+    story.wrote("T2", "r2", 2, producer_id=8)
+    story.committed("T2")
+    hangs(story)
+    assert losses(story.history) == ()
 
 
 def test_a_record_that_one_reader_got_and_another_did_not_is_visible_and_lost() -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0)
-    told.wrote("T1", "r2", 1)
-    told.committed("T1")
-    told.read(0, {}, 2)
-    assert kinds(losses(told.history)) == ["lost-commit"]
-    told.read(0, {0: "r1"}, 1)
-    assert kinds(losses(told.history)) == ["lost-write", "lost-write", "torn-transaction"]
+    story = Told()
+    story.wrote("T1", "r1", 0)
+    story.wrote("T1", "r2", 1)
+    story.committed("T1")
+    story.read(0, {}, 2)
+    assert kinds(losses(story.history)) == ["lost-commit"]
+    story.read(0, {0: "r1"}, 1)
+    assert kinds(losses(story.history)) == ["lost-write", "lost-write", "torn-transaction"]
 
 
 def test_a_record_is_not_torn_off_from_itself() -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0)
-    told.committed("T1")
-    told.read(0, {0: "r1"}, 1)
-    told.read(0, {}, 2)
-    assert kinds(losses(told.history)) == ["lost-write"]
+    story = Told()
+    story.wrote("T1", "r1", 0)
+    story.committed("T1")
+    story.read(0, {0: "r1"}, 1)
+    story.read(0, {}, 2)
+    assert kinds(losses(story.history)) == ["lost-write"]
 
 
 def test_a_record_that_was_acknowledged_twice_is_one_record() -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0)
-    told.wrote("T1", "r1", 0)
-    told.committed("T1")
-    told.read(0, {}, 2)
-    assert set(kinds(losses(told.history))) == {"lost-write"}
+    story = Told()
+    story.wrote("T1", "r1", 0)
+    story.wrote("T1", "r1", 0)
+    story.committed("T1")
+    story.read(0, {}, 2)
+    assert set(kinds(losses(story.history))) == {"lost-write"}
 
 
 def test_a_record_of_an_aborted_transaction_convicts_who_gave_it() -> None:
-    told = Told()
-    wrote = told.wrote("T1", "r1", outcome=UNKNOWN)
-    ended = told.aborted()
-    read = told.read(0, {5: "r1"}, 6)
-    told.read(0, {5: "r1"}, 6)
-    (anomaly,) = aborted_reads(told.history)
+    story = Told()
+    wrote = story.wrote("T1", "r1", outcome=UNKNOWN)
+    ended = story.aborted()
+    read = story.read(0, {5: "r1"}, 6)
+    story.read(0, {5: "r1"}, 6)
+    (anomaly,) = aborted_reads(story.history)
     assert anomaly.evidence == (wrote, ended, read)
     assert "'r1' at t-0@5" in anomaly.because
 
@@ -342,41 +342,41 @@ def test_a_record_of_an_aborted_transaction_convicts_who_gave_it() -> None:
 def test_who_asked_for_an_abort_and_never_for_a_commit_can_not_have_committed(
     outcome: str,
 ) -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0)
-    told.aborted(outcome=outcome)
-    told.read(0, {0: "r1"}, 1)
-    assert len(aborted_reads(told.history)) == 1
+    story = Told()
+    story.wrote("T1", "r1", 0)
+    story.aborted(outcome=outcome)
+    story.read(0, {0: "r1"}, 1)
+    assert len(aborted_reads(story.history)) == 1
 
 
-@pytest.mark.parametrize("other", [None, "T2"])
+@pytest.mark.parametrize("other_label", [None, "T2"])
 def test_a_value_that_somebody_else_may_have_committed_convicts_nobody(
-    other: str | None,
+    other_label: str | None,
 ) -> None:
-    told = Told()
-    told.wrote("T1", "r1", outcome=UNKNOWN)
-    told.aborted("T1")
-    told.wrote(other, "r1", outcome=UNKNOWN)
-    told.read(0, {0: "r1", 1: "of nobody we know"}, 2)
-    assert aborted_reads(told.history) == ()
+    story = Told()
+    story.wrote("T1", "r1", outcome=UNKNOWN)
+    story.aborted("T1")
+    story.wrote(other_label, "r1", outcome=UNKNOWN)
+    story.read(0, {0: "r1", 1: "of nobody we know"}, 2)
+    assert aborted_reads(story.history) == ()
 
 
 def test_an_open_transaction_is_not_aborted() -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0)
-    told.read(0, {0: "r1"}, 1)
-    assert aborted_reads(told.history) == ()
+    story = Told()
+    story.wrote("T1", "r1", 0)
+    story.read(0, {0: "r1"}, 1)
+    assert aborted_reads(story.history) == ()
 
 
 def test_a_record_read_before_its_transaction_has_finished_writing_is_intermediate() -> None:
-    told = Told()
-    told.wrote("T1", "r0", 0, partition=1)
-    early = told.wrote("T1", "r1", 1)
-    read = told.read(0, {1: "r1"}, 2)
-    told.wrote("T1", "r2", outcome=UNKNOWN)
-    late = told.wrote("T1", "r3")
-    told.committed()
-    (anomaly,) = intermediate_reads(told.history)
+    story = Told()
+    story.wrote("T1", "r0", 0, partition=1)
+    early = story.wrote("T1", "r1", 1)
+    read = story.read(0, {1: "r1"}, 2)
+    story.wrote("T1", "r2", outcome=UNKNOWN)
+    late = story.wrote("T1", "r3")
+    story.committed()
+    (anomaly,) = intermediate_reads(story.history)
     assert anomaly.evidence == (early, read, late)
 
 
@@ -384,69 +384,69 @@ def test_a_record_read_before_its_transaction_has_finished_writing_is_intermedia
 def test_an_end_that_was_asked_for_in_time_excuses_even_what_follows(
     asked_ms: int, *, intermediate: bool
 ) -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0)
-    told.read(0, {0: "r1"}, 2)
-    told.committed(asked_ms=asked_ms)
-    told.wrote("T1", "r2", 2)
-    assert bool(intermediate_reads(told.history)) is intermediate
+    story = Told()
+    story.wrote("T1", "r1", 0)
+    story.read(0, {0: "r1"}, 2)
+    story.committed(asked_ms=asked_ms)
+    story.wrote("T1", "r2", 2)
+    assert bool(intermediate_reads(story.history)) is intermediate
 
 
 def test_an_end_that_was_answered_before_the_rest_was_may_have_come_first() -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0)
-    told.read(0, {0: "r1"}, 2)
-    told.committed()
-    told.wrote("T1", "r2", 2)
-    assert intermediate_reads(told.history) == ()
+    story = Told()
+    story.wrote("T1", "r1", 0)
+    story.read(0, {0: "r1"}, 2)
+    story.committed()
+    story.wrote("T1", "r2", 2)
+    assert intermediate_reads(story.history) == ()
 
 
 def test_a_last_stable_offset_between_two_records_may_be_the_start_of_another() -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0)
-    told.wrote("T2", "other", 1)
-    told.wrote("T1", "r2", 2)
-    told.committed("T1")
-    told.read(0, {0: "r1"}, 1, high_watermark=4)
-    assert intermediate_reads(told.history) == ()
+    story = Told()
+    story.wrote("T1", "r1", 0)
+    story.wrote("T2", "other", 1)
+    story.wrote("T1", "r2", 2)
+    story.committed("T1")
+    story.read(0, {0: "r1"}, 1, high_watermark=4)
+    assert intermediate_reads(story.history) == ()
 
 
 def test_two_partitions_are_two_logs() -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0)
-    told.read(0, {0: "r1"}, 2)
-    told.wrote("T1", "r2", 5, partition=1)
-    assert intermediate_reads(told.history) == ()
+    story = Told()
+    story.wrote("T1", "r1", 0)
+    story.read(0, {0: "r1"}, 2)
+    story.wrote("T1", "r2", 5, partition=1)
+    assert intermediate_reads(story.history) == ()
 
 
 def test_a_record_is_not_that_of_a_transaction_in_which_it_was_refused() -> None:
-    told = Told()
-    told.wrote("T1", "r1", outcome=FAILED)
-    told.wrote("T2", "r1", 0)
-    told.read(0, {0: "r1"}, 1)
-    told.wrote("T1", "r2", 2)
-    assert intermediate_reads(told.history) == ()
-    told.committed("T1")
-    told.aborted("T2")
-    assert len(aborted_reads(told.history)) == 1
+    story = Told()
+    story.wrote("T1", "r1", outcome=FAILED)
+    story.wrote("T2", "r1", 0)
+    story.read(0, {0: "r1"}, 1)
+    story.wrote("T1", "r2", 2)
+    assert intermediate_reads(story.history) == ()
+    story.committed("T1")
+    story.aborted("T2")
+    assert len(aborted_reads(story.history)) == 1
 
 
 def test_a_refused_record_that_is_read_all_the_same_is_of_its_transaction() -> None:
-    told = Told()
-    told.wrote("T1", "r1", outcome=FAILED)
-    told.aborted("T1")
-    told.read(0, {0: "r1"}, 1)
-    assert len(aborted_reads(told.history)) == 1
+    story = Told()
+    story.wrote("T1", "r1", outcome=FAILED)
+    story.aborted("T1")
+    story.read(0, {0: "r1"}, 1)
+    assert len(aborted_reads(story.history)) == 1
 
 
 def test_an_item_at_two_places_of_a_topic_is_a_duplicate() -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0, item="order 1")
-    told.wrote("T2", "r1'", 0, item="order 1", partition=1)
-    first = told.read(0, {0: "r1"}, 1)
-    second = told.read(0, {0: "r1'"}, 1, partition=1)
-    (anomaly,) = duplicates(told.history)
-    assert anomaly.evidence == (first, second)
+    story = Told()
+    story.wrote("T1", "r1", 0, item="order 1")
+    story.wrote("T2", "r1'", 0, item="order 1", partition=1)
+    first_read = story.read(0, {0: "r1"}, 1)
+    second = story.read(0, {0: "r1'"}, 1, partition=1)
+    (anomaly,) = duplicates(story.history)
+    assert anomaly.evidence == (first_read, second)
     assert anomaly.because == (
         'item \'order 1\' on t is visible 2 times: "r1" at t-0@0, "r1\'" at t-1@0'.replace(
             '"r1"', "'r1'"
@@ -455,35 +455,35 @@ def test_an_item_at_two_places_of_a_topic_is_a_duplicate() -> None:
 
 
 def test_an_item_is_one_record_of_each_topic() -> None:
-    told = Told()
-    told.wrote(None, "order 1", 0, item="order 1", topic="in")
-    told.wrote("T1", "bill 1", 0, item="order 1")
-    told.read(0, {0: "order 1"}, 1, topic="in")
-    told.read(0, {0: "bill 1"}, 1)
-    assert duplicates(told.history) == ()
+    story = Told()
+    story.wrote(None, "order 1", 0, item="order 1", topic="in")
+    story.wrote("T1", "bill 1", 0, item="order 1")
+    story.read(0, {0: "order 1"}, 1, topic="in")
+    story.read(0, {0: "bill 1"}, 1)
+    assert duplicates(story.history) == ()
 
 
 def test_a_record_without_an_item_stands_for_itself() -> None:
-    told = Told()
-    told.wrote(None, "r1", outcome=UNKNOWN)
-    told.wrote(None, "r1", outcome=UNKNOWN)
-    told.wrote(None, "r2", 2)
-    told.read(0, {0: "r1", 1: "r1", 2: "r2"}, 3)
-    (anomaly,) = duplicates(told.history)
+    story = Told()
+    story.wrote(None, "r1", outcome=UNKNOWN)
+    story.wrote(None, "r1", outcome=UNKNOWN)
+    story.wrote(None, "r2", 2)
+    story.read(0, {0: "r1", 1: "r1", 2: "r2"}, 3)
+    (anomaly,) = duplicates(story.history)
     assert "'r1' on t-0 is visible 2 times" in anomaly.because
 
 
 def test_the_same_place_read_twice_is_one_record() -> None:
-    told = Told()
-    told.wrote(None, "r1", 0)
-    told.read(0, {0: "r1"}, 1)
-    told.read(0, {0: "r1"}, 1, who="another")
-    assert duplicates(told.history) == ()
+    story = Told()
+    story.wrote(None, "r1", 0)
+    story.read(0, {0: "r1"}, 1)
+    story.read(0, {0: "r1"}, 1, who="another")
+    assert duplicates(story.history) == ()
 
 
 def test_a_value_of_two_programs_or_of_none_tells_nothing() -> None:
-    told = Told()
-    told.wrote("T1", "r1", outcome=UNKNOWN)
-    told.wrote("T2", "r1", outcome=UNKNOWN)
-    told.read(0, {0: "r1", 1: "r1", 2: "strange", 3: "strange"}, 4)
-    assert duplicates(told.history) == ()
+    story = Told()
+    story.wrote("T1", "r1", outcome=UNKNOWN)
+    story.wrote("T2", "r1", outcome=UNKNOWN)
+    story.read(0, {0: "r1", 1: "r1", 2: "strange", 3: "strange"}, 4)
+    assert duplicates(story.history) == ()

@@ -12,13 +12,13 @@ LOST = "INVALID_PRODUCER_ID_MAPPING"
 
 
 def refused(error: str = LOST) -> Told:
-    told = Told()
-    told.initialised()
-    told.began()
-    told.added()
-    told.wrote("T1", "r1", 0)
-    told.wrote("T1", "r2", outcome=FAILED, error=error)
-    return told
+    story = Told()
+    story.initialised()
+    story.began()
+    story.added()
+    story.wrote("T1", "r1", 0)
+    story.wrote("T1", "r2", outcome=FAILED, error=error)
+    return story
 
 
 def test_a_producer_that_kept_the_rules_is_refused_for_good() -> None:
@@ -29,9 +29,9 @@ def test_a_producer_that_kept_the_rules_is_refused_for_good() -> None:
 
 @pytest.mark.parametrize("outcome", [OK, UNKNOWN])
 def test_who_is_granted_something_later_is_not_stopped(outcome: Outcome) -> None:
-    told = refused()
-    told.wrote("T1", "r3", 1, outcome=outcome)
-    assert refused_producers(told.history) == ()
+    story = refused()
+    story.wrote("T1", "r3", 1, outcome=outcome)
+    assert refused_producers(story.history) == ()
 
 
 def test_other_errors_are_other_judges_affair() -> None:
@@ -40,9 +40,9 @@ def test_other_errors_are_other_judges_affair() -> None:
 
 
 def test_positions_of_a_group_that_was_not_added_are_refused_rightly() -> None:
-    told = Told()
-    told.initialised()
-    told.began()
-    told.added()  # a partition: this producer adds by itself
-    told.sent("T1", 5, outcome=FAILED, error=LOST)
-    assert refused_producers(told.history) == ()
+    story = Told()
+    story.initialised()
+    story.began()
+    story.added()  # a partition: this producer adds by itself
+    story.sent("T1", 5, outcome=FAILED, error=LOST)
+    assert refused_producers(story.history) == ()

@@ -28,19 +28,25 @@ from txnsim_lab.check.observations import (
 PLACE: dict[str, Any] = {"topic": "t", "partition": 0}
 
 
-def wrote(at_ms: int, offset: int, **more: Any) -> Wrote:
-    return Wrote(at_ms=at_ms, who="p", value=f"r{offset}", offset=offset, **PLACE, **more)
+def wrote(at_ms: int, offset: int, **fields: Any) -> Wrote:
+    return Wrote(at_ms=at_ms, who="p", value=f"r{offset}", offset=offset, **PLACE, **fields)
 
 
-def fetched(at_ms: int, who: str, *offsets: int, group: str = "g", **more: Any) -> ShareFetched:
+def fetched(
+    at_ms: int, client_name: str, *offsets: int, group: str = "g", **fields: Any
+) -> ShareFetched:
     records = tuple(AcquiredRecord(offset=offset, value=f"r{offset}") for offset in offsets)
-    more.setdefault("asked_ms", at_ms - 10)
-    return ShareFetched(at_ms=at_ms, who=who, group=group, records=records, **PLACE, **more)
+    fields.setdefault("asked_ms", at_ms - 10)
+    return ShareFetched(
+        at_ms=at_ms, who=client_name, group=group, records=records, **PLACE, **fields
+    )
 
 
-def said(at_ms: int, first: int, last: int, **more: Any) -> ShareAcknowledged:
-    more.setdefault("who", "m1")
-    return ShareAcknowledged(at_ms=at_ms, group="g", first=first, last=last, **PLACE, **more)
+def said(at_ms: int, first_offset: int, last_offset: int, **fields: Any) -> ShareAcknowledged:
+    fields.setdefault("who", "m1")
+    return ShareAcknowledged(
+        at_ms=at_ms, group="g", first=first_offset, last=last_offset, **PLACE, **fields
+    )
 
 
 def start(at_ms: int, offset: int) -> ShareStart:
@@ -56,8 +62,10 @@ def test_an_acknowledged_range_is_closed_and_of_its_group() -> None:
             fetched(400, "n1", 1, group="h"),
         ]
     )
-    found = delivered_after_acknowledgement(history)
-    assert [(one.because.split("@")[1].split()[0], one.evidence) for one in found] == [
+    anomalies = delivered_after_acknowledgement(history)
+    assert [
+        (anomaly.because.split("@")[1].split()[0], anomaly.evidence) for anomaly in anomalies
+    ] == [
         ("1", (1, 2)),
         ("2", (1, 2)),
     ]
@@ -74,20 +82,20 @@ def test_an_acknowledged_range_is_closed_and_of_its_group() -> None:
     ],
 )
 def test_a_lock_holds_until_its_owner_says_anything_of_it(meanwhile: Seen, is_told: bool) -> None:
-    first, second = fetched(200, "m1", 0, lock_ms=1_000), fetched(600, "m2", 0)
-    assert bool(two_owners(History([first, meanwhile, second]))) == is_told
+    first_fetch, second = fetched(200, "m1", 0, lock_ms=1_000), fetched(600, "m2", 0)
+    assert bool(two_owners(History([first_fetch, meanwhile, second]))) == is_told
 
 
 def test_what_is_said_after_the_second_delivery_ends_no_lock() -> None:
-    first, second = fetched(200, "m1", 0, lock_ms=1_000), fetched(600, "m2", 0)
+    first_fetch, second = fetched(200, "m1", 0, lock_ms=1_000), fetched(600, "m2", 0)
     late = said(700, 0, 0, asked_ms=650)
-    (found,) = two_owners(History([first, second, late]))
-    assert found.evidence == (0, 1)
-    assert not two_owners(History([first, second, said(700, 0, 0, asked_ms=590)]))
+    (anomaly,) = two_owners(History([first_fetch, second, late]))
+    assert anomaly.evidence == (0, 1)
+    assert not two_owners(History([first_fetch, second, said(700, 0, 0, asked_ms=590)]))
 
 
 @pytest.mark.parametrize(
-    ("record", "more"),
+    ("record", "more_observations"),
     [
         (wrote(50, 0, key="k"), []),
         (
@@ -107,10 +115,18 @@ def test_what_is_said_after_the_second_delivery_ends_no_lock() -> None:
         (wrote(350, 0), []),
     ],
 )
-def test_what_may_be_gone_or_came_later_is_not_demanded(record: Wrote, more: list[Seen]) -> None:
+def test_what_may_be_gone_or_came_later_is_not_demanded(
+    record: Wrote, more_observations: list[Seen]
+) -> None:
     """A record of a known key, one that was deleted, and one that was acknowledged afterwards."""
-    seen: list[Seen] = [start(10, 0), fetched(200, "m1", 1), *more, start(300, 2), record]
-    history = History(sorted(seen, key=lambda one: one.at_ms))
+    observations: list[Seen] = [
+        start(10, 0),
+        fetched(200, "m1", 1),
+        *more_observations,
+        start(300, 2),
+        record,
+    ]
+    history = History(sorted(observations, key=lambda observation: observation.at_ms))
     assert not never_delivered(history)
     missed: list[Seen] = [start(10, 0), wrote(50, 0), fetched(200, "m1", 1), start(300, 2)]
-    assert [one.evidence for one in never_delivered(History(missed))] == [(1, 3)]
+    assert [anomaly.evidence for anomaly in never_delivered(History(missed))] == [(1, 3)]

@@ -13,30 +13,34 @@ from txnsim_lab.check.observations import Described, OnPartition, Outcome, Posit
 
 
 def topics(history: History) -> list[str]:
-    return [seen.topic for seen in with_distinct_topics(history) if isinstance(seen, OnPartition)]
+    return [
+        observation.topic
+        for observation in with_distinct_topics(history)
+        if isinstance(observation, OnPartition)
+    ]
 
 
 def test_a_history_without_a_deletion_stays_as_it_is() -> None:
-    told = Told()
-    told.wrote(None, "r1", 0)
-    assert with_distinct_topics(told.history) is told.history
-    told.deleted(asked_ms=1_500, outcome=FAILED, error="TOPIC_DELETION_DISABLED")
-    assert with_distinct_topics(told.history) is told.history
-    assert deleted_topics(told.history) == frozenset()
+    story = Told()
+    story.wrote(None, "r1", 0)
+    assert with_distinct_topics(story.history) is story.history
+    story.deleted(asked_ms=1_500, outcome=FAILED, error="TOPIC_DELETION_DISABLED")
+    assert with_distinct_topics(story.history) is story.history
+    assert deleted_topics(story.history) == frozenset()
 
 
 def test_each_topic_of_a_name_gets_a_name_of_its_own() -> None:
-    told = Told()
-    told.wrote(None, "r1", 0)
-    told.deleted(asked_ms=1_500)
-    told.wrote(None, "r2", 0, asked_ms=2_500)
-    told.read(0, {0: "r2"}, 1, asked_ms=3_500)
-    told.deleted(asked_ms=4_500)
-    told.wrote(None, "r3", 0, asked_ms=5_500)
-    told.wrote(None, "r4", 0, topic="another")
-    apart = with_distinct_topics(told.history)
-    assert topics(told.history) == ["t", "t#2", "t#2", "t#3", "another"]
-    assert deleted_topics(apart) == {"t", "t#2"}
+    story = Told()
+    story.wrote(None, "r1", 0)
+    story.deleted(asked_ms=1_500)
+    story.wrote(None, "r2", 0, asked_ms=2_500)
+    story.read(0, {0: "r2"}, 1, asked_ms=3_500)
+    story.deleted(asked_ms=4_500)
+    story.wrote(None, "r3", 0, asked_ms=5_500)
+    story.wrote(None, "r4", 0, topic="another")
+    distinct_history = with_distinct_topics(story.history)
+    assert topics(story.history) == ["t", "t#2", "t#2", "t#3", "another"]
+    assert deleted_topics(distinct_history) == {"t", "t#2"}
 
 
 @pytest.mark.parametrize(
@@ -45,59 +49,59 @@ def test_each_topic_of_a_name_gets_a_name_of_its_own() -> None:
     ids=["when unknown", "before", "as it was answered", "of an unknown deletion"],
 )
 def test_what_may_be_of_either_stands_alone(asked_ms: int | None, outcome: Outcome) -> None:
-    told = Told()
-    told.deleted(asked_ms=500, outcome=outcome)
-    told.wrote(None, "r1", 0, asked_ms=asked_ms)
-    told.wrote(None, "r2", 0, asked_ms=asked_ms)
-    assert topics(told.history) == ["t#?1", "t#?2"]
+    story = Told()
+    story.deleted(asked_ms=500, outcome=outcome)
+    story.wrote(None, "r1", 0, asked_ms=asked_ms)
+    story.wrote(None, "r2", 0, asked_ms=asked_ms)
+    assert topics(story.history) == ["t#?1", "t#?2"]
 
 
 def test_an_answer_that_came_while_the_deletion_was_under_way_is_in_doubt() -> None:
-    told = Told()
-    told.wrote(None, "r1", 0)
-    told.wrote(None, "r2", 1)
-    told.deleted(asked_ms=1_000)
-    assert topics(told.history) == ["t", "t#?1"]
+    story = Told()
+    story.wrote(None, "r1", 0)
+    story.wrote(None, "r2", 1)
+    story.deleted(asked_ms=1_000)
+    assert topics(story.history) == ["t", "t#?1"]
 
 
 def test_positions_inputs_and_what_coordinators_list_are_renamed_too() -> None:
-    told = Told()
-    told.deleted("in", asked_ms=500)
-    told.deleted(asked_ms=1_500)
-    told.positions(5, asked_ms=2_500)
-    told.wrote("T1", "r1", 0, of=(Position(topic="in", partition=0, offset=4),), asked_ms=3_500)
-    told.described("Ongoing", T0)
-    _, _, positions, wrote, described = with_distinct_topics(told.history)
+    story = Told()
+    story.deleted("in", asked_ms=500)
+    story.deleted(asked_ms=1_500)
+    story.positions(5, asked_ms=2_500)
+    story.wrote("T1", "r1", 0, of=(Position(topic="in", partition=0, offset=4),), asked_ms=3_500)
+    story.described("Ongoing", T0)
+    _, _, positions, wrote, described = with_distinct_topics(story.history)
     assert isinstance(positions, PositionsRead)
     assert isinstance(described, Described)
-    assert [one.topic for one in positions.positions] == ["in#2"]
-    assert [one.topic for one in getattr(wrote, "of", ())] == ["in#2"]
+    assert [position.topic for position in positions.positions] == ["in#2"]
+    assert [input_position.topic for input_position in getattr(wrote, "of", ())] == ["in#2"]
     assert described.partitions == (T0, TopicPartition("t#2", 0))
 
 
 def test_a_key_of_a_record_in_doubt_excuses_the_cleaner() -> None:
-    told = Told()
-    told.wrote(None, "r1", 0, key="k")
-    told.read(0, {}, 1)
-    told.wrote(None, "r2", 1, key="k")
-    assert str(judge(told.history)) == "healthy"
-    told.deleted(asked_ms=2_500)
-    assert topics(told.history) == ["t", "t", "t#?2"]
-    assert str(judge(told.history)) == "healthy"
+    story = Told()
+    story.wrote(None, "r1", 0, key="k")
+    story.read(0, {}, 1)
+    story.wrote(None, "r2", 1, key="k")
+    assert str(judge(story.history)) == "healthy"
+    story.deleted(asked_ms=2_500)
+    assert topics(story.history) == ["t", "t", "t#?2"]
+    assert str(judge(story.history)) == "healthy"
 
 
 def test_a_value_may_be_used_again_in_the_next_topic() -> None:
-    told = Told()
-    told.wrote(None, "r1", 0)
-    told.deleted(asked_ms=1_500)
-    told.wrote(None, "r1", 1, asked_ms=2_500)
-    assert str(judge(told.history)) == "healthy"
+    story = Told()
+    story.wrote(None, "r1", 0)
+    story.deleted(asked_ms=1_500)
+    story.wrote(None, "r1", 1, asked_ms=2_500)
+    assert str(judge(story.history)) == "healthy"
 
 
 def test_an_acknowledged_deletion_ends_the_doubt_about_an_unknown_one() -> None:
-    told = Told()
-    told.deleted(asked_ms=500, outcome=UNKNOWN)
-    told.wrote(None, "r1", 0, asked_ms=1_500)
-    told.deleted(asked_ms=2_500)
-    told.wrote(None, "r2", 0, asked_ms=3_500)
-    assert topics(told.history) == ["t#?1", "t#3"]
+    story = Told()
+    story.deleted(asked_ms=500, outcome=UNKNOWN)
+    story.wrote(None, "r1", 0, asked_ms=1_500)
+    story.deleted(asked_ms=2_500)
+    story.wrote(None, "r2", 0, asked_ms=3_500)
+    assert topics(story.history) == ["t#?1", "t#3"]

@@ -12,64 +12,64 @@ from txnsim_lab.check._visibility import Sight, visibility, writers_by_offset
 from txnsim_lab.check.observations import Isolation, Wrote
 
 
-def misses(told: Told) -> dict[int, int]:
-    return dict(visibility(told.history).misses)
+def misses(story: Told) -> dict[int, int]:
+    return dict(visibility(story.history).misses)
 
 
 def test_who_goes_on_behind_a_record_without_getting_it_has_missed_it() -> None:
-    told = Told()
-    lost = told.wrote(None, "r1", 3)
-    told.read(0, {}, 3)
-    passed = told.read(3, {}, 4)
-    told.read(3, {}, 5)
-    assert misses(told) == {lost: passed}
+    story = Told()
+    lost = story.wrote(None, "r1", 3)
+    story.read(0, {}, 3)
+    passed = story.read(3, {}, 4)
+    story.read(3, {}, 5)
+    assert misses(story) == {lost: passed}
 
 
 @pytest.mark.parametrize(
-    "more",
+    "fields",
     [{"isolation": Isolation.READ_UNCOMMITTED}, {"error": "NOT_LEADER_OR_FOLLOWER"}],
 )
-def test_only_answers_to_read_committed_readers_count(more: dict[str, Any]) -> None:
-    told = Told()
-    told.wrote(None, "r1", 3)
-    told.read(0, {}, 9, **more)
-    assert misses(told) == {}
+def test_only_answers_to_read_committed_readers_count(fields: dict[str, Any]) -> None:
+    story = Told()
+    story.wrote(None, "r1", 3)
+    story.read(0, {}, 9, **fields)
+    assert misses(story) == {}
 
 
 def test_another_record_at_the_place_is_a_miss() -> None:
-    told = Told()
-    lost = told.wrote(None, "r2", 1)
-    read = told.read(0, {1: "r1"}, 2)
-    assert misses(told) == {lost: read}
+    story = Told()
+    lost = story.wrote(None, "r2", 1)
+    read = story.read(0, {1: "r1"}, 2)
+    assert misses(story) == {lost: read}
 
 
 def test_a_record_that_is_elsewhere_is_not_lost() -> None:
-    told = Told()
-    told.wrote(None, "r1", 1)
-    told.read(0, {2: "r1"}, 3)
-    assert misses(told) == {}
+    story = Told()
+    story.wrote(None, "r1", 1)
+    story.read(0, {2: "r1"}, 3)
+    assert misses(story) == {}
 
 
 def test_a_record_that_vanished_is_missed() -> None:
-    told = Told()
-    lost = told.wrote(None, "r1", 0)
-    told.read(0, {0: "r1"}, 1)
-    read = told.read(0, {}, 1)
-    assert misses(told) == {lost: read}
+    story = Told()
+    lost = story.wrote(None, "r1", 0)
+    story.read(0, {0: "r1"}, 1)
+    read = story.read(0, {}, 1)
+    assert misses(story) == {lost: read}
 
 
 def test_tombstones_and_refused_records_are_demanded_by_nobody() -> None:
-    told = Told()
-    told.wrote(None, None, 0, key="x")
-    told.wrote(None, "r1", 1, outcome=FAILED)
-    told.wrote(None, "r2", outcome=UNKNOWN)
-    told.read(0, {2: None}, 3)
-    seen = visibility(told.history)
-    assert seen.misses == {}
-    assert seen.sights == {}
-    tombstone = told.history[0]
+    story = Told()
+    story.wrote(None, None, 0, key="x")
+    story.wrote(None, "r1", 1, outcome=FAILED)
+    story.wrote(None, "r2", outcome=UNKNOWN)
+    story.read(0, {2: None}, 3)
+    sights = visibility(story.history)
+    assert sights.misses == {}
+    assert sights.sights == {}
+    tombstone = story.history[0]
     assert isinstance(tombstone, Wrote)
-    assert seen.sights_of(tombstone) == ()
+    assert sights.sights_of(tombstone) == ()
 
 
 @pytest.mark.parametrize(
@@ -86,142 +86,142 @@ def test_tombstones_and_refused_records_are_demanded_by_nobody() -> None:
 def test_the_cleaner_may_take_what_a_later_record_of_its_key_supersedes(
     later: dict[str, Any], *, lost: bool
 ) -> None:
-    told = Told()
-    told.wrote(None, "old", 0, key="x")
-    told.wrote(None, "new", **later)
-    told.read(0, {}, 1)
-    assert (0 in misses(told)) is lost
+    story = Told()
+    story.wrote(None, "old", 0, key="x")
+    story.wrote(None, "new", **later)
+    story.read(0, {}, 1)
+    assert (0 in misses(story)) is lost
 
 
 def test_a_record_that_only_a_reader_knows_supersedes_too() -> None:
-    told = Told()
-    told.wrote(None, "old", 0, key="x")
-    told.read(0, {1: "new"}, 2, keys={1: "x"})
-    told.read(0, {1: "new"}, 2)
-    assert misses(told) == {}
+    story = Told()
+    story.wrote(None, "old", 0, key="x")
+    story.read(0, {1: "new"}, 2, keys={1: "x"})
+    story.read(0, {1: "new"}, 2)
+    assert misses(story) == {}
 
 
 def test_a_record_whose_offset_was_not_told_is_demanded_by_nobody() -> None:
-    told = Told()
-    told.wrote(None, "r1")
-    told.read(0, {}, 9)
-    assert misses(told) == {}
+    story = Told()
+    story.wrote(None, "r1")
+    story.read(0, {}, 9)
+    assert misses(story) == {}
 
 
 # Who wrote what is there
 
 
 def test_what_is_at_an_offset_is_what_was_read_there() -> None:
-    told = Told()
-    told.wrote("T1", "r1", outcome=UNKNOWN)
-    told.wrote("T2", "r2", 1)
-    told.wrote("T2", "r3", 2)
-    told.wrote(None, "r4")
-    told.read(0, {1: "r1"}, 2)
-    log = writers_by_offset(told.history, visibility(told.history))[T0]
+    story = Told()
+    story.wrote("T1", "r1", outcome=UNKNOWN)
+    story.wrote("T2", "r2", 1)
+    story.wrote("T2", "r3", 2)
+    story.wrote(None, "r4")
+    story.read(0, {1: "r1"}, 2)
+    log = writers_by_offset(story.history, visibility(story.history))[T0]
     assert {offset: wrote.value for offset, wrote in log.items()} == {1: "r1", 2: "r3"}
 
 
 def test_a_value_of_several_transactions_is_nobodys() -> None:
-    told = Told()
-    told.wrote("T1", "r1", outcome=UNKNOWN)
-    told.wrote("T2", "r1", outcome=UNKNOWN)
-    read = told.read(0, {0: "r1", 1: "nobody's"}, 2)
-    seen = visibility(told.history)
-    assert writers_by_offset(told.history, seen) == {}
-    assert seen.sights[T0, "r1"] == (Sight(read, 0),)
+    story = Told()
+    story.wrote("T1", "r1", outcome=UNKNOWN)
+    story.wrote("T2", "r1", outcome=UNKNOWN)
+    read = story.read(0, {0: "r1", 1: "nobody's"}, 2)
+    sights = visibility(story.history)
+    assert writers_by_offset(story.history, sights) == {}
+    assert sights.sights[T0, "r1"] == (Sight(read, 0),)
 
 
 def test_of_two_records_at_one_offset_that_which_was_read_counts_or_neither() -> None:
-    told = Told()
-    told.wrote("T1", "r1", 0)
-    told.wrote("T2", "r2", 0)
-    told.wrote("T1", "r3", 1)
-    told.wrote("T1", "r3", 1)
-    told.wrote("T1", "r4", 2)
-    told.wrote("T1", "r4", 2, key="x")
+    story = Told()
+    story.wrote("T1", "r1", 0)
+    story.wrote("T2", "r2", 0)
+    story.wrote("T1", "r3", 1)
+    story.wrote("T1", "r3", 1)
+    story.wrote("T1", "r4", 2)
+    story.wrote("T1", "r4", 2, key="x")
 
     def log() -> dict[int, str | None]:
-        log = writers_by_offset(told.history, visibility(told.history))[T0]
+        log = writers_by_offset(story.history, visibility(story.history))[T0]
         return {offset: wrote.value for offset, wrote in log.items()}
 
     assert log() == {1: "r3"}
-    told.read(0, {0: "r2"}, 1)
+    story.read(0, {0: "r2"}, 1)
     assert log() == {0: "r2", 1: "r3"}
-    told.read(0, {0: "r1"}, 1)
+    story.read(0, {0: "r1"}, 1)
     assert log() == {1: "r3"}
 
 
 REFUSED: dict[str, Any] = {"outcome": FAILED, "error": "OUT_OF_ORDER_SEQUENCE_NUMBER"}
 
 
-def sent(told: Told, value: str, sequence: int, offset: int = -1, **more: Any) -> int:
-    given = {"producer_id": 7, "producer_epoch": 0, "sequence": sequence}
-    return told.wrote("T1", value, offset, **(given | more))
+def sent(story: Told, value: str, sequence: int, offset: int = -1, **fields: Any) -> int:
+    usual = {"producer_id": 7, "producer_epoch": 0, "sequence": sequence}
+    return story.wrote("T1", value, offset, **(usual | fields))
 
 
 def test_records_that_were_turned_around_convict() -> None:
-    told = Told()
-    low = sent(told, "A", 0, 1)
-    high = sent(told, "B", 1, 0)
-    (anomaly,) = out_of_order(told.history)
+    story = Told()
+    low = sent(story, "A", 0, 1)
+    high = sent(story, "B", 1, 0)
+    (anomaly,) = out_of_order(story.history)
     assert anomaly.evidence == (low, high)
     assert "sent 'A' before 'B'" in anomaly.because
 
 
 def test_behind_the_largest_sequence_they_begin_anew() -> None:
-    told = Told()
-    sent(told, "A", 2**31 - 1, 0)
-    sent(told, "B", 0, 1)
-    assert out_of_order(told.history) == ()
-    sent(told, "C", 2**31 - 2, 2)
-    (anomaly,) = out_of_order(told.history)
+    story = Told()
+    sent(story, "A", 2**31 - 1, 0)
+    sent(story, "B", 0, 1)
+    assert out_of_order(story.history) == ()
+    sent(story, "C", 2**31 - 2, 2)
+    (anomaly,) = out_of_order(story.history)
     assert "sent 'C' before 'A'" in anomaly.because or "sent 'C' before 'B'" in anomaly.because
 
 
 def test_a_record_that_was_overtaken_and_is_refused_for_ever_convicts() -> None:
-    told = Told()
-    sent(told, "A", 0, outcome=FAILED, error="NOT_ENOUGH_REPLICAS")
-    high = sent(told, "B", 1, 0)
-    low = sent(told, "A", 0, **REFUSED)
-    told.read(0, {0: "B"}, 1)
-    (anomaly,) = out_of_order(told.history)
+    story = Told()
+    sent(story, "A", 0, outcome=FAILED, error="NOT_ENOUGH_REPLICAS")
+    high = sent(story, "B", 1, 0)
+    low = sent(story, "A", 0, **REFUSED)
+    story.read(0, {0: "B"}, 1)
+    (anomaly,) = out_of_order(story.history)
     assert anomaly.evidence == (high, low)
 
 
 def test_refused_before_the_other_was_taken_it_may_still_be_sent() -> None:
-    told = Told()
-    sent(told, "A", 0, **REFUSED)
-    sent(told, "B", 1, 0)
-    assert out_of_order(told.history) == ()
+    story = Told()
+    sent(story, "A", 0, **REFUSED)
+    sent(story, "B", 1, 0)
+    assert out_of_order(story.history) == ()
 
 
 @pytest.mark.parametrize("error", ["NOT_ENOUGH_REPLICAS", ""])
 def test_another_error_tells_nothing_about_the_order(error: str) -> None:
-    told = Told()
-    sent(told, "B", 1, 0)
-    sent(told, "A", 0, outcome=FAILED, error=error)
-    assert out_of_order(told.history) == ()
+    story = Told()
+    sent(story, "B", 1, 0)
+    sent(story, "A", 0, outcome=FAILED, error=error)
+    assert out_of_order(story.history) == ()
 
 
 def test_a_repetition_of_what_may_be_in_the_log_is_refused_rightly() -> None:
-    told = Told()
-    sent(told, "A", 0, outcome=UNKNOWN)
-    sent(told, "B", 1, 1)
-    sent(told, "A", 0, **REFUSED)
-    assert out_of_order(told.history) == ()
+    story = Told()
+    sent(story, "A", 0, outcome=UNKNOWN)
+    sent(story, "B", 1, 1)
+    sent(story, "A", 0, **REFUSED)
+    assert out_of_order(story.history) == ()
 
 
 def test_a_repetition_of_what_is_in_the_log_is_refused_rightly() -> None:
-    told = Told()
-    sent(told, "B", 1, 1)
-    sent(told, "A", 0, **REFUSED)
-    told.read(0, {0: "A", 1: "B"}, 2)
-    assert out_of_order(told.history) == ()
+    story = Told()
+    sent(story, "B", 1, 1)
+    sent(story, "A", 0, **REFUSED)
+    story.read(0, {0: "A", 1: "B"}, 2)
+    assert out_of_order(story.history) == ()
 
 
 @pytest.mark.parametrize(
-    "other",
+    "other_fields",
     [
         {"producer_id": 8},
         {"producer_epoch": 1},
@@ -231,29 +231,29 @@ def test_a_repetition_of_what_is_in_the_log_is_refused_rightly() -> None:
         {"offset": -1},
     ],
 )
-def test_only_records_of_one_session_have_an_order(other: dict[str, Any]) -> None:
-    told = Told()
-    sent(told, "A", 0, 1)
-    given: dict[str, Any] = {"value": "B", "sequence": 1, "offset": 0}
-    sent(told, **(given | other))
-    assert out_of_order(told.history) == ()
+def test_only_records_of_one_session_have_an_order(other_fields: dict[str, Any]) -> None:
+    story = Told()
+    sent(story, "A", 0, 1)
+    fields: dict[str, Any] = {"value": "B", "sequence": 1, "offset": 0}
+    sent(story, **(fields | other_fields))
+    assert out_of_order(story.history) == ()
 
 
 # Readers
 
 
 def test_a_last_stable_offset_that_regresses_convicts_once() -> None:
-    told = Told()
-    told.read(0, {}, 3)
-    before = told.read(0, {}, 5)
-    after = told.read(5, {}, 5, last_stable_offset=4)
-    told.read(5, {}, 5, last_stable_offset=3)
-    (anomaly,) = readers_went_back(told.history)
-    assert anomaly.evidence == (before, after)
+    story = Told()
+    story.read(0, {}, 3)
+    read_before = story.read(0, {}, 5)
+    read_after = story.read(5, {}, 5, last_stable_offset=4)
+    story.read(5, {}, 5, last_stable_offset=3)
+    (anomaly,) = readers_went_back(story.history)
+    assert anomaly.evidence == (read_before, read_after)
 
 
 @pytest.mark.parametrize(
-    "more",
+    "fields",
     [
         pytest.param({"leader_epoch": 1}, id="another leader"),
         pytest.param({"who": "another"}, id="another reader"),
@@ -262,8 +262,8 @@ def test_a_last_stable_offset_that_regresses_convicts_once() -> None:
         pytest.param({"last_stable_offset": -1}, id="not told"),
     ],
 )
-def test_only_answers_to_one_reader_by_one_leader_are_compared(more: dict[str, Any]) -> None:
-    told = Told()
-    told.read(0, {}, 5)
-    told.read(5, {}, 5, **({"last_stable_offset": 4} | more))
-    assert readers_went_back(told.history) == ()
+def test_only_answers_to_one_reader_by_one_leader_are_compared(fields: dict[str, Any]) -> None:
+    story = Told()
+    story.read(0, {}, 5)
+    story.read(5, {}, 5, **({"last_stable_offset": 4} | fields))
+    assert readers_went_back(story.history) == ()

@@ -126,7 +126,7 @@ class HealthyCluster:
         self._choices = iter(choices)
         self._now_ms = 0
         self._number = 0
-        self.logs = {place: Log() for place in PLACES}
+        self.logs = {topic_partition: Log() for topic_partition in PLACES}
         self.producers = [Producer(1), Producer(2)]
         self._readers: dict[tuple[str, TopicPartition], int] = {}
         self._stopped = False
@@ -168,10 +168,10 @@ class HealthyCluster:
                 self._decide(producer, commit=False)
             self._finish(producer)
             self._initialise(producer)
-        for place, log in self.logs.items():
-            self._readers["last", place] = log.start
+        for topic_partition, log in self.logs.items():
+            self._readers["last", topic_partition] = log.start
             for _ in range(2):
-                self._deliver("last", place, upto=log.end)
+                self._deliver("last", topic_partition, upto=log.end)
 
     # Chance and time
 
@@ -180,10 +180,10 @@ class HealthyCluster:
         self._stopped = number is None
         return (number or 0) % among
 
-    def _note(self, kind: type[Observation], who: str, **fields: object) -> None:
+    def _note(self, kind: type[Observation], client_name: str, **fields: object) -> None:
         fields.setdefault("asked_ms", self._now_ms if self._sent_ms is None else self._sent_ms)
         self._now_ms += 1
-        self.history.add(kind(at_ms=self._now_ms, who=who, **fields))  # type: ignore[arg-type] # a kind of Seen, and its own fields
+        self.history.add(kind(at_ms=self._now_ms, who=client_name, **fields))  # type: ignore[arg-type] # a kind of Seen, and its own fields
 
     def _outcome(self) -> tuple[bool, Outcome]:
         """Whether a request takes effect, and what its sender hears."""
@@ -241,15 +241,15 @@ class HealthyCluster:
                 Began, producer.who, transaction=producer.label, transactional_id=producer.id
             )
             return
-        place = PLACES[self._pick(len(PLACES))]
-        if self._refused(producer, Added, partitions=(place,)):
+        topic_partition = PLACES[self._pick(len(PLACES))]
+        if self._refused(producer, Added, partitions=(topic_partition,)):
             return
         if producer.state != "Ongoing":
             producer.state, producer.began_ms = "Ongoing", self._now_ms
-        if place not in producer.partitions:
-            producer.partitions.append(place)
-        self._note(Added, producer.who, transaction=producer.label, partitions=(place,))
-        self._write(producer, place)
+        if topic_partition not in producer.partitions:
+            producer.partitions.append(topic_partition)
+        self._note(Added, producer.who, transaction=producer.label, partitions=(topic_partition,))
+        self._write(producer, topic_partition)
 
     def _refused(self, producer: Producer, kind: type[Observation], **fields: object) -> bool:
         """Whether a request is refused by the coordinator, which then is noted."""
@@ -268,7 +268,7 @@ class HealthyCluster:
             self._initialise(producer)
         return True
 
-    def _write(self, producer: Producer, place: TopicPartition) -> None:
+    def _write(self, producer: Producer, topic_partition: TopicPartition) -> None:
         assert producer.label is not None
         self._number += 1
         value = f"v{self._number}"
@@ -276,21 +276,21 @@ class HealthyCluster:
         effect, outcome = self._outcome()
         offset = -1
         if effect:
-            offset = self.logs[place].append(Entry(value, key, producer.label))
-        sequence = producer.sequences.get(place, 0)
-        producer.sequences[place] = sequence + 1
-        told = outcome is Outcome.OK and self._pick(4) > 0
+            offset = self.logs[topic_partition].append(Entry(value, key, producer.label))
+        sequence = producer.sequences.get(topic_partition, 0)
+        producer.sequences[topic_partition] = sequence + 1
+        is_told = outcome is Outcome.OK and self._pick(4) > 0
         self._note(
             Wrote,
             producer.who,
             transaction=producer.label,
-            topic=place.topic,
-            partition=place.partition,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
             value=value,
             key=key,
             item=value,
             outcome=outcome,
-            offset=offset if told else -1,
+            offset=offset if is_told else -1,
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch,
             sequence=sequence,
@@ -349,28 +349,28 @@ class HealthyCluster:
             position=self._number,
         )
 
-    def _positions(self, who: str, producer: Producer, *, transaction: str | None) -> None:
+    def _positions(self, client_name: str, producer: Producer, *, transaction: str | None) -> None:
         position = Position(topic="in", partition=0, offset=producer.position)
         self._note(
             PositionsRead,
-            who,
+            client_name,
             transaction=transaction,
             group=producer.group,
             positions=(position,),
         )
 
     def _write_plainly(self) -> None:
-        place = PLACES[self._pick(len(PLACES))]
+        topic_partition = PLACES[self._pick(len(PLACES))]
         self._number += 1
         value = f"v{self._number}"
         effect, outcome = self._outcome()
         key = (None, "plain key")[self._pick(2)]
-        offset = self.logs[place].append(Entry(value, key, None)) if effect else -1
+        offset = self.logs[topic_partition].append(Entry(value, key, None)) if effect else -1
         self._note(
             Wrote,
             "bystander",
-            topic=place.topic,
-            partition=place.partition,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
             value=value,
             key=key,
             outcome=outcome,
@@ -390,11 +390,11 @@ class HealthyCluster:
             return
         label = self._label_in_log(producer)
         if producer.partitions:
-            place = producer.partitions.pop(self._pick(len(producer.partitions)))
+            topic_partition = producer.partitions.pop(self._pick(len(producer.partitions)))
             if label is not None:
-                self.logs[place].mark(label, commit=producer.commits)
+                self.logs[topic_partition].mark(label, commit=producer.commits)
             else:
-                self.logs[place].append(Entry(MARKER, None, None))
+                self.logs[topic_partition].append(Entry(MARKER, None, None))
         if not producer.partitions:
             if producer.pending_position is not None and producer.commits:
                 producer.position = producer.pending_position
@@ -412,9 +412,9 @@ class HealthyCluster:
     def _finish(self, producer: Producer) -> None:
         while producer.busy:
             label = self._label_in_log(producer)
-            for place in producer.partitions:
+            for topic_partition in producer.partitions:
                 if label is not None:
-                    self.logs[place].mark(label, commit=producer.commits)
+                    self.logs[topic_partition].mark(label, commit=producer.commits)
             producer.partitions = []
             if producer.pending_position is not None and producer.commits:
                 producer.position = producer.pending_position
@@ -436,48 +436,55 @@ class HealthyCluster:
     # Readers
 
     def _read(self) -> None:
-        who = ("reader", "another", "dirty")[self._pick(3)]
-        self._deliver(who, PLACES[self._pick(len(PLACES))], upto=self._pick(7) + 1)
+        client_name = ("reader", "another", "dirty")[self._pick(3)]
+        self._deliver(client_name, PLACES[self._pick(len(PLACES))], upto=self._pick(7) + 1)
 
     def _read_in_transaction(self) -> None:
         """A program reads all there is as a part of its transaction."""
         producer = self._producer()
         if producer.label is None:
             return
-        for place, log in self.logs.items():
-            self._readers[producer.who, place] = log.start
-            self._deliver(producer.who, place, upto=log.end, transaction=producer.label)
+        for topic_partition, log in self.logs.items():
+            self._readers[producer.who, topic_partition] = log.start
+            self._deliver(producer.who, topic_partition, upto=log.end, transaction=producer.label)
 
     def _deliver(
-        self, who: str, place: TopicPartition, *, upto: int, transaction: str | None = None
+        self,
+        client_name: str,
+        topic_partition: TopicPartition,
+        *,
+        upto: int,
+        transaction: str | None = None,
     ) -> None:
         """At most ``upto`` places of a partition."""
-        log = self.logs[place]
-        asked = self._readers.setdefault((who, place), log.start)
+        log = self.logs[topic_partition]
+        asked_offset = self._readers.setdefault((client_name, topic_partition), log.start)
         common: dict[str, object] = {
-            "topic": place.topic,
-            "partition": place.partition,
-            "asked": asked,
+            "topic": topic_partition.topic,
+            "partition": topic_partition.partition,
+            "asked": asked_offset,
             "transaction": transaction,
             "log_start_offset": log.start,
             "leader_epoch": log.leader_epoch,
         }
-        if not log.start <= asked <= log.end:
-            self._note(Read, who, next_offset=asked, error="OFFSET_OUT_OF_RANGE", **common)
-            self._readers[who, place] = log.start
+        if not log.start <= asked_offset <= log.end:
+            self._note(
+                Read, client_name, next_offset=asked_offset, error="OFFSET_OUT_OF_RANGE", **common
+            )
+            self._readers[client_name, topic_partition] = log.start
             return
-        dirty = who == "dirty"
-        following = max(asked, min(asked + upto, log.end if dirty else log.stable))
+        dirty = client_name == "dirty"
+        following = max(asked_offset, min(asked_offset + upto, log.end if dirty else log.stable))
         records = tuple(
             Record(offset=offset, value=entry.value, key=entry.key)
             for offset, entry in sorted(log.entries.items())
-            if asked <= offset < following and entry.value != MARKER
+            if asked_offset <= offset < following and entry.value != MARKER
             if dirty or entry.label not in log.aborted
         )
-        self._readers[who, place] = following
+        self._readers[client_name, topic_partition] = following
         self._note(
             Read,
-            who,
+            client_name,
             isolation=Isolation.READ_UNCOMMITTED if dirty else Isolation.READ_COMMITTED,
             records=records,
             next_offset=following,
@@ -505,57 +512,61 @@ class HealthyCluster:
                 )
             case 1:
                 listings = tuple(
-                    Listing(transactional_id=one.id, producer_id=one.producer_id, state=one.state)
-                    for one in self.producers
+                    Listing(
+                        transactional_id=producer.id,
+                        producer_id=producer.producer_id,
+                        state=producer.state,
+                    )
+                    for producer in self.producers
                 )
                 self._note(Listed, "operator", transactions=listings)
             case 2:
                 self._positions("operator", producer, transaction=None)
             case _:
-                place = PLACES[self._pick(len(PLACES))]
+                topic_partition = PLACES[self._pick(len(PLACES))]
                 self._note(
                     Producers,
                     "operator",
-                    topic=place.topic,
-                    partition=place.partition,
-                    producers=tuple(self._open_on(place)),
+                    topic=topic_partition.topic,
+                    partition=topic_partition.partition,
+                    producers=tuple(self._open_on(topic_partition)),
                 )
 
-    def _open_on(self, place: TopicPartition) -> list[ProducerSeen]:
-        seen = []
+    def _open_on(self, topic_partition: TopicPartition) -> list[ProducerSeen]:
+        open_producers = []
         for producer in self.producers:
             offsets = [
                 offset
-                for label, offset in self.logs[place].first_offsets.items()
+                for label, offset in self.logs[topic_partition].first_offsets.items()
                 if label.startswith(producer.id + "/")
             ]
-            seen.append(
+            open_producers.append(
                 ProducerSeen(
                     producer_id=producer.producer_id,
                     producer_epoch=producer.epoch,
                     start_offset=min(offsets, default=None),
                 )
             )
-        return seen
+        return open_producers
 
     # Logs
 
     def _new_leader(self) -> None:
         """It does not know yet how far the old one had let readers go."""
-        place = PLACES[self._pick(len(PLACES))]
-        log = self.logs[place]
+        topic_partition = PLACES[self._pick(len(PLACES))]
+        log = self.logs[topic_partition]
         log.leader_epoch += 1
-        asked = max(self._readers.get(("reader", place), log.start), log.start)
-        behind = max(log.start, min(asked, log.stable) - self._pick(3))
+        asked_offset = max(self._readers.get(("reader", topic_partition), log.start), log.start)
+        earlier_offset = max(log.start, min(asked_offset, log.stable) - self._pick(3))
         self._note(
             Read,
             "reader",
-            topic=place.topic,
-            partition=place.partition,
-            asked=asked,
-            next_offset=asked,
-            last_stable_offset=behind,
-            high_watermark=behind,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
+            asked=asked_offset,
+            next_offset=asked_offset,
+            last_stable_offset=earlier_offset,
+            high_watermark=earlier_offset,
             log_start_offset=log.start,
             leader_epoch=log.leader_epoch,
         )
@@ -563,16 +574,18 @@ class HealthyCluster:
 
     def _clean(self) -> None:
         """Of each key the last record stays, as far as the log is stable."""
-        place = PLACES[self._pick(len(PLACES))]
-        log = self.logs[place]
-        last: dict[str, int] = {}
+        topic_partition = PLACES[self._pick(len(PLACES))]
+        log = self.logs[topic_partition]
+        last_offsets: dict[str, int] = {}
         for offset, entry in sorted(log.entries.items()):
             if entry.key is not None and offset < log.stable and entry.label not in log.aborted:
-                before = last.get(entry.key)
-                if before is not None:
-                    del log.entries[before]
-                last[entry.key] = offset
-        self._note(Cleaned, "operator", topic=place.topic, partition=place.partition)
+                offset_before = last_offsets.get(entry.key)
+                if offset_before is not None:
+                    del log.entries[offset_before]
+                last_offsets[entry.key] = offset
+        self._note(
+            Cleaned, "operator", topic=topic_partition.topic, partition=topic_partition.partition
+        )
 
     def _delete(self) -> None:
         """An operator deletes the oldest records, at most to the last stable offset."""
@@ -594,4 +607,4 @@ class HealthyCluster:
             late()
             self._sent_ms = None
         if effect:
-            self.logs = {place: Log() for place in old}
+            self.logs = {topic_partition: Log() for topic_partition in old}

@@ -86,9 +86,9 @@ def test_every_kind_of_anomaly_has_a_definition() -> None:
 
 
 def test_judges_convict_what_their_definitions_do_and_nothing_else() -> None:
-    found = compare(range(BRUTE_FORCE_HISTORIES))
-    assert not found.differences, "\n".join(found.shown)
-    assert not found.idle
+    comparison = compare(range(BRUTE_FORCE_HISTORIES))
+    assert not comparison.differences, "\n".join(comparison.shown)
+    assert not comparison.idle
 
 
 def test_a_difference_is_found_and_shrunk(
@@ -97,11 +97,11 @@ def test_a_difference_is_found_and_shrunk(
     lenient = {**DEFINITIONS, Kind.READER_WENT_BACK: lambda lines: False}
     monkeypatch.setattr(comparing, "DEFINITIONS", lenient)
     assert main(["--histories", "200"]) == 1
-    told = capsys.readouterr().out
-    _, found = told.split("reader-went-back: only the judge convicts\n", 1)
-    first = found.partition("\n\n")[0].splitlines()
-    assert ['"seen":"read"' in line for line in first] == [True, True]
-    assert "FAILED reader-went-back" in told
+    output = capsys.readouterr().out
+    _, difference = output.split("reader-went-back: only the judge convicts\n", 1)
+    first_lines = difference.partition("\n\n")[0].splitlines()
+    assert ['"seen":"read"' in line for line in first_lines] == [True, True]
+    assert "FAILED reader-went-back" in output
 
 
 def test_a_run_that_convicts_nobody_proves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +120,7 @@ def test_each_kind_has_its_section() -> None:
 
 
 def test_the_history_that_is_shown_comes_to_what_is_said() -> None:
-    (shown,) = re.findall(r'^```\n(\{"seen".*?)^```$', PAGE, re.MULTILINE | re.DOTALL)
-    said = re.search(r"^The verdict is `([\w-]+)`: an aborted", PAGE, re.MULTILINE)
-    assert said is not None
-    assert str(judge(History.from_lines(shown.encode()))) == said[1]
+    (example,) = re.findall(r'^```\n(\{"seen".*?)^```$', PAGE, re.MULTILINE | re.DOTALL)
+    named_verdict = re.search(r"^The verdict is `([\w-]+)`: an aborted", PAGE, re.MULTILINE)
+    assert named_verdict is not None
+    assert str(judge(History.from_lines(example.encode()))) == named_verdict[1]

@@ -38,11 +38,11 @@ class Chance(NamedTuple):
     length: int
 
     def numbers(self) -> list[int]:
-        state, found = self.seed, []
+        state, numbers = self.seed, []
         for _ in range(self.length):
             state = (state * 6_364_136_223_846_793_005 + 1_442_695_040_888_963_407) % 2**64
-            found.append(state >> 33)
-        return found
+            numbers.append(state >> 33)
+        return numbers
 
 
 CHANCES: Final = st.builds(Chance, st.integers(0, 2**64 - 1), st.integers(10, 400))
@@ -76,9 +76,9 @@ def test_healthy_histories_are_not_empty_talk() -> None:
     @settings(max_examples=60, database=None, derandomize=True)
     @given(chance=CHANCES)
     def gather(chance: Chance) -> None:
-        for seen in HealthyCluster(chance.numbers()).run():
-            kinds.add(type(seen).__name__)
-            outcomes.add((type(seen), getattr(seen, "outcome", Outcome.OK)))
+        for observation in HealthyCluster(chance.numbers()).run():
+            kinds.add(type(observation).__name__)
+            outcomes.add((type(observation), getattr(observation, "outcome", Outcome.OK)))
 
     gather()
     assert kinds == {
@@ -94,62 +94,62 @@ def test_healthy_histories_are_not_empty_talk() -> None:
 
 def told(*, commit: bool) -> list[Seen]:
     """A transaction of two records in a topic of its own, and a reader that has read it all."""
-    told = Told(LATER_MS)
-    told.initialised("z", "z", producer_id=99)
-    told.began("Z", "z", "z")
+    story = Told(LATER_MS)
+    story.initialised("z", "z", producer_id=99)
+    story.began("Z", "z", "z")
     for partition in (0, 1):
         where = {"topic": "z", "partition": partition}
         whose = {"producer_id": 99, "producer_epoch": 0, "sequence": 0}
-        told.wrote("Z", f"z{partition}", 0, who="z", item=f"item {partition}", **where, **whose)
-    told.sent("Z", 5, who="z", group="z")
-    (told.committed if commit else told.aborted)("Z", "z")
+        story.wrote("Z", f"z{partition}", 0, who="z", item=f"item {partition}", **where, **whose)
+    story.sent("Z", 5, who="z", group="z")
+    (story.committed if commit else story.aborted)("Z", "z")
     for partition in (0, 1):
         records: dict[int, str | None] = {0: f"z{partition}"} if commit else {}
-        told.read(0, records, 2, who="last", topic="z", partition=partition)
-    return list(told.history)
+        story.read(0, records, 2, who="last", topic="z", partition=partition)
+    return list(story.history)
 
 
-def read_of(seen: list[Seen], partition: int) -> tuple[int, Read]:
+def read_of(lines: list[Seen], partition: int) -> tuple[int, Read]:
     return next(
-        (index, one)
-        for index, one in enumerate(seen)
-        if isinstance(one, Read) and one.partition == partition
+        (index, line)
+        for index, line in enumerate(lines)
+        if isinstance(line, Read) and line.partition == partition
     )
 
 
-def without_a_record(seen: list[Seen]) -> None:
-    index, read = read_of(seen, 1)
-    seen[index] = msgspec.structs.replace(read, records=())
+def without_a_record(lines: list[Seen]) -> None:
+    index, read = read_of(lines, 1)
+    lines[index] = msgspec.structs.replace(read, records=())
 
 
-def without_any_record(seen: list[Seen]) -> None:
-    without_a_record(seen)
-    index, read = read_of(seen, 0)
-    seen[index] = msgspec.structs.replace(read, records=())
+def without_any_record(lines: list[Seen]) -> None:
+    without_a_record(lines)
+    index, read = read_of(lines, 0)
+    lines[index] = msgspec.structs.replace(read, records=())
 
 
-def with_an_aborted_record(seen: list[Seen]) -> None:
-    index, read = read_of(seen, 0)
-    seen[index] = msgspec.structs.replace(read, records=(Record(offset=0, value="z0"),))
+def with_an_aborted_record(lines: list[Seen]) -> None:
+    index, read = read_of(lines, 0)
+    lines[index] = msgspec.structs.replace(read, records=(Record(offset=0, value="z0"),))
 
 
-def with_a_record_twice(seen: list[Seen]) -> None:
-    index, read = read_of(seen, 0)
+def with_a_record_twice(lines: list[Seen]) -> None:
+    index, read = read_of(lines, 0)
     records = (*read.records, Record(offset=1, value="z0"))
-    seen[index] = msgspec.structs.replace(read, records=records)
+    lines[index] = msgspec.structs.replace(read, records=records)
 
 
-def with_a_lower_stable_offset(seen: list[Seen]) -> None:
-    _, read = read_of(seen, 0)
-    seen.append(msgspec.structs.replace(read, asked=2, records=(), last_stable_offset=1))
+def with_a_lower_stable_offset(lines: list[Seen]) -> None:
+    _, read = read_of(lines, 0)
+    lines.append(msgspec.structs.replace(read, asked=2, records=(), last_stable_offset=1))
 
 
-def with_positions_of_an_abort(seen: list[Seen]) -> None:
+def with_positions_of_an_abort(lines: list[Seen]) -> None:
     position = Position(topic="in", partition=0, offset=5)
-    seen.append(PositionsRead(at_ms=LATER_MS + 9_000, who="y", group="z", positions=(position,)))
+    lines.append(PositionsRead(at_ms=LATER_MS + 9_000, who="y", group="z", positions=(position,)))
 
 
-def with_a_ghost(seen: list[Seen]) -> None:
+def with_a_ghost(lines: list[Seen]) -> None:
     open_there = Producers(
         at_ms=LATER_MS + 9_000,
         who="o",
@@ -157,8 +157,8 @@ def with_a_ghost(seen: list[Seen]) -> None:
         partition=0,
         producers=(ProducerSeen(producer_id=99, producer_epoch=0, start_offset=2),),
     )
-    seen.append(open_there)
-    seen.append(
+    lines.append(open_there)
+    lines.append(
         Described(
             at_ms=LATER_MS + 10_000,
             who="o",
@@ -167,16 +167,16 @@ def with_a_ghost(seen: list[Seen]) -> None:
             producer_id=99,
         )
     )
-    seen.append(open_there)
-    _, read = read_of(seen, 0)
-    seen.append(
+    lines.append(open_there)
+    _, read = read_of(lines, 0)
+    lines.append(
         msgspec.structs.replace(read, asked=2, records=(), last_stable_offset=2, high_watermark=4)
     )
 
 
-def with_a_decision_that_lasts(seen: list[Seen]) -> None:
+def with_a_decision_that_lasts(lines: list[Seen]) -> None:
     for at_ms in (LATER_MS + 10_000, LATER_MS + 110_000):
-        seen.append(
+        lines.append(
             Described(
                 at_ms=at_ms,
                 who="o",
@@ -188,23 +188,25 @@ def with_a_decision_that_lasts(seen: list[Seen]) -> None:
         )
 
 
-def with_an_end_that_was_not_its_own(seen: list[Seen]) -> None:
-    index = next(index for index, one in enumerate(seen) if isinstance(one, Ended))
-    end = seen[index]
+def with_an_end_that_was_not_its_own(lines: list[Seen]) -> None:
+    index = next(index for index, line in enumerate(lines) if isinstance(line, Ended))
+    end = lines[index]
     assert isinstance(end, Ended)
-    seen[index] = msgspec.structs.replace(
+    lines[index] = msgspec.structs.replace(
         end, outcome=Outcome.FAILED, error="INVALID_TXN_STATE", commit=True
     )
 
 
-def with_a_record_that_was_overtaken(seen: list[Seen]) -> None:
-    index = next(index for index, one in enumerate(seen) if isinstance(one, Wrote))
-    first = seen[index]
-    assert isinstance(first, Wrote)
-    seen.insert(index, msgspec.structs.replace(first, value="z9", item=None, offset=1, sequence=-1))
-    index, read = read_of(seen, 0)
+def with_a_record_that_was_overtaken(lines: list[Seen]) -> None:
+    index = next(index for index, line in enumerate(lines) if isinstance(line, Wrote))
+    first_wrote = lines[index]
+    assert isinstance(first_wrote, Wrote)
+    lines.insert(
+        index, msgspec.structs.replace(first_wrote, value="z9", item=None, offset=1, sequence=-1)
+    )
+    index, read = read_of(lines, 0)
     records = (*read.records, Record(offset=1, value="z9"))
-    seen[index] = msgspec.structs.replace(read, records=records)
+    lines[index] = msgspec.structs.replace(read, records=records)
 
 
 LIES: Final[tuple[tuple[Callable[[list[Seen]], None], bool, set[str]], ...]] = (

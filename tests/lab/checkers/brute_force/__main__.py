@@ -16,19 +16,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--histories", type=int, default=1_000, metavar="N", help="how many")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="that of the first one")
-    asked = parser.parse_args(argv)
-    found = compare(range(asked.seed, asked.seed + asked.histories))
-    for one in found.shown:
-        print(one)
+    args = parser.parse_args(argv)
+    comparison = compare(range(args.seed, args.seed + args.histories))
+    for difference in comparison.shown:
+        print(difference)
     for kind in (*DEFINITIONS, REFUSED):
-        convicted = found.convicted[kind]
-        print(f"{kind:28}{convicted:>8} convicted{found.histories - convicted:>8} acquitted")
-    print(f"{found.histories} histories, {found.differences.total()} differences")
-    for kind, times in found.differences.items():
+        convicted = comparison.convicted[kind]
+        print(f"{kind:28}{convicted:>8} convicted{comparison.histories - convicted:>8} acquitted")
+    print(f"{comparison.histories} histories, {comparison.differences.total()} differences")
+    for kind, times in comparison.differences.items():
         print(f"FAILED {kind}: {times} differences")
-    for kind in found.idle:
+    for kind in comparison.idle:
         print(f"FAILED {kind}: never convicted, or never acquitted")
-    return 1 if found.differences or found.idle else 0
+    return 1 if comparison.differences or comparison.idle else 0
 
 
 if __name__ == "__main__":

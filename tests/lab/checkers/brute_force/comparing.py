@@ -61,23 +61,23 @@ DEFINITIONS: Final[Mapping[Kind, Callable[[Lines], bool]]] = MappingProxyType(
 
 def by_definition(lines: Lines) -> set[str]:
     """What the definitions say of a history."""
-    apart = told_apart(lines)
-    if _names_two_records(apart):
+    distinct_lines = told_apart(lines)
+    if _names_two_records(distinct_lines):
         return {REFUSED}
-    return {str(kind) for kind, convicts in DEFINITIONS.items() if convicts(apart)}
+    return {str(kind) for kind, convicts in DEFINITIONS.items() if convicts(distinct_lines)}
 
 
 def _names_two_records(lines: Lines) -> bool:
-    wrote = [one for _, one in every(lines, Wrote) if one.outcome is not FAILED]
+    writes = [wrote for _, wrote in every(lines, Wrote) if wrote.outcome is not FAILED]
     return any(
-        one.place == other.place
-        and one.value == other.value is not None
+        wrote.place == other.place
+        and wrote.value == other.value is not None
         and (
-            one.transaction != other.transaction
-            or (NOT_TOLD not in (one.offset, other.offset) and one.offset != other.offset)
+            wrote.transaction != other.transaction
+            or (NOT_TOLD not in (wrote.offset, other.offset) and wrote.offset != other.offset)
         )
-        for one in wrote
-        for other in wrote
+        for wrote in writes
+        for other in writes
     )
 
 
@@ -94,21 +94,21 @@ def difference(lines: Lines) -> set[str]:
 
 def shrunk(lines: Lines, kind: str) -> list[Seen]:
     """A history that differs in the same kind, of which no line can be left out."""
-    kept = list(lines)
-    at = 0
-    while at < len(kept):
-        fewer = [*kept[:at], *kept[at + 1 :]]
+    kept_lines = list(lines)
+    index = 0
+    while index < len(kept_lines):
+        fewer = [*kept_lines[:index], *kept_lines[index + 1 :]]
         if kind in difference(fewer):
-            kept, at = fewer, 0
+            kept_lines, index = fewer, 0
         else:
-            at += 1
-    return kept
+            index += 1
+    return kept_lines
 
 
 def shown(lines: Sequence[Seen], kind: str) -> str:
     """A history where they differ, to be read and to be judged again."""
-    who = "the definition" if kind in by_definition(lines) else "the judge"
-    return f"{kind}: only {who} convicts\n{History(lines).to_lines().decode()}"
+    convicting_side = "the definition" if kind in by_definition(lines) else "the judge"
+    return f"{kind}: only {convicting_side} convicts\n{History(lines).to_lines().decode()}"
 
 
 # Many of them

@@ -44,7 +44,11 @@ BUSY: Final = "CONCURRENT_TRANSACTIONS"
 
 
 def every(lines: Lines, kind: type[SeenT]) -> list[tuple[int, SeenT]]:
-    return [(at, seen) for at, seen in enumerate(lines) if isinstance(seen, kind)]
+    return [
+        (index, observation)
+        for index, observation in enumerate(lines)
+        if isinstance(observation, kind)
+    ]
 
 
 # Transactions
@@ -52,7 +56,7 @@ def every(lines: Lines, kind: type[SeenT]) -> list[tuple[int, SeenT]]:
 
 def labels(lines: Lines) -> list[str]:
     """Every transaction that is named."""
-    named = [getattr(seen, "transaction", None) for seen in lines]
+    named = [getattr(observation, "transaction", None) for observation in lines]
     return sorted({label for label in named if label is not None})
 
 
@@ -66,7 +70,7 @@ def owner(lines: Lines, label: str | None) -> str | None:
 
 def ends(lines: Lines, label: str | None) -> list[tuple[int, Ended]]:
     """What its producer was answered at the end."""
-    return [(at, end) for at, end in every(lines, Ended) if end.transaction == label]
+    return [(index, end) for index, end in every(lines, Ended) if end.transaction == label]
 
 
 def is_acknowledged(lines: Lines, label: str | None) -> bool:
@@ -76,8 +80,10 @@ def is_acknowledged(lines: Lines, label: str | None) -> bool:
 
 def cannot_have_committed(lines: Lines, label: str | None) -> bool:
     """Whether it was to end, and each commit that was asked for was refused."""
-    told = ends(lines, label)
-    return bool(told) and all(not end.commit or end.outcome is FAILED for _, end in told)
+    known_ends = ends(lines, label)
+    return bool(known_ends) and all(
+        not end.commit or end.outcome is FAILED for _, end in known_ends
+    )
 
 
 def is_committed(lines: Lines, label: str | None) -> bool:
@@ -85,52 +91,58 @@ def is_committed(lines: Lines, label: str | None) -> bool:
     if label is None or is_acknowledged(lines, label):
         return label is not None
     return any(end.commit and end.outcome is UNKNOWN for _, end in ends(lines, label)) and any(
-        is_of(lines, place, record, label) for _, place, record in given(lines)
+        is_of(lines, topic_partition, record, label) for _, topic_partition, record in given(lines)
     )
 
 
-def is_of(lines: Lines, place: TopicPartition, record: Record, label: str | None) -> bool:
+def is_of(lines: Lines, topic_partition: TopicPartition, record: Record, label: str | None) -> bool:
     """Whether a record that was given is of a transaction."""
-    return any(one.transaction == label for one in writers(lines, place, record.value))
+    return any(
+        writer.transaction == label for writer in writers(lines, topic_partition, record.value)
+    )
 
 
 # Records
 
 
-def reads(lines: Lines, place: TopicPartition | None = None) -> list[tuple[int, Read]]:
+def reads(lines: Lines, topic_partition: TopicPartition | None = None) -> list[tuple[int, Read]]:
     """What read_committed readers were answered."""
     return [
-        (at, read)
-        for at, read in every(lines, Read)
+        (index, read)
+        for index, read in every(lines, Read)
         if read.isolation is Isolation.READ_COMMITTED and not read.error
-        if place in (None, read.place)
+        if topic_partition in (None, read.place)
     ]
 
 
 def given(lines: Lines) -> list[tuple[int, TopicPartition, Record]]:
     """The records that they got, but for tombstones, which have no name."""
     return [
-        (at, read.place, record)
-        for at, read in reads(lines)
+        (index, read.place, record)
+        for index, read in reads(lines)
         for record in read.records
         if record.value is not None
     ]
 
 
-def writers(lines: Lines, place: TopicPartition, value: str | None) -> list[Wrote]:
+def writers(lines: Lines, topic_partition: TopicPartition, value: str | None) -> list[Wrote]:
     """Who has written a record; who has tried to, if all attempts were refused."""
     if value is None:
         return []
-    tried = [one for _, one in every(lines, Wrote) if one.place == place and one.value == value]
-    return [one for one in tried if one.outcome is not FAILED] or tried
+    tried = [
+        wrote
+        for _, wrote in every(lines, Wrote)
+        if wrote.place == topic_partition and wrote.value == value
+    ]
+    return [wrote for wrote in tried if wrote.outcome is not FAILED] or tried
 
 
 def offsets_given(lines: Lines, wrote: Wrote) -> list[int]:
     """Where readers have found a record."""
     return [
         record.offset
-        for _, place, record in given(lines)
-        if place == wrote.place and record.value == wrote.value
+        for _, topic_partition, record in given(lines)
+        if topic_partition == wrote.place and record.value == wrote.value
     ]
 
 
@@ -139,7 +151,7 @@ def offsets_given(lines: Lines, wrote: Wrote) -> list[int]:
 
 def told_apart(lines: Lines) -> list[Seen]:
     """The same, with a name of its own for each topic of one name."""
-    return [_told_apart(lines, at, seen) for at, seen in enumerate(lines)]
+    return [_told_apart(lines, index, observation) for index, observation in enumerate(lines)]
 
 
 def deleted_topics(lines: Lines) -> set[str]:
@@ -147,32 +159,41 @@ def deleted_topics(lines: Lines) -> set[str]:
     return {deleted.topic for _, deleted in every(lines, Deleted) if deleted.outcome is not FAILED}
 
 
-def may_be_any_of(topic: str, of: str) -> bool:
+def may_be_any_of(topic: str, other_topic: str) -> bool:
     """Whether it is unknown which topic of a name one was, and another is of that name."""
-    return "?" in topic and topic.split("?")[0] == of.split("/")[0].split("?")[0]
+    return "?" in topic and topic.split("?")[0] == other_topic.split("/")[0].split("?")[0]
 
 
-def _told_apart(lines: Lines, at: int, seen: Seen) -> Seen:
-    if isinstance(seen, Deleted):
-        before = sum(deleted is not seen for deleted in _deletions(lines[: at + 1], seen.topic))
-        return replace(seen, topic=_named(seen.topic, before))
-    if isinstance(seen, PositionsRead):
-        renamed = (replace(one, topic=_which(lines, at, one.topic)) for one in seen.positions)
-        return replace(seen, positions=tuple(renamed))
-    if isinstance(seen, Added | Described):
+def _told_apart(lines: Lines, index: int, observation: Seen) -> Seen:
+    if isinstance(observation, Deleted):
+        deletions_before = sum(
+            deleted is not observation
+            for deleted in _deletions(lines[: index + 1], observation.topic)
+        )
+        return replace(observation, topic=_named(observation.topic, deletions_before))
+    if isinstance(observation, PositionsRead):
+        renamed = (
+            replace(position, topic=_which(lines, index, position.topic))
+            for position in observation.positions
+        )
+        return replace(observation, positions=tuple(renamed))
+    if isinstance(observation, Added | Described):
         # A coordinator knows names only: it means whichever there is.
         several = tuple(
-            TopicPartition(_named(place.topic, number), place.partition)
-            for place in seen.partitions
-            for number in range(len(_deletions(lines, place.topic)) + 1)
+            TopicPartition(_named(partition.topic, number), partition.partition)
+            for partition in observation.partitions
+            for number in range(len(_deletions(lines, partition.topic)) + 1)
         )
-        return replace(seen, partitions=several)
-    if isinstance(seen, Wrote):
-        inputs = tuple(replace(one, topic=_which(lines, at, one.topic)) for one in seen.of)
-        seen = replace(seen, of=inputs)
-    if isinstance(seen, OnPartition):
-        return replace(seen, topic=_which(lines, at, seen.topic))
-    return seen
+        return replace(observation, partitions=several)
+    if isinstance(observation, Wrote):
+        inputs = tuple(
+            replace(position, topic=_which(lines, index, position.topic))
+            for position in observation.of
+        )
+        observation = replace(observation, of=inputs)
+    if isinstance(observation, OnPartition):
+        return replace(observation, topic=_which(lines, index, observation.topic))
+    return observation
 
 
 def _deletions(lines: Lines, topic: str) -> list[Deleted]:
@@ -183,12 +204,12 @@ def _deletions(lines: Lines, topic: str) -> list[Deleted]:
     ]
 
 
-def _which(lines: Lines, at: int, topic: str) -> str:
-    seen, deletions = lines[at], _deletions(lines, topic)
-    sent_ms = -1 if seen.asked_ms is None else seen.asked_ms
+def _which(lines: Lines, index: int, topic: str) -> str:
+    observation, deletions = lines[index], _deletions(lines, topic)
+    sent_ms = -1 if observation.asked_ms is None else observation.asked_ms
 
     def is_before(deleted: Deleted) -> bool:
-        return seen.at_ms <= deleted.asked_ms and deleted not in lines[:at]
+        return observation.at_ms <= deleted.asked_ms and deleted not in lines[:index]
 
     def is_after(deleted: Deleted) -> bool:
         return deleted.outcome is OK and sent_ms > deleted.at_ms
@@ -199,7 +220,7 @@ def _which(lines: Lines, at: int, topic: str) -> str:
         if not any(is_before(deleted) for deleted in deletions[:number])
         and not any(is_after(deleted) for deleted in deletions[number:])
     ]
-    return _named(topic, possible[0]) if len(possible) == 1 else f"{topic}?{at}"
+    return _named(topic, possible[0]) if len(possible) == 1 else f"{topic}?{index}"
 
 
 def _named(topic: str, number: int) -> str:

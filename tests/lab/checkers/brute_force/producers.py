@@ -31,16 +31,16 @@ REFUSED = {"INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING", "UNKNOWN_PRODUCER
 
 def false_fencing(lines: Lines) -> bool:
     for label in labels(lines):
-        for at, answer in _until_the_end(lines, label):
+        for index, answer in _until_the_end(lines, label):
             is_fenced = answer.error in FENCED and _is_young(
-                lines, label, at, told_by=(Initialised, Described)
+                lines, label, index, told_by=(Initialised, Described)
             )
             is_denied = (
                 isinstance(answer, Ended)
                 and answer.error == "INVALID_TXN_STATE"
-                and _took_part(lines, label, at)
+                and _took_part(lines, label, index)
             )
-            if (is_fenced or is_denied) and _kept_the_rules(lines, label, at):
+            if (is_fenced or is_denied) and _kept_the_rules(lines, label, index):
                 return True
     return False
 
@@ -48,17 +48,21 @@ def false_fencing(lines: Lines) -> bool:
 def refused_producer(lines: Lines) -> bool:
     for label in labels(lines):
         refused = [
-            (at, answer)
-            for at, answer in _until_the_end(lines, label)
+            (index, answer)
+            for index, answer in _until_the_end(lines, label)
             if answer.error in REFUSED and not isinstance(answer, Ended)
         ]
-        for at, answer in refused[:1]:
-            later = [seen for number, seen in _in_the_name_of(lines, label) if number > at]
+        for index, answer in refused[:1]:
+            later = [
+                observation
+                for number, observation in _in_the_name_of(lines, label)
+                if number > index
+            ]
             if (
-                all(seen.outcome is FAILED for seen in later)
+                all(observation.outcome is FAILED for observation in later)
                 and _has_added(lines, label, answer)
-                and _is_young(lines, label, at, told_by=(Initialised,))
-                and _kept_the_rules(lines, label, at)
+                and _is_young(lines, label, index, told_by=(Initialised,))
+                and _kept_the_rules(lines, label, index)
             ):
                 return True
     return False
@@ -66,74 +70,81 @@ def refused_producer(lines: Lines) -> bool:
 
 def _answers(lines: Lines, label: str) -> list[tuple[int, Answer]]:
     return [
-        (at, seen)
-        for at, seen in enumerate(lines)
-        if isinstance(seen, Answer) and seen.transaction == label
+        (index, observation)
+        for index, observation in enumerate(lines)
+        if isinstance(observation, Answer) and observation.transaction == label
     ]
 
 
 def _until_the_end(lines: Lines, label: str) -> Iterable[tuple[int, Answer]]:
     """The answers to a producer, up to that at the first end that it has asked for."""
-    for at, answer in _answers(lines, label):
-        yield at, answer
+    for index, answer in _answers(lines, label):
+        yield index, answer
         if isinstance(answer, Ended):
             return
 
 
 def _began(lines: Lines, label: str) -> int:
-    return min(at for at, seen in enumerate(lines) if getattr(seen, "transaction", None) == label)
+    return min(
+        index
+        for index, observation in enumerate(lines)
+        if getattr(observation, "transaction", None) == label
+    )
 
 
 def _is_young(
-    lines: Lines, label: str, at: int, *, told_by: tuple[type[Initialised | Described], ...]
+    lines: Lines, label: str, index: int, *, told_by: tuple[type[Initialised | Described], ...]
 ) -> bool:
     """Whether its timeout, as it was told last, has not passed."""
-    told = [
-        seen.timeout_ms
-        for seen in lines[:at]
-        if isinstance(seen, told_by) and seen.transactional_id == owner(lines, label)
-        if seen.timeout_ms is not None
+    timeouts_ms = [
+        observation.timeout_ms
+        for observation in lines[:index]
+        if isinstance(observation, told_by) and observation.transactional_id == owner(lines, label)
+        if observation.timeout_ms is not None
     ]
-    return bool(told) and lines[at].at_ms < lines[_began(lines, label)].at_ms + told[-1]
+    return (
+        bool(timeouts_ms)
+        and lines[index].at_ms < lines[_began(lines, label)].at_ms + timeouts_ms[-1]
+    )
 
 
-def _took_part(lines: Lines, label: str, at: int) -> bool:
+def _took_part(lines: Lines, label: str, index: int) -> bool:
     """Whether an addition was acknowledged; where there is none, anything."""
-    earlier = [answer for number, answer in _answers(lines, label) if number < at]
+    earlier = [answer for number, answer in _answers(lines, label) if number < index]
     added = [answer for answer in earlier if isinstance(answer, Added)]
     return any(answer.outcome is OK for answer in added or earlier)
 
 
 def _has_added(lines: Lines, label: str, answer: Answer) -> bool:
     """Whether a producer that adds partitions by itself has added this one, or the group."""
-    added = [seen for _, seen in every(lines, Added) if seen.transaction == label]
-    taken = [seen for seen in added if seen.outcome is OK]
+    added = [addition for _, addition in every(lines, Added) if addition.transaction == label]
+    acknowledged = [addition for addition in added if addition.outcome is OK]
     if not added or isinstance(answer, Added):
         return True
     if isinstance(answer, Wrote):
-        return any(answer.place in seen.partitions for seen in taken)
-    return any(not seen.partitions for seen in taken)
+        return any(answer.place in addition.partitions for addition in acknowledged)
+    return any(not addition.partitions for addition in acknowledged)
 
 
 # Who has kept the rules
 
 
-def _kept_the_rules(lines: Lines, label: str, at: int) -> bool:
-    """Whether nothing excuses the error of line ``at``."""
+def _kept_the_rules(lines: Lines, label: str, index: int) -> bool:
+    """Whether nothing excuses the error of line ``index``."""
     return (
         owner(lines, label) is not None
-        and _owns_the_id(lines, label, at)
-        and not _is_interrupted(lines, label, at)
-        and _ended_all_before(lines, label, at)
-        and _goes_by_its_identity(lines, label, at)
+        and _owns_the_id(lines, label, index)
+        and not _is_interrupted(lines, label, index)
+        and _ended_all_before(lines, label, index)
+        and _goes_by_its_identity(lines, label, index)
     )
 
 
 def _initialised(lines: Lines, label: str) -> list[tuple[int, Initialised]]:
     return [
-        (at, seen)
-        for at, seen in every(lines, Initialised)
-        if seen.transactional_id == owner(lines, label)
+        (index, init)
+        for index, init in every(lines, Initialised)
+        if init.transactional_id == owner(lines, label)
     ]
 
 
@@ -141,74 +152,78 @@ def _overtaken(lines: Lines, label: str) -> set[int]:
     """Who was given a lower epoch than the last before him of the same producer: his request came
     first, though his answer came later.
     """
-    found: set[int] = set()
-    last: Initialised | None = None
-    for at, seen in _initialised(lines, label):
-        if seen.outcome is not OK:
+    overtaken: set[int] = set()
+    last_init: Initialised | None = None
+    for index, init in _initialised(lines, label):
+        if init.outcome is not OK:
             continue
-        is_same = last is not None and last.producer_id == seen.producer_id
-        if is_same and last is not None and seen.producer_epoch < last.producer_epoch:
-            found.add(at)
+        is_same = last_init is not None and last_init.producer_id == init.producer_id
+        if is_same and last_init is not None and init.producer_epoch < last_init.producer_epoch:
+            overtaken.add(index)
         else:
-            last = seen
-    return found
+            last_init = init
+    return overtaken
 
 
-def _may_fence(seen: Initialised) -> bool:
-    return seen.outcome is not FAILED or seen.error == BUSY
+def _may_fence(init: Initialised) -> bool:
+    return init.outcome is not FAILED or init.error == BUSY
 
 
-def _owns_the_id(lines: Lines, label: str, at: int) -> bool:
+def _owns_the_id(lines: Lines, label: str, index: int) -> bool:
     """Whether the last who initialised the id before the transaction is its producer."""
     overtaken = _overtaken(lines, label)
-    before = [
-        seen
-        for number, seen in _initialised(lines, label)
-        if number < at and _may_fence(seen) and number not in overtaken
+    inits_before = [
+        init
+        for number, init in _initialised(lines, label)
+        if number < index and _may_fence(init) and number not in overtaken
     ]
-    return bool(before) and before[-1].outcome is OK and before[-1].who == _who(lines, at)
-
-
-def _who(lines: Lines, at: int) -> str:
-    return lines[at].who
-
-
-def _is_under_way(lines: Lines, number: int, at: int) -> bool:
-    """Whether it may have been asked before line ``at`` is answered, and is answered later: its
-    client has seen nothing else in between.
-    """
-    return number > at and not any(
-        lines[between].who == lines[number].who for between in range(at, number)
+    return (
+        bool(inits_before)
+        and inits_before[-1].outcome is OK
+        and inits_before[-1].who == _who(lines, index)
     )
 
 
-def _is_interrupted(lines: Lines, label: str, at: int) -> bool:
+def _who(lines: Lines, index: int) -> str:
+    return lines[index].who
+
+
+def _is_under_way(lines: Lines, number: int, index: int) -> bool:
+    """Whether it may have been asked before line ``index`` is answered, and is answered later: its
+    client has seen nothing else in between.
+    """
+    return number > index and not any(
+        lines[between].who == lines[number].who for between in range(index, number)
+    )
+
+
+def _is_interrupted(lines: Lines, label: str, index: int) -> bool:
     """Whether another client has initialised the id, or aborted something, or may have."""
-    for number, seen in _initialised(lines, label):
-        if _may_fence(seen):
-            if _began(lines, label) < number < at or _is_under_way(lines, number, at):
+    for number, init in _initialised(lines, label):
+        if _may_fence(init):
+            if _began(lines, label) < number < index or _is_under_way(lines, number, index):
                 return True
-            if seen.outcome is UNKNOWN and number < at:
+            if init.outcome is UNKNOWN and number < index:
                 return True
     own = _producer_ids(lines, label)
     return any(
-        seen.outcome is not FAILED
-        and seen.producer_id in own
-        and (number < at or _is_under_way(lines, number, at))
-        for number, seen in every(lines, Aborted)
+        abort.outcome is not FAILED
+        and abort.producer_id in own
+        and (number < index or _is_under_way(lines, number, index))
+        for number, abort in every(lines, Aborted)
     )
 
 
 def _producer_ids(lines: Lines, label: str) -> set[int | None]:
-    return {seen.producer_id for _, seen in _initialised(lines, label) if seen.outcome is OK}
+    return {init.producer_id for _, init in _initialised(lines, label) if init.outcome is OK}
 
 
-def _ended_all_before(lines: Lines, label: str, at: int) -> bool:
+def _ended_all_before(lines: Lines, label: str, index: int) -> bool:
     overtaken = _overtaken(lines, label)
     granted = [
         number
-        for number, seen in _initialised(lines, label)
-        if seen.outcome is OK and number < at and number not in overtaken
+        for number, init in _initialised(lines, label)
+        if init.outcome is OK and number < index and number not in overtaken
     ]
     for number, begun in every(lines, Began):
         if begun.transactional_id != owner(lines, label):
@@ -216,7 +231,7 @@ def _ended_all_before(lines: Lines, label: str, at: int) -> bool:
         if not max(granted, default=-1) < number < _began(lines, label):
             continue
         if not any(
-            end.transaction == begun.transaction and end.outcome is OK and number < ended < at
+            end.transaction == begun.transaction and end.outcome is OK and number < ended < index
             for ended, end in every(lines, Ended)
         ):
             return False
@@ -231,33 +246,33 @@ def _in_the_name_of(lines: Lines, label: str) -> Iterable[tuple[int, Initialised
     producer ids that it has had.
     """
     own = _producer_ids(lines, label)
-    for at, seen in enumerate(lines):
-        if isinstance(seen, Initialised):
-            if seen.transactional_id == owner(lines, label):
-                yield at, seen
-        elif isinstance(seen, Answer):
-            is_own = owner(lines, seen.transaction) == owner(lines, label)
-            if is_own or seen.producer_id in own:
-                yield at, seen
+    for index, observation in enumerate(lines):
+        if isinstance(observation, Initialised):
+            if observation.transactional_id == owner(lines, label):
+                yield index, observation
+        elif isinstance(observation, Answer):
+            is_own = owner(lines, observation.transaction) == owner(lines, label)
+            if is_own or observation.producer_id in own:
+                yield index, observation
 
 
-def _goes_by_its_identity(lines: Lines, label: str, at: int) -> bool:
-    """Whether the request of line ``at`` had an identity that its producer may have had then, and
-    no other request had a higher epoch.
+def _goes_by_its_identity(lines: Lines, label: str, index: int) -> bool:
+    """Whether the request of line ``index`` had an identity that its producer may have had then,
+    and no other request had a higher epoch.
     """
     may_have: set[tuple[int, int]] = set()
     overtaken = _overtaken(lines, label)
-    for number, seen in _in_the_name_of(lines, label):
-        if isinstance(seen, Initialised):
-            if number < at and seen.outcome is OK and number not in overtaken:
-                may_have = {(seen.producer_id, seen.producer_epoch)}
+    for number, observation in _in_the_name_of(lines, label):
+        if isinstance(observation, Initialised):
+            if number < index and observation.outcome is OK and number not in overtaken:
+                may_have = {(observation.producer_id, observation.producer_epoch)}
             continue
-        is_asked = number <= at or _is_under_way(lines, number, at)
-        if is_asked and seen.outcome is not FAILED and _is_higher(seen, may_have):
+        is_asked = number <= index or _is_under_way(lines, number, index)
+        if is_asked and observation.outcome is not FAILED and _is_higher(observation, may_have):
             return False
-        if number < at and seen.outcome is OK:
-            may_have = _after(seen, may_have)
-    answer = lines[at]
+        if number < index and observation.outcome is OK:
+            may_have = _after(observation, may_have)
+    answer = lines[index]
     assert isinstance(answer, Answer)
     return answer.producer_epoch is None or any(
         answer.producer_id in (None, producer_id) and answer.producer_epoch == epoch
@@ -265,23 +280,27 @@ def _goes_by_its_identity(lines: Lines, label: str, at: int) -> bool:
     )
 
 
-def _is_higher(seen: Answer, may_have: set[tuple[int, int]]) -> bool:
-    epochs = [epoch for producer_id, epoch in may_have if producer_id == seen.producer_id]
-    return bool(epochs) and seen.producer_epoch is not None and seen.producer_epoch > max(epochs)
+def _is_higher(answer: Answer, may_have: set[tuple[int, int]]) -> bool:
+    epochs = [epoch for producer_id, epoch in may_have if producer_id == answer.producer_id]
+    return (
+        bool(epochs) and answer.producer_epoch is not None and answer.producer_epoch > max(epochs)
+    )
 
 
-def _after(seen: Answer, may_have: set[tuple[int, int]]) -> set[tuple[int, int]]:
+def _after(answer: Answer, may_have: set[tuple[int, int]]) -> set[tuple[int, int]]:
     """The identities that a producer may have after an acknowledged request."""
-    sent = seen.producer_epoch
-    left = {
+    sent = answer.producer_epoch
+    identities_left = {
         (producer_id, epoch)
         for producer_id, epoch in may_have
-        if producer_id != seen.producer_id or sent is None or epoch >= sent
+        if producer_id != answer.producer_id or sent is None or epoch >= sent
     }
-    if not isinstance(seen, Ended) or not left:
-        return left
-    if seen.next_producer_epoch is None:
-        producer_id, epoch = max(left)
-        return left | {(producer_id, epoch + 1)}
-    following = max(left)[0] if seen.next_producer_id is None else seen.next_producer_id
-    return {(following, seen.next_producer_epoch)}
+    if not isinstance(answer, Ended) or not identities_left:
+        return identities_left
+    if answer.next_producer_epoch is None:
+        producer_id, epoch = max(identities_left)
+        return identities_left | {(producer_id, epoch + 1)}
+    following = (
+        max(identities_left)[0] if answer.next_producer_id is None else answer.next_producer_id
+    )
+    return {(following, answer.next_producer_epoch)}

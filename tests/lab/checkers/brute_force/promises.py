@@ -49,12 +49,14 @@ def is_passed(lines: Lines, wrote: Wrote) -> bool:
 def _may_be_cleaned(lines: Lines, wrote: Wrote) -> bool:
     if wrote.key is None:
         return False
-    for _, other in every(lines, Wrote):
-        if other.key == wrote.key and other.outcome is not FAILED:
-            is_placed = other.outcome is OK and other.offset != NOT_TOLD
-            if other.place == wrote.place and (not is_placed or other.offset > wrote.offset):
+    for _, other_wrote in every(lines, Wrote):
+        if other_wrote.key == wrote.key and other_wrote.outcome is not FAILED:
+            is_placed = other_wrote.outcome is OK and other_wrote.offset != NOT_TOLD
+            if other_wrote.place == wrote.place and (
+                not is_placed or other_wrote.offset > wrote.offset
+            ):
                 return True
-            if _may_be_there(other.place, wrote.place):
+            if _may_be_there(other_wrote.place, wrote.place):
                 return True
     for _, read in every(lines, Read):
         for record in () if read.error else read.records:
@@ -66,24 +68,27 @@ def _may_be_cleaned(lines: Lines, wrote: Wrote) -> bool:
     return False
 
 
-def _may_be_there(place: TopicPartition, other: TopicPartition) -> bool:
-    return place.partition == other.partition and may_be_any_of(place.topic, other.topic)
+def _may_be_there(topic_partition: TopicPartition, other_partition: TopicPartition) -> bool:
+    return topic_partition.partition == other_partition.partition and may_be_any_of(
+        topic_partition.topic, other_partition.topic
+    )
 
 
 def is_held(lines: Lines, wrote: Wrote) -> bool:
     """Whether a committed record lies in a transaction that hangs since."""
     commits = [
-        at
-        for at, end in ends(lines, wrote.transaction)
+        index
+        for index, end in ends(lines, wrote.transaction)
         if end.commit and end.outcome is OK and wrote.transaction is not None
     ]
     if not commits or wrote.outcome is not OK or (wrote.value and offsets_given(lines, wrote)):
         return False
     return any(
-        (one.place, one.producer_id) == (wrote.place, wrote.producer_id)
-        and wrote.offset >= one.start_offset
-        and one.last_seen > max(commits)
-        for one in hanging(lines)
+        (hanging_transaction.place, hanging_transaction.producer_id)
+        == (wrote.place, wrote.producer_id)
+        and wrote.offset >= hanging_transaction.start_offset
+        and hanging_transaction.last_seen > max(commits)
+        for hanging_transaction in hanging(lines)
     )
 
 
@@ -107,7 +112,9 @@ def _is_lost_commit(lines: Lines, label: str) -> bool:
     records = _acknowledged(lines, label)
     return (
         is_acknowledged(lines, label)
-        and any(not _is_same(one, other) for one in records for other in records)
+        and any(
+            not _is_same(record, other_record) for record in records for other_record in records
+        )
         and all(is_gone(lines, wrote) and not _is_shown(lines, wrote) for wrote in records)
     )
 
@@ -126,17 +133,19 @@ def lost_write(lines: Lines) -> bool:
 def torn_transaction(lines: Lines) -> bool:
     for label in labels(lines):
         records = _acknowledged(lines, label)
-        for one in records:
-            for other in records:
-                is_another = not _is_same(one, other)
-                if is_another and _is_shown(lines, one) and is_gone(lines, other):
+        for record in records:
+            for other_record in records:
+                is_another = not _is_same(record, other_record)
+                if is_another and _is_shown(lines, record) and is_gone(lines, other_record):
                     return True
     return False
 
 
-def _is_same(one: Wrote, other: Wrote) -> bool:
+def _is_same(record: Wrote, other_record: Wrote) -> bool:
     """Whether two acknowledgements are of one record."""
-    return one is other or (one.place == other.place and one.value == other.value is not None)
+    return record is other_record or (
+        record.place == other_record.place and record.value == other_record.value is not None
+    )
 
 
 def _is_shown(lines: Lines, wrote: Wrote) -> bool:
@@ -147,31 +156,33 @@ def _is_shown(lines: Lines, wrote: Wrote) -> bool:
 
 
 def duplicate(lines: Lines) -> bool:
-    shown = [
-        (place, record.offset, record.value, _item(lines, place, record.value))
-        for _, place, record in given(lines)
-        if _is_known(lines, place, record.value)
+    shown_records = [
+        (topic_partition, record.offset, record.value, _item(lines, topic_partition, record.value))
+        for _, topic_partition, record in given(lines)
+        if _is_known(lines, topic_partition, record.value)
     ]
-    for place, offset, value, item in shown:
-        for other_place, other_offset, other_value, other_item in shown:
-            if (place, offset) == (other_place, other_offset) or item != other_item:
+    for topic_partition, offset, value, item in shown_records:
+        for other_place, other_offset, other_value, other_item in shown_records:
+            if (topic_partition, offset) == (other_place, other_offset) or item != other_item:
                 continue
-            if item is not None and place.topic == other_place.topic:
+            if item is not None and topic_partition.topic == other_place.topic:
                 return True
-            if item is None and (place, value) == (other_place, other_value):
+            if item is None and (topic_partition, value) == (other_place, other_value):
                 return True
     return False
 
 
-def _item(lines: Lines, place: TopicPartition, value: str | None) -> str | None:
-    items = {one.item for one in writers(lines, place, value)}
+def _item(lines: Lines, topic_partition: TopicPartition, value: str | None) -> str | None:
+    items = {writer.item for writer in writers(lines, topic_partition, value)}
     return items.pop() if len(items) == 1 else None
 
 
-def _is_known(lines: Lines, place: TopicPartition, value: str | None) -> bool:
-    known = writers(lines, place, value)
-    same = len({one.transaction for one in known}) == 1
-    return bool(known) and (same or _item(lines, place, value) is not None)
+def _is_known(lines: Lines, topic_partition: TopicPartition, value: str | None) -> bool:
+    writers_of_value = writers(lines, topic_partition, value)
+    is_of_one_transaction = len({wrote.transaction for wrote in writers_of_value}) == 1
+    return bool(writers_of_value) and (
+        is_of_one_transaction or _item(lines, topic_partition, value) is not None
+    )
 
 
 def out_of_order(lines: Lines) -> bool:
@@ -182,8 +193,13 @@ def out_of_order(lines: Lines) -> bool:
             if low.outcome is OK and NOT_TOLD < high.offset < low.offset:
                 return True
             if low.error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and high_at < low_at:
-                same = [one for _, one in every(lines, Wrote) if _is_attempt_of(one, low)]
-                if all(one.outcome is FAILED and not _is_shown(lines, one) for one in same):
+                attempts = [
+                    attempt for _, attempt in every(lines, Wrote) if _is_attempt_of(attempt, low)
+                ]
+                if all(
+                    attempt.outcome is FAILED and not _is_shown(lines, attempt)
+                    for attempt in attempts
+                ):
                     return True
     return False
 
@@ -194,13 +210,17 @@ def _is_after(high: Wrote, low: Wrote) -> bool:
     return 0 < (high.sequence - low.sequence) % SEQUENCES < SEQUENCES // 2
 
 
-def _is_attempt_of(one: Wrote, other: Wrote) -> bool:
-    return _are_of_one_session(one, other) and one.sequence == other.sequence
+def _is_attempt_of(attempt: Wrote, original: Wrote) -> bool:
+    return _are_of_one_session(attempt, original) and attempt.sequence == original.sequence
 
 
-def _are_of_one_session(one: Wrote, other: Wrote) -> bool:
-    mine = (one.producer_id, one.producer_epoch, one.place)
-    return None not in mine and mine == (other.producer_id, other.producer_epoch, other.place)
+def _are_of_one_session(attempt: Wrote, original: Wrote) -> bool:
+    session = (attempt.producer_id, attempt.producer_epoch, attempt.place)
+    return None not in session and session == (
+        original.producer_id,
+        original.producer_epoch,
+        original.place,
+    )
 
 
 # Positions
@@ -235,92 +255,111 @@ def _is_too_early(lines: Lines, sent: SentOffsets, read: PositionsRead) -> bool:
 
 def skipped_input(lines: Lines) -> bool:
     pairs = {(sent.group, sent.place) for _, sent in every(lines, SentOffsets)}
-    return any(_skips(lines, group, place) for group, place in pairs)
+    return any(_skips(lines, group, topic_partition) for group, topic_partition in pairs)
 
 
-def _skips(lines: Lines, group: str, place: TopicPartition) -> bool:
-    sent = [one for _, one in every(lines, SentOffsets) if (one.group, one.place) == (group, place)]
-    members = {one.who if one.member is None else one.member for one in sent}
-    polled = [read for _, read in reads(lines, place) if read.who in members]
+def _skips(lines: Lines, group: str, topic_partition: TopicPartition) -> bool:
+    sent = [
+        sent_offsets
+        for _, sent_offsets in every(lines, SentOffsets)
+        if (sent_offsets.group, sent_offsets.place) == (group, topic_partition)
+    ]
+    members = {
+        sent_offsets.who if sent_offsets.member is None else sent_offsets.member
+        for sent_offsets in sent
+    }
+    polled = [read for _, read in reads(lines, topic_partition) if read.who in members]
     if not polled:
         return False
-    reached = max(_in_force(lines, group, place, sent), default=NOT_TOLD)
+    reached = max(_in_force(lines, group, topic_partition, sent), default=NOT_TOLD)
     begun = min(read.asked for read in polled)
     begins = max(
         (
             read.log_start_offset
             for _, read in every(lines, Read)
-            if read.place == place and not read.error
+            if read.place == topic_partition and not read.error
         ),
         default=0,
     )
     return any(
         max(begun, begins) <= record.offset < reached
-        and not _is_replaced(lines, place, record.offset)
-        and _is_skipped(lines, place, record.offset, sent, polled)
-        for _, read in reads(lines, place)
+        and not _is_replaced(lines, topic_partition, record.offset)
+        and _is_skipped(lines, topic_partition, record.offset, sent, polled)
+        for _, read in reads(lines, topic_partition)
         for record in read.records
     )
 
 
 def _in_force(
-    lines: Lines, group: str, place: TopicPartition, sent: list[SentOffsets]
+    lines: Lines, group: str, topic_partition: TopicPartition, sent: list[SentOffsets]
 ) -> Iterable[int]:
-    for one in sent:
-        is_final = one.transaction is None or is_acknowledged(lines, one.transaction)
-        if is_final and one.outcome is OK:
-            yield one.position
-    known = {one.position for one in sent}
+    for sent_offsets in sent:
+        is_final = sent_offsets.transaction is None or is_acknowledged(
+            lines, sent_offsets.transaction
+        )
+        if is_final and sent_offsets.outcome is OK:
+            yield sent_offsets.position
+    committed_positions = {sent_offsets.position for sent_offsets in sent}
     for _, read in every(lines, PositionsRead):
         for position in () if read.error else read.positions:
-            is_ours = (read.group, position.place) == (group, place)
-            if is_ours and position.offset in known:
+            is_ours = (read.group, position.place) == (group, topic_partition)
+            if is_ours and position.offset in committed_positions:
                 yield position.offset
 
 
 def _is_skipped(
-    lines: Lines, place: TopicPartition, offset: int, sent: list[SentOffsets], polled: list[Read]
+    lines: Lines,
+    topic_partition: TopicPartition,
+    offset: int,
+    sent: list[SentOffsets],
+    polled: list[Read],
 ) -> bool:
     got = [read for read in polled if offset in {record.offset for record in read.records}]
     if any(not _is_aborted(lines, read.transaction) for read in got):
         return False
     outputs = [
-        (wrote, one.offset)
+        (wrote, input_position.offset)
         for _, wrote in every(lines, Wrote)
-        for one in wrote.of
-        if one.place == place
+        for input_position in wrote.of
+        if input_position.place == topic_partition
     ]
     for wrote, named in outputs:
         if named == offset and _may_stand(lines, wrote):
             return False
     if not got:
         return True
-    behind = [one for one in sent if one.position > offset and _may_stand(lines, one)]
-    own = {one.transaction for one in sent} | {read.transaction for read in polled}
-    return not behind or any(
+    sent_behind = [
+        sent_offsets
+        for sent_offsets in sent
+        if sent_offsets.position > offset and _may_stand(lines, sent_offsets)
+    ]
+    own = {sent_offsets.transaction for sent_offsets in sent} | {
+        read.transaction for read in polled
+    }
+    return not sent_behind or any(
         wrote.transaction is not None and wrote.transaction in own for wrote, _ in outputs
     )
 
 
-def _may_stand(lines: Lines, one: Wrote | SentOffsets) -> bool:
-    return one.outcome is not Outcome.FAILED and not _is_aborted(lines, one.transaction)
+def _may_stand(lines: Lines, step: Wrote | SentOffsets) -> bool:
+    return step.outcome is not Outcome.FAILED and not _is_aborted(lines, step.transaction)
 
 
 def _is_aborted(lines: Lines, label: str | None) -> bool:
     return label is not None and cannot_have_committed(lines, label)
 
 
-def _is_replaced(lines: Lines, place: TopicPartition, offset: int) -> bool:
+def _is_replaced(lines: Lines, topic_partition: TopicPartition, offset: int) -> bool:
     """Whether a later record has the key of this one, so that the cleaner may take it."""
-    shown = [
+    shown_records = [
         record
         for _, read in every(lines, Read)
-        if read.place == place and not read.error
+        if read.place == topic_partition and not read.error
         for record in read.records
         if record.key is not None
     ]
     return any(
-        one.offset == offset and other.offset > offset and one.key == other.key
-        for one in shown
-        for other in shown
+        record.offset == offset and later_record.offset > offset and record.key == later_record.key
+        for record in shown_records
+        for later_record in shown_records
     )

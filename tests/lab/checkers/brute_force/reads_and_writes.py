@@ -28,32 +28,34 @@ Pair = tuple[str, str]
 
 
 def aborted_read(lines: Lines) -> bool:
-    for _, place, record in given(lines):
-        known = writers(lines, place, record.value)
-        if known and all(cannot_have_committed(lines, one.transaction) for one in known):
+    for _, topic_partition, record in given(lines):
+        writers_of_value = writers(lines, topic_partition, record.value)
+        if writers_of_value and all(
+            cannot_have_committed(lines, wrote.transaction) for wrote in writers_of_value
+        ):
             return True
     return False
 
 
 def intermediate_read(lines: Lines) -> bool:
-    for at, place, record in given(lines):
-        for wrote in writers(lines, place, record.value):
+    for index, topic_partition, record in given(lines):
+        for wrote in writers(lines, topic_partition, record.value):
             for later_at, later in every(lines, Wrote):
                 if (
                     wrote.transaction is not None
                     and later.transaction == wrote.transaction
-                    and later.place == place
+                    and later.place == topic_partition
                     and later.outcome is OK
-                    and later_at > at
-                    and not _end_was_asked(lines, wrote.transaction, read=at, later=later_at)
+                    and later_at > index
+                    and not _end_was_asked(lines, wrote.transaction, read=index, later=later_at)
                 ):
                     return True
     return False
 
 
 def _end_was_asked(lines: Lines, label: str, *, read: int, later: int) -> bool:
-    for at, end in ends(lines, label):
-        if end.asked_ms is None and at < later:
+    for index, end in ends(lines, label):
+        if end.asked_ms is None and index < later:
             return True
         if end.asked_ms is not None and end.asked_ms <= lines[read].at_ms:
             return True
@@ -89,12 +91,14 @@ def circular_information_flow(lines: Lines) -> bool:
 
 def read_skew(lines: Lines) -> bool:
     committed = [label for label in labels(lines) if is_committed(lines, label)]
-    others = _overwrites(lines, committed) | _tells(lines, committed)
+    other_edges = _overwrites(lines, committed) | _tells(lines, committed)
     misses = _misses(lines, committed)
     for size in range(2, len(committed) + 1):
-        for first, *rest in permutations(committed, size):
-            steps = [*pairwise((*rest, first))]
-            if (first, rest[0]) in misses and all(step in others for step in steps):
+        for first_label, *other_labels in permutations(committed, size):
+            steps = [*pairwise((*other_labels, first_label))]
+            if (first_label, other_labels[0]) in misses and all(
+                step in other_edges for step in steps
+            ):
                 return True
     return False
 
@@ -104,8 +108,8 @@ def _misses(lines: Lines, committed: list[str]) -> set[Pair]:
     return {
         (str(read.transaction), str(wrote.transaction))
         for _, read in reads(lines)
-        for place, offset, wrote in _placed(lines)
-        if read.whole and place == read.place and offset >= read.next_offset
+        for topic_partition, offset, wrote in _placed(lines)
+        if read.whole and topic_partition == read.place and offset >= read.next_offset
         if read.transaction in committed and wrote.transaction in committed
         if read.transaction != wrote.transaction
     }
@@ -114,7 +118,10 @@ def _misses(lines: Lines, committed: list[str]) -> set[Pair]:
 def _have_an_order(committed: list[str], pairs: set[Pair]) -> bool:
     """Whether they can have come one after the other."""
     return any(
-        all(order.index(before) < order.index(after) for before, after in pairs)
+        all(
+            order.index(label_before) < order.index(label_after)
+            for label_before, label_after in pairs
+        )
         for order in permutations(committed)
     )
 
@@ -122,17 +129,21 @@ def _have_an_order(committed: list[str], pairs: set[Pair]) -> bool:
 def _placed(lines: Lines) -> Iterable[tuple[TopicPartition, int, Wrote]]:
     """Records at the offset that was read, else at that which was acknowledged; neither of two."""
     read = [
-        (place, record.offset, known[0])
-        for _, place, record in given(lines)
-        if (known := writers(lines, place, record.value))
-        if len({one.transaction for one in known}) == 1
+        (topic_partition, record.offset, writers_of_value[0])
+        for _, topic_partition, record in given(lines)
+        if (writers_of_value := writers(lines, topic_partition, record.value))
+        if len({wrote.transaction for wrote in writers_of_value}) == 1
     ]
-    told = [
+    placed_writes = [
         (wrote.place, wrote.offset, wrote)
         for _, wrote in every(lines, Wrote)
         if wrote.outcome is OK and wrote.offset != NOT_TOLD
     ]
-    unread = [one for one in told if not any(one[:2] == other[:2] for other in read)]
+    unread = [
+        placed_write
+        for placed_write in placed_writes
+        if not any(placed_write[:2] == placed_record[:2] for placed_record in read)
+    ]
     return [*_undisputed(read), *_undisputed(unread)]
 
 
@@ -140,12 +151,13 @@ def _undisputed(
     placed: list[tuple[TopicPartition, int, Wrote]],
 ) -> list[tuple[TopicPartition, int, Wrote]]:
     return [
-        (place, offset, one)
-        for place, offset, one in placed
+        (topic_partition, offset, wrote)
+        for topic_partition, offset, wrote in placed
         if all(
-            (one.transaction, one.key, one.value) == (other.transaction, other.key, other.value)
-            for other_place, other_offset, other in placed
-            if (place, offset) == (other_place, other_offset)
+            (wrote.transaction, wrote.key, wrote.value)
+            == (other_wrote.transaction, other_wrote.key, other_wrote.value)
+            for other_place, other_offset, other_wrote in placed
+            if (topic_partition, offset) == (other_place, other_offset)
         )
     ]
 
@@ -153,37 +165,40 @@ def _undisputed(
 def _overwrites(lines: Lines, committed: list[str]) -> set[Pair]:
     """Whose last write to a key comes before another's last write to it."""
     versions = [
-        (place, wrote.key, wrote.transaction, offset)
-        for place, offset, wrote in _placed(lines)
+        (topic_partition, wrote.key, wrote.transaction, offset)
+        for topic_partition, offset, wrote in _placed(lines)
         if wrote.key is not None and wrote.transaction in committed
     ]
-    last = [
-        (place, key, label, offset)
-        for place, key, label, offset in versions
-        if not any((place, key, label) == other[:3] and offset < other[3] for other in versions)
+    last_versions = [
+        (topic_partition, key, label, offset)
+        for topic_partition, key, label, offset in versions
+        if not any(
+            (topic_partition, key, label) == version[:3] and offset < version[3]
+            for version in versions
+        )
     ]
     return {
-        (before, after)
-        for place, key, before, offset in last
-        for other_place, other_key, after, other_offset in last
-        if (place, key) == (other_place, other_key)
-        if offset < other_offset and before is not None and after is not None
+        (label_before, label_after)
+        for topic_partition, key, label_before, offset in last_versions
+        for other_place, other_key, label_after, other_offset in last_versions
+        if (topic_partition, key) == (other_place, other_key)
+        if offset < other_offset and label_before is not None and label_after is not None
     }
 
 
 def _follows(lines: Lines, own: list[str]) -> set[Pair]:
     """Which of the transactions of one id has a record before one of another."""
     records = [
-        (place, wrote.transaction, offset)
-        for place, offset, wrote in _placed(lines)
+        (topic_partition, wrote.transaction, offset)
+        for topic_partition, offset, wrote in _placed(lines)
         if wrote.transaction in own
     ]
     return {
-        (before, after)
-        for place, before, offset in records
-        for other_place, after, other_offset in records
-        if place == other_place and offset < other_offset and before != after
-        if before is not None and after is not None
+        (label_before, label_after)
+        for topic_partition, label_before, offset in records
+        for other_place, label_after, other_offset in records
+        if topic_partition == other_place and offset < other_offset and label_before != label_after
+        if label_before is not None and label_after is not None
     }
 
 
@@ -192,10 +207,19 @@ def _tells(lines: Lines, committed: list[str]) -> set[Pair]:
     pairs = set()
     for _, read in reads(lines):
         for record in read.records:
-            known = {one.transaction for one in writers(lines, read.place, record.value)}
-            before, after = known.pop() if len(known) == 1 else None, read.transaction
-            if before in committed and after in committed and before != after:
-                pairs.add((str(before), str(after)))
+            writer_labels = {
+                writer.transaction for writer in writers(lines, read.place, record.value)
+            }
+            label_before, label_after = (
+                writer_labels.pop() if len(writer_labels) == 1 else None,
+                read.transaction,
+            )
+            if (
+                label_before in committed
+                and label_after in committed
+                and label_before != label_after
+            ):
+                pairs.add((str(label_before), str(label_after)))
     return pairs
 
 
@@ -204,46 +228,51 @@ def _tells(lines: Lines, committed: list[str]) -> set[Pair]:
 
 def lost_update(lines: Lines) -> bool:
     committed = [label for label in labels(lines) if is_committed(lines, label)]
-    for one in committed:
-        for other in committed:
-            if one != other and _replaced(lines, one) & _replaced(lines, other):
+    for label in committed:
+        for other_label in committed:
+            if label != other_label and _replaced(lines, label) & _replaced(lines, other_label):
                 return True
     return False
 
 
 def _replaced(lines: Lines, label: str) -> set[tuple[str, str, TopicPartition, int]]:
     """The versions that a transaction was given and replaced."""
-    found = set()
-    for at, wrote in every(lines, Wrote):
+    replaced_versions = set()
+    for index, wrote in every(lines, Wrote):
         if wrote.transaction == label and wrote.outcome is OK and wrote.key is not None:
-            known = [
+            offsets_read = [
                 record.offset
                 for read_at, read in reads(lines, wrote.place)
-                if read.transaction == label and read_at < at
+                if read.transaction == label and read_at < index
                 for record in read.records
                 if record.key == wrote.key
             ]
-            if known:
-                found.add(("key", wrote.key, wrote.place, max(known)))
-    for at, sent in every(lines, SentOffsets):
+            if offsets_read:
+                replaced_versions.add(("key", wrote.key, wrote.place, max(offsets_read)))
+    for index, sent in every(lines, SentOffsets):
         if sent.transaction == label and sent.outcome is OK:
-            known = [
+            offsets_read = [
                 position.offset
                 for read_at, read in every(lines, PositionsRead)
-                if read.transaction == label and read_at < at and not read.error
+                if read.transaction == label and read_at < index and not read.error
                 for position in read.positions
                 if (read.group, position.place) == (sent.group, sent.place)
             ]
-            if known and known[-1] != sent.position and not _is_set_twice(lines, sent, known[-1]):
-                found.add(("position", sent.group, sent.place, known[-1]))
-    return found
+            if (
+                offsets_read
+                and offsets_read[-1] != sent.position
+                and not _is_set_twice(lines, sent, offsets_read[-1])
+            ):
+                replaced_versions.add(("position", sent.group, sent.place, offsets_read[-1]))
+    return replaced_versions
 
 
 def _is_set_twice(lines: Lines, sent: SentOffsets, offset: int) -> bool:
-    same = [
-        one
-        for _, one in every(lines, SentOffsets)
-        if (one.group, one.place, one.position) == (sent.group, sent.place, offset)
-        if one.outcome is not FAILED
+    same_positions = [
+        sent_offsets
+        for _, sent_offsets in every(lines, SentOffsets)
+        if (sent_offsets.group, sent_offsets.place, sent_offsets.position)
+        == (sent.group, sent.place, offset)
+        if sent_offsets.outcome is not FAILED
     ]
-    return len(same) > 1
+    return len(same_positions) > 1

@@ -31,18 +31,22 @@ Given = tuple[int, ShareFetched, AcquiredRecord]
 
 
 def _given(lines: Lines) -> list[Given]:
-    return [(at, one, record) for at, one in every(lines, ShareFetched) for record in one.records]
+    return [
+        (index, fetch, record)
+        for index, fetch in every(lines, ShareFetched)
+        for record in fetch.records
+    ]
 
 
-def _is_of(one: ShareFetched | ShareAcknowledged | ShareStart, other: ShareFetched) -> bool:
+def _is_of(observation: ShareFetched | ShareAcknowledged | ShareStart, fetch: ShareFetched) -> bool:
     """Whether both are of one group and partition."""
-    return (one.group, one.place) == (other.group, other.place)
+    return (observation.group, observation.place) == (fetch.group, fetch.place)
 
 
-def _is_set(lines: Lines, of: ShareFetched, first: int, last: int) -> bool:
+def _is_set(lines: Lines, fetch: ShareFetched, first_index: int, last_index: int) -> bool:
     return any(
-        start.is_set and _is_of(start, of) and first < at < last
-        for at, start in every(lines, ShareStart)
+        start.is_set and _is_of(start, fetch) and first_index < index < last_index
+        for index, start in every(lines, ShareStart)
     )
 
 
@@ -60,7 +64,8 @@ def aborted_delivery(lines: Lines) -> bool:
             fetch.isolation is Isolation.READ_COMMITTED
             and wrote
             and all(
-                one.transaction and cannot_have_committed(lines, one.transaction) for one in wrote
+                wrote.transaction and cannot_have_committed(lines, wrote.transaction)
+                for wrote in wrote
             )
         ):
             return True
@@ -83,45 +88,49 @@ def delivered_after_acknowledgement(lines: Lines) -> bool:
         and final.type in ("accept", "reject")
         and final.first <= record.offset <= final.last
         and _is_of(final, fetch)
-        and first < last
+        and first_index < last_index
         and _is_after(fetch, final)
-        and not _is_set(lines, fetch, first, last)
-        for first, final in every(lines, ShareAcknowledged)
-        for last, fetch, record in _given(lines)
+        and not _is_set(lines, fetch, first_index, last_index)
+        for first_index, final in every(lines, ShareAcknowledged)
+        for last_index, fetch, record in _given(lines)
     )
 
 
 def two_owners(lines: Lines) -> bool:
     """One record at two members of one leader, within the first one's lock."""
     return any(
-        first[0] < second[0]
-        and _is_of(first[1], second[1])
-        and first[2].offset == second[2].offset
-        and _has_it_still(lines, first, second)
-        for first in _given(lines)
+        first_given[0] < second[0]
+        and _is_of(first_given[1], second[1])
+        and first_given[2].offset == second[2].offset
+        and _has_it_still(lines, first_given, second)
+        for first_given in _given(lines)
         for second in _given(lines)
     )
 
 
-def _has_it_still(lines: Lines, first: Given, second: Given) -> bool:
-    at, one, record = first
-    last, other, _ = second
-    if one.who == other.who or one.leader_epoch != other.leader_epoch:
+def _has_it_still(lines: Lines, first_given: Given, second: Given) -> bool:
+    index, fetch, record = first_given
+    last_index, other_fetch, _ = second
+    if fetch.who == other_fetch.who or fetch.leader_epoch != other_fetch.leader_epoch:
         return False
-    if one.asked_ms is None or one.lock_ms is None or other.at_ms >= one.asked_ms + one.lock_ms:
+    if (
+        fetch.asked_ms is None
+        or fetch.lock_ms is None
+        or other_fetch.at_ms >= fetch.asked_ms + fetch.lock_ms
+    ):
         return False
-    for number, said in enumerate(lines):
-        if number <= at or said.who != one.who:
+    for number, observation in enumerate(lines):
+        if number <= index or observation.who != fetch.who:
             continue
-        if said.asked_ms is not None and said.asked_ms > other.at_ms:
+        if observation.asked_ms is not None and observation.asked_ms > other_fetch.at_ms:
             continue
-        if isinstance(said, ShareLeft) and said.group == one.group:
+        if isinstance(observation, ShareLeft) and observation.group == fetch.group:
             return False
-        if not isinstance(said, ShareAcknowledged) or not _is_of(said, one):
+        if not isinstance(observation, ShareAcknowledged) or not _is_of(observation, fetch):
             continue
-        if said.first <= record.offset <= said.last:
+        if observation.first <= record.offset <= observation.last:
             return False
-    return _is_after(other, one) and not _is_set(lines, one, at, last)
+    return _is_after(other_fetch, fetch) and not _is_set(lines, fetch, index, last_index)
 
 
 def never_delivered(lines: Lines) -> bool:
@@ -129,9 +138,11 @@ def never_delivered(lines: Lines) -> bool:
     been before it, and nobody got it.
     """
     for group in _of_groups(lines):
-        starts = [(at, one) for at, one in every(lines, ShareStart) if _is_of(one, group)]
+        starts = [
+            (index, start) for index, start in every(lines, ShareStart) if _is_of(start, group)
+        ]
         for known_at, wrote in _demanded(lines, group):
-            passed = [at for at, one in starts if one.start_offset > wrote.offset]
+            passed = [index for index, start in starts if start.start_offset > wrote.offset]
             if passed and passed[0] > known_at and _was_before(lines, group, wrote, passed[0]):
                 return True
     return False
@@ -140,16 +151,18 @@ def never_delivered(lines: Lines) -> bool:
 def starving_group(lines: Lines) -> bool:
     """The last answers were empty for too long, and a committed record waits."""
     for group in _of_groups(lines):
-        asked = [(at, one) for at, one in every(lines, ShareFetched) if _is_of(one, group)]
-        while asked and any(one.records or one.error for _, one in asked):
-            asked.pop(0)
-        if not asked or group.place.topic in deleted_topics(lines):
+        fetches = [
+            (index, fetch) for index, fetch in every(lines, ShareFetched) if _is_of(fetch, group)
+        ]
+        while fetches and any(fetch.records or fetch.error for _, fetch in fetches):
+            fetches.pop(0)
+        if not fetches or group.place.topic in deleted_topics(lines):
             continue
-        (first, since), (_, last) = asked[0], asked[-1]
+        (first_index, since), (_, last_fetch) = fetches[0], fetches[-1]
         if group.place in what_goes_on.explained(lines):
             continue
-        if last.at_ms - since.at_ms > what_goes_on.patience_ms(lines) and any(
-            known_at < first and _was_before(lines, group, wrote, first)
+        if last_fetch.at_ms - since.at_ms > what_goes_on.patience_ms(lines) and any(
+            known_at < first_index and _was_before(lines, group, wrote, first_index)
             for known_at, wrote in _demanded(lines, group)
         ):
             return True
@@ -162,7 +175,7 @@ def _of_groups(lines: Lines) -> list[ShareFetched]:
     return [
         group
         for _, group in fetches
-        if not any(_is_of(one, group) and one.outcome is UNKNOWN for _, one in fetches)
+        if not any(_is_of(fetch, group) and fetch.outcome is UNKNOWN for _, fetch in fetches)
         and not _is_set(lines, group, -1, len(lines))
     ]
 
@@ -174,8 +187,8 @@ def _demanded(lines: Lines, group: ShareFetched) -> Iterator[tuple[int, Wrote]]:
         for _, read in every(lines, Read)
         if not read.error and read.place == group.place
     ]
-    got = {record.offset for _, one, record in _given(lines) if _is_of(one, group)}
-    for at, wrote in every(lines, Wrote):
+    got = {record.offset for _, fetch, record in _given(lines) if _is_of(fetch, group)}
+    for index, wrote in every(lines, Wrote):
         if wrote.place != group.place or wrote.outcome is not OK or wrote.offset in got:
             continue
         if promises.is_passed(lines, wrote):
@@ -183,15 +196,15 @@ def _demanded(lines: Lines, group: ShareFetched) -> Iterator[tuple[int, Wrote]]:
         if wrote.value is None or wrote.key is not None or wrote.offset < max([0, *starts]):
             continue
         if wrote.transaction is None or is_acknowledged(lines, wrote.transaction):
-            yield max([at, *(end for end, _ in ends(lines, wrote.transaction))]), wrote
+            yield max([index, *(end for end, _ in ends(lines, wrote.transaction))]), wrote
 
 
 def _was_before(lines: Lines, group: ShareFetched, wrote: Wrote, until: int) -> bool:
     """Whether the group was known to be at or before a record."""
     return any(
-        at < until and 0 <= one.start_offset <= wrote.offset and _is_of(one, group)
-        for at, one in every(lines, ShareStart)
+        index < until and 0 <= start.start_offset <= wrote.offset and _is_of(start, group)
+        for index, start in every(lines, ShareStart)
     ) or any(
-        at < until and record.offset <= wrote.offset and _is_of(one, group)
-        for at, one, record in _given(lines)
+        index < until and record.offset <= wrote.offset and _is_of(fetch, group)
+        for index, fetch, record in _given(lines)
     )

@@ -111,14 +111,14 @@ def _in_order(lines: Iterable[Seen]) -> list[Seen]:
     last answer.
     """
     answered: dict[str, int] = {}
-    found = []
-    for seen in sorted(lines, key=lambda seen: seen.at_ms):
-        if seen.asked_ms is not None:
-            asked_ms = max(min(seen.asked_ms, seen.at_ms), answered.get(seen.who, 0))
-            seen = replace(seen, asked_ms=asked_ms)
-        answered[seen.who] = seen.at_ms
-        found.append(seen)
-    return found
+    lines_in_order = []
+    for line in sorted(lines, key=lambda line: line.at_ms):
+        if line.asked_ms is not None:
+            asked_ms = max(min(line.asked_ms, line.at_ms), answered.get(line.who, 0))
+            line = replace(line, asked_ms=asked_ms)
+        answered[line.who] = line.at_ms
+        lines_in_order.append(line)
+    return lines_in_order
 
 
 # Line by line
@@ -139,10 +139,14 @@ class _Drawing:
         self._places = [TopicPartition("t", 0), TopicPartition("t", 1)][: random.randint(1, 2)]
         self._keys = random.choice(((None,), (None, "k"), ("k", "l")))
         self._errors = self._one(ERRORS[:2], ERRORS[2:5], ERRORS[5:6], ERRORS[6:7], ERRORS)
-        self._logs: dict[TopicPartition, list[Record]] = {place: [] for place in self._places}
-        for place in self._places if self._chance(0.5) else ():
+        self._logs: dict[TopicPartition, list[Record]] = {
+            topic_partition: [] for topic_partition in self._places
+        }
+        for topic_partition in self._places if self._chance(0.5) else ():
             values = ("x0", "x1", "x2")[: random.randint(1, 3)]
-            self._logs[place] = [Record(offset=at, value=of) for at, of in enumerate(values)]
+            self._logs[topic_partition] = [
+                Record(offset=index, value=value) for index, value in enumerate(values)
+            ]
         self._known: list[Wrote] = []
         self._state = random.choice(STATES)
         self._start_ms = random.choice((0, 0, None, 10))
@@ -151,40 +155,40 @@ class _Drawing:
         self._now_ms = 0
 
     def lines(self) -> list[Seen]:
-        found: list[Seen] = []
+        lines: list[Seen] = []
         if self._chance(0.7) and ({"began", "initialised"} & self._theme.keys()):
             for transactional_id in self._ids:
-                found.append(self._initialised(transactional_id))
+                lines.append(self._initialised(transactional_id))
                 for label, owner in self._labels:
                     if owner == transactional_id and self._chance(0.6):
-                        found.append(self._began(label, owner))
+                        lines.append(self._began(label, owner))
         steps = [f"_{name}" for name in self._theme]
         weights = list(self._theme.values())
         for _ in range(self._random.randint(LENGTH_MIN, LENGTH_MAX)):
             step: Callable[[], Seen] = getattr(self, self._random.choices(steps, weights)[0])
-            found.append(step())
+            lines.append(step())
         if "ended" in self._theme and self._chance(0.4):
-            found += [self._ended(*of) for of in self._labels]
-        return found
+            lines += [self._ended(*label_and_owner) for label_and_owner in self._labels]
+        return lines
 
     # Chance
 
     def _chance(self, share: float) -> bool:
         return self._random.random() < share
 
-    def _one(self, *of: T) -> T:
-        return self._random.choice(of)
+    def _one(self, *choices: T) -> T:
+        return self._random.choice(choices)
 
-    def _usual(self, usual: T, *others: T) -> T:
+    def _usual(self, usual: T, *other_choices: T) -> T:
         """The first one, more or less often in each history."""
-        return usual if self._chance(self._usually) else self._one(*others)
+        return usual if self._chance(self._usually) else self._one(*other_choices)
 
-    def _when(self, who: str) -> dict[str, Any]:
+    def _when(self, client_name: str) -> dict[str, Any]:
         self._now_ms += self._one(*self._pace_ms)
-        asked = {}
+        time_fields = {}
         if self._chance(0.3):
-            asked = {"asked_ms": self._now_ms - self._one(0, 1, 5, 2_000)}
-        return {"at_ms": self._now_ms, "who": who, **asked}
+            time_fields = {"asked_ms": self._now_ms - self._one(0, 1, 5, 2_000)}
+        return {"at_ms": self._now_ms, "who": client_name, **time_fields}
 
     def _outcome(self) -> dict[str, Any]:
         if not self._chance(self._trouble + 0.1):
@@ -206,14 +210,14 @@ class _Drawing:
     def _who(self, transactional_id: str) -> str:
         return "z" if self._chance(self._trouble / 2) else f"p{transactional_id}"
 
-    def _offset(self, place: TopicPartition) -> int:
-        end = len(self._logs[place])
+    def _offset(self, topic_partition: TopicPartition) -> int:
+        end = len(self._logs[topic_partition])
         return end if self._chance(0.3) else self._random.randint(0, end)
 
     # Producers
 
-    def _initialised(self, of: str | None = None) -> Seen:
-        transactional_id = of or self._one(*self._ids)
+    def _initialised(self, chosen_id: str | None = None) -> Seen:
+        transactional_id = chosen_id or self._one(*self._ids)
         outcome = self._outcome()
         if not outcome and self._chance(0.5):
             self._epochs[transactional_id] = self._one(0, 1, 2)
@@ -245,11 +249,11 @@ class _Drawing:
 
     def _wrote(self) -> Seen:
         if self._known and self._chance(0.12):
-            again = self._one(*self._known)
-            return replace(again, **self._when(again.who), **self._outcome())
+            earlier_wrote = self._one(*self._known)
+            return replace(earlier_wrote, **self._when(earlier_wrote.who), **self._outcome())
         label, owner = self._one(*self._labels)
-        place = self._one(*self._places)
-        log, outcome = self._logs[place], self._outcome()
+        topic_partition = self._one(*self._places)
+        log, outcome = self._logs[topic_partition], self._outcome()
         is_new = not self._chance(0.1)
         value = f"v{len(self._known)}" if is_new else self._one("v0", "v1", "v2", None)
         key = self._one(*self._keys)
@@ -258,8 +262,8 @@ class _Drawing:
             log.append(Record(offset=len(log), value=value, key=key))
         wrote = Wrote(
             **self._when(self._who(owner)),
-            topic=place.topic,
-            partition=place.partition,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
             transaction=None if self._chance(0.15) else label,
             value=value,
             key=key,
@@ -276,19 +280,25 @@ class _Drawing:
     def _inputs(self) -> tuple[Position, ...]:
         if not self._chance(0.2):
             return ()
-        place = self._one(*self._places)
-        return (Position(topic=place.topic, partition=place.partition, offset=self._offset(place)),)
+        topic_partition = self._one(*self._places)
+        return (
+            Position(
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                offset=self._offset(topic_partition),
+            ),
+        )
 
     def _sent_offsets(self) -> Seen:
         label, owner = self._one(*self._labels)
-        place = self._places[0]
+        topic_partition = self._places[0]
         return SentOffsets(
             **self._when(self._one("r", "s", f"p{owner}")),
-            topic=place.topic,
-            partition=place.partition,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
             transaction=None if self._chance(0.2) else label,
             group=self._one("g", "g", "g", "h"),
-            position=self._offset(place),
+            position=self._offset(topic_partition),
             member=self._one(None, None, "r", "s"),
             **self._outcome(),
             **self._identity(owner),
@@ -315,13 +325,17 @@ class _Drawing:
     # Readers
 
     def _read(self) -> Seen:
-        place = self._one(*self._places)
-        log = self._logs[place]
+        topic_partition = self._one(*self._places)
+        log = self._logs[topic_partition]
         end = len(log) + self._one(0, 0, 1, 2)
-        asked = 0 if self._chance(0.6) else self._one(*range(end + 1))
-        following = asked if self._chance(0.25) else self._one(end, *range(asked, end + 1))
+        asked_offset = 0 if self._chance(0.6) else self._one(*range(end + 1))
+        following = (
+            asked_offset if self._chance(0.25) else self._one(end, *range(asked_offset, end + 1))
+        )
         records = [
-            one for one in log[asked:following] if one.value is None or not self._chance(0.2)
+            record
+            for record in log[asked_offset:following]
+            if record.value is None or not self._chance(0.2)
         ]
         if records and self._chance(self._trouble / 2):
             moved = self._one(*records)
@@ -329,11 +343,11 @@ class _Drawing:
         stable = self._usual(*self._one((end, following), (following, -1)), *range(end + 1))
         return Read(
             **self._when(self._usual("r", "s", "pa")),
-            topic=place.topic,
-            partition=place.partition,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
             transaction=self._one(None, self._one(*self._labels)[0]),
             isolation=self._one(*[Isolation.READ_COMMITTED] * 5, Isolation.READ_UNCOMMITTED),
-            asked=asked,
+            asked=asked_offset,
             records=tuple(records),
             next_offset=following,
             whole=self._chance(0.3),
@@ -345,9 +359,11 @@ class _Drawing:
         )
 
     def _positions_read(self) -> Seen:
-        place = self._places[0]
-        offset = self._offset(place)
-        position = Position(topic=place.topic, partition=place.partition, offset=offset)
+        topic_partition = self._places[0]
+        offset = self._offset(topic_partition)
+        position = Position(
+            topic=topic_partition.topic, partition=topic_partition.partition, offset=offset
+        )
         return PositionsRead(
             **self._when(self._one("r", "s", "pa")),
             group=self._one("g", "g", "g", "h"),
@@ -357,18 +373,18 @@ class _Drawing:
         )
 
     def _share_fetched(self) -> Seen:
-        place = self._places[0]
+        topic_partition = self._places[0]
         return ShareFetched(
             **self._when(self._one("m", "n")),
-            topic=place.topic,
-            partition=place.partition,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
             group="g" if self._chance(0.9) else "h",
             isolation=self._one(*Isolation),
             records=tuple(
                 AcquiredRecord(
-                    offset=one.offset, value=one.value, delivery_count=self._usual(1, 2, 3)
+                    offset=record.offset, value=record.value, delivery_count=self._usual(1, 2, 3)
                 )
-                for one in self._logs[place]
+                for record in self._logs[topic_partition]
                 if self._chance(0.4)
             ),
             lock_ms=self._usual(30_000, None, 100),
@@ -378,15 +394,15 @@ class _Drawing:
         )
 
     def _share_acknowledged(self) -> Seen:
-        place = self._places[0]
-        first = self._offset(place)
+        topic_partition = self._places[0]
+        first_offset = self._offset(topic_partition)
         return ShareAcknowledged(
             **self._when(self._one("m", "n")),
-            topic=place.topic,
-            partition=place.partition,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
             group="g",
-            first=first,
-            last=first + self._one(0, 0, 1),
+            first=first_offset,
+            last=first_offset + self._one(0, 0, 1),
             type=self._one(*AcknowledgeType),
             **self._outcome(),
         )
@@ -395,13 +411,13 @@ class _Drawing:
         return ShareLeft(**self._when(self._one("m", "n")), group="g")
 
     def _share_start(self) -> Seen:
-        place = self._places[0]
+        topic_partition = self._places[0]
         return ShareStart(
             **self._when("o"),
-            topic=place.topic,
-            partition=place.partition,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
             group="g",
-            start_offset=self._one(0, self._offset(place), -1),
+            start_offset=self._one(0, self._offset(topic_partition), -1),
             is_set=self._chance(0.1),
         )
 
@@ -431,39 +447,41 @@ class _Drawing:
         return Listed(**self._when("o"), transactions=self._one((), (listing,)))
 
     def _producers(self) -> Seen:
-        place = self._places[0] if self._chance(0.8) else self._one(*self._places)
-        one = ProducerSeen(
+        topic_partition = self._places[0] if self._chance(0.8) else self._one(*self._places)
+        producer_seen = ProducerSeen(
             producer_id=self._usual(1, 2),
             producer_epoch=0,
             start_offset=self._usual(self._start_offset, 0, 1, None),
         )
         return Producers(
             **self._when("o"),
-            topic=place.topic,
-            partition=place.partition,
-            producers=(one,) if self._chance(0.9) else (),
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
+            producers=(producer_seen,) if self._chance(0.9) else (),
             error="NOT_LEADER_OR_FOLLOWER" if self._chance(self._trouble / 8) else "",
         )
 
     def _aborted(self) -> Seen:
-        place = self._one(*self._places)
+        topic_partition = self._one(*self._places)
         return Aborted(
             **self._when("o"),
-            topic=place.topic,
-            partition=place.partition,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
             producer_id=self._one(1, 2, 3),
             **self._outcome(),
         )
 
     def _cleaned(self) -> Seen:
-        place = self._places[0]
-        return Cleaned(**self._when("o"), topic=place.topic, partition=place.partition)
+        topic_partition = self._places[0]
+        return Cleaned(
+            **self._when("o"), topic=topic_partition.topic, partition=topic_partition.partition
+        )
 
     def _deleted(self) -> Seen:
         when = self._when("o")
         when["asked_ms"] = when["at_ms"] - self._one(0, 1, 10)
-        for place in self._places:
-            self._logs[place].clear()
+        for topic_partition in self._places:
+            self._logs[topic_partition].clear()
         return Deleted(**when, topic="t", **self._outcome())
 
     def _healed(self) -> Seen:
@@ -476,24 +494,24 @@ class _Drawing:
 def _altered(random: Random) -> list[Seen]:
     path = random.choice(TEXTBOOK)
     kind = path.name.partition(".")[0]
-    neighbours = [other for other in TEXTBOOK if other.name.partition(".")[0] == kind]
+    neighbours = [neighbour for neighbour in TEXTBOOK if neighbour.name.partition(".")[0] == kind]
     lines = list(_told(path))
     for _ in range(random.choice((0, 1, 1, 2, 3, 4))):
         if not lines:
             break
-        at = random.randrange(len(lines))
+        line_index = random.randrange(len(lines))
         how = random.random()
         if how < 0.15:
-            del lines[at]
+            del lines[line_index]
         elif how < 0.4:
             lines.append(random.choice(_told(random.choice(neighbours))))
         elif how < 0.5:
             later_ms = random.choice((1, 10_000, 70_000, 1_300_000))
-            lines.append(replace(lines[at], at_ms=lines[-1].at_ms + later_ms))
+            lines.append(replace(lines[line_index], at_ms=lines[-1].at_ms + later_ms))
         elif how < 0.6:
-            lines[at] = replace(lines[at], at_ms=random.choice(lines).at_ms + 1)
+            lines[line_index] = replace(lines[line_index], at_ms=random.choice(lines).at_ms + 1)
         else:
-            lines[at] = _with_another_field(random, lines[at], random.choice(lines))
+            lines[line_index] = _with_another_field(random, lines[line_index], random.choice(lines))
     return lines
 
 
@@ -502,28 +520,28 @@ def _told(path: Path) -> Sequence[Seen]:
     return tuple(History.from_lines(path.read_bytes()))
 
 
-def _with_another_field(random: Random, seen: Seen, like: Seen) -> Seen:
+def _with_another_field(random: Random, line: Seen, like: Seen) -> Seen:
     """One field as another line has it, left out, or a little different."""
-    names = [name for name in seen.__struct_fields__ if name not in ("seen", "event", "at_ms")]
+    names = [name for name in line.__struct_fields__ if name not in ("seen", "event", "at_ms")]
     name = random.choice(names)
-    value = getattr(seen, name)
+    value = getattr(line, name)
     if name == "error":
-        other: object = random.choice((*ERRORS, ""))
+        other_value: object = random.choice((*ERRORS, ""))
     elif name == "outcome":
-        other = random.choice(list(Outcome))
+        other_value = random.choice(list(Outcome))
     elif name == "state":
-        other = random.choice(STATES)
+        other_value = random.choice(STATES)
     elif isinstance(value, tuple) and value and random.random() < 0.5:
-        other = value[:-1]
+        other_value = value[:-1]
     elif isinstance(value, bool):
-        other = not value
+        other_value = not value
     elif isinstance(value, int):
-        other = max(value + random.choice((-1, 1, -100_000, 100_000)), -1)
+        other_value = max(value + random.choice((-1, 1, -100_000, 100_000)), -1)
     else:
-        other = getattr(like, name, value)
+        other_value = getattr(like, name, value)
     try:
         return msgspec.convert(
-            msgspec.to_builtins(replace(seen, **{name: other})), type(seen), strict=True
+            msgspec.to_builtins(replace(line, **{name: other_value})), type(line), strict=True
         )
     except msgspec.ValidationError:
-        return seen  # such a line can't be written
+        return line  # such a line can't be written

@@ -35,29 +35,36 @@ NEVER_MS = 2_147_483_647
 
 
 def reader_went_back(lines: Lines) -> bool:
-    told = [(at, read) for at, read in reads(lines) if read.last_stable_offset != NOT_TOLD]
+    told_reads = [
+        (index, read) for index, read in reads(lines) if read.last_stable_offset != NOT_TOLD
+    ]
     return any(
-        (one.who, one.place, one.leader_epoch) == (other.who, other.place, other.leader_epoch)
-        and at < other_at
-        and other.last_stable_offset < one.last_stable_offset
-        for at, one in told
-        for other_at, other in told
+        (read.who, read.place, read.leader_epoch)
+        == (other_read.who, other_read.place, other_read.leader_epoch)
+        and index < other_at
+        and other_read.last_stable_offset < read.last_stable_offset
+        for index, read in told_reads
+        for other_at, other_read in told_reads
     )
 
 
 def starving_reader(lines: Lines) -> bool:
-    known = explained(lines)
-    for reader, place in {(read.who, read.place) for _, read in reads(lines)}:
-        if place in known or place.topic in deleted_topics(lines):
+    explained_partitions = explained(lines)
+    for reader, topic_partition in {(read.who, read.place) for _, read in reads(lines)}:
+        if topic_partition in explained_partitions or topic_partition.topic in deleted_topics(
+            lines
+        ):
             continue
-        looks = [read for _, read in reads(lines, place) if read.who == reader]
+        looks = [read for _, read in reads(lines, topic_partition) if read.who == reader]
         waits = [
             looks[number:]
             for number in range(len(looks))
-            if all(_is_nothing(one, looks[number].asked) for one in looks[number:])
+            if all(_is_nothing(read, looks[number].asked) for read in looks[number:])
         ]
-        told = [[read for read in wait if read.last_stable_offset != NOT_TOLD] for wait in waits]
-        if any(_starves(wait, patience_ms(lines)) for wait in told):
+        told_waits = [
+            [read for read in wait if read.last_stable_offset != NOT_TOLD] for wait in waits
+        ]
+        if any(_starves(wait, patience_ms(lines)) for wait in told_waits):
             return True
     return False
 
@@ -70,11 +77,13 @@ def patience_ms(lines: Lines) -> int:
 
 def explained(lines: Lines) -> set[TopicPartition]:
     """Where it is known why readers wait."""
-    return {one.place for one in hanging(lines)} | _owed_by_stuck_coordinators(lines)
+    return {
+        hanging_transaction.place for hanging_transaction in hanging(lines)
+    } | _owed_by_stuck_coordinators(lines)
 
 
-def _is_nothing(read: Read, asked: int) -> bool:
-    return not read.records and read.next_offset == read.asked == asked
+def _is_nothing(read: Read, asked_offset: int) -> bool:
+    return not read.records and read.next_offset == read.asked == asked_offset
 
 
 def _starves(wait: list[Read], patience_ms: int) -> bool:
@@ -93,9 +102,9 @@ def _starves(wait: list[Read], patience_ms: int) -> bool:
 
 def _timeouts(lines: Lines) -> list[tuple[str, int]]:
     return [
-        (seen.transactional_id, seen.timeout_ms)
-        for seen in lines
-        if isinstance(seen, Initialised | Described) and seen.timeout_ms is not None
+        (observation.transactional_id, observation.timeout_ms)
+        for observation in lines
+        if isinstance(observation, Initialised | Described) and observation.timeout_ms is not None
     ]
 
 
@@ -115,104 +124,125 @@ def stuck_last_stable_offset(lines: Lines) -> bool:
 
 
 def hanging(lines: Lines) -> list[Hanging]:
-    found = []
-    for place in {look.place for _, look in every(lines, Producers)}:
+    hanging_found = []
+    for topic_partition in {look.place for _, look in every(lines, Producers)}:
         looks = [
-            (at, look)
-            for at, look in every(lines, Producers)
-            if look.place == place and not look.error
+            (index, look)
+            for index, look in every(lines, Producers)
+            if look.place == topic_partition and not look.error
         ]
-        held = [
-            (at, read) for at, read in reads(lines, place) if read.last_stable_offset != NOT_TOLD
+        held_reads = [
+            (index, read)
+            for index, read in reads(lines, topic_partition)
+            if read.last_stable_offset != NOT_TOLD
         ]
-        if not looks or not held or place.topic in deleted_topics(lines):
+        if not looks or not held_reads or topic_partition.topic in deleted_topics(lines):
             continue
-        (look_at, look), (held_at, read) = looks[-1], held[-1]
-        for one in look.producers:
-            start = one.start_offset
+        (look_at, look), (held_at, read) = looks[-1], held_reads[-1]
+        for producer in look.producers:
+            start = producer.start_offset
             if start is None or not start <= read.last_stable_offset < read.high_watermark:
                 continue
-            shown = _last_shown(lines, place, one.producer_id, start)
-            if shown is not None:
-                last_seen = max(shown, look_at, held_at)
-                found.append(Hanging(place, one.producer_id, start, last_seen))
-    return found
+            last_shown = _last_shown(lines, topic_partition, producer.producer_id, start)
+            if last_shown is not None:
+                last_seen = max(last_shown, look_at, held_at)
+                hanging_found.append(
+                    Hanging(topic_partition, producer.producer_id, start, last_seen)
+                )
+    return hanging_found
 
 
-def _last_shown(lines: Lines, place: TopicPartition, producer_id: int, start: int) -> int | None:
+def _last_shown(
+    lines: Lines, topic_partition: TopicPartition, producer_id: int, start: int
+) -> int | None:
     """Open, without an owner, open again: the number of the last answer that says so."""
-    opened = [at for at, seen in enumerate(lines) if _is_open(seen, place, producer_id, start)]
-    words = [
-        (at, word)
-        for at, seen in enumerate(lines)
-        if (word := _coordinator_has_it(lines, seen, place, producer_id)) is not None
+    opened = [
+        index
+        for index, observation in enumerate(lines)
+        if _is_open(observation, topic_partition, producer_id, start)
     ]
-    owned = max((at for at, has in words if has), default=-1)
+    words = [
+        (index, word)
+        for index, observation in enumerate(lines)
+        if (word := _coordinator_has_it(lines, observation, topic_partition, producer_id))
+        is not None
+    ]
+    owned = max((index for index, has in words if has), default=-1)
     thirds = [
         third
-        for first in opened
-        for at, has in words
+        for first_look in opened
+        for index, has in words
         for third in opened
-        if first < at < third and not has and at > owned
+        if first_look < index < third and not has and index > owned
     ]
     return max(thirds, default=None)
 
 
-def _is_open(seen: Seen, place: TopicPartition, producer_id: int, start: int) -> bool:
-    if isinstance(seen, Producers):
-        return seen.place == place and any(
-            (one.producer_id, one.start_offset) == (producer_id, start)
-            for one in seen.producers
-            if not seen.error
+def _is_open(line: Seen, topic_partition: TopicPartition, producer_id: int, start: int) -> bool:
+    if isinstance(line, Producers):
+        return line.place == topic_partition and any(
+            (producer.producer_id, producer.start_offset) == (producer_id, start)
+            for producer in line.producers
+            if not line.error
         )
-    if isinstance(seen, Read):
-        is_there = seen.place == place and not seen.error
-        return is_there and seen.last_stable_offset == start < seen.high_watermark
+    if isinstance(line, Read):
+        is_there = line.place == topic_partition and not line.error
+        return is_there and line.last_stable_offset == start < line.high_watermark
     return False
 
 
 def _coordinator_has_it(
-    lines: Lines, seen: Seen, place: TopicPartition, producer_id: int
+    lines: Lines, line: Seen, topic_partition: TopicPartition, producer_id: int
 ) -> bool | None:
     alive = {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
-    if isinstance(seen, Described):
-        if not seen.error and seen.producer_id == producer_id:
-            return seen.state in alive and place in seen.partitions
+    if isinstance(line, Described):
+        if not line.error and line.producer_id == producer_id:
+            return line.state in alive and topic_partition in line.partitions
         had_it = {
-            one.transactional_id
-            for one in lines
-            if isinstance(one, Initialised | Described) and one.producer_id == producer_id
+            line.transactional_id
+            for line in lines
+            if isinstance(line, Initialised | Described) and line.producer_id == producer_id
         }
-        is_known = seen.error in ("", "TRANSACTIONAL_ID_NOT_FOUND")
-        return False if is_known and had_it == {seen.transactional_id} else None
-    if isinstance(seen, Listed):
-        states = {one.state for one in seen.transactions if one.producer_id == producer_id}
+        is_known = line.error in ("", "TRANSACTIONAL_ID_NOT_FOUND")
+        return False if is_known and had_it == {line.transactional_id} else None
+    if isinstance(line, Listed):
+        states = {
+            transaction.state
+            for transaction in line.transactions
+            if transaction.producer_id == producer_id
+        }
         return None if states & alive else False
     return None
 
 
 def uncleanable_log(lines: Lines) -> bool:
-    for one in hanging(lines):
-        turns = [at for at, cleaned in every(lines, Cleaned) if cleaned.place == one.place]
-        shown = [
-            (at, read)
-            for at, read in every(lines, Read)
-            if read.place == one.place and not read.error
+    for hanging_transaction in hanging(lines):
+        turns = [
+            index
+            for index, cleaned in every(lines, Cleaned)
+            if cleaned.place == hanging_transaction.place
+        ]
+        shown_reads = [
+            (index, read)
+            for index, read in every(lines, Read)
+            if read.place == hanging_transaction.place and not read.error
         ]
         if not turns:
             continue
-        end = max((read.high_watermark for at, read in shown if at < turns[-1]), default=0)
-        kept = [
+        end = max(
+            (read.high_watermark for index, read in shown_reads if index < turns[-1]), default=0
+        )
+        remaining_records = [
             record
-            for at, read in shown
+            for index, read in shown_reads
             for record in read.records
-            if at > turns[-1] and record.key is not None
-            if one.start_offset <= record.offset < end
+            if index > turns[-1] and record.key is not None
+            if hanging_transaction.start_offset <= record.offset < end
         ]
         if any(
-            record.key == other.key and record.offset != other.offset
-            for record in kept
-            for other in kept
+            record.key == other_record.key and record.offset != other_record.offset
+            for record in remaining_records
+            for other_record in remaining_records
         ):
             return True
     return False
@@ -231,76 +261,79 @@ def stuck_coordinator(lines: Lines) -> bool:
 
 def _owed_by_stuck_coordinators(lines: Lines) -> set[TopicPartition]:
     return {
-        place
+        topic_partition
         for transactional_id, _ in _timeouts(lines)
         for look in _stuck_looks(lines, transactional_id)
-        for place in look.partitions
+        for topic_partition in look.partitions
     }
 
 
 def _timeout_ms(lines: Lines, transactional_id: str) -> int:
-    return max(ms for one, ms in _timeouts(lines) if one == transactional_id)
+    return max(ms for listed_id, ms in _timeouts(lines) if listed_id == transactional_id)
 
 
 def _stuck_looks(lines: Lines, transactional_id: str) -> list[Described]:
     """The looks that show an id stuck at the end, or none."""
     looks = [
-        (at, look)
-        for at, look in every(lines, Described)
+        (index, look)
+        for index, look in every(lines, Described)
         if look.transactional_id == transactional_id and not look.error
     ]
-    for number, (at, first) in enumerate(looks):
-        same = [look for _, look in looks[number:]]
-        trouble = _trouble(first)
-        if trouble is None or any(_trouble(look) != trouble for look in same):
+    for number, (index, first_look) in enumerate(looks):
+        later_looks = [look for _, look in looks[number:]]
+        trouble = _trouble(first_look)
+        if trouble is None or any(_trouble(look) != trouble for look in later_looks):
             continue
-        if any(isinstance(seen, Healed) for seen in lines[at + 1 :]):
+        if any(isinstance(observation, Healed) for observation in lines[index + 1 :]):
             continue
-        if first.start_ms is None and any(
-            seen.outcome is not FAILED for seen in _asked_of(lines, transactional_id, since=at)
+        if first_look.start_ms is None and any(
+            observation.outcome is not FAILED
+            for observation in _asked_of(lines, transactional_id, since=index)
         ):
             continue
         patience_ms = _timeout_ms(lines, transactional_id)
-        if first.state == "Ongoing":
+        if first_look.state == "Ongoing":
             patience_ms += MINUTE_MS
-        if len(same) > 1 and same[-1].at_ms - first.at_ms > patience_ms:
-            return same
+        if len(later_looks) > 1 and later_looks[-1].at_ms - first_look.at_ms > patience_ms:
+            return later_looks
     return []
 
 
 def _trouble(look: Described) -> tuple[object, ...] | None:
     """What an id is in, and the same in every answer about one transaction; None if in none."""
-    same = (look.state, look.producer_id, look.producer_epoch, look.start_ms)
+    trouble = (look.state, look.producer_id, look.producer_epoch, look.start_ms)
     if look.state in ("PrepareCommit", "PrepareAbort"):
-        return same
+        return trouble
     if look.state == "Ongoing" and look.timeout_ms not in (None, NEVER_MS):
         assert look.timeout_ms is not None
         if look.start_ms is not None and look.start_ms >= 0:
-            return same if look.at_ms > look.start_ms + look.timeout_ms else None
+            return trouble if look.at_ms > look.start_ms + look.timeout_ms else None
     return None
 
 
 def _asked_of(lines: Lines, transactional_id: str, *, since: int) -> Iterable[Initialised | Answer]:
     """What the producers of an id were answered after a line."""
-    for seen in lines[since + 1 :]:
-        if isinstance(seen, Initialised):
-            is_own = seen.transactional_id == transactional_id
+    for line in lines[since + 1 :]:
+        if isinstance(line, Initialised):
+            is_own = line.transactional_id == transactional_id
         else:
-            is_own = isinstance(seen, Answer) and owner(lines, seen.transaction) == transactional_id
-        if is_own and isinstance(seen, Initialised | Answer):
-            yield seen
+            is_own = isinstance(line, Answer) and owner(lines, line.transaction) == transactional_id
+        if is_own and isinstance(line, Initialised | Answer):
+            yield line
 
 
 def _is_always_busy(lines: Lines, transactional_id: str) -> bool:
-    asked = list(_asked_of(lines, transactional_id, since=-1))
-    for first in asked:
-        at = next(number for number, seen in enumerate(lines) if seen is first)
-        later = list(_asked_of(lines, transactional_id, since=at))
-        if first.error != BUSY or any(isinstance(seen, Healed) for seen in lines[at + 1 :]):
+    answers = list(_asked_of(lines, transactional_id, since=-1))
+    for first_answer in answers:
+        index = next(number for number, line in enumerate(lines) if line is first_answer)
+        later = list(_asked_of(lines, transactional_id, since=index))
+        if first_answer.error != BUSY or any(
+            isinstance(line, Healed) for line in lines[index + 1 :]
+        ):
             continue
-        if any(seen.error != BUSY and seen.outcome is not FAILED for seen in later):
+        if any(answer.error != BUSY and answer.outcome is not FAILED for answer in later):
             continue
-        busy = [seen.at_ms for seen in later if seen.error == BUSY]
-        if busy and max(busy) - first.at_ms > _timeout_ms(lines, transactional_id):
+        busy = [answer.at_ms for answer in later if answer.error == BUSY]
+        if busy and max(busy) - first_answer.at_ms > _timeout_ms(lines, transactional_id):
             return True
     return False
