@@ -123,7 +123,7 @@ def _read_handed_in(args: argparse.Namespace) -> int:
     return 0
 
 
-def _play(chosen: Lesson, handed_in: Path | None) -> int:
+def _play(chosen: Lesson, folder: Path | None) -> int:
     from txnsim_lab.scenario.runner import run_in_virtual_time
     from txnsim_lab.scenario.teaching.played import PlayedError
 
@@ -142,11 +142,11 @@ def _play(chosen: Lesson, handed_in: Path | None) -> int:
         status = LEFT_STATUS
     else:
         print_predictions(player.predictions)
-    if handed_in is not None:
+    if folder is not None:
         from txnsim_lab.cli._teaching.handed_in import hand_in
 
         try:
-            hand_in(handed_in, chosen.id, player.predictions, player.goals)
+            hand_in(folder, chosen.id, player.predictions, player.goals)
         except ConfigError as error:
             TERMINAL.complain(error)
             return MISUSE_STATUS
