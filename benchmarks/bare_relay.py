@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Final, cast
 
-from txnsim.runtime.real import run
+from txnsim.runtime.real_world import run
 
 HOST: Final = "127.0.0.1"
 

@@ -37,7 +37,7 @@ from txnsim.client import requests
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.requests import NewTopic
-from txnsim.runtime.real import free_ports
+from txnsim.runtime.real_world import free_ports
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
 from txnsim.wire.records import Record, build_batch

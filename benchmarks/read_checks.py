@@ -31,7 +31,7 @@ from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.schemas import TABLES
-from txnsim_spark.tables.readings import batches_of
+from txnsim_spark.tables.row_sources import batches_of
 from txnsim_spark.tables.rows import Job
 
 LOG_BYTES: Final = 80_000_000

@@ -34,7 +34,7 @@ from benchmarks.generator import Generator
 from txnsim.cli import main as cli
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.settings import DEFAULTS
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 
 BROKERS: Final = 3
 LEVELS: Final = ("off", "brief", "stream", "full")

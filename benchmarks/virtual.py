@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from txnsim.client.producer import Producer
-from txnsim_lab.simulation.batch import row_of
 from txnsim_lab.simulation.drawing import Wanted
 from txnsim_lab.simulation.play import quieten
+from txnsim_lab.simulation.seed_batch import row_of
 
 TOPIC: Final = "bulk"
 PARTITIONS: Final = 16

@@ -70,7 +70,7 @@ def all_levels() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the folder of ``tests.support.told_once``, unless another process has made it.
+    """Make the folder of ``tests.support.shared_results``, unless another process has made it.
 
     What is imported and collected stays: a collector that looks at it finds nothing.
     """

@@ -93,8 +93,8 @@ def test_a_product_is_all_that_lies_below_its_folder(
 @pytest.mark.parametrize(("name", "status"), [("broker-cores", 0), ("lab-rest", 1)])
 def test_steps_of_the_broker_find_nothing_of_the_lab_and_of_spark(name: str, status: int) -> None:
     finds = (
-        "import sys, txnsim.extensions, pytest, hypothesis;"
-        "sys.exit(txnsim.extensions.missing() != ('txnsim_lab', 'txnsim_spark'))"
+        "import sys, txnsim.on_demand_imports, pytest, hypothesis;"
+        "sys.exit(txnsim.on_demand_imports.missing() != ('txnsim_lab', 'txnsim_spark'))"
     )
     assert [one.status for one in check._run_all([step(name, finds)])] == [status]
 

@@ -35,7 +35,7 @@ STRERROR: Final = {
     "sim/txnsim/cli/serve.py": "a port, with advice of its own",
     "sim/txnsim/client/connection.py": "why a connection could not be had",
     "sim/txnsim/files.py": "the shared place",
-    "sim/txnsim/runtime/real.py": "raised again as OSError",
+    "sim/txnsim/runtime/real_world.py": "raised again as OSError",
     "sim/txnsim/storage/regular_file.py": "damage of a disk that is loaded",
     "sim/txnsim_spark/describe.py": "passed by, and said in a list",
     "sim/txnsim_spark/empty_reads.py": "a row of errors",

@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from txnsim_lab.scenario.reading import read
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.scenario_reader import read
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 HANGS: Final = "stuck-last-stable-offset"

@@ -14,7 +14,7 @@ import pytest
 from tests import handouts
 from tests.handouts import AIMS
 from tests.support.ten_pictures import PICTURES
-from txnsim_lab.cli._teaching.handed_in import table
+from txnsim_lab.cli._teaching.submission import table
 from txnsim_lab.scenario.teaching.lessons import lessons
 
 

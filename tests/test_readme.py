@@ -29,7 +29,7 @@ from txnsim.faults.plan import FaultRule
 from txnsim.http._app import OPERATIONS
 from txnsim.http._openapi import document
 from txnsim_lab.scenario.catalog import find, scenarios
-from txnsim_lab.scenario.reading import read
+from txnsim_lab.scenario.scenario_reader import read
 
 LANGUAGES: Final = frozenset(
     (

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.ten_pictures import PICTURES, Picture, run_of, svg
-from txnsim_lab.scenario.teaching.facts import fact
+from txnsim_lab.scenario.teaching.trace_facts import fact
 
 
 @pytest.mark.parametrize("one", PICTURES, ids=lambda one: one.name)

@@ -20,9 +20,9 @@ import pytest
 
 from tests.support import public_api
 from txnsim.config._kafka_names import known
-from txnsim.extensions import EXTENSIONS
 from txnsim.faults.points import FaultPoint
-from txnsim.moved import MOVED
+from txnsim.old_module_names import MOVED
+from txnsim.on_demand_imports import EXTENSIONS
 from txnsim.runtime.trace_kinds import KINDS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -35,7 +35,7 @@ PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 
 JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/client/raw/*.py": "tests/lab/conformance/test_conformance.py",
-    "sim/txnsim/runtime/blocking.py": "tests/conformance/test_cases.py",
+    "sim/txnsim/runtime/blocking_world.py": "tests/conformance/test_cases.py",
     "sim/txnsim_lab/conformance/_book/*.py": "tests/conformance/test_cases.py",
     "sim/txnsim_lab/conformance/*.py": "tests/lab/conformance/test_conformance.py",
     "sim/txnsim_lab/cli/_check_hypothesis.py": "tests/lab/scenario/test_hypothesis.py",
@@ -61,19 +61,19 @@ JUDGED_ELSEWHERE: Final = {
         "tests/broker/api/identities/test_identities.py"
     ),
     "sim/txnsim/api/_records/share_*.py": "tests/broker/broker/test_share_fetch.py",
-    "sim/txnsim/broker/_led_share.py": "tests/broker/server/views/test_readings.py",
+    "sim/txnsim/broker/_led_share_partition.py": "tests/broker/server/views/test_readings.py",
     "sim/txnsim/broker/_share_meters.py": "tests/broker/server/views/test_readings.py",
     "sim/txnsim/broker/_share_partitions.py": "tests/broker/broker/test_share_fetch.py",
     "sim/txnsim/group/rebalance.py": "tests/broker/group/test_classic.py",
     "sim/txnsim_lab/http/_runs/lessons.py": "tests/lab/control_port/test_answers.py",
     "sim/txnsim_lab/http/_runs/own_cluster.py": "tests/lab/control_port/test_own_cluster.py",
     "sim/txnsim_lab/cli/_teaching/own_cluster.py": "tests/clients/test_own_cluster.py",
-    "sim/txnsim_lab/cli/_teaching/asking.py": "tests/lab/cli/teaching/test_teaching.py",
+    "sim/txnsim_lab/cli/_teaching/terminal_dialogue.py": "tests/lab/cli/teaching/test_teaching.py",
     "sim/txnsim_lab/cli/_site.py": "tests/lab/browser/test_site.py",
-    "sim/txnsim_lab/http/_runs/players.py": "tests/lab/http/runs/test_driven_runs.py",
+    "sim/txnsim_lab/http/_runs/run_players.py": "tests/lab/http/runs/test_driven_runs.py",
     "sim/txnsim_lab/http/site/_stand_ins/*.py": "tests/lab/browser/test_site.py",
     "sim/txnsim_lab/http/_runs/run_requests.py": "tests/lab/http/runs/test_runs.py",
-    "sim/txnsim_lab/scenario/driven.py": "tests/lab/http/runs/test_driven_runs.py",
+    "sim/txnsim_lab/scenario/driven_run.py": "tests/lab/http/runs/test_driven_runs.py",
     "sim/txnsim/interbroker/dead_letters.py": "tests/broker/codec/test_peer_codec.py",
     "sim/txnsim/interbroker/lifecycle.py": "tests/broker/test_settings.py",
     "sim/txnsim/interbroker/replication.py": "tests/broker/test_settings.py",
@@ -565,7 +565,7 @@ WRITERS: Final = {
     "sim/txnsim/runtime/tls.py": "in a temporary folder",
     "sim/txnsim_lab/target/apache.py": "in the temporary home of a real broker",
     "sim/txnsim_lab/target/jars.py": "in a temporary folder; a lock",
-    "sim/txnsim_lab/simulation/batch.py": "open for `append`",
+    "sim/txnsim_lab/simulation/seed_batch.py": "open for `append`",
     "sim/txnsim/storage/replica_install.py": "in temporary folders, synced to the disk",
     "sim/txnsim/testing/container.py": "the settings of a container, read when it starts again",
     "sim/txnsim/testing/testcontainers.py": "an archive in memory",
@@ -649,7 +649,9 @@ def test_a_package_names_the_modules_that_are_there() -> None:
 
 
 def test_a_module_that_a_docstring_names_exists() -> None:
-    """As ``txnsim.runtime.turns``, or as ``runtime.turns``: of the package itself, or of txnsim."""
+    """As ``txnsim.runtime.loop_turns``, or as ``runtime.loop_turns``: of the package itself, or of
+    txnsim.
+    """
     rooms = {module.split(".")[1] for module in _module_names() if "." in module}
     first = {*rooms, *TESTS_OF, "pipeline"}
     gone = [
@@ -934,7 +936,9 @@ def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
         return any(fnmatch(path, pattern) for pattern in coverage["include"])
 
     cores = {f"txnsim.{core}" for core in set().union(*rows_below_runtime()) | {"config"}}
-    cores.remove("txnsim.extensions")  # pytest's plugin has imported it before coverage begins
+    cores.remove(
+        "txnsim.on_demand_imports"
+    )  # pytest's plugin has imported it before coverage begins
     wrong = [
         name
         for name in python_files("sim")

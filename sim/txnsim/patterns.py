@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, NoReturn
 
 from txnsim.errors import PatternError
-from txnsim.extensions import OnDemand
+from txnsim.on_demand_imports import OnDemand
 
 pydantic_core: Final[Any] = OnDemand("pydantic_core")
 

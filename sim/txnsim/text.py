@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from txnsim.extensions import OnDemand
+from txnsim.on_demand_imports import OnDemand
 
 if TYPE_CHECKING:
     import difflib

@@ -1,7 +1,7 @@
 """The lab: what is done with a cluster, simulated or real.
 
 It knows ``txnsim``: the cluster, its client, its trace. It refuses to know Spark: what spreads a
-campaign over many machines registers itself (``txnsim.extensions``).
+campaign over many machines registers itself (``txnsim.on_demand_imports``).
 
 - ``scenario``: stories, lessons, runs that are driven.
 - ``check``: judges of what clients saw.

@@ -22,13 +22,13 @@ import msgspec
 
 from txnsim import TXNSIM
 from txnsim.errors import BadInputError, ConfigError
-from txnsim.extensions import borrowed
 from txnsim.files import problem_of, whole, write_whole
-from txnsim.runtime.virtual.process import limits_of_process
-from txnsim_lab.simulation.batch import in_pool, row_of, without_verdict
+from txnsim.on_demand_imports import borrowed
+from txnsim.runtime.virtual.reproducible_process import limits_of_process
 from txnsim_lab.simulation.drawing import Wanted
 from txnsim_lab.simulation.play import OVER_LIMIT, quieten
 from txnsim_lab.simulation.reports import Report, examine_seed, write_report
+from txnsim_lab.simulation.seed_batch import in_pool, row_of, without_verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -170,7 +170,7 @@ Examine = Callable[[Sequence[int]], Iterator[Look]]
 
 class Engine(Protocol):
     """Where a campaign is played but for this machine: a module ``campaign_engine`` of an
-    extension has one (``txnsim.extensions``).
+    extension has one (``txnsim.on_demand_imports``).
     """
 
     def rows(

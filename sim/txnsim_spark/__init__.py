@@ -2,12 +2,13 @@
 
 It needs the extra ``spark`` and Java 17; a program that does not ask for it imports none of it. It
 knows the files, the wire protocol and the client of ``txnsim``. It refuses to know the broker and
-the lab; its commands join by ``txnsim.extensions``.
+the lab; its commands join by ``txnsim.on_demand_imports``.
 
-- ``session``: the one way to a SparkSession; ``active`` is the one of this thread, ``daemon`` has
-  the compiled walk loaded before workers are forked, ``libraries`` says what is not installed.
+- ``session``: the one way to a SparkSession; ``active_session`` is the one of this thread,
+  ``daemon`` has the compiled walk loaded before workers are forked, ``libraries`` says what is not
+  installed.
 - ``source``: the data source ``kafka_log``; ``options`` and ``schemas`` are its public face,
-  ``tables`` has a module per table, ``following`` knows how far directories have grown,
+  ``tables`` has a module per table, ``log_growth`` knows how far directories have grown,
   ``stream_scope`` which stream a checkpoint belongs to. What a query wants: ``log_query``;
   ``empty_reads`` refuses what could only be empty, ``file_faults`` what would be less than was
   planned.
@@ -69,7 +70,7 @@ _MODULES: Final = {
 
 def __getattr__(name: str) -> Any:
     if name == "campaign":
-        from txnsim.extensions import borrowed
+        from txnsim.on_demand_imports import borrowed
 
         return borrowed("txnsim_lab.campaigns", "campaign").campaign
     module = _MODULES.get(name)

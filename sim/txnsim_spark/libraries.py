@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim import extensions
+from txnsim import on_demand_imports
 
 LIBRARIES: Final = ("numba", "pyarrow")
 
@@ -15,4 +15,4 @@ def require_libraries(*others: str) -> None:
     Raises:
         MissingExtraError: One of them is missing.
     """
-    extensions.require_libraries("spark", *LIBRARIES, *others)
+    on_demand_imports.require_libraries("spark", *LIBRARIES, *others)

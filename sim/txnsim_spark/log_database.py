@@ -23,8 +23,8 @@ from txnsim_spark.scan.segments import Replica
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.stores.mirror import mounted_settings
 from txnsim_spark.stores.reading import Stores
-from txnsim_spark.tables.by_replica import TASK_BYTES
-from txnsim_spark.tables.readings import batches_of
+from txnsim_spark.tables.replica_jobs import TASK_BYTES
+from txnsim_spark.tables.row_sources import batches_of
 from txnsim_spark.tables.rows import Job
 from txnsim_spark.views import TABLE_PREFIX, VIEWS
 

@@ -304,7 +304,9 @@ def _looked_through(
     cut_apart = sum(one.size for one in segments if one.is_recovered) > _TOGETHER_BYTES_MAX
     if not cut_apart or options.check_crc is Check.NONE:
         return segments
-    from txnsim_spark.scan.examining import examine_recovered  # planning does without numba
+    from txnsim_spark.scan.segment_examination import (
+        examine_recovered,  # planning does without numba
+    )
 
     return examine_recovered(segments)
 

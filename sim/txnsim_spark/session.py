@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.errors import MissingExtraError
-from txnsim_spark.active import active_session
+from txnsim_spark.active_session import active_session
 from txnsim_spark.options import Division, FileTolerance
 
 if TYPE_CHECKING:

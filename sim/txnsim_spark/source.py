@@ -36,7 +36,7 @@ from pyspark.sql.types import StructType
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim_spark.empty_reads import may_be_missing, refuse_elsewhere
 from txnsim_spark.file_faults import LogFileError
-from txnsim_spark.following import (
+from txnsim_spark.log_growth import (
     LOGS,
     Ends,
     Look,
@@ -233,8 +233,8 @@ class KafkaLogReader(DataSourceReader):
 
 
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows directories that grow. What a stream offset says: ``following``. A batch of rows goes
-    by one look at the directories.
+    """Follows directories that grow. What a stream offset says: ``log_growth``. A batch of rows
+    goes by one look at the directories.
     """
 
     def __init__(self, options: KafkaLogOptions, schema: pa.Schema, stores: Stores | None) -> None:
@@ -384,7 +384,7 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     share, listed_ms = cast("Task", task).told
     # Imported here: planning needs neither numba nor the compiled walks.
-    from txnsim_spark.tables.readings import batches_of
+    from txnsim_spark.tables.row_sources import batches_of
     from txnsim_spark.tables.rows import Job
 
     job = Job(

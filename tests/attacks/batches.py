@@ -18,7 +18,7 @@ from tests.attacks.target import Attack, Target
 from txnsim.client.raw.connection import Outcome
 from txnsim.errors import ErrorCode
 from txnsim.wire.compression import GZIP, NONE, ZSTD, compress
-from txnsim_lab.conformance._book.player import produce
+from txnsim_lab.conformance._book.frame_player import produce
 
 Configs = Sequence[dict[str, str]]
 """Of a topic, as CreateTopics has them."""

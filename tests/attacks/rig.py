@@ -16,7 +16,7 @@ import msgspec
 from tests.attacks.figures import Figures, Waits
 from tests.attacks.target import Attack, Target, serving
 from tests.support.apache_kafka import REPOSITORY
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 from tests.support.txnsim_server import TxnsimServerError
 
 _QUIET_S: Final = 3.0

@@ -19,6 +19,14 @@ from txnsim import VERSION, files
 from txnsim.cli import serve
 from txnsim.cli.main import main
 from txnsim.cli.parsing import CommandParser
+from txnsim.environment_variables import (
+    ARRANGED,
+    BOOTSTRAP,
+    HTTP,
+    OPTIONS,
+    unknown_variables,
+    words_of,
+)
 from txnsim.errors import ConfigError
 from txnsim.faults.plan import FaultRule
 from txnsim.files import (
@@ -31,8 +39,7 @@ from txnsim.files import (
     write_all,
     write_whole,
 )
-from txnsim.mistakes import WrongValueError, converted
-from txnsim.variables import ARRANGED, BOOTSTRAP, HTTP, OPTIONS, unknown_variables, words_of
+from txnsim.value_errors import WrongValueError, converted
 
 # Files are written whole or not at all, and read up to a bound. Links: cli/test_running_server.py.
 

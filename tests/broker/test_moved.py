@@ -6,7 +6,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 
-from txnsim import moved
+from txnsim import old_module_names
 
 
 @pytest.fixture(autouse=True)
@@ -14,7 +14,7 @@ def old_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """The module once more, with an old name of its own: the one of txnsim has been at work since
     the first import.
     """
-    spec = spec_from_file_location("moved_once_more", moved.__file__)
+    spec = spec_from_file_location("moved_once_more", old_module_names.__file__)
     assert spec is not None
     assert spec.loader is not None
     once_more = module_from_spec(spec)

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import txnsim.types
-from txnsim import errors, extensions
+from txnsim import errors, on_demand_imports
 from txnsim.errors import (
     SHOWN_MAX,
     ClientError,
@@ -24,11 +24,11 @@ from txnsim.errors import (
     TxnsimError,
     in_short,
 )
-from txnsim.extensions import OnDemand
-from txnsim.faults import crossings, subjects
+from txnsim.faults import interception, subjects
 from txnsim.group import commands as group_commands
 from txnsim.group import consumer_records, offset_commands, records
 from txnsim.interbroker import lifecycle, replication, share_state, transactions
+from txnsim.on_demand_imports import OnDemand
 from txnsim.settings import DEFAULTS, Setting, Settings, documentation, named
 from txnsim.txn import commands
 from txnsim.types import (
@@ -48,7 +48,7 @@ from txnsim.types import (
 
 
 MODULES = (
-    *(txnsim.types, crossings, subjects, lifecycle, replication, share_state, transactions),
+    *(txnsim.types, interception, subjects, lifecycle, replication, share_state, transactions),
     commands,
     *(group_commands, offset_commands, records, consumer_records),
 )
@@ -314,39 +314,39 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (folder / "cli" / "__init__.py").touch()
     (folder / "cli" / "commands.py").write_text("TABLE = 7\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(extensions, "EXTENSIONS", (folder.name, "no_such_extension"))
+    monkeypatch.setattr(on_demand_imports, "EXTENSIONS", (folder.name, "no_such_extension"))
     for name in ("", ".cli", ".cli.commands"):
         monkeypatch.delitem(sys.modules, f"{folder.name}{name}", raising=False)
     return folder.name
 
 
 def test_what_an_extension_offers_is_imported_when_it_is_asked_for(package: str) -> None:
-    modules = extensions.offered("cli.commands")
+    modules = on_demand_imports.offered("cli.commands")
     assert package not in sys.modules
     assert [module.TABLE for module in modules] == [7]
-    assert list(extensions.offered("http.control_port")) == []
-    assert extensions.missing() == ("no_such_extension",)
+    assert list(on_demand_imports.offered("http.control_port")) == []
+    assert on_demand_imports.missing() == ("no_such_extension",)
 
 
 def test_what_is_borrowed_names_the_package_that_is_missing(package: str) -> None:
-    assert extensions.borrowed(f"{package}.cli.commands", "commands").TABLE == 7
+    assert on_demand_imports.borrowed(f"{package}.cli.commands", "commands").TABLE == 7
     for name in ("no_such_extension.check", f"{package}.check"):
         missing = name.partition(".")[0]
         with pytest.raises(MissingExtraError, match=f"^`x` comes with {missing}, which is not"):
-            extensions.borrowed(name, "`x`")
+            on_demand_imports.borrowed(name, "`x`")
 
 
 def test_a_package_of_which_only_data_is_there_is_missing(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / package / "__init__.py").unlink()
-    assert extensions.missing() == (package, "no_such_extension")
+    assert on_demand_imports.missing() == (package, "no_such_extension")
 
 
 def test_libraries_of_an_extra_are_asked_for_by_name() -> None:
-    extensions.require_libraries("http", "msgspec", "json")
+    on_demand_imports.require_libraries("http", "msgspec", "json")
     with pytest.raises(MissingExtraError, match=r"the extra spark is not installed: pip install"):
-        extensions.require_libraries("spark", "json", "no_such_library")
+        on_demand_imports.require_libraries("spark", "json", "no_such_library")
 
 
 # What stands for a module is imported with the first attribute that is asked for

@@ -28,7 +28,7 @@ from tests.check import FULL_MARKERS
 from tests.ci.asking import PYTHON
 from tests.ci.passed import commit
 from tests.ci.process import REPOSITORY, Deadline, Finished, run
-from tests.support.saying import say
+from tests.support.console import say
 
 KEPT: Final = REPOSITORY / ".cache" / "patience"
 MINUTES_MAX: Final = 60.0

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 from tests.support.slow_machine import SLOW_S
 
 _PRODUCE: Final = 0

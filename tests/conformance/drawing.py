@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from tests.conformance.choices import Choices
 from tests.conformance.model import Identity, Place, Producer, World
 from tests.conformance.operations import FOREIGN, Batch, Operation, Pid, TopicId, Values
-from txnsim_lab.conformance._book.player import add_values, produce
+from txnsim_lab.conformance._book.frame_player import add_values, produce
 
 RIGHT: Final = "right"
 NO_IDENTITY: Final = Identity(-1, -1)

@@ -9,7 +9,7 @@ from tests.conformance.drawing import Drawer, ahead, by_topic
 from tests.conformance.model import Place, Producer, Transaction, World
 from tests.conformance.operations import Operation, Pid, TopicId, Values
 from txnsim_lab.conformance._book.batches import STAMP_MS
-from txnsim_lab.conformance._book.player import fetch
+from txnsim_lab.conformance._book.frame_player import fetch
 
 MISSING_PARTITION: Final = 9
 _LITTLE_BYTES: Final = 400

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.conformance.streams_plays import Plays
-from tests.support.saying import say
+from tests.support.console import say
 
 REAL_PAUSE_S: Final = 0.3
 OUR_PAUSE_S: Final = 0.05

@@ -29,10 +29,10 @@ from tests.support.virtual_world import VirtualWorld
 from txnsim.client.raw.connection import RawConnection
 from txnsim.config import load
 from txnsim.releases import REFERENCE
-from txnsim.runtime.blocking import playing_in
+from txnsim.runtime.blocking_world import playing_in
 from txnsim.server.options import ClusterOptions
+from txnsim_lab.conformance._book.frame_player import Player
 from txnsim_lab.conformance._book.model import BrokerConfig
-from txnsim_lab.conformance._book.player import Player
 from txnsim_lab.conformance._book.targets import BlockingTarget, There
 from txnsim_lab.target.cluster import Ability
 

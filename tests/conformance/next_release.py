@@ -29,7 +29,7 @@ from typing import Any, Final
 from tests.broker.codec.golden.record import HERE
 from tests.conformance import releases
 from tests.support.apache_kafka import java_command, kafka_libs, output_of, tool
-from txnsim_lab.conformance._book.reading import chosen
+from txnsim_lab.conformance._book.casebook_reader import chosen
 
 CONFIGS: Final = Path(__file__).parents[1] / "support" / "java" / "configs" / "Configs.java"
 LEVEL: Final = 2

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from txnsim_lab.conformance._book.player import records
+from txnsim_lab.conformance._book.frame_player import records
 
 Values = dict[str, Any]
 

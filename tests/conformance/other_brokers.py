@@ -25,8 +25,8 @@ from confluent_kafka import libversion
 
 from benchmarks.build import go_program
 from tests.conformance.grounds import Ground, kafka_on, simulator_on
+from tests.support.console import say
 from tests.support.patience import until
-from tests.support.saying import say
 from txnsim_lab.conformance.results import Conformance, Outcome, by_file
 from txnsim_lab.conformance.run import needs
 

@@ -16,9 +16,9 @@ import time  # noqa: TID251 - seconds on the real machine
 from collections.abc import Iterator, Sequence
 
 from tests.conformance.grounds import ground_of, virtual_on
+from txnsim_lab.conformance._book.case_player import finalize, play
+from txnsim_lab.conformance._book.casebook_reader import Case, brokers, chosen, rules
 from txnsim_lab.conformance._book.model import LEVELS, BrokerConfig
-from txnsim_lab.conformance._book.playing import finalize, play
-from txnsim_lab.conformance._book.reading import Case, brokers, chosen, rules
 from txnsim_lab.conformance._book.values import CaseError
 
 

@@ -33,7 +33,7 @@ from tests.real.stories import (
     tools,
     transactions,
 )
-from txnsim_lab.conformance._book.player import Player, Story
+from txnsim_lab.conformance._book.frame_player import Player, Story
 from txnsim_lab.conformance._book.transcript import Transcript
 
 LEVELS: Final = (0, 1, 2)

@@ -37,7 +37,7 @@ from tests.conformance.programme import (
     stories_at,
 )
 from tests.conformance.recordings import FOLDER, path_of, read, recorded_stories, write
-from tests.support.saying import say
+from tests.support.console import say
 from txnsim_lab.conformance._book.recordings import Recording, recording_of, together
 
 NAMES: Final = sorted({name_of(story) for story, _ in STORIES})

@@ -21,11 +21,11 @@ from typing import Final
 
 from tests.conformance.grounds import ground_of, kafka_on
 from tests.support.apache_kafka import KAFKA_VERSION
-from tests.support.saying import say
+from tests.support.console import say
 from txnsim_lab.conformance._book import answers
+from txnsim_lab.conformance._book.case_player import Play, finalize, play_all
+from txnsim_lab.conformance._book.casebook_reader import Case, brokers, cases, chosen, rules
 from txnsim_lab.conformance._book.model import LEVELS
-from txnsim_lab.conformance._book.playing import Play, finalize, play_all
-from txnsim_lab.conformance._book.reading import Case, brokers, cases, chosen, rules
 from txnsim_lab.conformance._book.recordings import (
     Exchange,
     Recording,

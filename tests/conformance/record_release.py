@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.conformance.grounds import Ground, kafka_on
-from tests.support.saying import say
+from tests.support.console import say
 from txnsim.releases import release_named
 from txnsim_lab.conformance._book import answers
-from txnsim_lab.conformance._book.player import NotOfferedError
-from txnsim_lab.conformance._book.playing import FEATURE, play_all
-from txnsim_lab.conformance._book.reading import Case, cases
+from txnsim_lab.conformance._book.case_player import FEATURE, play_all
+from txnsim_lab.conformance._book.casebook_reader import Case, cases
+from txnsim_lab.conformance._book.frame_player import NotOfferedError
 from txnsim_lab.conformance._book.recordings import Recording, recording_of, together
 from txnsim_lab.conformance._book.targets import BlockingTarget
 from txnsim_lab.conformance.run import around_of, needs, why_not

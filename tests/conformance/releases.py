@@ -29,10 +29,10 @@ import msgspec
 from tests.conformance import programme
 from tests.conformance.grounds import ground_of, kafka_on, simulator_on
 from txnsim.releases import RELEASES, Release
+from txnsim_lab.conformance._book.case_player import Play, finalize, play_all
+from txnsim_lab.conformance._book.casebook_reader import Case, brokers, chosen, rules
+from txnsim_lab.conformance._book.frame_player import KEYS, Story
 from txnsim_lab.conformance._book.model import LEVELS, BrokerConfig
-from txnsim_lab.conformance._book.player import KEYS, Story
-from txnsim_lab.conformance._book.playing import Play, finalize, play_all
-from txnsim_lab.conformance._book.reading import Case, brokers, chosen, rules
 from txnsim_lab.conformance._book.targets import ALONE, Around, There
 from txnsim_lab.conformance._book.transcript import Transcript, differences
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from tests.support.broker_api import KEYS
 from tests.support.denials import plainly
-from tests.support.handlers import KEYS
 from tests.support.patience import until
 from tests.support.security import bearer, unsecured_token
 from txnsim.client.raw.connection import Outcome, RawConnection

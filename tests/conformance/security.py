@@ -16,16 +16,16 @@ from typing import Any, Final
 
 from tests.conformance.sasl_plays import PLAYS, SHORT_MS, Talk
 from tests.support.apache_kafka import ApacheKafka, Listeners
+from tests.support.broker_api import KEYS
 from tests.support.denials import Side
-from tests.support.handlers import KEYS
+from tests.support.denied_requests import DESCRIBE_ORDERS, denials
 from tests.support.patience import until
-from tests.support.questions import DESCRIBE_ORDERS, denials
 from tests.support.security import acl
 from tests.support.txnsim_server import TxnsimServer
 from tests.support.virtual_world import VirtualWorld
 from txnsim.config import load
 from txnsim.errors import ErrorCode
-from txnsim.runtime.blocking import playing_in
+from txnsim.runtime.blocking_world import playing_in
 from txnsim.security.acls import Operation, ResourceType
 from txnsim.server.options import ClusterOptions
 

@@ -17,7 +17,7 @@ from tests.conformance.operations import Operation, Values, resolved
 from tests.conformance.races import PATIENCE_S, Race
 from txnsim.client.raw.connection import Outcome
 from txnsim.errors import ErrorCode
-from txnsim_lab.conformance._book.player import Player
+from txnsim_lab.conformance._book.frame_player import Player
 from txnsim_lab.conformance._book.transcript import differences
 
 LASTS_S: Final = 0.3

@@ -21,7 +21,7 @@ from txnsim.node import log_events
 from txnsim.replica import replicas
 from txnsim.runtime.trace_kinds import KINDS
 from txnsim_lab.conformance._book import answers
-from txnsim_lab.conformance._book.reading import all_files, brokers, cases, rules
+from txnsim_lab.conformance._book.casebook_reader import all_files, brokers, cases, rules
 
 CASES_MIN = 300
 NAMED_MIN = 180

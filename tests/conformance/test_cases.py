@@ -16,10 +16,10 @@ import pytest
 from tests.conformance.grounds import Ground, ground_of, virtual_on
 from tests.support.virtual_world import VirtualWorld
 from txnsim_lab.conformance._book import answers
+from txnsim_lab.conformance._book.case_player import finalize, play
+from txnsim_lab.conformance._book.casebook_reader import Case, brokers, cases
+from txnsim_lab.conformance._book.frame_player import Player
 from txnsim_lab.conformance._book.model import LEVELS
-from txnsim_lab.conformance._book.player import Player
-from txnsim_lab.conformance._book.playing import finalize, play
-from txnsim_lab.conformance._book.reading import Case, brokers, cases
 from txnsim_lab.conformance._book.recordings import unlike
 
 PLAYS = [(case, level) for level in LEVELS for case in cases() if level in case.text.levels]

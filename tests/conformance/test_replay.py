@@ -36,8 +36,8 @@ from tests.conformance.programme import (
 )
 from tests.conformance.recordings import FOLDER, read, recorded_stories
 from tests.real import stories
-from tests.support.told_once import made_once
-from txnsim_lab.conformance._book.player import Story
+from tests.support.shared_results import made_once
+from txnsim_lab.conformance._book.frame_player import Story
 from txnsim_lab.conformance._book.recordings import Recordings, unlike
 from txnsim_lab.conformance._book.transcript import Transcript
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.conformance.security import kafka, simulator
 from tests.docs import ROOT
+from tests.support.broker_api import KEYS
 from tests.support.denials import Side
-from tests.support.handlers import KEYS
 from tests.support.logs import batch
 from tests.support.patience import until
 from tests.support.security import acl

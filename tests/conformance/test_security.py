@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conformance.security import KINDS, Answers, recorded, virtual
-from tests.support.handlers import KEYS
-from tests.support.questions import denials
-from txnsim.api.authorization._parts import PARTS
-from txnsim.api.authorization._whole import CHECKS
+from tests.support.broker_api import KEYS
+from tests.support.denied_requests import denials
+from txnsim.api.authorization._named_resources import PARTS
+from txnsim.api.authorization._whole_requests import CHECKS
 from txnsim.api.authorization.gate import GUARDS
 
 

@@ -15,8 +15,8 @@ from tests.peers.record import load, merged, save, unexplained_failures
 from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
 from tests.peers.suites import ecosystems, suites
 from tests.support.apache_kafka import ApacheKafkaError
+from tests.support.console import say
 from tests.support.foreign_clients import ForeignClientError
-from tests.support.saying import say
 from tests.support.txnsim_server import TxnsimServerError
 
 

@@ -31,10 +31,10 @@ from typing import Any, Final
 import msgspec
 
 from tests.support.apache_kafka import POM, ApacheKafka, ApacheKafkaError, tool
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 from txnsim.client.raw.connection import RawConnection
 from txnsim.errors import ErrorCode
-from txnsim_lab.conformance._book.player import KEYS, Player
+from txnsim_lab.conformance._book.frame_player import KEYS, Player
 
 HOLDER: Final = POM.with_name("threads") / "ThreadHolder.java"
 JVM_OPTION: Final = "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address=127.0.0.1:0"

@@ -36,7 +36,7 @@ from txnsim.client.requests import NewTopic
 from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import VersionRange
 from txnsim.errors import ErrorCode
-from txnsim.runtime import real
+from txnsim.runtime import real_world
 from txnsim.types import BrokerId, ProducerIdAndEpoch, TopicPartition
 
 COORDINATOR, LEADER = BrokerId(1), BrokerId(2)
@@ -174,7 +174,7 @@ def play(version: str) -> tuple[Seen, list[list[int]]]:
                 return await story(cluster, stand_still=stand_still, go_on=go_on)
 
         try:
-            seen = real.run(whole())
+            seen = real_world.run(whole())
         finally:
             os.kill(pid, signal.SIGCONT)
         log = (kafka.homes[LEADER - 1] / "broker.log").read_text(errors="replace")

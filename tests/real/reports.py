@@ -32,7 +32,7 @@ from tests.support.apache_kafka import (
     output_of,
     tool,
 )
-from tests.support.saying import say
+from tests.support.console import say
 
 REPORTS: Final = REPOSITORY / "reports"
 LAST_LINE: Final = "REPRODUCED"

@@ -22,7 +22,7 @@ import msgspec
 
 from tests.real import verdicts
 from txnsim.cli.event_log import set_up_logs
-from txnsim.runtime import real
+from txnsim.runtime import real_world
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim_lab.scenario.catalog import find, scenarios
 from txnsim_lab.scenario.model import HEALTHY, Scenario
@@ -83,7 +83,7 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
         for line in cell.left:
             print(f"    could not be cleaned: {line}", flush=True)
 
-    real.run(run_on_apache(version, plan, Casting(player="own"), say=print, on_cell=keep))
+    real_world.run(run_on_apache(version, plan, Casting(player="own"), say=print, on_cell=keep))
     return played
 
 

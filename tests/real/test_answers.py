@@ -26,7 +26,7 @@ from tests.conformance.programme import (
     played,
     simulator,
 )
-from txnsim_lab.conformance._book.player import Story
+from txnsim_lab.conformance._book.frame_player import Story
 from txnsim_lab.conformance._book.transcript import differences
 
 pytestmark = pytest.mark.real

@@ -13,7 +13,7 @@ import pytest
 
 from tests.real.conftest import SETTINGS
 from tests.support.apache_kafka import ToolResult
-from tests.support.hang import produce_without_adding
+from tests.support.hanging_transaction import produce_without_adding
 from tests.support.zookeeper_kafka import ZookeeperKafka
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster

@@ -8,7 +8,7 @@ import pytest
 
 from tests.real.conftest import SETTINGS, Target
 from tests.support.clusters import begun, until_state, values
-from tests.support.hang import VERIFICATION, make_hanging, produce_without_adding
+from tests.support.hanging_transaction import VERIFICATION, make_hanging, produce_without_adding
 from txnsim.client.admin import Admin
 from txnsim.client.backoff import pause
 from txnsim.client.cluster import Cluster

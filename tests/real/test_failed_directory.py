@@ -16,7 +16,7 @@ import pytest
 from tests.real.conftest import SETTINGS
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.clusters import real_cluster
-from tests.support.wires import Wire
+from tests.support.raw_connection import Wire
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer

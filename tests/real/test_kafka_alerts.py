@@ -18,7 +18,7 @@ import pytest
 from tests.docs import ROOT
 from tests.real.conftest import SETTINGS
 from tests.support.apache_kafka import POM, ApacheKafka, ApacheKafkaError, free_ports, kept_jars
-from tests.support.hang import make_hanging
+from tests.support.hanging_transaction import make_hanging
 from tests.support.kafka_monitoring import FOLDER, exported
 from tests.support.promtool import is_to_be_had, promtool
 from txnsim.client.admin import Admin

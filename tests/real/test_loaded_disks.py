@@ -26,7 +26,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.releases import Fleet
-from txnsim.server.loading import LoadedCluster, load_cluster
+from txnsim.server.disk_loading import LoadedCluster, load_cluster
 from txnsim.settings import DEFAULTS
 from txnsim.storage.disks import find_disks
 from txnsim.types import TopicPartition

@@ -21,8 +21,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.real.conftest import SETTINGS
 from tests.support.apache_kafka import POM, ApacheKafka, ApacheKafkaError, tool
-from tests.support.hang import make_hanging, produce_without_adding
-from tests.support.lived import Lived
+from tests.support.hanging_transaction import make_hanging, produce_without_adding
+from tests.support.lifetime import Lived
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster

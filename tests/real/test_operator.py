@@ -13,7 +13,7 @@ import pytest
 from tests.real.conftest import LASTING_MS, Target
 from tests.real.test_txns_tool import jvms, kafkas, ours
 from tests.support.clusters import begun, until_state
-from tests.support.hang import make_hanging
+from tests.support.hanging_transaction import make_hanging
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.inspection.repair import Outcome, repair

@@ -28,7 +28,7 @@ from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import VersionRange
 from txnsim.errors import ErrorCode
 from txnsim.faults.plan import FaultRule
-from txnsim.runtime.real import real_environment
+from txnsim.runtime.real_world import real_environment
 from txnsim.security.options import ClientTls, TlsFiles
 from txnsim.server.security_demo import Authority
 from txnsim.types import IsolationLevel, TopicPartition

@@ -7,7 +7,7 @@ import pytest
 from tests.real import refused_markers
 from tests.real.refused_markers import CULPRIT, PRODUCERS, REFUSING, story
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.admin import TOPIC_RESOURCE, Admin
 from txnsim.client.requests import ConfigChange
 from txnsim.faults.actions import Hold

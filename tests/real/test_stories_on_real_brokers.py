@@ -18,8 +18,8 @@ import pytest
 
 from tests.support.apache_kafka import ApacheKafka, ToolResult, run_kafka_tool
 from tests.support.apache_listeners import logins
+from tests.support.broker_api import KEYS
 from tests.support.denials import GUEST, creation
-from tests.support.handlers import KEYS
 from tests.support.patience import until
 from tests.support.rights import ANY_ACL
 from tests.support.security import acl

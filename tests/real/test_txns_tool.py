@@ -21,7 +21,7 @@ import pytest
 from tests.clients.kafka_tools.runner import Tools
 from tests.real.conftest import LASTING_MS, OLDER, Target
 from tests.support.apache_kafka import KAFKA_VERSION, ToolResult
-from tests.support.hang import make_hanging
+from tests.support.hanging_transaction import make_hanging
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError

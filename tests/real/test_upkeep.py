@@ -14,7 +14,7 @@ from tests.conformance.programme import played
 from tests.real import upkeep
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
-from txnsim_lab.conformance._book.player import Story
+from txnsim_lab.conformance._book.frame_player import Story
 from txnsim_lab.conformance._book.transcript import differences
 
 pytestmark = pytest.mark.real

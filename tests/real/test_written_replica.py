@@ -19,7 +19,7 @@ import pytest
 from tests.real.conftest import SETTINGS
 from tests.support.apache_kafka import ApacheKafka, run_kafka_tool
 from tests.support.clusters import begun
-from tests.support.hang import PATIENCE_MS, make_hanging
+from tests.support.hanging_transaction import PATIENCE_MS, make_hanging
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
 from txnsim.client import requests

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.apache_kafka import ApacheKafka
-from tests.support.hang import produce_without_adding
+from tests.support.hanging_transaction import produce_without_adding
 from tests.support.zookeeper_kafka import ZookeeperKafka
 from txnsim.client import requests
 from txnsim.client.admin import TOPIC_RESOURCE, Admin
@@ -37,7 +37,7 @@ from txnsim.client.requests import NewTopic
 from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import VersionRange
 from txnsim.errors import ErrorCode
-from txnsim.runtime import real
+from txnsim.runtime import real_world
 from txnsim.types import BrokerId, TopicPartition
 from txnsim.wire.batch import Record, build_batch
 
@@ -233,7 +233,7 @@ def play(pair: str) -> Told:
         pair: ``3.9.2+4.4.0``: the release of broker 1, and that of broker 2.
     """
     with _cluster(*pair.split("+")) as (bootstrap, logs):
-        told = real.run(_told(bootstrap))
+        told = real_world.run(_told(bootstrap))
         asked: dict[str, set[str]] = {}
         for node_id, log in enumerate(logs, start=1):
             for name, line in asked_of(node_id, log.read_text(errors="replace").splitlines()):

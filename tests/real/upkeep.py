@@ -21,7 +21,7 @@ from txnsim.wire.batch import (
     iter_batches,
 )
 from txnsim.wire.varint import read_uvarint
-from txnsim_lab.conformance._book.player import STAMP_MS, Player, Topic, fetch, produce
+from txnsim_lab.conformance._book.frame_player import STAMP_MS, Player, Topic, fetch, produce
 from txnsim_lab.conformance._book.transcript import NOW_MS
 
 PROPERTIES: Final = {

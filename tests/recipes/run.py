@@ -15,7 +15,7 @@ from typing import Final
 from tests.recipes.judge import RecipeError
 from tests.recipes.lab import CLUSTER, Lab
 from tests.recipes.recipe import ALL, Recipe
-from tests.support.saying import say
+from tests.support.console import say
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
 from txnsim.client.errors import ClientError
 

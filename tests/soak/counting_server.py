@@ -23,8 +23,8 @@ import msgspec
 from tests.soak.holding import held
 from txnsim.cli import serve as program
 from txnsim.cli.main import main
-from txnsim.runtime import real
-from txnsim.runtime.env import Environment
+from txnsim.runtime import real_world
+from txnsim.runtime.environment import Environment
 from txnsim.server.cluster import SimCluster
 from txnsim.server.options import ClusterOptions
 
@@ -75,7 +75,7 @@ class Counter:
 
 def serve(counts: str, arguments: list[str]) -> int:
     """Run the program with a counter on its loop."""
-    run = real.run
+    run = real_world.run
 
     clusters: list[SimCluster] = []
 
@@ -88,7 +88,7 @@ def serve(counts: str, arguments: list[str]) -> int:
         return clusters[-1]
 
     vars(program)["SimCluster"] = noted
-    vars(real)["run"] = lambda work: run(counted(work))
+    vars(real_world)["run"] = lambda work: run(counted(work))
     return main(arguments)
 
 

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.clients.streams.control import ControlError, ControlPort, End
 from tests.soak.ledger import Ledger
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 from txnsim.client.raw.connection import Outcome, RawConnection
 
 BATCH: Final = 1_000

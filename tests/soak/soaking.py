@@ -26,7 +26,7 @@ from tests.soak.samples import Rest, Sample, grown, is_at_rest, sample
 from tests.soak.trouble import PAUSE_S, Trouble
 from tests.support.apache_kafka import REPOSITORY
 from tests.support.foreign_clients import go_program, java_program
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 from tests.support.txnsim_server import TxnsimServer
 
 BULK: Final = "bulk"

@@ -21,11 +21,11 @@ from txnsim.errors import BadInputError
 from txnsim.storage import names
 from txnsim.types import TopicPartition
 from txnsim_spark.describe import Described, described
-from txnsim_spark.following import LOGS, Ends, Look, StreamOffset, later, latest, look_at
+from txnsim_spark.log_growth import LOGS, Ends, Look, StreamOffset, later, latest, look_at
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogError, KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
-from txnsim_spark.scan.examining import _cut_of
+from txnsim_spark.scan.segment_examination import _cut_of
 from txnsim_spark.scan.segments import Damage, Replica, SegmentFile
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import KafkaLogDataSource, KafkaLogStreamReader, schema_of
@@ -360,7 +360,7 @@ def test_a_living_broker_s_segment_is_read_from_where_the_last_batch_of_rows_end
         computed.append(segment.size - segment.sound_to)
         return _cut_of(segment)
 
-    monkeypatch.setattr("txnsim_spark.scan.examining._cut_of", counted_cut)
+    monkeypatch.setattr("txnsim_spark.scan.segment_examination._cut_of", counted_cut)
     growing.grow(29)  # most of a segment
     query = Query(growing.path, name, topics="orders", startingOffsets="latest")
     assert query.step() == []

@@ -13,7 +13,7 @@ from txnsim_spark import log_database
 from txnsim_spark.log_database import _TABLE_OF, LogDatabase, _whole
 from txnsim_spark.planning import Share
 from txnsim_spark.schemas import TABLES
-from txnsim_spark.tables.readings import batches_of
+from txnsim_spark.tables.row_sources import batches_of
 from txnsim_spark.tables.rows import Job
 
 __all__ = ["disks"]

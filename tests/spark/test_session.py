@@ -15,10 +15,10 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tests.support.fragment_model import Act, segment_of
-from txnsim import extensions
+from txnsim import on_demand_imports
 from txnsim.errors import MissingExtraError
 from txnsim_spark import daemon, libraries, session
-from txnsim_spark.active import active_session
+from txnsim_spark.active_session import active_session
 from txnsim_spark.scan import kernel, kernel_crc, kernel_fragments
 from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.walk import Bounds, batch_rows, ending_rows, fragment_rows
@@ -332,6 +332,8 @@ def test_libraries_that_are_there_are_enough() -> None:
 def test_one_that_is_missing_is_named_with_the_way_to_get_it(
     missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extensions, "find_spec", lambda name: None if name == missing else name)
+    monkeypatch.setattr(
+        on_demand_imports, "find_spec", lambda name: None if name == missing else name
+    )
     with pytest.raises(MissingExtraError, match=r"pip install '\.\[spark\]'"):
         libraries.require_libraries("jinja2")

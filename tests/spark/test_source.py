@@ -48,7 +48,7 @@ from txnsim_spark.scan.log_dirs import LogDirectory
 from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in, segments_of
 from txnsim_spark.schemas import DECODED, TABLES
 from txnsim_spark.source import KafkaLogDataSource, KafkaLogReader, Task, columns_of, schema_of
-from txnsim_spark.tables.readings import rows_of
+from txnsim_spark.tables.row_sources import rows_of
 from txnsim_spark.tables.rows import Job
 
 # How files are shared out.

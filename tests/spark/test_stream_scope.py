@@ -11,7 +11,7 @@ import pytest
 
 from tests.spark.test_following import Query
 from tests.support.growing_dirs import GrowingDir
-from txnsim_spark.following import LOGS
+from txnsim_spark.log_growth import LOGS
 from txnsim_spark.options import KafkaLogError, KafkaLogOptions
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.stream_scope import (

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from txnsim import VERSION
-from txnsim.extensions import EXTENSIONS
+from txnsim.on_demand_imports import EXTENSIONS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 OTHERS: Final = ("txnsim", *EXTENSIONS)

@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 
 KAFKA_VERSION: Final = "4.4.0"
 """The reference (``txnsim.releases.REFERENCE``; a test compares them)."""

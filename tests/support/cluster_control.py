@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from txnsim.errors import ConfigError
-from txnsim.injection.armed import Undo
+from txnsim.injection.armed_rule import Undo
 from txnsim.server._cluster_control import SimClusterControl
 from txnsim.types import BrokerId, TopicPartition
 

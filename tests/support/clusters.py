@@ -19,8 +19,8 @@ from txnsim.client.producer import Producer
 from txnsim.faults.plan import Action, FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import Injector
-from txnsim.runtime.env import Environment
-from txnsim.runtime.real import real_environment
+from txnsim.runtime.environment import Environment
+from txnsim.runtime.real_world import real_environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from itertools import count
 from typing import Any, Final
 
-from tests.support.steps import load_whole
+from tests.support.at_once import load_whole
 from txnsim.coordinators.txn.service import TransactionCoordinator
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.transactions import (

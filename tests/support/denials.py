@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.support.handlers import KEYS, NOT_YET
+from tests.support.broker_api import KEYS, NOT_YET
 from tests.support.patience import until
 from tests.support.rights import ANY_ACL, OFFSETS
 from txnsim.client.raw.connection import Outcome, RawConnection

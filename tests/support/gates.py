@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
-from txnsim.faults.crossings import Interceptor, PassAll
-from txnsim.node.crossings import Crossings
+from txnsim.faults.interception import Interceptor, PassAll
+from txnsim.node.broker_fault_points import Crossings
 from txnsim.node.log_gate import LogGate
 from txnsim.releases.rules import LATEST
 from txnsim.replica.broker_logs import BrokerLogs
-from txnsim.runtime.env import Network, Tasks
+from txnsim.runtime.environment import Network, Tasks
 from txnsim.settings import Settings
 
 

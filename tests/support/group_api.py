@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.support.handlers import Api, handlers
+from tests.support.broker_api import Api, handlers
 from txnsim.errors import ErrorCode
 
 GROUP: Final = "g"

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from tests.support.at_once import load_whole
 from tests.support.consumer_groups import image
-from tests.support.steps import load_whole
 from txnsim.coordinators.group.service import GroupCoordinator
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import ConsumerHeartbeat, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
@@ -32,8 +32,8 @@ from txnsim.interbroker.share_state import (
 from txnsim.log.answers import Appended
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases import LATEST, Rules
+from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.tasks import Pending
-from txnsim.runtime.turns import Pace
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.settings import Settings
 from txnsim.types import (

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from tests.support.broker_api import KEYS, NOT_YET, batch, produce, transaction
 from tests.support.clusters import real_cluster
-from tests.support.handlers import KEYS, NOT_YET, batch, produce, transaction
-from tests.support.wires import Wire
+from tests.support.raw_connection import Wire
 from txnsim.api.kip_text.table import LISTENER
 from txnsim.errors import ErrorCode
 from txnsim.metadata.image import CLIENT_LISTENER

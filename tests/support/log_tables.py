@@ -26,7 +26,7 @@ from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import schema_of
-from txnsim_spark.tables.readings import rows_of
+from txnsim_spark.tables.row_sources import rows_of
 from txnsim_spark.tables.rows import Job
 
 Row = dict[str, Any]

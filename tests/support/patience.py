@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tests.support.slow_machine import SLOW_S
-from txnsim.runtime.blocking import world
+from txnsim.runtime.blocking_world import world
 
 Answer = TypeVar("Answer")
 

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from txnsim.faults.crossings import PassAll
+from txnsim.faults.interception import PassAll
 from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId
 

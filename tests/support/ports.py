@@ -6,7 +6,7 @@ import socket  # noqa: TID251 - a port must really be busy
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from txnsim.runtime.real import free_ports
+from txnsim.runtime.real_world import free_ports
 
 
 @contextmanager

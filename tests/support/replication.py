@@ -35,10 +35,10 @@ from txnsim.replication.isr_changes import IsrChanges
 from txnsim.replication.leader_appends import Batch, LeaderAppends, Watermarks
 from txnsim.replication.replica_fetcher import ReplicaFetchers
 from txnsim.replication.replica_sessions import ReplicaSessions
-from txnsim.runtime.env import Network, Tasks
+from txnsim.runtime.environment import Network, Tasks
+from txnsim.runtime.loop_turns import Turns
 from txnsim.runtime.tasks import Done, Pending
 from txnsim.runtime.trace import Tracer
-from txnsim.runtime.turns import Turns
 from txnsim.settings import Settings
 from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 

@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Any
 
-from tests.support.handlers import Api, read_back
+from tests.support.broker_api import Api, read_back
 from txnsim.api.authorization.gate import guarded
 from txnsim.api.registry import SHIPPED
 from txnsim.security.acls import (

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
-from tests.support.handlers import STAMP_MS, Api, batch, produce, read_back
+from tests.support.broker_api import STAMP_MS, Api, batch, produce, read_back
 from txnsim.api.registry import HANDLERS
 from txnsim.api.request import ClientLink
 from txnsim.errors import ErrorCode

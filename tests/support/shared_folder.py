@@ -1,4 +1,6 @@
-"""The folder in which processes of one run of pytest keep what ``tests.support.told_once`` made."""
+"""The folder in which processes of one run of pytest keep what ``tests.support.shared_results``
+made.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 
 
 def small(nodes: tuple[str, ...], *events: tuple[Any, ...], level: str = "full") -> Recording:

@@ -16,9 +16,9 @@ from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import BatchHeader, crc_of, iter_batches, read_batch_header
-from txnsim_spark.soundness._facts import ReplicaFacts
 from txnsim_spark.soundness._partition import judge_partition
-from txnsim_spark.soundness._parts import SegmentPart
+from txnsim_spark.soundness._replica_facts import ReplicaFacts
+from txnsim_spark.soundness._segment_parts import SegmentPart
 from txnsim_spark.soundness.verify import examine_work, plan
 from txnsim_spark.soundness.violations import Violation
 

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import pyspark
 
 from tests.support.apache_kafka import free_ports
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 from tests.support.patience import until
 from tests.support.quick_spark import quick_environment
 

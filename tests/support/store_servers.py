@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tests.support.apache_kafka import accepts, free_ports
 from tests.support.hadoop_jars import s3a_jars
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 
 HOST: Final = "127.0.0.1"
 _START_TIMEOUT_S: Final = 300.0

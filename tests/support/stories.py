@@ -14,8 +14,8 @@ from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Seen
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.reading import read
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.scenario_reader import read
 
 MODES = ("V-", "V+", "TV2", "TV2+")
 

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 
 from txnsim_lab.http.page._files import files
+from txnsim_lab.scenario.teaching.lesson_solver import answers
 from txnsim_lab.scenario.teaching.lessons import Lesson, filled, lesson, lessons
-from txnsim_lab.scenario.teaching.played import answers
 
 PAGE: Final = "docs/teaching.md"
 SOURCE: Final = "tests/support/teaching_page.py"

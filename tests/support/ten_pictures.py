@@ -16,14 +16,14 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.trace.reading import Recording
 from txnsim.trace.story import story
-from txnsim_lab.scenario.commands import PlannedStep
+from txnsim.trace.trace_file import Recording
+from txnsim_lab.scenario.driver_commands import PlannedStep
 from txnsim_lab.scenario.runner import run_in_virtual_time
 from txnsim_lab.scenario.stage import Stage
-from txnsim_lab.scenario.teaching.facts import fact
+from txnsim_lab.scenario.teaching.lesson_solver import PlayedError, scenario_run_of, so_far
 from txnsim_lab.scenario.teaching.lessons import StoryRun
-from txnsim_lab.scenario.teaching.played import PlayedError, scenario_run_of, so_far
+from txnsim_lab.scenario.teaching.trace_facts import fact
 from txnsim_lab.trace.state import TraceState, state_at
 
 PAGE: Final = "docs/ten-pictures.md"

@@ -20,7 +20,7 @@ import structlog
 from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.runtime.trace_kinds import KINDS
 from txnsim.wire.apis import APIS
-from txnsim_lab.conformance._book.reading import rules
+from txnsim_lab.conformance._book.casebook_reader import rules
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from txnsim.runtime.trace import TraceLevel
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 

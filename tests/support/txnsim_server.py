@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 _START_TIMEOUT_S: Final = 90.0

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 from tests.support.virtual_environment import around
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster

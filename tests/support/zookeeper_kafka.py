@@ -20,7 +20,7 @@ from tests.support.apache_kafka import (
     java_command,
     kafka_libs,
 )
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 
 _START_TIMEOUT_S: Final = 120.0
 _STOP_TIMEOUT_S: Final = 20.0

@@ -8,7 +8,7 @@ from typing import Any, Final
 from txnsim.api.request import Request, Sender, parsed
 from txnsim.broker.broker import Broker
 from txnsim.errors import AnswerTooLargeError
-from txnsim.runtime.turns import Pace
+from txnsim.runtime.loop_turns import Pace
 from txnsim.wire import codec
 
 JOINED_PIECES: Final = 2_048

@@ -24,7 +24,7 @@ from txnsim.broker.broker import Broker
 from txnsim.errors import AnswerTooLargeError, ErrorCode, Rejection, UnsupportedRequestError
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.metadata.image import BrokerImage
-from txnsim.runtime.turns import Pace, rest_where_due
+from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.security.acls import Operation
 from txnsim.security.principals import ANONYMOUS
 from txnsim.wire import codec

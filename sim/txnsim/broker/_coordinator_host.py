@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from txnsim.broker.verification import TransactionOperation, VerificationQueues
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.faults.crossings import FaultEffect
+from txnsim.faults.interception import FaultEffect
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.transactions import TxnMarker
@@ -24,13 +24,13 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.log.verification import SENTINEL
 from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
+from txnsim.node.broker_fault_points import Crossings, error_in, is_lost, timer_gate
 from txnsim.node.coordinator_loading import CoordinatorLoading
-from txnsim.node.crossings import Crossings, error_in, is_lost, timer_gate
 from txnsim.node.log_gate import COORDINATOR
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.replication.leader_appends import Batch, Commits, LeaderAppends
-from txnsim.runtime.env import Environment, TimerHandle
+from txnsim.runtime.environment import Environment, TimerHandle
 from txnsim.runtime.tasks import Pending, at_once
 from txnsim.settings import Settings
 from txnsim.types import (

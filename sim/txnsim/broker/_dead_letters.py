@@ -33,9 +33,9 @@ from txnsim.metadata.group_configs import DeadLetterConfigs, dead_letter_configs
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.node.peers import Peers
 from txnsim.replica.replicas import Replicas
-from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.environment import Clock, Tasks
+from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.runtime.tasks import Pending
-from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.settings import Settings
 from txnsim.share.commands import DeadLetter
 from txnsim.types import BrokerId, TopicPartition

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from txnsim.broker._coordinator_host import CoordinatorHost
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import SHARE_VERSION, ClusterImage
+from txnsim.node.broker_fault_points import Crossings, timer_gate
 from txnsim.node.coordinator_loading import CoordinatorLoading
-from txnsim.node.crossings import Crossings, timer_gate
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.replication.deletions import Deletions
 from txnsim.replication.leader_appends import Commits, LeaderAppends
-from txnsim.runtime.env import Environment, TimerHandle
+from txnsim.runtime.environment import Environment, TimerHandle
 from txnsim.settings import Settings
 from txnsim.types import SHARE_STATE_TOPIC, BrokerId, TopicPartition, uuid_text
 

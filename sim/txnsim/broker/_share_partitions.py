@@ -18,12 +18,12 @@ from operator import attrgetter
 from typing import Final, TypeVar
 
 from txnsim.broker._dead_letters import DeadLetters
-from txnsim.broker._led_share import LedShare
+from txnsim.broker._led_share_partition import LedShare
 from txnsim.broker._share_persister import SharePersister
 from txnsim.broker._share_trace import ShareTrace
 from txnsim.broker.look_ahead import LookAhead
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.faults.crossings import FaultEffect
+from txnsim.faults.interception import FaultEffect
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, ReadShareState, ShareKey, ShareState
@@ -35,14 +35,14 @@ from txnsim.metadata.group_configs import (
     share_settings,
 )
 from txnsim.metadata.image import SHARE_VERSION, ClusterImage
-from txnsim.node.crossings import Crossings, error_in
+from txnsim.node.broker_fault_points import Crossings, error_in
 from txnsim.node.purgatory import Purgatory
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import LeadershipChanges, Replicas
-from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.environment import Clock, Tasks, TimerHandle
+from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.runtime.tasks import Pending, settled
 from txnsim.runtime.trace import Tracer
-from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.settings import Settings
 from txnsim.share.commands import (
     AcknowledgementBatch,

@@ -36,9 +36,9 @@ from txnsim.node.peers import (
     ShareAnswer,
     ShareCommand,
 )
-from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.environment import Clock, Tasks, TimerHandle
+from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.tasks import Pending, settled
-from txnsim.runtime.turns import Pace
 from txnsim.types import BrokerId
 from txnsim.wire.codec import at_once
 

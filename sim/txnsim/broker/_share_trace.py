@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final
 
-from txnsim.broker._led_share import LedShare
+from txnsim.broker._led_share_partition import LedShare
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.share_state import StateBatch
 from txnsim.runtime.trace import NO_CAUSE, Tracer

@@ -50,8 +50,8 @@ from txnsim.metadata.image import (
     ClusterImage,
     TopicImage,
 )
+from txnsim.node.broker_fault_points import Crossings, TimerGate, timer_gate
 from txnsim.node.coordinator_loading import CoordinatorLoading
-from txnsim.node.crossings import Crossings, TimerGate, timer_gate
 from txnsim.node.image_intake import ImageIntake
 from txnsim.node.log_events import LogEvents
 from txnsim.node.log_gate import MARKER, LogGate
@@ -86,9 +86,9 @@ from txnsim.replication.leader_appends import (
 from txnsim.replication.log_maintenance import LogMaintenance
 from txnsim.replication.replica_fetcher import ReplicaFetchers
 from txnsim.replication.replica_sessions import ReplicaSessions
-from txnsim.runtime.env import Clock, Environment, Tasks, TimerHandle
+from txnsim.runtime.environment import Clock, Environment, Tasks, TimerHandle
+from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.tasks import Pending, at_once, settled
-from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
 from txnsim.txn.commands import AddPartitions, VerifyPartitions
 from txnsim.txn.markers import LeaderLookup, NoLeader

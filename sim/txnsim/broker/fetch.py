@@ -17,11 +17,11 @@ from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.log.answers import LogRead
 from txnsim.log.partition_log import PartitionLog
-from txnsim.node.crossings import Crossings, error_in
+from txnsim.node.broker_fault_points import Crossings, error_in
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming
 from txnsim.replica.replicas import Replicas
-from txnsim.runtime.turns import LOOK_ELEMENTS, Pace, rest_where_due
+from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace, rest_where_due
 from txnsim.settings import Settings
 from txnsim.types import IsolationLevel, TopicPartition
 

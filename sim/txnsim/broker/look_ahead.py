@@ -1,8 +1,8 @@
 """A look at the records of heavy batches before anything is decided, slice by slice.
 
-A slice is a part of a turn of the loop (``runtime.turns``). All requests that have more work than
-one turn allows share its slices. Batches that must be decompressed first are decompressed beside
-the loop (``runtime.tasks``).
+A slice is a part of a turn of the loop (``runtime.loop_turns``). All requests that have more work
+than one turn allows share its slices. Batches that must be decompressed first are decompressed
+beside the loop (``runtime.tasks``).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 from txnsim.log.answers import AppendRejection
 from txnsim.log.unpacking import Steps, Unpacked, unpack_records
 from txnsim.log.validation import newest_in_steps
-from txnsim.runtime.turns import SLICE_NS, TimeSlices
+from txnsim.runtime.loop_turns import SLICE_NS, TimeSlices
 from txnsim.wire.compression import Packed
 
 if TYPE_CHECKING:
-    from txnsim.runtime.env import Tasks
+    from txnsim.runtime.environment import Tasks
     from txnsim.wire.batch import BatchHeader
     from txnsim.wire.batch_header import Came
 

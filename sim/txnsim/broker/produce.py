@@ -33,9 +33,9 @@ from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.append_events import AppendEvents
 from txnsim.replication.leader_appends import Appends, Commits, LeaderAppends, WaitingBatch
-from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.environment import Clock, Tasks
+from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.tasks import Pending
-from txnsim.runtime.turns import Pace
 from txnsim.types import INTERNAL_TOPICS, ProducerEpoch, ProducerId, TopicPartition, TransactionalId
 from txnsim.wire.batch_header import BatchHeader, Came
 

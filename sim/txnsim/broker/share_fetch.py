@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.broker._led_share import LedShare
+from txnsim.broker._led_share_partition import LedShare
 from txnsim.broker._share_partitions import SharePartitions, Watched
 from txnsim.broker.fetch import FetchCommand, Fetching
 from txnsim.errors import ErrorCode, Rejection
@@ -25,8 +25,8 @@ from txnsim.metadata.image import SHARE_VERSION, ClusterImage
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition
 from txnsim.replica.replicas import LeadershipChanges, Replicas
+from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace, rest_where_due
 from txnsim.runtime.tasks import Pending, settled
-from txnsim.runtime.turns import LOOK_ELEMENTS, Pace, rest_where_due
 from txnsim.settings import Settings
 from txnsim.share.commands import (
     AbortedRange,

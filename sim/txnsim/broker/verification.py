@@ -23,9 +23,9 @@ from txnsim.interbroker.transactions import (
 )
 from txnsim.loggers import Logger
 from txnsim.node.peers import ADD_PARTITIONS_TO_TXN, VERIFICATION_FROM, Peers
-from txnsim.releases import exchanges
+from txnsim.releases import interbroker_versions
 from txnsim.releases.rules import Rules
-from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.environment import Clock, Tasks
 from txnsim.runtime.tasks import Pending
 from txnsim.runtime.trace import Tracer
 from txnsim.txn.machine import not_added_error
@@ -257,7 +257,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         also those to add (AddPartitionsToTxnHandler, ``versionMismatch``). A leader that does not
         find out what its peer speaks loses its connection instead, each time (KAFKA-16692).
         """
-        skips = exchanges.ADD_PARTITIONS_TO_TXN.follows_peer(self.rules)
+        skips = interbroker_versions.ADD_PARTITIONS_TO_TXN.follows_peer(self.rules)
         if not queue.is_old:
             queue.is_old = True
             _log.warning(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from txnsim.cli._txns.command import FAILED, add_connection, complain, settings_of
-from txnsim.cli._txns.rights import lacking
+from txnsim.cli._txns.missing_rights import lacking
 from txnsim.cli.output import TERMINAL, Columns, Table
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster

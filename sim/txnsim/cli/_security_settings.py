@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.extensions import OnDemand
 from txnsim.files import write_all
+from txnsim.on_demand_imports import OnDemand
 from txnsim.security import sasl
 from txnsim.server.security_demo import (
     ADMIN,

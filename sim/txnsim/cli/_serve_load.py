@@ -19,8 +19,8 @@ from txnsim.releases import fleet_from
 from txnsim.types import TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
-    from txnsim.runtime.env import Environment
-    from txnsim.server.loading import LoadedCluster
+    from txnsim.runtime.environment import Environment
+    from txnsim.server.disk_loading import LoadedCluster
     from txnsim.server.options import ClusterOptions
     from txnsim.storage.disks import Disks
 
@@ -135,7 +135,7 @@ def load(options: ClusterOptions, disks: Disks, *, now_ms: int) -> ClusterOption
     Raises:
         ConfigError: They can't be loaded.
     """
-    from txnsim.server.loading import load_cluster
+    from txnsim.server.disk_loading import load_cluster
 
     fleet = fleet_from(
         options.as_version,

@@ -13,9 +13,9 @@ from txnsim.client.connection import ClientSettings
 from txnsim.config.client_settings import read_client_settings
 from txnsim.config.lookup import WrongValueError
 from txnsim.config.properties import Property, parse_properties
+from txnsim.environment_variables import BOOTSTRAP
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of, read_given
-from txnsim.variables import BOOTSTRAP
 
 
 def read_client_properties(path: Path) -> tuple[ClientSettings, str | None, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 ``--help``. A test parses every example.
 
 Extensions have commands, too: ``cli/commands.py`` of each has a ``TABLE``. They are asked when
-somebody wants a command that is not here, or all of them (``txnsim.extensions``).
+somebody wants a command that is not here, or all of them (``txnsim.on_demand_imports``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
-from txnsim.extensions import offered
+from txnsim.on_demand_imports import offered
 
 Words = Mapping[str, tuple[str, ...]]
 

@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.cli.output import TERMINAL
-from txnsim.extensions import OnDemand
 from txnsim.loggers import Logger, before_first_line
+from txnsim.on_demand_imports import OnDemand
 from txnsim.runtime.wall_clock import monotonic_ms
 from txnsim.text import printable
 

@@ -21,9 +21,9 @@ from txnsim import TXNSIM
 from txnsim.cli.commands import add_examples, commands, groups, table_of
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, columns
-from txnsim.extensions import missing
+from txnsim.environment_variables import unknown_variables
 from txnsim.files import NO_ROOM, advice
-from txnsim.variables import unknown_variables
+from txnsim.on_demand_imports import missing
 
 CONVENIENCES: Final = ("hypothesis", "rich")
 """Packages that kio and structlog import where they are installed. No command uses what they are

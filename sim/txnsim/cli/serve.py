@@ -23,7 +23,7 @@ import msgspec
 
 from txnsim import VERSION
 from txnsim import settings as settings_module
-from txnsim.api.memory_mark import SHARE_OF_MACHINE, MemoryMark
+from txnsim.api.memory_limit import SHARE_OF_MACHINE, MemoryMark
 from txnsim.cli import _serve_load as serve_load
 from txnsim.cli.garbage_collection import (
     freeze_present_objects,
@@ -33,12 +33,13 @@ from txnsim.cli.garbage_collection import (
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import CommandParser, new_folder
 from txnsim.cli.serving.long_running import LongRunning
+from txnsim.environment_variables import words_of
 from txnsim.errors import ConfigError
-from txnsim.extensions import OnDemand
 from txnsim.metadata.configs import text
 from txnsim.metadata.image import TRANSACTION_VERSION
+from txnsim.on_demand_imports import OnDemand
 from txnsim.releases import REFERENCE, RELEASES
-from txnsim.runtime import real
+from txnsim.runtime import real_world
 from txnsim.runtime.switch_interval import with_short_switch_interval
 from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import NO_SECURITY
@@ -46,7 +47,6 @@ from txnsim.server.cluster import SimCluster
 from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions, check_release, topics_of
 from txnsim.settings import CAPPED, Setting, Settings, replicas_wanted
 from txnsim.text import EVERYWHERE, PORT_MAX, read_host_and_port, read_size, spoken_size
-from txnsim.variables import words_of
 
 if TYPE_CHECKING:
     from txnsim.cli import _security_settings as security_settings
@@ -247,7 +247,7 @@ def run(args: argparse.Namespace) -> int:
         disks = serve_load.disks_of(args)
         options = options_from(args, disks)
         with rare_garbage_collection(), _fork_server(page=args.ui) as args.fork_server:
-            return real.run(_serve(running, options, args, disks))
+            return real_world.run(_serve(running, options, args, disks))
     except BrokenPipeError:
         raise  # the reader of what we print has gone
     except OSError as error:
@@ -263,9 +263,9 @@ def _fork_server(*, page: bool) -> Iterator[Any]:
     if not page:
         yield None
         return
-    from txnsim.extensions import borrowed  # costs the start of a server without a page
+    from txnsim.on_demand_imports import borrowed  # costs the start of a server without a page
 
-    module = borrowed("txnsim_lab.scenario.commands", "the page").MODULE
+    module = borrowed("txnsim_lab.scenario.driver_commands", "the page").MODULE
     fork_server = borrowed("txnsim_lab.scenario.forked_processes", "the page").ForkServer(module)
     fork_server.fork()
     try:
@@ -284,7 +284,8 @@ def rewrite(arguments: Sequence[str]) -> list[str]:
 
 
 def with_variables(arguments: Sequence[str], *, only: Sequence[str] | None = None) -> list[str]:
-    """The arguments of a command that serves, with its variables (``txnsim.variables``).
+    """The arguments of a command that serves, with its variables
+    (``txnsim.environment_variables``).
 
     Args:
         arguments: After the program's name.
@@ -429,7 +430,7 @@ async def _serve(
     disks: Disks | None = None,
 ) -> int:
     stop = running.stop_of(args)
-    environment = real.real_environment(
+    environment = real_world.real_environment(
         trace_level=TraceLevel[args.trace.upper()],
         trace_ring_bytes=options.settings.trace_ring_bytes,
         logs_requests=args.log_level == "debug",
@@ -470,7 +471,7 @@ def _secured(
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-")))
     directory.mkdir(parents=True, exist_ok=True)
     hosts = dict.fromkeys(
-        ("localhost", "127.0.0.1", real.host_name(), options.host, options.advertised_host)
+        ("localhost", "127.0.0.1", real_world.host_name(), options.host, options.advertised_host)
     )
     security, demo = security_demo.demo_security(
         directory.absolute(),
@@ -541,12 +542,12 @@ def _import_log() -> None:
 
 def _watch_memory(cluster: SimCluster) -> None:
     """Watch the memory mark, on systems that report memory."""
-    machine_bytes = real.memory_bytes()
+    machine_bytes = real_world.memory_bytes()
     if machine_bytes is not None:
         given = cluster.options.settings.memory_max_bytes
         limit = given or int(SHARE_OF_MACHINE * machine_bytes)
         clock = cluster.environment.clock
-        MemoryMark(limit, clock, lambda: cluster.listeners, real.resident_bytes).look()
+        MemoryMark(limit, clock, lambda: cluster.listeners, real_world.resident_bytes).look()
 
 
 def _address_trouble(error: OSError, host: str, *, option: str, host_option: str) -> str:

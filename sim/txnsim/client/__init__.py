@@ -9,12 +9,12 @@ no more than any client does.
   values, ``backoff`` its pauses and deadlines, ``tracing`` its part of the trace.
 - ``producer``: plain, idempotent and transactional; its decisions are pure: ``session`` (identity,
   sequences, which transaction protocol) and ``reactions`` (what an error code means to a producer).
-  ``_coordinated`` asks its coordinator.
+  ``_coordinator_requests`` asks its coordinator.
 - ``members``: a consumer in a group, of both protocols; ``_positions`` are a group's.
 - ``consumer``: assigned partitions; ``fetching`` is one Fetch, ``isolation`` filters aborted
   transactions, purely, ``offsets`` finds an offset by time.
-- ``admin`` and ``_txn_admin``: what Kafka's ``Admin`` offers around transactions. ``_by_key`` finds
-  the broker of each key.
+- ``admin`` and ``_txn_admin``: what Kafka's ``Admin`` offers around transactions.
+  ``_requests_by_key`` finds the broker of each key.
 - ``inspection``: what hangs, why readers wait, and what repairs it.
 - ``requests``, ``txn_requests``, ``group_requests``: requests from plain values.
 - ``raw``: one broker, frame by frame, for what compares brokers.

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from txnsim.client import requests
-from txnsim.client._by_key import (
+from txnsim.client._requests_by_key import (
     AskBroker,
     K,
     KeyedResponse,

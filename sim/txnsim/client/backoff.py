@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from txnsim.runtime.env import Clock
+from txnsim.runtime.environment import Clock
 
 
 async def pause(clock: Clock, delay_ms: float) -> None:

@@ -39,7 +39,7 @@ from txnsim.client.metadata import (
 from txnsim.client.tracing import ClientTrace
 from txnsim.client.versions import FinalizedFeatures, Request, VersionRange, newer_features
 from txnsim.errors import ConfigError, ErrorCode
-from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.environment import Clock, Tasks
 from txnsim.runtime.rng import random_hex
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.tls import client_context
@@ -478,6 +478,6 @@ class Cluster:
 
 def _system_clock() -> Clock:
     # Imported here: who brings a clock along needs nothing of the real world.
-    from txnsim.runtime.real import RealClock
+    from txnsim.runtime.real_world import RealClock
 
     return RealClock(asyncio.get_running_loop())

@@ -40,7 +40,7 @@ from txnsim.client.versions import (
     choose_version,
 )
 from txnsim.errors import ErrorCode, MalformedFrameError
-from txnsim.runtime.env import Clock, TimerHandle
+from txnsim.runtime.environment import Clock, TimerHandle
 from txnsim.runtime.rng import random_hex
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.text import host_and_port

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from txnsim.client import requests
-from txnsim.client._by_key import KeyedResponse, look_up_leaders, run_by_key
+from txnsim.client._requests_by_key import KeyedResponse, look_up_leaders, run_by_key
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, or_raised
 from txnsim.errors import ErrorCode

@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from txnsim.client import requests
-from txnsim.client._coordinated import Coordinated
+from txnsim.client._coordinator_requests import Coordinated
 from txnsim.client.backoff import Backoff, Deadline
 from txnsim.client.cluster import LOST, Cluster
 from txnsim.client.errors import (

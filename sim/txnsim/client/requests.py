@@ -17,7 +17,7 @@ import msgspec
 from txnsim.client.errors import NotSupportedError
 from txnsim.client.versions import ANY, Api, Request, VersionRange
 from txnsim.errors import ErrorCode
-from txnsim.extensions import OnDemand
+from txnsim.on_demand_imports import OnDemand
 from txnsim.types import TopicPartition
 from txnsim.wire.codec import build
 from txnsim.wire.filters import TransactionFilters

@@ -1,7 +1,7 @@
 """Errors that pydantic finds in a file, in the words of the file's author.
 
 pydantic's own are of its types (``Extra inputs are not permitted``, ``Input should be a valid
-string``). The counterpart for values that ``msgspec`` reads is ``txnsim.mistakes``.
+string``). The counterpart for values that ``msgspec`` reads is ``txnsim.value_errors``.
 """
 
 from __future__ import annotations

@@ -4,5 +4,6 @@
 - ``broker_sessions``, ``registrations``: who is alive, and brokers that come and go.
 - ``leadership``, ``elections``: leaders across the cluster, and elections on request.
 - ``isr_requests``: AlterPartition.
-- ``placing``, ``growth``, ``reassignments``: where replicas go, more partitions, other brokers.
+- ``replica_placement``, ``partition_growth``, ``reassignments``: where replicas go, more
+  partitions, other brokers.
 """

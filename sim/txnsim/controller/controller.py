@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.controller.placing import Usable, bad_assignment, new_assignment_refusal
+from txnsim.controller.replica_placement import Usable, bad_assignment, new_assignment_refusal
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigKey, ConfigType

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.controller.leadership import rules_of, updated_partition
-from txnsim.controller.placing import assignment_refusal, bad_assignment
+from txnsim.controller.replica_placement import assignment_refusal, bad_assignment
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage, PartitionImage
 from txnsim.metadata.partition_changes import Brokers, Placement

@@ -1,6 +1,6 @@
 """Faults as values: where they can strike, what can be declared, what that means. Pure.
 
-- ``crossings``: what passes a fault point, and how it may go on. ``subjects``: whom a request is
+- ``interception``: what passes a fault point, and how it may go on. ``subjects``: whom a request is
   about.
 - ``points``: every place, by name. ``actions`` and ``cluster_actions``: everything that can be done
   to a crossing, and to the cluster. ``meanings``: which of them means something where.
@@ -10,5 +10,5 @@
 - ``damage``: damaged bytes.
 
 ``txnsim.injection`` makes them happen. The code that is struck knows neither; it is handed a
-``crossings.Interceptor``.
+``interception.Interceptor``.
 """

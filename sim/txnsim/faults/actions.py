@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode
-from txnsim.faults.crossings import DamagedPart, RewriteHow, Rewriting, Slices
+from txnsim.faults.interception import DamagedPart, RewriteHow, Rewriting, Slices
 from txnsim.text import unknown
 
 PAUSE_MS_MAX: Final = 10 * 366 * 86_400_000

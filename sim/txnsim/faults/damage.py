@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from txnsim.faults.crossings import Damage, DamagedPart
+from txnsim.faults.interception import Damage, DamagedPart
 
 CRC_OFFSET: Final = 17
 """Of a record batch (magic 2): after base offset, length, leader epoch and magic."""

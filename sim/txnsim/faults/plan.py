@@ -20,7 +20,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from txnsim.faults.actions import Corrupt, Duplicate, Fail
-from txnsim.faults.crossings import Crossing, DamagedPart
+from txnsim.faults.interception import Crossing, DamagedPart
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.rule import Action as Action
 from txnsim.faults.rule import FaultRule as FaultRule

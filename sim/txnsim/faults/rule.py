@@ -14,7 +14,7 @@ import msgspec
 
 from txnsim.faults.actions import Corrupt, CrossingAction, Fail, Rewrite
 from txnsim.faults.cluster_actions import ClusterAction, Crash, FillDisk
-from txnsim.faults.crossings import DamagedPart, RewriteHow
+from txnsim.faults.interception import DamagedPart, RewriteHow
 from txnsim.faults.meanings import FROM_CLIENTS, KINDS, ROLES, WITH_API, refusal
 from txnsim.faults.points import FaultPoint
 from txnsim.text import unknown

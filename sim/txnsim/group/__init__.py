@@ -32,7 +32,7 @@ The consumer protocol (KIP-848):
 - ``consumer_regex``: subscriptions by regular expression.
 - ``consumer_classic``: its members that speak the classic protocol.
 - ``assignors``: uniform and range, and the one of share groups.
-- ``_tally``: what is counted of the members as they come and go.
+- ``_member_counts``: what is counted of the members as they come and go.
 - ``_topics_hash``: a number that changes with the topics consumed.
 - ``consumer_records``: what ``__consumer_offsets`` remembers.
 """

@@ -19,7 +19,7 @@ from typing import Final, assert_never
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group._tally import Tally
+from txnsim.group._member_counts import Tally
 from txnsim.group.consumer_records import (
     ClassicMetadata,
     ConsumerRecord,

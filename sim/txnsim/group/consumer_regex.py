@@ -15,7 +15,7 @@ import msgspec
 
 from txnsim.errors import ErrorCode, PatternError, Rejection
 from txnsim.group._consumer_members import subscription_record
-from txnsim.group._tally import REGEXES_MAX
+from txnsim.group._member_counts import REGEXES_MAX
 from txnsim.group.commands import MayDescribe
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
 from txnsim.group.consumer_records import ConsumerRecord, EpochStored, RegexDeleted, RegexStored

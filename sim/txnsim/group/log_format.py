@@ -14,9 +14,9 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.extensions import OnDemand
 from txnsim.group.record_kinds import KIND_OF, kinds, message_of, record_of
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
+from txnsim.on_demand_imports import OnDemand
 from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from txnsim.wire.batch_header import BatchHeader, pack_batch
 from txnsim.wire.decoder import DecodeFaultError, reader

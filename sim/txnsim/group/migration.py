@@ -16,7 +16,7 @@ from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group._consumer_members import current_record, subscription_record, target_record
-from txnsim.group._tally import NAMES_MAX
+from txnsim.group._member_counts import NAMES_MAX
 from txnsim.group._topics_hash import topics_hash
 from txnsim.group.classic_group import ClassicGroup, ClassicMember
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from txnsim.extensions import OnDemand
 from txnsim.group.consumer_records import (
     ClassicMetadata,
     CurrentDeleted,
@@ -65,6 +64,7 @@ from txnsim.group.streams._records import (
     StreamsTopologyDeleted,
     StreamsTopologyStored,
 )
+from txnsim.on_demand_imports import OnDemand
 
 if TYPE_CHECKING:
     from txnsim.wire.messages import consumer_group_records as schema

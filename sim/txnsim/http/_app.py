@@ -16,12 +16,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 
-from txnsim.extensions import offered
 from txnsim.http._assertions import AssertionRoutes
+from txnsim.http._brokers_and_clock import ClockRoutes, LifeRoutes
 from txnsim.http._events import ReportedRoutes
 from txnsim.http._faults import FaultRoutes
 from txnsim.http._guard import AccessRules, Guard
-from txnsim.http._life import ClockRoutes, LifeRoutes
 from txnsim.http._log_dirs import LogDirRoutes
 from txnsim.http._openapi import document
 from txnsim.http._overview import LookRoutes
@@ -33,6 +32,7 @@ from txnsim.http._transactions import TransactionRoutes
 from txnsim.http.messages import Problem
 from txnsim.http.operation import JSON, Noun
 from txnsim.http.replies import RefusedError, as_json, refused
+from txnsim.on_demand_imports import offered
 from txnsim.server.cluster import SimCluster
 
 _NOUNS: Final[tuple[type[Noun], ...]] = (

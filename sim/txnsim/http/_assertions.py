@@ -18,14 +18,14 @@ from starlette.requests import Request
 from txnsim.client.admin import Admin
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
-from txnsim.client.inspection.reading import SETTLE_MS, Reader, committed_records
 from txnsim.client.inspection.survey import hanging_ones
+from txnsim.client.inspection.topic_reading import SETTLE_MS, Reader, committed_records
 from txnsim.errors import AnswerTooLargeError
-from txnsim.extensions import OnDemand
 from txnsim.http.operation import PREFIX, Operation, Query
 from txnsim.http.replies import Body, Listing, RefusedError, WithStatus, number_of, word_of
 from txnsim.http.wire_noun import WireNoun
-from txnsim.runtime.turns import Pace
+from txnsim.on_demand_imports import OnDemand
+from txnsim.runtime.loop_turns import Pace
 
 if TYPE_CHECKING:
     from txnsim.client.inspection import complaints

@@ -25,7 +25,7 @@ from txnsim.http.messages import fault
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import CURSOR_MAX, Body, RefusedError, digits_of, number_of
 from txnsim.http.report import report
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim.runtime.rng import random_hex
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.runtime.trace_kinds import KINDS

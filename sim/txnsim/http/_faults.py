@@ -16,8 +16,8 @@ from txnsim.http.messages import Fault, Released, fault
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import Body, RefusedError, WithStatus, number_of, word_of
 from txnsim.injection.injector import CannotStrikeError, Injector
-from txnsim.runtime.env import Environment
-from txnsim.server.inputs import input_event
+from txnsim.runtime.environment import Environment
+from txnsim.server.user_inputs import input_event
 from txnsim.server.views.waiting_transactions import WAIT_MS
 
 WAIT_MS_MAX: Final = 300_000

@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from txnsim.errors import ConfigError
-from txnsim.extensions import OnDemand
-from txnsim.http._life import broker_id_of
+from txnsim.http._brokers_and_clock import broker_id_of
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import RefusedError
+from txnsim.on_demand_imports import OnDemand
 
 if TYPE_CHECKING:
     from txnsim.server import log_dirs

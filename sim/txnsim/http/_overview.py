@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from txnsim import settings as settings_module
-from txnsim.extensions import OnDemand
 from txnsim.http.messages import Health
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.work_thread import WorkThread
+from txnsim.on_demand_imports import OnDemand
+from txnsim.runtime.loop_turns import rest_where_due
 from txnsim.runtime.switch_interval import with_short_switch_interval
-from txnsim.runtime.turns import rest_where_due
-from txnsim.server.views.readings import counted_ids, readings
+from txnsim.server.views.metric_values import counted_ids, readings
 from txnsim.settings import DEFAULTS
 
 if TYPE_CHECKING:

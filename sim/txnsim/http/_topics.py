@@ -17,9 +17,9 @@ from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import Body, Listing, RefusedError
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import PartitionImage, TopicImage
-from txnsim.runtime.turns import rest_where_due
+from txnsim.runtime.loop_turns import rest_where_due
 from txnsim.server.cluster import SimCluster
-from txnsim.server.inputs import input_event
+from txnsim.server.user_inputs import input_event
 from txnsim.types import BrokerId, TopicPartition
 
 

@@ -23,7 +23,7 @@ from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
 from txnsim.http.replies import Listing, RefusedError, number_of, word_of
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerEntry
-from txnsim.runtime.turns import Pace, rest_where_due
+from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.server.views.waiting_transactions import WAIT_MS, entry_of, until_state
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
 from txnsim.txn.state import (

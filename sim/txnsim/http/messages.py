@@ -9,7 +9,7 @@ import uuid
 import msgspec
 
 from txnsim.faults.plan import FaultRule
-from txnsim.injection.armed import ArmedRule
+from txnsim.injection.armed_rule import ArmedRule
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

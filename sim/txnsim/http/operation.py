@@ -29,7 +29,7 @@ from txnsim.http.replies import (
     as_json,
     no_body_of,
 )
-from txnsim.runtime.turns import Pace
+from txnsim.runtime.loop_turns import Pace
 from txnsim.server.cluster import SimCluster
 from txnsim.types import TopicPartition
 

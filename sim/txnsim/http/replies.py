@@ -11,10 +11,10 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from txnsim.extensions import OnDemand
 from txnsim.http.messages import Problem
-from txnsim.mistakes import WrongValueError, converted
-from txnsim.runtime.turns import Pace
+from txnsim.on_demand_imports import OnDemand
+from txnsim.runtime.loop_turns import Pace
+from txnsim.value_errors import WrongValueError, converted
 
 responses: Final[Any] = OnDemand("starlette.responses")
 

@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from txnsim.http.messages import Fault
+from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.runtime.trace import Event, Tracer
-from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.server.cluster import SimCluster
 from txnsim.server.views.waiting_transactions import waits_for
 from txnsim.text import printable

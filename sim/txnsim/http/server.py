@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from typing import Final, Protocol, Self
 
 from txnsim.errors import MissingExtraError
-from txnsim.runtime.env import Tasks
-from txnsim.runtime.real import new_token, tcp_socket
+from txnsim.runtime.environment import Tasks
+from txnsim.runtime.real_world import new_token, tcp_socket
 from txnsim.server.cluster import SimCluster
 from txnsim.text import host_and_port
 

@@ -10,7 +10,7 @@ from typing import Self
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.http.operation import ClusterNoun, Noun
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim.server.cluster import SimCluster
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from txnsim.extensions import OnDemand
+from txnsim.on_demand_imports import OnDemand
 from txnsim.runtime.switch_interval import with_short_switch_interval
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The interceptor that makes declared faults happen.
 
 Code with a fault point asks it while a rule is armed (``Interceptor``); while none is,
-``armed`` is False and the code does not even describe the crossing.
+``armed_rule`` is False and the code does not even describe the crossing.
 
 If several rules strike, the one that was armed first decides (a rule that only lets pass never
 does); every rule that matches counts the crossing. A held crossing waits on a future. Releasing or
@@ -37,14 +37,14 @@ from txnsim.faults.actions import (
     Throttle,
 )
 from txnsim.faults.cluster_actions import ClusterAction
-from txnsim.faults.crossings import Crossing, Damage, FaultEffect, SubmitOutcome
+from txnsim.faults.interception import Crossing, Damage, FaultEffect, SubmitOutcome
 from txnsim.faults.meanings import FATES, TAKES, Fate, can_wait
 from txnsim.faults.plan import Asked, FaultRule, matches, needed_part, strikes
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import trace_subjects
-from txnsim.injection.armed import ArmedRule, Held, Lasting, Release, Undo
+from txnsim.injection.armed_rule import ArmedRule, Held, Lasting, Release, Undo
 from txnsim.loggers import Logger
-from txnsim.runtime.env import Clock, Rng, Tasks, TimerHandle
+from txnsim.runtime.environment import Clock, Rng, Tasks, TimerHandle
 from txnsim.runtime.trace import Tracer
 from txnsim.text import unknown
 from txnsim.types import BrokerId

@@ -17,13 +17,13 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import CorruptBatchError, ErrorCode, PatternError, Rejection
-from txnsim.extensions import OnDemand
 from txnsim.metadata.client_metrics_configs import (
     CLIENT_METRICS_CONFIGS,
     Subscription,
     subscription,
 )
 from txnsim.metadata.config_keys import Configs, invalid_request
+from txnsim.on_demand_imports import OnDemand
 from txnsim.types import java_hash, uuid_text
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, decompress
 

@@ -1,6 +1,6 @@
 """Every metric once: name, kind, unit, labels, what it means, what to do, Kafka's own name of it.
 
-Values come as ``Reading``s from ``server.views.readings``, which can look at a cluster; this
+Values come as ``Reading``s from ``server.views.metric_values``, which can look at a cluster; this
 package can't.
 """
 

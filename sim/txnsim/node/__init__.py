@@ -5,6 +5,6 @@
   ``image_intake`` takes up its news, ``broker_lifecycle`` is a broker towards it.
 - ``coordinator_loading``: the time between leading a partition and answering for it.
 - ``purgatory``: parked work, by key and deadline.
-- ``crossings``: the fault points inside of a broker; ``log_gate`` stands before its logs,
+- ``broker_fault_points``: the fault points inside of a broker; ``log_gate`` stands before its logs,
   ``log_events`` tells what happens to them.
 """

@@ -22,7 +22,7 @@ from txnsim.interbroker.lifecycle import (
 )
 from txnsim.loggers import Logger
 from txnsim.node.peers import Peers
-from txnsim.runtime.env import Clock, TimerHandle
+from txnsim.runtime.environment import Clock, TimerHandle
 from txnsim.runtime.tasks import Pending
 from txnsim.settings import Settings
 from txnsim.types import BrokerId

@@ -40,7 +40,7 @@ from txnsim.metadata.image import ClusterImage
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.runtime.clock import Clock, stood_still
-from txnsim.runtime.env import Environment, TimerHandle
+from txnsim.runtime.environment import Environment, TimerHandle
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.txn.producer_ids import FIRST_PRODUCER_ID, ProducerIdAllocator
 from txnsim.types import BrokerId, ProducerId

@@ -16,12 +16,12 @@ from typing import Final, Protocol
 
 import msgspec
 
-from txnsim.faults.crossings import FaultEffect
+from txnsim.faults.interception import FaultEffect
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
-from txnsim.node.crossings import Crossings, error_in, is_lost
-from txnsim.runtime.env import Clock, Tasks, TimerHandle
-from txnsim.runtime.turns import SLICE_NS, TimeSlices
+from txnsim.node.broker_fault_points import Crossings, error_in, is_lost
+from txnsim.runtime.environment import Clock, Tasks, TimerHandle
+from txnsim.runtime.loop_turns import SLICE_NS, TimeSlices
 from txnsim.types import TopicPartition
 
 RECORD_NS: Final = 15_000

@@ -14,15 +14,15 @@ from typing import Final
 
 import msgspec
 
-from txnsim.faults.crossings import FaultEffect
+from txnsim.faults.interception import FaultEffect
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.metadata.image import ClusterImage
-from txnsim.node.crossings import Crossings, is_lost
+from txnsim.node.broker_fault_points import Crossings, is_lost
 from txnsim.replica.replicas import changed_roles
-from txnsim.runtime.env import Clock
+from txnsim.runtime.environment import Clock
+from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.tasks import Pending
-from txnsim.runtime.turns import Pace
 from txnsim.types import BrokerId
 
 AT_ONCE_MAX: Final = 500

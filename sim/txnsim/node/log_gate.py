@@ -18,12 +18,12 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode
-from txnsim.faults.crossings import FaultEffect
+from txnsim.faults.interception import FaultEffect
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.partition_log import PartitionLog
-from txnsim.node.crossings import Crossings, error_in, is_lost
+from txnsim.node.broker_fault_points import Crossings, error_in, is_lost
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 

@@ -23,7 +23,7 @@ from txnsim.metadata.config_keys import ConfigKey, topic_configs
 from txnsim.metadata.configs import NO_BROKER
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.releases import Fleet
-from txnsim.runtime.turns import Pace
+from txnsim.runtime.loop_turns import Pace
 from txnsim.settings import Settings
 from txnsim.types import BrokerId
 

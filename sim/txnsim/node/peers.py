@@ -1,8 +1,8 @@
 """Requests between brokers, typed: which API, which version, which command, which answer.
 
 The front of ``Network.ask`` that the shells of a broker use. It knows in which version each
-exchange goes (``releases.exchanges``); it sends commands of ``txnsim.interbroker``. Kafka's
-counterparts: InterBrokerSendThread and NodeToControllerChannelManager.
+exchange goes (``releases.interbroker_versions``); it sends commands of ``txnsim.interbroker``.
+Kafka's counterparts: InterBrokerSendThread and NodeToControllerChannelManager.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ from txnsim.interbroker.transactions import (
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
-from txnsim.releases import Fleet, exchanges
-from txnsim.releases.exchanges import FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS
-from txnsim.runtime.env import Network
+from txnsim.releases import Fleet, interbroker_versions
+from txnsim.releases.interbroker_versions import FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS
+from txnsim.runtime.environment import Network
 from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId, TopicPartition
 
 FETCH: Final = FOLLOWER_FETCH.api_key
 LIST_OFFSETS: Final = FOLLOWER_LIST_OFFSETS.api_key
-PRODUCE: Final = exchanges.DEAD_LETTERS.api_key
-ADD_PARTITIONS_TO_TXN: Final = exchanges.ADD_PARTITIONS_TO_TXN.api_key
-WRITE_TXN_MARKERS: Final = exchanges.WRITE_TXN_MARKERS.api_key
-ALTER_PARTITION: Final = exchanges.ALTER_PARTITION.api_key
-BROKER_REGISTRATION: Final = exchanges.BROKER_REGISTRATION.api_key
-BROKER_HEARTBEAT: Final = exchanges.BROKER_HEARTBEAT.api_key
-ALLOCATE_PRODUCER_IDS: Final = exchanges.ALLOCATE_PRODUCER_IDS.api_key
-SHARE_STATE: Final = tuple(exchange.api_key for exchange in exchanges.SHARE_STATE)
+PRODUCE: Final = interbroker_versions.DEAD_LETTERS.api_key
+ADD_PARTITIONS_TO_TXN: Final = interbroker_versions.ADD_PARTITIONS_TO_TXN.api_key
+WRITE_TXN_MARKERS: Final = interbroker_versions.WRITE_TXN_MARKERS.api_key
+ALTER_PARTITION: Final = interbroker_versions.ALTER_PARTITION.api_key
+BROKER_REGISTRATION: Final = interbroker_versions.BROKER_REGISTRATION.api_key
+BROKER_HEARTBEAT: Final = interbroker_versions.BROKER_HEARTBEAT.api_key
+ALLOCATE_PRODUCER_IDS: Final = interbroker_versions.ALLOCATE_PRODUCER_IDS.api_key
+SHARE_STATE: Final = tuple(exchange.api_key for exchange in interbroker_versions.SHARE_STATE)
 (
     INITIALIZE_SHARE_GROUP_STATE,
     READ_SHARE_GROUP_STATE,
@@ -161,7 +161,7 @@ class Peers:
         if version < TRANSACTION_VERSION_FROM:
             own = self.version(self._broker_id, WRITE_TXN_MARKERS)
             rules = self._fleet.release_of(self._broker_id).rules
-            if own > version and not exchanges.WRITE_TXN_MARKERS.follows_peer(rules):
+            if own > version and not interbroker_versions.WRITE_TXN_MARKERS.follows_peer(rules):
                 return _disconnected_answer(
                     f"broker {target} closes the connection: it has no v{own}"
                 )

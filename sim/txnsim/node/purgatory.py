@@ -16,9 +16,9 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.environment import Clock, Tasks
+from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
 from txnsim.runtime.tasks import Pending, settled
-from txnsim.runtime.turns import LOOK_ELEMENTS, Pace
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 

@@ -3,7 +3,7 @@
 - ``_release``: the shape of such data, and which switches a release has.
 - ``rules``: what releases do differently, one named switch per behaviour.
 - ``_fleet``: which broker of a cluster runs which release, and the common abilities of all.
-- ``exchanges``: in which version a broker sends what it asks of others.
+- ``interbroker_versions``: in which version a broker sends what it asks of others.
 - ``_kafka``: the releases, oldest first.
 - ``_catalog``: a release by its name.
 """

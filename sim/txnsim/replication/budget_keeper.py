@@ -17,7 +17,7 @@ from txnsim.node.log_events import LogEvents
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.log_budget import PARTS, Look, by_partition, enforce, held_bytes
 from txnsim.replication.log_maintenance import LogMaintenance
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim.text import spoken_size
 from txnsim.types import BrokerId
 

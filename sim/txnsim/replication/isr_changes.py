@@ -21,7 +21,7 @@ from txnsim.replica.partition import Partition
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.leader_appends import Watermarks
 from txnsim.runtime.clock import stood_still
-from txnsim.runtime.env import Clock, TimerHandle
+from txnsim.runtime.environment import Clock, TimerHandle
 from txnsim.runtime.tasks import Pending
 from txnsim.settings import Settings
 from txnsim.types import BrokerId, TopicPartition

@@ -26,7 +26,7 @@ from txnsim.node.purgatory import Parked, Purgatory
 from txnsim.replica.partition import Partition
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.append_events import AppendEvents
-from txnsim.runtime.env import Clock
+from txnsim.runtime.environment import Clock
 from txnsim.runtime.tasks import Pending
 from txnsim.types import TopicPartition
 

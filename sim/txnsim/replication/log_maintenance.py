@@ -20,11 +20,11 @@ from txnsim.errors import CorruptBatchError, MissingExtraError
 from txnsim.log.cleaner import Dirt, Work, clean, dirt_of, measure
 from txnsim.log.partition_log import PartitionLog
 from txnsim.loggers import Logger
-from txnsim.node.crossings import TimerGate, run_when_due
+from txnsim.node.broker_fault_points import TimerGate, run_when_due
 from txnsim.node.log_events import LogEvents
-from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.environment import Clock, Tasks, TimerHandle
+from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.tasks import settled
-from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition
 

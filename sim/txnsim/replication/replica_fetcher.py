@@ -40,9 +40,9 @@ from txnsim.node.peers import BROKER_EPOCHS_FROM, Peers
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.partition import truncation_offset
 from txnsim.replica.replicas import Following, Replicas
-from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.environment import Clock, Tasks
+from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.tasks import Pending
-from txnsim.runtime.turns import Pace
 from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 
 DEVIATIONS: Final = (

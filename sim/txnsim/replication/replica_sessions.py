@@ -36,7 +36,7 @@ from txnsim.replica.partition import UNKNOWN_EPOCH, Partition
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.isr_changes import IsrChanges
 from txnsim.replication.leader_appends import Watermarks
-from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.environment import Clock, Tasks
 from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId, TopicPartition
 

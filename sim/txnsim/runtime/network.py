@@ -25,7 +25,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from txnsim.errors import ErrorCode, PeerAnsweredError, PeerDisconnectedError, PeerTimeoutError
-from txnsim.faults.crossings import Crossing, FaultEffect, Interceptor, PassAll, SubmitOutcome
+from txnsim.faults.interception import Crossing, FaultEffect, Interceptor, PassAll, SubmitOutcome
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject, subject_of
 from txnsim.loggers import Logger

@@ -24,9 +24,9 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from txnsim.loggers import Logger
+from txnsim.runtime.loop_turns import Turns
 from txnsim.runtime.switch_interval import with_short_switch_interval
 from txnsim.runtime.trace import NO_CAUSE, Tracer
-from txnsim.runtime.turns import Turns
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.errors import ConfigError
-from txnsim.extensions import OnDemand
 from txnsim.files import problem_of
+from txnsim.on_demand_imports import OnDemand
 from txnsim.security.options import ClientAuth, ClientTls, TlsFiles, TlsPem
 
 if TYPE_CHECKING:

@@ -35,11 +35,11 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import InvariantViolation
-from txnsim.runtime._trace_forms import Event as Event
-from txnsim.runtime._trace_forms import Form, Lines, Noted, Payload, Row, Rows, rows_of
-from txnsim.runtime._trace_forms import LaterPayload as LaterPayload
-from txnsim.runtime._trace_forms import Transaction as Transaction
-from txnsim.runtime._trace_forms import name_of as name_of
+from txnsim.runtime._trace_encodings import Event as Event
+from txnsim.runtime._trace_encodings import Form, Lines, Noted, Payload, Row, Rows, rows_of
+from txnsim.runtime._trace_encodings import LaterPayload as LaterPayload
+from txnsim.runtime._trace_encodings import Transaction as Transaction
+from txnsim.runtime._trace_encodings import name_of as name_of
 from txnsim.runtime.trace_kinds import IMPORTANCE_MAX, KINDS
 
 SCHEMA_VERSION: Final = 2
@@ -81,7 +81,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Apache Kafka releases as requested; empty for the newest."""
     brokers: int = 0
     clock: str = "real"
-    """``real`` or ``virtual``."""
+    """``real_world`` or ``virtual``."""
 
 
 Snapshot = Callable[[], Iterable[Payload]]

@@ -1,4 +1,4 @@
-"""The clocks of programs that have no event loop; ``real`` would load all that a broker is."""
+"""The clocks of programs without an event loop; ``real_world`` would load all that a broker is."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from txnsim.security.scram import BY_SASL_NAME, Credentials, credential_of
 from txnsim.server._sasl import SaslRules, SaslSession
 
 if TYPE_CHECKING:
-    from txnsim.runtime.env import Environment
+    from txnsim.runtime.environment import Environment
 
 SALT_BYTES: Final = 20
 NONCE_BYTES: Final = 18

@@ -33,12 +33,12 @@ from txnsim.faults.cluster_actions import (
     Partition,
     ResignLeader,
 )
-from txnsim.injection.armed import Undo
+from txnsim.injection.armed_rule import Undo
 from txnsim.loggers import Logger
 from txnsim.metadata.image import PartitionImage
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim.server.member import Member, MemberState
 from txnsim.types import BrokerId, TopicPartition
 

@@ -6,8 +6,8 @@ that has been taken up belongs to the broker: when its connection goes away, it 
 same and its answer is thrown away. Kafka's counterparts: SocketServer.Processor, RequestChannel.
 
 What one connection may take is bounded, however much it sends and however little it reads: so much
-of a turn of the loop (``runtime.turns``), so many bytes of answers that are not sent before the
-next request is handled, and large answers go to the socket part by part, as they are read.
+of a turn of the loop (``runtime.loop_turns``), so many bytes of answers that are not sent before
+the next request is handled, and large answers go to the socket part by part, as they are read.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from txnsim.errors import (
     UnsupportedRequestError,
     WorkIsOverError,
 )
-from txnsim.faults.crossings import FaultEffect, Slices, SubmitOutcome
 from txnsim.faults.damage import damage_message
+from txnsim.faults.interception import FaultEffect, Slices, SubmitOutcome
 from txnsim.loggers import Logger
 from txnsim.metrics.requests import NO_METER, ApiMeter
 from txnsim.node.peers import CONTROLLER_ID
-from txnsim.releases.exchanges import FORWARDED
+from txnsim.releases.interbroker_versions import FORWARDED
+from txnsim.runtime.loop_turns import BYTE_NS, REQUEST_NS, LargeReads, Pace
 from txnsim.runtime.network import reset
 from txnsim.runtime.trace import NO_CAUSE
-from txnsim.runtime.turns import BYTE_NS, REQUEST_NS, LargeReads, Pace
 from txnsim.security.principals import ANONYMOUS
 from txnsim.server._outbox import Outbox, whole
 from txnsim.server._request_log import instead, logged, raise_bug, too_large
 from txnsim.server._sasl import SaslSession, SaslState, Then
-from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
+from txnsim.server.client_fault_points import ClientCrossings, Struck, batch_in_answer
 from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened, tell_refused
 from txnsim.types import BrokerId
 from txnsim.wire import codec

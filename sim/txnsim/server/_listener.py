@@ -11,13 +11,13 @@ from typing import Final, Protocol
 
 import msgspec
 
-from txnsim.api.memory_mark import refusing
+from txnsim.api.memory_limit import refusing
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
 from txnsim.loggers import Logger
 from txnsim.metrics.requests import RequestMeters
-from txnsim.runtime.env import Environment, Listener
+from txnsim.runtime.environment import Environment, Listener
 from txnsim.server._channel_builder import ChannelBuilder
 from txnsim.server._outbox import HeldBytes
 from txnsim.settings import DEFAULTS, Settings

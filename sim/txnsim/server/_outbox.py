@@ -18,7 +18,7 @@ from txnsim.api.request import NoResponse, Request
 from txnsim.wire import codec
 
 if TYPE_CHECKING:
-    from txnsim.runtime.env import Tasks
+    from txnsim.runtime.environment import Tasks
 
 DEVIATIONS: Final = (
     "Where the clients of a broker together do not read more than queued_max_response_bytes of"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from txnsim.api.request import READS, Handler, NoResponse, Reply, Request
 from txnsim.errors import AnswerTooLargeError, ErrorCode, WorkIsOverError
 from txnsim.loggers import Logger
-from txnsim.server.crossings import Struck
+from txnsim.server.client_fault_points import Struck
 from txnsim.wire import codec
 from txnsim.wire.apis import api_name
 from txnsim.wire.error_codes import errors_of, position_of_error

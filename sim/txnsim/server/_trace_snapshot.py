@@ -17,11 +17,11 @@ import msgspec
 
 from txnsim.broker.broker import Broker
 from txnsim.coordinators.txn.tracing import fields, tx_of
-from txnsim.injection.armed import ArmedRule
+from txnsim.injection.armed_rule import ArmedRule
 from txnsim.injection.injector import Injector
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.metadata_publisher import Metadata
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim.runtime.trace import name_of
 from txnsim.server.member import Member
 from txnsim.types import BrokerId, TopicPartition

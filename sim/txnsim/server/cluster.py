@@ -17,9 +17,8 @@ from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
 from txnsim.controller import controller
 from txnsim.controller.controller import NewTopic
-from txnsim.controller.growth import grown_topic
+from txnsim.controller.partition_growth import grown_topic
 from txnsim.errors import ConfigError, Rejection
-from txnsim.extensions import OnDemand
 from txnsim.faults.absent_targets import doubt
 from txnsim.faults.plan import FaultRule
 from txnsim.injection.injector import Injector
@@ -27,12 +26,13 @@ from txnsim.metadata.image import CLIENT_LISTENER, BrokerImage, ClusterImage, To
 from txnsim.node.controller_node import ControllerNode
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
+from txnsim.on_demand_imports import OnDemand
 from txnsim.releases import Fleet, Release, fleet_from, release_named
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replication.budget_keeper import BudgetKeeper
 from txnsim.runtime.clock import SkewedClock
-from txnsim.runtime.env import Environment
-from txnsim.runtime.real import host_name
+from txnsim.runtime.environment import Environment
+from txnsim.runtime.real_world import host_name
 from txnsim.security.acls import NO_ACLS
 from txnsim.security.options import SecurityOptions, check_security
 from txnsim.server._channel_builder import ChannelBuilder, authorizer_of, first_credentials
@@ -40,10 +40,10 @@ from txnsim.server._cluster_control import SimClusterControl
 from txnsim.server._connection import Connection
 from txnsim.server._listener import BrokerListener, Endpoint
 from txnsim.server._trace_snapshot import open_with_snapshot
-from txnsim.server.inputs import described, input_event
 from txnsim.server.member import Member, MemberState
 from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions, port_step
 from txnsim.server.snapshot import Snapshot, restored
+from txnsim.server.user_inputs import described, input_event
 from txnsim.settings import Settings
 from txnsim.text import EVERYWHERE, host_and_port
 from txnsim.txn.producer_ids import FIRST_PRODUCER_ID
@@ -56,13 +56,13 @@ from txnsim.types import (
 )
 
 if TYPE_CHECKING:
-    from txnsim.server.loading import LoadedCluster
+    from txnsim.server.disk_loading import LoadedCluster
     from txnsim.server.options import ClusterOptions
 
 if TYPE_CHECKING:
     from txnsim.api.authorization import gate
     from txnsim.api.kip_text import table as kip_text
-    from txnsim.server.loading import LoadedCluster
+    from txnsim.server.disk_loading import LoadedCluster
 else:
     gate = OnDemand("txnsim.api.authorization.gate")
     kip_text = OnDemand("txnsim.api.kip_text.table")

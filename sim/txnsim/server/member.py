@@ -17,14 +17,14 @@ from txnsim.broker.broker import Broker
 from txnsim.errors import ConfigError
 from txnsim.faults.points import FaultPoint
 from txnsim.interbroker.lifecycle import BrokerRegistrationCommand
+from txnsim.node.broker_fault_points import Crossings
 from txnsim.node.broker_lifecycle import BrokerLifecycle
-from txnsim.node.crossings import Crossings
 from txnsim.node.log_events import LogEvents
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import Peers
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.clock import SkewedClock
-from txnsim.runtime.env import Environment, Listener
+from txnsim.runtime.environment import Environment, Listener
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.server._connection import Connection
 from txnsim.server._listener import BrokerListener, Endpoint

@@ -16,7 +16,7 @@ from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import BrokerId
 
 if TYPE_CHECKING:
-    from txnsim.server.loading import LoadedCluster
+    from txnsim.server.disk_loading import LoadedCluster
 
 KIP_TEXT_PORT_DISTANCE: Final = 100
 """Distance from the first client port to the first KIP-text port."""

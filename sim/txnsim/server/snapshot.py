@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from txnsim.controller.placing import new_partition
+from txnsim.controller.replica_placement import new_partition
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.releases import Release
 from txnsim.types import BrokerId

@@ -13,8 +13,8 @@ from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.extensions import OnDemand
 from txnsim.interbroker.share_state import ShareKey, StateBatch
+from txnsim.on_demand_imports import OnDemand
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.types import uuid_from, uuid_text
 from txnsim.wire.decoder import DecodeFaultError, reader

@@ -3,9 +3,9 @@
 - ``cluster``: ``AsyncSimulatedKafka``, in the caller's event loop; its twin in ``_blocking`` lives
   in a thread (``event_loop``), for clients that block. ``options`` are their arguments,
   ``rebuilt_cluster`` is what stands behind them.
-- ``faults``, ``_life`` (clock, brokers, leaders), ``_topics`` (and transactions), ``_members``,
-  ``_recording`` (the trace): what they offer.
-- ``_judging``: the assertions; observations for judges come from the lab.
+- ``faults``, ``_clock_and_brokers`` (clock, brokers, leaders), ``_topics`` (and transactions),
+  ``_members``, ``_recording`` (the trace): what they offer.
+- ``_verdict_assertions``: the assertions; observations for judges come from the lab.
 - ``_virtual``: a test with an asynchronous client in virtual time.
 - ``plugin``: the pytest plugin; ``_session`` is what it keeps, ``_report`` what a failing test
   shows, ``_repeating`` how its virtual run is seen again, ``_foreign_cluster`` other brokers under
@@ -23,11 +23,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from txnsim.client.inspection.reading import Fate, ReadRecord
+    from txnsim.client.inspection.topic_reading import Fate, ReadRecord
     from txnsim.faults.plan import FaultRule
-    from txnsim.runtime.virtual.process import arrange_process
+    from txnsim.runtime.virtual.reproducible_process import arrange_process
     from txnsim.testing._blocking import Clock, Fault, Faults, SimulatedKafka
-    from txnsim.testing._life import AsyncClock
+    from txnsim.testing._clock_and_brokers import AsyncClock
     from txnsim.testing._virtual import run_virtual
     from txnsim.testing.cluster import AsyncSimulatedKafka
     from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultState
@@ -52,19 +52,19 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "AsyncClock": "txnsim.testing._life",
+    "AsyncClock": "txnsim.testing._clock_and_brokers",
     "AsyncFault": "txnsim.testing.faults",
     "AsyncFaults": "txnsim.testing.faults",
     "AsyncSimulatedKafka": "txnsim.testing.cluster",
     "Clock": "txnsim.testing._blocking",
-    "Fate": "txnsim.client.inspection.reading",
+    "Fate": "txnsim.client.inspection.topic_reading",
     "Fault": "txnsim.testing._blocking",
     "FaultRule": "txnsim.faults.plan",
     "FaultState": "txnsim.testing.faults",
     "Faults": "txnsim.testing._blocking",
-    "ReadRecord": "txnsim.client.inspection.reading",
+    "ReadRecord": "txnsim.client.inspection.topic_reading",
     "SimulatedKafka": "txnsim.testing._blocking",
-    "arrange_process": "txnsim.runtime.virtual.process",
+    "arrange_process": "txnsim.runtime.virtual.reproducible_process",
     "run_scenario": "txnsim_lab.testing.scenarios",
     "run_virtual": "txnsim.testing._virtual",
 }
@@ -77,6 +77,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if home.startswith("txnsim."):
         return getattr(import_module(home), name)
-    from txnsim.extensions import borrowed
+    from txnsim.on_demand_imports import borrowed
 
     return getattr(borrowed(home, f"txnsim.testing.{name}"), name)

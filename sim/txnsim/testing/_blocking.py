@@ -11,10 +11,10 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from txnsim.extensions import borrowed
 from txnsim.faults.plan import FaultRule
+from txnsim.on_demand_imports import borrowed
 from txnsim.server.cluster import SimCluster
-from txnsim.testing._life import AsyncBrokers, AsyncClock, AsyncLeaders
+from txnsim.testing._clock_and_brokers import AsyncBrokers, AsyncClock, AsyncLeaders
 from txnsim.testing._members import AsyncMember, AsyncMembers, MemberState
 from txnsim.testing._recording import AsyncTrace
 from txnsim.testing._topics import AsyncTopics, AsyncTransactions

@@ -25,11 +25,11 @@ from txnsim.client.errors import ClientError
 from txnsim.client.inspection.txn_views import TransactionDescription
 from txnsim.client.requests import NewTopic
 from txnsim.errors import ConfigError
-from txnsim.extensions import borrowed
 from txnsim.files import problem_of
 from txnsim.injection.injector import Injector
-from txnsim.runtime.env import Environment
-from txnsim.runtime.real import real_environment
+from txnsim.on_demand_imports import borrowed
+from txnsim.runtime.environment import Environment
+from txnsim.runtime.real_world import real_environment
 from txnsim.server.cluster import SimCluster
 from txnsim.server.views.waiting_transactions import WAIT_MS
 from txnsim.testing import _blocking as blocking

@@ -1,8 +1,8 @@
 """How a virtual run of a failed test is seen again: its seed, one command, and what stands against
 it.
 
-The command starts pytest again in a process where hashes repeat (``runtime.virtual.process``),
-since a client library may go by them.
+The command starts pytest again in a process where hashes repeat
+(``runtime.virtual.reproducible_process``), since a client library may go by them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Final
 
 import pytest
 
-from txnsim.runtime.virtual.process import arrange_process, limits_of_process
+from txnsim.environment_variables import ARRANGED
+from txnsim.runtime.virtual.reproducible_process import arrange_process, limits_of_process
 from txnsim.testing._report import Section
-from txnsim.variables import ARRANGED
 
 REPEATABLE: Final = "--txnsim-repeatable"
 SEED: Final = "--txnsim-seed"

@@ -14,14 +14,14 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError, MissingExtraError
-from txnsim.extensions import borrowed
 from txnsim.files import write_all
 from txnsim.http.report import events_told, in_one_line, rules_text, story_text
+from txnsim.on_demand_imports import borrowed
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.testing.faults import FaultState
 from txnsim.testing.rebuilt_cluster import ONLOOKER
-from txnsim.trace.reading import Recording
 from txnsim.trace.story import place
+from txnsim.trace.trace_file import Recording
 
 EVENTS_MAX: Final = 25
 NAME_MAX: Final = 120

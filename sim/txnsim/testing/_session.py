@@ -18,7 +18,7 @@ from txnsim.errors import ConfigError
 from txnsim.http.report import waits_text
 from txnsim.server.options import topics_of
 from txnsim.testing import _foreign_cluster as foreign_cluster
-from txnsim.testing import _judging as judging
+from txnsim.testing import _verdict_assertions as judging
 from txnsim.testing._blocking import SimulatedKafka
 from txnsim.testing._foreign_cluster import ForeignKafka
 from txnsim.testing._repeating import SEED, section

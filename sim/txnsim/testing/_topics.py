@@ -9,9 +9,9 @@ import msgspec
 
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.judgement import JudgedTransaction
-from txnsim.client.inspection.reading import SETTLE_MS, Fate, ReadRecord, read_topic
 from txnsim.client.inspection.repair import Repair, repair
 from txnsim.client.inspection.survey import hanging_ones
+from txnsim.client.inspection.topic_reading import SETTLE_MS, Fate, ReadRecord, read_topic
 from txnsim.client.inspection.txn_views import (
     ProducerState,
     TransactionDescription,
@@ -19,7 +19,7 @@ from txnsim.client.inspection.txn_views import (
 )
 from txnsim.client.offsets import EARLIEST, LATEST
 from txnsim.controller.controller import NewTopic
-from txnsim.controller.growth import grown_topic
+from txnsim.controller.partition_growth import grown_topic
 from txnsim.errors import ConfigError, Rejection
 from txnsim.metadata.image import TopicImage
 from txnsim.server.views.waiting_transactions import WAIT_MS, check_states, in_vain

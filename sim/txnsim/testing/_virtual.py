@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from txnsim.runtime.virtual import run as virtual
 from txnsim.runtime.virtual.net import HOST
-from txnsim.runtime.virtual.process import limits_of_process
+from txnsim.runtime.virtual.reproducible_process import limits_of_process
 from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import ClusterLoop

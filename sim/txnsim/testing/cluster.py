@@ -11,12 +11,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from txnsim.client.inspection.reading import SETTLE_MS
-from txnsim.extensions import borrowed
-from txnsim.runtime.env import Environment
+from txnsim.client.inspection.topic_reading import SETTLE_MS
+from txnsim.on_demand_imports import borrowed
+from txnsim.runtime.environment import Environment
 from txnsim.server.cluster import SimCluster
-from txnsim.testing import _judging as judging
-from txnsim.testing._life import AsyncBrokers, AsyncClock, AsyncLeaders
+from txnsim.testing import _verdict_assertions as judging
+from txnsim.testing._clock_and_brokers import AsyncBrokers, AsyncClock, AsyncLeaders
 from txnsim.testing._members import AsyncMembers
 from txnsim.testing._recording import AsyncTrace
 from txnsim.testing._topics import AsyncTopics, AsyncTransactions

@@ -21,10 +21,10 @@ from typing import Final
 import msgspec
 
 from txnsim.config import bound_everywhere
+from txnsim.environment_variables import OFF, OPTIONS, is_given, words_of
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of
 from txnsim.text import unknown
-from txnsim.variables import OFF, OPTIONS, is_given, words_of
 
 KAFKA: Final = "KAFKA_"
 BITNAMI: Final = "KAFKA_CFG_"

@@ -17,8 +17,8 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from txnsim.errors import ConfigError
 from txnsim.injection.injector import UnknownRuleError
-from txnsim.mistakes import WrongValueError
-from txnsim.runtime.real import new_event_loop
+from txnsim.runtime.real_world import new_event_loop
+from txnsim.value_errors import WrongValueError
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -10,11 +10,11 @@ import msgspec
 
 from txnsim.faults.plan import FaultRule
 from txnsim.http.messages import Fault, fault
-from txnsim.injection.armed import ArmedRule
-from txnsim.mistakes import converted
+from txnsim.injection.armed_rule import ArmedRule
 from txnsim.server.views.waiting_transactions import WAIT_MS
 from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
+from txnsim.value_errors import converted
 
 
 class FaultState(Fault, frozen=True, kw_only=True):

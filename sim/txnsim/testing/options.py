@@ -9,10 +9,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.mistakes import WrongValueError, converted
 from txnsim.runtime.trace import TraceLevel
 from txnsim.server.options import ClusterOptions, check_release, topics_of
 from txnsim.settings import DEFAULTS, Settings
+from txnsim.value_errors import WrongValueError, converted
 
 WHERE: Final = "txnsim"
 """What messages about settings call a test's arguments."""

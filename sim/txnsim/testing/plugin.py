@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from txnsim.extensions import offering
+from txnsim.on_demand_imports import offering
 
 if TYPE_CHECKING:
     from txnsim.testing._blocking import Clock, Faults, SimulatedKafka
-    from txnsim.testing._life import AsyncClock
+    from txnsim.testing._clock_and_brokers import AsyncClock
     from txnsim.testing._session import Guard
     from txnsim.testing.cluster import AsyncSimulatedKafka
     from txnsim.testing.faults import AsyncFaults
@@ -106,7 +106,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
         return f"txnsim: on {elsewhere}, without a simulator"
     if not _is_to_repeat(config):
         return None
-    from txnsim.runtime.virtual.process import limits_of_process
+    from txnsim.runtime.virtual.reproducible_process import limits_of_process
     from txnsim.testing._repeating import header
 
     return header(limits_of_process())
@@ -367,7 +367,7 @@ def _is_mistake(item: pytest.Item, error: BaseException) -> bool:
     if GUARD not in item.config.stash:
         return False
     from txnsim.errors import ConfigError
-    from txnsim.mistakes import WrongValueError
+    from txnsim.value_errors import WrongValueError
 
     return isinstance(error, ConfigError | WrongValueError)
 

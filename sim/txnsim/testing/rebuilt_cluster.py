@@ -14,8 +14,8 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
 from txnsim.injection.injector import Injector
-from txnsim.runtime.env import Environment
-from txnsim.runtime.real import real_environment
+from txnsim.runtime.environment import Environment
+from txnsim.runtime.real_world import real_environment
 from txnsim.runtime.trace import RunInfo, Tracer
 from txnsim.server.cluster import SimCluster
 from txnsim.server.options import ClusterOptions

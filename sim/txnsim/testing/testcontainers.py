@@ -25,7 +25,7 @@ from testcontainers.core.wait_strategies import HttpWaitStrategy
 from testcontainers.core.waiting_utils import WaitStrategy
 
 from txnsim.errors import ConfigError
-from txnsim.runtime.real import new_token
+from txnsim.runtime.real_world import new_token
 from txnsim.testing.options import Topics, wanted
 
 KAFKA_PORT: Final = 9092

@@ -1,8 +1,8 @@
 """Bytes and messages, without sockets.
 
-- ``codec``: length-prefixed frames, headers, bodies; the one way to the schemas. ``registry``
-  finds the class of an API and version, ``messages`` has those that kio lacks, ``_declared`` makes
-  them.
+- ``codec``: length-prefixed frames, headers, bodies; the one way to the schemas. ``registry`` finds
+  the class of an API and version, ``messages`` has those that kio lacks, ``_declared_messages``
+  makes them.
 - ``decoder``, ``encoder``: compiled per class on first use, from what ``_schema`` reads of it, by
   ``_codegen``; ``values`` and ``varint`` are single fields.
 - ``apis``: names of the APIs and where their flexible encoding begins.

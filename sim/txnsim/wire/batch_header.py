@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from txnsim.errors import CorruptBatchError
-from txnsim.extensions import OnDemand
+from txnsim.on_demand_imports import OnDemand
 
 crc32c: Final[Any] = OnDemand("crc32c")
 

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: The file is wrong, and ``--json`` is not given.
     """
     from txnsim_lab.scenario.hypothesis import Verdict, check
-    from txnsim_lab.scenario.reading import read
+    from txnsim_lab.scenario.scenario_reader import read
     from txnsim_lab.simulation.play import quieten
 
     quieten()

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: A driver can't be started, or an argument is wrong.
     """
-    from txnsim.runtime.real import real_environment
+    from txnsim.runtime.real_world import real_environment
     from txnsim_lab.exam.compare import Bounds, Side, compare
     from txnsim_lab.exam.run import chosen
     from txnsim_lab.exam.situations import SITUATIONS

@@ -21,7 +21,7 @@ from txnsim.cli.serving.long_running import LongRunning
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ClientError, ConfigError
 from txnsim.http.server import ControlServer
-from txnsim.runtime import real
+from txnsim.runtime import real_world
 from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import TlsFiles
 from txnsim.text import host_and_port
@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
         running = LongRunning(args)
         options = options_from(args)
         with rare_garbage_collection():
-            return real.run(_stand(running, options, args))
+            return real_world.run(_stand(running, options, args))
     except BrokenPipeError:
         raise  # the reader of what we print has gone
     except (ClientError, OSError) as error:
@@ -189,7 +189,7 @@ def _tls_files(prefix: str, certificate: str | None, key: str | None) -> TlsFile
 
 async def _stand(running: LongRunning, options: ProxyOptions, args: argparse.Namespace) -> int:
     stop = running.stop_of(args)
-    environment = real.real_environment(
+    environment = real_world.real_environment(
         seed=options.seed, trace_level=TraceLevel[args.trace.upper()]
     )
     proxy = FaultProxy(environment, options)

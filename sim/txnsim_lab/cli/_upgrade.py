@@ -17,8 +17,8 @@ import msgspec
 
 from txnsim.client.admin import Admin
 from txnsim.client.backoff import Deadline, pause
-from txnsim.client.inspection.reading import read_topic
 from txnsim.client.inspection.survey import survey
+from txnsim.client.inspection.topic_reading import read_topic
 from txnsim.client.producer import Producer
 from txnsim.errors import ClientError, ConfigError
 from txnsim.releases import Release

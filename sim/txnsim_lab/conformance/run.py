@@ -23,13 +23,13 @@ from txnsim.releases import Release, release_named
 from txnsim.wire.apis import api_name
 from txnsim.wire.registry import versions
 from txnsim_lab.conformance._book import answers
-from txnsim_lab.conformance._book.player import KEYS, NotOfferedError
-from txnsim_lab.conformance._book.playing import FEATURE, Play, play_all
-from txnsim_lab.conformance._book.reading import Case, brokers, chosen
+from txnsim_lab.conformance._book.case_player import FEATURE, Play, play_all
+from txnsim_lab.conformance._book.casebook_reader import Case, brokers, chosen
+from txnsim_lab.conformance._book.frame_player import KEYS, NotOfferedError
 from txnsim_lab.conformance._book.recordings import Recording, unlike
 from txnsim_lab.conformance._book.targets import Around, There
 from txnsim_lab.conformance._book.transcript import Transcript
-from txnsim_lab.conformance._names import prefix_without_hash
+from txnsim_lab.conformance._name_prefixes import prefix_without_hash
 from txnsim_lab.conformance.results import CaseResult, Conformance, Difference, Outcome
 
 PREFIX: Final = "txnsim-conformance-"

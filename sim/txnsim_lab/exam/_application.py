@@ -17,7 +17,7 @@ from txnsim.client import requests
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import RetriableError
-from txnsim.client.inspection.reading import ReadRecord, read_topic
+from txnsim.client.inspection.topic_reading import ReadRecord, read_topic
 from txnsim.client.offsets import LATEST
 from txnsim.client.producer import Producer
 from txnsim.client.txn_requests import TxnRequests

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.runtime.env import Clock
+from txnsim.runtime.environment import Clock
 from txnsim.runtime.rng import SeededRng
 from txnsim_lab.exam._application import Application
 from txnsim_lab.exam.results import NotAskedError, Result

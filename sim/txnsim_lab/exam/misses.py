@@ -14,7 +14,7 @@ import msgspec
 from txnsim import VERSION
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.exam.results import PAGE, ExamRun, Result, shown
 from txnsim_lab.http.page.one_file import one_file
 

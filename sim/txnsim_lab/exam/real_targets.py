@@ -15,8 +15,8 @@ from typing import Final
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ClientError
 from txnsim.injection.injector import Injector
-from txnsim.runtime.env import Environment
-from txnsim.runtime.real import new_token, real_environment
+from txnsim.runtime.environment import Environment
+from txnsim.runtime.real_world import new_token, real_environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.settings import Settings
 from txnsim.testing.event_loop import ClusterLoop
@@ -31,7 +31,12 @@ from txnsim_lab.target.cluster import TargetError
 from txnsim_lab.target.generation import generation_of
 from txnsim_lab.target.jars import fetch, version_of
 from txnsim_lab.target.real import RealTarget, real_target
-from txnsim_lab.target.started import SHORT_SETTINGS, RealCluster, apache_cluster, cluster_there
+from txnsim_lab.target.real_clusters import (
+    SHORT_SETTINGS,
+    RealCluster,
+    apache_cluster,
+    cluster_there,
+)
 
 APACHE: Final = "apache-"
 IDS: Final = ("shop", "till", "stall")

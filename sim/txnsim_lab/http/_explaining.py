@@ -20,7 +20,7 @@ from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import RefusedError, number_of
 from txnsim.http.work_thread import WorkThread
 from txnsim.runtime.trace import Event, Tracer
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 from txnsim.txn.open_txn_verdict import program_at
 from txnsim_lab.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches, places
 from txnsim_lab.trace.faults_and_decisions import Remembered

@@ -15,20 +15,20 @@ from starlette.requests import Request
 
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ClientError
-from txnsim.extensions import OnDemand
 from txnsim.http.operation import PREFIX, Operation
 from txnsim.http.replies import Body, RefusedError
 from txnsim.http.wire_noun import WireNoun
 from txnsim.http.work_thread import WorkThread
+from txnsim.on_demand_imports import OnDemand
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.observations import Seen
 
 if TYPE_CHECKING:
     from txnsim_lab.check import judge as judges
-    from txnsim_lab.scenario import onlooker, recorder
+    from txnsim_lab.scenario import outside_view, recorder
 else:
     judges = OnDemand("txnsim_lab.check.judge")
-    onlooker = OnDemand("txnsim_lab.scenario.onlooker")
+    outside_view = OnDemand("txnsim_lab.scenario.outside_view")
     recorder = OnDemand("txnsim_lab.scenario.recorder")
 
 LOOK_TIMEOUT_MS: Final = 10_000
@@ -77,10 +77,10 @@ class JudgingRoutes(WireNoun):
         look = await body.read()
         partition = self._place_of(look.topic, look.partition)
         notes = recorder.Recorder(self._environment.clock)
-        settings = ClientSettings(client_id=onlooker.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
+        settings = ClientSettings(client_id=outside_view.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
         try:
             async with self._outside(settings) as outside:
-                await onlooker.look(outside, partition, notes, offset=look.offset)
+                await outside_view.look(outside, partition, notes, offset=look.offset)
         except ClientError as error:
             raise RefusedError(
                 503,

@@ -13,9 +13,9 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ClientError
-from txnsim.extensions import OnDemand
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import RefusedError
+from txnsim.on_demand_imports import OnDemand
 from txnsim.server.cluster import SimCluster
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from txnsim.faults.points import FaultPoint
 from txnsim.http.operation import PREFIX, Operation
-from txnsim.http.partial import PartialApi
+from txnsim.http.partial_port import PartialApi
 from txnsim_lab.http._judging import JudgingRoutes
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.meanings import CLIENT_POINTS

@@ -5,9 +5,9 @@ clients and brokers that somebody else has started, and between these brokers.
 - ``_listeners``: a listening socket per node; addresses of nodes, here and upstream.
 - ``_relay``: one client's connection and its connection upstream, and what is read without
   decoding.
-- ``_ends``: its two sides, as transports see them.
+- ``_connection_ends``: its two sides, as transports see them.
 - ``_frame_stream``: cuts a direction of it into frames, and lets pass what no rule asks for.
-- ``_crossings``: a frame as a crossing of a fault point, and answers that are made here.
+- ``_proxied_request``: a frame as a crossing of a fault point, and answers that are made here.
 - ``addresses``: which answers carry addresses of brokers, and how they are rewritten.
 - ``_topic_names``: names of topics that requests tell by id.
 - ``meanings``: which rules a proxy can't obey, and why.

@@ -19,15 +19,15 @@ from txnsim.runtime.trace import NO_CAUSE
 from txnsim.text import host_and_port
 from txnsim.wire.apis import API_VERSIONS
 from txnsim_lab.proxy import addresses
-from txnsim_lab.proxy._crossings import Sent, peer_of
-from txnsim_lab.proxy._ends import BrokerEnd, ClientEnd, Joined
+from txnsim_lab.proxy._connection_ends import BrokerEnd, ClientEnd, Joined
+from txnsim_lab.proxy._proxied_request import Sent, peer_of
 from txnsim_lab.proxy.addresses import Endpoint
 
 if TYPE_CHECKING:
     import ssl
 
     from txnsim.injection.injector import Injector
-    from txnsim.runtime.env import Environment, Listener
+    from txnsim.runtime.environment import Environment, Listener
     from txnsim_lab.proxy._topic_names import TopicNames
 
 

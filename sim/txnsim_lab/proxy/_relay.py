@@ -3,8 +3,9 @@ other, past the fault points of a client (or of a peer, where a broker is the cl
 
 Answers of a connection come in the order of its requests, as in Kafka, so each is matched to its
 request by its place and its correlation id. What a fault does is what it does in the simulator
-(``server.crossings``, ``faults.points``): a request that is held belongs to the broker, so when its
-client goes away it is sent all the same once it is released, and its answer is thrown away.
+(``server.client_fault_points``, ``faults.points``): a request that is held belongs to the broker,
+so when its client goes away it is sent all the same once it is released, and its answer is thrown
+away.
 
 Memory is bounded: neither side is read while the other does not take what was read, or while too
 much waits for a fault. An answer that may carry addresses is collected before it goes on; that is
@@ -20,19 +21,19 @@ from struct import Struct
 from typing import Any, Final
 
 from txnsim.errors import BadInputError, ErrorCode
-from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
+from txnsim.faults.interception import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.plan import Asked
 from txnsim.faults.points import FaultPoint
 from txnsim.loggers import Logger
-from txnsim.server.crossings import Passage
-from txnsim.server.relayed import RelayedRequest
+from txnsim.server.client_fault_points import Passage
+from txnsim.server.relayed_request import RelayedRequest
 from txnsim.wire.apis import API_VERSIONS, api_name
 from txnsim.wire.varint import read_uvarint
 from txnsim_lab.proxy import addresses
-from txnsim_lab.proxy._crossings import LOST, MADE_HERE, ORDINARY, TOKEN, Sent
-from txnsim_lab.proxy._ends import BrokerEnd, ClientEnd
+from txnsim_lab.proxy._connection_ends import BrokerEnd, ClientEnd
 from txnsim_lab.proxy._frame_stream import SIZE_BYTES, Course, FrameStream
 from txnsim_lab.proxy._listeners import NodeListener
+from txnsim_lab.proxy._proxied_request import LOST, MADE_HERE, ORDINARY, TOKEN, Sent
 
 _log: Final = Logger("txnsim_lab.proxy")
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.server.relayed import RelayedRequest
+from txnsim.server.relayed_request import RelayedRequest
 from txnsim.wire.registry import versions
 from txnsim.wire.varint import read_uvarint, uvarint
 

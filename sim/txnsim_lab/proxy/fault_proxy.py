@@ -16,11 +16,11 @@ from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ConnectionLostError, RequestTimeoutError
 from txnsim.errors import ClientError, ConfigError
 from txnsim.injection.injector import Injector
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim.runtime.tls import client_context, server_context
 from txnsim.security.options import ClientAuth, TlsFiles
 from txnsim_lab.proxy import meanings
-from txnsim_lab.proxy._ends import ClientEnd
+from txnsim_lab.proxy._connection_ends import ClientEnd
 from txnsim_lab.proxy._listeners import NodeListener, NodeListeners
 from txnsim_lab.proxy._relay import Relay
 from txnsim_lab.proxy._topic_names import TopicNames

@@ -8,7 +8,7 @@ from typing import Final
 
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.rule import FaultRule
-from txnsim.server.relayed import RelayedRequest
+from txnsim.server.relayed_request import RelayedRequest
 from txnsim.wire.apis import api_name
 
 CLIENT_POINTS: Final = (FaultPoint.CONNECTION_OPEN, *FaultPoint.of_clients())

@@ -1,8 +1,9 @@
 """A story with mistakes, without its wrong parts: so that one look names the mistakes of the rest.
 
-The model judges fields, ``reading`` the names that steps use. Where a field is wrong there is no
-model, and names could not be judged. So the wrong part is taken out, the smallest that is enough,
-and what follows from its absence is not told. It knows the shape of a story, not what is in it.
+The model judges fields, ``scenario_reader`` the names that steps use. Where a field is wrong there
+is no model, and names could not be judged. So the wrong part is taken out, the smallest that is
+enough, and what follows from its absence is not told. It knows the shape of a story, not what is in
+it.
 """
 
 from __future__ import annotations

@@ -112,7 +112,9 @@ def load(path: Path) -> Scenario:
     Raises:
         ConfigError: The file can't be read or is no scenario.
     """
-    from txnsim_lab.scenario.reading import read  # pydantic and YAML, only when a file is read
+    from txnsim_lab.scenario.scenario_reader import (
+        read,  # pydantic and YAML, only when a file is read
+    )
 
     try:
         text = read_given(path).decode()

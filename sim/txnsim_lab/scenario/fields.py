@@ -20,12 +20,12 @@ from pydantic import (
 )
 
 from txnsim.faults.rule import FaultRule
-from txnsim.mistakes import converted
 from txnsim.settings import Settings
 from txnsim.text import read_ms
 from txnsim.types import TopicPartition
+from txnsim.value_errors import converted
 from txnsim_lab.check.observations import Position
-from txnsim_lab.scenario._notation.places import by_name, located, shown
+from txnsim_lab.scenario._notation.internal_partitions import by_name, located, shown
 
 DURATION_DAYS_MAX: Final = 366
 DURATION_MS_MAX: Final = DURATION_DAYS_MAX * 86_400_000

@@ -2,8 +2,9 @@
 know the same fields.
 
 It can't say everything: that a step does exactly one thing, or that two places of a file fit
-together, is checked by ``reading`` and ``consistency`` alone. Nothing sound is refused by it, but
-for names of fields in their other spelling (``transactional_id``), which are read all the same.
+together, is checked by ``scenario_reader`` and ``consistency`` alone. Nothing sound is refused by
+it, but for names of fields in their other spelling (``transactional_id``), which are read all the
+same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a scenario file may say: its head. Steps are in ``steps_model``, values that need reading in
-``fields``; ``reading`` turns a file into these, and ``consistency`` sees to what concerns two
-places of a file.
+``fields``; ``scenario_reader`` turns a file into these, and ``consistency`` sees to what concerns
+two places of a file.
 """
 
 from __future__ import annotations

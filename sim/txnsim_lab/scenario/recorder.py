@@ -19,7 +19,7 @@ from txnsim.client.inspection.txn_views import (
 from txnsim.client.members.share import Shared
 from txnsim.client.reactions import UNSAID
 from txnsim.client.tracing import ClientTrace
-from txnsim.runtime.env import Clock
+from txnsim.runtime.environment import Clock
 from txnsim.runtime.trace import Tracer
 from txnsim.types import INTERNAL_TOPICS, IsolationLevel, ProducerIdAndEpoch, TopicPartition
 from txnsim_lab.check.history import History
@@ -55,7 +55,7 @@ from txnsim_lab.check.observations import (
     ShareLeft,
     Wrote,
 )
-from txnsim_lab.scenario.answers import NONE, CallResult
+from txnsim_lab.scenario.call_results import NONE, CallResult
 
 _asked_ms: Final[ContextVar[int | None]] = ContextVar("txnsim_asked_ms", default=None)
 """Since when the present call is under way."""

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from txnsim.errors import ClientError, ConfigError
-from txnsim.runtime.env import Environment
-from txnsim.runtime.real import real_environment
+from txnsim.runtime.environment import Environment
+from txnsim.runtime.real_world import real_environment
 from txnsim.runtime.trace import NO_CAUSE, TraceLevel, Tracer
 from txnsim.runtime.virtual.run import run_virtual
 from txnsim.trace.story import Sentence, story
 from txnsim_lab.check.history import History
 from txnsim_lab.check.judge import judge
 from txnsim_lab.scenario.actors._application import ApplicationActor
-from txnsim_lab.scenario.answers import StoryFailedError, answered
-from txnsim_lab.scenario.commands import PlannedStep
+from txnsim_lab.scenario.call_results import StoryFailedError, answered
+from txnsim_lab.scenario.driver_commands import PlannedStep
 from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.final_observation import look_twice
 from txnsim_lab.scenario.model import Scenario
@@ -351,7 +351,7 @@ def _judge_history(history: History, expected: tuple[str, ...]) -> JudgesResult:
 
 
 def _name_run(tracer: Tracer, scenario_run: ScenarioRun) -> None:
-    """The cluster adds its own part (``server.inputs``)."""
+    """The cluster adds its own part (``server.user_inputs``)."""
     tracer.run = msgspec.structs.replace(
         tracer.run,
         scenario=scenario_run.scenario.name,

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from txnsim_lab.scenario.commands import Input
+from txnsim_lab.scenario.driver_commands import Input
 from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.reading import read_step
+from txnsim_lab.scenario.scenario_reader import read_step
 from txnsim_lab.scenario.steps_model import Step
 
 _LEFT_OUT = ("aliases", "anomaly", "symptoms", "sources", "control", "cure", "steps", "runs")

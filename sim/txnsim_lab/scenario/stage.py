@@ -11,13 +11,13 @@ from typing import Final
 
 from txnsim.client.admin import Admin
 from txnsim.errors import ConfigError
-from txnsim.injection.armed import ArmedRule
-from txnsim.runtime.env import Environment
+from txnsim.injection.armed_rule import ArmedRule
+from txnsim.runtime.environment import Environment
 from txnsim.server.cluster import SimCluster
 from txnsim.trace.story import NARRATOR
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim_lab.scenario._cluster_options import TRANSACTION_VERSION, new_topic, options_of
-from txnsim_lab.scenario._notation.places import is_internal, of_group
+from txnsim_lab.scenario._notation.internal_partitions import is_internal, of_group
 from txnsim_lab.scenario.actors._application import ApplicationActor
 from txnsim_lab.scenario.actors._bystander import BystanderActor
 from txnsim_lab.scenario.actors._member import MemberActor
@@ -27,7 +27,7 @@ from txnsim_lab.scenario.actors._share_member import ShareMemberActor
 from txnsim_lab.scenario.actors._wire import WireActor
 from txnsim_lab.scenario.actors.base import Actor as Acting
 from txnsim_lab.scenario.actors.base import Surroundings
-from txnsim_lab.scenario.answers import CallResult, StoryFailedError
+from txnsim_lab.scenario.call_results import CallResult, StoryFailedError
 from txnsim_lab.scenario.fields import Situation, with_numbers
 from txnsim_lab.scenario.model import Actor, Run, Scenario
 from txnsim_lab.scenario.players._base import Part

@@ -24,9 +24,9 @@ from txnsim.text import unknown
 from txnsim.trace.story import ONLOOKER_SUFFIX
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.scenario._cluster_options import new_topic, topic_of
-from txnsim_lab.scenario.actors._asking import ASKED_AGAIN
+from txnsim_lab.scenario.actors._broker_calls import ASKED_AGAIN
 from txnsim_lab.scenario.actors.base import Actor
-from txnsim_lab.scenario.answers import ANY, NONE, CallResult, StoryFailedError
+from txnsim_lab.scenario.call_results import ANY, NONE, CallResult, StoryFailedError
 from txnsim_lab.scenario.fields import ByRun, OffsetByRun, Situation, by_run
 from txnsim_lab.scenario.final_observation import look_at_everything
 from txnsim_lab.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from txnsim_lab.simulation import _defaults as defaults
+from txnsim_lab.simulation._client_behaviour import Scene
 from txnsim_lab.simulation._dice import Dice
-from txnsim_lab.simulation._habits import Scene
 from txnsim_lab.simulation._plan import CLUSTER, Act, Body, Track
 
 POWER_FAILURE: Final = "power-failure"

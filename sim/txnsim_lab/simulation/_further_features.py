@@ -10,10 +10,10 @@ import msgspec
 from txnsim.releases import REFERENCE
 from txnsim.types import PRODUCER_EPOCH_MAX
 from txnsim_lab.simulation import _defaults as defaults
-from txnsim_lab.simulation._curiosity import CURIOUS, curious, with_small_groups
+from txnsim_lab.simulation._client_behaviour import OPERATOR, READER, Scene, monitor
+from txnsim_lab.simulation._curious_requests import CURIOUS, curious, with_small_groups
 from txnsim_lab.simulation._dice import Dice
 from txnsim_lab.simulation._disturbances import MAKERS, POWER_FAILURE, Steps, trouble
-from txnsim_lab.simulation._habits import OPERATOR, READER, Scene, monitor
 from txnsim_lab.simulation._plan import CLUSTER, Act, Body, Plan, Track, World
 from txnsim_lab.simulation._share_groups import SHARED, with_share_groups
 

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 
 from txnsim_lab.simulation import _defaults as defaults
+from txnsim_lab.simulation._client_behaviour import Unit
 from txnsim_lab.simulation._dice import Dice
-from txnsim_lab.simulation._habits import Unit
 from txnsim_lab.simulation._plan import Act, Body, Track, World
 
 SHARED: Final = "share-groups"

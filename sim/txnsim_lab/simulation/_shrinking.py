@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim_lab.simulation._asking import ASK
+from txnsim_lab.simulation._curious_client import ASK
 from txnsim_lab.simulation._further_features import EXPIRATIONS, SHORT_EXPIRATIONS
 from txnsim_lab.simulation._plan import Act, Body, Plan, Track
 from txnsim_lab.simulation._share_groups import RECORD_LOCKS

@@ -19,7 +19,7 @@ from txnsim.releases import release_named
 from txnsim.releases.rules import Rules
 from txnsim.runtime.trace import TraceLevel
 from txnsim.text import unknown
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.simulation._plan import Body, Plan
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation.drawing import modes_of

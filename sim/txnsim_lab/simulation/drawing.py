@@ -12,10 +12,7 @@ import msgspec
 
 from txnsim.releases import REFERENCE, RELEASES, release_named
 from txnsim_lab.simulation import _defaults as defaults
-from txnsim_lab.simulation._dice import Dice
-from txnsim_lab.simulation._disturbances import POWER_FAILURE, disturber, has_disturber
-from txnsim_lab.simulation._further_features import with_amid, with_further_features
-from txnsim_lab.simulation._habits import (
+from txnsim_lab.simulation._client_behaviour import (
     Scene,
     application,
     bystander,
@@ -25,6 +22,9 @@ from txnsim_lab.simulation._habits import (
     reader,
     wire,
 )
+from txnsim_lab.simulation._dice import Dice
+from txnsim_lab.simulation._disturbances import POWER_FAILURE, disturber, has_disturber
+from txnsim_lab.simulation._further_features import with_amid, with_further_features
 from txnsim_lab.simulation._plan import Body, Plan, Track, World
 
 STREAM: Final = "plan"

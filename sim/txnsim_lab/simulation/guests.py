@@ -9,11 +9,11 @@ import msgspec
 
 from txnsim.client.cluster import Cluster
 from txnsim.errors import ConfigError
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim.server.cluster import SimCluster
 from txnsim.types import INTERNAL_TOPICS
 from txnsim.wire.batch import COMMIT, iter_batches, read_control_record
-from txnsim_lab.scenario.answers import NONE
+from txnsim_lab.scenario.call_results import NONE
 from txnsim_lab.scenario.recorder import Recorder
 
 

@@ -39,7 +39,7 @@ from txnsim_lab.check.history import HistoryError
 from txnsim_lab.check.judge import judge
 from txnsim_lab.check.observations import Outcome, PositionsRead, ShareFetched
 from txnsim_lab.scenario.actors.base import Surroundings, group_metadata
-from txnsim_lab.scenario.answers import NONE, CallResult, StoryFailedError, failure
+from txnsim_lab.scenario.call_results import NONE, CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.final_observation import look_twice
 from txnsim_lab.scenario.model import Scenario
@@ -49,13 +49,13 @@ from txnsim_lab.scenario.runner import ScenarioRun, casts_of
 from txnsim_lab.scenario.stage import LOOKER, Stage, simulated_target, stage
 from txnsim_lab.scenario.steps import act, done, expected_error
 from txnsim_lab.scenario.steps_model import Call, Step
-from txnsim_lab.simulation._asking import ASK, Curious
+from txnsim_lab.simulation._broker_promises import Broken, broken_promises
+from txnsim_lab.simulation._client_behaviour import OPERATOR, READER
+from txnsim_lab.simulation._curious_client import ASK, Curious
 from txnsim_lab.simulation._further_features import EXPIRATIONS, MONITOR
-from txnsim_lab.simulation._habits import OPERATOR, READER
 from txnsim_lab.simulation._invariants import violations
-from txnsim_lab.simulation._moments import Moments
 from txnsim_lab.simulation._plan import RUN, Act, Body, Plan, Track, scenario_of
-from txnsim_lab.simulation._promises import Broken, broken_promises
+from txnsim_lab.simulation._running_invariants import Moments
 from txnsim_lab.simulation.guests import Guest, commit_markers, end_of, workload_named
 from txnsim_lab.target.simulated import SimulatedTarget
 

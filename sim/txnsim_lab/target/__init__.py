@@ -5,7 +5,7 @@ It knows neither stories nor the exam, only what is done to a cluster.
 
 - ``cluster``: the interface of all, and the abilities by which they differ.
 - ``simulated``: every ability.
-- ``real``: a real cluster behind the fault proxy; ``started`` starts one, by ``apache`` with
+- ``real``: a real cluster behind the fault proxy; ``real_clusters`` starts one, by ``apache`` with
   ``jars``. ``log_care`` cares for its logs, ``cleaning`` takes away what was made on it.
 - ``generation``: which protocol a real cluster speaks.
 """

@@ -19,7 +19,7 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.releases import Release
-from txnsim.runtime import real
+from txnsim.runtime import real_world
 from txnsim.storage.checkpoints import decode_offsets
 from txnsim.storage.names import FileName
 from txnsim.types import TopicPartition
@@ -67,7 +67,7 @@ class ApacheBrokers:
         self._options = options
         self.home = Path(tempfile.mkdtemp(prefix="txnsim-apache-"))
         """Settings, storage and logs of every process; ``stop`` removes it."""
-        controller_port, *ports = real.free_ports(1 + 2 * options.brokers)
+        controller_port, *ports = real_world.free_ports(1 + 2 * options.brokers)
         self._controller = _Node(
             node_id=CONTROLLER, home=self.home / "controller", port=controller_port
         )

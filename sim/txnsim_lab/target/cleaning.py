@@ -18,7 +18,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.errors import code_name
 from txnsim.client.inspection.txn_views import AbortSpec, ProducerState, TransactionDescription
 from txnsim.errors import ClientError, ErrorCode
-from txnsim.runtime.env import Clock
+from txnsim.runtime.environment import Clock
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition, partition_for
 
 TIMEOUT_MS: Final = 30_000

@@ -16,7 +16,7 @@ from txnsim.client.backoff import Deadline, pause
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import TxnsimError
 from txnsim.injection.injector import Injector
-from txnsim.runtime.env import Clock, Environment
+from txnsim.runtime.environment import Clock, Environment
 from txnsim.settings import Settings
 from txnsim.types import BrokerId, TopicPartition
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from txnsim.client.admin import Admin
 from txnsim.client.backoff import Deadline, pause
 from txnsim.errors import ClientError
-from txnsim.runtime.env import Clock
+from txnsim.runtime.environment import Clock
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.target.cluster import TargetError
 

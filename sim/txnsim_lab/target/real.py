@@ -20,7 +20,7 @@ from txnsim.client.inspection.txn_views import TransactionListing
 from txnsim.client.requests import NewTopic as Wanted
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ClientError, ErrorCode
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim.security.options import SecurityProtocol
 from txnsim.settings import Settings
 from txnsim.types import (

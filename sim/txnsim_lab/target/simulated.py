@@ -13,8 +13,8 @@ from txnsim.client.errors import code_name
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ClientError, ErrorCode, Rejection
 from txnsim.server.cluster import SimCluster
-from txnsim.server.inputs import advance, input_event
-from txnsim.server.views.readings import late_transactions
+from txnsim.server.user_inputs import advance, input_event
+from txnsim.server.views.metric_values import late_transactions
 from txnsim.server.views.waiting_transactions import unfinished
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,

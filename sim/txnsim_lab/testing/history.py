@@ -11,7 +11,7 @@ from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History as Observations
 from txnsim_lab.check.judge import Verdict, judge
 from txnsim_lab.check.observations import Deleted, Seen
-from txnsim_lab.scenario.onlooker import look
+from txnsim_lab.scenario.outside_view import look
 from txnsim_lab.scenario.recorder import Recorder
 
 TEST: Final = "test"

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.runtime import real
+from txnsim.runtime import real_world
 from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.given_inputs import GivenInputs, inputs_of
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.players.casting import Casting
+from txnsim_lab.scenario.repeated_inputs import GivenInputs, inputs_of
 from txnsim_lab.scenario.runner import (
     SEED_DEFAULT,
     RunResult,
@@ -60,7 +60,7 @@ def run_scenario(
     if over_tcp or player is not None:
         if read_inputs:
             raise ConfigError("inputs repeat a run in virtual time, not one over TCP")
-        return real.run(run_in_real_time(scenario_run, Casting(player=player)))
+        return real_world.run(run_in_real_time(scenario_run, Casting(player=player)))
     return run_in_virtual_time(
         scenario_run, seed=seed, pace=GivenInputs(read_inputs) if read_inputs else None
     )

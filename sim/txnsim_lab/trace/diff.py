@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim.trace.reading import Recording
 from txnsim.trace.story import place
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.trace.brief import payload
 
 CONTEXT: Final = 3

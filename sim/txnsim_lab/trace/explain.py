@@ -11,8 +11,8 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import Event, TraceLevel
-from txnsim.trace.reading import Recording
 from txnsim.trace.story import place
+from txnsim.trace.trace_file import Recording
 from txnsim.txn.open_txn_verdict import (
     Cause,
     Coordinated,
@@ -23,7 +23,7 @@ from txnsim.txn.open_txn_verdict import (
 )
 from txnsim.txn.past_decision import Decided
 from txnsim.types import TopicPartition
-from txnsim_lab.trace.chains import by_position, causes
+from txnsim_lab.trace.cause_chains import by_position, causes
 from txnsim_lab.trace.faults_and_decisions import Remembered
 from txnsim_lab.trace.state import TraceState, owed_by, state_at
 

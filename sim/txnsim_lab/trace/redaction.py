@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 
 LEFT_OUT: Final = "(left out)"
 _FIELDS: Final = frozenset({"key", "value", "keys", "values", "record", "records"})

@@ -18,10 +18,10 @@ import msgspec
 from txnsim.cli.client_properties import client_of
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS, new_folder_or_address
+from txnsim.environment_variables import BOOTSTRAP
 from txnsim.errors import ConfigError, TxnsimError
 from txnsim.files import append
 from txnsim.txn.open_txn_verdict import program_at
-from txnsim.variables import BOOTSTRAP
 
 if TYPE_CHECKING:
     from txnsim_spark.streaming.events import StreamEvent

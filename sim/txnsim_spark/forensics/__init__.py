@@ -1,7 +1,7 @@
 """What lies open in log directories, and what becomes of it; the life of one transactional id.
 
 - ``find_hanging``: from directories to a report; ``findings`` are its values, ``findings_frame``
-  the same as one DataFrame, ``_since`` keeps what was read for the next search.
+  the same as one DataFrame, ``_search_memory`` keeps what was read for the next search.
 - ``_open_transactions``, ``replica_state``: what a replica has open, by its snapshots and segments;
   ``_read_compiled`` reads them, ``_read_notes`` and ``_start_batch`` say what came to light.
 - ``_coordinator_log``, ``_coordinator_entries``: what coordinators wrote.

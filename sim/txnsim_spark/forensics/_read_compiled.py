@@ -28,9 +28,9 @@ from txnsim_spark.forensics.replica_state import Kept, Known, ReplicaState
 from txnsim_spark.forensics.verdicts import OpenTxn
 from txnsim_spark.planning import in_tasks
 from txnsim_spark.scan import kernel_fragments as fk
-from txnsim_spark.scan.examining import Examined, Examiner
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.sections import stands_alone
+from txnsim_spark.scan.segment_examination import Examined, Examiner
 from txnsim_spark.scan.segments import Replica, Section, SegmentFile
 
 Found = Ints | Note

@@ -31,7 +31,7 @@ from txnsim_spark.forensics._metadata_copies import KnownTopics, completed, know
 from txnsim_spark.forensics._open_transactions import open_after
 from txnsim_spark.forensics._partition_markers import reader_of
 from txnsim_spark.forensics._read_notes import NOTHING_READ, ReadNotes, seen_again
-from txnsim_spark.forensics._since import Memory
+from txnsim_spark.forensics._search_memory import Memory
 from txnsim_spark.forensics._start_batch import Lookups
 from txnsim_spark.forensics.findings import (
     BOOTSTRAP,

@@ -30,7 +30,7 @@ from txnsim_spark.log_query import Wanted
 from txnsim_spark.scan.log_dirs import OnProblem
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.arrays import of_values
-from txnsim_spark.tables.by_replica import kept_rows
+from txnsim_spark.tables.replica_jobs import kept_rows
 from txnsim_spark.views import PARTITION_TRANSACTIONS
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import msgspec
 
 from txnsim.errors import CorruptBatchError
-from txnsim.extensions import has_libraries
+from txnsim.on_demand_imports import has_libraries
 from txnsim.storage import names
 from txnsim.storage.log_file import TornTail, Window, read_log_file
 from txnsim.storage.regular_file import RegularFile

@@ -29,7 +29,7 @@ from txnsim_spark.scan.log_seek import SparseIndex, open_file, whole_batch_at
 from txnsim_spark.scan.segments import Section, SegmentFile
 
 if TYPE_CHECKING:
-    from txnsim_spark.scan.examining import Examined
+    from txnsim_spark.scan.segment_examination import Examined
 
 _BATCH_BYTES_MAX: Final = 4 << 20
 """No section begins at a larger batch: its CRC is computed before."""

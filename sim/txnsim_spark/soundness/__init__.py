@@ -4,11 +4,11 @@ A log is looked at segment by segment, by as many as there are hands, and put to
 
 - ``verify``: the whole, shared out by ``txnsim_spark.engine``.
 - ``violations``: what is found, and the rules by name.
-- ``_facts``: what is known of a replica before its segments are read.
-- ``_segment_walk``: one segment by the compiled walk -> ``_parts``.
+- ``_replica_facts``: what is known of a replica before its segments are read.
+- ``_segment_walk``: one segment by the compiled walk -> ``_segment_parts``.
 - ``_chain``: the parts of one replica, in order: what only shows across segments.
 - ``_producer_rules``: what producers did, and what breaks Kafka's rules.
-- ``_kept_rules``: snapshots and indexes of aborted transactions against the state that the log
-  leads to.
+- ``_stored_file_rules``: snapshots and indexes of aborted transactions against the state that the
+  log leads to.
 - ``_replica_rules``: replicas of a ``_partition`` against one another.
 """

@@ -14,10 +14,10 @@ from typing import Final
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.storage import names
 from txnsim_spark.scan import kernel
-from txnsim_spark.soundness._facts import END, ReplicaFacts
-from txnsim_spark.soundness._kept_rules import judge_aborted, judge_snapshot
-from txnsim_spark.soundness._parts import SegmentPart
 from txnsim_spark.soundness._producer_rules import Producers
+from txnsim_spark.soundness._replica_facts import END, ReplicaFacts
+from txnsim_spark.soundness._segment_parts import SegmentPart
+from txnsim_spark.soundness._stored_file_rules import judge_aborted, judge_snapshot
 from txnsim_spark.soundness.violations import Broken, Findings, Invariant, Violation
 
 LACKING: Final = frozenset(

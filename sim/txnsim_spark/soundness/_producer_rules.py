@@ -17,8 +17,8 @@ from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import COMMIT, BatchHeader
 from txnsim_spark.scan import kernel
-from txnsim_spark.soundness._facts import ReplicaFacts
-from txnsim_spark.soundness._parts import GOES_ON
+from txnsim_spark.soundness._replica_facts import ReplicaFacts
+from txnsim_spark.soundness._segment_parts import GOES_ON
 from txnsim_spark.soundness.violations import Findings, Invariant
 
 RULES: Final = {

@@ -17,8 +17,8 @@ import msgspec
 from txnsim.storage.log_file import read_log_file
 from txnsim.wire.batch import BatchHeader
 from txnsim_spark.scan.log_dirs import untold
-from txnsim_spark.soundness._facts import ReplicaFacts
-from txnsim_spark.soundness._parts import SegmentPart
+from txnsim_spark.soundness._replica_facts import ReplicaFacts
+from txnsim_spark.soundness._segment_parts import SegmentPart
 from txnsim_spark.soundness._segment_walk import BUCKET_BITS, SUM_MASK
 from txnsim_spark.soundness.violations import Broken, Invariant, Violation
 

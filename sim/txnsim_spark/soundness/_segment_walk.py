@@ -25,8 +25,8 @@ from txnsim_spark.scan.crcs import Truths, crcs_are_right
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import Damage, SegmentFile
 from txnsim_spark.scan.walk import OldRun, batch_rows
-from txnsim_spark.soundness._facts import ReplicaFacts
-from txnsim_spark.soundness._parts import SegmentPart
+from txnsim_spark.soundness._replica_facts import ReplicaFacts
+from txnsim_spark.soundness._segment_parts import SegmentPart
 from txnsim_spark.soundness.violations import Findings, Invariant, read_or_tell
 
 BUCKET_BITS: Final = 16

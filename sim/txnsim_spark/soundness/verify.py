@@ -21,16 +21,16 @@ from txnsim.types import TopicPartition
 from txnsim_spark.engine import Engine, Job, Way, cost_of
 from txnsim_spark.scan.log_dirs import untold
 from txnsim_spark.scan.segments import SegmentFile, by_topic_id, one_cluster, replicas_in
-from txnsim_spark.soundness._facts import (
+from txnsim_spark.soundness._partition import judge_partition, read_epochs
+from txnsim_spark.soundness._replica_facts import (
     PRODUCER_EXPIRATION_MS,
     LogDirFacts,
     ReplicaFacts,
     read_log_dir,
     replica_facts,
 )
-from txnsim_spark.soundness._partition import judge_partition, read_epochs
-from txnsim_spark.soundness._parts import SegmentPart, unread_part
 from txnsim_spark.soundness._replica_rules import comparable
+from txnsim_spark.soundness._segment_parts import SegmentPart, unread_part
 from txnsim_spark.soundness._segment_walk import examine
 from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Violation
 from txnsim_spark.tasks import shared_out

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.support.broker_api import Api, handlers
 from tests.support.group_api import GroupApi, group_api
-from tests.support.handlers import Api, handlers
 
 
 @pytest.fixture

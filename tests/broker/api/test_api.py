@@ -21,12 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.broker.server.test_connection import first, open_wire
+from tests.support.broker_api import KEYS, NO_SUCH_ID, Api
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.group_api import GROUP, join_values
-from tests.support.handlers import KEYS, NO_SUCH_ID, Api
+from tests.support.raw_connection import Wire
 from tests.support.security import acl
-from tests.support.wires import Wire
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.api import _configs as configs
 from txnsim.api import _groups as groups
 from txnsim.api import _identities as identities
@@ -37,11 +37,11 @@ from txnsim.api import _transactions as transactions
 from txnsim.api import nodes
 from txnsim.api._access import Access
 from txnsim.api._error_texts import text_of
+from txnsim.api._fault_subjects import of_transactions
 from txnsim.api._leaders import CurrentLeaders
-from txnsim.api._subjects import of_transactions
 from txnsim.api._topics import by_topic
 from txnsim.api.kip_text.table import KIP_TEXT
-from txnsim.api.memory_mark import BELOW, LOOK_MS, MemoryMark
+from txnsim.api.memory_limit import BELOW, LOOK_MS, MemoryMark
 from txnsim.api.parsing import SMALL_BYTES, encoded_with_breaks, joined, parsed_with_breaks
 from txnsim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, SHIPPED, _accepted, shipped
 from txnsim.api.request import (
@@ -68,7 +68,7 @@ from txnsim.errors import (
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.releases import RELEASES
 from txnsim.releases._kafka import REFERENCE, RELEASE_4_0
-from txnsim.runtime.turns import Pace, Turns
+from txnsim.runtime.loop_turns import Pace, Turns
 from txnsim.security.acls import CLUSTER_NAME, NO_ACLS, Operation, ResourceType
 from txnsim.security.authorizer import Authorizer
 from txnsim.settings import Settings

@@ -17,7 +17,7 @@ from tests.support.clusters import VirtualCluster, run_cluster, until_state, val
 from tests.support.coordinator import ManualClock
 from tests.support.gates import Gates
 from tests.support.logs import batch
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.broker.broker import MARKERS_AT_ONCE, Broker, Housekeeping
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -26,7 +26,7 @@ from txnsim.client.fetching import fetch
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.client.producer import Producer
 from txnsim.client.session import TxnProtocol
-from txnsim.controller.growth import grown_topic
+from txnsim.controller.partition_growth import grown_topic
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.faults.actions import Drop, Hold
 from txnsim.faults.points import FaultPoint
@@ -39,7 +39,7 @@ from txnsim.interbroker.transactions import (
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
-from txnsim.node.crossings import run_when_due
+from txnsim.node.broker_fault_points import run_when_due
 from txnsim.node.log_events import LogEvents
 from txnsim.releases.rules import LATEST
 from txnsim.replica.broker_logs import BrokerLogs

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.broker_api import Api, batch, produce
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.handlers import Api, batch, produce
 from tests.support.share_members import ShareMember, errors, fill
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.controller.controller import NewTopic
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint

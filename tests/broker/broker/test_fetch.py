@@ -8,14 +8,14 @@ from typing import Any, cast
 import pytest
 
 from tests.support.images import cluster, partition, topic
-from tests.support.leader import P0, P1, UNKNOWN, Leader, part, produce, settle
+from tests.support.leader_bench import P0, P1, UNKNOWN, Leader, part, produce, settle
 from tests.support.logs import NOW
 from tests.support.markers import append_marker
 from txnsim.broker.fetch import CONSUMER_REPLICA_ID, FUTURE_REPLICA_ID, FetchCommand, Outcomes
 from txnsim.errors import ErrorCode
 from txnsim.log.leader_append import append_client, start_verification
 from txnsim.replica.fetch_values import FetchPartition, Naming
-from txnsim.runtime.turns import Pace
+from txnsim.runtime.loop_turns import Pace
 from txnsim.types import IsolationLevel, TopicPartition
 
 E = ErrorCode

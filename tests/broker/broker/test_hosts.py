@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
+from tests.support.broker_api import batch
 from tests.support.group_api import GROUP, GroupApi, group_api
-from tests.support.handlers import batch
 from txnsim.broker._coordinator_host import CoordinatorHost, GroupHost, short_id
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, Rejection

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.images import B1, B2, cluster, partition, topic
-from tests.support.leader import (
+from tests.support.leader_bench import (
     ADD,
     NEW,
     NOT_LED,

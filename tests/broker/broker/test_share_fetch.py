@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.broker_api import Api
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.handlers import Api
 from tests.support.share_members import FROM_RESET, ShareMember, acquired, errors, fill
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.actions import Fail, Hold
 from txnsim.faults.points import FaultPoint

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from tests.support.broker_api import STAMP_MS
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.handlers import STAMP_MS
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
@@ -20,7 +20,7 @@ from txnsim.interbroker.share_state import (
     WriteShareState,
 )
 from txnsim.releases import Fleet
-from txnsim.server.loading import load_cluster
+from txnsim.server.disk_loading import load_cluster
 from txnsim.server.log_dirs import log_dir_of
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import DEFAULTS

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.within import in_virtual_time, within
+from tests.support.within_environment import in_virtual_time, within
 from txnsim.broker._share_persister import ATTEMPTS, SharePersister
 from txnsim.errors import ErrorCode, PeerAnsweredError, PeerDisconnectedError, PeerTimeoutError
 from txnsim.interbroker.share_state import (

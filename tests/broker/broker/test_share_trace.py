@@ -8,7 +8,7 @@ from typing import Any
 from tests.broker.broker.test_share_fetch import LOCK_MS, configured, member_of, other
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.share_members import errors, fill, task
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.broker._share_trace import TOLD_MAX
 from txnsim.faults.actions import Fail, Hold
 from txnsim.faults.points import FaultPoint

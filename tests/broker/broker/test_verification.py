@@ -30,7 +30,7 @@ from txnsim.node.peers import Peers
 from txnsim.releases import Fleet
 from txnsim.releases._kafka import RELEASE_2_8
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.runtime.env import Network
+from txnsim.runtime.environment import Network
 from txnsim.runtime.tasks import LoopTasks, Pending
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.types import (

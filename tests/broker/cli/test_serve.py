@@ -37,8 +37,8 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.errors import ConfigError, MissingExtraError
 from txnsim.metadata.image import ClusterImage
-from txnsim.runtime.real import real_environment, run
-from txnsim.server.loading import LoadedCluster
+from txnsim.runtime.real_world import real_environment, run
+from txnsim.server.disk_loading import LoadedCluster
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.storage.replica_loading import Loss
@@ -274,7 +274,7 @@ def test_a_failed_start_is_one_line_and_a_status(
         coroutine.close()
         raise failure
 
-    monkeypatch.setattr("txnsim.runtime.real.run", fail)
+    monkeypatch.setattr("txnsim.runtime.real_world.run", fail)
     assert main(["serve"]) == status
     assert complaint in capsys.readouterr().err
 
@@ -288,7 +288,7 @@ def test_the_collector_looks_seldom_while_the_server_runs(monkeypatch: pytest.Mo
         return 0
 
     thresholds_before = gc.get_threshold()
-    monkeypatch.setattr("txnsim.runtime.real.run", note)
+    monkeypatch.setattr("txnsim.runtime.real_world.run", note)
     assert serve.run(arguments("--port", "0")) == 0
     assert thresholds == [THRESHOLDS] != [thresholds_before]
     assert gc.get_threshold() == thresholds_before

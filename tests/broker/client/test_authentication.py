@@ -19,7 +19,7 @@ from txnsim.client.errors import AuthenticationError, ConnectionLostError
 from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import Api
 from txnsim.errors import ConfigError, ErrorCode
-from txnsim.runtime.real import RealClock
+from txnsim.runtime.real_world import RealClock
 from txnsim.runtime.tls import client_context, server_context
 from txnsim.security.login import Bearer, Password
 from txnsim.security.options import ClientAuth, ClientTls, SecurityProtocol, TlsFiles

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.broker.client.fake_broker import Asked, FakeBroker
-from txnsim.client._by_key import (
+from txnsim.client._requests_by_key import (
     KeyedResponse,
     LookUp,
     Lookup,

@@ -57,7 +57,7 @@ from txnsim.client.versions import (
     newer_features,
 )
 from txnsim.errors import ConfigError, ErrorCode
-from txnsim.runtime.real import RealClock
+from txnsim.runtime.real_world import RealClock
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 from txnsim.wire import codec
 from txnsim.wire.registry import version_range

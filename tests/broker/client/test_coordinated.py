@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.client.fake_broker import FakeBroker, added, coordinator, initialized
-from txnsim.client._coordinated import Coordinated
+from txnsim.client._coordinator_requests import Coordinated
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import AbortableError, ClientError, FatalError, RetriableError

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client._positions import committed_positions
 from txnsim.client.errors import ClientError, RetriableError
 from txnsim.client.producer import Producer

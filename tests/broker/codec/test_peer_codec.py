@@ -68,8 +68,8 @@ from txnsim.node.peers import (
     PRODUCE,
 )
 from txnsim.releases import REFERENCE
-from txnsim.releases.exchanges import FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS
-from txnsim.runtime.env import Network
+from txnsim.releases.interbroker_versions import FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS
+from txnsim.runtime.environment import Network
 from txnsim.runtime.peer_call import PeerHandler
 from txnsim.runtime.tasks import Pending
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual

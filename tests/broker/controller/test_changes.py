@@ -7,9 +7,9 @@ import pytest
 from tests.support.images import B1, B2, B3, broker, cluster, error_of, image_of, partition, topic
 from txnsim.controller.controller import RECORDS_MAX, initial_image
 from txnsim.controller.features import FeatureUpdate, update_features
-from txnsim.controller.growth import Assignments, grown_topic
-from txnsim.controller.placing import Usable, UsableBrokers, new_partition, usable_brokers
+from txnsim.controller.partition_growth import Assignments, grown_topic
 from txnsim.controller.reassignments import NOT_MOVING, cancel, reassign, reassigning
+from txnsim.controller.replica_placement import Usable, UsableBrokers, new_partition, usable_brokers
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import TRANSACTION_VERSION, ClusterImage, PartitionImage, TopicImage
 from txnsim.settings import DEFAULTS, Settings

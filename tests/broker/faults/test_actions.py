@@ -43,7 +43,8 @@ from txnsim.faults.cluster_actions import (
     Partition,
     ResignLeader,
 )
-from txnsim.faults.crossings import (
+from txnsim.faults.damage import BATCH_HEADER_BYTES, CRC_OFFSET, damage_message
+from txnsim.faults.interception import (
     Crossing,
     Damage,
     DamagedPart,
@@ -54,7 +55,6 @@ from txnsim.faults.crossings import (
     Slices,
     SubmitOutcome,
 )
-from txnsim.faults.damage import BATCH_HEADER_BYTES, CRC_OFFSET, damage_message
 from txnsim.faults.meanings import (
     CLUSTER_ACTIONS,
     CROSSING_ACTIONS,

@@ -12,7 +12,7 @@ import yaml
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Corrupt, Delay, Drop, Duplicate, Fail, Hold, Pass, Rewrite
 from txnsim.faults.cluster_actions import Crash, ResignLeader
-from txnsim.faults.crossings import Crossing, DamagedPart, RewriteHow
+from txnsim.faults.interception import Crossing, DamagedPart, RewriteHow
 from txnsim.faults.plan import Action, Asked, FaultRule, matches, needed_part, spent, strikes
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import NO_SUBJECT, Subject, subject_of, trace_subjects

@@ -7,7 +7,7 @@ import pytest
 from tests.support.consumer_groups import GROUP, NOW, ConsumerDriver, image, parts
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group._consumer_members import check_heartbeat
-from txnsim.group._tally import REGEXES_MAX
+from txnsim.group._member_counts import REGEXES_MAX
 from txnsim.group.commands import (
     ConsumerHeartbeat,
     ConsumerOutcome,

@@ -9,7 +9,7 @@ import pytest
 from tests.support.consumer_groups import parts
 from tests.support.group_api import SUBSCRIPTION
 from tests.support.group_world import GROUP, GroupWorld, run_groups
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import LeaveGroup, SyncGroup

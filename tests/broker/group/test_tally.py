@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.consumer_groups import image
 from txnsim.errors import ErrorCode
-from txnsim.group._tally import NAMES_MAX, Tally
+from txnsim.group._member_counts import NAMES_MAX, Tally
 from txnsim.group._topics_hash import TopicsHash, topics_hash
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from txnsim.group.consumer_records import (

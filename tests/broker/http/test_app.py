@@ -20,8 +20,7 @@ from starlette.routing import Route
 from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
 from tests.support.control_port import run_story
 from tests.support.learnt_structs import is_learnt
-from tests.support.within import within
-from txnsim.extensions import missing
+from tests.support.within_environment import within
 from txnsim.faults.rule import FaultRule
 from txnsim.http._app import INDEX_PATHS, OPERATIONS, ControlApi
 from txnsim.http._guard import AccessRules, Guard, is_loopback
@@ -43,9 +42,10 @@ from txnsim.http.replies import (
 )
 from txnsim.http.server import ControlServer
 from txnsim.http.work_thread import WorkThread
+from txnsim.on_demand_imports import missing
+from txnsim.runtime.loop_turns import Pace, Turns
 from txnsim.runtime.switch_interval import SWITCH_S
 from txnsim.runtime.trace import TraceLevel
-from txnsim.runtime.turns import Pace, Turns
 
 # Requests read and refused, without any route.
 

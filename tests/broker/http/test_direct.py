@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from starlette.requests import Request
 
-from txnsim.http.direct import DirectPort
+from txnsim.http.direct_port import DirectPort
 from txnsim.http.operation import PREFIX, Noun, Operation
 from txnsim.http.replies import Body, RefusedError
 

@@ -16,7 +16,7 @@ from starlette.responses import StreamingResponse
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.control_port import run_story
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.producer import Producer
 from txnsim.http._events import (
     EVENTS_BEHIND_MAX,
@@ -27,7 +27,7 @@ from txnsim.http._events import (
     ReportedRoutes,
 )
 from txnsim.http.replies import RefusedError
-from txnsim.runtime._trace_forms import Rows
+from txnsim.runtime._trace_encodings import Rows
 from txnsim.runtime.trace import TraceLevel, Tracer
 
 

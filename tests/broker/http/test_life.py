@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, begun, until_state
 from tests.support.control_port import run_story
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Hold

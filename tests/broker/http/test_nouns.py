@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, begun, real_cluster, values
 from tests.support.control_port import run_story
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.producer import Producer
 from txnsim.client.requests import produce
 from txnsim.client.versions import VersionRange
@@ -25,7 +25,7 @@ from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.http._app import ControlApi
 from txnsim.http.messages import Advance, fault
-from txnsim.injection.armed import ArmedRule
+from txnsim.injection.armed_rule import ArmedRule
 from txnsim.runtime import tasks as unpacker
 from txnsim.runtime.trace import TraceLevel
 from txnsim.types import TopicPartition

@@ -14,9 +14,9 @@ from txnsim.faults.points import FaultPoint
 from txnsim.http._app import OPERATIONS
 from txnsim.http._guard import AccessRules
 from txnsim.http.operation import ClusterNoun
-from txnsim.http.partial import PartialApi
+from txnsim.http.partial_port import PartialApi
 from txnsim.injection.injector import Injector
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim.server.cluster import SimCluster
 
 

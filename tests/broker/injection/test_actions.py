@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from tests.support.cluster_control import MISSING, RecordingControl
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.faults.actions import CrossingAction, Drop, Fail, Hold, Pass, Reorder, Stall
 from txnsim.faults.cluster_actions import ClusterAction, Crash, MoveLeader, Partition
-from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
+from txnsim.faults.interception import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
-from txnsim.injection.armed import ArmedRule, Held
+from txnsim.injection.armed_rule import ArmedRule, Held
 from txnsim.injection.injector import Injector
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.errors import ErrorCode, PeerAnsweredError, PeerTimeoutError
 from txnsim.faults.actions import (
     Corrupt,
@@ -26,7 +26,7 @@ from txnsim.faults.actions import (
     Stall,
     Throttle,
 )
-from txnsim.faults.crossings import (
+from txnsim.faults.interception import (
     Crossing,
     DamagedPart,
     FaultEffect,

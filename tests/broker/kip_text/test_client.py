@@ -10,7 +10,7 @@ import pytest
 
 from tests.broker.kip_text.rows import shows
 from tests.support.clusters import begun
-from tests.support.hang import make_hanging
+from tests.support.hanging_transaction import make_hanging
 from tests.support.kip_text_listeners import BOTH, SHIPPED, TEXT, ListenerClient, kip_text_cluster
 from txnsim.cli.main import main
 from txnsim.client.admin import Admin
@@ -19,7 +19,7 @@ from txnsim.client.errors import ClientError
 from txnsim.client.inspection.txn_views import OpenSince
 from txnsim.errors import ErrorCode
 from txnsim.server.cluster import SimCluster
-from txnsim.server.views.readings import late_transactions
+from txnsim.server.views.metric_values import late_transactions
 from txnsim.types import TopicPartition
 
 # ``txnsim txns --kip-text``: what the texts have a tool say, at the listener that obeys them and

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.broker.kip_text.rows import SHOWN, shows
-from tests.support.handlers import KEYS, batch, transaction
+from tests.support.broker_api import KEYS, batch, transaction
 from tests.support.kip_text_listeners import BOTH, SHIPPED, TEXT, ListenerClient, kip_text_cluster
 from txnsim.api.kip_text.differences import DIFFERENCES
 from txnsim.errors import ErrorCode

@@ -7,7 +7,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.handlers import KEYS
+from tests.support.broker_api import KEYS
 from txnsim.errors import ErrorCode
 from txnsim.metrics import table
 from txnsim.metrics.exposition import exposition

@@ -13,7 +13,7 @@ from tests.support.gates import Gates
 from tests.support.images import B1
 from tests.support.logs import NOW, PID, LogDriver, make_log, plain
 from tests.support.peer_network import RecordingNetwork
-from tests.support.within import in_virtual_time, within
+from tests.support.within_environment import in_virtual_time, within
 from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
 from txnsim.faults.actions import Drop, Fail, Hold
 from txnsim.faults.plan import Action, FaultRule

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.support.images import B1, B2, B3, broker, cluster, partition, topic
-from tests.support.within import in_virtual_time, within
+from tests.support.within_environment import in_virtual_time, within
 from txnsim.controller.broker_sessions import BrokerState
 from txnsim.controller.controller import NewTopic, initial_image
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
@@ -28,16 +28,16 @@ from txnsim.interbroker.lifecycle import (
 from txnsim.interbroker.replication import AlterPartitionCommand, AlterPartitionReply
 from txnsim.interbroker.transactions import AllocateProducerIdsCommand, AllocateProducerIdsReply
 from txnsim.metadata.image import ClusterImage, PartitionImage, TopicImage
+from txnsim.node.broker_fault_points import Crossings
 from txnsim.node.controller_node import HEARTBEAT_MS, ControllerNode
-from txnsim.node.crossings import Crossings
 from txnsim.node.image_intake import ImageIntake
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.runtime.clock import STANDSTILL_MS
-from txnsim.runtime.env import TimerHandle
+from txnsim.runtime.environment import TimerHandle
+from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.rng import SeededRng
 from txnsim.runtime.trace import TraceLevel
-from txnsim.runtime.turns import Pace
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.settings import Settings
 from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, LeaderEpoch, TopicPartition

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from tests.support.peer_network import RecordingNetwork
-from tests.support.within import in_virtual_time, within
+from tests.support.within_environment import in_virtual_time, within
 from txnsim.errors import PeerDisconnectedError
 from txnsim.faults.actions import Delay, Drop, Fail, Hold
-from txnsim.faults.crossings import FaultEffect, SubmitOutcome
+from txnsim.faults.interception import FaultEffect, SubmitOutcome
 from txnsim.faults.plan import Action, FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
@@ -30,12 +30,12 @@ from txnsim.interbroker.transactions import (
     TxnMarker,
     WriteTxnMarkersCommand,
 )
+from txnsim.node.broker_fault_points import Crossings, error_in, is_lost, run_when_due, timer_gate
 from txnsim.node.coordinator_loading import CoordinatorLoading
-from txnsim.node.crossings import Crossings, error_in, is_lost, run_when_due, timer_gate
 from txnsim.node.peers import ADD_PARTITIONS_TO_TXN, CONTROLLER_ID, VERIFICATION_FROM, Peers
 from txnsim.releases import Fleet, Rules, fleet_from
 from txnsim.releases._kafka import RELEASE_2_8, RELEASE_3_6, RELEASE_4_1, RELEASE_4_2, RELEASE_4_4
-from txnsim.runtime.env import Network
+from txnsim.runtime.environment import Network
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,

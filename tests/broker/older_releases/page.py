@@ -10,8 +10,8 @@ from txnsim.api._transactions.add_partitions_to_txn import BATCHED_FROM
 from txnsim.api._transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
 from txnsim.api.registry import HANDLERS, shipped
 from txnsim.releases import REFERENCE, RELEASES, Release
-from txnsim.releases.exchanges import EXCHANGES as EVERY
-from txnsim.releases.exchanges import Exchange
+from txnsim.releases.interbroker_versions import EXCHANGES as EVERY
+from txnsim.releases.interbroker_versions import Exchange
 from txnsim.releases.rules import Rules
 
 Row = tuple[str, ...]

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
-from tests.support.leader import ADD, OLD, P0, P1, Leader, part, produce, settle
+from tests.support.leader_bench import ADD, OLD, P0, P1, Leader, part, produce, settle
 from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
 from tests.support.waiting import leaderless
 from txnsim.broker.produce import Outcomes, ProduceCommand

@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
+from tests.support.at_once import load_whole
 from tests.support.coordinator import FOO_0, HOME, World, error_of, identity
-from tests.support.steps import load_whole
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.releases import LATEST, Rules

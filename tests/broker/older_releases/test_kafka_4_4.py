@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.raw_connection import API_VERSIONS, Wire
 from tests.support.waiting import until
-from tests.support.wires import API_VERSIONS, Wire
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.errors import ErrorCode
 from txnsim.types import BrokerId
 from txnsim.wire import codec

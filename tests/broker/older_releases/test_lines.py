@@ -11,7 +11,7 @@ import pytest
 from tests.broker.older_releases.history import UNOBSERVED
 from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.wires import API_VERSIONS, Wire
+from tests.support.raw_connection import API_VERSIONS, Wire
 from txnsim.api.registry import ADVERTISED, shipped
 from txnsim.errors import ErrorCode
 from txnsim.releases import REFERENCE, RELEASES, Fleet

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state, values
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client import requests
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster

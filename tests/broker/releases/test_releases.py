@@ -9,7 +9,12 @@ from txnsim.releases import REFERENCE, RELEASES, Fleet, Release
 from txnsim.releases._catalog import fleet_from, release_named
 from txnsim.releases._kafka import RELEASE_2_8, RELEASE_3_6, RELEASE_3_9, RELEASE_4_0
 from txnsim.releases._release import FeatureRange, next_release, rules_of
-from txnsim.releases.exchanges import EXCHANGES, FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS, FORWARDED
+from txnsim.releases.interbroker_versions import (
+    EXCHANGES,
+    FOLLOWER_FETCH,
+    FOLLOWER_LIST_OFFSETS,
+    FORWARDED,
+)
 from txnsim.releases.rules import LATEST, Rules, RuleSwitch, numbers
 from txnsim.types import BrokerId
 

@@ -25,7 +25,7 @@ from txnsim.runtime.clock import (
     SkewedClock,
     stood_still,
 )
-from txnsim.runtime.env import Clock
+from txnsim.runtime.environment import Clock
 from txnsim.runtime.rng import SeededRng, derive, random_seed
 from txnsim.runtime.switch_interval import SWITCH_S, short_switch_interval
 from txnsim.runtime.virtual.run import VirtualLoop

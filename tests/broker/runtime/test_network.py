@@ -14,13 +14,13 @@ import pytest
 
 from tests.support.images import B1, B2
 from tests.support.slow_machine import SLOW_S
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.errors import PeerTimeoutError
 from txnsim.runtime._link_cuts import Cut, LinkCuts, Pipe
-from txnsim.runtime.env import Network
+from txnsim.runtime.environment import Network
 from txnsim.runtime.network import reset
 from txnsim.runtime.peer_call import PeerCall
-from txnsim.runtime.real import new_event_loop, real_environment
+from txnsim.runtime.real_world import new_event_loop, real_environment
 from txnsim.runtime.tasks import LoopTasks, Pending, Unpacker
 from txnsim.runtime.tls import server_context
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual

@@ -10,14 +10,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.peer_network import future_of
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.errors import ErrorCode, PeerAnsweredError, PeerDisconnectedError, PeerTimeoutError
-from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
+from txnsim.faults.interception import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.transactions import AllocateProducerIdsCommand
 from txnsim.runtime._link_cuts import Cut
 from txnsim.runtime.network import LoopNetwork
-from txnsim.runtime.real import RealClock
+from txnsim.runtime.real_world import RealClock
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual

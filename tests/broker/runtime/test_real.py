@@ -15,8 +15,8 @@ import pytest
 
 from tests.support.slow_machine import SLOW_S
 from txnsim.errors import ConfigError
-from txnsim.runtime import real
-from txnsim.runtime.real import (
+from txnsim.runtime import real_world
+from txnsim.runtime.real_world import (
     RealClock,
     free_ports,
     new_event_loop,
@@ -220,7 +220,7 @@ def test_uvloop_is_taken_where_it_is_and_asyncio_elsewhere(
         return original(name, *args, **options)
 
     monkeypatch.setattr(builtins, "__import__", without_uvloop)
-    loop = real.new_event_loop()
+    loop = real_world.new_event_loop()
     assert isinstance(loop, asyncio.SelectorEventLoop)
     loop.close()
 
@@ -255,6 +255,6 @@ def test_free_ports_are_those_that_no_system_gives_away(monkeypatch: pytest.Monk
     (taken_port,) = free_ports(1)
     with tcp_socket("127.0.0.1", taken_port) as busy:
         busy.listen()
-        monkeypatch.setattr(real, "_PORTS_KEPT", range(taken_port, taken_port + 1))
+        monkeypatch.setattr(real_world, "_PORTS_KEPT", range(taken_port, taken_port + 1))
         with pytest.raises(OSError, match="1 free ports are wanted"):
             free_ports(1)

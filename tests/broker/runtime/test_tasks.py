@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.within import within
-from txnsim.runtime.tasks import DUE_UNTIMED, FAILURES_KEPT_MAX, LoopTasks, Pending
-from txnsim.runtime.trace import NO_CAUSE, TraceLevel
-from txnsim.runtime.turns import (
+from tests.support.within_environment import within
+from txnsim.runtime.loop_turns import (
     LIMIT_NS_DEFAULT,
     LOOK_ELEMENTS,
     LOOKS,
@@ -23,6 +21,8 @@ from txnsim.runtime.turns import (
     TimeSlices,
     Turns,
 )
+from txnsim.runtime.tasks import DUE_UNTIMED, FAILURES_KEPT_MAX, LoopTasks, Pending
+from txnsim.runtime.trace import NO_CAUSE, TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.errors import InvariantViolation
-from txnsim.runtime._trace_forms import Rows
+from txnsim.runtime._trace_encodings import Rows
 from txnsim.runtime.trace import CHUNK_BYTES, KEPT_AT_ONCE, NO_CAUSE, RunInfo, TraceLevel, Tracer
 
 

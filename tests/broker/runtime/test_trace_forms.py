@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txnsim.runtime._trace_forms import Lines, Row, Rows, name_of, rows_of
+from txnsim.runtime._trace_encodings import Lines, Row, Rows, name_of, rows_of
 from txnsim.runtime.trace import (
     BATCH_OVERHEAD,
     CARRIED_SHARE,

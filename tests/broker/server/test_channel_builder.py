@@ -18,12 +18,12 @@ import scramp
 from cryptography import x509
 
 from tests.support.clusters import VirtualCluster, options, run_cluster
+from tests.support.raw_connection import Wire
 from tests.support.security import acl, bearer, credentials, unsecured_token
-from tests.support.wires import Wire
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.api.request import Request
 from txnsim.errors import ConfigError, ErrorCode, MissingExtraError
-from txnsim.runtime.real import real_environment
+from txnsim.runtime.real_world import real_environment
 from txnsim.runtime.tls import server_context
 from txnsim.security.acls import NO_ACLS, Operation, ResourceType
 from txnsim.security.options import (

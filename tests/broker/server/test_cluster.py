@@ -20,9 +20,9 @@ from tests.support.clusters import (
     values,
 )
 from tests.support.ports import free_port_before_a_busy_one
+from tests.support.raw_connection import Wire
 from tests.support.slow_machine import SLOW_S
-from tests.support.wires import Wire
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.api.registry import shipped
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
@@ -32,7 +32,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.metadata.image import BrokerImage, ClusterImage, TopicImage
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.releases import Fleet, release_named
-from txnsim.runtime.real import host_name, real_environment
+from txnsim.runtime.real_world import host_name, real_environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.security.options import NO_SECURITY, SecureListener, SecurityOptions, SecurityProtocol
@@ -47,10 +47,10 @@ from txnsim.server.cluster import (
     registered,
     undisturb,
 )
-from txnsim.server.inputs import LOGGED_CHARACTERS_MAX, advance, input_event
-from txnsim.server.loading import LoadedCluster
+from txnsim.server.disk_loading import LoadedCluster
 from txnsim.server.member import MemberState
 from txnsim.server.options import ClusterOptions, check_release, port_step, topics_of
+from txnsim.server.user_inputs import LOGGED_CHARACTERS_MAX, advance, input_event
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import BrokerId, IsolationLevel, ProducerId, TopicPartition
 

@@ -11,7 +11,7 @@ from tests.support.cluster_control import RecordingControl
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.images import B1, B2, B3
 from tests.support.waiting import until
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.errors import ConfigError
 from txnsim.faults.cluster_actions import (
     ClockJump,

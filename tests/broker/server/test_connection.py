@@ -15,8 +15,8 @@ from structlog.contextvars import merge_contextvars
 from structlog.testing import LogCapture
 
 from tests.support.clusters import VirtualCluster, begun, run_cluster
-from tests.support.wires import API_VERSIONS, METADATA, Wire
-from tests.support.within import within
+from tests.support.raw_connection import API_VERSIONS, METADATA, Wire
+from tests.support.within_environment import within
 from txnsim.api.registry import ADVERTISED, HANDLERS, SHIPPED
 from txnsim.api.request import ApiTable, NoResponse, Request, no_subject
 from txnsim.client.admin import Admin
@@ -26,8 +26,8 @@ from txnsim.faults.actions import Delay, Drop, DropAnswer, Fail, Hold
 from txnsim.faults.plan import Action
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
+from txnsim.runtime.loop_turns import READ_BYTES, Turns
 from txnsim.runtime.trace import TraceLevel
-from txnsim.runtime.turns import READ_BYTES, Turns
 from txnsim.server._connection import FRAME_BYTES, LARGE_BYTES, Intake
 from txnsim.server._listener import Endpoint
 from txnsim.server._outbox import (

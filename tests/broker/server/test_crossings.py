@@ -11,8 +11,8 @@ import pytest
 from tests.broker.server import test_connection
 from tests.broker.server.test_connection import Story, appended, first, open_wire
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.wires import Wire
-from tests.support.within import within
+from tests.support.raw_connection import Wire
+from tests.support.within_environment import within
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import (
     Corrupt,
@@ -29,7 +29,7 @@ from txnsim.faults.actions import (
     Stall,
     Throttle,
 )
-from txnsim.faults.crossings import DamagedPart
+from txnsim.faults.interception import DamagedPart
 from txnsim.faults.points import FaultPoint
 from txnsim.types import TopicPartition
 from txnsim.wire import codec

@@ -12,7 +12,7 @@ from tests.support.metadata_logs import partition, producer_ids, topic, write_me
 from txnsim.log.leader_append import append_coordinator
 from txnsim.releases import Fleet
 from txnsim.releases.rules import LATEST
-from txnsim.server.loading import LoadedCluster, load_cluster
+from txnsim.server.disk_loading import LoadedCluster, load_cluster
 from txnsim.settings import DEFAULTS
 from txnsim.storage.disks import find_disks
 from txnsim.txn.log_format import encode_batch

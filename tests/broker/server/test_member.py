@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.broker_api import KEYS
 from tests.support.clusters import VirtualCluster, run_cluster, values
-from tests.support.handlers import KEYS
 from tests.support.images import B1, B2, B3
 from tests.support.waiting import alive, until
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.api.registry import HANDLERS
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError, ErrorCode
-from txnsim.releases.exchanges import FORWARDED
+from txnsim.releases.interbroker_versions import FORWARDED
 from txnsim.runtime.trace import TraceLevel
 from txnsim.server._connection import RETRY_TIMEOUT_MS
 from txnsim.server.member import MemberState

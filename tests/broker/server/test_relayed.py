@@ -9,7 +9,7 @@ import pytest
 from tests.support.logs import plain
 from txnsim.client import requests
 from txnsim.faults.points import FaultPoint
-from txnsim.server.relayed import RelayedRequest
+from txnsim.server.relayed_request import RelayedRequest
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
 

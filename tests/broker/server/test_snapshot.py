@@ -29,7 +29,7 @@ from tests.support.metadata_logs import (
     topic,
     write_metadata_log,
 )
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.controller.controller import NewTopic
@@ -39,11 +39,11 @@ from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.metadata.image import ClusterImage, PartitionImage, TopicImage
 from txnsim.releases import Fleet
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.server import _trace_snapshot as trace_snapshot
 from txnsim.server.cluster import SimCluster
-from txnsim.server.loading import LoadedLog, described, restarted
+from txnsim.server.disk_loading import LoadedLog, described, restarted
 from txnsim.server.log_dirs import log_dir_in_steps, log_dir_of
 from txnsim.server.member import MemberState
 from txnsim.server.snapshot import restored

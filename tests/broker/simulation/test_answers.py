@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from tests.support.clusters import VirtualCluster, client_of, real_cluster, run_cluster, values
-from tests.support.wires import Wire
+from tests.support.raw_connection import Wire
 from txnsim.api.registry import HANDLERS
 from txnsim.api.request import READS
 from txnsim.client.cluster import Cluster
@@ -28,7 +28,7 @@ from txnsim.faults.actions import (
     Stall,
     Throttle,
 )
-from txnsim.faults.crossings import DamagedPart
+from txnsim.faults.interception import DamagedPart
 from txnsim.faults.plan import Action, FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import Injector

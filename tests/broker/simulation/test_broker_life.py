@@ -9,7 +9,7 @@ import pytest
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.images import B1, B2
 from tests.support.waiting import EVERYTHING, PATIENT, fenced, in_sync, reads
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client._txn_admin import TransactionAdmin
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError

@@ -17,10 +17,10 @@ from uuid import UUID
 
 import pytest
 
+from tests.support.broker_api import KEYS
 from tests.support.clusters import VirtualCluster, options, run_cluster
 from tests.support.counted_steps import CountedSteps
-from tests.support.handlers import KEYS
-from tests.support.wires import Wire
+from tests.support.raw_connection import Wire
 from txnsim.api import parsing
 from txnsim.api.registry import HANDLERS
 from txnsim.controller.elections import resign_leader
@@ -29,8 +29,8 @@ from txnsim.coordinators.txn.service import TransactionCoordinator
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.share_state import ShareKey
 from txnsim.node import coordinator_loading
-from txnsim.runtime import tasks, turns
-from txnsim.runtime.turns import SLICE_NS
+from txnsim.runtime import loop_turns, tasks
+from txnsim.runtime.loop_turns import SLICE_NS
 from txnsim.security.options import SecurityOptions
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
@@ -735,9 +735,9 @@ BACKGROUND: Final = frozenset(
         "coordinators/group/_membership.py:GroupTimers._run_late",
         "coordinators/group/service.py:GroupCoordinator._expire_in_steps",
         "coordinators/share/service.py:ShareCoordinator._keep_up",
-        "coordinators/txn/_moves.py:MarkerSender._flush",
-        "coordinators/txn/_moves.py:MarkerSender._follow_all",
-        "coordinators/txn/_moves.py:MarkerSender._send",
+        "coordinators/txn/_transition_effects.py:MarkerSender._flush",
+        "coordinators/txn/_transition_effects.py:MarkerSender._follow_all",
+        "coordinators/txn/_transition_effects.py:MarkerSender._send",
         "coordinators/txn/service.py:Scans._arm",
         "coordinators/txn/service.py:Scans._expiries",
         "coordinators/txn/service.py:Scans._timeouts",
@@ -810,7 +810,7 @@ METHODS: Final[Mapping[type, Mapping[str, str]]] = {
 def test_nothing_costs_more_than_is_declared(
     stored_kind: str, sizes: Sizes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "LOOKS", 1)
+    monkeypatch.setattr(loop_turns, "LOOKS", 1)
     monkeypatch.setattr(tasks, "DUE_PER_TURN_MAX", 1)
     monkeypatch.setattr(parsing, "JOINED_PIECES", 32)
     monkeypatch.setattr(coordinator_loading, "RECORD_NS", SLICE_NS // 4)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.broker_api import NOT_YET, Api
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.group_api import ASSIGNMENT, GROUP, GroupApi, Member, commit_values
-from tests.support.handlers import NOT_YET, Api
 from tests.support.replica_checks import check_equal, check_replicas
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.errors import AbortableError, ClientError
 from txnsim.client.producer import Producer
 from txnsim.controller.reassignments import reassign, reassigning

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.wires import API_VERSIONS, METADATA, Wire
-from tests.support.within import within
+from tests.support.raw_connection import API_VERSIONS, METADATA, Wire
+from tests.support.within_environment import within
 from txnsim.metrics.requests import ApiMeter
-from txnsim.runtime.turns import REQUEST_NS
+from txnsim.runtime.loop_turns import REQUEST_NS
 from txnsim.server._connection import FRAME_BYTES
 from txnsim.server._listener import BrokerListener
 from txnsim.server._outbox import PART_BYTES

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.support.broker_api import Api, batch, produce
 from tests.support.clusters import (
     VirtualCluster,
     begun,
@@ -15,10 +16,9 @@ from tests.support.clusters import (
     until_state,
     values,
 )
-from tests.support.handlers import Api, batch, produce
 from tests.support.images import B1, B2, B3
 from tests.support.waiting import PATIENT, read, until
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
@@ -39,7 +39,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.metrics import table
 from txnsim.runtime.trace import TraceLevel
 from txnsim.server.cluster import SimCluster
-from txnsim.server.views.readings import readings
+from txnsim.server.views.metric_values import readings
 from txnsim.types import BrokerId, IsolationLevel, TopicPartition, TransactionalId
 
 E = ErrorCode

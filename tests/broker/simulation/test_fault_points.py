@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.broker_api import Api, batch, produce, transaction
 from tests.support.clusters import VirtualCluster, begun, run_cluster, values
 from tests.support.group_api import GROUP, GroupApi, Member, commit_values
-from tests.support.handlers import Api, batch, produce, transaction
 from tests.support.images import B1, B2
 from tests.support.waiting import PATIENT, read, reads
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch

@@ -10,12 +10,12 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.logs import batch
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.verification import SENTINEL
 from txnsim.replication import replica_fetcher
-from txnsim.runtime.turns import Pace
+from txnsim.runtime.loop_turns import Pace
 from txnsim.types import BrokerId, TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

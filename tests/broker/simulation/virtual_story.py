@@ -23,7 +23,7 @@ from txnsim.client.producer import Producer
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import TraceLevel
-from txnsim.runtime.virtual.process import arrange_process
+from txnsim.runtime.virtual.reproducible_process import arrange_process
 from txnsim.types import TopicPartition
 
 HOUR_S: Final = 3_600

@@ -14,9 +14,8 @@ import pytest
 from tests.support.testing_plays import committed
 from txnsim.errors import ConfigError, SimulationError
 from txnsim.injection.injector import UnknownRuleError
-from txnsim.mistakes import WrongValueError
 from txnsim.testing import _blocking as blocking
-from txnsim.testing import _life as life
+from txnsim.testing import _clock_and_brokers as life
 from txnsim.testing import _members as members
 from txnsim.testing import _recording as recording
 from txnsim.testing import _topics as topics
@@ -26,6 +25,7 @@ from txnsim.testing._virtual import START_MS, run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.options import wanted
+from txnsim.value_errors import WrongValueError
 
 TWINS = {
     blocking.Faults: faults.AsyncFaults,

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.clusters import begun
 from tests.support.testing_plays import HANGING, aborted, client, committed
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.members.membership import GroupProtocol
@@ -22,7 +22,7 @@ from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.testing import SimulatedKafka
 from txnsim.testing._foreign_cluster import SIMULATED_ONLY, ForeignKafka, check
-from txnsim.testing._judging import all_faults_struck, no_hanging_transactions
+from txnsim.testing._verdict_assertions import all_faults_struck, no_hanging_transactions
 from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import LoopThread

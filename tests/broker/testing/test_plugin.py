@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from tests.support.testing_plays import committed
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Hold
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.http.report import LINE_CHARACTERS_MAX, SENTENCES_MAX
 from txnsim.runtime.trace import TraceLevel, Tracer
-from txnsim.runtime.virtual.process import ADDRESSES, ARRANGED, STRINGS
+from txnsim.runtime.virtual.reproducible_process import ADDRESSES, ARRANGED, STRINGS
 from txnsim.settings import DEFAULTS
 from txnsim.testing import _repeating as repeating
 from txnsim.testing import plugin
@@ -396,7 +396,7 @@ def test_it_imports_nothing_but_itself() -> None:
         check=True,
     ).stdout.split()
     assert loaded == [
-        *("txnsim", "txnsim.extensions", "txnsim.moved"),
+        *("txnsim", "txnsim.on_demand_imports", "txnsim.old_module_names"),
         *("txnsim.testing", "txnsim.testing.plugin"),
     ]
 

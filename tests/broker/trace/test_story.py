@@ -9,8 +9,8 @@ import pytest
 
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import Event
-from txnsim.trace.reading import Recording
 from txnsim.trace.story import Sentence, place, story
+from txnsim.trace.trace_file import Recording
 
 NODES = ("scenario", "reader", "broker/3/txn/1", "broker/1/log/t-0", "broker/1", "fault")
 SCENARIO, READER, COORDINATOR, LOG, BROKER, FAULT = range(len(NODES))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.wire._declared import message, remade, versions
+from txnsim.wire._declared_messages import message, remade, versions
 from txnsim.wire._schema import REQUIRED, describe
 from txnsim.wire.decoder import reader
 from txnsim.wire.encoder import writer

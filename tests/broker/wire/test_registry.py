@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.handlers import KEYS
+from tests.support.broker_api import KEYS
 from txnsim.errors import ErrorCode, MalformedFrameError, UnsupportedRequestError
 from txnsim.wire import codec, registry
 from txnsim.wire._schema import ENTITY, REQUIRED, describe

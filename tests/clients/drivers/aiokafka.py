@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaConnectionError, ProducerFenced, TopicAlreadyEx
 from tests.clients.drivers.base import MEMBER, PATIENCE_S, POLL_MS, Record, Seen, as_seen, producing
 from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from confluent_kafka.cimpl import NewTopic as ConfluentNewTopic
 from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
 from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import FAR_FUTURE_S, OAUTHBEARER, USERS, Login
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 
 QUICK: Final = {"retry.backoff.ms": 5, "retry.backoff.max.ms": 50, "reconnect.backoff.ms": 5}
 CLASSIC: Final = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300}

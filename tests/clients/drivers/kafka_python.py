@@ -26,7 +26,7 @@ from kafka.structs import OffsetAndMetadata
 from tests.clients.drivers.base import MEMBER, PATIENCE_S, POLL_MS, Record, Seen, as_seen, producing
 from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 
 DIRECT: Final = "direct"
 QUICK: Final = {

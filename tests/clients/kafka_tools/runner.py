@@ -15,7 +15,7 @@ from typing import Final
 
 from tests.support.apache_kafka import KAFKA_VERSION, ToolResult
 from tests.support.foreign_clients import java_program
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 
 _TOOLS: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -23,8 +23,8 @@ from typing import Final, NamedTuple
 
 from tests.clients.kafka_tools.runner import ToolError, Tools
 from tests.support.apache_kafka import ApacheKafkaError, ToolResult
+from tests.support.console import say
 from tests.support.foreign_clients import ForeignClientError, run_java
-from tests.support.saying import say
 
 LIST_COLUMNS: Final = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
 DESCRIBE_COLUMNS: Final = (

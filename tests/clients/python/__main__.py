@@ -17,7 +17,7 @@ from typing import Final
 
 from tests.clients.python import groups, secured, transactions
 from tests.clients.python.lab import Lab, Secured
-from tests.support.saying import say
+from tests.support.console import say
 
 CHECKS: Final[dict[str, Callable[[Lab], None]]] = {
     "produce": transactions.produce,

@@ -32,8 +32,8 @@ from tests.clients.streams.lab import (
     Lab,
     LabError,
 )
+from tests.support.console import say
 from tests.support.foreign_clients import ForeignClientError
-from tests.support.saying import say
 from tests.support.txnsim_server import TxnsimServerError
 
 _PROTOCOLS: Final = {

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.clients.streams.ledger import Ledger
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 
 WORDS: Final = tuple(f"word-{number:02}" for number in range(12))
 _PATIENCE_S: Final = 30.0

@@ -28,8 +28,8 @@ from tests.clients.streams.plan import Kill, only, plan_of
 from tests.clients.streams.points import POINTS, points_at
 from tests.clients.streams.strike import Strike, Struck
 from tests.support.apache_kafka import ApacheKafkaError
+from tests.support.console import say
 from tests.support.foreign_clients import ForeignClientError
-from tests.support.saying import say
 from tests.support.txnsim_server import TxnsimServerError
 
 KILLS: Final = 20

@@ -21,7 +21,7 @@ from tests.clients.streams.control import ControlPort
 from tests.clients.streams.feed import Feeder, Feeding, Reader, create_topics
 from tests.clients.streams.ledger import Ledger
 from tests.clients.streams.plan import INSTANCES
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main as txnsim
 from txnsim.types import partition_for

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from txnsim_lab.conformance._book.casebook_reader import Case, cases, rule_files
 from txnsim_lab.conformance._book.model import LEVELS, Rule, RuleFile
-from txnsim_lab.conformance._book.reading import Case, cases, rule_files
 
 CASES_TOLD_MAX: Final = 4
 """Cases that are named for a rule; the files have the others."""

@@ -21,7 +21,7 @@ from txnsim.security.jaas import parse_login
 from txnsim.security.principal_mapping import PrincipalMapping
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.judge import judge
-from txnsim_lab.scenario.reading import read
+from txnsim_lab.scenario.scenario_reader import read
 
 _HISTORIES: Final = REPOSITORY / "tests" / "lab" / "checkers" / "histories"
 _LENGTH_MAX: Final = 2_048

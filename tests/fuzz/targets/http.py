@@ -26,7 +26,7 @@ from txnsim.http.work_thread import WorkThread
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualLoop
 from txnsim.server.cluster import SimCluster
-from txnsim_lab.scenario.commands import MODULE
+from txnsim_lab.scenario.driver_commands import MODULE
 from txnsim_lab.scenario.forked_processes import ForkServer
 
 _START_MS: Final = 1_700_000_000_000

@@ -24,12 +24,12 @@ import pytest
 from tests.support.apache_kafka import made_once
 from tests.support.traces import told_run
 from tests.support.txnsim_server import TxnsimServer
-from txnsim_lab.trace.moments import moments
+from txnsim_lab.trace.explained_moments import moments
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
 
-    from txnsim.trace.reading import Recording
+    from txnsim.trace.trace_file import Recording
 
 CHROMIUM: Final = (
     os.environ.get("TXNSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")

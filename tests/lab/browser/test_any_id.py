@@ -12,7 +12,7 @@ from tests.lab.browser.conftest import show
 from tests.lab.browser.test_one_moment import IS_OF_NOW, ask, explained
 from tests.support.small_trace import small
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.trace.state import state_at
 
 pytestmark = pytest.mark.browser

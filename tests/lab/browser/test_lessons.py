@@ -15,10 +15,10 @@ import pytest
 from tests.lab.browser.test_page import press_until
 from tests.support.own_client import Shop, program_of_the_lesson
 from tests.support.txnsim_server import TxnsimServer, installed_txnsim
-from txnsim_lab.scenario.reading import read
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.scenario_reader import read
+from txnsim_lab.scenario.teaching.lesson_solver import played
 from txnsim_lab.scenario.teaching.lessons import lesson, lessons
-from txnsim_lab.scenario.teaching.played import played
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -16,7 +16,7 @@ from tests.lab.browser.conftest import make_hang
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

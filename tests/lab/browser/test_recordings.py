@@ -14,7 +14,7 @@ from tests.lab.browser.test_page import PICTURES
 from tests.support.small_trace import small
 from tests.support.traces import told
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.scenario.catalog import scenarios
 from txnsim_lab.trace.state import state_at
 

@@ -24,8 +24,8 @@ from txnsim_lab.http.page.one_file import one_file
 from txnsim_lab.http.site.build import PACKED
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.reading import read
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.scenario_reader import read
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

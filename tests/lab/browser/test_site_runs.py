@@ -21,8 +21,8 @@ from tests.support.site import built_site, in_node
 from tests.support.trace_survey import first_runs, scenario_runs
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.teaching.lesson_solver import played
 from txnsim_lab.scenario.teaching.lessons import lessons
-from txnsim_lab.scenario.teaching.played import played
 
 pytestmark = pytest.mark.browser
 
@@ -46,7 +46,7 @@ PLAY: Final = """
 import json
 from txnsim.http.work_thread import in_a_turn
 from txnsim_lab.scenario.teaching.lessons import lessons
-from txnsim_lab.scenario.teaching.played import played
+from txnsim_lab.scenario.teaching.lesson_solver import played
 
 def came_to(one):
     return [[part.answer, part.is_reached] for part in played(one).values()]

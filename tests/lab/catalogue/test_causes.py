@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.followed import followed
-from tests.support.told_once import OTHER_SEED, told_once
+from tests.support.shared_results import OTHER_SEED, told_once
+from tests.support.trace_state_check import followed
 from tests.support.trace_survey import (
     RULED,
     WALKED_BACK,

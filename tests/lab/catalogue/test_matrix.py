@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.told_once import OTHER_SEED, told_once
+from tests.support.shared_results import OTHER_SEED, told_once
 from tests.support.trace_survey import first_runs, main_runs, scenario_runs
 from txnsim.runtime.trace import TraceLevel
 from txnsim_lab.scenario import catalog

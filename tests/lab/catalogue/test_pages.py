@@ -17,12 +17,12 @@ from tests.support.stories import small
 from txnsim.cli.main import main
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.runtime.trace import TraceLevel
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.scenario import catalog, final_observation, runner
 from txnsim_lab.scenario.catalog import scenarios
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.reading import read
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.scenario_reader import read
 from txnsim_lab.scenario.stage import Stage
 from txnsim_lab.scenario.steps_model import (
     CALLS,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.told import FAILED, T0, T1, UNKNOWN, Told
+from tests.support.hand_made_histories import FAILED, T0, T1, UNKNOWN, Told
 from txnsim_lab.check._coordinators import stuck_coordinators, stuck_partitions
 from txnsim_lab.check._fencing import false_fencing
 

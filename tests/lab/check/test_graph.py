@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.support.told import FAILED, UNKNOWN, Told
+from tests.support.hand_made_histories import FAILED, UNKNOWN, Told
 from txnsim_lab.check._dependencies import Edge, circle, dependencies
 from txnsim_lab.check.observations import Isolation
 

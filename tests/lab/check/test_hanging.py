@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.told import FAILED, T0, T1, UNKNOWN, Told, ghost, hangs, kinds
+from tests.support.hand_made_histories import FAILED, T0, T1, UNKNOWN, Told, ghost, hangs, kinds
 from txnsim_lab.check._cleaning import uncleanable_logs
 from txnsim_lab.check._hanging import hanging
 from txnsim_lab.check._positions import positions_before_decision

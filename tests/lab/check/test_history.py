@@ -7,7 +7,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from tests.support.told import Told
+from tests.support.hand_made_histories import Told
 from txnsim.types import TopicPartition
 from txnsim_lab.check._skipped import skipped_input
 from txnsim_lab.check.anomaly import Kind, convict

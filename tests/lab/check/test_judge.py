@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from benchmarks.call_counts import counter, counts
-from tests.support.told import FAILED, UNKNOWN, Told
+from tests.support.hand_made_histories import FAILED, UNKNOWN, Told
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.judge import judge

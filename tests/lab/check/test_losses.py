@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.told import FAILED, T0, UNKNOWN, Told, hangs, kinds
+from tests.support.hand_made_histories import FAILED, T0, UNKNOWN, Told, hangs, kinds
 from txnsim_lab.check._dependencies import (
     circular_information_flow,
     dirty_writes,

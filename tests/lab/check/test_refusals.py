@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.told import FAILED, OK, UNKNOWN, Told
+from tests.support.hand_made_histories import FAILED, OK, UNKNOWN, Told
 from txnsim_lab.check._refusals import refused_producers
 from txnsim_lab.check.observations import Outcome
 

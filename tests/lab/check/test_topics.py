@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.told import FAILED, T0, UNKNOWN, Told
+from tests.support.hand_made_histories import FAILED, T0, UNKNOWN, Told
 from txnsim.types import TopicPartition
 from txnsim_lab.check._topics import deleted_topics, with_distinct_topics
 from txnsim_lab.check.history import History

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.told import FAILED, T0, UNKNOWN, Told
+from tests.support.hand_made_histories import FAILED, T0, UNKNOWN, Told
 from txnsim_lab.check._ordering import out_of_order, readers_went_back
 from txnsim_lab.check._visibility import Sight, visibility, writers_by_offset
 from txnsim_lab.check.observations import Isolation, Wrote

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lab.checkers.healthy_cluster import HealthyCluster
-from tests.support.told import Told
+from tests.support.hand_made_histories import Told
 from txnsim_lab.check.history import History
 from txnsim_lab.check.judge import judge
 from txnsim_lab.check.observations import (

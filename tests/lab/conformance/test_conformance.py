@@ -14,9 +14,9 @@ from txnsim.cli.main import main
 from txnsim.client.raw.connection import RawConnection
 from txnsim.testing import SimulatedKafka
 from txnsim_lab.conformance._book.answers import Answers
-from txnsim_lab.conformance._book.reading import chosen
+from txnsim_lab.conformance._book.casebook_reader import chosen
 from txnsim_lab.conformance._book.transcript import Transcript
-from txnsim_lab.conformance._names import java_hash, prefix_without_hash
+from txnsim_lab.conformance._name_prefixes import java_hash, prefix_without_hash
 from txnsim_lab.conformance.results import CaseResult, Conformance, Outcome, junit
 from txnsim_lab.conformance.run import PREFIX, Asked, needs, run_conformance, why_not
 

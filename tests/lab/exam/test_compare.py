@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from txnsim.cli.main import main
-from txnsim.runtime.real import real_environment
+from txnsim.runtime.real_world import real_environment
 from txnsim_lab.exam._application import Application
 from txnsim_lab.exam.compare import (
     ACTS,

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from txnsim.client.errors import RetriableError
-from txnsim.client.inspection.reading import Fate, read_topic
+from txnsim.client.inspection.topic_reading import Fate, read_topic
 from txnsim.client.offsets import LATEST
 from txnsim.errors import ConfigError
 from txnsim.log.answers import LogRead

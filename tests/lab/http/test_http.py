@@ -17,8 +17,8 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, begun, real_cluster
 from tests.support.control_port import run_story
-from tests.support.wires import Wire
-from tests.support.within import within
+from tests.support.raw_connection import Wire
+from tests.support.within_environment import within
 from txnsim.errors import BadInputError
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
@@ -27,12 +27,12 @@ from txnsim.http import _openapi as openapi
 from txnsim.http._app import ControlApi
 from txnsim.http._guard import AccessRules
 from txnsim.http.work_thread import WorkThread
-from txnsim.runtime.real import real_environment
+from txnsim.runtime.real_world import real_environment
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim.security.options import SecureListener, SecurityProtocol
 from txnsim.server.security_demo import demo_security
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.http import _explaining as explaining
 from txnsim_lab.http import _judging
 from txnsim_lab.http import _practising as practising

@@ -29,8 +29,8 @@ from txnsim.broker.verification import TransactionOperation, VerificationQueues
 from txnsim.controller import isr_requests, leadership, registrations
 from txnsim.coordinators._ownership import Ownership
 from txnsim.coordinators.group import service as group_service
-from txnsim.coordinators.txn import _moves as marker_sender
-from txnsim.coordinators.txn import _moves as txn_writer
+from txnsim.coordinators.txn import _transition_effects as marker_sender
+from txnsim.coordinators.txn import _transition_effects as txn_writer
 from txnsim.coordinators.txn import service as scans
 from txnsim.coordinators.txn import service as txn_service
 from txnsim.errors import ErrorCode

@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from txnsim_lab.scenario.answers import NONE
+from txnsim_lab.scenario.call_results import NONE
 from txnsim_lab.simulation._plan import Act, Plan
 from txnsim_lab.simulation.drawing import draw
 from txnsim_lab.simulation.play import PlayedAct, play, quieten

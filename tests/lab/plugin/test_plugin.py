@@ -9,7 +9,7 @@ import kafka
 import pytest
 
 from txnsim.config import _model as model
-from txnsim.runtime.virtual.process import ARRANGED, STRINGS, limits_of_process
+from txnsim.runtime.virtual.reproducible_process import ARRANGED, STRINGS, limits_of_process
 from txnsim.testing import _repeating as repeating
 from txnsim.testing import _session as session
 from txnsim.testing import _virtual as virtual

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.server import test_crossings as at_a_broker
-from tests.support.proxied import run_proxied
-from txnsim_lab.proxy._crossings import peer_of
+from tests.support.proxied_cluster import run_proxied
+from txnsim_lab.proxy._proxied_request import peer_of
 
 
 @pytest.mark.parametrize(

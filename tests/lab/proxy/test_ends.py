@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from txnsim_lab.proxy._ends import BrokerEnd, ClientEnd
+from txnsim_lab.proxy._connection_ends import BrokerEnd, ClientEnd
 from txnsim_lab.proxy._frame_stream import Course, FrameStream
 
 

@@ -15,9 +15,9 @@ import pytest
 from tests.broker.server.test_connection import first, open_wire
 from tests.support.clusters import IMPATIENT, VirtualCluster, options, run_cluster
 from tests.support.logs import plain
-from tests.support.proxied import ProxiedCluster, run_proxied
-from tests.support.wires import Wire
-from tests.support.within import within
+from tests.support.proxied_cluster import ProxiedCluster, run_proxied
+from tests.support.raw_connection import Wire
+from tests.support.within_environment import within
 from txnsim.client import requests
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ConnectionLostError
@@ -25,7 +25,7 @@ from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.faults.actions import Fail, Hold, Pass, Rewrite
 from txnsim.faults.cluster_actions import Crash
-from txnsim.faults.crossings import RewriteHow
+from txnsim.faults.interception import RewriteHow
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import CannotStrikeError

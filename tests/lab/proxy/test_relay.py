@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from tests.broker.server.test_connection import first, open_wire
-from tests.support.proxied import ProxiedCluster, run_proxied
-from tests.support.wires import Wire
-from tests.support.within import within
+from tests.support.proxied_cluster import ProxiedCluster, run_proxied
+from tests.support.raw_connection import Wire
+from tests.support.within_environment import within
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.fetching import fetch
 from txnsim.faults.actions import DropAnswer, Fail, Hold, Pass, Rewrite
-from txnsim.faults.crossings import RewriteHow
+from txnsim.faults.interception import RewriteHow
 from txnsim.faults.points import FaultPoint
 from txnsim.types import IsolationLevel
 from txnsim.wire import codec

@@ -8,8 +8,8 @@ from tests.support.traces import told
 from txnsim.cli.main import main
 from txnsim.errors import ConfigError
 from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.commands import Input
-from txnsim_lab.scenario.given_inputs import GivenInputs, inputs_of
+from txnsim_lab.scenario.driver_commands import Input
+from txnsim_lab.scenario.repeated_inputs import GivenInputs, inputs_of
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 
 KILL = '[{"before": 2, "step": {"cluster": {"do": "kill", "broker": 3}}}]'

@@ -10,8 +10,8 @@ from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.runtime.trace import TraceLevel
 from txnsim.server.cluster import SimCluster
-from txnsim.trace.reading import Recording
 from txnsim.trace.story import story
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.scenario import hanging_example
 from txnsim_lab.trace.state import state_at
 

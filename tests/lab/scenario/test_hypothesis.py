@@ -11,7 +11,7 @@ import pytest
 
 from txnsim.cli.main import main
 from txnsim_lab.scenario.hypothesis import REFUSALS_MAX, Judged, Verdict, check
-from txnsim_lab.scenario.reading import read
+from txnsim_lab.scenario.scenario_reader import read
 
 HYPOTHESES: Final = Path(__file__).with_name("hypotheses")
 SO: Final = (

@@ -29,15 +29,15 @@ from txnsim_lab.cli._scenario.command import TEMPLATE
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario._cluster_options import STRICT_MARKERS, leaders_of, new_topic, options_of
 from txnsim_lab.scenario._pruning import Pruning
-from txnsim_lab.scenario.answers import CallResult, failure, read_answer
+from txnsim_lab.scenario.call_results import CallResult, failure, read_answer
 from txnsim_lab.scenario.catalog import directory, find
-from txnsim_lab.scenario.commands import Input
+from txnsim_lab.scenario.driver_commands import Input
 from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.json_schema import fault_schema, scenario_schema
 from txnsim_lab.scenario.model import Actor, Run, Topic
-from txnsim_lab.scenario.reading import read, read_step
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.saved_story import saved
+from txnsim_lab.scenario.scenario_reader import read, read_step
 
 TEXT = catalog.find("z01")[0].read_text("utf-8")
 

@@ -21,7 +21,7 @@ from tests.support.stories import (
     transaction,
 )
 from tests.support.testing_plays import aborted, client, committed
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
@@ -42,12 +42,11 @@ from txnsim_lab.check.observations import (
     SentOffsets,
     Wrote,
 )
-from txnsim_lab.scenario.answers import CallResult
+from txnsim_lab.scenario.call_results import CallResult
 from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.onlooker import ONLOOKER, look
+from txnsim_lab.scenario.outside_view import ONLOOKER, look
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.practise_situation import MARKER_RULE, TOPICS, make
-from txnsim_lab.scenario.reading import read
 from txnsim_lab.scenario.recorder import Batch, Recorder
 from txnsim_lab.scenario.runner import (
     FAILED,
@@ -58,6 +57,7 @@ from txnsim_lab.scenario.runner import (
     run_in_real_time,
     run_in_virtual_time,
 )
+from txnsim_lab.scenario.scenario_reader import read
 from txnsim_lab.scenario.steps_model import Step
 
 # ``consistency``

@@ -27,7 +27,7 @@ from txnsim_lab.check.observations import (
     Wrote,
 )
 from txnsim_lab.scenario import steps as conditions
-from txnsim_lab.scenario.commands import (
+from txnsim_lab.scenario.driver_commands import (
     Back,
     Command,
     Drive,
@@ -725,7 +725,7 @@ def test_orders_and_states_arrive_as_they_were_sent() -> None:
 
 
 def test_who_only_asks_for_runs_imports_no_story() -> None:
-    code = "import sys, txnsim_lab.scenario.commands; print('pydantic' in sys.modules)"
+    code = "import sys, txnsim_lab.scenario.driver_commands; print('pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

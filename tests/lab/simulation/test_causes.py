@@ -13,17 +13,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.plans import leaderless_plan, overwriting_plan
+from tests.support.hand_made_plans import leaderless_plan, overwriting_plan
 from txnsim.errors import ConfigError
 from txnsim_lab.simulation import _defaults as defaults
-from txnsim_lab.simulation import batch
+from txnsim_lab.simulation import seed_batch
 from txnsim_lab.simulation._causes import causes_of
 from txnsim_lab.simulation._plan import Act, Plan, Track, World
 from txnsim_lab.simulation._shrinking import shrink, with_own_keys, with_switch
-from txnsim_lab.simulation.batch import Row, RowFile, Tally, in_pool, row_of, rows
 from txnsim_lab.simulation.differential import difference, other_plan
 from txnsim_lab.simulation.drawing import Wanted, draw
 from txnsim_lab.simulation.play import OVER_LIMIT, OverLimitError, play, processor_limit
+from txnsim_lab.simulation.seed_batch import Row, RowFile, Tally, in_pool, row_of, rows
 
 
 def test_a_known_anomaly_is_known_by_the_rule_that_heals_it() -> None:
@@ -255,7 +255,7 @@ def test_a_run_over_its_limit_is_a_finding_and_the_next_run_is_as_ever(
     alone = play(plan).digest
     assert OVER_LIMIT in play(plan, cpu_s=0.001).kinds
     assert play(plan, cpu_s=60).digest == alone
-    monkeypatch.setattr(batch, "draw", lambda seed, wanted: plan)
+    monkeypatch.setattr(seed_batch, "draw", lambda seed, wanted: plan)
     row = row_of(7, Wanted(), cpu_s=0.001)
     assert (row.seed, row.kinds, row.digest, row.mode) == (7, (OVER_LIMIT,), "", "TV2+")
     assert row.because == ("over-limit: it took more than 0.001 s of processor time",)

@@ -7,13 +7,13 @@ import re
 
 from txnsim.releases.rules import Rules
 from txnsim_lab.scenario.catalog import heads
-from txnsim_lab.simulation import _asking as asking
-from txnsim_lab.simulation import _curiosity as curiosity
+from txnsim_lab.simulation import _client_behaviour as habits
+from txnsim_lab.simulation import _curious_client as asking
+from txnsim_lab.simulation import _curious_requests as curiosity
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation import _dice as dice
 from txnsim_lab.simulation import _disturbances as disturbances
 from txnsim_lab.simulation import _further_features as further_features
-from txnsim_lab.simulation import _habits as habits
 from txnsim_lab.simulation import _plan as plan
 from txnsim_lab.simulation import drawing, play
 

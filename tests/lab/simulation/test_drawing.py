@@ -11,14 +11,14 @@ import msgspec
 import pytest
 
 from tests.support.clusters import begun
-from tests.support.plans import leaderless_plan
+from tests.support.hand_made_plans import leaderless_plan
 from txnsim.errors import ConfigError
-from txnsim_lab.scenario.reading import read
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.scenario_reader import read
 from txnsim_lab.scenario.steps_model import Step
 from txnsim_lab.simulation import _defaults as defaults
-from txnsim_lab.simulation._asking import ASK
-from txnsim_lab.simulation._curiosity import CURIOUS, GROUPS, IDS, MISSING, TOPICS
+from txnsim_lab.simulation._curious_client import ASK
+from txnsim_lab.simulation._curious_requests import CURIOUS, GROUPS, IDS, MISSING, TOPICS
 from txnsim_lab.simulation._further_features import (
     AMID_FAULTS,
     AMID_TRANSACTIONS,
@@ -36,13 +36,13 @@ from txnsim_lab.simulation._further_features import (
 from txnsim_lab.simulation._plan import RUN, Act, Plan, Track, World, scenario_of
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation._share_groups import SHARED
-from txnsim_lab.simulation.batch import Tally, row_of
 from txnsim_lab.simulation.differential import difference, other_plan
 from txnsim_lab.simulation.drawing import Wanted, draw
 from txnsim_lab.simulation.guests import Guest
 from txnsim_lab.simulation.guide import AMONG, guided, pairs_of
 from txnsim_lab.simulation.play import CRASH, Cell, play, quieten
 from txnsim_lab.simulation.reports import pytest_of, story_of
+from txnsim_lab.simulation.seed_batch import Tally, row_of
 
 SEEDS = range(120)
 

@@ -9,7 +9,7 @@ import pytest
 from txnsim.releases import RELEASES
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation._causes import _switches
-from txnsim_lab.simulation._curiosity import CURIOUS
+from txnsim_lab.simulation._curious_requests import CURIOUS
 from txnsim_lab.simulation._disturbances import POWER_FAILURE
 from txnsim_lab.simulation._further_features import (
     AMID_FAULTS,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.support.plans import leaderless_plan
+from tests.support.hand_made_plans import leaderless_plan
 from txnsim.runtime.trace import TraceLevel
 from txnsim_lab.check.history import History
 from txnsim_lab.simulation._plan import Act, Plan, Track, World

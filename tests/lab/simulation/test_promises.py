@@ -12,22 +12,22 @@ from msgspec.structs import replace
 
 from tests.lab.simulation.test_invariants import PLACE, leader, use
 from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.hand_made_histories import FAILED, OK, UNKNOWN, Told
 from tests.support.markers import append_marker
-from tests.support.told import FAILED, OK, UNKNOWN, Told
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.rng import SeededRng
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition, partition_for
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Position, PositionsRead, SentOffsets
-from txnsim_lab.simulation import _moments as moments
-from txnsim_lab.simulation import _promises as promises
-from txnsim_lab.simulation._moments import Moments
-from txnsim_lab.simulation._promises import (
+from txnsim_lab.simulation import _broker_promises as promises
+from txnsim_lab.simulation import _running_invariants as moments
+from txnsim_lab.simulation._broker_promises import (
     GRANTED_TO_REPLACED,
     LOST_POSITION,
     UNSTABLE_POSITION,
     broken_promises,
 )
+from txnsim_lab.simulation._running_invariants import Moments
 
 # What brokers promise beyond the anomalies: each is told from a history, and only where it must
 # hold.

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.full_disk import little_room
-from tests.support.plans import leaderless_plan
+from tests.support.hand_made_plans import leaderless_plan
 from txnsim.errors import ConfigError
-from txnsim_lab.scenario.reading import read
+from txnsim_lab.scenario.scenario_reader import read
 from txnsim_lab.simulation import reports
 from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import Wanted

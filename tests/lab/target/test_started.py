@@ -10,11 +10,11 @@ import pytest
 from tests.support.clusters import options
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
-from txnsim.runtime.real import real_environment
+from txnsim.runtime.real_world import real_environment
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.cluster import SimCluster
 from txnsim_lab.target.apache import ApacheOptions
-from txnsim_lab.target.started import apache_cluster, cluster_there
+from txnsim_lab.target.real_clusters import apache_cluster, cluster_there
 
 JAVA = """#!/bin/sh
 case "$*" in *kafka.Kafka*) echo "bad setting"; exit 3;; esac

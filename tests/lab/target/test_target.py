@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.clusters import real_cluster
-from tests.support.proxied import ProxiedCluster, SimDisks, run_proxied
+from tests.support.proxied_cluster import ProxiedCluster, SimDisks, run_proxied
 from tests.support.security import acl
 from tests.support.stories import call, failure, small, transaction
 from txnsim.client.admin import Admin

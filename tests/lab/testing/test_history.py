@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.testing_plays import committed
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim_lab.check.observations import Ended, Outcome, Wrote

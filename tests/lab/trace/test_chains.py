@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.support.small_trace import small
-from txnsim_lab.trace.chains import by_position, causes
+from txnsim_lab.trace.cause_chains import by_position, causes
 
 
 def test_a_chain_of_causes_ends_at_its_root_or_at_what_a_ring_has_dropped() -> None:

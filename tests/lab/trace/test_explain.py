@@ -7,7 +7,7 @@ from tests.support.traces import hung_at, told_run
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import TraceLevel
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim_lab.trace.chains import by_position
+from txnsim_lab.trace.cause_chains import by_position
 from txnsim_lab.trace.explain import (
     BRIEF_REMARK,
     explain_lso,

@@ -10,8 +10,8 @@ from tests.support.clusters import VirtualCluster, begun, run_cluster
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import TraceLevel
-from txnsim.trace.reading import Recording
-from txnsim_lab.trace.chains import by_position
+from txnsim.trace.trace_file import Recording
+from txnsim_lab.trace.cause_chains import by_position
 from txnsim_lab.trace.explain import LsoExplanation, explain_lso
 
 

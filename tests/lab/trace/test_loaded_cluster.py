@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from tests.support.clusters import VirtualCluster, begun, run_cluster
-from tests.support.hang import produce_without_adding
+from tests.support.hanging_transaction import produce_without_adding
 from tests.support.log_dirs import write_disk
 from tests.support.logs import NOW, LogDriver, plain
 from txnsim.client.admin import Admin
@@ -30,7 +30,7 @@ from txnsim.client.session import SessionState
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases import Fleet
 from txnsim.runtime.trace import TraceLevel
-from txnsim.server.loading import load_cluster
+from txnsim.server.disk_loading import load_cluster
 from txnsim.server.log_dirs import log_dir_of
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import Settings
@@ -38,7 +38,7 @@ from txnsim.storage.disks import find_disks
 from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.storage.names import FileName
 from txnsim.storage.stored_file import tar_of
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 from txnsim.types import BrokerId, IsolationLevel, LeaderEpoch, TopicPartition
 from txnsim_lab.trace.explain import explain_lso
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.traces import hung_at, told_run
 from txnsim_lab.trace.explain import explain_lso
-from txnsim_lab.trace.moments import moments
+from txnsim_lab.trace.explained_moments import moments
 
 
 def test_a_moment_says_what_a_reader_says_of_its_event() -> None:
@@ -29,7 +29,7 @@ def test_between_two_moments_nothing_else_would_be_said() -> None:
 def test_a_long_trace_is_explained_from_where_the_work_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("txnsim_lab.trace.moments.ANSWERS_MAX", 50)
+    monkeypatch.setattr("txnsim_lab.trace.explained_moments.ANSWERS_MAX", 50)
     run = told_run()
     found = list(moments(run))
     assert found[0].at >= run.events[-50].i

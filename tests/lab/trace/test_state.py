@@ -12,8 +12,8 @@ import pytest
 from tests.support.coordinator import FOO_0, World
 from tests.support.group_world import GroupWorld, run_groups
 from tests.support.streams_groups import counting_image, heartbeat, tasks
-from tests.support.within import within
-from txnsim.coordinators.txn._moves import RETRY_PAUSE_MS
+from tests.support.within_environment import within
+from txnsim.coordinators.txn._transition_effects import RETRY_PAUSE_MS
 from txnsim.errors import ErrorCode
 from txnsim.group.consumer_group import LEFT
 from txnsim.group.streams.commands import StreamsReply

@@ -6,7 +6,7 @@ import struct
 from typing import Any, Final
 
 from tests.real.stories.configs import BAD_TOPIC_CONFIGS
-from txnsim_lab.conformance._book.player import NO_SUCH_ID, Player, Story
+from txnsim_lab.conformance._book.frame_player import NO_SUCH_ID, Player, Story
 from txnsim_lab.conformance._book.transcript import in_order
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim_lab.conformance._book.player import Player, Story
+from txnsim_lab.conformance._book.frame_player import Player, Story
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 NO_BROKER: Final = 4711

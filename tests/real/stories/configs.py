@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.metadata.configs import BROKER_CONFIGS
-from txnsim_lab.conformance._book.player import Player, Story
+from txnsim_lab.conformance._book.frame_player import Player, Story
 
 GONE: Final = "gone"
 MAX_BYTES: Final = "message.max.bytes"

@@ -7,7 +7,7 @@ from typing import Final
 
 from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, control_batch, crc_of
 from txnsim_lab.conformance._book.batches import STAMP_MS
-from txnsim_lab.conformance._book.player import (
+from txnsim_lab.conformance._book.frame_player import (
     NO_SUCH_ID,
     Player,
     Story,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from txnsim_lab.conformance._book.player import Player, Story
+from txnsim_lab.conformance._book.frame_player import Player, Story
 
 NO_BROKER: Final = 4711
 Replicas = list[int] | None

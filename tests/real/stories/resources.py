@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.real.stories.configs import alter, shown
-from txnsim_lab.conformance._book.player import Player, Story
+from txnsim_lab.conformance._book.frame_player import Player, Story
 
 CLIENT_METRICS: Final = 16
 GROUP: Final = 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.errors import ErrorCode
-from txnsim_lab.conformance._book.player import (
+from txnsim_lab.conformance._book.frame_player import (
     NO_SUCH_ID,
     Player,
     Story,

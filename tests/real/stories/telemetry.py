@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from txnsim.wire.compression import compress
-from txnsim_lab.conformance._book.player import Player, Story
+from txnsim_lab.conformance._book.frame_player import Player, Story
 
 CLIENT_METRICS: Final = 16
 GET, PUSH = "GetTelemetrySubscriptions", "PushTelemetry"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim_lab.conformance._book.player import Player, Story, produce, records
+from txnsim_lab.conformance._book.frame_player import Player, Story, produce, records
 
 TOPIC, BROKER = 2, 4
 

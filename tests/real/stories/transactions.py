@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.real.stories.txn import Txn, both_views, producers_of
-from txnsim_lab.conformance._book.player import Player, Story, Topic
+from txnsim_lab.conformance._book.frame_player import Player, Story, Topic
 
 
 def new_flow(player: Player) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from txnsim_lab.conformance._book.player import Player, Topic, add_values, fetch, produce, records
+from txnsim_lab.conformance._book.frame_player import (
+    Player,
+    Topic,
+    add_values,
+    fetch,
+    produce,
+    records,
+)
 
 
 class Txn:

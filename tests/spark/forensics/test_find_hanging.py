@@ -13,7 +13,7 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, forget_the_end, move
 from tests.support.logs import NOW, LogDriver, plain
 from tests.support.no_spark import no_session
-from txnsim import extensions
+from txnsim import on_demand_imports
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
@@ -320,7 +320,7 @@ def test_what_a_kill_left_to_read_takes_the_extra(
 ) -> None:
     """Nothing that needs it is imported before that is said, nor where snapshots are enough."""
     monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.setattr(extensions, "find_spec", lambda _name: None)
+    monkeypatch.setattr(on_demand_imports, "find_spec", lambda _name: None)
     killed = broker_with(tmp_path / "killed", driver, "Ongoing", clean=False)
     with pytest.raises(MissingExtraError, match="the extra spark is not installed"):
         report_on(killed.path)

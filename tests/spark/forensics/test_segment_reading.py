@@ -25,7 +25,7 @@ from tests.support.log_tables import (
 from tests.support.log_tables import replica as made_replica
 from tests.support.logs import PID, LogDriver, batch, plain
 from tests.support.old_messages import old_message
-from tests.support.strides import every
+from tests.support.sampled_offsets import every
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from txnsim_spark.following import LOGS
+from txnsim_spark.log_growth import LOGS
 from txnsim_spark.session import SHORT_LIVED, spark_session
 
 if TYPE_CHECKING:

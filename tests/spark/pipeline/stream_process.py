@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.lived import Lived
+from tests.support.lifetime import Lived
 from tests.support.quick_spark import quick_environment
 
 PATIENCE_S: Final = 280.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from txnsim_spark.active import active_session
+from txnsim_spark.active_session import active_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -32,7 +32,7 @@ from pyspark.sql import SparkSession
 from txnsim_spark import find_hanging, register_log_views, spark_session, traces_as_views
 from txnsim_spark.campaign_engine import SparkEngine
 from txnsim_spark.engine import Engine
-from txnsim_spark.tables.by_replica import kept_rows
+from txnsim_spark.tables.replica_jobs import kept_rows
 from txnsim_spark.traces.schemas import view_of
 
 logs, trace, out = sys.argv[1:]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.hang import make_hanging
+from tests.support.hanging_transaction import make_hanging
 from tests.support.kafka_targets import KafkaTarget, kafka_target
 from txnsim.client.admin import Admin
 from txnsim.types import TopicPartition

@@ -19,7 +19,7 @@ from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.share import ShareMember
 from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode
-from txnsim.runtime.real import run
+from txnsim.runtime.real_world import run
 from txnsim.types import SHARE_STATE_TOPIC, TopicPartition
 
 if TYPE_CHECKING:

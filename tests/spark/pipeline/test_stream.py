@@ -20,7 +20,7 @@ import pytest
 
 from tests.spark.pipeline.stream_process import StreamProcess
 from tests.spark.pipeline.stream_program import options_for
-from tests.support.hang import make_hanging
+from tests.support.hanging_transaction import make_hanging
 from tests.support.kafka_targets import SETTINGS, KafkaTarget, kafka_target
 from tests.support.local_folder import LocalFolder
 from tests.support.spark_connector import connector_jars, delta_jars

@@ -29,10 +29,10 @@ from txnsim.storage.replica_files import replica_files
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import BatchHeader
 from txnsim_spark.scan import log_seek
-from txnsim_spark.scan.examining import Examined
 from txnsim_spark.scan.log_dirs import LogDirectory, meta_of, topic_id_of
 from txnsim_spark.scan.log_seek import Seen, Tail, batches_at, last_batch_of, markers_in, tail_of
 from txnsim_spark.scan.sections import Cut, cuts_of, in_sections, stands_alone
+from txnsim_spark.scan.segment_examination import Examined
 from txnsim_spark.scan.segments import (
     UNKNOWN_BROKER,
     Damage,

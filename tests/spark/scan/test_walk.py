@@ -28,8 +28,8 @@ from txnsim.wire.batch import BatchHeader, iter_batches, read_control_record
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.crcs import crcs_are_right, runs_of
-from txnsim_spark.scan.examining import Examiner, cut_short, examine_recovered
 from txnsim_spark.scan.pieces import PIECE_BYTES, PIECE_BYTES_MIN, Ints
+from txnsim_spark.scan.segment_examination import Examiner, cut_short, examine_recovered
 from txnsim_spark.scan.segments import Damage, SegmentFile, replicas_in, segments_of
 from txnsim_spark.scan.walk import Bounds, batch_rows, damage_of, ending_rows, fragment_rows
 

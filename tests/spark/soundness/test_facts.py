@@ -10,7 +10,7 @@ from tests.support.soundness import note_offset
 from txnsim.storage import names
 from txnsim.types import TopicPartition
 from txnsim_spark.scan.segments import Replica
-from txnsim_spark.soundness._facts import END, ReplicaFacts, read_log_dir, replica_facts
+from txnsim_spark.soundness._replica_facts import END, ReplicaFacts, read_log_dir, replica_facts
 from txnsim_spark.soundness.violations import Broken, Invariant, Severity
 
 ORDERS = TopicPartition("orders", 0)

@@ -28,10 +28,10 @@ from txnsim.wire.batch import assign, read_batch_header
 from txnsim.wire.batch_rewrite import empty_batch
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.segments import SegmentFile
-from txnsim_spark.soundness._kept_rules import judge_aborted, judge_snapshot
-from txnsim_spark.soundness._parts import SegmentPart
 from txnsim_spark.soundness._producer_rules import Producers, Row
+from txnsim_spark.soundness._segment_parts import SegmentPart
 from txnsim_spark.soundness._segment_walk import epoch_at, examine, with_what_goes_on
+from txnsim_spark.soundness._stored_file_rules import judge_aborted, judge_snapshot
 from txnsim_spark.soundness.violations import (
     MEANINGS,
     SAME_FINDINGS_MAX,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from txnsim_spark.scan.segments import Replica
-from txnsim_spark.soundness._facts import LogDirFacts, ReplicaFacts, replica_facts
+from txnsim_spark.soundness._replica_facts import LogDirFacts, ReplicaFacts, replica_facts
 
 
 def facts(log_dir: Path, *, topic: str = "orders") -> ReplicaFacts:

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.hang import make_hanging
+from tests.support.hanging_transaction import make_hanging
 from tests.support.local_folder import LocalFolder
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ConnectionLostError

@@ -22,7 +22,7 @@ from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import schema_of
-from txnsim_spark.tables.by_replica import kept_rows
+from txnsim_spark.tables.replica_jobs import kept_rows
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ from txnsim_spark.tables import _records as records
 from txnsim_spark.tables import _segments as segments
 from txnsim_spark.tables import rows as r
 from txnsim_spark.tables._segments import WALKED
-from txnsim_spark.tables.readings import OF_REPLICA, OF_SEGMENT, OF_SEGMENTS, rows_of
+from txnsim_spark.tables.row_sources import OF_REPLICA, OF_SEGMENT, OF_SEGMENTS, rows_of
 from txnsim_spark.tables.rows import Job
 
 # ``small_files``: Indexes of aborted transactions, leader epochs, snapshots and what a folder says,

@@ -13,7 +13,7 @@ from tests.support.logs import LogDriver
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim_spark.scan.segments import replicas_in, segments_of
-from txnsim_spark.tables._silent import not_silent
+from txnsim_spark.tables._untouched_segments import not_silent
 
 
 def test_segments_without_a_producer_are_left_out_where_snapshots_show_it(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from txnsim.api._error_texts import reason_of, text_of
+from txnsim.api._fault_subjects import of_topics
 from txnsim.api._groups.share_group_heartbeat import has_share_groups
-from txnsim.api._subjects import of_topics
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.sharing.share_topics import Outcome, TopicOutcome

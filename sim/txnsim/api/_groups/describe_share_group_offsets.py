@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, Final
 
 from txnsim.api._error_texts import text_of
+from txnsim.api._fault_subjects import partitions_named
 from txnsim.api._groups.share_group_heartbeat import has_share_groups
-from txnsim.api._subjects import partitions_named
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from txnsim.api._fault_subjects import of_topics
 from txnsim.api._groups.committed_positions import (
     answered,
     answered_in_slices,
@@ -16,7 +17,6 @@ from txnsim.api._groups.committed_positions import (
     everywhere,
     split,
 )
-from txnsim.api._subjects import of_topics
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.group.offset_commands import CommitOffsets

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from txnsim.api._subjects import of_topics
+from txnsim.api._fault_subjects import of_topics
 from txnsim.api._topics import answered_topics
 from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode, Rejection

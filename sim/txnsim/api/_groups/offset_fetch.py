@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
+from txnsim.api._fault_subjects import partitions_named
 from txnsim.api._groups.committed_positions import NamedTopic, find_topic, named_topic
-from txnsim.api._subjects import partitions_named
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api._subjects import of_topics
+from txnsim.api._fault_subjects import of_topics
 from txnsim.api._topics import answered_topics, each_partition, every_partition
 from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
 from txnsim.controller.reassignments import cancel, reassign

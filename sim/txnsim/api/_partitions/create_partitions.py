@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request, error_fields, invalid
-from txnsim.controller import growth
+from txnsim.controller import partition_growth
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.types import BrokerId
@@ -62,7 +62,7 @@ def _grown(topic: Any, image: ClusterImage, *, records_before: int) -> TopicImag
         if topic.assignments is None
         else tuple(tuple(map(BrokerId, one.broker_ids)) for one in topic.assignments)
     )
-    return growth.grown_topic(
+    return partition_growth.grown_topic(
         image,
         topic.name,
         count=topic.count,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from txnsim.api._subjects import of_topics
+from txnsim.api._fault_subjects import of_topics
 from txnsim.api._topics import answered_topics, every_partition, rows_by_topic
 from txnsim.api.request import Reply, Request
 from txnsim.controller.reassignments import reassigning

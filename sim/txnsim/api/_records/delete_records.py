@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, assert_never
 
-from txnsim.api._subjects import of_topics
+from txnsim.api._fault_subjects import of_topics
 from txnsim.api._topics import answered_topics
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection

@@ -23,7 +23,7 @@ from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject
 from txnsim.replica.fetch_sessions import FINAL_EPOCH, NO_SESSION, Plan, SessionRequest
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming, PartitionKey
-from txnsim.runtime.turns import LOOK_ELEMENTS, Pace
+from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
 from txnsim.security.acls import Operation
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.codec import build

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.api._subjects import of_topics
+from txnsim.api._fault_subjects import of_topics
 from txnsim.api._topics import answered_topics
 from txnsim.api.request import Reply, Request
 from txnsim.broker.look_ahead import LookAhead

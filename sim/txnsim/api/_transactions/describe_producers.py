@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api._subjects import of_topics
+from txnsim.api._fault_subjects import of_topics
 from txnsim.api._topics import answered_topics, each_heavy_partition, every_partition
 from txnsim.api.request import Reply, Request
 from txnsim.controller.controller import name_complaint

@@ -12,7 +12,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
-from txnsim.api._subjects import of_transactions
+from txnsim.api._fault_subjects import of_transactions
 from txnsim.api._topics import answered_topics, rows_by_topic
 from txnsim.api.request import NO_THROTTLE, Reply, Request
 from txnsim.errors import ErrorCode, Rejection

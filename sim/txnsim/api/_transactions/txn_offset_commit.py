@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from txnsim.api._fault_subjects import partitions_named
 from txnsim.api._groups.committed_positions import (
     Results,
     answered,
@@ -20,7 +21,6 @@ from txnsim.api._groups.committed_positions import (
     everywhere,
     split,
 )
-from txnsim.api._subjects import partitions_named
 from txnsim.api.request import Reply, Request
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, Rejection

@@ -19,7 +19,7 @@ from txnsim.api._groups import describe_share_group_offsets as share_offsets_api
 from txnsim.api._groups import offset_delete as offset_delete_api
 from txnsim.api._groups import streams_group_describe as streams_describe_api
 from txnsim.api._groups.describe_groups import group_operations
-from txnsim.api.authorization._parts import (
+from txnsim.api.authorization._named_resources import (
     Guard,
     Part,
     by_id,

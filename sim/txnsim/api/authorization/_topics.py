@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from txnsim.api._access import Access
 from txnsim.api._partitions import metadata as metadata_api
-from txnsim.api.authorization._parts import (
+from txnsim.api.authorization._named_resources import (
     Guard,
     Part,
     divided,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from txnsim.api._access import Access
-from txnsim.api.authorization._parts import Guard, Part, by_id, shown_parts
+from txnsim.api.authorization._named_resources import Guard, Part, by_id, shown_parts
 from txnsim.api.request import Request
 from txnsim.security.acls import Operation, ResourceType
 

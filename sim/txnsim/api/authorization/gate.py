@@ -15,9 +15,9 @@ from txnsim.api._access import Access
 from txnsim.api.authorization import _groups as groups
 from txnsim.api.authorization import _topics as topics
 from txnsim.api.authorization import _transactions as transactions
-from txnsim.api.authorization._parts import PARTS, Guard, handle_parts
-from txnsim.api.authorization._whole import refusal
-from txnsim.api.authorization._words import worded
+from txnsim.api.authorization._named_resources import PARTS, Guard, handle_parts
+from txnsim.api.authorization._refusal_texts import worded
+from txnsim.api.authorization._whole_requests import refusal
 from txnsim.api.request import ApiTable, Handler, Reply, Request
 from txnsim.security.authorizer import Authorizer
 

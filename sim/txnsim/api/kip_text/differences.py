@@ -191,7 +191,7 @@ DIFFERENCES: Final = (
         row="890-downgrade",
         text="lowering transaction.version is harmless",
         shipped="from 2 to 1; from 2 to 0 a live transaction of version 2 can't be logged any more",
-        where="sim/txnsim/coordinators/txn/_moves.py",
+        where="sim/txnsim/coordinators/txn/_transition_effects.py",
     ),
     Difference(
         row="939-keep-prepared",

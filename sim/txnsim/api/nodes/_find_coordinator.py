@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.api._access import TEXTS, Access
-from txnsim.api._subjects import of_transactions
+from txnsim.api._fault_subjects import of_transactions
 from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import NO_SUBJECT, Subject

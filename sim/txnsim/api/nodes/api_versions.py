@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
-from txnsim.releases.exchanges import FORWARDED
+from txnsim.releases.interbroker_versions import FORWARDED
 
 KEY: Final = 18
 

@@ -20,9 +20,10 @@ import msgspec
 
 from txnsim import TXNSIM
 from txnsim.cli._txns import kip_text as txns_kip_text
-from txnsim.cli._txns.aborting import Guarded, NeedsForceError
+from txnsim.cli._txns.abort_confirmation import Guarded, NeedsForceError
 from txnsim.cli._txns.audit import AUDIT_FILE
-from txnsim.cli._txns.operator import (
+from txnsim.cli._txns.missing_rights import missing_right
+from txnsim.cli._txns.operator_commands import (
     HANGS,
     INCOMPLETE,
     Command,
@@ -31,8 +32,7 @@ from txnsim.cli._txns.operator import (
     Why,
     hanging_columns,
 )
-from txnsim.cli._txns.rights import missing_right
-from txnsim.cli._txns.searching import Scope
+from txnsim.cli._txns.search_scope import Scope
 from txnsim.cli.client_properties import bootstrap_of, read_client_properties
 from txnsim.cli.output import TERMINAL, Columns, Output, rows_of
 from txnsim.cli.parsing import MISUSE_STATUS, new_file
@@ -54,12 +54,12 @@ from txnsim.client.inspection.txn_views import (
     TransactionListing,
 )
 from txnsim.client.inspection.txn_wording import message_of
+from txnsim.environment_variables import BOOTSTRAP
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.text import time_text
 from txnsim.txn.open_txn_verdict import DISCARDS, is_two_phase, program_at
 from txnsim.txn.past_decision import GUESSES
 from txnsim.types import TopicPartition
-from txnsim.variables import BOOTSTRAP
 from txnsim.wire.filters import TransactionFilters, fits
 
 FAILED: Final = 1

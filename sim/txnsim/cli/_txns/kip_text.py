@@ -17,8 +17,8 @@ from typing import Final, Protocol
 
 import msgspec
 
-from txnsim.cli._txns.aborting import Guarded
-from txnsim.cli._txns.operator import Command
+from txnsim.cli._txns.abort_confirmation import Guarded
+from txnsim.cli._txns.operator_commands import Command
 from txnsim.cli.output import Output
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError

@@ -5,8 +5,8 @@
   of it was carried out, ``coordinators_asked`` says whether enough of them answered.
 - ``repair`` ends what hangs with a look before and after.
 - ``waiting_readers`` explains why readers wait.
-- ``exactly_once``: was each input worked on exactly once? ``reading`` is a topic as readers of both
-  isolation levels have it, ``complaints`` has the words for both.
+- ``exactly_once``: was each input worked on exactly once? ``topic_reading`` is a topic as readers
+  of both isolation levels have it, ``complaints`` has the words for both.
 - ``txn_views``: transactions as brokers describe them; ``txn_wording``: refusals in the words of
   Kafka's ``Admin``.
 - ``groups``: groups of all types, their members and positions, and what is done to share groups.

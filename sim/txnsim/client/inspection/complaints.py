@@ -12,7 +12,7 @@ from typing import Any
 from txnsim.client.admin import Admin
 from txnsim.client.inspection.exactly_once import Value, compare
 from txnsim.client.inspection.judgement import JudgedTransaction
-from txnsim.client.inspection.reading import Fate, Reader, read_topic
+from txnsim.client.inspection.topic_reading import Fate, Reader, read_topic
 from txnsim.txn.open_txn_verdict import program_at
 from txnsim.txn.past_decision import Decided
 

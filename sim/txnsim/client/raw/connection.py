@@ -17,7 +17,7 @@ from typing import Any, Final, Self, cast
 from txnsim.client.authentication import Authentication, ClientSecurity
 from txnsim.client.errors import AuthenticationError
 from txnsim.client.versions import Request
-from txnsim.runtime.blocking import Line, RealWorld, playing_in, world
+from txnsim.runtime.blocking_world import Line, RealWorld, playing_in, world
 from txnsim.runtime.rng import random_hex
 from txnsim.runtime.tls import client_context
 from txnsim.runtime.wall_clock import wall_ms

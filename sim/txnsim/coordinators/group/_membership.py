@@ -70,9 +70,9 @@ from txnsim.group.sharing.share_group import ShareGroup
 from txnsim.group.streams.group import StreamsGroup
 from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
-from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.environment import Clock, Tasks, TimerHandle
+from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
 from txnsim.runtime.tasks import Pending, settled
-from txnsim.runtime.turns import LOOK_ELEMENTS, Pace
 from txnsim.settings import Settings
 
 # The timers of a broker's groups, of either protocol.

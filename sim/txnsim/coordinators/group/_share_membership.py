@@ -62,9 +62,9 @@ from txnsim.interbroker.share_state import (
 )
 from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
-from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.environment import Clock, Tasks
+from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.runtime.tasks import Pending, settled
-from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition, uuid_from, uuid_text
 

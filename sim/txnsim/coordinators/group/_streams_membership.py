@@ -34,9 +34,9 @@ from txnsim.group.streams.group import StreamsGroup
 from txnsim.group.streams.protocol import StreamsProtocol
 from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
-from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.environment import Clock, Tasks
+from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.tasks import settled
-from txnsim.runtime.turns import Pace
 from txnsim.wire.codec import at_once
 
 _log: Final = Logger("txnsim.group")

@@ -33,8 +33,8 @@ from txnsim.group.offset_machine import CommitDecision
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.group.shard import GroupShard
 from txnsim.metadata.image import ClusterImage
-from txnsim.runtime.env import Clock
-from txnsim.runtime.turns import Pace
+from txnsim.runtime.environment import Clock
+from txnsim.runtime.loop_turns import Pace
 from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from txnsim.wire.codec import at_once
 

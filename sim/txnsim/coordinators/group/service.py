@@ -86,10 +86,10 @@ from txnsim.loggers import Logger, Retries
 from txnsim.metadata.group_configs import group_intervals, share_intervals, streams_configs
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import Rules
-from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.environment import Clock, Tasks
+from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.tasks import settled
 from txnsim.runtime.trace import Tracer
-from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, NO_PRODUCER_ID, BrokerId, CoordinatorEpoch
 

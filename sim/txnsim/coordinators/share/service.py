@@ -48,8 +48,8 @@ from txnsim.node.peers import (
     ShareCommand,
 )
 from txnsim.releases.rules import Rules
-from txnsim.runtime.env import Clock, Tasks
-from txnsim.runtime.turns import Pace, rest_where_due
+from txnsim.runtime.environment import Clock, Tasks
+from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.settings import Settings
 from txnsim.share_state.decisions import Deciding, ShareDecision
 from txnsim.share_state.log_format import encode_batch, encoding_batch

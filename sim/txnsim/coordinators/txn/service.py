@@ -23,16 +23,20 @@ import msgspec
 from txnsim.coordinators._coordinator_log import TransactionLog
 from txnsim.coordinators._ownership import OwnedPartition, Ownership
 from txnsim.coordinators.txn import tracing
-from txnsim.coordinators.txn._moves import MarkerSender, SendMarkers, TransactionLogWriter
+from txnsim.coordinators.txn._transition_effects import (
+    MarkerSender,
+    SendMarkers,
+    TransactionLogWriter,
+)
 from txnsim.errors import ErrorCode, PeerError, Rejection
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.loggers import Logger, Retries
-from txnsim.node.crossings import TimerGate, run_when_due
+from txnsim.node.broker_fault_points import TimerGate, run_when_due
 from txnsim.releases.rules import Rules
-from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.environment import Clock, Tasks, TimerHandle
+from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.tasks import Pending, settled, waited
 from txnsim.runtime.trace import Tracer
-from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
 from txnsim.txn.commands import (
     AddPartitions,

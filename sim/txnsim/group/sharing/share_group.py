@@ -17,7 +17,7 @@ from typing import ClassVar, Final, assert_never
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group._tally import Tally
+from txnsim.group._member_counts import Tally
 from txnsim.group.consumer_group import LEFT, first_epoch
 from txnsim.group.consumer_records import (
     DeletingTopic,

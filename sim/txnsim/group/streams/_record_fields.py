@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from txnsim.extensions import OnDemand
 from txnsim.group.streams._records import Epochs, Partitions
 from txnsim.group.streams.topology import subtopology_of
+from txnsim.on_demand_imports import OnDemand
 
 if TYPE_CHECKING:
     from txnsim.wire.messages import streams_group_records as schema

@@ -19,13 +19,13 @@ from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
 
 from txnsim.errors import DeadlockError, LivelockError, NotSimulatedError
 from txnsim.runtime.clock import LoopClock
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim.runtime.network import LoopNetwork
 from txnsim.runtime.rng import SeededRng, derive
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
-from txnsim.runtime.virtual._ambient import ambient_virtual
 from txnsim.runtime.virtual._connection import VirtualTransport
+from txnsim.runtime.virtual._process_clocks import ambient_virtual
 from txnsim.runtime.virtual.net import HOST, LATENCY_US_DEFAULT, VirtualNet, VirtualServer
 from txnsim.types import BrokerId
 

@@ -1,3 +1,3 @@
-"""What is read off a running cluster: ``readings`` are its metrics, ``waiting_transactions`` says
-what a transaction waits for.
+"""What is read off a running cluster: ``metric_values`` are its metrics, ``waiting_transactions``
+says what a transaction waits for.
 """

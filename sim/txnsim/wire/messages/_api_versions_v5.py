@@ -8,7 +8,7 @@ from typing import Any, Final
 from kio.schema.api_versions.v4 import response
 from kio.schema.api_versions.v4.request import ApiVersionsRequest as RequestV4
 
-from txnsim.wire._declared import message, remade
+from txnsim.wire._declared_messages import message, remade
 
 ApiVersionsRequest: Final[Any] = message(
     "ApiVersionsRequest",

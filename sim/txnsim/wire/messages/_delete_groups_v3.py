@@ -5,7 +5,7 @@ from typing import Any, Final
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest as RequestV2
 from kio.schema.delete_groups.v2.response import DeleteGroupsResponse as ResponseV2
 
-from txnsim.wire._declared import message, remade
+from txnsim.wire._declared_messages import message, remade
 
 DeleteGroupsRequest: Final[Any] = remade(RequestV2, version=3)
 DeletableGroupResult: Final[Any] = message(

@@ -12,7 +12,7 @@ from kio.schema.describe_transactions.v0.response import DescribeTransactionsRes
 from kio.schema.describe_transactions.v0.response import TopicData
 from kio.schema.response_header.v1.header import ResponseHeader
 
-from txnsim.wire._declared import message, remade
+from txnsim.wire._declared_messages import message, remade
 
 DescribeTransactionsRequest: Final[Any] = remade(RequestV0, version=1)
 TransactionState: Final[Any] = message(

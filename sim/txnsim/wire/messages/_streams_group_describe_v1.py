@@ -16,7 +16,7 @@ from kio.schema.streams_group_describe.v0.response import (
 )
 from kio.schema.streams_group_describe.v0.response import StreamsGroupDescribeResponse as ResponseV0
 
-from txnsim.wire._declared import message, remade
+from txnsim.wire._declared_messages import message, remade
 from txnsim.wire.messages._streams_group_topology_description_update_v0 import TopologyDescription
 
 __all__ = [

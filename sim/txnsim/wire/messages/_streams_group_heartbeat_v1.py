@@ -17,7 +17,7 @@ from kio.schema.streams_group_heartbeat.v0.response import (
     StreamsGroupHeartbeatResponse as ResponseV0,
 )
 
-from txnsim.wire._declared import message, remade
+from txnsim.wire._declared_messages import message, remade
 
 __all__ = [
     "Endpoint",

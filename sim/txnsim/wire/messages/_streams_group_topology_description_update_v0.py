@@ -5,7 +5,7 @@ from typing import Any, Final
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.response_header.v1.header import ResponseHeader
 
-from txnsim.wire._declared import message
+from txnsim.wire._declared_messages import message
 
 _ASKED: Final = {"__version__": 0, "__api_key__": 93, "__header_schema__": RequestHeader}
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from kio.schema.txn_offset_commit.v5 import request, response
 
-from txnsim.wire._declared import message, remade
+from txnsim.wire._declared_messages import message, remade
 
 _ASKED: Final = {
     "__version__": 6,

@@ -11,7 +11,7 @@ from kio.schema.request_header.v1.header import RequestHeader
 from kio.schema.response_header.v0.header import ResponseHeader
 from kio.schema.write_txn_markers.v1 import request, response
 
-from txnsim.wire._declared import remade
+from txnsim.wire._declared_messages import remade
 
 _OLD: Final[dict[str, Any]] = {"version": 0, "flexible": False}
 _ASKED: Final[dict[str, Any]] = {**_OLD, "header_schema": RequestHeader}

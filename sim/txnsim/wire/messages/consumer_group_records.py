@@ -6,7 +6,7 @@ Kafka's counterparts: ConsumerGroup*Key.json and ConsumerGroup*Value.json; all v
 
 from typing import Any, Final
 
-from txnsim.wire._declared import message
+from txnsim.wire._declared_messages import message
 
 GroupKey: Final[Any] = message(
     "GroupKey", "Of records of a whole group (kinds 3, 4 and 6).", "group string", flexible=False

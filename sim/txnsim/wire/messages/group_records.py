@@ -7,7 +7,7 @@ GroupMetadataValue.json.
 
 from typing import Any, Final
 
-from txnsim.wire._declared import message, versions
+from txnsim.wire._declared_messages import message, versions
 
 OffsetCommitKey: Final[Any] = message(
     "OffsetCommitKey",

@@ -8,7 +8,7 @@ RegisterBrokerRecord.json.
 
 from typing import Any, Final
 
-from txnsim.wire._declared import message, versions
+from txnsim.wire._declared_messages import message, versions
 
 BrokerEndpoint: Final[Any] = message(
     "BrokerEndpoint",

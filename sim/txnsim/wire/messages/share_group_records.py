@@ -6,7 +6,7 @@ of kinds 12 and 13, are those of the consumer protocol under another number.
 
 from typing import Any, Final
 
-from txnsim.wire._declared import message
+from txnsim.wire._declared_messages import message
 from txnsim.wire.messages.consumer_group_records import TopicPartitions
 
 MemberMetadataValue: Final[Any] = message(

@@ -6,7 +6,7 @@ of an update has the same fields. Values are of version 0 and flexible, keys are
 
 from typing import Any, Final
 
-from txnsim.wire._declared import message
+from txnsim.wire._declared_messages import message
 
 ShareKey: Final[Any] = message(
     "ShareKey",

@@ -6,7 +6,7 @@ value of kind 20, are those of the consumer protocol under another number.
 
 from typing import Any, Final
 
-from txnsim.wire._declared import message
+from txnsim.wire._declared_messages import message
 
 KeyValue: Final[Any] = message("KeyValue", "A config, or a tag.", "key string", "value string")
 GroupMetadataValue: Final[Any] = message(

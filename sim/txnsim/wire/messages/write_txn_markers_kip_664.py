@@ -10,7 +10,7 @@ from typing import Any, Final
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.write_txn_markers.v1 import request
 
-from txnsim.wire._declared import message, remade
+from txnsim.wire._declared_messages import message, remade
 
 _API: Final = {"__version__": 1, "__api_key__": 27, "__header_schema__": RequestHeader}
 

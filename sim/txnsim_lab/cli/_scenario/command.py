@@ -17,12 +17,12 @@ from txnsim.text import unknown
 from txnsim_lab.cli._scenario import on_real_brokers
 from txnsim_lab.cli._scenario.matrix import matrix_of
 from txnsim_lab.cli._scenario.output import facts_of, progress_of, show_of, story_of, table_of
-from txnsim_lab.cli._traces import one_file
+from txnsim_lab.cli._traces import html_file
 from txnsim_lab.scenario.catalog import find, heads, scenarios
 
 if TYPE_CHECKING:
-    from txnsim_lab.scenario.given_inputs import GivenInputs
     from txnsim_lab.scenario.model import Scenario
+    from txnsim_lab.scenario.repeated_inputs import GivenInputs
     from txnsim_lab.scenario.runner import RunResult, ScenarioRun
 
 
@@ -115,9 +115,9 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
         help="write there what the clients saw in each run, which is what is judged",
     )
     parser.add_argument("--json", action="store_true", help="verdicts as JSON")
-    parser.add_argument("--html", type=new_file, metavar="FILE", help=one_file.HTML_HELP)
-    parser.add_argument("--open", action="store_true", help=one_file.OPEN_HELP)
-    parser.add_argument("--redact", action="store_true", help=one_file.REDACT_HELP)
+    parser.add_argument("--html", type=new_file, metavar="FILE", help=html_file.HTML_HELP)
+    parser.add_argument("--open", action="store_true", help=html_file.OPEN_HELP)
+    parser.add_argument("--redact", action="store_true", help=html_file.REDACT_HELP)
     on_real_brokers.add_arguments(parser)
 
 
@@ -310,7 +310,7 @@ def _can_play(scenario: Scenario, run_name: str, player: str) -> bool:
 
 
 def _run_all(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunResult]:
-    from txnsim.runtime import real
+    from txnsim.runtime import real_world
     from txnsim_lab.scenario.players.casting import Casting
     from txnsim_lab.scenario.runner import casts_of, run_in_real_time
 
@@ -330,7 +330,7 @@ def _run_all(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunR
     different = 0
     for number, scenario_run in enumerate(plan, 1):
         result = (
-            real.run(run_in_real_time(scenario_run, casting))
+            real_world.run(run_in_real_time(scenario_run, casting))
             if is_real
             else _simulated(scenario_run, args, pace)
         )
@@ -367,7 +367,7 @@ def _pace_of(
 ) -> GivenInputs | None:
     if args.inputs is None:
         return None
-    from txnsim_lab.scenario.given_inputs import GivenInputs, inputs_of
+    from txnsim_lab.scenario.repeated_inputs import GivenInputs, inputs_of
 
     if len(plan) != 1 or is_real:
         raise ConfigError("--inputs is for one run and one take in virtual time: name them")
@@ -380,16 +380,16 @@ def _pace_of(
 def _show_page(results: Sequence[RunResult], args: argparse.Namespace) -> None:
     if args.html is None and not args.open:
         return
-    from txnsim.trace.reading import Recording
+    from txnsim.trace.trace_file import Recording
 
     runs = [
         (f"{one.scenario} {one.run} {one.take}", Recording.of("the trace", one.trace.splitlines()))
         for one in results
     ]
     if args.html is not None:
-        one_file.write(args.html, runs, redact=args.redact)
+        html_file.write(args.html, runs, redact=args.redact)
     if args.open:
-        one_file.show(runs, redact=args.redact)
+        html_file.show(runs, redact=args.redact)
 
 
 def _make(directory: Path | None) -> None:

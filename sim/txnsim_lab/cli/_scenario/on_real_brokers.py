@@ -55,7 +55,7 @@ def run(plan: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace)
             plan can be played there.
         ClientError: A cluster does not answer.
     """
-    from txnsim.runtime import real
+    from txnsim.runtime import real_world
     from txnsim_lab.scenario.on_real import comparison
     from txnsim_lab.target.generation import generation_of
     from txnsim_lab.target.jars import version_of
@@ -67,11 +67,11 @@ def run(plan: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace)
     for place in places:
         is_there = ":" in place
         on = place if is_there else version_of(place)
-        there = real.run(generation_of(place, settings)) if is_there else None
+        there = real_world.run(generation_of(place, settings)) if is_there else None
         on_cell = _teller(cells, comparison.beforehand(plan, on, there), args)
         try:
             if there is not None:
-                real.run(
+                real_world.run(
                     comparison.run_on_cluster(
                         place,
                         plan,
@@ -83,7 +83,7 @@ def run(plan: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace)
                     )
                 )
             else:
-                real.run(
+                real_world.run(
                     comparison.run_on_apache(on, plan, casting, say=TERMINAL.warn, on_cell=on_cell)
                 )
         except KeyboardInterrupt:

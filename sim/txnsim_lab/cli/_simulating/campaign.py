@@ -11,7 +11,7 @@ from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS, new_folder
 from txnsim.cli.progress import Progress
 from txnsim.errors import BadInputError, ConfigError, MissingExtraError
-from txnsim.extensions import offered, require_libraries
+from txnsim.on_demand_imports import offered, require_libraries
 from txnsim_lab.cli._simulating.simulate import (
     FOUND_STATUS,
     add_wanted,
@@ -102,7 +102,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _engine(args: argparse.Namespace, wanted: Wanted, stack: ExitStack) -> tuple[Play, Examine]:
     from txnsim_lab.campaigns import elsewhere, here
-    from txnsim_lab.simulation.batch import processors
+    from txnsim_lab.simulation.seed_batch import processors
 
     cpu_s = duration_of("--seed-limit", args.seed_limit) / 1_000
     if args.engine == LOCAL:

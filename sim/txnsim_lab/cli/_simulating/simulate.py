@@ -16,9 +16,9 @@ from txnsim.runtime.wall_clock import wall_ms
 from txnsim.text import read_ms
 
 if TYPE_CHECKING:
-    from txnsim_lab.simulation.batch import Row, RowFile, Tally
     from txnsim_lab.simulation.drawing import Wanted
     from txnsim_lab.simulation.reports import Report
+    from txnsim_lab.simulation.seed_batch import Row, RowFile, Tally
 
 FOUND_STATUS: Final = 1
 SEEDS_DEFAULT: Final = "0..200"
@@ -84,9 +84,9 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: A release, a switch, a workload or a range is none.
     """
-    from txnsim_lab.simulation.batch import Tally, named, processors, rows
     from txnsim_lab.simulation.guide import AMONG, guided
     from txnsim_lab.simulation.play import quieten
+    from txnsim_lab.simulation.seed_batch import Tally, named, processors, rows
 
     quieten()
     wanted = wanted_of(args)
@@ -176,7 +176,7 @@ def _compare(args: argparse.Namespace, wanted: Wanted) -> int:
 
 
 def _kept_rows(path: Path | None, wanted: Wanted) -> AbstractContextManager[RowFile | None]:
-    from txnsim_lab.simulation.batch import RowFile
+    from txnsim_lab.simulation.seed_batch import RowFile
 
     return nullcontext() if path is None else RowFile(path, wanted)
 

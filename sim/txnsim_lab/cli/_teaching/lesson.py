@@ -16,7 +16,7 @@ from txnsim.cli.parsing import MISUSE_STATUS, new_file
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim_lab.cli._scenario.output import event_of
-from txnsim_lab.cli._teaching.asking import (
+from txnsim_lab.cli._teaching.terminal_dialogue import (
     EndedError,
     LeftError,
     asked,
@@ -27,8 +27,8 @@ from txnsim_lab.cli._teaching.asking import (
 )
 
 if TYPE_CHECKING:
-    from txnsim.trace.reading import Recording
-    from txnsim_lab.scenario.commands import Input, PlannedStep
+    from txnsim.trace.trace_file import Recording
+    from txnsim_lab.scenario.driver_commands import Input, PlannedStep
     from txnsim_lab.scenario.runner import ScenarioRun
     from txnsim_lab.scenario.stage import Stage
     from txnsim_lab.scenario.teaching.lessons import Beside, Lesson, Part, StoryRun
@@ -113,10 +113,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_handed_in(args: argparse.Namespace) -> int:
-    from txnsim_lab.cli._teaching import handed_in
+    from txnsim_lab.cli._teaching import submission
 
     try:
-        TERMINAL.tell(args, handed_in.table(args.handed_in), handed_in.COLUMNS)
+        TERMINAL.tell(args, submission.table(args.handed_in), submission.COLUMNS)
     except ConfigError as error:
         TERMINAL.complain(error)
         return MISUSE_STATUS
@@ -125,7 +125,7 @@ def _read_handed_in(args: argparse.Namespace) -> int:
 
 def _play(chosen: Lesson, folder: Path | None) -> int:
     from txnsim_lab.scenario.runner import run_in_virtual_time
-    from txnsim_lab.scenario.teaching.played import PlayedError
+    from txnsim_lab.scenario.teaching.lesson_solver import PlayedError
 
     TERMINAL.text(f"{chosen.title}\n" if chosen.id == DEMO else f"{chosen.id}: {chosen.title}\n")
     player = _Player(chosen)
@@ -143,7 +143,7 @@ def _play(chosen: Lesson, folder: Path | None) -> int:
     else:
         print_predictions(player.predictions)
     if folder is not None:
-        from txnsim_lab.cli._teaching.handed_in import hand_in
+        from txnsim_lab.cli._teaching.submission import hand_in
 
         try:
             hand_in(folder, chosen.id, player.predictions, player.goals)
@@ -176,7 +176,7 @@ class _Player:
         """The scenario to play next; None at the end of the lesson."""
 
     def _scenario_run(self, part: int) -> ScenarioRun | None:
-        from txnsim_lab.scenario.teaching.played import scenario_run_of
+        from txnsim_lab.scenario.teaching.lesson_solver import scenario_run_of
 
         return None if part >= len(self._lesson.parts) else scenario_run_of(self._story(part))
 
@@ -193,7 +193,7 @@ class _Player:
 
     async def before(self, stage: Stage, step: PlannedStep) -> None:
         """Explain a part once the previous part has been played."""
-        from txnsim_lab.scenario.teaching.played import PlayedError
+        from txnsim_lab.scenario.teaching.lesson_solver import PlayedError
 
         parts = self._lesson.parts
         while not self._is_open or step.number >= parts[self._part].until:
@@ -227,8 +227,8 @@ class _Player:
         self._guess = keys[asked("Your prediction", list(part.choices.values()), part.hints)]
 
     def _reveal(self, part: Part, stage: Stage) -> None:
-        from txnsim_lab.scenario.teaching.facts import fact
-        from txnsim_lab.scenario.teaching.played import so_far
+        from txnsim_lab.scenario.teaching.lesson_solver import so_far
+        from txnsim_lab.scenario.teaching.trace_facts import fact
 
         if part.fact:
             key = fact(so_far(stage), part.fact)
@@ -241,7 +241,7 @@ class _Player:
 
     def _show(self, stage: Stage) -> None:
         from txnsim.trace.story import story
-        from txnsim_lab.scenario.teaching.played import so_far
+        from txnsim_lab.scenario.teaching.lesson_solver import so_far
 
         run = so_far(stage)
         sentences = [one for one in story(run.events, run.nodes) if not one.is_narrated]
@@ -251,8 +251,8 @@ class _Player:
 
     def _compare(self, part: Part, stage: Stage) -> None:
         """Facts of this run and of another one, side by side."""
-        from txnsim_lab.scenario.teaching.facts import fact, in_words
-        from txnsim_lab.scenario.teaching.played import so_far
+        from txnsim_lab.scenario.teaching.lesson_solver import so_far
+        from txnsim_lab.scenario.teaching.trace_facts import fact, in_words
 
         assert part.beside is not None
         runs = {
@@ -267,12 +267,12 @@ class _Player:
 
     async def _reach(self, part: Part, stage: Stage, at: int) -> None:
         from txnsim.errors import ClientError
-        from txnsim_lab.scenario.answers import StoryFailedError
-        from txnsim_lab.scenario.commands import Input
-        from txnsim_lab.scenario.given_inputs import do_input
-        from txnsim_lab.scenario.reading import read_step
+        from txnsim_lab.scenario.call_results import StoryFailedError
+        from txnsim_lab.scenario.driver_commands import Input
+        from txnsim_lab.scenario.repeated_inputs import do_input
+        from txnsim_lab.scenario.scenario_reader import read_step
+        from txnsim_lab.scenario.teaching.lesson_solver import so_far
         from txnsim_lab.scenario.teaching.lessons import is_reached
-        from txnsim_lab.scenario.teaching.played import so_far
 
         print_filled(part.say)
         while True:
@@ -334,7 +334,7 @@ class _Until:
 
     async def before(self, stage: Stage, step: PlannedStep) -> None:
         """Take the trace and end the run at the wanted step."""
-        from txnsim_lab.scenario.teaching.played import PlayedError, so_far
+        from txnsim_lab.scenario.teaching.lesson_solver import PlayedError, so_far
 
         if step.number == self._number:
             self.found = so_far(stage)
@@ -343,7 +343,7 @@ class _Until:
 
 def _told_beside(story: StoryRun, beside: Beside) -> Recording:
     from txnsim_lab.scenario.runner import run_in_virtual_time
-    from txnsim_lab.scenario.teaching.played import PlayedError, scenario_run_of
+    from txnsim_lab.scenario.teaching.lesson_solver import PlayedError, scenario_run_of
 
     pace = _Until(beside.until)
     told = msgspec.structs.replace(story, run=beside.run)

@@ -19,7 +19,7 @@ from txnsim.cli.control.port import ControlPort
 from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
 from txnsim.files import whole, write_whole
-from txnsim_lab.cli._teaching.asking import (
+from txnsim_lab.cli._teaching.terminal_dialogue import (
     LeftError,
     asked,
     print_filled,

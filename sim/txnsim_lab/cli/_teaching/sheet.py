@@ -11,7 +11,7 @@ def sheet(one: Lesson, *, with_answers: bool) -> str:
     """A lesson as Markdown."""
     right: dict[int, str] = {}
     if with_answers:
-        from txnsim_lab.scenario.teaching.played import answers  # plays it
+        from txnsim_lab.scenario.teaching.lesson_solver import answers  # plays it
 
         right = answers(one)
     lines = [f"# {one.id}: {one.title}", "", f"{one.minutes} minutes. `txnsim lesson {one.id}`", ""]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from txnsim.cli.output import TERMINAL
 
 if TYPE_CHECKING:
-    from txnsim.trace.reading import Recording
+    from txnsim.trace.trace_file import Recording
     from txnsim_lab.trace.diff import Side
 
 DIFFERENT_STATUS: Final = 1
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    from txnsim.trace.reading import Recording
+    from txnsim.trace.trace_file import Recording
     from txnsim_lab.trace.diff import diff
 
     left, right = Recording.read(args.a), Recording.read(args.b)
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(name: str, path: Path, side: Side, found: Recording) -> None:
     from txnsim_lab.trace.brief import line
-    from txnsim_lab.trace.chains import by_position
+    from txnsim_lab.trace.cause_chains import by_position
 
     events = by_position(found.events)
     TERMINAL.line(f"{name}  {path}")

@@ -16,7 +16,7 @@ from txnsim_lab.cli._traces import _explained_error
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from txnsim.trace.reading import Recording
+    from txnsim.trace.trace_file import Recording
 
 
 ERROR: Final = "error"
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
     if args.action == ERROR:
         return _explained_error.run(args)
-    from txnsim.trace.reading import Recording
+    from txnsim.trace.trace_file import Recording
     from txnsim_lab.trace.explain import LsoExplanation, explain_lso, explain_txn
 
     found = Recording.read(args.file)
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _print_events(title: str, positions: Iterable[int], found: Recording) -> None:
     from txnsim_lab.trace.brief import line
-    from txnsim_lab.trace.chains import by_position
+    from txnsim_lab.trace.cause_chains import by_position
 
     events = by_position(found.events)
     shown = [events[position] for position in positions if position in events]

@@ -1,27 +1,27 @@
-"""``txnsim trace``: event traces as text and in other tools' formats (``text``); with Spark, as
-tables as well.
+"""``txnsim trace``: event traces as text and in other tools' formats (``text_formats``); with
+Spark, as tables as well.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from txnsim.extensions import offered
-from txnsim_lab.cli._traces import text
+from txnsim.on_demand_imports import offered
+from txnsim_lab.cli._traces import text_formats
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``trace`` takes."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    text.add_arguments(actions)
+    text_formats.add_arguments(actions)
     for extension in offered("cli.trace_actions"):
         extension.add_arguments(actions)
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    if args.action in text.ACTIONS:
-        return text.run(args)
+    if args.action in text_formats.ACTIONS:
+        return text_formats.run(args)
     chosen = next(one for one in offered("cli.trace_actions") if args.action in one.ACTIONS)
     status: int = chosen.run(args)
     return status

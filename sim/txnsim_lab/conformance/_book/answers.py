@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from txnsim.errors import ConfigError
 from txnsim.releases import REFERENCE
-from txnsim_lab.conformance._book.reading import BOOK
+from txnsim_lab.conformance._book.casebook_reader import BOOK
 from txnsim_lab.conformance._book.recordings import Recording, Recordings, from_lines, to_lines
 
 ANSWERS: Final = BOOK / "answers"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from txnsim_lab.conformance._book.player import fetch
+from txnsim_lab.conformance._book.frame_player import fetch
 from txnsim_lab.conformance._book.values import Variables
 from txnsim_lab.conformance._book.verbs import Request, Values, Verb, partition_of
 

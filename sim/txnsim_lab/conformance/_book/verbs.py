@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from txnsim_lab.conformance._book.batches import batch_from
-from txnsim_lab.conformance._book.player import NO_SUCH_ID, add_values, fetch, produce
+from txnsim_lab.conformance._book.frame_player import NO_SUCH_ID, add_values, fetch, produce
 from txnsim_lab.conformance._book.values import CaseError, Producer, Topic, Variables
 
 Values = dict[str, Any]

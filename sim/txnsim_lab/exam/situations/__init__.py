@@ -10,15 +10,15 @@ import msgspec
 
 from txnsim_lab.exam._application import Application
 from txnsim_lab.exam.situation import Situation
-from txnsim_lab.exam.situations import _codes as codes
-from txnsim_lab.exam.situations import _ends as ends
-from txnsim_lab.exam.situations import _fenced as fenced
+from txnsim_lab.exam.situations import _error_codes as codes
+from txnsim_lab.exam.situations import _fencing as fenced
 from txnsim_lab.exam.situations import _groups as groups
 from txnsim_lab.exam.situations import _liveness as liveness
-from txnsim_lab.exam.situations import _middle as middle
+from txnsim_lab.exam.situations import _mid_transaction as middle
 from txnsim_lab.exam.situations import _readers as readers
 from txnsim_lab.exam.situations import _reports as reports
 from txnsim_lab.exam.situations import _share_groups as share_groups
+from txnsim_lab.exam.situations import _unknown_ends as ends
 from txnsim_lab.exam.situations import _workers as workers
 
 MOVES_ONCE: Final = (

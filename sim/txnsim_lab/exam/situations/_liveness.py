@@ -9,7 +9,7 @@ from typing import Any, Final
 from txnsim_lab.exam._application import Application, together
 from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.situation import ALL, Play, Situation, situation
-from txnsim_lab.exam.situations._codes import CLIENTS_ADD
+from txnsim_lab.exam.situations._error_codes import CLIENTS_ADD
 
 LASTS_S: Final = 3
 REQUESTS_PER_S_MAX: Final = 60

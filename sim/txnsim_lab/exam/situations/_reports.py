@@ -15,8 +15,8 @@ from txnsim_lab.exam._application import CLIENT, ID, Application, together
 from txnsim_lab.exam._ledger import Told
 from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.situation import Situation, situation
-from txnsim_lab.exam.situations._codes import CLIENTS_ADD
-from txnsim_lab.exam.situations._ends import SHORT_MS
+from txnsim_lab.exam.situations._error_codes import CLIENTS_ADD
+from txnsim_lab.exam.situations._unknown_ends import SHORT_MS
 
 LEARNS_S: Final = 25
 FOUND_S: Final = 10

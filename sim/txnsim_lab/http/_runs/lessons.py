@@ -16,9 +16,9 @@ from txnsim.errors import BadInputError, ConfigError
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import RefusedError, digits_of
 from txnsim.http.work_thread import WorkThread
-from txnsim.trace.reading import Recording
-from txnsim_lab.scenario.teaching.facts import fact
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.scenario.teaching.lessons import Lesson, lesson, lessons
+from txnsim_lab.scenario.teaching.trace_facts import fact
 
 
 class LessonAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,25 +17,25 @@ from starlette.requests import Request
 from txnsim.client.admin import Admin
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import BadInputError, ClientError, ErrorCode
-from txnsim.extensions import OnDemand
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import Body, RefusedError, digits_of
 from txnsim.http.work_thread import WorkThread
+from txnsim.on_demand_imports import OnDemand
 from txnsim.server.cluster import SimCluster
-from txnsim.server.inputs import input_event
-from txnsim.trace.reading import Recording
+from txnsim.server.user_inputs import input_event
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.observations import Seen
 from txnsim_lab.http._judging import LOOK_TIMEOUT_MS
 from txnsim_lab.http._runs.lessons import LessonAnswer, lesson_of
-from txnsim_lab.scenario.teaching.facts import fact, in_words, is_fact
 from txnsim_lab.scenario.teaching.lessons import Lesson, OwnCluster, Part
-from txnsim_lab.scenario.teaching.seen import is_seen, judged, places, seen_fact
+from txnsim_lab.scenario.teaching.outside_facts import is_seen, judged, places, seen_fact
+from txnsim_lab.scenario.teaching.trace_facts import fact, in_words, is_fact
 
 if TYPE_CHECKING:
-    from txnsim_lab.scenario import onlooker, recorder
+    from txnsim_lab.scenario import outside_view, recorder
 else:
-    onlooker = OnDemand("txnsim_lab.scenario.onlooker")
+    outside_view = OnDemand("txnsim_lab.scenario.outside_view")
     recorder = OnDemand("txnsim_lab.scenario.recorder")
 
 NOTED_MAX: Final = 10_000
@@ -150,7 +150,7 @@ class OwnClusterRoutes(ClusterNoun):
             if self._cluster.injector.get(rule) is not None:
                 with input_event(self._cluster.environment, "disarm-fault", rule=rule):
                     self._cluster.injector.disarm(rule)
-        settings = ClientSettings(client_id=onlooker.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
+        settings = ClientSettings(client_id=outside_view.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
         try:
             async with self.outside(settings) as outside:
                 admin = Admin(outside)
@@ -181,12 +181,12 @@ class OwnClusterRoutes(ClusterNoun):
         environment = self._cluster.environment
         notes = recorder.Recorder(environment.clock)
         partitions = [self.partition(of_fact.topic, of_fact.partition) for of_fact in places(words)]
-        settings = ClientSettings(client_id=onlooker.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
+        settings = ClientSettings(client_id=outside_view.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
         try:
             if partitions:
                 async with self.outside(settings) as outside:
                     for partition in partitions:
-                        await onlooker.look(outside, partition, notes)
+                        await outside_view.look(outside, partition, notes)
             history = History((*self._noted.get(lesson.id, ()), *notes.history))
             verdicts = [judged(history, partition.topic) for partition in partitions]
         except ClientError as error:

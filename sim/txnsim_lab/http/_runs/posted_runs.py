@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.runtime.env import Clock
-from txnsim_lab.http._runs.players import Player
+from txnsim.runtime.environment import Clock
+from txnsim_lab.http._runs.run_players import Player
 from txnsim_lab.http._runs.run_requests import RunRequest
-from txnsim_lab.scenario.commands import Failed, Order, Stopped, encode, to_state
+from txnsim_lab.scenario.driver_commands import Failed, Order, Stopped, encode, to_state
 from txnsim_lab.scenario.forked_processes import CHILD_BYTES_MAX, EndedError
 
 RUN_MS_MAX: Final = 300_000

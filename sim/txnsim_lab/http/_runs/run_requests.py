@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.http.replies import RefusedError
-from txnsim.runtime.env import Clock
-from txnsim_lab.scenario.commands import Input, PlannedStep
+from txnsim.runtime.environment import Clock
+from txnsim_lab.scenario.driver_commands import Input, PlannedStep
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario.runner import JudgesResult, RunResult, ScenarioRun

@@ -2,7 +2,7 @@
 
 Each run plays in virtual time, in a cluster of its own and in a process of its own, one after the
 other; the brokers that serve clients go on meanwhile. Where the system can't fork it plays in a
-thread (``players``). Who asked waits for a while, or asks again. Files are read in a thread:
+thread (``run_players``). Who asked waits for a while, or asks again. Files are read in a thread:
 that takes longer than a broker may wait.
 """
 
@@ -25,13 +25,13 @@ from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import Body, OptionalBody, RefusedError, WithStatus, number_of
 from txnsim.http.work_thread import WorkThread
 from txnsim.loggers import Logger
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim_lab.http._runs.lessons import lesson_of
-from txnsim_lab.http._runs.players import Player, ReplayedPlayer
 from txnsim_lab.http._runs.posted_runs import PostedRun, result_of
+from txnsim_lab.http._runs.run_players import Player, ReplayedPlayer
 from txnsim_lab.http._runs.run_requests import RunRequest, RunsView, Stop, words_of
 from txnsim_lab.scenario.catalog import of_name, scenarios
-from txnsim_lab.scenario.commands import (
+from txnsim_lab.scenario.driver_commands import (
     MODULE,
     Back,
     Command,
@@ -70,7 +70,7 @@ _T = TypeVar("_T")
 
 
 # Runs that somebody drives: each in a process of its own, where it stops before a step, takes
-# inputs and goes back exactly (``scenario.driven``).
+# inputs and goes back exactly (``scenario.driven_run``).
 
 DRIVEN_MAX: Final = 8
 """So many driven runs wait at once: each is a process with its checkpoints."""
@@ -601,7 +601,7 @@ def _plan(order: RunScenario) -> list[ScenarioRun]:
 
 
 def _scenario_of(order: RunScenario) -> Scenario:
-    from txnsim_lab.scenario.reading import read
+    from txnsim_lab.scenario.scenario_reader import read
 
     if (order.name is None) == (order.yaml is None):
         raise RefusedError(422, "give a name or the yaml of a scenario, one of both")

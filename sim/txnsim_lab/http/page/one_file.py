@@ -1,7 +1,7 @@
 """The page and runs in one HTML file, which opens from disk without a server and a network.
 
 Traces are packed with gzip, which browsers unpack. What a judgement needs is worked out
-beforehand (``trace.moments``): Kafka's rules are not in the page.
+beforehand (``trace.explained_moments``): Kafka's rules are not in the page.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.http.page._files import digest, files, script
-from txnsim_lab.trace.moments import Moment, moments
+from txnsim_lab.trace.explained_moments import Moment, moments
 from txnsim_lab.trace.redaction import redacted
 
 EVENTS_MAX: Final = 1_500_000

@@ -12,11 +12,11 @@ import structlog
 from starlette.requests import Request
 
 from txnsim.errors import BadInputError
-from txnsim.http.direct import DirectPort
+from txnsim.http.direct_port import DirectPort
 from txnsim.http.operation import PREFIX, Noun, Operation
 from txnsim.http.replies import Body, RefusedError
-from txnsim.runtime.real import real_environment
-from txnsim.trace.reading import Recording
+from txnsim.runtime.real_world import real_environment
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.http._explaining import ExplainRoutes
 from txnsim_lab.http._runs.lessons import LessonRoutes
 from txnsim_lab.http._runs.scenarios import ScenarioRoutes

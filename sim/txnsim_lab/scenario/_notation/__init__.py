@@ -1,3 +1,3 @@
-"""Short ways of saying things in a file: ``blocks`` rolls repeated steps out, ``places`` finds the
-internal partition of a group or a transactional id.
+"""Short ways of saying things in a file: ``blocks`` rolls repeated steps out,
+``internal_partitions`` finds the internal partition of a group or a transactional id.
 """

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from txnsim.errors import ClientError, ConfigError, InvariantViolation
 from txnsim_lab.scenario.actors.base import Surroundings
-from txnsim_lab.scenario.answers import GIVEN_UP, CallResult, failure
+from txnsim_lab.scenario.call_results import GIVEN_UP, CallResult, failure
 from txnsim_lab.scenario.players._base import Player
 from txnsim_lab.scenario.recorder import Batch
 from txnsim_lab.scenario.steps_model import Call, needed

@@ -9,7 +9,7 @@ from typing import Final
 from txnsim.client.producer import Producer, RecordMetadata
 from txnsim.errors import ClientError
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
-from txnsim_lab.scenario.answers import NONE, CallResult, failure
+from txnsim_lab.scenario.call_results import NONE, CallResult, failure
 from txnsim_lab.scenario.recorder import Batch, encoded, shown
 from txnsim_lab.scenario.steps_model import UPDATE, Call, needed
 

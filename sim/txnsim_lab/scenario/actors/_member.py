@@ -16,9 +16,9 @@ from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.requests import offset_commit
 from txnsim.errors import ClientError, InvariantViolation
 from txnsim.types import IsolationLevel
-from txnsim_lab.scenario.actors._asking import PATIENCE_MS, Asking
+from txnsim_lab.scenario.actors._broker_calls import PATIENCE_MS, Asking
 from txnsim_lab.scenario.actors.base import FAREWELL_S, ClientActor, Surroundings, group_metadata
-from txnsim_lab.scenario.answers import CallResult, StoryFailedError, failure
+from txnsim_lab.scenario.call_results import CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import expected_values
 from txnsim_lab.scenario.model import Actor
 from txnsim_lab.scenario.recorder import decoded, shown

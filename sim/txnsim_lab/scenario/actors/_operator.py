@@ -13,7 +13,7 @@ from txnsim.errors import ClientError, InvariantViolation
 from txnsim.types import INTERNAL_TOPICS, ProducerIdAndEpoch, TopicPartition
 from txnsim_lab.check.observations import NamedHanging
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
-from txnsim_lab.scenario.answers import NONE, CallResult, StoryFailedError, failure
+from txnsim_lab.scenario.call_results import NONE, CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.steps_model import Call, needed
 
 UPGRADE: Final = 1

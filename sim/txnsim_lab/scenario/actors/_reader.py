@@ -11,7 +11,7 @@ from txnsim.client.tracing import ClientTrace
 from txnsim.errors import ClientError, ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
-from txnsim_lab.scenario.answers import CallResult, StoryFailedError, failure
+from txnsim_lab.scenario.call_results import CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import Values, expected_values
 from txnsim_lab.scenario.model import Actor
 from txnsim_lab.scenario.recorder import decoded, shown

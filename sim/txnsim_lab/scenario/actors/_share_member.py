@@ -14,9 +14,9 @@ from txnsim.client.members.share import Shared, ShareMember
 from txnsim.errors import ClientError, InvariantViolation
 from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import Isolation
-from txnsim_lab.scenario.actors._asking import PATIENCE_MS
+from txnsim_lab.scenario.actors._broker_calls import PATIENCE_MS
 from txnsim_lab.scenario.actors.base import FAREWELL_S, ClientActor, Surroundings
-from txnsim_lab.scenario.answers import CallResult, StoryFailedError, failure
+from txnsim_lab.scenario.call_results import CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import expected_values
 from txnsim_lab.scenario.model import Actor
 from txnsim_lab.scenario.recorder import decoded, shown

@@ -19,9 +19,15 @@ from txnsim.client.versions import Request, VersionRange
 from txnsim.errors import InvariantViolation
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.batch import Record, build_batch
-from txnsim_lab.scenario.actors._asking import ASKED_AGAIN, MAIN, Asking
+from txnsim_lab.scenario.actors._broker_calls import ASKED_AGAIN, MAIN, Asking
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings, group_metadata
-from txnsim_lab.scenario.answers import GIVEN_UP, NONE, CallResult, StoryFailedError, answers_of
+from txnsim_lab.scenario.call_results import (
+    GIVEN_UP,
+    NONE,
+    CallResult,
+    StoryFailedError,
+    answers_of,
+)
 from txnsim_lab.scenario.model import Actor
 from txnsim_lab.scenario.recorder import Batch, encoded
 from txnsim_lab.scenario.steps_model import Call, needed

@@ -12,9 +12,9 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.group_requests import GroupMetadata
 from txnsim.client.members.member import GroupMember
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
-from txnsim_lab.scenario.answers import CallResult, StoryFailedError
+from txnsim_lab.scenario.call_results import CallResult, StoryFailedError
 from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.steps_model import Call

@@ -14,8 +14,8 @@ from txnsim.faults.rule import FaultRule
 from txnsim.metadata import configs
 from txnsim.releases import REFERENCE, RELEASES, Release
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.runtime.env import Environment
-from txnsim.runtime.real import new_token, real_environment
+from txnsim.runtime.environment import Environment
+from txnsim.runtime.real_world import new_token, real_environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.settings import Settings
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
@@ -27,7 +27,7 @@ from txnsim_lab.scenario._cluster_options import (
     TRANSACTION_VERSION,
     VERIFICATION,
 )
-from txnsim_lab.scenario._notation.places import AT, BY_NAME, is_internal
+from txnsim_lab.scenario._notation.internal_partitions import AT, BY_NAME, is_internal
 from txnsim_lab.scenario.fields import Model, Situation, changed
 from txnsim_lab.scenario.model import Actor, Run, Scenario
 from txnsim_lab.scenario.players.casting import Casting
@@ -40,7 +40,12 @@ from txnsim_lab.target.generation import Generation
 from txnsim_lab.target.jars import fetch
 from txnsim_lab.target.log_care import RETAINED_MS, SHORTLY_RETAINED_MS
 from txnsim_lab.target.real import REALLY_WAITED_MS, Processes, RealTarget, real_target
-from txnsim_lab.target.started import SHORT_SETTINGS, RealCluster, apache_cluster, cluster_there
+from txnsim_lab.target.real_clusters import (
+    SHORT_SETTINGS,
+    RealCluster,
+    apache_cluster,
+    cluster_there,
+)
 
 BROKEN_OFF: Final = "it was broken off"
 TROUBLES: Final = frozenset(

@@ -8,7 +8,7 @@ import msgspec
 
 from txnsim.client.authentication import ClientSecurity
 from txnsim.errors import ClientError
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim.types import TopicPartition
 
 PLAYERS: Final = ("own", "kafka-python")

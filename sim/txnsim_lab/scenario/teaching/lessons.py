@@ -1,9 +1,9 @@
 """Lessons: a run that stops, asks before it shows, and has the learner do something at its end.
 
 A lesson is a file of texts (``scenarios/lessons/*.yaml``). What is right is never in it: answers
-and goals are facts (``facts``), read from the trace of the learner's own run. A lesson on a cluster
-of one's own (``OwnCluster``) has no story: the learner's programs talk to a running cluster, and
-some facts are what they saw (``seen``).
+and goals are facts (``trace_facts``), read from the trace of the learner's own run. A lesson on a
+cluster of one's own (``OwnCluster``) has no story: the learner's programs talk to a running
+cluster, and some facts are what they saw (``outside_facts``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import msgspec
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.faults.rule import FaultRule
 from txnsim.text import unknown
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.scenario.catalog import directory
-from txnsim_lab.scenario.teaching.facts import fact, is_fact
-from txnsim_lab.scenario.teaching.seen import is_seen
+from txnsim_lab.scenario.teaching.outside_facts import is_seen
+from txnsim_lab.scenario.teaching.trace_facts import fact, is_fact
 
 FOLDER: Final = "lessons"
 _PLACE: Final = re.compile(r"\.?([\w-]+)|\[(\d+)\]")
@@ -229,7 +229,10 @@ def read(path: Path, text: str) -> Lesson:
     Raises:
         ConfigError: It is none; with file, line and field.
     """
-    from txnsim_lab.scenario.reading import parsed, place_error  # YAML: only when a file is read
+    from txnsim_lab.scenario.scenario_reader import (  # YAML: only when a file is read
+        parsed,
+        place_error,
+    )
 
     document, lines = parsed(str(path), text)
     try:
@@ -291,7 +294,7 @@ def _problems_of_kind(
 def _problems_of_goal(
     part: Part, path: tuple[str | int, ...]
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    from txnsim_lab.scenario.reading import read_step
+    from txnsim_lab.scenario.scenario_reader import read_step
 
     if bool(part.goal) != bool(part.actions) or bool(part.goal) != bool(part.solution):
         yield (*path, "goal"), "a goal has goal, actions and solution"

@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.trace.brief import payload
-from txnsim_lab.trace.chains import by_position
+from txnsim_lab.trace.cause_chains import by_position
 
 ENDED: Final = frozenset({"CompleteCommit", "CompleteAbort", "Empty", "Dead"})
 BOUNDS: Final = {"log.lso": "last stable offset", "log.hw": "high watermark"}

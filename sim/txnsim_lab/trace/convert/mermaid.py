@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from txnsim.runtime.trace import Event
-from txnsim.trace.reading import Recording
-from txnsim_lab.trace.chains import by_position
+from txnsim.trace.trace_file import Recording
+from txnsim_lab.trace.cause_chains import by_position
 
 ARROWS_MAX: Final = 200
 NOTED: Final = frozenset(

@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim.trace.reading import Recording
 from txnsim.trace.story import id_of
-from txnsim_lab.trace.chains import by_position
+from txnsim.trace.trace_file import Recording
+from txnsim_lab.trace.cause_chains import by_position
 from txnsim_lab.trace.convert.chrome import ENDED
 from txnsim_lab.trace.state import state_at
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim.trace.reading import Recording
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.trace.brief import payload
 
 PARSER: Final = r"(?<host>\S+) (?<clock>{.*})\n(?<event>.*)"

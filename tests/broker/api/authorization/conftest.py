@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.handlers import handlers
+from tests.support.broker_api import handlers
 from tests.support.security import GuardedApi
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.handlers import KEYS, handlers
+from tests.support.broker_api import KEYS, handlers
 from tests.support.logs import plain
 from tests.support.rights import OFFSETS, TOPICS
 from tests.support.rights import PARTS as PART_CASES
@@ -14,8 +14,8 @@ from tests.support.security import GuardedApi, acl
 from txnsim.api.authorization import _groups as groups
 from txnsim.api.authorization import _topics as topics
 from txnsim.api.authorization import _transactions as transactions
-from txnsim.api.authorization._parts import PARTS, REFUSED_AT_ONCE
-from txnsim.api.authorization._words import worded
+from txnsim.api.authorization._named_resources import PARTS, REFUSED_AT_ONCE
+from txnsim.api.authorization._refusal_texts import worded
 from txnsim.api.authorization.gate import GUARDS, guarded
 from txnsim.api.registry import HANDLERS, SHIPPED
 from txnsim.api.request import NoResponse

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.handlers import KEYS
+from tests.support.broker_api import KEYS
 from tests.support.logs import plain
 from tests.support.rights import ERRORS, NAMES, TOPIC, WHOLE, WRITTEN
 from tests.support.security import GuardedApi, acl
-from txnsim.api.authorization._whole import CHECKS
+from txnsim.api.authorization._whole_requests import CHECKS
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import Operation, ResourceType
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.handlers import NO_SUCH_ID, Api, handlers
+from tests.support.broker_api import NO_SUCH_ID, Api, handlers
 from txnsim.api._configs.config_resources import ResourceType, node_of, resource_type, topic_refusal
 from txnsim.api.request import invalid
 from txnsim.errors import ErrorCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.handlers import Api, handlers
+from tests.support.broker_api import Api, handlers
 from txnsim.errors import ErrorCode
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32

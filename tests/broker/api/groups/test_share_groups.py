@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.broker_api import Api
 from tests.support.group_api import GROUP, GroupApi, group_api
-from tests.support.handlers import Api
 from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.share_state import ShareKey

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.handlers import Api, read_back
+from tests.support.broker_api import Api, read_back
 from tests.support.security import GuardedApi, acl, credentials
 from txnsim.api._identities import delete_acls
 from txnsim.api._identities.acl_entries import described

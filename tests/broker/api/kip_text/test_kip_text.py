@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.handlers import KEYS, Api, batch, produce, read_back, transaction
+from tests.support.broker_api import KEYS, Api, batch, produce, read_back, transaction
 from txnsim.api.kip_text._errors import (
     passing_error,
     produce_error,

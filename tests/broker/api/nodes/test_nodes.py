@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tests.support.broker_api import KEYS, Api, handlers
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.handlers import KEYS, Api, handlers
-from tests.support.wires import API_VERSIONS, Wire
-from tests.support.within import within
+from tests.support.raw_connection import API_VERSIONS, Wire
+from tests.support.within_environment import within
 from txnsim.api.nodes._get_telemetry_subscriptions import client_of
 from txnsim.api.registry import ADVERTISED, SHIPPED
 from txnsim.api.request import ClientLink

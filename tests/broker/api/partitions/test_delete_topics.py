@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.handlers import NO_SUCH_ID, Api
+from tests.support.broker_api import NO_SUCH_ID, Api
 from txnsim.errors import ErrorCode
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.handlers import Api
+from tests.support.broker_api import Api
 from txnsim.errors import ErrorCode
 
 

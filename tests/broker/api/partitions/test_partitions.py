@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.handlers import Api, batch, fetch, handlers, produce
+from tests.support.broker_api import Api, batch, fetch, handlers, produce
 from tests.support.images import B1, B2, B3
 from txnsim.api._partitions.describe_log_dirs import directory_of
 from txnsim.controller.registrations import fence_broker

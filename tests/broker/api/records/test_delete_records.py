@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.handlers import Api, batch, produce
+from tests.support.broker_api import Api, batch, produce
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.handlers import STAMP_MS, Api, batch, handlers, produce
+from tests.support.broker_api import STAMP_MS, Api, batch, handlers, produce
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.leader_append import append_client
 from txnsim.types import TopicPartition

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.handlers import NO_SUCH_ID, Api, batch, fetch, handlers, produce, read_back
+from tests.support.broker_api import NO_SUCH_ID, Api, batch, fetch, handlers, produce, read_back
 from txnsim.api._records import produce as produce_module
 from txnsim.api._records.produce import OPERATIONS, handle, refuse
 from txnsim.api.registry import HANDLERS
 from txnsim.api.request import NoResponse
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode
-from txnsim.runtime.turns import Pace
+from txnsim.runtime.loop_turns import Pace
 from txnsim.types import BrokerId, TopicPartition
 from txnsim.wire.batch import iter_batches
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.handlers import Api
+from tests.support.broker_api import Api
 from txnsim.api._share_states import (
     delete_share_group_state,
     initialize_share_group_state,

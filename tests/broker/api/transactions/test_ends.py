@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.support.broker_api import Api
 from tests.support.group_api import GROUP, GroupApi
-from tests.support.handlers import Api
 from txnsim.errors import ErrorCode
 
 # ``end_txn``: EndTxn v0 to v5: refusals and the subject; the casebook has its answers.

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.broker_api import Api, transaction
 from tests.support.group_api import GroupApi, commit_values
-from tests.support.handlers import Api, transaction
 from txnsim.errors import ErrorCode
 
 # ``write_txn_markers``: WriteTxnMarkers v1 and v2: what trips in the middle; the casebook has its

@@ -15,13 +15,13 @@ import txnsim.cli._txns.audit as audit_module
 from tests.broker.client.inspection.test_repair import SOLO, abandoned
 from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state, values
 from tests.support.full_disk import little_room
-from tests.support.hang import make_hanging
+from tests.support.hanging_transaction import make_hanging
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.cli._txns.aborting import Guarded
+from txnsim.cli._txns.abort_confirmation import Guarded
 from txnsim.cli._txns.audit import Audit
 from txnsim.cli._txns.command import AbortTransaction
-from txnsim.cli._txns.operator import HANGS, INCOMPLETE, Scope
-from txnsim.cli._txns.rights import RIGHTS, missing_right
+from txnsim.cli._txns.missing_rights import RIGHTS, missing_right
+from txnsim.cli._txns.operator_commands import HANGS, INCOMPLETE, Scope
 from txnsim.cli.main import main
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster

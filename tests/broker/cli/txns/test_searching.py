@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.hang import make_hanging
+from tests.support.hanging_transaction import make_hanging
 from tests.support.waiting import leaderless
-from txnsim.cli._txns.operator import HANGS, INCOMPLETE, FindAll, Why
-from txnsim.cli._txns.searching import Found, Scope
+from txnsim.cli._txns.operator_commands import HANGS, INCOMPLETE, FindAll, Why
+from txnsim.cli._txns.search_scope import Found, Scope
 from txnsim.cli.output import Output
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError

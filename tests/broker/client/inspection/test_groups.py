@@ -8,7 +8,7 @@ import pytest
 
 from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, Handler, in_turn
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings

@@ -8,9 +8,9 @@ from collections.abc import Collection
 import pytest
 
 from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state, values
-from tests.support.hang import VERIFICATION, make_hanging
+from tests.support.hanging_transaction import VERIFICATION, make_hanging
 from tests.support.waiting import leaderless
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client import requests
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, NotSupportedError, RetriableError

@@ -6,9 +6,9 @@ import pytest
 
 from tests.broker.client.fake_broker import Asked
 from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state
-from tests.support.hang import make_hanging
+from tests.support.hanging_transaction import make_hanging
 from tests.support.testing_plays import HANGING, aborted, client, committed
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection import survey as decision_log
@@ -16,8 +16,8 @@ from txnsim.client.inspection.complaints import about_exactly_once, about_hangin
 from txnsim.client.inspection.exactly_once import compare
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS, OpenTransaction
 from txnsim.client.inspection.judgement import judge
-from txnsim.client.inspection.reading import Fate
 from txnsim.client.inspection.survey import Survey, noted, survey
+from txnsim.client.inspection.topic_reading import Fate
 from txnsim.client.inspection.txn_views import (
     AbortSpec,
     ProducerState,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.broker.client.fake_broker import Asked, FakeBroker
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.hang import make_hanging
+from tests.support.hanging_transaction import make_hanging
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client._positions import committed_positions
 from txnsim.client.errors import ClientError, IllegalUseError, RetriableError
 from txnsim.client.group_requests import GroupMetadata
@@ -35,7 +35,7 @@ from txnsim.client.members.requests import (
 )
 from txnsim.client.producer import Producer
 from txnsim.client.versions import Request
-from txnsim.controller.growth import grown_topic
+from txnsim.controller.partition_growth import grown_topic
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Disconnect, Fail, Hold, Pass
 from txnsim.faults.points import FaultPoint

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.groups import describe_group

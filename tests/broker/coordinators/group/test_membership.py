@@ -11,7 +11,7 @@ import pytest
 from tests.support.consumer_groups import image, parts
 from tests.support.group_api import SUBSCRIPTION
 from tests.support.group_world import GROUP, HOME, GroupWorld, run_groups
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.coordinators._ownership import Ownership
 from txnsim.coordinators.group._membership import DECIDED_TOGETHER, TURN_TIMERS, GroupTimers
 from txnsim.coordinators.group._writer import coordinator_error
@@ -28,8 +28,8 @@ from txnsim.group.shard import GroupShard
 from txnsim.group.sharing.share_group import ShareGroup
 from txnsim.group.subscription import write_assignment
 from txnsim.interbroker.transactions import TxnMarker
+from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.trace import TraceLevel, Tracer
-from txnsim.runtime.turns import Pace
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     BrokerId,

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from tests.support.at_once import load_whole, read_whole
 from tests.support.group_world import GROUP, HOME, PRODUCER, GroupWorld, commit_of, run_groups
-from tests.support.steps import load_whole, read_whole
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.coordinators.group import service
 from txnsim.coordinators.group.service import SLICE_POSITIONS
 from txnsim.errors import ErrorCode, Rejection
@@ -27,7 +27,7 @@ from txnsim.group.offset_commands import (
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.answers import Appended
 from txnsim.releases import Rules
-from txnsim.runtime.turns import Pace
+from txnsim.runtime.loop_turns import Pace
 from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
 from txnsim.wire.batch import read_batch_header, read_records
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.consumer_groups import image, topic_id
 from tests.support.group_world import GROUP, HOME, PARTITIONS, GroupWorld, run_groups
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.coordinators.group._share_membership import FORGOTTEN_AT_ONCE
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_group import LEFT
@@ -21,7 +21,7 @@ from txnsim.interbroker.share_state import (
     ShareKey,
     ShareStateSummary,
 )
-from txnsim.runtime import turns
+from txnsim.runtime import loop_turns
 from txnsim.types import partition_for, uuid_text
 
 E = ErrorCode
@@ -393,7 +393,7 @@ async def test_deleted_topics_are_forgotten(world: GroupWorld) -> None:
 def test_very_many_groups_forget_a_deleted_topic_in_slices(
     moves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "LOOKS", 1)
+    monkeypatch.setattr(loop_turns, "LOOKS", 1)
     named = [name for name in map(str, range(1_000)) if partition_for(name, PARTITIONS) == HOME]
     some_names = named[: 3 * FORGOTTEN_AT_ONCE]
 

@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.consumer_groups import GROUP
 from tests.support.group_world import HOME, GroupWorld, run_groups
 from tests.support.streams_groups import codes, counting_image, heartbeat, tasks
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.coordinators.group._streams_trace import TOLD_MAX
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup

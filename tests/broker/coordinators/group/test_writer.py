@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Generator
 
 from tests.support.group_world import GroupWorld, run_groups
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.coordinators.group._writer import decided_in_slices
 from txnsim.group.streams.commands import StreamsOutcome
-from txnsim.runtime.turns import LOOK_ELEMENTS, LOOKS, Pace
+from txnsim.runtime.loop_turns import LOOK_ELEMENTS, LOOKS, Pace
 
 
 @within(run_groups)

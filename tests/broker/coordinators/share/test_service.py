@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 from structlog.testing import capture_logs
 
+from tests.support.at_once import load_whole
 from tests.support.consumer_groups import image
 from tests.support.group_world import ListLog
-from tests.support.steps import load_whole
-from tests.support.within import in_virtual_time, within
+from tests.support.within_environment import in_virtual_time, within
 from txnsim.coordinators.share.service import UPKEEP_RECORDS, ShareCoordinator
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.share_state import (

@@ -9,10 +9,15 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
+from tests.support.at_once import load_whole
 from tests.support.coordinator import FOO_0, FOO_1, HOME, TID, World, error_of
-from tests.support.steps import load_whole
 from tests.support.txn_entries import NOW_MS, entry
-from txnsim.coordinators.txn._moves import PATIENCE, RECONNECT_PAUSE_MS, RETRY_PAUSE_MS, subject_of
+from txnsim.coordinators.txn._transition_effects import (
+    PATIENCE,
+    RECONNECT_PAUSE_MS,
+    RETRY_PAUSE_MS,
+    subject_of,
+)
 from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.transactions import WriteTxnMarkersReply

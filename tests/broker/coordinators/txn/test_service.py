@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import pytest
 from structlog.testing import capture_logs
 
+from tests.support.at_once import load_whole, read_whole
 from tests.support.coordinator import (
     BROKER,
     FOO_0,
@@ -23,7 +24,6 @@ from tests.support.coordinator import (
     error_of,
     identity,
 )
-from tests.support.steps import load_whole, read_whole
 from tests.support.txn_entries import entry
 from txnsim.coordinators.txn.service import ProducerIdSource
 from txnsim.errors import ErrorCode, PeerDisconnectedError, Rejection

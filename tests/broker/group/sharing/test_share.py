@@ -7,7 +7,7 @@ import pytest
 from tests.support.consumer_groups import GROUP, NOW, image, parts, topic_id
 from tests.support.share_groups import ShareDriver
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group._tally import NAMES_MAX
+from txnsim.group._member_counts import NAMES_MAX
 from txnsim.group.commands import HeartbeatReply, TimerCancelled, TimerKind, session
 from txnsim.group.consumer_records import (
     DeletingTopic,

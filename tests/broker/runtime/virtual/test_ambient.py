@@ -30,7 +30,7 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.structs import BrokerMetadata
 
 from txnsim.errors import NotSimulatedError, SimulationError
-from txnsim.runtime.virtual._ambient import (
+from txnsim.runtime.virtual._process_clocks import (
     Binding,
     Libraries,
     ModuleWalk,

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.runtime.virtual._connection import BUFFER_HIGH_BYTES, VirtualTransport
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 

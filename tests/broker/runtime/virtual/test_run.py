@@ -21,10 +21,15 @@ from typing import Any
 import pytest
 
 from txnsim.errors import DeadlockError, LivelockError, NotSimulatedError, SimulationError
-from txnsim.runtime.env import Environment
+from txnsim.runtime.environment import Environment
 from txnsim.runtime.trace import TraceLevel, Tracer
-from txnsim.runtime.virtual import process
-from txnsim.runtime.virtual.process import ADDRESSES, STRINGS, arrange_process, limits_of_process
+from txnsim.runtime.virtual import reproducible_process
+from txnsim.runtime.virtual.reproducible_process import (
+    ADDRESSES,
+    STRINGS,
+    arrange_process,
+    limits_of_process,
+)
 from txnsim.runtime.virtual.run import (
     MONOTONIC_START_NS,
     START_MS,
@@ -587,7 +592,7 @@ def test_a_set_of_tasks_is_iterated_in_one_order() -> None:
 
 PROGRAM = """
 import json, os, sys
-from txnsim.runtime.virtual.process import arrange_process, limits_of_process
+from txnsim.runtime.virtual.reproducible_process import arrange_process, limits_of_process
 before = limits_of_process()
 limits = arrange_process()
 print(json.dumps([sys.argv[1:], hash("a"), hash(None), limits, limits_of_process()]))
@@ -598,7 +603,9 @@ FIXED_SINCE_3_12 = sys.version_info >= (3, 12)
 
 def program(*options: str, hash_seed: str) -> list[object]:
     """What the program prints, started under a hash seed."""
-    environ = {name: value for name, value in os.environ.items() if name != process.ARRANGED}
+    environ = {
+        name: value for name, value in os.environ.items() if name != reproducible_process.ARRANGED
+    }
     done = subprocess.run(
         [sys.executable, *options, "-c", PROGRAM, "an argument", "--more"],
         env={**environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -612,7 +619,7 @@ def program(*options: str, hash_seed: str) -> list[object]:
 
 def refuses(monkeypatch: pytest.MonkeyPatch, answer: int | None) -> None:
     """The system's call answers that."""
-    monkeypatch.setattr(process, "_personality", lambda _persona: answer)
+    monkeypatch.setattr(reproducible_process, "_personality", lambda _persona: answer)
 
 
 def test_an_arranged_process_hashes_alike_whatever_it_was_started_with() -> None:
@@ -623,10 +630,12 @@ def test_an_arranged_process_hashes_alike_whatever_it_was_started_with() -> None
 
 
 def test_where_variables_are_not_read_the_limit_is_named() -> None:
-    environ = {name: value for name, value in os.environ.items() if name != process.ARRANGED}
+    environ = {
+        name: value for name, value in os.environ.items() if name != reproducible_process.ARRANGED
+    }
     code = (
         f"import sys; sys.path[:] = {sys.path!r}\n"
-        "from txnsim.runtime.virtual.process import arrange_process\n"
+        "from txnsim.runtime.virtual.reproducible_process import arrange_process\n"
         "print(*arrange_process())"
     )
     done = subprocess.run(
@@ -659,25 +668,25 @@ def test_a_program_is_started_again_at_most_once(monkeypatch: pytest.MonkeyPatch
         personas.append(persona)
         return 0
 
-    monkeypatch.setattr(process, "_personality", personality)
-    monkeypatch.setattr(process, "limits_of_process", lambda: (STRINGS,))
-    monkeypatch.delenv(process.ARRANGED, raising=False)
+    monkeypatch.setattr(reproducible_process, "_personality", personality)
+    monkeypatch.setattr(reproducible_process, "limits_of_process", lambda: (STRINGS,))
+    monkeypatch.delenv(reproducible_process.ARRANGED, raising=False)
     with pytest.raises(SystemExit):
         arrange_process()
     argv, env = started.pop()
     assert argv == [sys.executable, *sys.orig_argv[1:]]
-    assert (env["PYTHONHASHSEED"], env[process.ARRANGED]) == ("0", "1")
+    assert (env["PYTHONHASHSEED"], env[reproducible_process.ARRANGED]) == ("0", "1")
     assert personas == [0xFFFFFFFF, 0x0040000]
-    monkeypatch.setenv(process.ARRANGED, "1")
+    monkeypatch.setenv(reproducible_process.ARRANGED, "1")
     assert arrange_process() == (STRINGS,)
     assert started == []
 
 
 def test_an_arranged_process_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "limits_of_process", tuple)
+    monkeypatch.setattr(reproducible_process, "limits_of_process", tuple)
     assert arrange_process() == ()
 
 
 def test_elsewhere_than_on_linux_there_is_no_such_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert process._personality(0) is None
+    assert reproducible_process._personality(0) is None

@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
+from tests.support.broker_api import Api
 from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state
-from tests.support.handlers import Api
 from tests.support.images import B1
 from tests.support.share_members import ShareMember, errors, fill
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.admin import Admin
 from txnsim.client.members.member import GroupMember
 from txnsim.client.members.membership import MemberOptions
@@ -25,7 +25,7 @@ from txnsim.faults.cluster_actions import FillDisk
 from txnsim.faults.points import FaultPoint
 from txnsim.metrics import table
 from txnsim.metrics.table import METRICS, Kind
-from txnsim.server.views.readings import late_transactions, readings
+from txnsim.server.views.metric_values import late_transactions, readings
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import Record, build_batch
 

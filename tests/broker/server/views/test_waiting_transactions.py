@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.support.clusters import VirtualCluster, begun, run_cluster
-from tests.support.within import within
+from tests.support.within_environment import within
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Drop, Hold

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.plans import leaderless_plan
+from tests.support.hand_made_plans import leaderless_plan
 from txnsim.cli.main import main
 from txnsim_lab.cli._simulating import simulate
-from txnsim_lab.simulation import batch, drawing, reports
+from txnsim_lab.simulation import drawing, reports, seed_batch
 from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import Wanted
 
@@ -23,7 +23,7 @@ def one_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     def draw(_seed: int, wanted: Wanted) -> Plan:
         return leaderless_plan(as_version=wanted.as_version)
 
-    for module in (batch, reports):
+    for module in (seed_batch, reports):
         monkeypatch.setattr(module, "draw", draw)
 
 

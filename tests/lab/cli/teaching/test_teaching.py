@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from txnsim.cli.main import main
+from txnsim_lab.scenario.teaching.lesson_solver import played
 from txnsim_lab.scenario.teaching.lessons import lesson, lessons
-from txnsim_lab.scenario.teaching.played import played
 
 # ``lesson``
 

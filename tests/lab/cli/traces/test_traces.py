@@ -11,13 +11,13 @@ import pytest
 from tests.support.traces import hung_at, told, told_run
 from txnsim.cli.main import main
 from txnsim.errors import ConfigError
-from txnsim_lab.cli._traces import one_file
-from txnsim_lab.cli._traces.text import FORMS
+from txnsim_lab.cli._traces import html_file
+from txnsim_lab.cli._traces.text_formats import FORMS
 
 
 def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="where"):
-        one_file.write(tmp_path / "no" / "where", [("z01", told_run())], redact=False)
+        html_file.write(tmp_path / "no" / "where", [("z01", told_run())], redact=False)
 
 
 @pytest.mark.parametrize("found", [True, False])

@@ -214,7 +214,7 @@ def test_the_page_holds_as_many_events_as_its_book() -> None:
 
 
 def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("txnsim_lab.trace.moments.TOLD_EVERY", 100)
+    monkeypatch.setattr("txnsim_lab.trace.explained_moments.TOLD_EVERY", 100)
     told: list[str] = []
     one_file([("z01", run := told_run())], tell=told.append)
     assert told[0] == f"z01: 100 of {len(run.events)} events explained …"

@@ -12,10 +12,10 @@ import pytest
 
 from tests.support.control_port import port
 from txnsim_lab.http._runs import scenarios
-from txnsim_lab.http._runs.replayed import Replayed
-from txnsim_lab.scenario import driven
+from txnsim_lab.http._runs.replayed_run import Replayed
+from txnsim_lab.scenario import driven_run
 from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.commands import (
+from txnsim_lab.scenario.driver_commands import (
     MODULE,
     Back,
     Command,
@@ -114,7 +114,7 @@ async def test_a_bug_in_a_story_is_told_to_whoever_asked(monkeypatch: pytest.Mon
     def broken(*_args: object, **_options: object) -> None:
         raise ZeroDivisionError("told so")
 
-    monkeypatch.setattr("txnsim_lab.http._runs.replayed.run_driven", broken)
+    monkeypatch.setattr("txnsim_lab.http._runs.replayed_run.run_driven", broken)
     monkeypatch.setattr(scenarios, "HAS_FORK", False)  # told in a thread, as on Windows
     async with port() as client:
         told = await until_done(client, await client.post(RUNS, json={"yaml": SHORT}))
@@ -300,7 +300,7 @@ async def test_a_story_that_is_none_fails(fork_server: ForkServer) -> None:
 @pytest.mark.costly
 async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is a process, and whoever drives could make any number of them."""
-    monkeypatch.setattr(driven, "BACK_MAX", 2)
+    monkeypatch.setattr(driven_run, "BACK_MAX", 2)
     wait = Drive(step={"advance": "1ms"})
     commands: list[Command] = [wait, wait, wait, Go(steps=1), Back(count=1), wait, Go()]
     messages = [encode(an_order()), *(encode(one) for one in commands)]

@@ -12,11 +12,11 @@ from txnsim.errors import ConfigError
 from txnsim.settings import DEFAULTS
 from txnsim.types import TopicPartition, partition_for
 from txnsim_lab.check.observations import Ended, Wrote
-from txnsim_lab.scenario._notation import places
+from txnsim_lab.scenario._notation import internal_partitions
 from txnsim_lab.scenario._notation.blocks import rolled_out
 from txnsim_lab.scenario.fields import with_numbers
-from txnsim_lab.scenario.reading import read
 from txnsim_lab.scenario.runner import ScenarioRun, in_drawn_order, run_in_virtual_time
+from txnsim_lab.scenario.scenario_reader import read
 
 INIT = call("init-producer-id")
 
@@ -145,15 +145,19 @@ POSITIONS = [
 
 
 def test_a_partition_is_asked_for_by_whom_it_serves() -> None:
-    group = places.by_name("__consumer_offsets@readers")
+    group = internal_partitions.by_name("__consumer_offsets@readers")
     assert group is not None
-    assert places.shown(group) == "__consumer_offsets@readers"
+    assert internal_partitions.shown(group) == "__consumer_offsets@readers"
     count = DEFAULTS.offsets_topic_num_partitions
     found = TopicPartition("__consumer_offsets", partition_for("readers", count))
-    assert places.located(group, DEFAULTS) == found == places.of_group("readers", DEFAULTS)
-    assert places.by_name("orders-0") is None
-    assert places.by_name("orders@readers") is None
-    assert places.by_name("__consumer_offsets@") is None
+    assert (
+        internal_partitions.located(group, DEFAULTS)
+        == found
+        == internal_partitions.of_group("readers", DEFAULTS)
+    )
+    assert internal_partitions.by_name("orders-0") is None
+    assert internal_partitions.by_name("orders@readers") is None
+    assert internal_partitions.by_name("__consumer_offsets@") is None
 
 
 def test_a_step_without_such_a_name_is_the_same_object() -> None:
@@ -165,7 +169,7 @@ def test_a_step_without_such_a_name_is_the_same_object() -> None:
     ).steps
     assert with_numbers(plain, DEFAULTS) is plain
     numbered = with_numbers(named, DEFAULTS)
-    assert numbered.wait_until.open == places.of_group("g", DEFAULTS)
+    assert numbered.wait_until.open == internal_partitions.of_group("g", DEFAULTS)
     assert numbered.place == named.place
 
 

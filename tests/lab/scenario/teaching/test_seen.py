@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Began, Ended, Read, Record, Seen, Wrote
-from txnsim_lab.scenario.teaching.seen import SEEN, is_seen, judged, places, seen_fact
+from txnsim_lab.scenario.teaching.outside_facts import SEEN, is_seen, judged, places, seen_fact
 
 T1, T2 = "order-1 by shop 1", "order-1 by shop 2"
 

@@ -12,9 +12,9 @@ from tests.support.small_trace import small
 from tests.support.traces import hung_at, told_run
 from txnsim.errors import BadInputError, ConfigError
 from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.teaching.facts import FACTS, fact, in_words, is_fact
+from txnsim_lab.scenario.teaching.lesson_solver import answers, played
 from txnsim_lab.scenario.teaching.lessons import Lesson, filled, goals, lesson, lessons, read
-from txnsim_lab.scenario.teaching.played import answers, played
+from txnsim_lab.scenario.teaching.trace_facts import FACTS, fact, in_words, is_fact
 
 ALL = ("L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11")
 

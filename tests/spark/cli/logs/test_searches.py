@@ -15,9 +15,9 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver, plain
 from tests.support.soundness import write_log_dir
-from txnsim.cli._txns.operator import HANGS as TXNS_HANGS
-from txnsim.cli._txns.operator import INCOMPLETE as TXNS_INCOMPLETE
-from txnsim.cli._txns.operator import hanging_columns
+from txnsim.cli._txns.operator_commands import HANGS as TXNS_HANGS
+from txnsim.cli._txns.operator_commands import INCOMPLETE as TXNS_INCOMPLETE
+from txnsim.cli._txns.operator_commands import hanging_columns
 from txnsim.cli.main import main
 from txnsim.cli.output import TERMINAL
 from txnsim.txn.state import TxnTransition

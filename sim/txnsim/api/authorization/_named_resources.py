@@ -1,0 +1,232 @@
+"""Requests that name resources one by one: those forbidden are taken out, the handler answers the
+rest, and the errors are put into its answer.
+
+The errors are worded by the handler's own ``refuse``, so they look as the API's version wants them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from txnsim.api._access import Access
+from txnsim.api.authorization._refusal_texts import worded
+from txnsim.api.request import Handler, NoResponse, Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import CLUSTER_NAME, Operation, ResourceType
+from txnsim.wire import codec
+
+R = TypeVar("R")
+Guard = Callable[[Request, Access, Handler], Awaitable[Reply]]
+"""Asks the handler for the allowed part of a request."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a request names resources, and where its answer does."""
+
+    asked: str
+    """Field of the request."""
+    answered: str
+    """Field of the answer."""
+    error: Callable[[Request, Access, Any], ErrorCode | None]
+    """The error of a forbidden element; None for an allowed one."""
+    has_entries: bool = False
+    """Whether a refusal has an entry for each element, whatever the others are."""
+    shown: Callable[[Request, Access, Any], Any] | None = None
+    """An element of the answer as the client may see it, where that differs."""
+
+
+REFUSED_AT_ONCE: Final = 128
+"""Elements with entries of their own that are refused without a break."""
+
+
+async def handle_parts(request: Request, access: Access, handler: Handler, part: Part) -> Reply:
+    """Handle the allowed elements, and refuse the others."""
+    allowed, refusals = await divided(
+        request, partial(part.error, request, access), getattr(request.message, part.asked)
+    )
+    if not refusals:
+        return await handler.handle(request)
+    denied: dict[ErrorCode, list[Any]] = {}
+    for element, error in refusals:
+        denied.setdefault(error, []).append(element)
+    reply = readable(request, await handler.handle(narrowed(request, part.asked, allowed)))
+    for error, elements in denied.items():
+        refused = await _refused(request, handler, part, elements, error)
+        if isinstance(reply, NoResponse) or isinstance(refused, NoResponse):
+            # Produce without acknowledgements: the error closes the connection.
+            return reply if reply is NoResponse.NEVER else refused
+        reply = joined(reply, part.answered, refused)
+    return reply
+
+
+async def shown_parts(request: Request, access: Access, handler: Handler, part: Part) -> Reply:
+    """The same where the answer shows a part of what the handler says."""
+    assert part.shown is not None
+    answer: Any = await handle_parts(request, access, handler, part)
+    elements = getattr(answer, part.answered)
+    distinct = {id(element): element for element in elements}  # what is asked for again is one
+    show = partial(part.shown, request, access)
+    shown = dict(zip(distinct, await request.each(show, distinct.values(), weight=4), strict=True))
+    found = tuple([shown[id(element)] for element in elements])
+    return dataclasses.replace(answer, **{part.answered: found})
+
+
+async def divided(
+    request: Request, denial: Callable[[Any], R | None], elements: Collection[Any]
+) -> tuple[list[Any], list[tuple[Any, R]]]:
+    """The allowed elements, and each denied element with its denial."""
+    allowed: list[Any] = []
+    denied: list[tuple[Any, R]] = []
+    denials = await request.each(denial, elements, weight=4)
+    for element, said in zip(elements, denials, strict=True):
+        if said is None:
+            allowed.append(element)
+        else:
+            denied.append((element, said))
+    return allowed, denied
+
+
+async def _refused(
+    request: Request, handler: Handler, part: Part, elements: list[Any], error: ErrorCode
+) -> tuple[Any, ...] | NoResponse:
+    """What the answer says of elements that are all refused."""
+    step = REFUSED_AT_ONCE if part.has_entries else len(elements)
+    found: list[Any] = []
+    for start in range(0, len(elements), step):
+        wanted = narrowed(request, part.asked, elements[start : start + step])
+        refused: Any = await worded(wanted, handler.refuse(wanted, error))
+        if isinstance(refused, NoResponse):
+            return refused
+        found += getattr(refused, part.answered)
+    return tuple(found)
+
+
+def narrowed(request: Request, field: str, elements: list[Any]) -> Request:
+    """The request with only those elements."""
+    return with_message(request, dataclasses.replace(request.message, **{field: tuple(elements)}))
+
+
+def with_message(request: Request, message: Any) -> Request:
+    """The same request with another message."""
+    return msgspec.structs.replace(request, message=message)
+
+
+def readable(request: Request, reply: Reply) -> Any:
+    """The reply as a message, also where the handler has encoded it already."""
+    if not isinstance(reply, bytes):
+        return reply
+    key, version = request.api_key, request.api_version
+    frame = codec.frame_response(key, version, request.correlation_id, reply)
+    return codec.read_response(key, version, frame[4:])[1]
+
+
+def joined(reply: Any, field: str, elements: tuple[Any, ...]) -> Any:
+    """The reply with further elements."""
+    return dataclasses.replace(reply, **{field: (*getattr(reply, field), *elements)})
+
+
+# Which element is forbidden
+
+
+def _topic(operation: Operation, field: str = "name") -> Any:
+    """Topics that are named."""
+
+    def error(request: Request, access: Access, element: Any) -> ErrorCode | None:
+        name = topic_name(request, element, field)
+        return None if name is None else access.denial(operation, ResourceType.TOPIC, name)
+
+    return error
+
+
+def topic_name(request: Request, element: Any, field: str = "name") -> str | None:
+    """The name of a topic that an element gives by name or by id; None where the id is unknown:
+    the handler says so, because ids are no secret.
+    """
+    name = getattr(element, field, None)
+    topic_id = getattr(element, "topic_id", None)
+    if name or topic_id is None:
+        return None if name is None else str(name)
+    return request.broker.image.topic_names.get(topic_id)
+
+
+def _leader_epoch(request: Request, access: Access, element: Any) -> ErrorCode | None:
+    """Followers ask for epochs as well."""
+    if access.may_cluster(Operation.CLUSTER_ACTION):
+        return None
+    error: ErrorCode | None = _topic(Operation.DESCRIBE, "topic")(request, access, element)
+    return error
+
+
+def by_id(operation: Operation, kind: ResourceType) -> Any:
+    """Groups or transactional ids."""
+
+    def error(_request: Request, access: Access, name: str) -> ErrorCode | None:
+        return access.denial(operation, kind, name)
+
+    return error
+
+
+_BY_CONFIG_TYPE: Final = {
+    2: ResourceType.TOPIC,
+    4: ResourceType.CLUSTER,  # BROKER
+    8: ResourceType.CLUSTER,  # BROKER_LOGGER
+    16: ResourceType.CLUSTER,  # CLIENT_METRICS
+    32: ResourceType.GROUP,
+}
+"""ConfigResource.Type -> the resource whose right is needed."""
+
+
+_NO_LOGGERS: Final = frozenset({8})
+
+
+def _configs(operation: Operation, *, without: frozenset[int] = frozenset()) -> Any:
+    """Resources that have configs; ``without`` are types that the API does not know."""
+
+    def error(_request: Request, access: Access, element: Any) -> ErrorCode | None:
+        number = int(element.resource_type)
+        kind = None if number in without else _BY_CONFIG_TYPE.get(number)
+        if kind is None:
+            return None  # the handler refuses it
+        is_cluster = kind is ResourceType.CLUSTER
+        return access.denial(operation, kind, CLUSTER_NAME if is_cluster else element.resource_name)
+
+    return error
+
+
+PARTS: Final[Mapping[int, Part]] = {
+    0: Part(asked="topic_data", answered="responses", error=_topic(Operation.WRITE)),  # Produce
+    2: Part(asked="topics", answered="topics", error=_topic(Operation.DESCRIBE)),  # ListOffsets
+    8: Part(asked="topics", answered="topics", error=_topic(Operation.READ)),  # OffsetCommit
+    21: Part(asked="topics", answered="topics", error=_topic(Operation.DELETE)),  # DeleteRecords
+    23: Part(asked="topics", answered="topics", error=_leader_epoch),  # OffsetForLeaderEpoch
+    28: Part(asked="topics", answered="topics", error=_topic(Operation.READ)),  # TxnOffsetCommit
+    32: Part(
+        asked="resources",
+        answered="results",
+        error=_configs(Operation.DESCRIBE_CONFIGS),
+        has_entries=True,
+    ),  # DescribeConfigs
+    33: Part(
+        asked="resources",
+        answered="responses",
+        error=_configs(Operation.ALTER_CONFIGS, without=_NO_LOGGERS),
+        has_entries=True,
+    ),  # AlterConfigs
+    37: Part(asked="topics", answered="results", error=_topic(Operation.ALTER)),  # CreatePartitions
+    42: Part(
+        asked="groups_names", answered="results", error=by_id(Operation.DELETE, ResourceType.GROUP)
+    ),  # DeleteGroups
+    44: Part(
+        asked="resources",
+        answered="responses",
+        error=_configs(Operation.ALTER_CONFIGS),
+        has_entries=True,
+    ),  # IncrementalAlterConfigs
+    61: Part(asked="topics", answered="topics", error=_topic(Operation.READ)),  # DescribeProducers
+}
+"""API key -> its resources."""

@@ -1,0 +1,107 @@
+"""A high-water mark of the process's memory: above it, what needs more is refused.
+
+All brokers share one process, and a MemoryError would take them together. So the process is looked
+at from time to time. While it is above its mark, requests that make something grow are answered
+with an error: a Produce with KAFKA_STORAGE_ERROR, which a client tries again, as where a disk is
+full; all others with POLICY_VIOLATION. Reading goes on, and transactions end. Before anything is
+refused, clients lose what they have sent of large frames that are not whole.
+
+Kafka's counterpart: none; a broker's heap ends with an OutOfMemoryError, and the broker with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, Protocol
+
+import msgspec
+
+from txnsim.api.request import ApiTable, Handler, Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.loggers import Logger
+from txnsim.runtime.environment import Clock
+
+DEVIATIONS: Final = (
+    "Above a mark of memory (--memory) what needs more is refused: Produce with"
+    " KAFKA_STORAGE_ERROR, requests that make topics, ids, groups, positions or settings with"
+    " POLICY_VIOLATION; Apache Kafka ends with an OutOfMemoryError.",
+)
+
+_log: Final = Logger("txnsim.server")
+
+LOOK_MS: Final = 250
+SOON_MS: Final = 10
+"""Milliseconds between two checks while memory is being released."""
+SHARE_OF_MACHINE: Final = 0.8
+"""Share of the memory of the machine or container that is the default mark."""
+BELOW: Final = 0.95
+"""Share of the mark below which the server accepts all requests again."""
+_PRODUCE: Final = 0
+GROWS: Final = frozenset((_PRODUCE, 8, 11, 19, 22, 24, 28, 30, 33, 37, 44, 49, 51, 68))
+"""API keys of the requests that make the server's state grow."""
+
+
+def refusing(apis: ApiTable) -> ApiTable:
+    """The same APIs, except that requests that make the state grow are refused."""
+    return msgspec.structs.replace(
+        apis,
+        handlers={
+            key: handler.but(handle=partial(_refuse, handler)) if key in GROWS else handler
+            for key, handler in apis.handlers.items()
+        },
+    )
+
+
+async def _refuse(handler: Handler, request: Request) -> Reply:
+    is_produce = request.api_key == _PRODUCE
+    error = ErrorCode.kafka_storage_error if is_produce else ErrorCode.policy_violation
+    return handler.refuse(request, error)
+
+
+class Growing(Protocol):
+    """A listener, as far as it may refuse what makes something grow."""
+
+    def give_up_largest_frame(self) -> bool:
+        """Close the connection with the largest incomplete frame; False if none is large."""
+
+    def refuse_growth(self, *, is_full: bool) -> None:
+        """Refuse what needs more memory, or take it again."""
+
+
+class MemoryMark:
+    """The mark of one server."""
+
+    def __init__(
+        self,
+        limit_bytes: int,
+        clock: Clock,
+        listeners: Callable[[], Iterable[Growing]],
+        resident_bytes: Callable[[], int],
+    ) -> None:
+        self._limit_bytes = limit_bytes
+        self._clock = clock
+        self._listeners = listeners
+        self._resident_bytes = resident_bytes
+        self.is_over = False
+
+    def look(self) -> None:
+        """See how much memory there is, now and from time to time."""
+        resident = self._resident_bytes()
+        next_ms = LOOK_MS
+        if resident > self._limit_bytes:
+            # One at a time: to free a gigabyte takes longer than a turn may.
+            if any(listener.give_up_largest_frame() for listener in self._listeners()):
+                next_ms = SOON_MS
+            resident = self._resident_bytes()
+        over = resident > self._limit_bytes * (BELOW if self.is_over else 1)
+        if over is not self.is_over:
+            self.is_over = over
+            mib, limit = resident >> 20, self._limit_bytes >> 20
+            if over:
+                _log.error(f"memory: {mib} MiB, above {limit} (--memory): no new work is taken")
+            else:
+                _log.warning(f"memory: {mib} MiB: new work is taken again")
+        for listener in self._listeners():
+            listener.refuse_growth(is_full=over)
+        self._clock.call_later(next_ms, self.look)

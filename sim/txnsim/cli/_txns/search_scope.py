@@ -1,0 +1,159 @@
+"""What ``find-hanging --all`` and ``repair`` look at, what is open there, what could not be seen.
+
+An age is only a limit of what is shown: readers stand still behind a young transaction as well. So
+all that is open is judged, and what is younger than asked for is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.cli._txns.missing_rights import EVERY_TOPIC, lacking, missing_right
+from txnsim.cli.output import TERMINAL
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError, NotSupportedError
+from txnsim.client.inspection.coordinators_asked import unseen
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.client.inspection.judgement import JudgedTransaction
+from txnsim.client.inspection.survey import ANY_AGE, survey
+from txnsim.errors import ConfigError, ErrorCode
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.types import TopicPartition
+
+_MINUTE_MS: Final = 60_000
+_FEW: Final = 5
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a search for open transactions."""
+
+    partitions: int
+    findings: tuple[JudgedTransaction, ...]
+    """Open transactions of the age that was asked for, oldest write first."""
+    younger: tuple[JudgedTransaction, ...]
+    """Open transactions younger than the requested age."""
+    unread: Mapping[TopicPartition, ClientError]
+    unseen: tuple[ClientError, ...]
+    """Missing rights, because of which the search may be incomplete."""
+
+    @property
+    def hanging(self) -> tuple[JudgedTransaction, ...]:
+        """Those of that age that no marker will end."""
+        return _hanging(self.findings)
+
+    @property
+    def younger_hanging(self) -> tuple[JudgedTransaction, ...]:
+        """The younger ones that no marker will end."""
+        return _hanging(self.younger)
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether some partitions or transactions could not be examined."""
+        return bool(self.unread or self.unseen)
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """What is searched: the whole cluster, a topic, or a partition."""
+
+    topic: str | None = None
+    partition: int | None = None
+    max_transaction_timeout_min: int | None = None
+    """Only what is older; None: 15 minutes, and any age on a partition that is named."""
+
+    def __post_init__(self) -> None:
+        """Refuse what does not go together, before anything is connected."""
+        if self.partition is not None and self.topic is None:
+            raise ConfigError("The --partition argument requires --topic to be provided")
+
+    @property
+    def older_than_ms(self) -> int:
+        """The age from which on, exclusively."""
+        if self.max_transaction_timeout_min is not None:
+            return self.max_transaction_timeout_min * _MINUTE_MS
+        return MAX_TRANSACTION_TIMEOUT_MS if self.partition is None else ANY_AGE
+
+    async def search(self, admin: Admin, *, now_ms: int) -> Found:
+        """Search it, with progress on a terminal.
+
+        Raises:
+            ClientError: There is no such topic or partition, it has no leader, or a coordinator
+                could not be asked.
+        """
+        if self.topic is not None and self.partition is not None:
+            await admin.leader_of(TopicPartition(self.topic, self.partition))
+        found = await survey(
+            admin,
+            now_ms=now_ms,
+            partitions=await admin.partitions_to_search(self.topic, self.partition),
+            older_than_ms=ANY_AGE,
+            progress=lambda done, total: TERMINAL.progress(
+                f"searched {done} of {total} partitions"
+            ),
+        )
+        old = [one.transaction.is_older(self.older_than_ms, now_ms) for one in found.findings]
+        judged = list(zip(found.findings, old, strict=True))
+        return Found(
+            partitions=found.partitions,
+            findings=tuple(one for one, is_old in judged if is_old),
+            younger=tuple(one for one, is_old in judged if not is_old),
+            unread=found.unread,
+            unseen=await unseen(admin.cluster, every_topic=self.topic is None),
+        )
+
+
+def tell_rest(found: Found) -> None:
+    """Print what was searched, and open transactions that do not hang."""
+    counts = Counter(one.verdict for one in found.findings)
+    parts = [
+        f"partitions searched: {found.partitions}",
+        f"hanging: {counts[OpenTxnStatus.HANGING]}",
+    ]
+    for verdict, words in (
+        (OpenTxnStatus.DECIDED, "decided and not yet marked"),
+        (OpenTxnStatus.ALIVE, "old and alive"),
+    ):
+        if counts[verdict]:
+            parts.append(f"{words}: {counts[verdict]}")
+    if found.younger:
+        hang = len(found.younger_hanging)
+        parts.append(
+            f"open and younger: {len(found.younger)}"
+            + (f", {hang} of them hanging" if hang else "")
+        )
+    TERMINAL.warn("; ".join(parts) + ".")
+    _tell_unread(found)
+
+
+def _tell_unread(found: Found) -> None:
+    by_reason: dict[str, list[str]] = {}
+    for partition, why in sorted(found.unread.items()):
+        by_reason.setdefault(str(why), []).append(str(partition))
+    for reason, partitions in by_reason.items():
+        more = f" and {len(partitions) - _FEW} more" if len(partitions) > _FEW else ""
+        TERMINAL.warn(f"not searched: {', '.join(partitions[:_FEW])}{more}: {reason}")
+    tell_missing("find-hanging", (why.error for why in found.unread.values()))
+    if any(isinstance(why, NotSupportedError) for why in found.unread.values()):
+        TERMINAL.warn(
+            "These brokers can't be searched: txnsim txns why TOPIC PARTITION reads their logs."
+        )
+    for one in found.unseen:
+        TERMINAL.warn(f"{one}.")
+        if one.error is ErrorCode.topic_authorization_failed:
+            TERMINAL.warn(lacking(EVERY_TOPIC))
+        else:
+            tell_missing("find-hanging", (one.error,))
+
+
+def tell_missing(command: str, errors: Iterable[ErrorCode | None]) -> None:
+    """Each right that was missing, once."""
+    for missing in dict.fromkeys(missing_right(command, error) for error in errors):
+        if missing is not None:
+            TERMINAL.warn(missing)
+
+
+def _hanging(findings: Iterable[JudgedTransaction]) -> tuple[JudgedTransaction, ...]:
+    return tuple(one for one in findings if one.verdict is OpenTxnStatus.HANGING)

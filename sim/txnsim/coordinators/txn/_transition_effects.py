@@ -1,0 +1,648 @@
+"""How a move takes effect: it is written, applied, and its markers are sent.
+
+- ``TransactionLogWriter`` begins, appends, applies. The move is marked as pending, its record is
+  written and waited for until it is committed, and only then is the move applied, by the function
+  that loading uses too. If the coordinator moved meanwhile nothing is touched. If the append failed
+  the move is withdrawn, but for a completion that the log was merely not able to take (15): that
+  one stays pending and is tried again. In Kafka: TransactionStateManager.appendTransactionToLog.
+- ``MarkerSender`` is the shell around ``MarkerQueue``. Owed markers are gathered and routed once
+  per turn of the event loop, and go out in one request per broker. When the last partition of a
+  transaction has its marker the completion is appended. Kafka's sender
+  (TransactionMarkerChannelManager as a thread) repeats a retriable error as soon as its thread
+  comes round; here a short pause takes the place of that thread, since a loop of refusals would
+  never let a virtual clock move.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from txnsim.coordinators._coordinator_log import TransactionLog, append_error
+from txnsim.coordinators._ownership import OwnedPartition, Ownership
+from txnsim.coordinators.txn import tracing
+from txnsim.errors import ErrorCode, PeerError, Rejection
+from txnsim.faults.subjects import Subject
+from txnsim.interbroker.transactions import WriteTxnMarkersCommand, WriteTxnMarkersReply
+from txnsim.loggers import Logger, Retries
+from txnsim.releases.rules import Rules
+from txnsim.runtime.environment import Clock, Tasks, TimerHandle
+from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
+from txnsim.runtime.tasks import Pending, settled, waited
+from txnsim.runtime.trace import Tracer
+from txnsim.txn.kip_text import as_logged
+from txnsim.txn.log_format import encode_batch, refuse_record
+from txnsim.txn.markers import Debt, LeaderOf, MarkerBatch, MarkerOutcome, MarkerQueue, debt_of
+from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata, TxnRecord, TxnTransition
+from txnsim.txn.transitions import acknowledge, apply, begin, to_complete, withdraw
+from txnsim.types import BrokerId, Decision, TopicPartition, TransactionalId, TransactionVersion
+
+_NONE: Final = ErrorCode.none
+ReplyT = TypeVar("ReplyT")
+EffectT = TypeVar("EffectT")
+_TV_0: Final = TransactionVersion.TV_0
+_TV_1: Final = TransactionVersion.TV_1
+_COMPLETE: Final = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
+
+_IN_THE_LOG: Final = (ErrorCode.request_timed_out, ErrorCode.not_enough_replicas_after_append)
+"""Errors after which the record is in the log nevertheless."""
+
+_RESULTS: Final = {
+    TransactionState.PREPARE_COMMIT: True,
+    TransactionState.COMPLETE_COMMIT: True,
+    TransactionState.PREPARE_ABORT: False,
+    TransactionState.COMPLETE_ABORT: False,
+}
+"""Whether a transaction in that state is committed."""
+
+
+class Then(Protocol):
+    """What follows when a move has taken effect."""
+
+    def __call__(
+        self, owned: OwnedPartition, transactional_id: TransactionalId, now_ms: int, *, fences: bool
+    ) -> object:
+        """Act on it, at the time ``now_ms``."""
+
+
+def subject_of(records: Sequence[TxnRecord], where: TopicPartition) -> Subject:
+    """Whom records of the partition ``where`` are about, for fault plans."""
+    return Subject(
+        partitions=(where,),
+        other_subjects=tuple(
+            [
+                Subject(transactional_id=record.transactional_id, partitions=(where,))
+                if isinstance(record, Tombstone)
+                else Subject(
+                    transactional_id=record.transactional_id,
+                    producer_id=record.producer_id,
+                    partitions=(where,),
+                    committed=_RESULTS.get(record.state),
+                )
+                for record in records
+            ]
+        ),
+    )
+
+
+class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
+    """Gets moves into ``__transaction_state``."""
+
+    ownership: Ownership[OwnedPartition]
+    clock: Clock
+    tracer: Tracer
+    log: TransactionLog
+    rules: Rules
+    level: TransactionVersion = _TV_0
+    """The finalized level of ``transaction.version``."""
+    kip_text: bool = False
+
+    async def append(
+        self,
+        owned: OwnedPartition,
+        decision: Decision[TxnTransition, ReplyT, EffectT],
+        *,
+        now_ms: int,
+        is_begun: bool = False,
+        then: Then | None = None,
+    ) -> ReplyT | Rejection:
+        """Begin a move, write its record, apply it.
+
+        Returns:
+            The reply; or why the move did not take effect.
+        """
+        (record,) = decision.records
+        level, written, name = self.level, record, record.transactional_id
+        if not is_begun:
+            # Every other command meets CONCURRENT_TRANSACTIONS from now on.
+            begun = begin(owned.entries.get(name), record, now_ms=record.last_update_timestamp_ms)
+            owned.entries[name] = begun
+            if self.tracer.full:
+                tracing.trace_preparation(self.tracer, owned.node, begun, level)
+        if self.kip_text:
+            # The text calls lowering the level harmless: fields that have no room in a record are
+            # left out.
+            written, refusal = as_logged(record), None
+        else:
+            refusal = None if level >= _TV_1 else refuse_record(record, level)
+        if refusal is not None:
+            # TransactionLog.valueToBytes throws when the move is pending already: the entry stays
+            # so until the coordinator moves. A real broker wedges the same way.
+            return refusal
+        error = self.log.write(
+            owned.partition,
+            encode_batch((written,), level=level, now_ms=now_ms, rules=self.rules),
+            subject=partial(subject_of, (written,)),
+            timeout_ms=record.txn_timeout_ms,
+            now_ms=now_ms,
+        )
+        if not isinstance(error, ErrorCode):
+            error, now_ms = await error, self.clock.now_ms()
+        if self.tracer.full or (error != _NONE and self.tracer.on):
+            why = decision.rule if error == _NONE else _refused_rule(record, error)
+            tracing.trace_append(self.tracer, owned.node, record, error, why)
+        if self.ownership.owned.get(owned.partition) is not owned:
+            return self.ownership.refuse(owned.partition)
+        txn = owned.entries[name]
+        if error != _NONE:
+            return _withdraw_move(owned, record, error)
+        insists_on_order = not self.rules.start_may_step_back
+        if (
+            insists_on_order
+            and record.start_timestamp_ms < txn.start_timestamp_ms
+            and record.state is TransactionState.ONGOING
+        ):
+            return _step_back(record, txn)
+        applied = apply(txn, record, rules=self.rules)
+        assert applied is not None
+        owned.entries[name] = applied
+        if owned.withdrawn:
+            owned.withdrawn.pop(name, None)
+        if self.tracer.on:
+            tracing.trace_completion(self.tracer, owned.node, applied, level)
+        if then is not None and decision.effects:
+            then(owned, name, now_ms, fences=record.fences_epoch)
+        return decision.reply
+
+    async def write(
+        self, owned: OwnedPartition, records: Sequence[TxnRecord], *, timeout_ms: int
+    ) -> ErrorCode:
+        """Append records with acks=-1 and wait until they are committed; the log's error."""
+        now_ms = self.clock.now_ms()
+        error = self.log.write(
+            owned.partition,
+            encode_batch(records, level=self.level, now_ms=now_ms, rules=self.rules),
+            subject=partial(subject_of, records),
+            timeout_ms=timeout_ms,
+            now_ms=now_ms,
+        )
+        return error if isinstance(error, ErrorCode) else await error
+
+
+def _step_back(record: TxnTransition, txn: TxnMetadata) -> Rejection:
+    """The exception leaves the move pending, until the coordinator moves (KAFKA-8803)."""
+    return Rejection(
+        error=ErrorCode.unknown_server_error,
+        reason=f"{record.transactional_id}: starts at {record.start_timestamp_ms}, before "
+        f"{txn.start_timestamp_ms}, and this broker insists on the order",
+    )
+
+
+def _withdraw_move(owned: OwnedPartition, record: TxnTransition, error: ErrorCode) -> Rejection:
+    """The log has refused a move: it is pending no longer, unless it is tried again."""
+    name = record.transactional_id
+    mapped = append_error(error)
+    retried = mapped is ErrorCode.coordinator_not_available and record.state in _COMPLETE
+    if not retried:
+        owned.entries[name] = withdraw(owned.entries[name], record)
+        if error in _IN_THE_LOG:
+            owned.withdrawn[name] = record
+    return Rejection(
+        error=mapped,
+        reason=f"{name}: the log refused {record.state.wire_name} with {error.name}",
+        rule=_refused_rule(record, error),
+    )
+
+
+def _refused_rule(record: TxnTransition, error: ErrorCode) -> str:
+    if record.state in _COMPLETE:
+        is_passing = append_error(error) is ErrorCode.coordinator_not_available
+        return "complete.unavailable" if is_passing else "complete.refused"
+    return "end.v4.failed-fence" if record.fences_epoch else "init.failed-append"
+
+
+# Markers
+
+DEVIATIONS: Final = (
+    "Markers refused for a passing reason, markers whose leader is not known and completions that"
+    " the log could not take are tried again after 10 ms, requests without an answer after 50 ms;"
+    " Apache Kafka tries again as soon as its sender thread comes round.",
+    "A leader may answer a marker with an error that a coordinator does not expect:"
+    " MESSAGE_TOO_LARGE, where a topic's max.message.bytes is below the 78 bytes of a marker. As on"
+    " a real broker, that transaction and all whose markers stand behind it in the same request,"
+    " of any producer, stay prepared until their coordinator moves. Apache Kafka throws in the"
+    " middle of the answer; which other partitions of the refused transaction count is up to the"
+    " order of a hash map. Here none do.",
+    "Markers that gather while a request to their leader is under way go out in one request. Apache"
+    " Kafka's thread makes a request of what has gathered each time it comes round, so that fewer"
+    " transactions share one.",
+    "A completion that the log refuses for good is logged and stays prepared; Apache Kafka throws.",
+)
+
+SendMarkers = Callable[[BrokerId, WriteTxnMarkersCommand], Awaitable[WriteTxnMarkersReply]]
+"""WriteTxnMarkers to a broker; raises PeerError where no answer came."""
+
+Sent = Mapping[Debt, int]
+"""Trace index of the sending of each debt in a request; empty while the trace is off."""
+
+RETRY_PAUSE_MS: Final = 10
+"""Before a retry: marker refused, leader unknown, or completion not appended."""
+RECONNECT_PAUSE_MS: Final = 50
+"""After a request without an answer (reconnect.backoff.ms)."""
+
+PATIENCE: Final = 500
+"""Attempts in a row, of some 10 ms each, after which one is told of markers that don't arrive."""
+
+_log: Final = Logger("txnsim.txn")
+
+FOLLOWED_AT_ONCE: Final = 32
+"""If an answer is about more transactions than this, they complete in slices."""
+
+
+class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
+    """Sends the markers in the queue, and completes transactions that have all theirs."""
+
+    queue: MarkerQueue
+    ownership: Ownership[OwnedPartition]
+    writer: TransactionLogWriter
+    clock: Clock
+    tasks: Tasks
+    tracer: Tracer
+    send_markers: SendMarkers
+    leader_of: LeaderOf
+    _completions: list[Debt] = []
+    _flush_due: bool = False
+    _flush_timer: TimerHandle | None = None
+    _stopped: bool = False
+    _repeated: dict[TransactionalId, int] = {}
+    """How often markers of a debt had to be sent again, for the trace."""
+    _unsent: Retries = msgspec.field(
+        default_factory=lambda: Retries(
+            _log, "txn.markers.waiting", "transactional_id", patience=PATIENCE
+        )
+    )
+    _uncompleted: Retries = msgspec.field(
+        default_factory=lambda: Retries(
+            _log, "txn.completion.waiting", "transactional_id", patience=PATIENCE
+        )
+    )
+    sent_total: int = 0
+    """Markers sent, repeats included."""
+    refused_total: int = 0
+    """Transactions given up because a leader refused a marker with 47 or 52."""
+
+    @property
+    def completions_waiting(self) -> int:
+        """Kafka's LogAppendRetryQueueSize."""
+        return len(self._completions)
+
+    def owe(
+        self,
+        owned: OwnedPartition,
+        transactional_id: TransactionalId,
+        now_ms: int,
+        *,
+        fences: bool = False,
+        is_load: bool = False,
+    ) -> None:
+        """A transaction is prepared: its completion is pending from now on, its markers are owed.
+
+        Args:
+            owned: The partition of the transactional id.
+            transactional_id: Whose transaction.
+            now_ms: The time.
+            fences: It is an abort that has raised the epoch.
+            is_load: It was prepared by the coordinator before this one.
+        """
+        txn = owned.entries[transactional_id]
+        completion = to_complete(txn, now_ms=now_ms)
+        tracer = self.tracer
+        old_cause = tracer.cause if tracer.on else -1
+        begun = owned.entries[transactional_id] = begin(txn, completion, now_ms=now_ms)
+        if tracer.full:
+            tracing.trace_preparation(tracer, owned.node, begun, self.writer.level)
+        debt = debt_of(
+            txn,
+            completion,
+            txn_partition=owned.partition,
+            coordinator_epoch=owned.coordinator_epoch,
+            fences=fences,
+            cause=tracer.cause if tracer.on else -1,
+        )
+        self.queue.owe(debt, txn.partitions)
+        if self.tracer.on:
+            tracing.marker(
+                self.tracer,
+                "marker.owed",
+                owned.node,
+                debt,
+                sorted(txn.partitions),
+                rule="sent.resent-after-move" if is_load else "sent.every-partition",
+            )
+            self.tracer.caused_by(old_cause)
+        if not self._flush_due:
+            self.flush_soon()
+
+    def drop(self, txn_partition: int) -> None:
+        """Drop all markers that a partition of ``__transaction_state`` owes: it has moved away."""
+        dropped = self.queue.drop(txn_partition)
+        for debt in dropped:
+            self._paid(debt.transactional_id)
+        for debt in self._completions:
+            if debt.txn_partition == txn_partition:
+                self._uncompleted.done(debt.transactional_id)
+        self._completions = [
+            debt for debt in self._completions if debt.txn_partition != txn_partition
+        ]
+        if self.tracer.on:
+            node = self.ownership.node(txn_partition)
+            for debt in dropped:
+                data = {
+                    "pid": debt.producer_id,
+                    "epoch": debt.producer_epoch,
+                    "rule": "sent.resent-after-move",
+                }
+                self.tracer.emit(
+                    "marker.cancelled",
+                    node,
+                    parents=(self.tracer.cause, debt.cause),
+                    tx=tracing.tx_of(debt),
+                    data={**data, "reason": "the coordinator moved"},
+                )
+
+    def flush_soon(self) -> None:
+        """Send in the next turn of the loop. Also worth calling when leaders have changed."""
+        if not self._flush_due and not self._stopped:
+            self._flush_due = True
+            self.tasks.soon(self._flush)
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+
+    # Sending
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        if self._stopped:
+            return
+        completions, self._completions = self._completions, []
+        for debt in completions:
+            old_cause = self.tracer.caused_by(debt.cause)
+            owner = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
+            self._complete(owner, debt, self.clock.now_ms())
+            self.tracer.caused_by(old_cause)
+        for debt, partitions in self.queue.take_waiting():
+            deleted_partitions = self.queue.route(debt, partitions, self.leader_of)
+            if deleted_partitions or not partitions:
+                self._settle_gone(debt, deleted_partitions)
+        for batch in self.queue.take_batches():
+            self._send(batch)
+        if self.queue.unknown:
+            for debt, unled in self.queue.unknown:
+                first_unled = min(unled)
+                self._unsent.failed(
+                    debt.transactional_id, "NO_LEADER", f"no leader of {first_unled} is known"
+                )
+            self._flush_later(RETRY_PAUSE_MS)
+
+    def _flush_later(self, pause_ms: int) -> None:
+        if self._flush_timer is None and not self._stopped:
+            self._flush_timer = self.clock.call_later(pause_ms, self._on_flush_timer)
+
+    def _on_flush_timer(self) -> None:
+        self._flush_timer = None
+        self.flush_soon()
+
+    def _settle_gone(self, debt: Debt, deleted_partitions: frozenset[TopicPartition]) -> None:
+        """Cancel the markers of deleted partitions; complete the transaction if none is left."""
+        owned = self.ownership.owned[debt.txn_partition]  # what waits is dropped with its partition
+        assert owned.coordinator_epoch == debt.coordinator_epoch
+        old_cause = -1
+        if self.tracer.on:
+            old_cause = self.tracer.caused_by(debt.cause)
+            tracing.marker(
+                self.tracer,
+                "marker.cancelled",
+                owned.node,
+                debt,
+                sorted(deleted_partitions),
+                rule="sent.no-leader",
+                reason="it has no leader, and counts as deleted",
+            )
+        self._settle(owned, debt, deleted_partitions, self.clock.now_ms())
+        if self.tracer.on:
+            self.tracer.caused_by(old_cause)
+
+    def _send(self, batch: MarkerBatch) -> None:
+        self.sent_total += len(batch.owed_markers)
+        old_cause = -1
+        sent: dict[Debt, int] = {}
+        if self.tracer.on:
+            for owed_marker in batch.owed_markers:
+                repeated = self._repeated.get(owed_marker.debt.transactional_id, 0)
+                if not repeated and not self.tracer.full:
+                    sent[owed_marker.debt] = owed_marker.debt.cause
+                    continue
+                sent[owed_marker.debt] = tracing.marker(
+                    self.tracer,
+                    "marker.sent",
+                    self.ownership.node(owed_marker.debt.txn_partition),
+                    owed_marker.debt,
+                    owed_marker.marker.partitions,
+                    target=batch.broker_id,
+                    parents=(owed_marker.debt.cause,),
+                    rule=owed_marker.debt.epoch_rule,
+                    importance=None if repeated else 0,
+                    **({"attempt": repeated + 1} if repeated else {}),
+                )
+            old_cause = self.tracer.caused_by(next(reversed(sent.values()), -1))
+        answer = self.send_markers(batch.broker_id, batch.command)
+        if isinstance(answer, Pending):
+            answer.on_done(
+                lambda settled_answer: self._on_answer(
+                    batch, sent, settled_answer.value, settled_answer.error
+                )
+            )
+        else:
+            on_answer = partial(self._on_answer, batch, sent)
+            self.tasks.drive(waited(answer), on_answer, name="markers")
+        if self.tracer.on:
+            self.tracer.caused_by(old_cause)
+
+    def _on_answer(
+        self,
+        batch: MarkerBatch,
+        sent: Sent,
+        reply: WriteTxnMarkersReply | None,
+        error: BaseException | None,
+    ) -> None:
+        if isinstance(error, asyncio.CancelledError):
+            return
+        if error is not None and not isinstance(error, PeerError):
+            raise error
+        if reply is None:
+            outcomes = self.queue.on_lost(batch)
+            self._flush_later(RECONNECT_PAUSE_MS)
+        elif len(batch.owed_markers) > FOLLOWED_AT_ONCE:
+            self.queue.land(batch)
+            following = self._follow_all(batch, sent, reply)
+            self.tasks.drive(following, settled, name="txn.outcomes")
+            return
+        else:
+            outcomes = self.queue.on_reply(batch, reply)
+            if len(outcomes) < len(batch.owed_markers):
+                self._note_broken(batch, reply)
+        now_ms = self.clock.now_ms()
+        for outcome in outcomes:
+            # One answer is about several transactions: each has its own sending for its main cause.
+            own = sent.get(outcome.debt, -1) if len(sent) > 1 else -1
+            self._follow(outcome, batch.broker_id, own, now_ms)
+        if self.queue.has_queued:
+            self.flush_soon()
+
+    # Outcomes
+
+    async def _follow_all(
+        self, batch: MarkerBatch, sent: Sent, reply: WriteTxnMarkersReply
+    ) -> None:
+        """Thousands of transactions may end together: with breaks."""
+        pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+        outcome_count = 0
+        for outcome in self.queue.outcomes(batch, reply):
+            outcome_count += 1
+            own = sent.get(outcome.debt, -1)
+            self._follow(outcome, batch.broker_id, own, self.clock.now_ms())
+            if pace.has_done(LOOK_ELEMENTS):
+                await pace.rest()
+                if self._stopped:
+                    return
+        if outcome_count < len(batch.owed_markers):
+            self._note_broken(batch, reply)
+        if self.queue.has_queued:
+            self.flush_soon()
+
+    def _note_broken(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> None:
+        _log.error("txn.markers.broken_answer", broker=batch.broker_id, reply=reply)
+
+    def _follow(self, outcome: MarkerOutcome, target: BrokerId, sent: int, now_ms: int) -> None:
+        debt = outcome.debt
+        owned = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
+        if owned is None:
+            self.queue.forget_stale(debt)
+            return
+        old_cause = -1
+        if self.tracer.on:
+            old_cause = self._trace_outcome(owned.node, outcome, target, sent)
+        if outcome.refusal:
+            if self.queue.forget(debt):
+                self._paid(debt.transactional_id)
+                self.refused_total += 1
+                _log.warning(
+                    "txn.markers.refused",
+                    transactional_id=debt.transactional_id,
+                    error=ErrorCode(outcome.refusal).name,
+                )
+        elif outcome.retry:
+            self.queue.wait(debt, outcome.retry)
+            name = debt.transactional_id
+            self._repeated[name] = self._repeated.get(name, 0) + 1
+            self._tell_retry(outcome, target)
+            self._flush_later(RETRY_PAUSE_MS)
+        self._settle(owned, debt, outcome.written_partitions, now_ms)
+        if self.tracer.on:
+            self.tracer.caused_by(old_cause)
+
+    def _settle(
+        self,
+        owned: OwnedPartition,
+        debt: Debt,
+        settled_partitions: frozenset[TopicPartition],
+        now_ms: int,
+    ) -> None:
+        """Remove partitions from the debt; complete the transaction after the last one."""
+        transactional_id = debt.transactional_id
+        if settled_partitions:
+            owned.entries[transactional_id] = acknowledge(
+                owned.entries[transactional_id], settled_partitions
+            )
+        if not owned.entries[transactional_id].partitions and self.queue.forget(debt):
+            if self._repeated or self._unsent.tried:
+                self._paid(transactional_id)
+            self._complete(owned, debt, now_ms)
+
+    def _paid(self, transactional_id: TransactionalId) -> None:
+        """Stop all retries for the transactional id."""
+        self._repeated.pop(transactional_id, None)
+        self._unsent.done(transactional_id)
+
+    def _tell_retry(self, outcome: MarkerOutcome, target: BrokerId) -> None:
+        error = ErrorCode(outcome.retried).name.upper() if outcome.retried else "NO_ANSWER"
+        first_partition = min(outcome.retry)
+        self._unsent.failed(
+            outcome.debt.transactional_id,
+            error,
+            f"broker {target} has not taken that of {first_partition}",
+        )
+
+    # Completion
+
+    def _complete(self, owned: OwnedPartition | None, debt: Debt, now_ms: int) -> None:
+        assert owned is not None, "what waits is dropped with its partition"
+        completion: Decision[TxnTransition, None, None] = Decision(
+            records=(debt.completion,), reply=None, rule="sent.every-partition"
+        )
+        append = self.writer.append(owned, completion, now_ms=now_ms, is_begun=True)
+        self.tasks.drive(append, partial(self._on_completed, owned, debt), name="completion")
+
+    def _on_completed(
+        self,
+        owned: OwnedPartition,
+        debt: Debt,
+        rejection: Rejection | None,
+        error: BaseException | None,
+    ) -> None:
+        if error is not None:
+            settled(None, error)
+            return
+        if rejection is None or not self.ownership.is_current(owned):
+            if self._uncompleted.tried:
+                self._uncompleted.done(debt.transactional_id)
+            return
+        if rejection.error is ErrorCode.coordinator_not_available:
+            self._uncompleted.failed(
+                debt.transactional_id, rejection.error.name.upper(), rejection.reason
+            )
+            self._completions.append(debt)
+            self._flush_later(RETRY_PAUSE_MS)
+        else:
+            _log.error("txn.completion.refused", error=rejection.error.name, why=rejection.reason)
+
+    # Trace
+
+    def _trace_outcome(self, node: str, outcome: MarkerOutcome, target: BrokerId, sent: int) -> int:
+        """Make the last acknowledgement the cause of the next events; returns the old cause."""
+        old_cause = self.tracer.cause
+        debt, written_partitions = outcome.debt, sorted(outcome.written_partitions)
+        causes = (sent, old_cause)
+        acked = tracing.marker(
+            self.tracer,
+            "marker.acked",
+            node,
+            debt,
+            written_partitions,
+            target=target,
+            parents=causes,
+            rule="result.done",
+        )
+        if acked >= 0:
+            self.tracer.caused_by(acked)
+        if outcome.refusal:
+            tracing.marker(
+                self.tracer,
+                "marker.refused",
+                node,
+                debt,
+                sorted(outcome.refused),
+                target=target,
+                parents=causes,
+                rule=outcome.refusal_rule,
+                error=ErrorCode(outcome.refusal).name.upper(),
+            )
+        return old_cause

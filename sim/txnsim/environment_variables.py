@@ -1,0 +1,144 @@
+"""The environment variables ``TXNSIM_…``: which there are, and what they say to ``txnsim serve``.
+
+An option on the command line wins over its variable, a variable over a configuration file. A name
+that is nearly one of them is refused: a misspelt variable would be ignored in silence otherwise.
+Other names belong to those who set them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+PREFIX: Final = "TXNSIM_"
+BOOTSTRAP: Final = "TXNSIM_BOOTSTRAP"
+"""For ``--bootstrap-server`` of every command that has it, and for the pytest plugin."""
+HTTP: Final = "TXNSIM_HTTP"
+"""Address of the control port, for commands that ask it."""
+OFF: Final = "off"
+_NEAR: Final = 0.8
+"""How alike a misspelt name is, without the prefix: ``TOPIC``, but not ``PEER_BOOTSTRAP``."""
+
+_OF_KUBERNETES: Final = (
+    r"(TXNSIM|KAFKA)_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)"
+)
+"""Set by Kubernetes in every pod beside a service that is named ``txnsim`` or ``kafka``."""
+
+
+def is_given(name: str, value: str, prefix: str = PREFIX) -> bool:
+    """Whether a variable has the prefix and was not set by Kubernetes."""
+    if not name.startswith(prefix):
+        return False
+    return not (
+        # Compiled here, and kept by ``re``: a millisecond of every command that few of them need.
+        re.fullmatch(_OF_KUBERNETES, name) or (name == f"{prefix}PORT" and "://" in value)
+    )
+
+
+def unknown_variables(environment: Mapping[str, str]) -> str | None:
+    """Message about misspelt variables, a line each; None if there are none."""
+    strange = [
+        name
+        for name, value in sorted(environment.items())
+        if is_given(name, value) and name not in OPTIONS and name not in _OTHERS
+    ]
+    if not strange:
+        return None
+    from difflib import get_close_matches  # seldom needed
+
+    known = [name.removeprefix(PREFIX) for name in (*OPTIONS, *_OTHERS)]
+    problems = []
+    for name in strange:
+        for near in get_close_matches(name.removeprefix(PREFIX), known, n=1, cutoff=_NEAR):
+            problems.append(f"no variable {name!r}; did you mean {PREFIX}{near}?")
+    return "\n".join(problems) or None
+
+
+def words_of(
+    environment: Mapping[str, str], given: Sequence[str], *, only: Sequence[str] | None = None
+) -> list[str]:
+    """The options that variables stand for and that were not given.
+
+    Args:
+        environment: Of the process.
+        given: The arguments.
+        only: The options that the command has; all of ``txnsim serve`` unless given.
+
+    Raises:
+        ValueError: A value is not what it should be; the message names the variable.
+    """
+    present = {word.partition("=")[0] for word in given}
+    found: list[str] = []
+    for name, value in environment.items():
+        if name not in OPTIONS or not is_given(name, value):
+            continue
+        flag, words = OPTIONS[name]
+        if flag not in present and (only is None or flag in only):
+            found += words(name, value)
+    return found
+
+
+# What each stands for
+
+
+def _option(flag: str) -> tuple[str, Callable[[str, str], list[str]]]:
+    return flag, lambda _name, value: [flag, value]
+
+
+def _each(flag: str) -> tuple[str, Callable[[str, str], list[str]]]:
+    """One option for each part of a list."""
+    return flag, lambda _name, value: [
+        word for part in value.split(",") if part.strip() for word in (flag, part.strip())
+    ]
+
+
+def _topics(_name: str, value: str) -> list[str]:
+    names = [part.strip() for part in value.split(",") if part.strip()]
+    return [word for name in names for word in ("--topic", name if ":" in name else f"{name}:1")]
+
+
+def _http(_name: str, value: str) -> list[str]:
+    return [] if value == OFF else ["--http", value]
+
+
+def _switch(flag: str) -> tuple[str, Callable[[str, str], list[str]]]:
+    def _words(name: str, value: str) -> list[str]:
+        if value.lower() not in ("true", "false"):
+            raise ValueError(f"{name}={value}: expected true or false")
+        return [flag] if value.lower() == "true" else []
+
+    return flag, _words
+
+
+def _read_elsewhere(_name: str, _value: str) -> list[str]:
+    """A variable that is no option, so that no list of processes shows a token."""
+    return []
+
+
+OPTIONS: Final[Mapping[str, tuple[str, Callable[[str, str], list[str]]]]] = {
+    "TXNSIM_ADVERTISED": _each("--advertised"),
+    "TXNSIM_ADVERTISED_HOST": _option("--advertised-host"),
+    "TXNSIM_AS_VERSION": _each("--as-version"),
+    "TXNSIM_BROKERS": _option("--brokers"),
+    "TXNSIM_FIRST_BROKER_ID": _option("--first-broker-id"),
+    "TXNSIM_CONFIG": _option("--config"),
+    "TXNSIM_HOST": _option("--host"),
+    "TXNSIM_HTTP_PORT": ("--http", _http),
+    "TXNSIM_KIP_TEXT": _switch("--kip-text"),
+    "TXNSIM_LOG_BUDGET": _option("--log-budget"),
+    "TXNSIM_MEMORY": _option("--memory"),
+    "TXNSIM_PORT": _option("--port"),
+    "TXNSIM_PRESET": _option("--preset"),
+    "TXNSIM_READY_FILE": _option("--ready-file"),
+    "TXNSIM_TOKEN": ("", _read_elsewhere),
+    "TXNSIM_TOPICS": ("--topic", _topics),
+    "TXNSIM_TRACE": _option("--trace"),
+    "TXNSIM_TRANSACTION_VERSION": _option("--transaction-version"),
+}
+"""Variable of ``serve`` -> its option, and the function that makes the arguments."""
+
+ARRANGED: Final = "TXNSIM_ARRANGED"
+"""Set in a process that ``runtime.virtual.reproducible_process`` has started again: once is enough.
+"""
+_OTHERS: Final = (BOOTSTRAP, HTTP, ARRANGED)

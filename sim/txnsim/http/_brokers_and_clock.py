@@ -1,0 +1,269 @@
+"""Brokers, leaders and the clock through the control port: who lives, who leads, and how to change
+that.
+
+Stopping and starting take as long as in Kafka, up to a session of the controller. So these answer
+when it is done, or after ``wait_ms`` with the state so far; the work goes on either way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from txnsim.controller.elections import ElectionType, elect_leader
+from txnsim.errors import ConfigError, ErrorCode, Rejection
+from txnsim.http._topics import known_partition, partition_view
+from txnsim.http.messages import (
+    Advance,
+    BrokerView,
+    ClockState,
+    Elect,
+    Isolate,
+    Kill,
+    LeaderMove,
+    PartitionView,
+    Start,
+)
+from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
+from txnsim.http.replies import Body, OptionalBody, RefusedError, WithStatus, digits_of, number_of
+from txnsim.runtime.environment import Clock
+from txnsim.server.member import Member, MemberState
+from txnsim.server.user_inputs import advance_with_breaks, input_event, shift
+from txnsim.text import whole_ms
+from txnsim.types import BrokerId
+
+WAIT_MS: Final = 30_000
+WAIT_MS_MAX: Final = 600_000
+
+WAIT: Final = Query("wait_ms", "Answer after so long, also while the work goes on")
+_lasting: Final = partial(
+    Operation, "post", may_take_longer=True, query=(WAIT,), refusals=("404", "409", "422")
+)
+"""Operation on a path that may outlast its request."""
+
+_ELECTIONS: Final = {"preferred": ElectionType.PREFERRED, "unclean": ElectionType.UNCLEAN}
+
+
+def broker_id_of(request: Request) -> BrokerId:
+    """The broker that the path names.
+
+    Raises:
+        RefusedError: It is no number.
+    """
+    text = str(request.path_params["id"])
+    number = digits_of(text)
+    if number is None:
+        raise RefusedError(404, f"{text!r} is no broker id: it is a number")
+    return BrokerId(number)
+
+
+class LifeRoutes(ClusterNoun):
+    """The routes over one cluster."""
+
+    # Brokers
+
+    @Operation("get", f"{PREFIX}/brokers")
+    async def brokers(self, _request: Request) -> list[BrokerView]:
+        """All brokers, running or not."""
+        return [self._view(member) for member in self._cluster.members.values()]
+
+    @Operation("get", f"{PREFIX}/brokers/{{id}}", refusals=("404",))
+    async def broker(self, request: Request) -> BrokerView:
+        """One broker."""
+        return self._view(self._member(request))
+
+    @_lasting(f"{PREFIX}/brokers/{{id}}/stop")
+    async def stop(self, request: Request) -> WithStatus[BrokerView]:
+        """Stop a broker in good order: its leaders move away first."""
+        member = self._member(request)
+        self._expect(member, MemberState.RUNNING, "only one that runs can be stopped")
+        return await self._carry_out(request, member, self._cluster.stop_broker(member.broker_id))
+
+    @_lasting(f"{PREFIX}/brokers/{{id}}/start")
+    async def start(self, request: Request, body: OptionalBody[Start]) -> WithStatus[BrokerView]:
+        """Start a broker that is down, on its port and its disk."""
+        member = self._member(request)
+        self._expect(member, MemberState.DOWN, "stop or kill it first")
+        wanted = await body.read()
+        work = self._cluster.start_broker(member.broker_id, as_version=wanted.as_version)
+        return await self._carry_out(request, member, work)
+
+    @Operation("post", f"{PREFIX}/brokers/{{id}}/kill", refusals=("404", "409", "422"))
+    async def kill(self, request: Request, body: OptionalBody[Kill]) -> BrokerView:
+        """End a broker at once; the controller notices when its session ends."""
+        member = self._member(request)
+        wanted = await body.read()
+        if member.state is MemberState.DOWN:
+            raise RefusedError(409, f"broker {member.broker_id} is down already: start it first")
+        lost = wanted.lose_unflushed
+        await self._cluster.kill_broker(member.broker_id, lose_unflushed=lost)
+        return self._view(member)
+
+    @Operation("post", f"{PREFIX}/brokers/{{id}}/isolate", refusals=("404", "422"))
+    async def isolate(self, request: Request, body: OptionalBody[Isolate]) -> BrokerView:
+        """Cut a broker off from the controller and from the other brokers."""
+        member = self._member(request)
+        wanted = await body.read()
+        self._cluster.isolate(member.broker_id, from_clients=wanted.from_clients)
+        return self._view(member)
+
+    @Operation("post", f"{PREFIX}/brokers/{{id}}/heal", refusals=("404",))
+    async def heal(self, request: Request) -> BrokerView:
+        """Undo an isolation."""
+        member = self._member(request)
+        self._cluster.heal(member.broker_id)
+        return self._view(member)
+
+    async def _carry_out(
+        self, request: Request, member: Member, work: Coroutine[Any, Any, None]
+    ) -> WithStatus[BrokerView]:
+        """Run the work in the background, and wait up to ``wait_ms`` for the result."""
+        try:
+            wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
+        except RefusedError:
+            work.close()
+            raise
+        outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def until_done() -> None:
+            problem = ""
+            try:
+                await work
+            except (ConfigError, OSError) as error:
+                problem = str(error)
+            if not outcome.done():
+                outcome.set_result(problem)
+
+        environment = self._cluster.environment
+        environment.tasks.spawn(until_done(), name=f"life-of-broker-{member.broker_id}")
+        timer = environment.clock.call_later(
+            wait_ms, lambda: None if outcome.done() else outcome.set_result("")
+        )
+        problem = await outcome
+        timer.cancel()
+        if problem:
+            raise RefusedError(409, problem)
+        is_done = member.state in (MemberState.RUNNING, MemberState.DOWN)
+        return WithStatus(self._view(member), 200 if is_done else 202)
+
+    def _expect(self, member: Member, state: MemberState, advice: str) -> None:
+        if member.state is not state:
+            raise RefusedError(
+                409, f"broker {member.broker_id} is {member.state.name.lower()}: {advice}"
+            )
+
+    def _member(self, request: Request) -> Member:
+        try:
+            return self._cluster.member(broker_id_of(request))
+        except ConfigError as error:
+            raise RefusedError(404, str(error)) from error
+
+    def _view(self, member: Member) -> BrokerView:
+        image = self._cluster.metadata.image
+        known = image.brokers[member.broker_id]
+        led = sum(
+            partition.leader == member.broker_id
+            for topic in image.topics.values()
+            for partition in topic.partitions
+        )
+        return BrokerView(
+            id=member.broker_id,
+            state=member.state.name.lower(),
+            release=self._cluster.fleet.release_of(member.broker_id).name,
+            host=known.host,
+            port=known.port,
+            epoch=known.epoch,
+            fenced=not known.alive,
+            in_controlled_shutdown=known.in_controlled_shutdown,
+            isolated=self._cluster.is_isolated(member.broker_id),
+            cut_off_from_clients=member.is_cut_off_from_clients,
+            leads=led,
+        )
+
+    # Leaders
+
+    @Operation("post", f"{PREFIX}/leaders", refusals=("404", "409", "422"))
+    async def move_leader(self, _request: Request, body: Body[LeaderMove]) -> PartitionView:
+        """Hand a partition to another in-sync replica, under the next leader epoch."""
+        wanted = await body.read()
+        where = self.partition(wanted.topic, wanted.partition)
+        try:
+            self._cluster.move_leader(where, BrokerId(wanted.leader))
+        except ConfigError as error:
+            isr = known_partition(self._cluster, where).isr
+            raise RefusedError(
+                409, f"{error}; in sync are {', '.join(map(str, isr)) or 'none'}"
+            ) from error
+        return partition_view(where.partition, known_partition(self._cluster, where))
+
+    @Operation("post", f"{PREFIX}/elections", refusals=("404", "409", "422"))
+    async def elect(self, _request: Request, body: Body[Elect]) -> PartitionView:
+        """Elect a leader as ElectLeaders does: the preferred replica, or any (unclean)."""
+        wanted = await body.read()
+        where = self.partition(wanted.topic, wanted.partition)
+        kind = _ELECTIONS.get(wanted.type)
+        if kind is None:
+            raise RefusedError(
+                422, f"type is {wanted.type!r}, expected one of {', '.join(_ELECTIONS)}"
+            )
+        metadata = self._cluster.metadata
+        elected = elect_leader(metadata.image, where, kind, metadata.settings)
+        if isinstance(elected, Rejection):
+            if elected.error is not ErrorCode.election_not_needed:
+                raise RefusedError(409, f"{elected.error.name.upper()}: {elected.reason}")
+        else:
+            environment = self._cluster.environment
+            with input_event(environment, "elect-leader", tp=str(where), election=wanted.type):
+                metadata.publish(elected)
+        return partition_view(where.partition, known_partition(self._cluster, where))
+
+
+class ClockRoutes(ClusterNoun):
+    """The routes over one cluster."""
+
+    @Operation("get", f"{PREFIX}/clock")
+    async def read(self, _request: Request) -> ClockState:
+        """The cluster clock."""
+        return self._state()
+
+    @Operation("post", f"{PREFIX}/clock", refusals=("404", "422"))
+    async def advance(self, _request: Request, body: Body[Advance]) -> ClockState:
+        """Let time pass on the cluster clock; or set it, or one broker's, ahead or back."""
+        wanted = await body.read()
+        try:
+            match wanted:
+                case Advance(set_by_ms=None, broker=None) if wanted.advance_ms is not None:
+                    environment = self._cluster.environment
+                    await advance_with_breaks(environment, whole_ms(wanted.advance_ms))
+                case Advance(advance_ms=None) if wanted.set_by_ms is not None:
+                    shift(self._clock_of(wanted.broker), whole_ms(wanted.set_by_ms))
+                case _:
+                    raise RefusedError(
+                        422, "give advance_ms, or set_by_ms with or without broker, and not both"
+                    )
+        except ValueError as error:
+            raise RefusedError(422, str(error)) from error
+        return self._state()
+
+    def _clock_of(self, broker: int | None) -> Clock:
+        if broker is None:
+            return self._cluster.environment.clock
+        try:
+            return self._cluster.member(BrokerId(broker)).clock
+        except ConfigError as error:
+            raise RefusedError(404, str(error)) from error
+
+    def _state(self) -> ClockState:
+        clock = self._cluster.environment.clock
+        return ClockState(
+            now_ms=clock.now_ms(),
+            advanced_ms=clock.advanced_ms,
+            brokers={
+                str(broker_id): member.clock.offset_ms
+                for broker_id, member in self._cluster.members.items()
+            },
+        )

@@ -1,0 +1,106 @@
+"""A rule in force: how often it has matched and struck, what it holds, and what of it lasts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from txnsim.faults.actions import Reorder
+from txnsim.faults.interception import Crossing
+from txnsim.faults.meanings import Fate
+from txnsim.faults.plan import FaultRule, spent
+
+Undo = Callable[[], Coroutine[Any, Any, None]]
+"""Ends what lasts; done already, or too late because the cluster stops, it does nothing. It is
+called at most once: after the action's time, on release or on disarming.
+"""
+
+
+Release = tuple[int, Fate]
+"""The trace index of a release, and what becomes of what it lets go."""
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """A crossing that waits."""
+
+    crossing: Crossing
+    hit: int
+    """Trace index of its ``fault.hit``; -1 if the trace was off."""
+
+
+class Lasting:
+    """A lasting effect on the cluster, with its undo."""
+
+    __slots__ = ("cancel_timer", "undo")
+
+    def __init__(self, undo: Undo) -> None:
+        self.undo = undo
+        self.cancel_timer: Callable[[], object] = lambda: None
+
+
+class ArmedRule(msgspec.Struct, eq=False):
+    """A rule in force and its results."""
+
+    rule: FaultRule
+    matched: int = 0
+    """Crossings that matched since it was armed."""
+    begun: int = 0
+    """Strikes that were decided; counted as struck at once, or when their action is done."""
+    struck: int = 0
+    """Number of strikes; an action on the cluster counts once done."""
+    released: int = 0
+    """Number of released crossings and ended lasting effects."""
+    held: dict[asyncio.Future[Release], Held] = {}
+    """Those that wait, oldest first."""
+    passed: int = 0
+    """Crossings that have passed the one that waits for them (``reorder``)."""
+    lasting: list[Lasting] = []
+    """Lasting changes of the cluster."""
+    failure: str | None = None
+    """Error of the last failed action on the cluster."""
+    is_disarmed: bool = False
+    """It is no longer in force."""
+    trace_index: int = -1
+    _struck_waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    @property
+    def spent(self) -> bool:
+        """Whether it can no longer strike; crossings that it holds stay held."""
+        waits_for_others = isinstance(self.rule.action, Reorder) and bool(self.held)
+        return not waits_for_others and spent(self.rule, self.matched, self.begun)
+
+    def until_struck(self, count: int) -> asyncio.Future[None]:
+        """Done once ``count`` crossings have been struck."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.struck >= count:
+            future.set_result(None)
+        else:
+            self._struck_waiters.append((count, future))
+        return future
+
+    def count_strike(self) -> None:
+        """One more strike: wake the tasks that wait for it."""
+        self.struck += 1
+        due_futures = [future for count, future in self._struck_waiters if count <= self.struck]
+        self._struck_waiters = [
+            (count, future)
+            for count, future in self._struck_waiters
+            if count > self.struck and not future.done()
+        ]
+        for future in due_futures:
+            if not future.done():
+                future.set_result(None)
+
+    def give_up(self, reason: str) -> None:
+        """It will not strike again: fail every wait for more strikes."""
+        waiters, self._struck_waiters = self._struck_waiters, []
+        for count, future in waiters:
+            if not future.done():
+                future.set_exception(
+                    LookupError(
+                        f"rule {self.rule.id!r}: {self.struck} of {count} strikes; {reason}"
+                    )
+                )

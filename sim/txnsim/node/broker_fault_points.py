@@ -1,0 +1,140 @@
+"""The fault points inside of one broker: what crosses them, and how it waits.
+
+Requests cross their points in the network and the server. Other acts of a broker (an append, a
+scan, the intake of an image) cross one here: a shell names the act and asks whether it may go on,
+and knows no rule. While nothing is armed it does not ask. A broker that has stopped does nothing
+any more, whatever is released later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from txnsim.faults.interception import Crossing, FaultEffect, SubmitOutcome
+from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import NO_SUBJECT, Subject
+from txnsim.runtime.environment import Network, Tasks
+from txnsim.runtime.tasks import waited
+
+NO_API = -1
+"""These are no requests: rules that name an API don't concern them."""
+
+Then = Callable[[FaultEffect | None], object]
+"""The continuation; it gets the verdict, None if no rule objects."""
+
+
+class Crossings(msgspec.Struct, kw_only=True, eq=False):
+    """The fault points inside of one broker."""
+
+    node: str
+    """The broker's name in fault plans."""
+    network: Network
+    """Holds the interceptor."""
+    tasks: Tasks
+    """Owner of what waits."""
+    _number: int = 0
+    is_stopped: bool = False
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether any rule is armed."""
+        return self.network.interceptor.is_armed
+
+    def stop(self) -> None:
+        """Discard all waiting steps, as the broker is gone."""
+        self.is_stopped = True
+
+    async def verdict(
+        self, point: FaultPoint, subject: Subject = NO_SUBJECT, *, kind: str = "", role: str = ""
+    ) -> FaultEffect | None:
+        """Wait for the verdict of the faults; None to proceed."""
+        answer = self._cross(point, subject, kind, role)
+        return answer if answer is None or isinstance(answer, FaultEffect) else await answer
+
+    def go_on(
+        self,
+        then: Then,
+        point: FaultPoint,
+        subject: Subject = NO_SUBJECT,
+        *,
+        kind: str = "",
+        role: str = "",
+    ) -> None:
+        """Call ``then`` with the verdict, synchronously unless a fault holds the step."""
+        if not self.is_armed:
+            then(None)
+            return
+        answer = self._cross(point, subject, kind, role)
+        if answer is None or isinstance(answer, FaultEffect):
+            then(answer)
+            return
+        self.tasks.drive(
+            waited(answer),
+            lambda verdict, error: self._on_release(verdict, error, then),
+            name=f"{point} at {self.node}",
+        )
+
+    def _cross(
+        self, point: FaultPoint, subject: Subject, kind: str, role: str
+    ) -> FaultEffect | Awaitable[FaultEffect] | None:
+        self._number += 1
+        return self.network.interceptor.cross(
+            Crossing(
+                point=point,
+                source=self.node,
+                target=self.node,
+                api_key=NO_API,
+                api_version=NO_API,
+                correlation_id=self._number,
+                subject=subject,
+                kind=kind,
+                role=role,
+            )
+        )
+
+    def _on_release(
+        self, verdict: FaultEffect | None, error: BaseException | None, then: Then
+    ) -> None:
+        if error is None:
+            if not self.is_stopped:
+                then(verdict)
+        elif not isinstance(error, asyncio.CancelledError):
+            raise error
+
+
+Scan = Callable[[], object]
+TimerGate = Callable[[str, Scan, Scan], None]
+"""(kind, the scan that is due, the action instead where it is left out)."""
+
+
+def run_when_due(_kind: str, scan: Scan, _left_out: Scan) -> None:
+    """The gate where no fault can strike: scans run when they are due."""
+    scan()
+
+
+def timer_gate(crossings: Crossings) -> TimerGate:
+    """The gate before a broker's periodic scans (``clock.timer``)."""
+
+    def gate(kind: str, scan: Scan, left_out: Scan) -> None:
+        crossings.go_on(
+            lambda verdict: left_out() if is_lost(verdict) else scan(),
+            FaultPoint.CLOCK_TIMER,
+            kind=kind,
+        )
+
+    return gate
+
+
+def is_lost(verdict: FaultEffect | None) -> bool:
+    """Whether a fault drops the step."""
+    return verdict is not None and verdict.outcome is SubmitOutcome.DROP
+
+
+def error_in(verdict: FaultEffect | None) -> int:
+    """The error that the fault injects; 0 without one."""
+    if verdict is None or verdict.outcome is not SubmitOutcome.ERROR:
+        return 0
+    return verdict.error

@@ -1,0 +1,86 @@
+"""What of a process decides the order of hashes, and how to start it so that this repeats.
+
+A library that keeps its brokers in a set asks them in the order of their hashes. Hashes of strings
+depend on a seed of the process (PYTHONHASHSEED). ``None`` hashes by its address before Python 3.12,
+and the system gives a process other addresses at each start. Neither can be changed once Python
+runs, so ``arrange_process`` starts the program again in the same process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from txnsim.environment_variables import ARRANGED
+
+HASH_SEED: Final = "PYTHONHASHSEED"
+STRINGS: Final = "strings hash by a seed of this process (PYTHONHASHSEED is not 0)"
+ADDRESSES: Final = (
+    "None hashes by its address before Python 3.12, and addresses are drawn at each start"
+)
+
+_ADDR_NO_RANDOMIZE: Final = 0x0040000
+_ASK: Final = 0xFFFFFFFF
+_NONE_HASHES_BY_NUMBER: Final = (3, 12)
+
+
+def limits_of_process() -> tuple[str, ...]:
+    """What keeps a virtual run from repeating in another process, where a library goes by hashes;
+    nothing in a process that is arranged.
+    """
+    limits = []
+    if sys.flags.hash_randomization:
+        limits.append(STRINGS)
+    if sys.version_info < _NONE_HASHES_BY_NUMBER and not _addresses_are_fixed():
+        limits.append(ADDRESSES)
+    return tuple(limits)
+
+
+def arrange_process() -> tuple[str, ...]:
+    """Start this program again, with the same arguments, so that virtual runs repeat.
+
+    To be called first, before files are opened or threads started: all of that is lost. The process
+    keeps its number, its terminal and its directory.
+
+    Returns:
+        Nothing, in a process that is arranged. Else the limits that hold all the same: where the
+        system refuses fixed addresses (some containers do; macOS has no such call), with
+        ``python -E`` and ``-I``, which read no variables.
+    """
+    limits = limits_of_process()
+    if not limits or ARRANGED in os.environ:
+        return limits
+    _fix_addresses()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], arranged(os.environ))
+
+
+def arranged(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a process that is arranged."""
+    return {**environ, HASH_SEED: "0", ARRANGED: "1"}
+
+
+def _addresses_are_fixed() -> bool:
+    found = _personality(_ASK)
+    return found is not None and bool(found & _ADDR_NO_RANDOMIZE)
+
+
+def _fix_addresses() -> None:
+    """Switch address randomization off from the next exec on, also for children."""
+    found = _personality(_ASK)
+    if found is not None:
+        _personality(found | _ADDR_NO_RANDOMIZE)
+
+
+def _personality(wanted: int) -> int | None:
+    """Linux' personality(2): the previous value; None if missing or refused."""
+    call = getattr(ctypes.CDLL(None), "personality", None) if sys.platform == "linux" else None
+    if call is None:
+        return None
+    call.argtypes, call.restype = [ctypes.c_ulong], ctypes.c_int
+    found: int = call(wanted)
+    return None if found < 0 else found

@@ -1,0 +1,321 @@
+"""What happens to a client's requests and answers at fault points.
+
+A request that somebody watches takes this way round: across ``client.request``, through its
+handler, across ``client.response``. What must be done to the connection itself (break it, mute it,
+damage what it carries) comes back as a ``Struck``; the connection does it.
+
+Throttling is Kafka's (KIP-219; 4.3.1 was asked with quotas): whatever the version, the answer goes
+out at once with its throttle time, where the version has the field, and the connection is muted for
+as long; by its version a client knows whether it should wait on its side, too. A throttled Fetch is
+answered without partitions (FetchSession.getThrottledResponse), so its reader asks for the same
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from txnsim.api.request import Handler, NoResponse, Request
+from txnsim.errors import BadInputError, ErrorCode
+from txnsim.faults.damage import SIZE_BYTES, damage_message
+from txnsim.faults.interception import (
+    Crossing,
+    Damage,
+    FaultEffect,
+    Interceptor,
+    Rewriting,
+    Slices,
+    SubmitOutcome,
+)
+from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import NO_SUBJECT
+from txnsim.loggers import Logger
+from txnsim.wire import codec
+from txnsim.wire.apis import FETCHES, api_name
+
+if TYPE_CHECKING:
+    from txnsim.runtime.trace import Tracer
+    from txnsim.server._listener import BrokerListener
+
+_log: Final = Logger("txnsim.server")
+
+PRODUCE: Final = 0
+
+_LOST_COPY: Final = (SubmitOutcome.DROP, SubmitOutcome.ERROR, SubmitOutcome.DISCONNECT)
+"""Outcomes after which a copy is not handled."""
+
+Parse = Callable[[bytes], Request]
+
+
+class Struck(msgspec.Struct, frozen=True, kw_only=True):
+    """What a connection has to do besides answering."""
+
+    request: Request
+    """The one to answer: damaged, a request may have become another."""
+    reply: Any = NoResponse.NEVER
+    mute_ms: int = 0
+    """Time after the answer in which no request is handled."""
+    damage: Damage | None = None
+    is_broken: bool = False
+    """The connection breaks."""
+    is_reset: bool = False
+    """It breaks with RST."""
+    slices: Slices | None = None
+    """The pieces in which the answer is written."""
+    complaint: BadInputError | None = None
+    """The damaged request can't be read: the connection is closed, as Kafka does."""
+
+
+class ClientCrossings(msgspec.Struct, eq=False):
+    """The fault points of one connection."""
+
+    _listener: BrokerListener
+    _line: str
+    """The connection's name, unlike every other's."""
+    _parse: Parse
+    """Reads a frame of this connection."""
+
+    async def opened(self) -> FaultEffect:
+        """The effect of fault rules on the opened connection; nothing has been read yet."""
+        return await self._passage().opened(self._listener.node, self._line)
+
+    async def handle(self, request: Request, handler: Handler, frame: bytes) -> Any:
+        """Bring a request to its handler and its answer back, past whatever is armed.
+
+        Returns:
+            The reply, or a ``Struck``.
+        """
+        if not self._listener.network.interceptor.is_armed:
+            if self._listener.is_gone:  # it has waited for the controller until then
+                return NoResponse.NEVER
+            return await self.leave(request, handler, await handler.handle(request))
+        crossing = self._describe(FaultPoint.CLIENT_REQUEST, request, handler)
+        verdict = await self._passage().cross(crossing)
+        if self._listener.is_gone:
+            return NoResponse.NEVER  # the broker that it was held for is none any more
+        match verdict.outcome:
+            case SubmitOutcome.DROP:
+                # Lost on its way: the client hears nothing on this connection any more.
+                return NoResponse.NEVER
+            case SubmitOutcome.DISCONNECT:
+                return Struck(request=request, is_broken=True, is_reset=verdict.is_reset)
+            case SubmitOutcome.ERROR:
+                reply = handler.refuse(request, ErrorCode(verdict.error))
+                return await self.leave(request, handler, reply)
+            case SubmitOutcome.CORRUPT:
+                assert verdict.damage is not None
+                return await self._handle_damaged(request, frame, verdict.damage)
+        reply = await handler.handle(request)
+        for _ in range(verdict.times):
+            self._send_copy(crossing, frame)
+        if verdict.outcome is SubmitOutcome.DROP_ANSWER:
+            return NoResponse.NEVER
+        return await self.leave(request, handler, reply, mute_ms=verdict.throttle_ms)
+
+    async def _handle_damaged(self, sent: Request, frame: bytes, damage: Damage) -> Any:
+        """Handle a damaged request, if it can still be parsed."""
+        try:
+            batch = batch_in_request(sent.api_key, sent.message)
+            request = self._parse(damaged_frame(frame, damage, batch=batch))
+        except BadInputError as complaint:
+            return Struck(request=sent, complaint=complaint)
+        handler = request.handler
+        if request.refused is None:
+            reply = await handler.handle(request)
+        else:
+            reply = handler.refuse(request, request.refused)
+        answer = await self.leave(request, handler, reply)
+        return answer if isinstance(answer, Struck) else Struck(request=request, reply=answer)
+
+    async def leave(
+        self, request: Request, handler: Handler, reply: Any, *, mute_ms: int = 0
+    ) -> Any:
+        """The response point: the request has taken effect, its answer may still be lost."""
+        verdict = FaultEffect.PASS
+        if self._listener.network.interceptor.is_armed:
+            crossing = self._describe(FaultPoint.CLIENT_RESPONSE, request, handler, reply)
+            verdict = await self._passage().cross(crossing)
+        match verdict.outcome:
+            case SubmitOutcome.DROP:
+                return NoResponse.NEVER
+            case SubmitOutcome.DISCONNECT:
+                return Struck(request=request, is_broken=True, is_reset=verdict.is_reset)
+            case SubmitOutcome.ERROR:
+                reply = handler.refuse(request, ErrorCode(verdict.error))
+            case SubmitOutcome.REWRITE:
+                assert verdict.rewriting is not None
+                reply = rewritten_reply(request, reply, verdict.rewriting)
+        mute_ms = max(mute_ms, verdict.throttle_ms)
+        if mute_ms:
+            reply = _throttled(request, reply, mute_ms)
+        elif verdict.damage is None and verdict.slices is None:
+            return reply
+        return Struck(
+            request=request,
+            reply=reply,
+            mute_ms=mute_ms,
+            damage=verdict.damage,
+            slices=verdict.slices,
+        )
+
+    def _send_copy(self, crossing: Crossing, frame: bytes) -> None:
+        """Let the request arrive once more; its answer is thrown away."""
+        request = self._parse(frame)
+        handler = request.handler
+        self._listener.tasks.drive(
+            self._handle_copy(self._passage().again(crossing), request, handler),
+            partial(_note_failure, request),
+            name=f"copy of {handler.name}",
+        )
+
+    async def _handle_copy(
+        self, arrives: Awaitable[bool], request: Request, handler: Handler
+    ) -> None:
+        if await arrives and not self._listener.is_gone:
+            await handler.handle(request)
+
+    def _describe(
+        self, point: FaultPoint, request: Request, handler: Handler, reply: Any = None
+    ) -> Crossing:
+        is_answer = point is FaultPoint.CLIENT_RESPONSE
+        key = request.api_key
+        batch = batch_in_answer(key, reply) if is_answer else batch_in_request(key, request.message)
+        return Crossing(
+            point=point,
+            source=f"client/{request.client_id or ''}",
+            target=self._listener.node,
+            api_key=request.api_key,
+            api_version=request.api_version,
+            correlation_id=request.correlation_id,
+            subject=handler.subject(request),
+            line=self._line,
+            carries_batches=batch is not None,
+        )
+
+    def _passage(self) -> Passage:
+        return Passage(self._listener.network.interceptor, self._listener.tracer)
+
+
+class Passage(msgspec.Struct, eq=False):
+    """The way of messages past fault points."""
+
+    _interceptor: Interceptor
+    _tracer: Tracer
+
+    async def cross(self, crossing: Crossing) -> FaultEffect:
+        """The effect of the fault rules on a crossing, after any delay or hold."""
+        verdict = self._interceptor.cross(crossing) if self._interceptor.is_armed else None
+        if verdict is not None and not isinstance(verdict, FaultEffect):
+            self._tell("msg.hold", crossing)
+            verdict = await verdict
+        if verdict is not None and verdict.outcome is SubmitOutcome.DROP:
+            self._tell("msg.drop", crossing)
+        return verdict or FaultEffect.PASS
+
+    async def opened(self, node: str, line: str) -> FaultEffect:
+        """The effect on an opened connection, before any byte is read."""
+        opening = Crossing(
+            point=FaultPoint.CONNECTION_OPEN,
+            source="client/",
+            target=node,
+            api_key=-1,
+            api_version=-1,
+            correlation_id=0,
+            subject=NO_SUBJECT,
+            line=line,
+        )
+        return await self.cross(opening)
+
+    def again(self, crossing: Crossing) -> Coroutine[Any, Any, bool]:
+        """Send a copy of a request across the point, traced at once; returns whether a broker
+        handles the copy.
+        """
+        self._tell("msg.dup", crossing)
+        return self._copied(msgspec.structs.replace(crossing, is_copy=True))
+
+    async def _copied(self, crossing: Crossing) -> bool:
+        verdict = await self.cross(crossing)
+        return verdict.outcome not in _LOST_COPY
+
+    def _tell(self, kind: str, crossing: Crossing) -> None:
+        """What a fault does to a message; it is the current cause from now on."""
+        tracer = self._tracer
+        if tracer.on and crossing.api_key >= 0:
+            data = {
+                "api": api_name(crossing.api_key),
+                "version": crossing.api_version,
+                "correlation": crossing.correlation_id,
+                "peer": crossing.source,
+                "response": crossing.point
+                in (FaultPoint.CLIENT_RESPONSE, FaultPoint.PEER_RESPONSE),
+            }
+            tracer.caused_by(tracer.emit(kind, crossing.target, data=data))
+
+
+def rewritten_reply(request: Request, reply: Any, rewriting: Rewriting) -> Any:
+    """A reply with a field changed; one that was encoded ahead is read again first."""
+    if isinstance(reply, NoResponse):
+        return reply
+    return rewriting.apply(_read(request, reply))
+
+
+def _read(request: Request, reply: Any) -> Any:
+    """The message of a reply, also of one that was encoded ahead."""
+    if not isinstance(reply, bytes):
+        return reply
+    key, version = request.api_key, request.api_version
+    frame = codec.frame_response(key, version, request.correlation_id, reply)
+    return codec.read_response(key, version, frame[SIZE_BYTES:])[1]
+
+
+def batch_in_answer(api_key: int, reply: Any) -> bytes | None:
+    """The first record batches in the answer to a Fetch or ShareFetch, if it has any."""
+    if api_key not in FETCHES or isinstance(reply, bytes | NoResponse):
+        return None
+    return _first_batch(row for topic in reply.responses for row in topic.partitions)
+
+
+def batch_in_request(api_key: int, message: Any) -> bytes | None:
+    if api_key != PRODUCE:
+        return None
+    return _first_batch(row for topic in message.topic_data for row in topic.partition_data)
+
+
+def _first_batch(rows: Iterable[Any]) -> bytes | None:
+    return next((bytes(row.records) for row in rows if row.records), None)
+
+
+def damaged_frame(frame: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
+    """What the broker reads as the frame; a damaged length leaves it shorter than it was."""
+    whole = len(frame).to_bytes(4, "big") + frame
+    whole = damage_message(whole, damage, batch=batch)
+    return whole[4 : 4 + int.from_bytes(whole[:4], "big")]
+
+
+def _throttled(request: Request, reply: Any, throttle_ms: int) -> Any:
+    """The answer with its throttle time, where its version tells one."""
+    if isinstance(reply, NoResponse):
+        return reply
+    return throttled(request.api_key, _read(request, reply), throttle_ms)
+
+
+def throttled(api_key: int, message: Any, throttle_ms: int) -> Any:
+    """An answer's message with its throttle time, where its version tells one."""
+    if not hasattr(message, "throttle_time"):
+        return message
+    changes: dict[str, object] = {"throttle_time": timedelta(milliseconds=throttle_ms)}
+    if api_key in FETCHES:
+        changes["responses"] = ()
+    return replace(message, **changes)
+
+
+def _note_failure(request: Request, _answer: object, error: BaseException | None) -> None:
+    if error is not None and not isinstance(error, asyncio.CancelledError):
+        _log.error("request failed by a bug", api=api_name(request.api_key), exc_info=error)

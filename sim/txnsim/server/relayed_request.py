@@ -1,0 +1,155 @@
+"""A request and its answer as frames that a broker elsewhere handles, and what a fault does to them
+on their way: the same as at a broker here (``server.client_fault_points``).
+
+A request is decoded only where a rule asks for more than its header. Whom it is about, and how it
+is refused, its handler knows (``api.registry``); the broker that handlers are given elsewhere is
+here the little that these two questions need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import msgspec
+
+from txnsim.api.registry import HANDLERS, SHIPPED
+from txnsim.api.request import Handler, NoResponse, Request
+from txnsim.broker.broker import Broker
+from txnsim.errors import BadInputError, ErrorCode
+from txnsim.faults.damage import SIZE_BYTES, damage_message
+from txnsim.faults.interception import Crossing, Damage, Rewriting
+from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import NO_SUBJECT
+from txnsim.server._outbox import whole
+from txnsim.server.client_fault_points import (
+    batch_in_answer,
+    batch_in_request,
+    damaged_frame,
+    throttled,
+)
+from txnsim.wire import codec
+from txnsim.wire.apis import FETCHES
+
+
+class RelayedRequest(msgspec.Struct):
+    """A client's request, from its arrival until its answer is written. Frames have their size in
+    front.
+    """
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    request: Request | None = None
+    """Decoded form, if a rule needed it."""
+
+    @staticmethod
+    def can_refuse(api_key: int) -> bool:
+        """Whether a handler can build an error response for this API key."""
+        return api_key in HANDLERS
+
+    @staticmethod
+    def decoded(frame: bytes, topic_names: Mapping[UUID, str]) -> Request | None:
+        """The request in a frame; None where it can't be read."""
+        try:
+            header = codec.read_request_header(frame[SIZE_BYTES:])
+            handler = HANDLERS.get(header.api_key)
+            if handler is None:
+                return None
+            message = handler.decode(header, frame[SIZE_BYTES:])
+        except BadInputError:
+            return None
+        image = SimpleNamespace(topic_names=topic_names, partition=lambda _partition: None)
+        stand_in = SimpleNamespace(
+            image=image,
+            replicas=SimpleNamespace(image=image),  # handlers on the hot path ask here
+            fetch_sessions=SimpleNamespace(find=lambda _session: None),
+        )
+        return Request(
+            apis=SHIPPED,
+            broker=cast(Broker, stand_in),
+            api_key=header.api_key,
+            api_version=header.api_version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+            message=message,
+        )
+
+    def crossing(
+        self, point: FaultPoint, *, source: str, target: str, line: str, answer: bytes = b""
+    ) -> Crossing:
+        """The request, or its answer where one is given, at a fault point."""
+        request = self.request
+        batch = None
+        if request is not None:
+            batch = self._batch_of(answer) if answer else self._batch()
+        return Crossing(
+            point=point,
+            source=source,
+            target=target,
+            api_key=self.api_key,
+            api_version=self.api_version,
+            correlation_id=self.correlation_id,
+            subject=NO_SUBJECT if request is None else _handler(request).subject(request),
+            line=line,
+            carries_batches=batch is not None,
+        )
+
+    def refusal(self, error: int) -> bytes | None:
+        """The answer that fails the request, which was decoded; None where Kafka closes the
+        connection instead.
+        """
+        request = self.request
+        assert request is not None
+        reply = _handler(request).refuse(request, ErrorCode(error))
+        return None if isinstance(reply, NoResponse) else whole(request, reply)
+
+    def damaged(self, frame: bytes, damage: Damage) -> bytes:
+        """What the broker reads as the request."""
+        body = damaged_frame(frame[SIZE_BYTES:], damage, batch=self._batch())
+        return len(body).to_bytes(SIZE_BYTES, "big") + body
+
+    def damaged_answer(self, answer: bytes, damage: Damage) -> bytes:
+        """What the client reads as the answer; a damaged size says fewer bytes than there are."""
+        batch = None if self.request is None else self._batch_of(answer)
+        return damage_message(answer, damage, batch=batch)
+
+    def rewritten_answer(self, answer: bytes, rewriting: Rewriting) -> bytes:
+        """The answer with a field of it changed."""
+        return self.framed(rewriting.apply(self.message(answer)))
+
+    def throttled_answer(self, answer: bytes, throttle_ms: int) -> bytes:
+        """The answer with its throttle time, where its version can tell one.
+
+        Raises:
+            BadInputError: That answer can't be read.
+        """
+        return self.framed(throttled(self.api_key, self.message(answer), throttle_ms))
+
+    def _batch(self) -> bytes | None:
+        request = self.request
+        return None if request is None else batch_in_request(request.api_key, request.message)
+
+    def _batch_of(self, answer: bytes) -> bytes | None:
+        if self.api_key not in FETCHES:
+            return None
+        return batch_in_answer(self.api_key, self.message(answer))
+
+    def message(self, answer: bytes) -> Any:
+        """The message of its answer.
+
+        Raises:
+            MalformedFrameError: It is no such answer.
+            UnsupportedRequestError: That version is not known.
+        """
+        return codec.read_response(self.api_key, self.api_version, answer[SIZE_BYTES:])[1]
+
+    def framed(self, message: Any) -> bytes:
+        """The whole answer with that message."""
+        return codec.frame_message(self.api_key, self.api_version, self.correlation_id, message)
+
+
+def _handler(request: Request) -> Handler:
+    return HANDLERS[request.api_key]

@@ -1,0 +1,137 @@
+"""What a user does to a cluster, as events of the trace: with the seed, all that a replay needs.
+
+An input is the root of what follows from it. Where a fault's rule or another input does the same,
+that one is the cause already, so it gets no event of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim import VERSION
+from txnsim.loggers import Logger
+from txnsim.runtime.environment import Clock, Environment
+from txnsim.runtime.trace import RunInfo
+from txnsim.settings import DEFAULTS, documentation
+
+if TYPE_CHECKING:
+    from txnsim.server.options import ClusterOptions
+
+_log: Final = Logger("txnsim.cluster")
+
+USER_NODE: Final = "user"
+_GOES_WITHOUT_SAYING: Final = ("create-topics", "stop-cluster")
+"""Part of every start and stop: the log leaves them out."""
+LOGGED_CHARACTERS_MAX: Final = 500
+"""Of one argument of an input, in the log."""
+ADVANCE_MS_MAX: Final = 10 * 366 * 86_400_000
+"""Ten years: enough for every expiry, and far from the end of the clock."""
+
+
+@contextlib.contextmanager
+def input_event(environment: Environment, do: str, **args: object) -> Iterator[None]:
+    """What is done inside is due to an input of the user.
+
+    Args:
+        environment: The run's world.
+        do: What, in the words of ``txnsim_lab.scenario``.
+        args: With which arguments; those that are None or False are left out.
+    """
+    tracer = environment.tracer
+    if tracer.cause >= 0:
+        yield
+        return
+    given = {
+        name: value for name, value in args.items() if value is not None and value is not False
+    }
+    if do not in _GOES_WITHOUT_SAYING:
+        _log.info(f"user.{do}", **{name: _shortened(value) for name, value in given.items()})
+    before = tracer.cause
+    if tracer.on:
+        data = {"do": do, "args": given, "at": environment.clock.now_ms()}
+        tracer.caused_by(tracer.emit("input", USER_NODE, data=data))
+    try:
+        yield
+    except Exception as error:
+        _log.info("user.refused", do=do, why=str(error))
+        raise
+    finally:
+        tracer.caused_by(before)
+
+
+def _shortened(value: object) -> object:
+    """The value; of one that would fill the log, its beginning."""
+    if isinstance(value, int | float) or len(text := str(value)) <= LOGGED_CHARACTERS_MAX:
+        return value
+    return f"{text[:LOGGED_CHARACTERS_MAX]}…"
+
+
+def described(known: RunInfo, options: ClusterOptions) -> RunInfo:
+    """What a trace's header tells of a run, with what its cluster was started with: settings that
+    differ from the defaults, behaviours that were switched by hand.
+    """
+    settings = options.settings
+    names = documentation()
+    given = {
+        names[field].kafka or field: value
+        for field in names
+        if (value := getattr(settings, field)) != getattr(DEFAULTS, field)
+    }
+    return msgspec.structs.replace(
+        known,
+        sim=VERSION,
+        settings=tuple(
+            (name, value if isinstance(value, str | int | bool) else str(value))
+            for name, value in sorted(given.items())
+        ),
+        brokers=options.brokers,
+        releases=options.as_version,
+        rules=tuple(sorted(options.rules.items())),
+    )
+
+
+def advance(environment: Environment, ms: int) -> None:
+    """Let time go on.
+
+    Raises:
+        ValueError: It is negative, or more than ``ADVANCE_MS_MAX``.
+    """
+    _check_advance(ms)
+    with input_event(environment, "advance", ms=ms):
+        environment.clock.advance(ms)
+
+
+async def advance_with_breaks(environment: Environment, ms: int) -> None:
+    """The same beside clients that want their turns.
+
+    Raises:
+        ValueError: It is negative, or more than ``ADVANCE_MS_MAX``.
+    """
+    _check_advance(ms)
+    with input_event(environment, "advance", ms=ms):
+        await environment.clock.advance_with_breaks(ms)
+
+
+def _check_advance(ms: int) -> None:
+    if not 0 <= ms <= ADVANCE_MS_MAX:
+        raise ValueError(
+            f"time can be advanced by 0 to {ADVANCE_MS_MAX} ms, asked for {ms}; "
+            "to set a clock back is another thing (docs/time.md, Setting a clock)"
+        )
+
+
+def shift(clock: Clock, ms: int) -> None:
+    """Set a clock ahead, or back where negative.
+
+    Raises:
+        ValueError: It is further than ``ADVANCE_MS_MAX``.
+    """
+    if abs(ms) > ADVANCE_MS_MAX:
+        raise ValueError(
+            f"a clock can be set by {-ADVANCE_MS_MAX} to {ADVANCE_MS_MAX} ms, asked for {ms}"
+        )
+    clock.shift(ms)

@@ -1,0 +1,242 @@
+"""A cluster's metrics as they stand (see ``metrics.table`` for what each one means)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from operator import attrgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from txnsim.broker.broker import Broker
+from txnsim.errors import ErrorCode
+from txnsim.log.cleaner import first_uncleanable_offset
+from txnsim.metadata.image import NO_LEADER, ClusterImage
+from txnsim.metrics import table
+from txnsim.metrics.requests import ApiTotals
+from txnsim.metrics.table import Reading
+from txnsim.runtime.loop_turns import Pace, rest_where_due
+from txnsim.server.cluster import SimCluster
+from txnsim.share.commands import AcknowledgeType
+from txnsim.txn.state import TransactionState, TxnMetadata
+from txnsim.types import BrokerId
+from txnsim.wire.apis import api_name
+
+if TYPE_CHECKING:
+    from txnsim.broker.share_fetch import ShareFetching
+    from txnsim.coordinators.group.service import GroupCoordinator
+
+_ERRORS: Final = {int(error): error.name.upper() for error in ErrorCode}
+"""Kafka's names; a fault may answer with a code that has none."""
+
+
+class IdCounts:
+    """What is counted of a coordinator's transactional ids: there may be a hundred thousand."""
+
+    def __init__(self) -> None:
+        self._states: Counter[int] = Counter()
+        self._oldest_ms: int | None = None
+
+    def add(self, txns: Collection[TxnMetadata]) -> None:
+        # By identity: none of our functions is called.
+        self._states.update(map(id, map(attrgetter("state"), txns)))
+        begun = [one.start_timestamp_ms for one in txns if one.state is TransactionState.ONGOING]
+        if begun:
+            oldest_ms = min(begun)
+            self._oldest_ms = min(oldest_ms, self._oldest_ms or oldest_ms)
+
+    def by_state(self) -> list[tuple[str, int]]:
+        """Number of transactions by the state's name on the wire; zeros are omitted."""
+        counted = ((one.wire_name, self._states[id(one)]) for one in TransactionState)
+        return sorted((name, count) for name, count in counted if count)
+
+    def longest_open_ms(self, now_ms: int) -> int:
+        """Since the oldest transaction that goes on began."""
+        return 0 if self._oldest_ms is None else now_ms - self._oldest_ms
+
+
+async def counted_ids(cluster: SimCluster, pace: Pace) -> dict[BrokerId, IdCounts]:
+    """What is counted of the ids of each broker, with breaks."""
+    found: dict[BrokerId, IdCounts] = {}
+    for broker_id, broker in tuple(cluster.brokers.items()):
+        counts = found[broker_id] = IdCounts()
+        for owned in broker.coordinator.owned_partitions():
+            counts.add(tuple(owned.entries.values()))
+            await rest_where_due(pace, 1 + len(owned.entries) // 10)
+    return found
+
+
+def readings(
+    cluster: SimCluster, ids: Mapping[BrokerId, IdCounts] = MappingProxyType({})
+) -> Iterator[Reading]:
+    """Every metric of the table that has a value now. Who reads them may take breaks: each mapping
+    is gone through as it was when its turn came.
+    """
+    for broker in tuple(cluster.brokers.values()):
+        counts = ids.get(broker.broker_id)
+        if counts is None:
+            counts = IdCounts()
+            counts.add(broker.coordinator.entries())
+        yield from _of_broker(broker, counts, broker.environment.clock.now_ms())
+    yield from _each((), (table.OFFLINE_PARTITIONS, _leaderless(cluster.metadata.image)))
+    for listener in tuple(cluster.listeners):
+        broker_id = str(listener.broker.broker_id)
+        yield from _each((broker_id,), (table.CONNECTIONS, len(listener.connections)))
+        for totals in tuple(listener.meters.totals()):
+            yield from _requests(broker_id, totals)
+    for armed in tuple(cluster.injector.rules()):
+        yield Reading(metric=table.FAULTS_STRUCK, labels=(armed.rule.id,), value=armed.struck)
+
+
+def late_transactions(cluster: SimCluster) -> int:
+    """Partitions with late transactions over all brokers (PartitionsWithLateTransactionsCount), as
+    the metrics say.
+    """
+    brokers = cluster.brokers.values()
+    return sum(_late(broker, broker.environment.clock.now_ms()) for broker in brokers)
+
+
+def _requests(broker: str, totals: ApiTotals) -> Iterator[Reading]:
+    api = api_name(totals.api_key)
+    for version, count in tuple(totals.requests.items()):
+        yield Reading(metric=table.REQUESTS, labels=(broker, api, str(version)), value=count)
+    for error, count in tuple(totals.errors.items()):
+        name = _ERRORS.get(error, str(error))
+        yield Reading(metric=table.REQUEST_ERRORS, labels=(broker, api, name), value=count)
+    for metric, counts, sum_ns in (
+        (table.REQUEST_MS, totals.total_counts, totals.total_ns),
+        (table.REQUEST_REMOTE_MS, totals.remote_counts, totals.remote_ns),
+    ):
+        within = (*(sum(counts[: bits + 1]) for bits in table.TIME_BITS), sum(counts))
+        yield Reading(metric=metric, labels=(broker, api), value=sum_ns / 1_000_000, counts=within)
+    yield from _each(
+        (broker, api),
+        (table.REQUEST_LOCAL_MS, totals.local_ns / 1_000_000),
+        (table.REQUEST_BYTES, totals.request_bytes),
+        (table.RESPONSE_BYTES, totals.response_bytes),
+    )
+
+
+def _of_broker(broker: Broker, ids: IdCounts, now_ms: int) -> Iterator[Reading]:
+    labels = (str(broker.broker_id),)
+    snapshot = broker.coordinator.snapshot()
+    for state, count in ids.by_state():
+        yield Reading(metric=table.TRANSACTIONS, labels=(*labels, state), value=count)
+    yield from _each(
+        labels,
+        (table.MARKERS_PENDING, snapshot.pending_markers),
+        (table.MARKERS_UNKNOWN, snapshot.unknown_destinations),
+        (table.COMPLETIONS_WAITING, snapshot.completions_waiting),
+        (table.MARKERS_SENT, snapshot.markers_sent_total),
+        (table.TIMEOUTS, snapshot.timeouts_total),
+        (table.VERIFIED, broker.verification.verified),
+        (table.UNVERIFIED, broker.verification.failed),
+        (table.VERIFICATIONS, broker.verification.answered),
+        (table.VERIFICATION_MS, broker.verification.waited_us / 1_000),
+        (table.ACTIVE_MS, ids.longest_open_ms(now_ms)),
+        (table.LATE_TRANSACTIONS, _late(broker, now_ms)),
+        (table.UNDER_MIN_ISR, _under_min_isr(broker)),
+        (table.OFFLINE_REPLICAS, len(broker.replicas.offline)),
+        (table.UNCLEANABLE, broker.log_maintenance.uncleanable_count),
+        # Followers too, and a producer once per partition (ReplicaManager.producerIdCount).
+        (
+            table.PRODUCER_IDS,
+            sum(len(log.producers.state.by_id) for log in broker.replicas.hosted.values()),
+        ),
+    )
+    if broker.shares_made is not None:
+        yield from _shares(labels, broker.shares_made)
+    if broker.group_host.made is not None:
+        yield from _streams_groups(labels, broker.group_host.made)
+    for topic_partition, log in tuple(broker.replicas.led.items()):
+        place = (topic_partition.topic, str(topic_partition.partition))
+        lag = log.high_watermark - log.last_stable_offset
+        if lag:
+            yield Reading(metric=table.LSO_LAG, labels=place, value=lag)
+        if log.config.is_compacted:
+            first = first_uncleanable_offset(log, now_ms)
+            yield Reading(metric=table.FIRST_UNCLEANABLE, labels=place, value=first)
+
+
+def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Reading]:
+    """Of share groups. Of a share partition without records in flight there is nothing to tell."""
+    meter = fetching.shares.meter
+    yield from _each(
+        labels,
+        (table.SHARE_SESSIONS, len(fetching.sessions)),
+        (table.SHARE_SESSION_PARTITIONS, fetching.sessions.partitions_number),
+        (table.DEAD_LETTERS, meter.letters_written),
+        (table.DEAD_LETTER_REQUESTS, meter.letters_sent),
+        (table.DEAD_LETTERS_LOST, meter.letters_failed),
+    )
+    for kind in AcknowledgeType:
+        count = meter.acknowledged[kind]
+        yield Reading(
+            metric=table.SHARE_ACKNOWLEDGEMENTS, labels=(*labels, kind.name.title()), value=count
+        )
+    yield meter.load_ms.reading(table.SHARE_LOAD_MS, labels)
+    for group_id, group in tuple(meter.groups.items()):
+        for metric, found in (
+            (table.SHARE_FETCH_RATIO, group.fetch_ratio),
+            (table.SHARE_ACQUIRE_MS, group.acquire_ms),
+            (table.SHARE_BATCH_RECORDS, group.batch_records),
+            (table.SHARE_FETCH_LOCK_MS, group.fetch_lock_ms),
+            (table.SHARE_FETCH_LOCK_RATIO, group.fetch_lock_ratio),
+        ):
+            yield found.reading(metric, (*labels, group_id))
+    for led in fetching.shares:
+        place = (
+            *labels,
+            led.core.key.group_id,
+            led.topic_partition.topic,
+            str(led.topic_partition.partition),
+        )
+        for metric, value in (
+            (table.SHARE_IN_FLIGHT, led.core.in_flight_number),
+            (table.SHARE_IN_FLIGHT_BATCHES, led.core.in_flight_batches),
+            (table.SHARE_LOCK_TIMEOUTS, led.lock_timeouts),
+        ):
+            if value:
+                yield Reading(metric=metric, labels=place, value=value)
+
+
+def _streams_groups(labels: tuple[str, ...], groups: GroupCoordinator) -> Iterator[Reading]:
+    from txnsim.group.state import GroupType  # where groups are, it is imported
+
+    states = Counter(
+        group.state_name
+        for shard in groups.shards()
+        for group in tuple(shard.groups.values())
+        if group.type is GroupType.STREAMS
+    )
+    for state, count in sorted(states.items()):
+        yield Reading(metric=table.STREAMS_GROUPS, labels=(*labels, state), value=count)
+    if states or groups.streams.rebalances:
+        rebalances = groups.streams.rebalances
+        yield Reading(metric=table.STREAMS_REBALANCES, labels=labels, value=rebalances)
+
+
+def _each(labels: tuple[str, ...], *values: tuple[str, float]) -> Iterator[Reading]:
+    """Readings of several metrics with the same labels."""
+    for metric, value in values:
+        yield Reading(metric=metric, labels=labels, value=value)
+
+
+def _late(broker: Broker, now_ms: int) -> int:
+    max_timeout_ms = broker.settings.transaction_max_timeout_ms
+    return sum(
+        log.has_late_transaction(now_ms, max_timeout_ms) for log in broker.replicas.led.values()
+    )
+
+
+def _under_min_isr(broker: Broker) -> int:
+    # A partition with one replica is not among them, and never under its minimum.
+    return sum(partition.is_under_min_isr for partition in broker.replicas.replicated.values())
+
+
+def _leaderless(image: ClusterImage) -> int:
+    return sum(
+        partition.leader == NO_LEADER
+        for topic in image.topics.values()
+        for partition in topic.partitions
+    )

@@ -1,0 +1,44 @@
+"""Runs as one HTML file: written where it is wanted, or opened in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.output import TERMINAL
+from txnsim.files import write_whole
+
+if TYPE_CHECKING:
+    from txnsim.trace.trace_file import Recording
+
+REDACT_HELP: Final = "leave keys and values of records out of the HTML file"
+HTML_HELP: Final = (
+    "write the page with the run in one HTML file, which opens without a server; it holds record"
+    " values unless --redact is given"
+)
+OPEN_HELP: Final = "show it in a browser: the same file, in the directory for temporary files"
+
+
+def write(path: Path, runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
+    """Write the file, and say what it holds.
+
+    Raises:
+        ConfigError: It can't be written, or a run is too long for a page.
+    """
+    from txnsim_lab.http.page.one_file import one_file, remark
+
+    write_whole(path, one_file(runs, redact=redact, tell=TERMINAL.progress))
+    TERMINAL.progress(f"{path}: {remark(redact=redact)}")
+
+
+def show(runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
+    """Write the file to the directory for temporary files and open it in a browser."""
+    import tempfile
+    import webbrowser  # both cost the start of every command on scenarios
+
+    path = Path(tempfile.mkdtemp(prefix="txnsim-")) / "run.html"
+    write(path, runs, redact=redact)
+    TERMINAL.line(path.as_uri())
+    if not webbrowser.open(path.as_uri()):
+        TERMINAL.warn("txnsim: no browser was found here: open that address in one")

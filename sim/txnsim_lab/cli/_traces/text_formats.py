@@ -1,0 +1,127 @@
+"""``txnsim trace brief``, ``convert`` and ``open``: a trace as lines for ``grep``, in the formats
+of other tools, and as a page. No Spark is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.garbage_collection import rare_garbage_collection
+from txnsim.cli.output import TERMINAL
+from txnsim.cli.parsing import new_file
+from txnsim.errors import ConfigError
+from txnsim.files import write_whole
+from txnsim_lab.cli._traces import html_file
+
+if TYPE_CHECKING:
+    from txnsim.trace.trace_file import Recording
+
+ACTIONS: Final = ("brief", "convert", "open")
+HTML: Final = "html"
+FORMS: Final = {
+    HTML: "the page with this trace in one file, which opens without a server",
+    "chrome": "Chrome's JSON, for ui.perfetto.dev",
+    "mermaid": "a sequence diagram for an issue",
+    "shiviz": "a log for ShiViz",
+    "otlp": "OpenTelemetry's JSON, for Jaeger or Tempo",
+}
+"""Form -> what it is; each but the page is a module of ``txnsim_lab.trace.convert``."""
+
+
+def add_arguments(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare them."""
+    brief = actions.add_parser(
+        "brief",
+        help="one line per event, for grep",
+        description="One line per event: position, seconds, node, kind, transaction, payload,"
+        " causes (docs/trace-kinds.md). Exit status: 0, 2 for what is no trace.",
+    )
+    brief.add_argument("file", type=Path, metavar="FILE", help="a trace")
+    brief.add_argument("--json", action="store_true", help="the events as JSON lines")
+    convert = actions.add_parser(
+        "convert",
+        help="a trace in the format of another tool",
+        description="A trace in the format of another tool: "
+        + "; ".join(f"{name}: {what}" for name, what in FORMS.items())
+        + ". Exit status: 0, 2 for what is no trace.",
+    )
+    convert.add_argument("file", type=Path, metavar="FILE", help="a trace")
+    convert.add_argument(
+        "--as", dest="form", required=True, choices=tuple(FORMS), help="which format"
+    )
+    convert.add_argument(
+        "--to", type=new_file, metavar="FILE", help="where to (default: standard output)"
+    )
+    convert.add_argument("--redact", action="store_true", help=html_file.REDACT_HELP)
+    opened = actions.add_parser(
+        "open",
+        help="a trace as a page in a browser",
+        description="Open the page with this trace in a browser: one HTML file in the directory for"
+        " temporary files. Exit status: 0, 2 for what is no trace.",
+    )
+    opened.add_argument("file", type=Path, metavar="FILE", help="a trace")
+    opened.add_argument("--redact", action="store_true", help=html_file.REDACT_HELP)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status."""
+    from txnsim.trace.trace_file import Recording
+
+    with rare_garbage_collection():
+        found = Recording.read(args.file)
+    match args.action:
+        case "open":
+            html_file.show([(_title(found, args.file), found)], redact=args.redact)
+        case "brief":
+            _brief(found, args)
+        case _:
+            _convert(found, args)
+    return 0
+
+
+def _title(found: Recording, path: Path) -> str:
+    """What a page calls it."""
+    parts = [str(found.header.get(name) or "") for name in ("scenario", "run", "take")]
+    return " ".join(part for part in parts if part) or path.name
+
+
+def _brief(found: Recording, args: argparse.Namespace) -> None:
+    from txnsim_lab.trace.brief import line
+
+    nodes = found.nodes
+    for event in found.events:
+        if args.json:
+            TERMINAL.json_line({"node": nodes[event.n], "event": event})
+        else:
+            TERMINAL.line(line(event, nodes))
+
+
+def _convert(found: Recording, args: argparse.Namespace) -> None:
+    from txnsim_lab.trace.convert import chrome, mermaid, otlp, shiviz
+
+    if args.form == HTML:
+        _convert_to_page(found, args)
+        return
+    if args.redact:
+        raise ConfigError("--redact is for --as html")
+    forms = {"chrome": chrome, "mermaid": mermaid, "otlp": otlp, "shiviz": shiviz}
+    text = forms[args.form].convert(found)
+    if args.to is None:
+        TERMINAL.data(text.rstrip("\n"))
+    else:
+        write_whole(args.to, text)
+        TERMINAL.progress(f"{args.to}: {len(found.events)} events")
+    if args.form == "shiviz":
+        TERMINAL.warn(f"the regular expression to give to ShiViz: {shiviz.PARSER}")
+
+
+def _convert_to_page(found: Recording, args: argparse.Namespace) -> None:
+    from txnsim_lab.http.page.one_file import one_file as page_of
+
+    runs = [(_title(found, args.file), found)]
+    if args.to is None:
+        TERMINAL.data(page_of(runs, redact=args.redact, tell=TERMINAL.progress).rstrip("\n"))
+    else:
+        html_file.write(args.to, runs, redact=args.redact)

@@ -1,0 +1,642 @@
+"""Plays cases to a broker at any address and writes its answers down.
+
+Cases don't meet: what they make has names of their own, so many are played side by side. Those that
+change what all would see come afterwards, one by one. ``ListTransactions`` shows the transactional
+ids of all plays; those of others are left out of the answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from txnsim.client.raw.connection import Outcome, RawConnection
+from txnsim.errors import ErrorCode
+from txnsim_lab.conformance._book.casebook_reader import Case, rules
+from txnsim_lab.conformance._book.frame_player import KEYS, NotOfferedError, Player
+from txnsim_lab.conformance._book.model import CLOSED, SILENT, Step
+from txnsim_lab.conformance._book.targets import ALONE, Around, BlockingTarget
+from txnsim_lab.conformance._book.transcript import Transcript
+from txnsim_lab.conformance._book.values import (
+    CaseError,
+    Producer,
+    TooLateError,
+    Topic,
+    Variables,
+    at_path,
+    check_fields,
+    error_codes,
+    resolved,
+)
+from txnsim_lab.conformance._book.verbs import DESCRIBING, TIMEOUT_MS, Request, partition_of
+from txnsim_lab.conformance._book.vocabulary import requests_of
+from txnsim_lab.target.cluster import Ability, TargetError, need
+
+WORKERS: Final = 6
+"""Cases that are played at the same time: with more of them each takes longer, until transactions
+time out between two of its steps.
+"""
+ATTEMPTS_MAX: Final = 5
+ANSWER: Final = "answer"
+FEATURE: Final = "transaction.version"
+_UPGRADE: Final = 1
+_UNSAFE_DOWNGRADE: Final = 3
+_PAUSE_S: Final = 0.01
+_LATER_QUESTIONS: Final = 3
+_BUSY: Final = frozenset(
+    {
+        ErrorCode.coordinator_not_available,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.not_coordinator,
+        ErrorCode.concurrent_transactions,
+    }
+)
+_OUTCOMES: Final = {Outcome.CLOSED: CLOSED, Outcome.SILENT: SILENT}
+
+
+class Play(msgspec.Struct, frozen=True, kw_only=True):
+    """A transcript of one case at one level of ``transaction.version``, with its rules."""
+
+    transcript: Transcript
+    seconds: float = 0.0
+    racy: frozenset[int]
+    """Places in the transcript where a real broker may answer otherwise the next time."""
+    rows: tuple[tuple[str, ...], ...]
+    """Rules by place in the transcript."""
+    unshown: tuple[str, ...]
+    """Rules that steps name, but whose answer was another one."""
+
+
+class CasePlayer:
+    """Plays one case, as a context manager.
+
+    Args:
+        case: What to play.
+        target: The brokers.
+        level: Finalized level of ``transaction.version``.
+        turn: Tells it from other plays of the case there.
+        around: What is there besides.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        target: BlockingTarget,
+        level: int,
+        *,
+        turn: str = "0",
+        around: Around = ALONE,
+    ) -> None:
+        self._case = case
+        self._level = level
+        self._around = around
+        self._scene = f"{around.prefix}{case.id.replace('/', '-')}-tv{level}-{turn}"
+        self._addresses = target.bootstrap.split(",")
+        self._player = Player(self._addresses[0], scene=self._scene, level=level, around=around)
+        self._connections: dict[str, RawConnection] = {}
+        self._awaited: dict[str, tuple[Request, str]] = {}
+        self._transcript = Transcript(
+            scene=f"{self._scene}-", prefix=around.prefix, broker_id=around.broker_id
+        )
+        self._rows: list[tuple[str, ...]] = []
+        self._variables: Variables = {**case.chosen, "level": level}
+        self._racy: set[int] = set()
+        self._target = target
+        self._dead: set[int] = set()
+        self._unshown: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._player.close()
+        for connection in self._connections.values():
+            connection.close()
+        for broker_id in tuple(self._dead):
+            self._start(broker_id)
+
+    def play(self) -> Play:
+        """Ask everything, in order.
+
+        Raises:
+            CaseError: A step can't be done; with its place.
+        """
+        begun_s = RawConnection.now_s()
+        for name, topic in self._case.topics().items():
+            configs = resolved(topic.configs, self._variables, self._player.name)
+            configs = {"segment.ms": str(2**63 - 1), "retention.ms": "-1", **configs}
+            name_and_id = self._player.plain_topic(name, topic.partitions, **configs)
+            self._variables[name] = Topic(name=name_and_id[0], id=name_and_id[1])
+        for number, step in enumerate(self._case.steps(self._level), start=1):
+            try:
+                self._take(step)
+            except TooLateError:
+                raise
+            except (
+                CaseError,
+                TargetError,
+                ValueError,
+                TypeError,
+                AssertionError,
+                OSError,
+            ) as error:
+                where = f"{self._case.id} at level {self._level}, step {number} ({step.verb})"
+                raise CaseError(f"{where}: {error}") from error
+        return Play(
+            transcript=self._transcript,
+            racy=frozenset(self._racy),
+            rows=tuple(self._rows),
+            seconds=RawConnection.now_s() - begun_s,
+            unshown=tuple(self._unshown),
+        )
+
+    # Steps
+
+    def _take(self, step: Step) -> None:
+        parameters = resolved(step.given, self._variables, self._player.name)
+        quietly = _QUIET.get(step.verb)
+        if quietly is not None:
+            quietly(self, parameters)
+            return
+        if step.verb == ANSWER:
+            self._hear(step)
+            return
+        for request in self._requests(step, parameters):
+            check_fields(KEYS[request.api], request.values)
+            offered = self._around.version(request.api, request.version)
+            if offered != request.version and not step.closes and not step.silent:
+                raise NotOfferedError(request.api, request.version)
+            if step.later:
+                self._send(step, request)
+                continue
+            answer = self._answer_of(step, request)
+            if step.promptly and set(error_codes(answer)) != {ErrorCode.none}:
+                codes = ", ".join(code.name.upper() for code in set(error_codes(answer)))
+                raise TooLateError(f"{request.api} came too late: {codes}")
+            self._take_answer(step, request, answer, step.note or _parameter_text(step.given))
+
+    def _send(self, step: Step, request: Request) -> None:
+        """Ask, and go on; the answer is heard by a later step."""
+        if step.later in self._awaited:
+            raise CaseError(f"{step.later} is asked already")
+        connection = self._connection(step.model_copy(update={"over": step.later}))
+        assert connection is not None
+        connection.send(KEYS[request.api], request.version, **request.values)
+        self._awaited[step.later] = (request, step.note or _parameter_text(step.given))
+
+    def _hear(self, step: Step) -> None:
+        if step.given not in self._awaited:
+            raise CaseError(f"{step.given} was not asked")
+        request, label = self._awaited.pop(step.given)
+        connection = self._connection(step.model_copy(update={"over": step.given}))
+        assert connection is not None
+        answer = connection.receive(KEYS[request.api], request.version)
+        self._take_answer(step, request, answer, step.note or label)
+
+    def _take_answer(self, step: Step, request: Request, answer: Any, label: str) -> None:
+        if not step.quiet:
+            self._note(step, request, answer, label)
+        self._compare(step, answer)
+        self._save(step, answer)
+
+    def _requests(self, step: Step, parameters: Any) -> list[Request]:
+        full = step.request
+        if full is None:
+            return requests_of(step.verb, parameters, self._variables)
+        api, version = full
+        if api not in KEYS:
+            raise CaseError(f"there is no {api}")
+        chosen = self._variables[version[1:]] if version.startswith("$") else version
+        return [Request(api, int(chosen), parameters or {})]
+
+    def _answer_of(self, step: Step, request: Request) -> Any:
+        if step.silent or step.closes:
+            return self._ask_without_answer(request, closes=step.closes)
+        return self._ask_until(step, request)
+
+    def _ask_until(self, step: Step, request: Request) -> Any:
+        deadline_s = RawConnection.now_s() + self._around.patience_s
+        until = resolved(step.until, self._variables, self._player.name)
+        while True:
+            answer = self._ask(step, request)
+            busy = step.settled and bool(_BUSY & set(error_codes(answer)))
+            if not busy and all(_matches(at_path(answer, path), it) for path, it in until.items()):
+                return answer
+            if RawConnection.now_s() > deadline_s:
+                raise CaseError(f"{request.api} stays {answer}")
+            RawConnection.pause(_PAUSE_S)
+
+    def _ask(self, step: Step, request: Request) -> Any:
+        connection = self._connection(step)
+        if connection is None:
+            answer = self._player.quiet(request.api, request.version, **request.values)
+        else:
+            answer = connection.ask(KEYS[request.api], request.version, **request.values)
+        if request.api == "ListTransactions":
+            mine = [
+                transaction
+                for transaction in answer.transaction_states
+                if self._is_mine(transaction)
+            ]
+            answer = replace(answer, transaction_states=tuple(mine))
+        elif request.api == "ListGroups":
+            own = [group for group in answer.groups if group.group_id.startswith(f"{self._scene}-")]
+            answer = replace(answer, groups=tuple(own))
+        elif request.api == "ApiVersions":
+            # Which APIs there are is a matter of the release, and compared there.
+            answer = replace(answer, api_keys=())
+        return answer
+
+    def _is_mine(self, state: Any) -> bool:
+        return str(state.transactional_id).startswith(f"{self._scene}-")
+
+    def _ask_without_answer(self, request: Request, *, closes: bool) -> Any:
+        """Asked where no answer is expected: what happens instead."""
+        with RawConnection(self._addresses[0]) as connection:
+            connection.send(KEYS[request.api], request.version, **request.values)
+            # A broker that has answered later questions has had its time for this one, too.
+            for _ in range(_LATER_QUESTIONS):
+                self._player.quiet("ApiVersions", 0)
+            answer = connection.receive_frame() if closes else connection.silence()
+        return answer if isinstance(answer, Outcome) else f"answered {len(answer)} bytes"
+
+    def _note(self, step: Step, request: Request, answer: Any, parameters: str) -> None:
+        if step.racy:
+            self._racy.add(len(self._transcript.entries))
+        self._rows.append(step.row)
+        label = f"{request.api} v{request.version} {parameters} {request.note}"
+        if step.parts:
+            answer = {
+                part: at_path(answer, part)
+                for part in step.parts
+                if hasattr(answer, part.partition(".")[0])
+            }
+        self._transcript.note(" ".join(label.split()), answer)
+
+    def _compare(self, step: Step, answer: Any) -> None:
+        if not step.row:
+            return
+        answered = {_OUTCOMES[answer]} if isinstance(answer, Outcome) else set()
+        answered |= {code.name.upper() for code in error_codes(answer)}
+        answered = answered or {ErrorCode.none.name.upper()}  # an answer without a place for errors
+        for row in step.row:
+            file_and_rule = rules().get(row)
+            expected = () if file_and_rule is None else file_and_rule[1].answers
+            if not answered & set(expected):
+                answered_names = " ".join(sorted(answered))
+                self._unshown.append(f"{row} is {' or '.join(expected)}, found {answered_names}")
+
+    def _save(self, step: Step, answer: Any) -> None:
+        if isinstance(step.save, str):
+            if step.save:
+                old_value = self._variables.get(step.save)
+                name = old_value.id if isinstance(old_value, Producer) else None
+                self._variables[step.save] = Producer(
+                    id=name, pid=answer.producer_id, epoch=answer.producer_epoch
+                )
+            return
+        for name, path in step.save.items():
+            self._variables[name] = at_path(answer, path)
+
+    # Who is asked
+
+    def _connection(self, step: Step) -> RawConnection | None:
+        if not step.via and not step.over:
+            return None
+        address = self._address(step.via) if step.via else self._addresses[0]
+        name = f"{step.over} {address}"
+        if name not in self._connections:
+            self._connections[name] = RawConnection(address)
+        return self._connections[name]
+
+    def _address(self, via: str) -> str:
+        *words, what = via.split()
+        if words == ["broker"]:
+            return self._addresses[int(what) - 1]
+        if words[-2:] == ["coordinator", "of"]:
+            coordinator = self._coordinator(self._variables[what].id)
+            if words[0] == "not":
+                return next(address for address in self._addresses if address != coordinator)
+            return coordinator
+        if words not in (["leader", "of"], ["not", "leader", "of"]):
+            raise CaseError(f"via {via}: unknown")
+        topic, _, partition = what.partition(".")
+        metadata = self._player.quiet(
+            "Metadata", 12, topics=[{"name": self._variables[topic].name}]
+        )
+        leader = metadata.topics[0].partitions[int(partition or 0)].leader_id
+        broker = next(
+            b for b in metadata.brokers if (b.node_id == leader) is (words[0] == "leader")
+        )
+        return f"{broker.host}:{broker.port}"
+
+    def _coordinator(self, transactional_id: str) -> str:
+        answer = self._player.until(
+            lambda answer: answer.error_code is ErrorCode.none,
+            "FindCoordinator",
+            1,
+            key=transactional_id,
+            key_type=1,
+        )
+        return f"{answer.host}:{answer.port}"
+
+    # Words that only prepare: nothing of them is written down
+
+    def _producer(self, parameters: Any) -> None:
+        """``producer: p``, or name, id, timeout, and transactional: false."""
+        fields = parameters if isinstance(parameters, Mapping) else {"name": parameters}
+        name = fields["name"]
+        own = fields.get("transactional", True)
+        full = fields.get("id", self._player.name(name)) if own else None
+        answer = self._player.producer(full, fields.get("timeout", TIMEOUT_MS))
+        if answer.error_code is not ErrorCode.none:
+            raise CaseError(f"producer {name}: {answer}")
+        self._variables[name] = Producer(
+            id=full, pid=answer.producer_id, epoch=answer.producer_epoch
+        )
+
+    def _nobody(self, short_name: str) -> None:
+        """``nobody: p``: a transactional id with a coordinator, but never initialized."""
+        full = self._player.name(short_name)
+        address = self._coordinator(full)
+        with contextlib.closing(Player(address, scene=self._scene, level=self._level)) as player:
+            player.coordinator(full)
+        self._variables[short_name] = Producer(id=full, pid=4_000_000_000, epoch=0)
+
+    def _wait(self, parameters: Mapping[str, Any]) -> None:
+        """``wait: {of: p, state: CompleteCommit}``."""
+        states = (
+            parameters["state"] if isinstance(parameters["state"], list) else [parameters["state"]]
+        )
+        self._player.until(
+            lambda answer: answer.transaction_states[0].transaction_state in states,
+            *DESCRIBING,
+            transactional_ids=[self._variables[parameters["of"]].id],
+        )
+
+    def _climb(self, parameters: Mapping[str, Any]) -> None:
+        """``climb: {of: p, to: 32766}``: initialized until it has that epoch."""
+        producer = self._variables[parameters["of"]]
+        self._player.climb(producer.id, parameters["to"] - 1)
+        self._producer({"name": parameters["of"], "id": producer.id})
+
+    def _finalize(self, level: int) -> None:
+        """``finalize: 1``: that level of ``transaction.version``; only in cases that play alone."""
+        finalize(self._addresses[0], level)
+
+    def _await_level(self, level: int) -> None:
+        """``level: 1``: until the broker has heard of it."""
+        await_level(self._player, level)
+
+    def _topic(self, parameters: Mapping[str, Any]) -> None:
+        """``topic: {name: t, brokers: [[1, 2], [3]]}``: a topic whose partitions are on these
+        brokers, led by the first ones, and known to all of them.
+        """
+        name = parameters["name"]
+        full = self._create_assigned(name, parameters["brokers"])
+        # A broker that leads what came later has heard of the topic.
+        numbers = range(1, 1 + len(self._addresses))
+        later = self._create_assigned(f"{name}-later", [[number] for number in numbers])
+        for index, address in enumerate(self._addresses):
+            asked_partition = {"partition_index": index, "timestamp": -1}
+            with contextlib.closing(
+                Player(address, scene=self._scene, level=self._level)
+            ) as player:
+                player.until(
+                    lambda answer: answer.topics[0].partitions[0].error_code is ErrorCode.none,
+                    "ListOffsets",
+                    7,
+                    replica_id=-1,
+                    topics=[{"name": later, "partitions": [asked_partition]}],
+                )
+        metadata = self._player.quiet("Metadata", 12, topics=[{"name": full}])
+        self._variables[name] = Topic(name=full, id=metadata.topics[0].topic_id)
+
+    def _create_assigned(self, name: str, brokers: Sequence[Sequence[int]]) -> str:
+        full = self._player.name(name)
+        assignments = [
+            {"partition_index": index, "broker_ids": list(broker_ids)}
+            for index, broker_ids in enumerate(brokers)
+        ]
+        topic = {"num_partitions": -1, "replication_factor": -1, "assignments": assignments}
+        values = {"topics": [{"name": full, **topic}], "timeout": 10_000}
+        answer = self._player.quiet("CreateTopics", 7, **values)
+        if answer.topics[0].error_code is not ErrorCode.none:
+            raise CaseError(f"topic {name}: {answer}")
+        return full
+
+    def _caught_up(self, _given: None) -> None:
+        """``caught-up:`` until the broker does all that the controller has decided so far."""
+        self._player.caught_up()
+
+    def _kill(self, broker: int) -> None:
+        """``kill: 3``: that broker ends at once; the controller knows when its session is over."""
+        need(self._target.can, Ability.BROKERS, "kill")
+        self._dead.add(broker)
+        self._target.kill(broker)
+
+    def _stop(self, broker: int) -> None:
+        """``stop: 3``: that broker stops in order."""
+        need(self._target.can, Ability.BROKERS, "stop")
+        self._dead.add(broker)
+        self._target.stop(broker)
+
+    def _start(self, broker: int) -> None:
+        self._target.start(broker)
+        self._dead.discard(broker)
+
+    def _sharing(self, parameters: Mapping[str, Any]) -> None:
+        """``sharing: {group: ~g, of: [t.0], start: 0, epoch: 0, configs: {name: value}}``: a share
+        group with states and configs, as its coordinator makes them.
+        """
+        group, configs = parameters["group"], parameters.get("configs", {})
+        for name in parameters.get("of", ["t.0"]):
+            topic, partition = partition_of(self._variables, name)
+            key = resolved({"$share": [group, topic.id, partition]}, self._variables, str)
+            self._player.until(
+                lambda answer: answer.coordinators[0].error_code is ErrorCode.none,
+                *("FindCoordinator", 6),
+                key_type=2,
+                coordinator_keys=[key],
+            )
+            state = {
+                "state_epoch": parameters.get("epoch", 0),
+                "start_offset": parameters.get("start", 0),
+            }
+            partitions = [{"partition": partition, **state}]
+            self._player.until(
+                lambda answer: answer.results[0].partitions[0].error_code is ErrorCode.none,
+                *("InitializeShareGroupState", 0),
+                group_id=group,
+                topics=[{"topic_id": topic.id, "partitions": partitions}],
+            )
+        if not configs:
+            return
+        about = {"resource_type": 32, "resource_name": group}
+        changes = [
+            {"name": name, "config_operation": 0, "value": value} for name, value in configs.items()
+        ]
+        self._player.until(
+            lambda answer: answer.responses[0].error_code is ErrorCode.none,
+            *("IncrementalAlterConfigs", 1),
+            resources=[{**about, "configs": changes}],
+        )
+        self._player.until(
+            lambda answer: (
+                configs.items()
+                <= {config.name: config.value for config in answer.results[0].configs}.items()
+            ),
+            *("DescribeConfigs", 4),
+            resources=[{**about, "configuration_keys": list(configs)}],
+        )
+
+    def _pause(self, ms: int) -> None:
+        """``pause: 300``: so many milliseconds pass; for times that are compared."""
+        RawConnection.pause(ms / 1000)
+
+
+_QUIET: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
+    "producer": CasePlayer._producer,
+    "nobody": CasePlayer._nobody,
+    "wait": CasePlayer._wait,
+    "climb": CasePlayer._climb,
+    "topic": CasePlayer._topic,
+    "caught-up": CasePlayer._caught_up,
+    "pause": CasePlayer._pause,
+    "sharing": CasePlayer._sharing,
+    "kill": CasePlayer._kill,
+    "stop": CasePlayer._stop,
+    "start": CasePlayer._start,
+    "finalize": CasePlayer._finalize,
+    "level": CasePlayer._await_level,
+}
+
+
+def _matches(actual: Any, expected: Any) -> bool:
+    """The same, or one of several, or of lists ``is`` or ``has``; errors by Kafka's names."""
+    match expected:
+        case {"is": exactly}:
+            return sorted(actual or ()) == sorted(exactly)  # of sets, in any order
+        case {"has": choice}:
+            return choice in (actual or ())
+    if isinstance(expected, list):
+        return any(_matches(actual, choice) for choice in expected)
+    if isinstance(actual, ErrorCode) and isinstance(expected, str):
+        return actual.name.upper() == expected
+    return bool(actual == expected)
+
+
+def _parameter_text(parameters: Any) -> str:
+    """Parameters in a line of a transcript."""
+    if isinstance(parameters, Mapping):
+        return ", ".join(
+            f"{key} {_parameter_text(value)}" for key, value in parameters.items() if key != "v"
+        )
+    if isinstance(parameters, list | tuple):
+        return "[" + ", ".join(map(_parameter_text, parameters)) + "]"
+    return (
+        ""
+        if parameters is None
+        else str(parameters).lower()
+        if isinstance(parameters, bool)
+        else str(parameters)
+    )
+
+
+# Many
+
+
+def play(
+    case: Case, target: BlockingTarget, level: int, *, turn: int = 0, around: Around = ALONE
+) -> Play:
+    """Play one case; again where the machine was too busy for its timeouts.
+
+    Raises:
+        CaseError: A step can't be done, or it came too late every time.
+    """
+    late: TooLateError | None = None
+    for attempt in range(ATTEMPTS_MAX):
+        try:
+            name = f"{turn}-{attempt}"
+            with CasePlayer(case, target, level, turn=name, around=around) as player:
+                return player.play()
+        except TooLateError as error:
+            late = error
+    raise CaseError(f"{case.id} at level {level}, {ATTEMPTS_MAX} times: {late}")
+
+
+def play_all(
+    cases: Sequence[Case],
+    target: BlockingTarget,
+    level: int,
+    *,
+    turn: int = 0,
+    around: Around = ALONE,
+) -> Generator[tuple[Case, Future[Play]], None, None]:
+    played_cases = [case for case in cases if level in case.text.levels]
+
+    def asked(case: Case) -> Play:
+        return play(case, target, level, turn=turn, around=around)
+
+    threads = ThreadPoolExecutor(WORKERS)
+    try:
+        together = [
+            (case, threads.submit(copy_context().run, asked, case))
+            for case in played_cases
+            if not case.alone
+        ]
+        yield from together
+    except BaseException:
+        # Whoever stops does not wait for answers; what is under way ends with its connections.
+        threads.shutdown(wait=False, cancel_futures=True)
+        raise
+    threads.shutdown()
+    for case in played_cases:
+        if case.alone:
+            outcome: Future[Play] = Future()
+            try:
+                outcome.set_result(asked(case))
+            except Exception as failure:  # noqa: BLE001 - handed to whoever asks for the result
+                outcome.set_exception(failure)
+            yield case, outcome
+
+
+def finalize(address: str, level: int) -> None:
+    """Finalize a level of ``transaction.version`` on a running cluster, and wait until it is so."""
+    with contextlib.closing(Player(address.split(",")[0], scene="level", level=level)) as player:
+        for way in (_UPGRADE, _UNSAFE_DOWNGRADE):
+            update = {"feature": FEATURE, "max_version_level": level, "upgrade_type": way}
+            answer = player.quiet("UpdateFeatures", 1, timeout=60_000, feature_updates=[update])
+            if answer.error_code is ErrorCode.none:
+                break
+        await_level(player, level)
+        # Rows of errors have 0 where they have no producer id; so nobody shall be given that one.
+        player.producer()
+
+
+def await_level(player: Player, level: int) -> None:
+    """Wait until a broker tells that level."""
+    player.until(
+        lambda answer: _finalized_level(answer) == level,
+        "ApiVersions",
+        4,
+        client_software_name="cases",
+        client_software_version="1",
+    )
+
+
+def _finalized_level(answer: Any) -> int:
+    levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+    return int(levels.get(FEATURE, 0))

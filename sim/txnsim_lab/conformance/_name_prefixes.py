@@ -1,0 +1,45 @@
+"""Prefixes of names that leave no trace in answers.
+
+Kafka puts a group on the partition of ``__consumer_offsets`` that the hash of its name says, and
+answers show that partition. A prefix whose ``String.hashCode`` is 0 does not change the hash of
+what it stands before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from string import ascii_lowercase
+from typing import Final
+
+from txnsim.runtime.real_world import new_token
+
+_WRAP: Final = 1 << 32
+_INVERSE: Final = pow(31, -1, _WRAP)
+_END: Final = "-"
+
+
+def java_hash(text: str) -> int:
+    """``String.hashCode``, as an unsigned number."""
+    hash_code = 0
+    for letter in text:
+        hash_code = (31 * hash_code + ord(letter)) % _WRAP
+    return hash_code
+
+
+def prefix_without_hash(beginning: str) -> str:
+    """Some text that begins so, ends in a hyphen, and has the hash 0; another one each time."""
+    ends = {java_hash("".join(letters)): "".join(letters) for letters in _letters(3)}
+    wanted_hash = -ord(_END) * _INVERSE  # in front of the last hyphen
+    while True:
+        head = beginning + "".join(letter for letter in new_token().lower() if letter.isalpha())[:3]
+        hash_of_head = java_hash(head) * 31**7
+        for letters in _letters(4):
+            middle = "".join(letters)
+            end = ends.get((wanted_hash - hash_of_head - java_hash(middle) * 31**3) % _WRAP)
+            if end is not None:
+                return f"{head}{middle}{end}{_END}"
+
+
+def _letters(count: int) -> Iterator[tuple[str, ...]]:
+    return product(ascii_lowercase, repeat=count)

@@ -1,0 +1,65 @@
+"""What makes a run: a process of its own (``forked_processes.Child``), or where there is no fork a
+thread in which it is told again for each command (``http._runs.replayed_run``).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from txnsim.http.work_thread import WorkThread
+from txnsim.on_demand_imports import OnDemand
+from txnsim_lab.scenario.forked_processes import EndedError
+
+if TYPE_CHECKING:
+    from txnsim_lab.http._runs import replayed_run
+else:
+    replayed_run = OnDemand("txnsim_lab.http._runs.replayed_run")
+
+
+class Player(Protocol):
+    """Makes one run, to orders (``scenario.driver_commands``)."""
+
+    async def send(self, message: bytes) -> None:
+        """Send an order or a command."""
+        ...
+
+    async def hear(self) -> bytes:
+        """The next answer.
+
+        Raises:
+            EndedError: None will come.
+        """
+        ...
+
+    def kill(self) -> None: ...
+
+
+class ReplayedPlayer:
+    """A run in a thread shared by all runs."""
+
+    def __init__(self, thread: WorkThread) -> None:
+        self._thread = thread
+        self._run: replayed_run.Replayed | None = None
+        self._answers: deque[bytes] = deque()
+        self._is_killed = False
+
+    async def send(self, message: bytes) -> None:
+        """As ``Player.send``; comes back when it is obeyed."""
+        self._answers += await self._thread.do(partial(self._tell, message))
+
+    async def hear(self) -> bytes:
+        """As ``Player.hear``."""
+        if self._is_killed or not self._answers:
+            raise EndedError("the run has ended")
+        return self._answers.popleft()
+
+    def kill(self) -> None:
+        """As ``Player.kill``. What it does just now it does to its end."""
+        self._is_killed = True
+
+    def _tell(self, message: bytes) -> list[bytes]:
+        if self._run is None:
+            self._run = replayed_run.Replayed()
+        return self._run.tell(message)

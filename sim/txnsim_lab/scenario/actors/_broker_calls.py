@@ -1,0 +1,123 @@
+"""One call's way to a broker, with the attempts that every client would make."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ConnectionLostError, RequestTimeoutError, code_name
+from txnsim.client.reactions import UNSAID
+from txnsim.client.versions import Request
+from txnsim.errors import ClientError, ErrorCode
+from txnsim.types import TopicPartition
+from txnsim_lab.scenario.call_results import ANY, CallResult, failure, read_answer
+from txnsim_lab.scenario.steps_model import Call
+
+PATIENCE_MS: Final = 60_000
+"""Limit for retries and for the wait for an answer."""
+BACKGROUND_PATIENCE_MS: Final = 3_600_000
+"""Long: a story may hold a call in the background as long as it needs."""
+MAIN: Final = "main"
+"""The connection of requests that name none."""
+ASKED_AGAIN: Final = frozenset(
+    code_name(error)
+    for error in (
+        ErrorCode.concurrent_transactions,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.leader_not_available,
+        ErrorCode.not_coordinator,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.unknown_topic_or_partition,
+    )
+)
+"""Errors after which every client tries again."""
+_UNSAID: Final = frozenset(map(code_name, UNSAID))
+
+
+class Asking:
+    """The attempts of one call."""
+
+    def __init__(
+        self, cluster: Cluster, call: Call, *, expected_code: str, sent: Callable[[], object]
+    ) -> None:
+        self.message: Any = None
+        """The last answer."""
+        self._cluster = cluster
+        self._call = call
+        self._wanted = expected_code
+        self._sent = sent
+        self._is_unsaid = False
+        """Whether an attempt may have taken effect without saying so."""
+
+    async def coordinator(self, transactional_id: str, request: Request) -> CallResult:
+        """Ask the transaction coordinator."""
+        cluster = self._cluster
+        return await self._ask(
+            request,
+            lambda: cluster.coordinator(transactional_id),
+            lambda: cluster.forget_coordinator(transactional_id),
+        )
+
+    async def leader(
+        self, target: TopicPartition, request: Request, *, once: bool = False
+    ) -> CallResult:
+        """Ask the leader of a partition; ``once``, whatever it answers."""
+        cluster = self._cluster
+
+        async def find() -> int:
+            return (await cluster.leader(target)).leader_id
+
+        return await self._ask(
+            request, find, lambda: cluster.forget_leader(target.topic), once=once
+        )
+
+    async def group_coordinator(self, group: str, request: Request) -> CallResult:
+        """Ask the coordinator of a group."""
+        cluster = self._cluster
+        return await self._ask(
+            request, lambda: cluster.group_coordinator(group, cluster.deadline()), _nothing
+        )
+
+    async def _ask(
+        self,
+        request: Request,
+        find: Callable[[], Awaitable[int]],
+        forget: Callable[[], object],
+        *,
+        once: bool = False,
+    ) -> CallResult:
+        named = self._call.broker
+        deadline = self._cluster.deadline(PATIENCE_MS)
+        backoff = self._cluster.backoff()
+        while True:
+            try:
+                answer = await self._ask_once(request, await find() if named is None else named)
+            except (ConnectionLostError, RequestTimeoutError) as error:
+                return failure(error)  # who asks by hand decides by hand what follows from that
+            except ClientError as error:
+                answer = failure(error)
+            is_final = once or self._call.once or self._wanted in (answer.error, ANY)
+            if is_final or answer.error not in ASKED_AGAIN or deadline.passed:
+                return msgspec.structs.replace(answer, in_doubt=self._is_unsaid)
+            forget()
+            await backoff.wait(deadline)
+
+    async def _ask_once(self, request: Request, broker_id: int) -> CallResult:
+        connection = await self._cluster.connection(broker_id, lane=self._call.connection or MAIN)
+        patience = PATIENCE_MS if self._call.background is None else BACKGROUND_PATIENCE_MS
+        on_its_way = connection.send(msgspec.structs.replace(request, timeout_ms=patience))
+        self._sent()
+        self.message = await on_its_way
+        answer = read_answer(self.message)
+        self._is_unsaid |= answer.error in _UNSAID
+        return answer
+
+
+def _nothing() -> None:
+    """Nothing to forget: a group's coordinator is asked for each time."""

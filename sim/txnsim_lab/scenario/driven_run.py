@@ -1,0 +1,233 @@
+"""A run that somebody drives: it stops before a step, takes inputs there, and goes back exactly.
+
+It lives in a process of its own (``python -m txnsim_lab.scenario.driven_run`` is the helper that
+forks them), as a run takes its whole thread. An input is one more step of the story. Before each
+step that is taken on demand the process forks: to go back is to end the newer one
+(``Checkpoints``).
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from typing import Final, Protocol
+
+import structlog
+
+from txnsim.errors import ClientError, ConfigError
+from txnsim.loggers import set_up
+from txnsim.runtime.trace import NO_CAUSE, Tracer
+from txnsim.trace.trace_file import Recording
+from txnsim_lab.scenario.call_results import StoryFailedError
+from txnsim_lab.scenario.catalog import find
+from txnsim_lab.scenario.driver_commands import (
+    Back,
+    Command,
+    Drive,
+    Failed,
+    Go,
+    Input,
+    Order,
+    PlannedStep,
+    RunEnded,
+    Stopped,
+    encode,
+    to_command,
+    to_order,
+)
+from txnsim_lab.scenario.forked_processes import BACK_MAX, Channel, Checkpoints, serve
+from txnsim_lab.scenario.repeated_inputs import GivenInputs, do_input
+from txnsim_lab.scenario.runner import FAILED, ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.scenario_reader import read, read_step
+from txnsim_lab.scenario.stage import Stage
+from txnsim_lab.scenario.steps_model import Step
+from txnsim_lab.scenario.teaching.lessons import goals, is_reached
+
+WARM_UP: Final = "z01"
+WARM_UP_RUN: Final = "V-"
+POSTED: Final = "posted.yaml"
+"""What messages call a scenario without a file."""
+
+
+class DriverChannel(Protocol):
+    """The channel to the driver of the run."""
+
+    def send(self, message: bytes) -> None: ...
+
+    def hear(self) -> bytes:
+        """The next command."""
+        ...
+
+
+class Kept(Protocol):
+    """Earlier moments of the run, to return to."""
+
+    kept: int
+
+    def keep(self) -> bool:
+        """Keep this moment; True where the run has returned to it."""
+        ...
+
+    def back(self, count: int) -> None:
+        """Return to the ``count``-th newest moment; does not come back.
+
+        Raises:
+            ValueError: So many are not kept.
+        """
+        ...
+
+
+class Driver:
+    """The pace of a driven run."""
+
+    def __init__(self, channel: DriverChannel, order: Order, checkpoints: Kept) -> None:
+        self._channel = channel
+        self._given = GivenInputs(order.inputs)
+        self._left: int | None = 0 if order.paused else None
+        """Steps until the run stops; None for never."""
+        self._checkpoints = checkpoints
+        self._goals = goals(order.lesson) if order.lesson else []
+        self.inputs = self._given.done
+
+    @property
+    def kept(self) -> int:
+        """To so many earlier stops it can return."""
+        return self._checkpoints.kept
+
+    async def before(self, stage: Stage, step: PlannedStep) -> None:
+        """Do the inputs for this step; then wait for commands, if a stop is due."""
+        await self._given.before(stage, step)
+        if self._left is None:
+            return
+        if self._left:
+            self._left -= 1
+            return
+        await self._obey(stage, step)
+
+    async def _obey(self, stage: Stage, step: PlannedStep) -> None:
+        error: str | None = None
+        while True:
+            command = self._ask(stage.environment.tracer, step, error)
+            error = None
+            if isinstance(command, Back):
+                error = self.back(command.count)
+                continue
+            input_step: Step | None = None
+            to_its_end = isinstance(command, Go) and command.steps is None
+            if self.kept >= BACK_MAX and not to_its_end:
+                error = (
+                    f"a run has {BACK_MAX} stops to return to, and no more are kept: step back, or"
+                    " let the story go on to its end"
+                )
+                continue
+            if isinstance(command, Drive):
+                try:
+                    input_step = read_step(command.step)
+                except ConfigError as wrong:
+                    error = str(wrong)
+                    continue
+            if self._checkpoints.keep():
+                continue
+            if isinstance(command, Go):
+                self._left = None if command.steps is None else max(0, command.steps - 1)
+                return
+            assert input_step is not None
+            try:
+                await do_input(stage, input_step)
+            except (ClientError, ConfigError, StoryFailedError) as failed:
+                self._tell_failure(str(failed))
+            self.inputs.append(Input(before=step.number, step=command.step))
+            self._judge(stage.environment.tracer)
+
+    def _ask(self, tracer: Tracer, step: PlannedStep, error: str | None) -> Command:
+        stopped = Stopped(
+            next=step,
+            back=self.kept,
+            inputs=tuple(self.inputs),
+            trace=b"".join(tracer.pieces()),
+            error=error,
+        )
+        self._channel.send(encode(stopped))
+        command: Command = to_command(self._channel.hear())
+        return command
+
+    def _judge(self, tracer: Tracer) -> None:
+        """Tell the trace when the next goal of the lesson is reached."""
+        if not self._goals:
+            return
+        lines = b"".join(tracer.pieces()).splitlines()
+        if is_reached(self._goals[0], Recording.of("the run", lines)):
+            data = {"goal": self._goals.pop(0).say, "met": True}
+            tracer.emit("goal", "lesson", parents=(NO_CAUSE,), data=data)
+
+    def _tell_failure(self, error: str) -> None:
+        """Report an input's error, then go back to the checkpoint before the input."""
+        self._channel.send(encode(Failed(error=error)))
+        self._checkpoints.back(1)
+
+    def take_back(self, why: str) -> None:
+        """Undo the last command, which blocks the story, if a checkpoint is left."""
+        if self.kept:
+            self._tell_failure(f"{why}. What was done to the run is in its way: change that here.")
+
+    def back(self, count: int) -> str | None:
+        """Return to an earlier stop; comes back only with the reason why it can't."""
+        try:
+            self._checkpoints.back(count)
+        except ValueError as wrong:
+            return str(wrong)
+        return None
+
+
+def make(channel: Channel) -> None:
+    """Make one run in this process, to the orders of the other end."""
+    run_driven(channel, Checkpoints())
+
+
+def run_driven(channel: DriverChannel, checkpoints: Kept) -> None:
+    """Make one run, to the orders of the other end; its end is not the end of the orders."""
+    order = to_order(channel.hear())
+    driver = Driver(channel, order, checkpoints)
+    try:
+        scenario_run = ScenarioRun(
+            scenario=read(POSTED, order.yaml), run=order.run, take=order.take
+        )
+        result = run_in_virtual_time(scenario_run, seed=order.seed, pace=driver)
+    except Exception as error:  # noqa: BLE001 - a bug in a story is the answer to the one who asked
+        channel.send(encode(Failed(error=f"{type(error).__name__}: {error}")))
+        return
+    if driver.inputs and FAILED in result.verdict.observed:
+        driver.take_back(result.verdict.because[0])
+    encoded, refusal = encode(result), None
+    while True:
+        ended = RunEnded(
+            result=encoded, back=driver.kept, inputs=tuple(driver.inputs), error=refusal
+        )
+        channel.send(encode(ended))
+        command = to_command(channel.hear())
+        refusal = "the run has come to its end: step back first"
+        if isinstance(command, Back):
+            refusal = driver.back(command.count) or refusal
+
+
+def warm_up() -> None:
+    """Tell a story once, so that the children find imported what a run needs."""
+    scenario_run = ScenarioRun(scenario=find(WARM_UP)[1], run=WARM_UP_RUN)
+    run_in_virtual_time(scenario_run)
+    gc.collect()
+    gc.freeze()  # children share what there is, and no collection writes to it
+
+
+def main() -> None:
+    """The helper process. It logs only errors. A run tells its own events, and its log lines would
+    bring dates of virtual time into the server's log.
+    """
+    set_up()
+    only_errors = structlog.make_filtering_bound_logger(logging.ERROR)
+    structlog.configure(wrapper_class=only_errors)
+    warm_up()
+    serve(make)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""What somebody did to a run besides its story, done again at the same steps: with scenario, run,
+take and seed it gives the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim.server.user_inputs import input_event
+from txnsim_lab.scenario.driver_commands import Input, PlannedStep
+from txnsim_lab.scenario.scenario_reader import read_step
+from txnsim_lab.scenario.stage import Stage
+from txnsim_lab.scenario.steps import act
+from txnsim_lab.scenario.steps_model import Step
+
+
+def inputs_of(text: str) -> tuple[Input, ...]:
+    """Inputs as the page and the control port tell them.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    try:
+        inputs = msgspec.json.decode(text, type=tuple[Input, ...])
+    except msgspec.MsgspecError as error:
+        raise ConfigError(
+            f'inputs: {error}; expected [{{"before": 3, "step": {{"release": "late"}}}}]'
+        ) from None
+    for given_input in inputs:
+        read_step(given_input.step)
+    return inputs
+
+
+class GivenInputs:
+    """The pace of a run that goes straight on, with these inputs."""
+
+    def __init__(self, inputs: Iterable[Input]) -> None:
+        self._left = sorted(inputs, key=lambda given_input: given_input.before)
+        self.done: list[Input] = []
+
+    async def before(self, stage: Stage, step: PlannedStep) -> None:
+        while self._left and self._left[0].before <= step.number:
+            await do_input(stage, read_step(self._left[0].step))
+            self.done.append(self._left.pop(0))
+
+
+async def do_input(stage: Stage, step: Step) -> None:
+    """An input: the root of what follows from it."""
+    if step.advance is not None:
+        await act(stage, step)  # it is an input by itself
+        return
+    step_fields = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    with input_event(stage.environment, "step", name=step.choice.rstrip("_"), step=step_fields):
+        await act(stage, step)
+    if step.rule is not None:
+        del stage.armed_at[step.rule.id]  # the story can be played without its strike

@@ -1,0 +1,86 @@
+"""Facts of what was seen from outside, for lessons on a cluster of one's own: what the learner's
+client has noted, and what an onlooker reads behind it.
+
+The judges are those of ``txnsim check``; nothing here knows a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from txnsim.on_demand_imports import OnDemand
+from txnsim.types import TopicPartition
+from txnsim_lab.check.history import History
+
+if TYPE_CHECKING:
+    from txnsim_lab.check import judge as judges
+else:
+    judges = OnDemand("txnsim_lab.check.judge")
+
+NOTHING: Final = "nothing"
+
+
+def is_seen(words: str) -> bool:
+    """Whether there is a fact of that name, and it names a partition."""
+    name, _, subject = words.partition(" ")
+    return name in SEEN and subject.rpartition("-")[2].isdecimal()
+
+
+def seen_fact(history: History, words: str) -> str:
+    """A fact of a history: ``verdict orders-0``."""
+    name, _, subject = words.partition(" ")
+    return SEEN[name][1](history, place_of(subject))
+
+
+def place_of(subject: str) -> TopicPartition:
+    """The partition of a name like ``orders-0``."""
+    topic, _, partition = subject.rpartition("-")
+    return TopicPartition(topic, int(partition))
+
+
+def places(words: Iterable[str]) -> list[TopicPartition]:
+    """The partitions that facts of this kind are about."""
+    return sorted(
+        {place_of(fact_words.partition(" ")[2]) for fact_words in words if is_seen(fact_words)}
+    )
+
+
+def judged(history: History, topic: str) -> judges.Verdict:
+    """The verdict on one topic: a lesson has another one for each try."""
+    return judges.judge(
+        History(
+            observation for observation in history if getattr(observation, "topic", topic) == topic
+        )
+    )
+
+
+def _verdict(history: History, partition: TopicPartition) -> str:
+    return str(judged(history, partition.topic))
+
+
+def _reads(history: History, partition: TopicPartition) -> str:
+    """The items that the last read_committed reader from the start was given, in order."""
+    items = {(wrote.place, wrote.value): wrote.item for _, wrote in history.writes()}
+    got: list[str] = []
+    for _, read in history.committed_reads(partition):
+        got = [] if read.asked == 0 else got
+        got += [
+            str(items.get((partition, record.value)) or record.value) for record in read.records
+        ]
+    return ", ".join(got) or NOTHING
+
+
+def _unanswered_transactions(history: History, partition: TopicPartition) -> str:
+    """Transactions that wrote there and whose end was never answered."""
+    ended = {label for label, transaction in history.transactions().items() if transaction.ends}
+    labels = {wrote.transaction for _, wrote in history.writes() if wrote.place == partition}
+    return str(len(labels - ended - {None}))
+
+
+SEEN: Final[Mapping[str, tuple[str, Callable[[History, TopicPartition], str]]]] = {
+    "verdict": ("what txnsim check says of", _verdict),
+    "reads": ("what a consumer reads of", _reads),
+    "unanswered": ("transactions without an answer to their end on", _unanswered_transactions),
+}
+"""Fact -> its description, and its function on a history."""

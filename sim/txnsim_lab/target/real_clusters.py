@@ -1,0 +1,103 @@
+"""Real clusters: brokers that are started for a target, or some that are there already,
+each behind a fault proxy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+
+from txnsim.client.backoff import pause
+from txnsim.client.connection import ClientSettings
+from txnsim.errors import ConfigError
+from txnsim.runtime.environment import Environment
+from txnsim_lab.proxy.fault_proxy import FaultProxy
+from txnsim_lab.proxy.options import ProxyOptions
+from txnsim_lab.target.apache import ApacheBrokers, ApacheOptions
+from txnsim_lab.target.log_care import CLEANER_PAUSE_MS
+
+SHORT_SETTINGS: Final = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "log.retention.check.interval.ms": "1000",
+    "log.initial.task.delay.ms": "1000",
+    "log.cleaner.backoff.ms": str(CLEANER_PAUSE_MS),
+    "group.share.min.record.lock.duration.ms": "1000",
+}
+"""What makes real brokers look more often for what is due, and lets locks of share groups be short.
+A release that does not know a name passes over it.
+"""
+START_MAX_MS: Final = 120_000
+POLL_MS: Final = 100
+
+
+class RealCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """Real brokers, and the proxy in front of them."""
+
+    proxy: FaultProxy
+    brokers: ApacheBrokers | None = None
+    """Their processes, where they are ours."""
+
+
+@contextlib.asynccontextmanager
+async def apache_cluster(
+    environment: Environment, options: ApacheOptions
+) -> AsyncIterator[RealCluster]:
+    """Start brokers and their proxy, and end them afterwards.
+
+    Raises:
+        ConfigError: A broker did not come up; with the end of its log.
+        ClientError: It does not answer.
+    """
+    brokers = ApacheBrokers(options)
+    proxy = FaultProxy(
+        environment,
+        ProxyOptions(
+            bootstrap=brokers.bootstrap,
+            port=0,
+            peers=brokers.peers,
+            peer_port=0,
+            wait_ms=START_MAX_MS,
+        ),
+    )
+    try:
+        # Brokers advertise the listeners of the proxy, so these are there before the brokers.
+        await proxy.peers.learn(brokers.peers)
+        await brokers.start({listener.node_id: listener.port for listener in proxy.peers})
+        starting = environment.tasks.spawn(proxy.start(), name="the proxy in front of brokers")
+        while not starting.done():
+            if ended := brokers.exited():
+                starting.cancel()
+                raise ConfigError(f"Apache Kafka {options.version}: {ended}")
+            await asyncio.wait([starting], timeout=POLL_MS / 1000)
+        starting.result()
+        while len(list(proxy.clients)) < options.brokers:
+            if ended := brokers.exited():
+                raise ConfigError(f"Apache Kafka {options.version}: {ended}")
+            await pause(environment.clock, POLL_MS)
+            await proxy.look_up_brokers()
+        yield RealCluster(proxy=proxy, brokers=brokers)
+    finally:
+        await proxy.stop()
+        await brokers.stop()
+
+
+@contextlib.asynccontextmanager
+async def cluster_there(
+    environment: Environment, bootstrap: str, settings: ClientSettings
+) -> AsyncIterator[RealCluster]:
+    """Put a proxy in front of a cluster that runs already.
+
+    Raises:
+        ClientError: No broker answers, or one refuses us.
+        ConfigError: An address is none.
+    """
+    proxy = FaultProxy(environment, ProxyOptions(bootstrap=bootstrap, port=0, settings=settings))
+    await proxy.start()
+    try:
+        yield RealCluster(proxy=proxy)
+    finally:
+        await proxy.stop()

@@ -1,0 +1,121 @@
+"""Tables of segments read as a job of an ``engine``: the plan, the walks and the rows of the data
+source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from txnsim_spark.engine import Engine, Way, cost_of
+from txnsim_spark.engine import Job as Reading
+from txnsim_spark.file_faults import LogFileError
+from txnsim_spark.log_query import Wanted
+from txnsim_spark.options import Division, KafkaLogOptions
+from txnsim_spark.planning import READS, Share, shares_of
+from txnsim_spark.scan.log_dirs import OnProblem, untold
+from txnsim_spark.schemas import TABLES
+from txnsim_spark.tables.row_sources import rows_of
+from txnsim_spark.tables.rows import Job
+
+Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
+"""Chooses rows where they are read."""
+
+DECODED: Final = frozenset({"records", "transactions", "offsets"})
+TASK_BYTES: Final = 16 << 20
+"""Tasks by size alone, so that no segment comes in parts."""
+
+
+def kept_rows(
+    engine: Engine,
+    table: str,
+    paths: Sequence[Path],
+    keep: Keep,
+    *,
+    topics: frozenset[str] = frozenset(),
+    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    on_problem: OnProblem | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows that are kept, those of a replica together, in any order.
+
+    Args:
+        engine: Reads them.
+        table: Which one; its rows come of segments.
+        paths: Log directories, folders of them, or replicas' folders.
+        keep: Leaves a batch with the columns of the table.
+        topics: Only these; all where empty.
+        wanted: Of the rest.
+        on_problem: Called with what is missing or damaged, and the rest is read; None: refused.
+
+    Raises:
+        LogFileError: A file is missing or damaged, and ``on_problem`` is None.
+    """
+    options = KafkaLogOptions(
+        paths=tuple(path.absolute() for path in paths),
+        table=table,
+        topics=topics,
+        task_bytes=TASK_BYTES,
+    )
+    shares = shares_of(options, wanted, READS[table], on_problem=on_problem)
+    sizes = (segment.size for share in shares for segment in share.segments)
+    way = engine.way(cost_of(sizes, is_decoded=table in DECODED))
+    if way is not Way.HERE:
+        division = Division(parallelism=engine.cores(way))
+        options = msgspec.structs.replace(options, task_bytes=None, division=division)
+        shares = shares_of(
+            options, wanted, READS[table], on_problem=None if on_problem is None else untold
+        )
+    job = Job(
+        options=options,
+        columns=TABLES[table].names,
+        producer_ids=wanted.producer_ids,
+        by_replica=True,
+    )
+    read = _kept if on_problem is None else _kept_or_told
+    by_replica = engine.done(
+        Reading(tasks=shares, read=partial(read, job, keep), join=_together), way
+    )
+    for problem in by_replica.pop(_PROBLEMS, ()):
+        assert on_problem is not None, "only then a task hands problems over"
+        on_problem(problem)
+    return chain.from_iterable(by_replica.values())
+
+
+_PROBLEMS: Final = ""
+"""Key of what is wrong with files, beside the folders of replicas."""
+
+
+def _kept_or_told(job: Job, keep: Keep, share: Share) -> Iterator[tuple[str, Any]]:
+    """Rows by replica; where a file can't be read, what is wrong with the first one, too, and the
+    rows of the rest.
+    """
+    try:
+        yield from list(_kept(job, keep, share))
+    except LogFileError as error:
+        yield _PROBLEMS, error.problem
+        passing = msgspec.structs.replace(
+            job.options, ignore_missing_files=True, ignore_corrupt_files=True
+        )
+        yield from _kept(msgspec.structs.replace(job, options=passing), keep, share)
+
+
+def _kept(job: Job, keep: Keep, share: Share) -> Iterator[tuple[str, pa.RecordBatch]]:
+    schema = TABLES[job.options.table].arrow()
+    for rows in rows_of(share, job):
+        kept = keep(rows.in_schema(schema))
+        if kept.num_rows:
+            log_dir, topic, partition = (kept[name][0] for name in _REPLICA)
+            yield f"{log_dir}/{topic}-{partition}", kept
+
+
+def _together(_key: str, found: Sequence[Any]) -> Sequence[Any]:
+    return found
+
+
+_REPLICA: Final = ("log_dir", "topic", "partition")

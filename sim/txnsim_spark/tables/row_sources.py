@@ -1,0 +1,184 @@
+"""Which function makes the rows of which table: one task's work, without Spark."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from txnsim.storage.regular_file import MOUNTS
+from txnsim_spark.empty_reads import may_be_missing
+from txnsim_spark.file_faults import refuse_damage, refuse_unreadable
+from txnsim_spark.options import Check
+from txnsim_spark.planning import Share
+from txnsim_spark.scan.pieces import Ints
+from txnsim_spark.scan.segment_examination import cut_short
+from txnsim_spark.scan.segments import Replica, SegmentFile
+from txnsim_spark.tables import _batches as batches
+from txnsim_spark.tables import _errors as errors
+from txnsim_spark.tables import _fragments as fragments
+from txnsim_spark.tables import _offsets as offsets
+from txnsim_spark.tables import _records as records
+from txnsim_spark.tables import _segments as segments
+from txnsim_spark.tables import _share_states as share_states
+from txnsim_spark.tables import _small_files as small_files
+from txnsim_spark.tables import _transactions as transactions
+from txnsim_spark.tables._bounds import Bounds
+from txnsim_spark.tables._untouched_segments import not_silent
+from txnsim_spark.tables.rows import Held, Job, Make, Rows, joined, together
+
+T = TypeVar("T")
+
+OF_SEGMENT: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Rows]]]] = {
+    "records": records.read,
+    "transactions": transactions.read,
+    "offsets": offsets.read,
+    "share_states": share_states.read,
+    "segments": segments.read,
+}
+OF_SEGMENTS: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Ints]]]] = {
+    "batches": batches.read,
+    "fragments": fragments.fragments,
+    "endings": fragments.endings,
+}
+"""Tables whose rows come of several segments: the reader of one segment."""
+BY_PRODUCER: Final = frozenset({"batches", "endings", "fragments", "records"})
+"""Tables of segments whose rows are each of one producer."""
+OF_REPLICA: Final[Mapping[str, Callable[[Replica, Job], Iterator[Rows]]]] = {
+    "producer_state": small_files.producer_state,
+    "aborted": small_files.aborted,
+    "leader_epochs": small_files.leader_epochs,
+}
+"""All but those that need more than their unit: ``replicas``, ``errors`` and ``findings``."""
+
+
+def rows_of(share: Share, job: Job) -> Iterator[Rows]:
+    """The rows of one task."""
+    match job.options.table:
+        case "errors":
+            return _errors(share, job)
+        case "findings":
+            # Only here: it knows coordinators, which other tables need not load.
+            from txnsim_spark.tables import findings
+
+            return findings.read(job)
+        case "replicas":
+            return _replicas(share, job)
+        case name if name in OF_SEGMENT or name in OF_SEGMENTS:
+            return _of_segments(name, share, job)
+        case name:
+            return _of_replicas(name, share, job)
+
+
+def batches_of(share: Share, job: Job, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of one task within the bounds that its options name, small batches together."""
+    if not Bounds.are_in(job.options):
+        return joined(rows.in_schema(schema) for rows in rows_of(share, job))
+    bounds = Bounds(job.options)
+    whole = bounds.schema(schema)
+    job = msgspec.structs.replace(
+        job, columns=tuple(whole.names), by_replica=bounds.are_by_partition
+    )
+    return joined(bounds.within(rows.in_schema(whole), schema) for rows in rows_of(share, job))
+
+
+def _of_segments(name: str, share: Share, job: Job) -> Iterator[Rows]:
+    segments = share.segments
+    if name in BY_PRODUCER:
+        segments = tuple(not_silent(segments, job.producer_ids))
+    MOUNTS.expect([one.path for one in segments])
+    left = _left_of(segments, job)
+    if name in OF_SEGMENTS:
+        read = OF_SEGMENTS[name]
+        tables = (
+            (one, table) for one in left for table in _sound(one.path, job, partial(read, one, job))
+        )
+        yield from together(tables, _columns_of(name, job), by_replica=job.by_replica)
+        return
+    for segment in left:
+        yield from _sound(segment.path, job, partial(OF_SEGMENT[name], segment, job))
+
+
+def _left_of(segments: Sequence[SegmentFile], job: Job) -> Iterator[SegmentFile]:
+    """Segments as far as a starting broker would keep them.
+
+    Raises:
+        BadInputError: It would cut off more than an unfinished end, and the options don't pass over
+            that; of a stream, records that the stream is to read.
+    """
+    for whole, (segment, damage) in zip(
+        segments, cut_short(segments, is_cut=_cuts(job)), strict=True
+    ):
+        if job.refuses_loss and damage is not None and damage.offset is not None:
+            until = sys.maxsize if segment.span is None else segment.span[1]
+            if damage.offset < until:
+                raise may_be_missing(
+                    f"{segment.path}, byte {damage.position}: {damage.reason}; a starting broker"
+                    " cuts the log off there"
+                )
+        elif damage is not None and not job.options.follows:
+            with _refusing(whole.path, job):
+                refuse_damage(whole, damage, job.options)
+        yield segment
+
+
+def _columns_of(name: str, job: Job) -> Callable[[Ints, Held], Mapping[str, Make]]:
+    match name:
+        case "batches":
+            return partial(batches.columns_of, check=job.options.check_crc)
+        case "fragments":
+            return fragments.columns_of
+    return fragments.columns_of_endings
+
+
+def _of_replicas(name: str, share: Share, job: Job) -> Iterator[Rows]:
+    for replica in share.replicas:
+        yield from _sound(replica.path, job, partial(OF_REPLICA[name], replica, job))
+
+
+def _replicas(share: Share, job: Job) -> Iterator[Rows]:
+    directory_at = cache(partial(small_files.directory_of, options=job.options))
+    for replica in share.replicas:
+        directory = directory_at(Path(replica.log_dir))
+        read = partial(small_files.replicas, replica, job, directory)
+        yield from _sound(replica.path, job, read)
+
+
+def _errors(share: Share, job: Job) -> Iterator[Rows]:
+    MOUNTS.expect([one.path for one in share.segments])
+    for segment, cut in cut_short(share.segments, is_cut=_cuts(job)):
+        yield from errors.read(segment, job, cut)
+    for replica in share.replicas:
+        yield from errors.read_replica(replica, job)
+    for log_dir in share.log_dirs:
+        yield from errors.read_log_dir(Path(log_dir), job)
+    for problem in share.unreadable:
+        yield from errors.read_problem(problem)
+
+
+def _cuts(job: Job) -> bool:
+    return job.options.check_crc is not Check.NONE
+
+
+def _sound(path: str, job: Job, read: Callable[[], Iterator[T]]) -> Iterator[T]:
+    """What a file or folder gives.
+
+    Raises:
+        LogFileError: It can't be read, and the options don't pass over that.
+    """
+    with _refusing(path, job):
+        yield from read()
+
+
+@contextmanager
+def _refusing(path: str, job: Job) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        refuse_unreadable(error, path, job.options)

@@ -1,0 +1,63 @@
+"""What several tests look at, above all stories of the catalogue, is made once in a run of pytest.
+
+The first test that asks makes it. The others, in other processes as well, read it from a folder
+that ``tests/conftest.py`` makes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pickle
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from tests.support.shared_folder import FOLDER
+from tests.support.trace_state_check import followed
+from txnsim.runtime.trace import TraceLevel
+from txnsim_lab.scenario.runner import SEED_DEFAULT, RunResult, ScenarioRun, run_in_virtual_time
+
+OTHER_SEED: Final = 20
+"""Whole traces are recorded with this seed, so that verdicts are seen with two."""
+
+
+Made = TypeVar("Made")
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run came to."""
+
+    result: RunResult
+    differences: list[str]
+    """Where its trace tells another state than the brokers hold, before or after the cure."""
+
+
+def told_once(scenario_run: ScenarioRun, *, level: TraceLevel, seed: int = SEED_DEFAULT) -> Told:
+    """Tell a story of the catalogue in virtual time, unless a test of this run has done so."""
+
+    def tell() -> Told:
+        with followed(level) as differences:
+            result = run_in_virtual_time(scenario_run, seed=seed, trace_level=level)
+        return Told(result=result, differences=differences)
+
+    name = (
+        f"{scenario_run.scenario.name} {scenario_run.run} {scenario_run.take} {level.name} {seed}"
+    )
+    return made_once(name, tell)
+
+
+def made_once(name: str, make: Callable[[], Made]) -> Made:
+    """What ``make`` makes, which can be pickled; nothing else of this run may have the name."""
+    path = Path(os.environ[FOLDER], sha256(name.encode()).hexdigest())
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # others that ask meanwhile wait
+        if path.exists():
+            found: Made = pickle.loads(path.read_bytes())
+            return found
+        made = make()
+        path.write_bytes(pickle.dumps(made, protocol=pickle.HIGHEST_PROTOCOL))
+    return made
