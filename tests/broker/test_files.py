@@ -30,8 +30,10 @@ from txnsim.environment_variables import (
 from txnsim.errors import ConfigError
 from txnsim.faults.plan import FaultRule
 from txnsim.files import (
+    TO_DO,
     append,
     lines_of,
+    problem_of,
     read_given,
     read_whole,
     whole,
@@ -97,6 +99,35 @@ def test_a_place_that_is_not_there_is_said_without_advice(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"file/out: Not a directory$"):
         write_all(tmp_path / "file", {"out": b""})
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        pytest.param(
+            UnicodeDecodeError("utf-8", b"ab\xff", 2, 3, "invalid start byte"),
+            "byte 2 is no UTF-8: this is no text file",
+            id="no text",
+        ),
+        pytest.param(
+            OSError(errno.ENOENT, "No such file or directory"),
+            f"No such file or directory; {TO_DO[errno.ENOENT]}",
+            id="nothing there",
+        ),
+        pytest.param(
+            OSError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"),
+            f"Connection refused; {TO_DO[errno.ECONNREFUSED]}",
+            id="nobody listens",
+        ),
+        pytest.param(OSError(errno.EIO, "Input/output error"), "Input/output error", id="a disk"),
+        pytest.param(OSError("no number"), "no number", id="no number"),
+        pytest.param(ValueError("a line is too long"), "a line is too long", id="not of a system"),
+    ],
+)
+def test_a_problem_is_told_with_what_to_do_and_without_numbers(
+    error: Exception, problem: str
+) -> None:
+    assert problem_of(error) == problem
 
 
 def test_a_folder_that_can_t_be_made_is_no_bug() -> None:

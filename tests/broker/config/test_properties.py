@@ -430,6 +430,16 @@ def test_a_listener_with_a_store_of_its_own_is_opened_and_none_left_is_refused(
     security = load(file).security
     assert security is not None
     assert [listener.name for listener in security.listeners] == ["SASL"]
+    # The mechanisms of the listener stand before those of all, which a provider has.
+    file.write_text(
+        "listeners=SASL://:9094\nlistener.security.protocol.map=SASL:SASL_PLAINTEXT\n"
+        "sasl.enabled.mechanisms=${env:MECHANISMS}\n"
+        "listener.name.sasl.sasl.enabled.mechanisms=PLAIN\n"
+        'listener.name.sasl.plain.sasl.jaas.config=a.P required user_a="b";\n'
+    )
+    security = load(file).security
+    assert security is not None
+    assert [listener.name for listener in security.listeners] == ["SASL"]
 
 
 # Java's property files; expectations are those of ``java.util.Properties.load``.

@@ -72,8 +72,8 @@ class History:
         self.markers: list[PartitionMarker] = []
         self.run: list[str] = []
         """What each open record was written in: ``committed``, ``aborted``, ``nothing``."""
-        self.owed: list[bool] = []
-        """Decisions with the partition since the last marker: whether they commit."""
+        self._owed: list[tuple[int, bool]] = []
+        """Decisions with the partition since the last marker: epoch, and whether they commit."""
         self.last_write_ms = -1
         self.start_offset = -1
         self._is_v2, self._skew_ms = is_v2, skew_ms
@@ -119,7 +119,7 @@ class History:
             return
         if self.markers:
             self.gaps_ms.append(self._now_ms + self._skew_ms - self.markers[-1].timestamp_ms)
-        self.owed.append(txn.is_commit)
+        self._owed.append((self._epoch, txn.is_commit))
         for _ in range({"written": 1, "lost": 0, "twice": 2}[txn.marker]):
             self._now_ms += 2
             self._mark(self._epoch, is_commit=txn.is_commit)
@@ -144,8 +144,16 @@ class History:
             )
         )
         self.leader_epoch = max(self.leader_epoch, epoch)
-        self.run, self.owed = [], []
+        self.run, self._owed = [], []
         self._offset += 1
+
+    @property
+    def owed(self) -> list[bool]:
+        """Whether they commit: the decisions that the open records lack. Under transactions v2 the
+        epoch tells; a later transaction without a record here has no part in them.
+        """
+        epochs = {self.leader_epoch + 1} if self._is_v2 else {epoch for epoch, _ in self._owed}
+        return [is_commit for epoch, is_commit in self._owed if epoch in epochs]
 
     def advice(self, *, compacted: int = 0, retained_from: int = 0) -> Decision:
         """The decision that the logs tell.
@@ -195,6 +203,17 @@ skews = st.integers(1 - SKEW_MS, SKEW_MS - 1)
     compacted=0,
     retained_from=0,
     backdated_ms=3_600_000,
+)
+@example(  # the next transaction has the partition, and no record on it
+    steps=[
+        Txn(is_commit=True, marker="lost"),
+        Txn(is_commit=False, records=0, marker="lost"),
+    ],
+    is_v2=True,
+    skew_ms=0,
+    compacted=0,
+    retained_from=0,
+    backdated_ms=0,
 )
 def test_commit_is_advised_for_records_of_committed_transactions_alone(
     steps: list[Step],
