@@ -61,8 +61,8 @@ JUDGED_ELSEWHERE: Final = {
         "tests/broker/api/identities/test_identities.py"
     ),
     "sim/txnsim/api/_records/share_*.py": "tests/broker/broker/test_share_fetch.py",
-    "sim/txnsim/broker/_led_share_partition.py": "tests/broker/server/views/test_readings.py",
-    "sim/txnsim/broker/_share_meters.py": "tests/broker/server/views/test_readings.py",
+    "sim/txnsim/broker/_led_share_partition.py": "tests/broker/server/views/test_metric_values.py",
+    "sim/txnsim/broker/_share_meters.py": "tests/broker/server/views/test_metric_values.py",
     "sim/txnsim/broker/_share_partitions.py": "tests/broker/broker/test_share_fetch.py",
     "sim/txnsim/group/rebalance.py": "tests/broker/group/test_classic.py",
     "sim/txnsim_lab/http/_runs/lessons.py": "tests/lab/control_port/test_answers.py",
@@ -684,9 +684,9 @@ def test_a_page_names_modules_and_files_that_exist(page: str) -> None:
 
 
 def test_a_name_that_is_gone_is_noticed() -> None:
-    assert _is_name("runtime.turns", "txnsim.server._connection")
+    assert _is_name("runtime.loop_turns", "txnsim.server._connection")
     assert _is_name("transitions", "txnsim.txn")
-    assert _is_name("crossings.Interceptor", "txnsim.faults")
+    assert _is_name("interception.Interceptor", "txnsim.faults")
     assert not _is_name("decided", "txnsim.txn")
     assert not _is_name("runtime.virtual_net", "txnsim.server")
     assert not _is_name("pipeline.figures", "txnsim_spark.traces.tables")
@@ -936,9 +936,8 @@ def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
         return any(fnmatch(path, pattern) for pattern in coverage["include"])
 
     cores = {f"txnsim.{core}" for core in set().union(*rows_below_runtime()) | {"config"}}
-    cores.remove(
-        "txnsim.on_demand_imports"
-    )  # pytest's plugin has imported it before coverage begins
+    # pytest's plugin has imported it before coverage begins
+    cores.remove("txnsim.on_demand_imports")
     wrong = [
         name
         for name in python_files("sim")

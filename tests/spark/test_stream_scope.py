@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.test_following import Query
+from tests.spark.test_log_growth import Query
 from tests.support.growing_dirs import GrowingDir
 from txnsim_spark.log_growth import LOGS
 from txnsim_spark.options import KafkaLogError, KafkaLogOptions

@@ -43,8 +43,8 @@ BYTES, CRC, LENGTH = DamagedPart.BYTES, DamagedPart.CRC, DamagedPart.LENGTH
 
 
 class Place:
-    """Where the stories are told: ``tests/lab/proxy/test_crossings.py`` tells them through a fault
-    proxy, as a fault means the same there.
+    """Where the stories are told: ``tests/lab/proxy/test_proxied_request.py`` tells them through a
+    fault proxy, as a fault means the same there.
     """
 
     run: Callable[..., Any] = run_cluster

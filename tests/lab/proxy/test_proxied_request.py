@@ -1,12 +1,12 @@
 """Where a request at a proxy comes from; and that faults do at a proxy what they do at a broker:
-those stories are written in ``tests/broker/server/test_crossings.py``.
+those stories are written in ``tests/broker/server/test_client_fault_points.py``.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tests.broker.server import test_crossings as at_a_broker
+from tests.broker.server import test_client_fault_points as at_a_broker
 from tests.support.proxied_cluster import run_proxied
 from txnsim_lab.proxy._proxied_request import peer_of
 

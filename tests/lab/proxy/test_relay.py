@@ -1,5 +1,6 @@
 """One connection through the proxy: bytes pass as they are, memory is bounded, ends close as they
-would without it. What faults do is told in ``tests/broker/server/test_crossings.py``, of both.
+would without it. What faults do is told in ``tests/broker/server/test_client_fault_points.py``, of
+both.
 """
 
 from __future__ import annotations

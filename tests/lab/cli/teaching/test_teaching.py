@@ -163,7 +163,7 @@ def test_a_lesson_is_printed_as_a_sheet(capsys: pytest.CaptureFixture[str]) -> N
     assert "at 1: behind the marker" in teacher.split("**Answer:**")[1].splitlines()[0]
 
 
-# ``handed_in``
+# ``submission``
 
 
 def test_a_learner_hands_in_and_the_teacher_reads_a_table(

@@ -637,7 +637,7 @@ def test_a_reader_may_ask_for_few_bytes_at_a_time() -> None:
     assert records[:3] == [1, 1, 1]
 
 
-# ``asking``
+# ``broker_calls``
 
 
 MARKERS = {"id": "slow", "point": "peer.request", "api": "WriteTxnMarkers", "topic": "t"}
