@@ -21,7 +21,7 @@ import msgspec
 
 from benchmarks.log_data import Scale, small_batches
 from benchmarks.store_data import BEGAN_MS, HOUR_MS, Hours, make
-from txnsim_spark.log_query import Wanted
+from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import Division, KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.session import spark_session
@@ -79,7 +79,7 @@ def _read() -> int:
 def _planned(title: str, directory: str, table: str, **given: str) -> str:
     options = KafkaLogOptions.of({"path": directory, "table": table, **given})
     options = msgspec.structs.replace(options, division=SPARKS)
-    shares = shares_of(options, Wanted.of(options), READS[table])
+    shares = shares_of(options, RowScope.of(options), READS[table])
     sizes = {one.path: one.size for share in shares for one in share.segments}
     megabytes = sum(sizes.values()) / 1e6
     return f"{title:24} {len(shares):3} tasks, {len(sizes):3} segments, {megabytes:6.1f} MB"

@@ -33,9 +33,9 @@ from tests.support.fragment_model import act, segment_of
 from tests.support.store_servers import S3Store
 from txnsim.storage import names
 from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
-from txnsim_spark.engine import packed
+from txnsim_spark.engine import pack_task
 from txnsim_spark.forensics.find_hanging import Reading, Search
-from txnsim_spark.log_query import Wanted
+from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, in_tasks, shares_of
 from txnsim_spark.source import Task
@@ -201,7 +201,7 @@ Sizes = tuple[int, list[int]]
 
 def _by_source(directory: Path) -> Sizes:
     options = KafkaLogOptions.of({"path": str(directory), "table": "fragments"})
-    shares = shares_of(options, Wanted(), READS[options.table], is_asked=True)
+    shares = shares_of(options, RowScope(), READS[options.table], is_asked=True)
     return sum(len(one.segments) for one in shares), [len(Task(one).value) for one in shares]
 
 
@@ -209,7 +209,7 @@ def _by_search(directory: Path) -> Sizes:
     reading = Reading(Search(paths=(directory,)), _no_session, lambda _: None)
     states = reading.states()
     tasks = in_tasks([one.unread for one in states], cores=CORES, are_cut=True)
-    return sum(map(len, tasks)), [len(packed(one)) for one in tasks]
+    return sum(map(len, tasks)), [len(pack_task(one)) for one in tasks]
 
 
 def _no_session() -> NoReturn:

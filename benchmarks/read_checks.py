@@ -27,7 +27,7 @@ from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import GZIP, LZ4, NONE, ZSTD, Record, assign, build_batch
-from txnsim_spark.log_query import Wanted
+from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.schemas import TABLES
@@ -128,7 +128,7 @@ def _seconds(log_dir: str, table: str, check: str) -> float:
     took: list[float] = []
     for _ in range(2):  # the first one loads what is compiled
         began = process_time()
-        for share in shares_of(options, Wanted(), READS[table]):
+        for share in shares_of(options, RowScope(), READS[table]):
             for _ in batches_of(share, job, schema):
                 pass
         took.append(process_time() - began)

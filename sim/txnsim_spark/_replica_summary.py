@@ -51,7 +51,7 @@ def summarize(replica: names.PartitionDirectory) -> ReplicaSummary:
     """
     files = names.Suffix.LOG.files_in(replica.path)
     first_offset = files[0][0] if files else 0
-    walk = _Walk(first_offset, _opened_before(replica.path, first_offset))
+    walk = _Walk(first_offset, _transactions_open_before(replica.path, first_offset))
     torn: list[TornTail] = []
     torn_file = ""
     for _, path in files:
@@ -69,13 +69,13 @@ def summarize(replica: names.PartitionDirectory) -> ReplicaSummary:
         bytes=walk.bytes,
         first_offset=first_offset,
         end_offset=walk.end_offset,
-        open_transactions=tuple(sorted(walk.open.values(), key=lambda one: one.first_offset)),
+        open_transactions=tuple(sorted(walk.open.values(), key=lambda txn: txn.first_offset)),
         torn=torn[0] if torn else None,
         torn_file=torn_file,
     )
 
 
-def _opened_before(directory: Path, offset: int) -> dict[int, OpenTransaction]:
+def _transactions_open_before(directory: Path, offset: int) -> dict[int, OpenTransaction]:
     """Transactions that began in segments which are deleted by now, from the snapshot there."""
     path = directory / names.Suffix.SNAPSHOT.at(offset)
     try:

@@ -22,13 +22,13 @@ def active_session() -> SparkSession | None:
     from pyspark.sql import SparkSession
     from pyspark.sql.utils import is_remote
 
-    found = SparkSession.getActiveSession()
+    session = SparkSession.getActiveSession()
     context = SparkContext._active_spark_context
     if (
-        found is None or context is None or is_remote()
+        session is None or context is None or is_remote()
     ):  # a server of Connect may be in this process
-        return found
+        return session
     java_session = SparkSession._get_j_spark_session_class(context._jvm).getActiveSession().get()
-    if found._jsparkSession.equals(java_session):
-        return found
+    if session._jsparkSession.equals(java_session):
+        return session
     return SparkSession(context, java_session)

@@ -31,8 +31,8 @@ def load_kernels() -> None:
     slots = np.full(2, -1, dtype=np.int64)
     fragments = np.empty((1, fk.FRAGMENT_COLUMNS), dtype=np.int64)
     endings = np.empty((fk.ENDING_COLUMNS, 1), dtype=np.int64)
-    place = np.full(2, -1, dtype=np.int64)
-    fk.scan_fragments(piece, 0, 0, 0, slots, fragments, 0, endings, place)
+    position = np.full(2, -1, dtype=np.int64)
+    fk.scan_fragments(piece, 0, 0, 0, slots, fragments, 0, endings, position)
     fk.enter_all(slots, fragments, 0)
     kernel_crc.check_crcs(piece, numbers, numbers, numbers, np.empty(0, dtype=np.bool_))
 

@@ -13,7 +13,7 @@ from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, topic_id_of, unt
 from txnsim_spark.scan.segments import Replica, replicas_in
 
 
-class Described(ReplicaSummary, frozen=True, kw_only=True):
+class ReplicaDescription(ReplicaSummary, frozen=True, kw_only=True):
     """A replica, with what its log directory has noted of it."""
 
     log_dir: str
@@ -37,13 +37,13 @@ class Described(ReplicaSummary, frozen=True, kw_only=True):
     """Its topic was deleted, by the copies of the metadata log that are there."""
 
 
-def described(
+def describe_replicas(
     paths: Sequence[Path],
     topics: frozenset[str] = frozenset(),
     *,
     progress: Callable[[str], object],
     on_problem: OnProblem = untold,
-) -> Iterator[Described]:
+) -> Iterator[ReplicaDescription]:
     """Read every replica, by directory, topic and partition.
 
     Args:
@@ -66,12 +66,12 @@ def described(
             file = error.filename or replica.path
             on_problem(f"{file}: {error.strerror or error}; its replica is passed by")
             continue
-        yield described_of(replica, directory, summary, is_stale=identities.is_stale(replica))
+        yield describe_replica(replica, directory, summary, is_stale=identities.is_stale(replica))
 
 
-def described_of(
+def describe_replica(
     replica: Replica, directory: LogDirectory, summary: ReplicaSummary, *, is_stale: bool = False
-) -> Described:
+) -> ReplicaDescription:
     """What a replica's log and the notes about it come to."""
     whose = replica.topic_partition
     noted = directory.high_watermarks.get(whose)
@@ -79,7 +79,7 @@ def described_of(
     until = summary.end_offset if high_watermark is None else high_watermark
     stable = min([until, *(txn.first_offset for txn in summary.open_transactions)])
     start = max(directory.log_starts.get(whose, 0), summary.first_offset)
-    return Described(
+    return ReplicaDescription(
         **{name: getattr(summary, name) for name in summary.__struct_fields__},
         log_dir=replica.log_dir,
         broker=replica.broker,

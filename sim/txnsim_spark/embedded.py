@@ -37,7 +37,7 @@ _NOT_NULL: Final = re.compile(r"\b(first|last)\(((?:[^()]|\([^()]*\))*)\) IGNORE
 
 def for_duckdb(query: str) -> str:
     """A query of Spark's as DuckDB takes it."""
-    query = _DDL.sub(lambda found: f"'{structure(found[1])}'", query)
+    query = _DDL.sub(lambda match: f"'{structure(match[1])}'", query)
     query = re.sub(r"\b(max|min)_by\(", r"arg_\1_null(", query)  # FILTER is not for macros
     return _NOT_NULL.sub(r"\1_value(\2 IGNORE NULLS)", query).replace("`", '"')
 
@@ -60,10 +60,10 @@ class Embedded:
         """What a query of Spark's finds; a value stands for ``:name``."""
         for name, value in values.items():
             query = query.replace(f":{name}", str(value))
-        found = self._carry_out(for_duckdb(query))
-        names = [column[0] for column in found.description or ()]
+        cursor = self._carry_out(for_duckdb(query))
+        names = [column[0] for column in cursor.description or ()]
         with _interruptible():
-            return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def _carry_out(self, statement: str) -> DuckDBPyConnection:
         with _interruptible():

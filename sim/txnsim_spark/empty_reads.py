@@ -34,25 +34,25 @@ def refuse_unknown_names(options: KafkaLogOptions, replicas: Sequence[Replica]) 
     Raises:
         BadInputError: A topic or partition is not among them; the message names the option.
     """
-    partitions = {str(one.partition) for one in replicas}
-    places = {str(one.topic_partition) for one in replicas}
-    for name, given, known in (
-        ("topics", options.topics, {one.topic for one in replicas}),
+    partitions = {str(replica.partition) for replica in replicas}
+    places = {str(replica.topic_partition) for replica in replicas}
+    for name, named, existing in (
+        ("topics", options.topics, {replica.topic for replica in replicas}),
         ("partitions", set(map(str, options.partitions)), partitions),
         (STARTING_OFFSETS, _places(options.starting_offsets), places),
         (ENDING_OFFSETS, _places(options.ending_offsets), places),
     ):
-        missing = sorted(given - known)
+        missing = sorted(named - existing)
         if missing:
             if name == "topics":
-                known = {one.topic for one in replicas_in(options.paths)}
-            if missing[0] in known:
+                existing = {replica.topic for replica in replicas_in(options.paths)}
+            if missing[0] in existing:
                 raise BadInputError(
                     f"format {FORMAT}: table {options.table} has nothing of topic {missing[0]}"
                 )
-            what = "topic" if name == "topics" else "partition"
-            told = unknown(what, missing[0], sorted(known))
-            raise BadInputError(f"format {FORMAT}, option {name}: {told}")
+            noun = "topic" if name == "topics" else "partition"
+            problem = unknown(noun, missing[0], sorted(existing))
+            raise BadInputError(f"format {FORMAT}, option {name}: {problem}")
 
 
 def may_be_missing(why: str) -> BadInputError:
@@ -64,7 +64,9 @@ def may_be_missing(why: str) -> BadInputError:
 
 
 def _places(offsets: Offsets) -> set[str]:
-    return {f"{topic}-{one}" for topic, partitions in offsets.items() for one in partitions}
+    return {
+        f"{topic}-{partition}" for topic, partitions in offsets.items() for partition in partitions
+    }
 
 
 def refuse_unreadable(
@@ -85,14 +87,16 @@ def refuse_unreadable(
         return
     if not replicas and problems:
         raise BadInputError(f"format {FORMAT}: {problems[0].removesuffix('; passed by')}{_HINT}")
-    first = ""
-    for path in chain((one.path for one in segments if one.size), _small_files(replicas)):
+    first_problem = ""
+    for path in chain(
+        (segment.path for segment in segments if segment.size), _small_files(replicas)
+    ):
         why = _why_unread(Path(path))
         if not why:
             return
-        first = first or f"{path}: {why}"
-    if first:
-        raise BadInputError(f"format {FORMAT}: {first}; so are all other files{_HINT}")
+        first_problem = first_problem or f"{path}: {why}"
+    if first_problem:
+        raise BadInputError(f"format {FORMAT}: {first_problem}; so are all other files{_HINT}")
 
 
 _HINT: Final = " (the table errors says it of each)"
@@ -101,7 +105,9 @@ _HINT: Final = " (the table errors says it of each)"
 def _small_files(replicas: Iterable[Replica]) -> Iterator[str]:
     for replica in replicas:
         with suppress(OSError):  # gone meanwhile
-            yield from (str(one) for one in sorted(Path(replica.path).iterdir()) if one.is_file())
+            yield from (
+                str(path) for path in sorted(Path(replica.path).iterdir()) if path.is_file()
+            )
 
 
 def _why_unread(path: Path) -> str:

@@ -124,10 +124,10 @@ class Engine:
             case Way.SPARK:
                 return parallelism_of(self.spark())
 
-    def done(self, job: Job[T, R], way: Way) -> dict[str, R]:
+    def results_of(self, job: Job[T, R], way: Way) -> dict[str, R]:
         match way:
             case Way.HERE:
-                return self._joined(job, map(job.read, job.tasks))
+                return self._join_pieces(job, map(job.read, job.tasks))
             case Way.PROCESSES:
                 return self._in_processes(job)
             case Way.SPARK:
@@ -151,11 +151,13 @@ class Engine:
         ) as pool:
             with interrupts_kept_back():
                 parts = pool.map(_read, range(len(job.tasks)))
-            return self._joined(job, parts)
+            return self._join_pieces(job, parts)
 
-    def _joined(self, job: Job[T, R], found: Iterable[Iterable[Piece]]) -> dict[str, R]:
+    def _join_pieces(
+        self, job: Job[T, R], pieces_by_task: Iterable[Iterable[Piece]]
+    ) -> dict[str, R]:
         by_key: dict[str, list[Any]] = {}
-        for number, pieces in enumerate(found, 1):
+        for number, pieces in enumerate(pieces_by_task, 1):
             for key, piece in pieces:
                 by_key.setdefault(key, []).append(piece)
             self._progress(f"read part {number} of {len(job.tasks)}")
@@ -194,7 +196,7 @@ def _read(number: int) -> list[Piece]:
 # On Spark
 
 
-def packed(task: object) -> bytes:
+def pack_task(task: object) -> bytes:
     """The compressed task for a worker; similar paths compress well."""
     return zlib.compress(pickle.dumps(task), level=1)
 
@@ -207,9 +209,9 @@ def _by_spark(spark: SparkSession, job: Job[T, R]) -> list[tuple[str, R]]:
     import pyarrow as pa
 
     read, join, stores = job.read, job.join, mounted_settings()
-    tasks = [*map(packed, job.tasks)]
+    tasks = [*map(pack_task, job.tasks)]
 
-    def found(key: str, value: object) -> pa.RecordBatch:
+    def piece_row(key: str, value: object) -> pa.RecordBatch:
         return pa.RecordBatch.from_pydict({"key": [key], "found": [pickle.dumps(value)]})
 
     def of_tasks(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -217,13 +219,13 @@ def _by_spark(spark: SparkSession, job: Job[T, R]) -> list[tuple[str, R]]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 for key, piece in read(pickle.loads(zlib.decompress(tasks[number]))):
-                    yield found(key, piece)
+                    yield piece_row(key, piece)
 
     def of_key(key: tuple[pa.Scalar, ...], pieces: pa.Table) -> pa.Table:
         mount_all(stores)
         name = key[0].as_py()
-        joined = join(name, [pickle.loads(one) for one in pieces["found"].to_pylist()])
-        return pa.Table.from_batches([found(name, joined)])
+        joined = join(name, [pickle.loads(piece) for piece in pieces["found"].to_pylist()])
+        return pa.Table.from_batches([piece_row(name, joined)])
 
     numbered = spark.range(0, len(tasks), 1, max(len(tasks), 1))
     pieces = numbered.mapInArrow(of_tasks, _FOUND)

@@ -9,10 +9,10 @@ from txnsim import on_demand_imports
 LIBRARIES: Final = ("numba", "pyarrow")
 
 
-def require_libraries(*others: str) -> None:
+def require_libraries(*more_libraries: str) -> None:
     """See that they are installed, and others that a command needs.
 
     Raises:
         MissingExtraError: One of them is missing.
     """
-    on_demand_imports.require_libraries("spark", *LIBRARIES, *others)
+    on_demand_imports.require_libraries("spark", *LIBRARIES, *more_libraries)

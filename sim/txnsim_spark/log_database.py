@@ -14,7 +14,7 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim_spark.embedded import Embedded, for_duckdb
-from txnsim_spark.log_query import Wanted
+from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions, tables_with
 from txnsim_spark.planning import READS, Share, shares_of
 from txnsim_spark.query_plan import TableUse, prepare_planning, scans_of_streams, uses_of
@@ -134,7 +134,7 @@ class LogDatabase:
         for name in self._named - uses.keys():
             if name in _TABLE_OF and name not in self._kept:
                 self._show(name, frozenset(), "")  # named, and nothing of it is needed
-        for name in (one for one in VIEWS if one in self._named - self._views):
+        for name in (view for view in VIEWS if view in self._named - self._views):
             self._views.add(name)
             self._database.create(name, VIEWS[name])
         if streamed and scans_of_streams(self._database.connection, statement) != len(streamed):
@@ -143,11 +143,13 @@ class LogDatabase:
                 self._keep(name, use)
 
     def _keeps(self, name: str, use: TableUse) -> bool:
-        kept = self._kept.get(name)
+        kept_use = self._kept.get(name)
         return (
-            kept is not None
-            and use.columns <= kept.columns
-            and all(use.keys.get(key, frozenset([""])) <= kept.keys[key] for key in kept.keys)
+            kept_use is not None
+            and use.columns <= kept_use.columns
+            and all(
+                use.keys.get(key, frozenset([""])) <= kept_use.keys[key] for key in kept_use.keys
+            )
         )
 
     def _stream(self, name: str, use: TableUse) -> None:
@@ -168,22 +170,26 @@ class LogDatabase:
     def _show(self, name: str, columns: frozenset[str], source: str) -> None:
         """Name what was read, with all columns of the table; others than these are null."""
         kinds = self._planned.connection.execute(f'DESCRIBE "{name}"').fetchall()
-        shown = ", ".join(
+        select_list = ", ".join(
             f'"{column}"' if column in columns else f'CAST(NULL AS {kind}) AS "{column}"'
             for column, kind, *_ in kinds
         )
         origin = f'FROM "{source}"' if source else "WHERE false"
         self._database.connection.execute(
-            f'CREATE OR REPLACE VIEW "{name}" AS SELECT {shown} {origin}'
+            f'CREATE OR REPLACE VIEW "{name}" AS SELECT {select_list} {origin}'
         )
 
     def _read(self, name: str, use: TableUse, columns: frozenset[str]) -> Iterator[pa.RecordBatch]:
         table = _TABLE_OF[name]
-        given = {key: text for key, text in self._options.items() if table in tables_with(key)}
+        options_of_table = {
+            key: text for key, text in self._options.items() if table in tables_with(key)
+        }
         paths = msgspec.json.encode([*map(str, self._paths)]).decode()
-        options = KafkaLogOptions.of({**given, "table": table, "paths": paths})
+        options = KafkaLogOptions.of({**options_of_table, "table": table, "paths": paths})
         options = msgspec.structs.replace(options, task_bytes=TASK_BYTES)
-        shares = shares_of(options, Wanted.of(options), READS[table], is_asked=bool(given))
+        shares = shares_of(
+            options, RowScope.of(options), READS[table], is_asked=bool(options_of_table)
+        )
         if table not in WHOLE:
             shares = list(_of_keys(shares, use.keys))
         schema = _schema(name, columns)
@@ -196,7 +202,7 @@ class LogDatabase:
             for number, share in enumerate(shares, 1):
                 self._progress(f"{name}: read part {number} of {len(shares)}")
                 for rows in batches_of(share, job, schema):
-                    yield _shown(rows)
+                    yield _with_store_names(rows)
         except (BadInputError, KeyboardInterrupt) as error:
             self._fault = error
             raise
@@ -231,10 +237,10 @@ def _of_keys(shares: Iterable[Share], keys: Mapping[str, frozenset[str]]) -> Ite
 
     def is_wanted(replica: Replica) -> bool:
         values = {"topic": replica.topic, "partition": str(replica.partition)}
-        return all(values[key] in wanted for key, wanted in keys.items())
+        return all(values[key] in values_asked for key, values_asked in keys.items())
 
     for share in shares:
-        segments = tuple(one for one in share.segments if is_wanted(one.replica))
+        segments = tuple(segment for segment in share.segments if is_wanted(segment.replica))
         replicas = tuple(filter(is_wanted, share.replicas))
         if segments or replicas:
             yield msgspec.structs.replace(share, segments=segments, replicas=replicas)
@@ -252,7 +258,7 @@ _QUOTED: Final = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`")
 _BARE_OFFSET: Final = re.compile(r"(?<![\w.])offset(?!\s*\d)\b", re.IGNORECASE)
 
 
-def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:
+def _with_store_names(rows: pa.RecordBatch) -> pa.RecordBatch:
     """With the names that stores have for their directories."""
     for settings in mounted_settings():
         rows = Stores(settings).with_store_names(rows)

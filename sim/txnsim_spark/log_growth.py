@@ -25,13 +25,13 @@ from typing import Final
 import msgspec
 
 from txnsim_spark.empty_reads import refuse_unknown_names, refuse_unreadable
-from txnsim_spark.log_query import Wanted
+from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import (
     READS,
     Share,
     begun_at,
-    divided,
+    divide_in_tasks,
     position_near,
     replicas_of,
     segments_in,
@@ -79,8 +79,8 @@ def look_at(options: KafkaLogOptions) -> Look:
     scope = StreamScope.of(options, clusters)
     if options.table not in LOGS:
         return Look(options=options, scope=scope)
-    found = segments_in(options, READS[options.table])
-    many = {path: segments for path, segments in found.items() if segments}
+    by_replica = segments_in(options, READS[options.table])
+    many = {path: segments for path, segments in by_replica.items() if segments}
     places = _places_of([segments[0].replica for segments in many.values()])
     segments = dict(zip(places, many.values(), strict=True))
     return Look(options=options, scope=scope, segments=segments)
@@ -89,14 +89,14 @@ def look_at(options: KafkaLogOptions) -> Look:
 def _places_of(replicas: Sequence[Replica]) -> list[str]:
     """The name of each, which tells its folder only where two are of one broker and partition."""
     named = []
-    for one in replicas:
-        topic_id = topic_id_of(Path(one.path))
-        known = "" if topic_id is None else f":{topic_id}"
-        named.append(f"{one.topic_partition}{known}@{one.broker}")
+    for replica in replicas:
+        topic_id = topic_id_of(Path(replica.path))
+        topic_id_suffix = "" if topic_id is None else f":{topic_id}"
+        named.append(f"{replica.topic_partition}{topic_id_suffix}@{replica.broker}")
     times = Counter(named)
     return [
-        name if times[name] == 1 else f"{name}:{with_store_names(one.path)}"
-        for name, one in zip(named, replicas, strict=True)
+        name if times[name] == 1 else f"{name}:{with_store_names(replica.path)}"
+        for name, replica in zip(named, replicas, strict=True)
     ]
 
 
@@ -118,9 +118,9 @@ def refuse_nothing(look: Look) -> None:
         BadInputError: A topic or partition is not there, or nothing can be read.
     """
     options, problems = look.options, list[str]()
-    named = replicas_of(options, Wanted(), READS[options.table], problems.append)
+    named = replicas_of(options, RowScope(), READS[options.table], problems.append)
     refuse_unknown_names(options, named)
-    segments = (one for many in look.segments.values() for one in many)
+    segments = (segment for many in look.segments.values() for segment in many)
     refuse_unreadable(options.table, named, segments, problems)
 
 
@@ -131,66 +131,75 @@ class Ends:
         self._known: dict[str, tuple[SegmentFile, int, int]] = {}
         """Folder of a replica -> its last segment, when that was written, where it ends."""
 
-    def of(self, segments: Mapping[str, tuple[SegmentFile, ...]]) -> dict[str, int]:
+    def end_offsets(self, segments: Mapping[str, tuple[SegmentFile, ...]]) -> dict[str, int]:
         """Place of each replica -> where its log ends; those that can't be read now are left out,
         as a later look may find them.
         """
-        lasts = {place: many[-1] for place, many in segments.items()}
-        with overlapping_map(one.path for one in lasts.values()) as mapped:
-            found: dict[str, int | None] = dict(
-                zip(lasts, mapped(self._end_or_none, lasts.values()), strict=True)
+        last_segments = {partition: many[-1] for partition, many in segments.items()}
+        with overlapping_map(segment.path for segment in last_segments.values()) as mapped:
+            end_offsets: dict[str, int | None] = dict(
+                zip(last_segments, mapped(self._end_or_none, last_segments.values()), strict=True)
             )
-        return {path: end for path, end in found.items() if end is not None}
+        return {path: end for path, end in end_offsets.items() if end is not None}
 
-    def _end_or_none(self, last: SegmentFile) -> int | None:
-        path = last.replica.path
+    def _end_or_none(self, last_segment: SegmentFile) -> int | None:
+        path = last_segment.replica.path
         try:
-            written_ns = os.stat(last.path).st_mtime_ns
-            known = self._known.get(path)
-            if known is None or known[:2] != (last, written_ns):
-                known = self._known[path] = (last, written_ns, end_offset_of(last))
+            written_ns = os.stat(last_segment.path).st_mtime_ns
+            remembered = self._known.get(path)
+            if remembered is None or remembered[:2] != (last_segment, written_ns):
+                remembered = self._known[path] = (
+                    last_segment,
+                    written_ns,
+                    end_offset_of(last_segment),
+                )
         except OSError:
             return None
-        return known[2]
+        return remembered[2]
 
 
 def latest(look: Look, start: StreamOffset, ends: Ends) -> StreamOffset:
     """How far it can be read now; the same as ``start`` where nothing is new."""
     if look.options.table not in LOGS:
         return StreamOffset(state=_state(look.options), scope=look.scope)
-    return later(start, StreamOffset(ends=ends.of(look.segments), scope=look.scope))
+    return later(start, StreamOffset(ends=ends.end_offsets(look.segments), scope=look.scope))
 
 
-def later(one: StreamOffset, other: StreamOffset) -> StreamOffset:
+def later(offset: StreamOffset, other_offset: StreamOffset) -> StreamOffset:
     """Where the second has come, and the first alone. A log that was cut back goes on from there:
     who may not miss a row has been told (``unread_lost``).
     """
-    return StreamOffset(ends={**one.ends, **other.ends}, state=other.state, scope=other.scope)
+    return StreamOffset(
+        ends={**offset.ends, **other_offset.ends},
+        state=other_offset.state,
+        scope=other_offset.scope,
+    )
 
 
-def unread_lost(look: Look, start: StreamOffset, now: StreamOffset) -> Iterator[str]:
+def unread_lost(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[str]:
     """What of a log is gone that a stream has not read yet, or was read and is gone: sentences.
     Spark's counterpart: the option failOnDataLoss of its own source for Kafka.
     """
     if look.options.table not in LOGS:
         return
-    for place, reached in start.ends.items():
-        segments = look.segments.get(place)
+    for partition, reached in start.ends.items():
+        segments = look.segments.get(partition)
         if segments is None:
-            yield f"{place}: it is not there any more (read up to offset {reached})"
+            yield f"{partition}: it is not there any more (read up to offset {reached})"
         elif segments[0].base_offset > reached:
-            first = segments[0].base_offset
-            yield f"{place}: offsets {reached} to {first - 1} are gone, and were not read"
-        elif now.ends.get(place, reached) < reached:
-            yield f"{place}: it was read up to offset {reached}, and ends at {now.ends[place]}"
+            last_offset = segments[0].base_offset - 1
+            yield f"{partition}: offsets {reached} to {last_offset} are gone, and were not read"
+        elif end.ends.get(partition, reached) < reached:
+            end_offset = end.ends[partition]
+            yield f"{partition}: it was read up to offset {reached}, and ends at {end_offset}"
 
 
-def behind(look: Look, reached: StreamOffset, now: StreamOffset) -> int:
+def offsets_behind(look: Look, reached: StreamOffset, logs_end: StreamOffset) -> int:
     """By how many offsets a stream is behind the ends of the logs."""
     return sum(
-        max(0, end - reached.ends.get(place, look.segments[place][0].base_offset))
-        for place, end in now.ends.items()
-        if place in look.segments
+        max(0, end - reached.ends.get(partition, look.segments[partition][0].base_offset))
+        for partition, end in logs_end.ends.items()
+        if partition in look.segments
     )
 
 
@@ -200,12 +209,12 @@ def shares_between(look: Look, start: StreamOffset, end: StreamOffset) -> list[S
         return []
     options = look.options
     if options.table not in LOGS:
-        return shares_of(options, Wanted.of(options), READS[options.table])
+        return shares_of(options, RowScope.of(options), READS[options.table])
     segments = tuple(_between(look, start, end))
-    return [Share(segments=part) for part in divided(segments, options)]
+    return [Share(segments=part) for part in divide_in_tasks(segments, options)]
 
 
-def bounded(
+def end_within_limits(
     look: Look,
     start: StreamOffset,
     end: StreamOffset,
@@ -225,31 +234,34 @@ def bounded(
         bytes_max: How much is read of logs.
         files_max: How many segments.
     """
-    begun = {place: min(at, end.ends.get(place, at)) for place, at in start.ends.items()}
+    begun = {
+        partition: min(offset, end.ends.get(partition, offset))
+        for partition, offset in start.ends.items()
+    }
     ends = dict(begun)
-    left = sys.maxsize if bytes_max is None else bytes_max
-    place_of = {many[0].replica.path: place for place, many in look.segments.items()}
+    bytes_left = sys.maxsize if bytes_max is None else bytes_max
+    place_of = {many[0].replica.path: partition for partition, many in look.segments.items()}
     queues = _by_replica(_between(look, start, end))
-    oldest_first = heapq.merge(*queues, key=_written_at)
+    oldest_first = heapq.merge(*queues, key=_time_and_path)
     for segment in islice(oldest_first, files_max):
-        first, until = segment.span or (0, 0)
-        place = place_of[segment.replica.path]
-        if until == ends.get(place):
+        first_offset, until = segment.span or (0, 0)
+        partition = place_of[segment.replica.path]
+        if until == ends.get(partition):
             continue  # came with a segment before it
         if segment.next_base_offset is not None:
             until = min(until, segment.next_base_offset)
-        position = position_near(segment, first)
+        position = position_near(segment, first_offset)
         size = segment.size - position
-        if size > left:
-            cut = cut_behind(segment, first, position + left)
+        if size > bytes_left:
+            cut = cut_behind(segment, first_offset, position + bytes_left)
             is_begun = ends != begun
-            if is_begun and (cut is None or cut.position > position + left):
+            if is_begun and (cut is None or cut.position > position + bytes_left):
                 break
             if cut is not None:
-                ends[place] = min(until, cut.offset)
+                ends[partition] = min(until, cut.offset)
                 break
-        ends[place] = until
-        left = max(0, left - size)
+        ends[partition] = until
+        bytes_left = max(0, bytes_left - size)
     return StreamOffset(ends=ends, scope=end.scope)
 
 
@@ -257,29 +269,32 @@ def _between(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[Seg
     """The segments with rows between two offsets; nothing behind these is read. Damage is looked
     for in what is new.
     """
-    asked = Wanted.of(look.options)
-    for place, until in end.ends.items():
-        first = start.ends.get(place, 0)
-        if first >= until:
+    scope = RowScope.of(look.options)
+    for partition, until in end.ends.items():
+        first_offset = start.ends.get(partition, 0)
+        if first_offset >= until:
             continue
-        grown = msgspec.structs.replace(asked, offset_min=first, offset_max=until - 1)
-        for one in filter(grown.has_segment, look.segments.get(place, ())):
-            if one.next_base_offset is not None and one.next_base_offset <= first:
+        grown = msgspec.structs.replace(scope, offset_min=first_offset, offset_max=until - 1)
+        for whole_segment in filter(grown.has_segment, look.segments.get(partition, ())):
+            if (
+                whole_segment.next_base_offset is not None
+                and whole_segment.next_base_offset <= first_offset
+            ):
                 continue  # what a cut in it would end was judged as it was read
-            segment = begun_at(one, first, look.options.table)
-            sound_to = segment.start or position_near(one, first)
+            segment = begun_at(whole_segment, first_offset, look.options.table)
+            sound_to = segment.start or position_near(whole_segment, first_offset)
             cut = cut_at(segment, until)
             size = segment.size if cut is None else cut.position
             yield msgspec.structs.replace(
-                segment, size=size, span=(first, until), sound_to=sound_to
+                segment, size=size, span=(first_offset, until), sound_to=sound_to
             )
 
 
 def _by_replica(segments: Iterable[SegmentFile]) -> list[list[SegmentFile]]:
-    return [list(mine) for _, mine in groupby(segments, key=lambda one: one.replica.path)]
+    return [list(mine) for _, mine in groupby(segments, key=lambda segment: segment.replica.path)]
 
 
-def _written_at(segment: SegmentFile) -> tuple[int, str]:
+def _time_and_path(segment: SegmentFile) -> tuple[int, str]:
     try:
         return os.stat(segment.path).st_mtime_ns, segment.path
     except OSError:
@@ -288,19 +303,19 @@ def _written_at(segment: SegmentFile) -> tuple[int, str]:
 
 def _state(options: KafkaLogOptions) -> str:
     """A hash of names, sizes and times of all files that a table may be made of."""
-    replicas = replicas_of(options, Wanted.of(options), READS[options.table])
-    folders = [*map(str, log_dirs_in(options.paths)), *(one.path for one in replicas)]
-    found = hashlib.sha256()
+    replicas = replicas_of(options, RowScope.of(options), READS[options.table])
+    folders = [*map(str, log_dirs_in(options.paths)), *(replica.path for replica in replicas)]
+    digest = hashlib.sha256()
     for folder in folders:
         for line in _files_in(folder):
-            found.update(line.encode(errors="surrogateescape"))
-    return found.hexdigest()
+            digest.update(line.encode(errors="surrogateescape"))
+    return digest.hexdigest()
 
 
 def _files_in(folder: str) -> Iterator[str]:
     try:
         with os.scandir(folder) as below:
-            for entry in sorted(below, key=lambda one: one.name):
+            for entry in sorted(below, key=lambda file: file.name):
                 if entry.is_file(follow_symlinks=False):
                     is_now = entry.stat(follow_symlinks=False)
                     path = with_store_names(

@@ -10,7 +10,7 @@ from txnsim_spark.options import KafkaLogOptions, Offsets
 from txnsim_spark.scan.segments import Replica, SegmentFile
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class RowScope(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions on the rows to read; None for no condition."""
 
     partitions: frozenset[int] | None = None
@@ -26,7 +26,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """The same as ``offset_min``, and what follows ``offset_max``, of some partitions."""
 
     @classmethod
-    def of(cls, options: KafkaLogOptions) -> Wanted:
+    def of(cls, options: KafkaLogOptions) -> RowScope:
         """What the options of a read ask for. (Topics are looked at where folders are listed.)"""
         return cls(
             partitions=options.partitions or None,
@@ -56,10 +56,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         low, high = self.offset_min, self.offset_max
         if not self.starting_offsets and not self.ending_offsets:
             return low, high
-        first = self.starting_offsets.get(replica.topic, {}).get(replica.partition)
+        starting_offset = self.starting_offsets.get(replica.topic, {}).get(replica.partition)
         end = self.ending_offsets.get(replica.topic, {}).get(replica.partition)
-        if first is not None:
-            low = first if low is None else max(low, first)
+        if starting_offset is not None:
+            low = starting_offset if low is None else max(low, starting_offset)
         if end is not None:
             high = end - 1 if high is None else min(high, end - 1)
         return low, high

@@ -156,48 +156,50 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
         """
         own = _own(options)
         hadoop = {key: value for key, value in own.items() if key.startswith(HADOOP_PREFIX)}
-        given = {
+        by_name = {
             key.lower().replace("_", ""): value for key, value in own.items() if key not in hadoop
         }
-        for name in given:
+        for name in by_name:
             if name not in _KNOWN:
-                raise _unknown(name)
-        table = given.get("table", "batches")
+                raise _unknown_option(name)
+        table = by_name.get("table", "batches")
         if table not in TABLES:
             raise _wrong("table", table, f"one of {', '.join(TABLES)}")
         for name, its_tables in _OF_TABLES.items():
-            if name.lower() in given and table not in its_tables:
+            if name.lower() in by_name and table not in its_tables:
                 whose = f"table{'s' * (len(its_tables) > 1)} {', '.join(its_tables)}"
                 raise BadInputError(f"format {FORMAT}, option {name}: only of the {whose}")
-        if "maxbytespertrigger" in given and "maxfilespertrigger" in given:
+        if "maxbytespertrigger" in by_name and "maxfilespertrigger" in by_name:
             raise BadInputError(
                 f"format {FORMAT}: maxBytesPerTrigger and maxFilesPerTrigger: give one of them"
             )
-        texts = _paths(given)
+        texts = _paths(by_name)
         return cls(
-            paths=tuple(path for text in texts if not is_elsewhere(text) for path in _placed(text)),
+            paths=tuple(
+                path for text in texts if not is_elsewhere(text) for path in _directories_of(text)
+            ),
             uris=tuple(filter(is_elsewhere, texts)),
             hadoop=hadoop,
             table=table,
-            topics=_several(given, "topics", "names", str),
-            partitions=_several(given, "partitions", "numbers", int),
-            producer_ids=_several(given, "producerIds", "numbers", int),
-            starting_offsets=_offsets(given, STARTING_OFFSETS, EARLIEST, _EARLIEST_OFFSET),
-            ending_offsets=_offsets(given, ENDING_OFFSETS, LATEST, _LATEST_OFFSET),
-            starts_latest=given.get(STARTING_OFFSETS.lower(), "").lower() == LATEST,
-            start_ms=_time_ms(given, "startTimestamp"),
-            end_ms=_time_ms(given, END_TIMESTAMP),
-            check_crc=_check(given.get("checkcrc", Check.AUTO.value)),
-            check_records=_truth("checkRecords", given.get("checkrecords", "false")),
-            late_by_max_ms=_number(given, "lateByMaxMs", "milliseconds"),
-            task_bytes=_size(given, "taskBytes"),
-            as_of_ms=_time_ms(given, "asOf"),
-            max_transaction_timeout_ms=_number(given, "maxTransactionTimeoutMs", "milliseconds"),
-            fail_on_data_loss=_truth("failOnDataLoss", given.get("failondataloss", "true")),
-            ignore_missing_files=_truth_or_none(given, "ignoreMissingFiles"),
-            ignore_corrupt_files=_truth_or_none(given, "ignoreCorruptFiles"),
-            max_bytes_per_trigger=_size(given, "maxBytesPerTrigger"),
-            max_files_per_trigger=_number(given, "maxFilesPerTrigger", "segments"),
+            topics=_set_of_words(by_name, "topics", "names", str),
+            partitions=_set_of_words(by_name, "partitions", "numbers", int),
+            producer_ids=_set_of_words(by_name, "producerIds", "numbers", int),
+            starting_offsets=_offsets(by_name, STARTING_OFFSETS, EARLIEST, _EARLIEST_OFFSET),
+            ending_offsets=_offsets(by_name, ENDING_OFFSETS, LATEST, _LATEST_OFFSET),
+            starts_latest=by_name.get(STARTING_OFFSETS.lower(), "").lower() == LATEST,
+            start_ms=_time_ms(by_name, "startTimestamp"),
+            end_ms=_time_ms(by_name, END_TIMESTAMP),
+            check_crc=_check(by_name.get("checkcrc", Check.AUTO.value)),
+            check_records=_truth("checkRecords", by_name.get("checkrecords", "false")),
+            late_by_max_ms=_number(by_name, "lateByMaxMs", "milliseconds"),
+            task_bytes=_size(by_name, "taskBytes"),
+            as_of_ms=_time_ms(by_name, "asOf"),
+            max_transaction_timeout_ms=_number(by_name, "maxTransactionTimeoutMs", "milliseconds"),
+            fail_on_data_loss=_truth("failOnDataLoss", by_name.get("failondataloss", "true")),
+            ignore_missing_files=_truth_or_none(by_name, "ignoreMissingFiles"),
+            ignore_corrupt_files=_truth_or_none(by_name, "ignoreCorruptFiles"),
+            max_bytes_per_trigger=_size(by_name, "maxBytesPerTrigger"),
+            max_files_per_trigger=_number(by_name, "maxFilesPerTrigger", "segments"),
         )
 
     @property
@@ -222,13 +224,13 @@ def kept_by_catalog(options: Mapping[str, str]) -> dict[str, str] | None:
     """
     if options.get(_PROVIDER) != FORMAT:
         return None
-    kept = {
+    own_options = {
         name: text
         for name, text in _own(options).items()
         if name not in ("path", "paths") and not name.startswith(HADOOP_PREFIX)
     }
     paths = [text if is_elsewhere(text) else str(_absolute(text)) for text in _paths(options)]
-    return {**kept, "paths": msgspec.json.encode(paths).decode()}
+    return {**own_options, "paths": msgspec.json.encode(paths).decode()}
 
 
 def _own(options: Mapping[str, str]) -> Mapping[str, str]:
@@ -275,7 +277,7 @@ def tables_with(name: str) -> Collection[str]:
 _TRUTH: Final = {"true": True, "false": False}
 
 
-def _unknown(name: str) -> BadInputError:
+def _unknown_option(name: str) -> BadInputError:
     near = difflib.get_close_matches(name, _KNOWN, n=1)
     hint = f"did you mean {_KNOWN[near[0]]}?" if near else f"there are {', '.join(NAMES)}"
     return BadInputError(f"format {FORMAT}: there is no option {name!r}; {hint}")
@@ -285,14 +287,14 @@ def _wrong(name: str, value: str, expected: str) -> BadInputError:
     return BadInputError(f"format {FORMAT}, option {name}: {value!r}, expected {expected}")
 
 
-def _paths(given: Mapping[str, str]) -> list[str]:
+def _paths(options: Mapping[str, str]) -> list[str]:
     """Of ``path`` (separated by commas) and ``paths`` (a JSON list, what ``load([…])`` gives)."""
-    texts = [text.strip() for text in given.get("path", "").split(PATH_SEPARATOR) if text.strip()]
-    if "paths" in given:
+    texts = [text.strip() for text in options.get("path", "").split(PATH_SEPARATOR) if text.strip()]
+    if "paths" in options:
         try:
-            texts += filter(str.strip, msgspec.json.decode(given["paths"], type=list[str]))
+            texts += filter(str.strip, msgspec.json.decode(options["paths"], type=list[str]))
         except msgspec.DecodeError as error:
-            raise _wrong("paths", given["paths"], "a JSON list of directories") from error
+            raise _wrong("paths", options["paths"], "a JSON list of directories") from error
     if not texts:
         raise BadInputError(
             f"format {FORMAT}: option path is missing: log directories, separated by commas (in"
@@ -301,11 +303,11 @@ def _paths(given: Mapping[str, str]) -> list[str]:
     return texts
 
 
-def _placed(text: str) -> list[Path]:
+def _directories_of(text: str) -> list[Path]:
     """A directory, or those of a pattern: the driver and every worker have them by these names."""
     named = _absolute(text)
-    found = [] if named.exists() else sorted(glob(str(named)))
-    return [Path(one) for one in found] or [named]
+    matches = [] if named.exists() else sorted(glob(str(named)))
+    return [Path(path) for path in matches] or [named]
 
 
 def _absolute(text: str) -> Path:
@@ -314,47 +316,47 @@ def _absolute(text: str) -> Path:
     return Path(unquote(url.path) if url.scheme == "file" else text).absolute()
 
 
-def _several(
-    given: Mapping[str, str], name: str, what: str, of: Callable[[str], T]
+def _set_of_words(
+    options: Mapping[str, str], name: str, expected: str, parse: Callable[[str], T]
 ) -> frozenset[T]:
     """What is separated by commas; nothing where the option is not given. An empty list is refused:
     whoever has made it means none, and all would be read.
     """
-    text = given.get(name.lower())
+    text = options.get(name.lower())
     if text is None:
         return frozenset()
     try:
-        found = frozenset(of(one.strip()) for one in text.split(",") if one.strip())
+        parsed = frozenset(parse(word.strip()) for word in text.split(",") if word.strip())
     except ValueError:
-        found = frozenset()
-    if not found:
-        raise _wrong(name, text, f"{what}, separated by commas")
-    return found
+        parsed = frozenset()
+    if not parsed:
+        raise _wrong(name, text, f"{expected}, separated by commas")
+    return parsed
 
 
-def _offsets(given: Mapping[str, str], name: str, word: str, number: int) -> Offsets:
+def _offsets(options: Mapping[str, str], name: str, word: str, number: int) -> Offsets:
     """As Spark's own source for Kafka takes them: a word for all partitions, or a JSON object with
     the number that stands for the word.
     """
-    text = given.get(name.lower(), word)
+    text = options.get(name.lower(), word)
     if text.lower() == word or (name == STARTING_OFFSETS and text.lower() == LATEST):
         return {}
     try:
-        found = msgspec.json.decode(text, type=dict[str, dict[int, int]])
+        by_topic = msgspec.json.decode(text, type=dict[str, dict[int, int]])
     except msgspec.DecodeError:
-        found = {}
-    offsets = [offset for partitions in found.values() for offset in partitions.values()]
+        by_topic = {}
+    offsets = [offset for partitions in by_topic.values() for offset in partitions.values()]
     if not offsets or any(offset < 0 and offset != number for offset in offsets):
         expected = f'{word}, or JSON such as {{"orders": {{"0": 23, "1": {number}}}}}'
         raise _wrong(name, text, expected)
     return {
         topic: {partition: offset for partition, offset in partitions.items() if offset >= 0}
-        for topic, partitions in found.items()
+        for topic, partitions in by_topic.items()
     }
 
 
-def _time_ms(given: Mapping[str, str], name: str) -> int | None:
-    text = given.get(name.lower())
+def _time_ms(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name.lower())
     return None if text is None else time_ms_of(text, name)
 
 
@@ -371,8 +373,8 @@ def _truth(name: str, text: str) -> bool:
     return _TRUTH[text.lower()]
 
 
-def _truth_or_none(given: Mapping[str, str], name: str) -> bool | None:
-    text = given.get(name.lower())
+def _truth_or_none(options: Mapping[str, str], name: str) -> bool | None:
+    text = options.get(name.lower())
     return None if text is None else _truth(name, text)
 
 
@@ -392,22 +394,22 @@ def time_ms_of(text: str, name: str = "asOf") -> int:
     return int(when.timestamp() * 1_000)
 
 
-def _size(given: Mapping[str, str], name: str) -> int | None:
+def _size(options: Mapping[str, str], name: str) -> int | None:
     """A number of bytes, with a unit or without, as Spark writes sizes (JavaUtils.byteStringAs)."""
-    text = given.get(name.lower())
+    text = options.get(name.lower())
     if text is None:
         return None
-    found = _SIZE.fullmatch(text.strip().lower())
-    if found is None or not int(found[1]):
+    match = _SIZE.fullmatch(text.strip().lower())
+    if match is None or not int(match[1]):
         raise _wrong(name, text, "a size such as 1048576, 200k, 64m or 1g")
-    return int(found[1]) << 10 * "bkmgtp".index(found[2] or found[3] or "b")
+    return int(match[1]) << 10 * "bkmgtp".index(match[2] or match[3] or "b")
 
 
 _SIZE: Final = re.compile(r"([0-9]+)\s*(?:([bkmgtp])|([kmgtp])b)?")
 
 
-def _number(given: Mapping[str, str], name: str, unit: str) -> int | None:
-    text = given.get(name.lower())
+def _number(options: Mapping[str, str], name: str, unit: str) -> int | None:
+    text = options.get(name.lower())
     if text is None:
         return None
     if not text.isascii() or not text.isdigit() or int(text) < 1:

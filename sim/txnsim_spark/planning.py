@@ -28,7 +28,7 @@ from txnsim.types import CONSUMER_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_
 from txnsim_spark import tasks
 from txnsim_spark.empty_reads import refuse_unknown_names, refuse_unreadable
 from txnsim_spark.file_faults import refuse_problem
-from txnsim_spark.log_query import Wanted
+from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import COSTS, HEADERS_COST, OPEN_COST, Check, KafkaLogOptions
 from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, untold
 from txnsim_spark.scan.log_seek import greatest_timestamp_of, position_before
@@ -73,8 +73,10 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def places(self) -> frozenset[str]:
         """The log directories that something of it lies in."""
-        of_segments = (one.replica.log_dir for one in self.segments)
-        return frozenset((*self.log_dirs, *(one.log_dir for one in self.replicas), *of_segments))
+        of_segments = (segment.replica.log_dir for segment in self.segments)
+        return frozenset(
+            (*self.log_dirs, *(replica.log_dir for replica in self.replicas), *of_segments)
+        )
 
 
 class Reads(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +115,7 @@ plans each read in a process of its own, which need not import numba for it.
 
 def shares_of(
     options: KafkaLogOptions,
-    wanted: Wanted,
+    scope: RowScope,
     reads: Reads,
     *,
     is_asked: bool = False,
@@ -123,7 +125,7 @@ def shares_of(
 
     Args:
         options: What is read.
-        wanted: Of that.
+        scope: Of that.
         reads: What the table is made of.
         is_asked: Somebody has named it, and is told where nothing can come of it.
         on_problem: Called with each replica's folder that can't be looked into; None: refused.
@@ -137,15 +139,15 @@ def shares_of(
         raise BadInputError(f"{options.uris[0]} is not read here")
     if reads.is_whole:
         if is_asked and options.topics:
-            refuse_unknown_names(options, replicas_of(options, Wanted(), reads))
+            refuse_unknown_names(options, replicas_of(options, RowScope(), reads))
         return [Share(log_dirs=tuple(map(str, log_dirs_in(options.paths))))]
     problems: list[str] = []
-    named = replicas_of(options, Wanted(), reads, problems.append)
-    replicas = [one for one in named if wanted.has_replica(one)]
+    named = replicas_of(options, RowScope(), reads, problems.append)
+    replicas = [replica for replica in named if scope.has_replica(replica)]
     of_replicas = dict(_by_replica(replicas, problems.append)) if reads.segments else {}
     if is_asked:
         refuse_unknown_names(options, named)
-        every_one = (one for many in of_replicas.values() for one in many)
+        every_one = (segment for many in of_replicas.values() for segment in many)
         refuse_unreadable(options.table, replicas, every_one, problems)
     shares: list[Share] = []
     if problems and options.table == "errors":
@@ -157,25 +159,29 @@ def shares_of(
         refuse_problem(problems[0], options)
     if reads.segments:
         segments = [
-            one for many in of_replicas.values() for one in _wanted_of(many, options, wanted)
+            segment
+            for many in of_replicas.values()
+            for segment in _segments_in_scope(many, options, scope)
         ]
-        shares += [Share(segments=part) for part in divided(segments, options)]
+        shares += [Share(segments=part) for part in divide_in_tasks(segments, options)]
     if reads.replicas:
         shares += [
-            Share(replicas=tuple(replicas[at : at + REPLICAS_PER_TASK]))
-            for at in range(0, len(replicas), REPLICAS_PER_TASK)
+            Share(replicas=tuple(replicas[begin : begin + REPLICAS_PER_TASK]))
+            for begin in range(0, len(replicas), REPLICAS_PER_TASK)
         ]
-    if reads.log_dirs and wanted.partitions is None and not options.topics:
+    if reads.log_dirs and scope.partitions is None and not options.topics:
         shares += [Share(log_dirs=(str(path),)) for path in log_dirs_in(options.paths)]
     return shares
 
 
-def _wanted_of(
-    segments: Sequence[SegmentFile], options: KafkaLogOptions, wanted: Wanted
+def _segments_in_scope(
+    segments: Sequence[SegmentFile], options: KafkaLogOptions, scope: RowScope
 ) -> Iterator[SegmentFile]:
-    timely = _in_time(segments, wanted, options.late_by_max_ms)
-    within = [_within(one, wanted, options.table) for one in timely if wanted.has_segment(one)]
-    return filter(wanted.has_segment, _looked_through(within, options))
+    timely = _in_time(segments, scope, options.late_by_max_ms)
+    within = [
+        _within(segment, scope, options.table) for segment in timely if scope.has_segment(segment)
+    ]
+    return filter(scope.has_segment, _looked_through(within, options))
 
 
 def begun_at(segment: SegmentFile, offset: int, table: str) -> SegmentFile:
@@ -195,9 +201,9 @@ def position_near(segment: SegmentFile, offset: int) -> int:
         return 0  # gone: nothing of it is read
 
 
-def _within(segment: SegmentFile, wanted: Wanted, table: str) -> SegmentFile:
+def _within(segment: SegmentFile, scope: RowScope, table: str) -> SegmentFile:
     """A segment as far as offsets that are wanted may lie in it."""
-    low, high = wanted.offsets_of(segment.replica)
+    low, high = scope.offsets_of(segment.replica)
     if low is not None:
         segment = begun_at(segment, low, table)
     if high is None or table not in _SOUGHT:
@@ -208,21 +214,21 @@ def _within(segment: SegmentFile, wanted: Wanted, table: str) -> SegmentFile:
 
 def segments_in(options: KafkaLogOptions, reads: Reads) -> dict[str, tuple[SegmentFile, ...]]:
     """Folder of each replica that can be read -> its segments, in order."""
-    return dict(_by_replica(replicas_of(options, Wanted.of(options), reads)))
+    return dict(_by_replica(replicas_of(options, RowScope.of(options), reads)))
 
 
 def replicas_of(
-    options: KafkaLogOptions, wanted: Wanted, reads: Reads, on_problem: OnProblem = untold
+    options: KafkaLogOptions, scope: RowScope, reads: Reads, on_problem: OnProblem = untold
 ) -> list[Replica]:
     """The replicas that a job is about; what can't be looked into is told."""
     return [
         replica
         for replica in replicas_in(options.paths, options.topics, on_problem)
-        if wanted.has_replica(replica) and reads.topic in (None, replica.topic)
+        if scope.has_replica(replica) and reads.topic in (None, replica.topic)
     ]
 
 
-def divided(
+def divide_in_tasks(
     segments: Sequence[SegmentFile], options: KafkaLogOptions
 ) -> list[tuple[SegmentFile, ...]]:
     """Segments in tasks, as many bytes as the reader has said, or as the session divides files."""
@@ -250,8 +256,8 @@ def divided(
         for task in tasks.shared_out(
             parts,
             task_cost,
-            size_of=lambda one: one[1],
-            go_together=lambda one, other: _go_together(one[0], other[0]),
+            size_of=lambda part: part[1],
+            go_together=lambda part, next_part: _go_together(part[0], next_part[0]),
         )
     ]
 
@@ -259,7 +265,7 @@ def divided(
 def shared_out(segments: Iterable[SegmentFile], task_bytes: int) -> list[tuple[SegmentFile, ...]]:
     """Segments in tasks of about so many bytes; neighbours stay together."""
     return tasks.shared_out(
-        segments, task_bytes, size_of=lambda one: one.unread_bytes, go_together=_go_together
+        segments, task_bytes, size_of=lambda segment: segment.unread_bytes, go_together=_go_together
     )
 
 
@@ -269,12 +275,17 @@ def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
     """
     if segment.may_be_cut or MOUNTS.at(Path(segment.path)):  # each part reads all headers
         return [segment]
-    first, end = segment.span or (0, sys.maxsize)
+    first_offset, end_offset = segment.span or (0, sys.maxsize)
     cuts = cuts_of(segment, max(part_bytes, segment.size // _SHARERS_MAX))
     within = [
-        cut.offset for cut in cuts if first < cut.offset < end and cut.position > segment.start
+        cut.offset
+        for cut in cuts
+        if first_offset < cut.offset < end_offset and cut.position > segment.start
     ]
-    return [msgspec.structs.replace(segment, span=span) for span in pairwise([first, *within, end])]
+    return [
+        msgspec.structs.replace(segment, span=span)
+        for span in pairwise([first_offset, *within, end_offset])
+    ]
 
 
 def in_tasks(
@@ -284,15 +295,17 @@ def in_tasks(
     ones in sections where they are cut. They are those that were found readable before: the folders
     are not looked into again.
     """
-    total = sum(one.size + _OPEN_BYTES for mine in replicas for one in mine)
+    total = sum(segment.size + _OPEN_BYTES for mine in replicas for segment in mine)
     task_bytes = min(max(total // (_TASKS_PER_CORE * cores), _TASK_BYTES_MIN), _TASK_BYTES_MAX)
     segments = [
-        one for mine in replicas for one in (in_sections(mine, task_bytes) if are_cut else mine)
+        segment
+        for mine in replicas
+        for segment in (in_sections(mine, task_bytes) if are_cut else mine)
     ]
     return tasks.shared_out(
         segments,
         task_bytes,
-        size_of=lambda one: one.unread_bytes + _OPEN_BYTES,
+        size_of=lambda segment: segment.unread_bytes + _OPEN_BYTES,
         go_together=_go_together,
     )
 
@@ -301,7 +314,9 @@ def _looked_through(
     segments: Sequence[SegmentFile], options: KafkaLogOptions
 ) -> Sequence[SegmentFile]:
     """A replica's segments, with what a starting broker would cut where that is much to read."""
-    cut_apart = sum(one.size for one in segments if one.is_recovered) > _TOGETHER_BYTES_MAX
+    cut_apart = (
+        sum(segment.size for segment in segments if segment.is_recovered) > _TOGETHER_BYTES_MAX
+    )
     if not cut_apart or options.check_crc is Check.NONE:
         return segments
     from txnsim_spark.scan.segment_examination import (
@@ -316,7 +331,7 @@ def _by_replica(
 ) -> Iterator[tuple[str, tuple[SegmentFile, ...]]]:
     directory_at = cache(LogDirectory.at)
 
-    def listed(replica: Replica) -> tuple[SegmentFile, ...] | None:
+    def list_segments(replica: Replica) -> tuple[SegmentFile, ...] | None:
         try:
             return tuple(segments_of(replica, directory_at(Path(replica.log_dir))))
         except OSError as error:
@@ -327,13 +342,13 @@ def _by_replica(
     # A disk of another machine takes its time for each answer, and several at a time.
     with ThreadPoolExecutor(_LISTED_AT_ONCE) as pool:
         mapped = pool.map if len(several) > _LISTED_AT_ONCE else map
-        for replica, segments in zip(several, mapped(listed, several), strict=True):
+        for replica, segments in zip(several, mapped(list_segments, several), strict=True):
             if segments is not None:
                 yield replica.path, segments
 
 
 def _in_time(
-    segments: Sequence[SegmentFile], wanted: Wanted, late_by_max_ms: int | None
+    segments: Sequence[SegmentFile], scope: RowScope, late_by_max_ms: int | None
 ) -> Iterator[SegmentFile]:
     """A replica's segments without those from before a time or behind one, as time indexes tell.
     One that a starting broker would go through is read in any case: what is cut in it ends those
@@ -341,21 +356,21 @@ def _in_time(
 
     Args:
         segments: In order.
-        wanted: The times.
+        scope: The times.
         late_by_max_ms: By so much a record may be older than the newest one before it; None: by
             any time, so that a segment behind a late one may hold an early one.
     """
-    first = wanted.time_min_ms
-    last = None if late_by_max_ms is None else wanted.time_max_ms
-    if first is None and last is None:
+    time_min_ms = scope.time_min_ms
+    time_max_ms = None if late_by_max_ms is None else scope.time_max_ms
+    if time_min_ms is None and time_max_ms is None:
         yield from segments
         return
-    with overlapping_map([one.path for one in segments[:1]]) as mapped:
+    with overlapping_map([segment.path for segment in segments[:1]]) as mapped:
         greatest = list(mapped(_greatest_or_none, segments))
     newest = -1
     for segment, mine in zip(segments, greatest, strict=True):
-        is_older = first is not None and mine is not None and mine < first
-        is_later = last is not None and newest - (late_by_max_ms or 0) > last
+        is_older = time_min_ms is not None and mine is not None and mine < time_min_ms
+        is_later = time_max_ms is not None and newest - (late_by_max_ms or 0) > time_max_ms
         if segment.is_recovered or not (is_older or is_later):
             yield segment
         newest = max(newest, -1 if mine is None else mine)
@@ -366,10 +381,10 @@ def _greatest_or_none(segment: SegmentFile) -> int | None:
     return greatest_timestamp_of(segment) if is_closed else None
 
 
-def _go_together(before: SegmentFile, segment: SegmentFile) -> bool:
+def _go_together(segment_before: SegmentFile, segment: SegmentFile) -> bool:
     return (
-        before.may_be_cut
+        segment_before.may_be_cut
         and segment.may_be_cut
-        and before.replica == segment.replica
+        and segment_before.replica == segment.replica
         and segment.section is None
     )

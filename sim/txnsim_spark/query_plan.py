@@ -91,26 +91,26 @@ def _together(scans: Iterable[TableScan]) -> TableUse:
 
 
 def _scans(node: Mapping[str, Any]) -> Iterator[TableScan]:
-    told = node.get("extra_info", {})
-    table = told.get("Table") if isinstance(told, dict) else None
+    extra_info = node.get("extra_info", {})
+    table = extra_info.get("Table") if isinstance(extra_info, dict) else None
     if isinstance(table, str):
-        filters = tuple(_texts(told.get("Filters")))
-        equal = [found for text in filters if (found := _EQUAL.fullmatch(text.strip()))]
-        values = {one[1]: (one[2] or "").replace("''", "'") or one[3] for one in equal}
+        filters = tuple(_texts(extra_info.get("Filters")))
+        equal = [match for text in filters if (match := _EQUAL.fullmatch(text.strip()))]
+        values = {match[1]: (match[2] or "").replace("''", "'") or match[3] for match in equal}
         words = {word for text in filters for word in re.findall(r"\w+", text)}
         yield TableScan(
             table=table.rpartition(".")[2],
             # Words of filters that are no columns are no columns of the table either.
-            columns=tuple(dict.fromkeys((*_texts(told.get("Projections")), *sorted(words)))),
+            columns=tuple(dict.fromkeys((*_texts(extra_info.get("Projections")), *sorted(words)))),
             keys={key: value for key, value in values.items() if key in KEYS and value},
         )
     for below in node.get("children", ()):
         yield from _scans(below)
 
 
-def _texts(told: object) -> Iterator[str]:
-    match told:
+def _texts(node_text: object) -> Iterator[str]:
+    match node_text:
         case str():
-            yield from told.split("\n")
+            yield from node_text.split("\n")
         case list():
-            yield from map(str, told)
+            yield from map(str, node_text)

@@ -47,13 +47,14 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             nullable: The columns that may be null; all unless given.
         """
         columns = (
-            one
+            column
             for group in groups
-            for one in (_columns_in(group) if isinstance(group, str) else group)
+            for column in (_columns_in(group) if isinstance(group, str) else group)
         )
         if nullable is not None:
             columns = (
-                msgspec.structs.replace(one, is_nullable=one.name in nullable) for one in columns
+                msgspec.structs.replace(column, is_nullable=column.name in nullable)
+                for column in columns
             )
         return cls(about=about, columns=tuple(columns))
 
@@ -574,11 +575,11 @@ def milliseconds_of(name: str) -> str:
 
 
 def _with_times(columns: Sequence[Column]) -> Iterator[Column]:
-    for one in columns:
-        yield one
-        if one.name.endswith(_MS):
-            meaning = f"`{one.name}` as a time; null before 1970 and after 9999."
-            yield Column(one.name.removesuffix("_ms"), TIMESTAMP, meaning)
+    for column in columns:
+        yield column
+        if column.name.endswith(_MS):
+            meaning = f"`{column.name}` as a time; null before 1970 and after 9999."
+            yield Column(column.name.removesuffix("_ms"), TIMESTAMP, meaning)
 
 
 TABLES: Final = {

@@ -41,17 +41,17 @@ from txnsim_spark.log_growth import (
     Ends,
     Look,
     StreamOffset,
-    behind,
-    bounded,
+    end_within_limits,
     later,
     latest,
     look_at,
+    offsets_behind,
     refuse_nothing,
     refuse_other_stream,
     shares_between,
     unread_lost,
 )
-from txnsim_spark.log_query import Wanted
+from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import (
     END_TIMESTAMP,
     ENDING_OFFSETS,
@@ -76,7 +76,7 @@ keep the options, but hand a source in Python nothing except the columns.
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def as_spark_error() -> Iterator[None]:
     """What is refused, as Spark shows it: one class, without the frames that found it."""
     try:
         yield
@@ -94,7 +94,7 @@ class Task(InputPartition):
         super().__init__(zlib.compress(msgspec.msgpack.encode((share, listed_ms)), level=1))
 
     @property
-    def told(self) -> tuple[Share, int]:
+    def content(self) -> tuple[Share, int]:
         """The share to read, and the time of the store's listing."""
         return msgspec.msgpack.decode(zlib.decompress(self.value), type=tuple[Share, int])
 
@@ -119,22 +119,22 @@ class KafkaLogDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        with told():
-            found = schema_of(KafkaLogOptions.of(self.options).table)
-            kept = kept_by_catalog(self.options)
-        if kept is not None:
-            found.fields[0].metadata[KEPT] = msgspec.json.encode(kept).decode()
-        return found
+        with as_spark_error():
+            schema = schema_of(KafkaLogOptions.of(self.options).table)
+            table_options = kept_by_catalog(self.options)
+        if table_options is not None:
+            schema.fields[0].metadata[KEPT] = msgspec.json.encode(table_options).decode()
+        return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader; a schema with some of the columns reads only these."""
-        with told():
-            return KafkaLogReader(*self.asked(schema), stores=self._stores(schema))
+        with as_spark_error():
+            return KafkaLogReader(*self.options_and_schema(schema), stores=self._stores(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Reads it as it grows; the same columns. One that refuses where it can't."""
         try:
-            options, columns = self.asked(schema)
+            options, columns = self.options_and_schema(schema)
             _refuse_endless(options)
             options = msgspec.structs.replace(options, follows=True)
             return KafkaLogStreamReader(options, columns, self._stores(schema))
@@ -142,11 +142,11 @@ class KafkaLogDataSource(DataSource):
             return RefusingReader(str(error))
 
     def _stores(self, schema: StructType) -> Stores | None:
-        return stores_of(self.hadoop, self._given(schema), is_registered=self.is_registered)
+        return stores_of(self.hadoop, self._own_options(schema), is_registered=self.is_registered)
 
-    def asked(self, schema: StructType) -> tuple[KafkaLogOptions, pa.Schema]:
+    def options_and_schema(self, schema: StructType) -> tuple[KafkaLogOptions, pa.Schema]:
         """What to read, and the columns as Arrow has them."""
-        options = KafkaLogOptions.of(self._given(schema))
+        options = KafkaLogOptions.of(self._own_options(schema))
         options = msgspec.structs.replace(
             options,
             division=self.division,
@@ -159,12 +159,12 @@ class KafkaLogDataSource(DataSource):
         )
         return options, to_arrow_schema(columns_of(options.table, schema), timezone="UTC")
 
-    def _given(self, schema: StructType) -> Mapping[str, str]:
+    def _own_options(self, schema: StructType) -> Mapping[str, str]:
         """The options of the read, and of the table's ``CREATE TABLE`` where they name no path."""
-        kept = [field.metadata[KEPT] for field in schema if KEPT in field.metadata]
-        if not kept or "path" in self.options or "paths" in self.options:
+        table_options = [field.metadata[KEPT] for field in schema if KEPT in field.metadata]
+        if not table_options or "path" in self.options or "paths" in self.options:
             return self.options
-        return {**msgspec.json.decode(kept[0], type=dict[str, str]), **self.options}
+        return {**msgspec.json.decode(table_options[0], type=dict[str, str]), **self.options}
 
 
 def _own_or(option: bool | None, setting: bool) -> bool:  # noqa: FBT001 - both are truths
@@ -215,21 +215,21 @@ class KafkaLogReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._stores = stores
-        self._wanted = Wanted.of(options)
+        self._scope = RowScope.of(options)
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
-        options, wanted = self._options, self._wanted
-        with told():
+        options, scope = self._options, self._scope
+        with as_spark_error():
             if self._stores is not None:
                 options = self._stores.with_local_paths(options)
-            shares = shares_of(options, wanted, READS[options.table], is_asked=True)
+            shares = shares_of(options, scope, READS[options.table], is_asked=True)
         # Spark takes no tasks for one task of which nothing is said.
         return tasks_of(shares or [Share()], self._stores)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        return _read(partition, self._options, self._schema, self._wanted, self._stores)
+        return _read(partition, self._options, self._schema, self._scope, self._stores)
 
 
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -254,16 +254,16 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             BadInputError: Nothing will come, as ``empty_reads`` says.
         """
-        look = self._looked()
-        with told():
+        look = self._look_again()
+        with as_spark_error():
             refuse_nothing(look)
         if not self._options.starts_latest:
-            return _told(StreamOffset())
-        return _told(latest(look, StreamOffset(), self._ends))
+            return _encode_offset(StreamOffset())
+        return _encode_offset(latest(look, StreamOffset(), self._ends))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Fix the end of the query at the data available now."""
-        self._target = latest(self._looked(), StreamOffset(), self._ends)
+        self._target = latest(self._look_again(), StreamOffset(), self._ends)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """How much one batch of rows reads."""
@@ -275,38 +275,38 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """How far one batch of rows goes."""
-        begun = _taken(start)
+        begun = _decode_offset(start)
         look = self._look if self._target is not None else None
         if look is not None and self._target is not None:
             refuse_other_stream(look, begun)
             end = later(begun, self._target)
         else:
-            look = self._looked()
+            look = self._look_again()
             refuse_other_stream(look, begun)
             end = latest(look, begun, self._ends)
         self._refuse_loss(look, begun, end)
         match limit:
             case ReadMaxBytes(max_bytes=most):
-                end = bounded(look, begun, end, bytes_max=most)
+                end = end_within_limits(look, begun, end, bytes_max=most)
             case ReadMaxFiles(max_files=most):
-                end = bounded(look, begun, end, files_max=most)
+                end = end_within_limits(look, begun, end, files_max=most)
             case _:
                 pass  # all that is there
         self._reached = end
-        return _told(end)
+        return _encode_offset(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """For the query's progress: where the logs end, and by how many offsets it is behind."""
         if self._look is None or self._options.table not in LOGS:
             return None
-        now = StreamOffset(ends=self._ends.of(self._look.segments))
-        return {**_told(now), "behind": behind(self._look, self._reached, now)}
+        end = StreamOffset(ends=self._ends.end_offsets(self._look.segments))
+        return {**_encode_offset(end), "behind": offsets_behind(self._look, self._reached, end)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of what is between two offsets."""
-        begun, until = _taken(start), _taken(end)
+        begun, until = _decode_offset(start), _decode_offset(end)
         # A query that goes on from its checkpoint has not looked yet.
-        look = self._look or self._looked()
+        look = self._look or self._look_again()
         refuse_other_stream(look, begun)
         refuse_other_stream(look, until)
         self._refuse_loss(look, begun, until)
@@ -319,7 +319,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             partition,
             options,
             self._schema,
-            Wanted.of(options),
+            RowScope.of(options),
             self._stores,
             refuses_loss=options.fail_on_data_loss,
         )
@@ -328,8 +328,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Without what only planning needs: a worker reads what its task says."""
         return {**self.__dict__, "_look": None, "_target": None, "_ends": None}
 
-    def _looked(self) -> Look:
-        with told():
+    def _look_again(self) -> Look:
+        with as_spark_error():
             options = (
                 self._options
                 if self._stores is None
@@ -342,19 +342,19 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._options.fail_on_data_loss:
             lost = [*islice(unread_lost(look, start, end), LOST_MAX)]
             if lost:
-                with told():
+                with as_spark_error():
                     raise may_be_missing("; ".join(lost))
 
 
-def _told(offset: StreamOffset) -> dict[str, Any]:
-    told: dict[str, Any] = {"ends": offset.ends, "state": offset.state}
+def _encode_offset(offset: StreamOffset) -> dict[str, Any]:
+    fields: dict[str, Any] = {"ends": offset.ends, "state": offset.state}
     if offset.scope is not None:
-        told["scope"] = msgspec.json.decode(msgspec.json.encode(offset.scope))  # Spark compares
-    return told
+        fields["scope"] = msgspec.json.decode(msgspec.json.encode(offset.scope))  # Spark compares
+    return fields
 
 
-def _taken(told: dict[str, Any]) -> StreamOffset:
-    return msgspec.convert(told, StreamOffset)
+def _decode_offset(fields: dict[str, Any]) -> StreamOffset:
+    return msgspec.convert(fields, StreamOffset)
 
 
 class RefusingReader(DataSourceStreamReader):
@@ -377,12 +377,12 @@ def _read(
     task: InputPartition,
     options: KafkaLogOptions,
     schema: pa.Schema,
-    wanted: Wanted,
+    scope: RowScope,
     stores: Stores | None,
     *,
     refuses_loss: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    share, listed_ms = cast("Task", task).told
+    share, listed_ms = cast("Task", task).content
     # Imported here: planning needs neither numba nor the compiled walks.
     from txnsim_spark.tables.row_sources import batches_of
     from txnsim_spark.tables.rows import Job
@@ -390,10 +390,10 @@ def _read(
     job = Job(
         options=options,
         columns=tuple(schema.names),
-        producer_ids=wanted.producer_ids,
+        producer_ids=scope.producer_ids,
         refuses_loss=refuses_loss,
     )
-    with told():
+    with as_spark_error():
         if stores is None:
             refuse_elsewhere(share.places)
             yield from batches_of(share, job, schema)
@@ -408,10 +408,10 @@ def _read(
 def schema_of(table: str) -> StructType:
     """The columns of a table as Spark has them, with their meanings as comments."""
     # Spark would parse the types itself, but has no JVM where tasks are planned.
-    found = from_arrow_schema(TABLES[table].arrow(), prefer_timestamp_ntz=False)
-    for field, column in zip(found.fields, TABLES[table].columns, strict=True):
+    schema = from_arrow_schema(TABLES[table].arrow(), prefer_timestamp_ntz=False)
+    for field, column in zip(schema.fields, TABLES[table].columns, strict=True):
         field.metadata = {"comment": column.meaning}
-    return found
+    return schema
 
 
 def columns_of(table: str, schema: StructType) -> StructType:

@@ -91,22 +91,22 @@ def _differences(remembered: StreamScope, scope: StreamScope) -> Iterator[str]:
     if remembered.table != scope.table:
         yield f"table {remembered.table}, not {scope.table}"
     if remembered.clusters and scope.clusters:
-        others = sorted(set(remembered.clusters) - set(scope.clusters))
-        if others and not set(remembered.clusters) & set(scope.clusters):
-            yield f"cluster {others[0]}, not {scope.clusters[0]}"
+        unknown_clusters = sorted(set(remembered.clusters) - set(scope.clusters))
+        if unknown_clusters and not set(remembered.clusters) & set(scope.clusters):
+            yield f"cluster {unknown_clusters[0]}, not {scope.clusters[0]}"
     if remembered.producer_ids and not (
         scope.producer_ids and set(scope.producer_ids) <= set(remembered.producer_ids)
     ):
-        yield f"producerIds {_listed(remembered.producer_ids)}, not {_listed(scope.producer_ids)}"
+        yield f"producerIds {_id_list(remembered.producer_ids)}, not {_id_list(scope.producer_ids)}"
     if remembered.start_ms is not None and (
         scope.start_ms is None or scope.start_ms < remembered.start_ms
     ):
         yield f"startTimestamp {remembered.start_ms}, not {scope.start_ms or 'the earliest'}"
     for partition, offset in remembered.starting_offsets.items():
-        first = scope.starting_offsets.get(partition, 0)
-        if first < offset:
-            yield f"{STARTING_OFFSETS} {offset} of {partition}, not {first}"
+        start_offset = scope.starting_offsets.get(partition, 0)
+        if start_offset < offset:
+            yield f"{STARTING_OFFSETS} {offset} of {partition}, not {start_offset}"
 
 
-def _listed(producer_ids: tuple[int, ...]) -> str:
+def _id_list(producer_ids: tuple[int, ...]) -> str:
     return ",".join(map(str, producer_ids)) or "all"

@@ -112,8 +112,12 @@ def register_log_views(spark: SparkSession, *paths: str, **options: str) -> None
     from txnsim_spark.schemas import TABLES
 
     for table in TABLES:
-        asked = {name: value for name, value in options.items() if table in tables_with(name)}
-        rows = spark.read.format("kafka_log").options(table=table, **asked).load([*paths])
+        options_of_table = {
+            name: value for name, value in options.items() if table in tables_with(name)
+        }
+        rows = (
+            spark.read.format("kafka_log").options(table=table, **options_of_table).load([*paths])
+        )
         rows.createOrReplaceTempView(f"{TABLE_PREFIX}{table}")
     for name, query in VIEWS.items():
         spark.sql(query).createOrReplaceTempView(name)

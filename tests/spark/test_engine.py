@@ -34,7 +34,7 @@ def joined(key: str, pieces: Sequence[int]) -> tuple[str, list[int]]:
 
 @pytest.mark.parametrize("way", [Way.HERE, Way.PROCESSES])
 def test_what_has_one_key_is_put_together(way: Way) -> None:
-    found = here().done(Job(tasks=(3, 0, 4), read=pieces_of, join=joined), way)
+    found = here().results_of(Job(tasks=(3, 0, 4), read=pieces_of, join=joined), way)
     assert found == {"even": ("even", [0, 0, 2, 2]), "odd": ("odd", [1, 1, 3])}
 
 
@@ -44,8 +44,8 @@ def process_of(_task: int) -> Iterator[tuple[str, int]]:
 
 def test_processes_are_others() -> None:
     job = Job(tasks=(1, 2), read=process_of, join=joined)
-    assert os.getpid() not in here().done(job, Way.PROCESSES)["processes"][1]
-    assert here().done(job, Way.HERE)["processes"][1] == [os.getpid()] * 2
+    assert os.getpid() not in here().results_of(job, Way.PROCESSES)["processes"][1]
+    assert here().results_of(job, Way.HERE)["processes"][1] == [os.getpid()] * 2
 
 
 def wrong(_task: int) -> Iterator[tuple[str, int]]:
@@ -55,7 +55,7 @@ def wrong(_task: int) -> Iterator[tuple[str, int]]:
 @pytest.mark.parametrize("way", [Way.HERE, Way.PROCESSES])
 def test_what_goes_wrong_is_heard(way: Way) -> None:
     with pytest.raises(ValueError, match="a bug"):
-        here().done(Job(tasks=(1,), read=wrong, join=joined), way)
+        here().results_of(Job(tasks=(1,), read=wrong, join=joined), way)
 
 
 @pytest.mark.parametrize(

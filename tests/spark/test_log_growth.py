@@ -20,9 +20,9 @@ from tests.support.soundness import note_offset, write_log_dir
 from txnsim.errors import BadInputError
 from txnsim.storage import names
 from txnsim.types import TopicPartition
-from txnsim_spark.describe import Described, described
+from txnsim_spark.describe import ReplicaDescription, describe_replicas
 from txnsim_spark.log_growth import LOGS, Ends, Look, StreamOffset, later, latest, look_at
-from txnsim_spark.log_query import Wanted
+from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogError, KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.scan.segment_examination import _cut_of
@@ -344,7 +344,7 @@ def test_what_is_new_in_a_long_segment_is_sought_by_its_index(
     assert expected
     assert counted(found) == counted(expected)
     asked = KafkaLogOptions.of({"path": str(growing.path), "table": name, **options})
-    (share,) = shares_of(asked, Wanted.of(asked), READS[name])
+    (share,) = shares_of(asked, RowScope.of(asked), READS[name])
     (segment,) = share.segments
     assert 0 < segment.start < segment.size < last.stat().st_size
 
@@ -448,9 +448,9 @@ def log_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def one(log_dir: Path) -> Described:
+def one(log_dir: Path) -> ReplicaDescription:
     told: list[str] = []
-    (found,) = described([log_dir], progress=told.append)
+    (found,) = describe_replicas([log_dir], progress=told.append)
     assert told == [f"reading {log_dir / 'orders-0'}"]
     return found
 
@@ -491,17 +491,17 @@ SEGMENT = SegmentFile(
 
 
 def test_a_replica_is_chosen_by_its_partition() -> None:
-    assert Wanted().has_replica(REPLICA)
-    assert Wanted(partitions=frozenset({2})).has_replica(REPLICA)
-    assert not Wanted(partitions=frozenset({1})).has_replica(REPLICA)
+    assert RowScope().has_replica(REPLICA)
+    assert RowScope(partitions=frozenset({2})).has_replica(REPLICA)
+    assert not RowScope(partitions=frozenset({1})).has_replica(REPLICA)
 
 
 def test_a_segment_is_left_out_only_where_it_can_not_hold_the_offset() -> None:
-    assert Wanted(offset_max=10).has_segment(SEGMENT)
-    assert not Wanted(offset_max=9).has_segment(SEGMENT)
-    assert Wanted(offset_min=19).has_segment(SEGMENT)
-    assert not Wanted(offset_min=20).has_segment(SEGMENT)
+    assert RowScope(offset_max=10).has_segment(SEGMENT)
+    assert not RowScope(offset_max=9).has_segment(SEGMENT)
+    assert RowScope(offset_min=19).has_segment(SEGMENT)
+    assert not RowScope(offset_min=20).has_segment(SEGMENT)
     last = msgspec.structs.replace(SEGMENT, next_base_offset=None)
     recovered = msgspec.structs.replace(SEGMENT, is_recovered=True)
-    assert Wanted(offset_min=20).has_segment(last)
-    assert Wanted(offset_min=20).has_segment(recovered)
+    assert RowScope(offset_min=20).has_segment(last)
+    assert RowScope(offset_min=20).has_segment(recovered)

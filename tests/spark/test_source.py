@@ -33,7 +33,7 @@ from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
 from txnsim_spark import planning
 from txnsim_spark.file_faults import CorruptLogFileError
-from txnsim_spark.log_query import Wanted
+from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import (
     COSTS,
     HEADERS_COST,
@@ -43,7 +43,14 @@ from txnsim_spark.options import (
     KafkaLogError,
     KafkaLogOptions,
 )
-from txnsim_spark.planning import READS, REPLICAS_PER_TASK, Reads, divided, shared_out, shares_of
+from txnsim_spark.planning import (
+    READS,
+    REPLICAS_PER_TASK,
+    Reads,
+    divide_in_tasks,
+    shared_out,
+    shares_of,
+)
 from txnsim_spark.scan.log_dirs import LogDirectory
 from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in, segments_of
 from txnsim_spark.schemas import DECODED, TABLES
@@ -100,7 +107,7 @@ def options(path: Path, table: str = "batches", **given: str) -> KafkaLogOptions
 def tasks_of(segments: list[SegmentFile], table: str, **given: int) -> list[list[int]]:
     chosen = options(Path("/logs"), table)
     chosen = msgspec.structs.replace(chosen, division=Division(**given))
-    return sizes_of(divided(segments, chosen))
+    return sizes_of(divide_in_tasks(segments, chosen))
 
 
 def test_the_smallest_segments_cost_their_opening() -> None:
@@ -136,7 +143,7 @@ def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) 
     write_dense_index(path)
     small = Division(parallelism=1, open_cost_bytes=1, max_partition_bytes=4_000)
     cut = msgspec.structs.replace(options(tmp_path, name), division=small)
-    parts = [one for share in shares_of(cut, Wanted(), READS[name]) for one in share.segments]
+    parts = [one for share in shares_of(cut, RowScope(), READS[name]) for one in share.segments]
     assert len(parts) > 2
     rows = table(tmp_path, name)
     assert rows
@@ -144,7 +151,7 @@ def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) 
     schema = TABLES[name].arrow(tuple(rows[0]))
     assert rows == [
         row
-        for share in shares_of(cut, Wanted(), READS[name])
+        for share in shares_of(cut, RowScope(), READS[name])
         for part in rows_of(share, job)
         for row in part.in_schema(schema).to_pylist()
     ]
@@ -152,7 +159,7 @@ def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) 
     index.write_bytes(index.read_bytes()[::-1])
     assert [
         row
-        for share in shares_of(cut, Wanted(), READS[name])
+        for share in shares_of(cut, RowScope(), READS[name])
         for part in rows_of(share, job)
         for row in part.in_schema(schema).to_pylist()
     ] == rows, "a wrong index parts it otherwise, and loses nothing"
@@ -168,7 +175,7 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
     greatest = [row["max_timestamp_ms"] for row in rows]
 
     def planned(time_min_ms: int) -> list[int]:
-        shares = shares_of(options(tmp_path), Wanted(time_min_ms=time_min_ms), SEGMENTS)
+        shares = shares_of(options(tmp_path), RowScope(time_min_ms=time_min_ms), SEGMENTS)
         return [one.base_offset for share in shares for one in share.segments]
 
     bases = planned(0)
@@ -204,7 +211,7 @@ def test_later_segments_are_left_out_where_records_come_late_by_a_bound(tmp_path
     greatest = [row["max_timestamp_ms"] for row in rows]
 
     def planned(time_max_ms: int, **given: str) -> int:
-        wanted = Wanted(time_max_ms=time_max_ms)
+        wanted = RowScope(time_max_ms=time_max_ms)
         shares = shares_of(options(tmp_path, **given), wanted, SEGMENTS)
         return sum(len(share.segments) for share in shares)
 
@@ -220,7 +227,7 @@ def test_later_segments_are_left_out_where_records_come_late_by_a_bound(tmp_path
 
 def test_a_job_has_several_tasks_in_order_of_offset(tmp_path: Path) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    shares = shares_of(options(tmp_path, taskBytes="2000"), Wanted(), SEGMENTS)
+    shares = shares_of(options(tmp_path, taskBytes="2000"), RowScope(), SEGMENTS)
     assert len(shares) > 1
     bases = [one.base_offset for share in shares for one in share.segments]
     assert bases == sorted(set(bases))
@@ -239,7 +246,7 @@ def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_
     job = Job(options=chosen, columns=tuple(schema.names))
 
     def planned() -> tuple[int, list[dict[str, object]]]:
-        shares = shares_of(chosen, Wanted(), READS[name])
+        shares = shares_of(chosen, RowScope(), READS[name])
         parts = [part for share in shares for part in rows_of(share, job)]
         rows = [row for part in parts for row in part.in_schema(schema).to_pylist()]
         return sum(bool(one.segments) for one in shares), rows
@@ -256,7 +263,7 @@ def test_replicas_are_shared_out_by_their_number(tmp_path: Path) -> None:
     broker_dir(tmp_path)
     for partition in range(REPLICAS_PER_TASK + 1):
         (tmp_path / f"orders-{partition}").mkdir()
-    shares = shares_of(options(tmp_path), Wanted(), Reads(replicas=True))
+    shares = shares_of(options(tmp_path), RowScope(), Reads(replicas=True))
     assert [len(share.replicas) for share in shares] == [REPLICAS_PER_TASK, 1]
 
 
@@ -267,18 +274,18 @@ def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
         for name in ("orders-0", "orders-1", "__transaction_state-0"):
             segment(tmp_path / f"broker-{broker}" / name, [plain()])
 
-    def planned(wanted: Wanted, reads: Reads = SEGMENTS, **given: str) -> list[tuple[int, str]]:
+    def planned(wanted: RowScope, reads: Reads = SEGMENTS, **given: str) -> list[tuple[int, str]]:
         return [
             (one.replica.broker, f"{one.topic}-{one.partition}")
             for share in shares_of(options(tmp_path, **given), wanted, reads)
             for one in share.segments
         ]
 
-    assert planned(Wanted(partitions=frozenset({1}))) == [(1, "orders-1"), (2, "orders-1")]
+    assert planned(RowScope(partitions=frozenset({1}))) == [(1, "orders-1"), (2, "orders-1")]
     only = Reads(segments=True, topic="__transaction_state")
     state = "__transaction_state-0"
-    assert planned(Wanted(), only) == [(1, state), (2, state)]
-    assert planned(Wanted(), topics="nowhere") == []
+    assert planned(RowScope(), only) == [(1, state), (2, state)]
+    assert planned(RowScope(), topics="nowhere") == []
 
 
 def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
@@ -287,13 +294,13 @@ def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
     broker_dir(tmp_path)
     reads = Reads(log_dirs=True)
 
-    def planned(wanted: Wanted, **given: str) -> list[str]:
+    def planned(wanted: RowScope, **given: str) -> list[str]:
         shares = shares_of(options(tmp_path, **given), wanted, reads)
         return [one for share in shares for one in share.log_dirs]
 
-    assert planned(Wanted()) == [str(tmp_path)]
-    assert planned(Wanted(partitions=frozenset({0}))) == []
-    assert planned(Wanted(), topics="orders") == []
+    assert planned(RowScope()) == [str(tmp_path)]
+    assert planned(RowScope(partitions=frozenset({0}))) == []
+    assert planned(RowScope(), topics="orders") == []
 
 
 def test_a_folder_that_can_t_be_read_ends_the_plan_unless_it_may_be_passed_over(
@@ -310,12 +317,12 @@ def test_a_folder_that_can_t_be_read_ends_the_plan_unless_it_may_be_passed_over(
 
     monkeypatch.setattr(planning, "segments_of", refused)
     with pytest.raises(CorruptLogFileError, match=r"orders-0: .*ignoreCorruptFiles"):
-        shares_of(options(tmp_path), Wanted(), SEGMENTS)
-    told = shares_of(options(tmp_path, "errors"), Wanted(), READS["errors"])
+        shares_of(options(tmp_path), RowScope(), SEGMENTS)
+    told = shares_of(options(tmp_path, "errors"), RowScope(), READS["errors"])
     assert [one.partition(": ")[0] for share in told for one in share.unreadable] == [
         str(tmp_path / "orders-0")
     ]
-    shares = shares_of(options(tmp_path, ignoreCorruptFiles="true"), Wanted(), SEGMENTS)
+    shares = shares_of(options(tmp_path, ignoreCorruptFiles="true"), RowScope(), SEGMENTS)
     assert [one.partition for share in shares for one in share.segments] == [1]
 
 
@@ -328,7 +335,7 @@ def test_segments_that_end_before_a_start_are_left_out_unless_a_cut_in_them_coun
 
     def planned(start: int) -> list[int]:
         chosen = options(tmp_path, startingOffsets=json.dumps({"orders": {"0": start}}))
-        shares = shares_of(chosen, Wanted.of(chosen), SEGMENTS)
+        shares = shares_of(chosen, RowScope.of(chosen), SEGMENTS)
         return [one.base_offset for share in shares for one in share.segments]
 
     assert planned(0) == bases

@@ -21,7 +21,7 @@ from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import Record, assign, build_batch, iter_batches, read_batch_header
-from txnsim_spark.log_query import Wanted
+from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.schemas import TABLES
@@ -63,7 +63,7 @@ def table(
     asked = [one for one in columns or spark_schema.names if one not in left_out]
     spark_schema = StructType([spark_schema[one] for one in asked])
     schema = to_arrow_schema(spark_schema, timezone="UTC")
-    wanted = Wanted.of(chosen)
+    wanted = RowScope.of(chosen)
     job = Job(options=chosen, columns=tuple(schema.names), producer_ids=wanted.producer_ids)
     found: list[Row] = []
     for share in shares_of(chosen, wanted, READS[name]):

@@ -188,10 +188,10 @@ def connector_config(jars: str | None) -> dict[str, str]:
         return {}
     if ":" in jars and not Path(jars).exists():
         return {"spark.jars.packages": jars}
-    found = sorted(str(one.absolute()) for one in Path(jars).glob("*.jar"))
-    if not found:
+    jar_paths = sorted(str(path.absolute()) for path in Path(jars).glob("*.jar"))
+    if not jar_paths:
         raise ConfigError(f"--connector-jars {jars}: there are no jars")
-    return {"spark.jars": ",".join(found)}
+    return {"spark.jars": ",".join(jar_paths)}
 
 
 def _run(args: argparse.Namespace, options: StreamOptions) -> int:
@@ -203,8 +203,8 @@ def _run(args: argparse.Namespace, options: StreamOptions) -> int:
 
     stop = threading.Event()
     # After the session, whose start replaces the handler of SIGINT.
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda *_: stop.set())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
     to_topic = options.alerts_topic is not None
     alerts_file = None if to_topic or args.alerts_to is None else Path(args.alerts_to)
     teller = Teller(as_json=args.json, alerts_file=alerts_file)
@@ -232,12 +232,12 @@ class Teller:
         with self._lock:
             match event:
                 case BatchWritten(batch=batch, rows=rows, offsets=offsets):
-                    told = {"event": "batch", "batch": batch, "rows": rows, "offsets": offsets}
-                    self._print(told, f"batch {batch}: {rows} records")
+                    report = {"event": "batch", "batch": batch, "rows": rows, "offsets": offsets}
+                    self._print(report, f"batch {batch}: {rows} records")
                 case AlertChanged(alert=alert, connector_lag=lag):
-                    shown = {**msgspec.to_builtins(alert), "connector_lag": lag}
+                    alert_with_lag = {**msgspec.to_builtins(alert), "connector_lag": lag}
                     blind = "" if lag is None else f" (Spark's connector reports a lag of {lag})"
-                    self._print(shown, f"{alert.sentence}{blind}")
+                    self._print(alert_with_lag, f"{alert.sentence}{blind}")
                     if self._alerts_file is not None:
                         with self._alerts_file.open("ab", buffering=0) as file:
                             append(file, msgspec.json.encode(alert) + b"\n")

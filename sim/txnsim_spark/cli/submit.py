@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 # A script's own folder is searched first: a module there must not hide one of Python's.
-sys.path[:] = [place for place in sys.path if Path(place) != Path(__file__).parent]
+sys.path[:] = [folder for folder in sys.path if Path(folder) != Path(__file__).parent]
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
 def elsewhere(package: Path) -> str:
     """What to do where ``spark-submit`` runs a Python without txnsim."""
     # The environment's own, where the folder is lib/pythonX.Y/site-packages/txnsim_spark in it.
-    own = [place / "bin" / "python" for place in package.parents[3:4]]
+    own = [folder / "bin" / "python" for folder in package.parents[3:4]]
     python = own[0] if own and own[0].exists() else "/path/to/python"
     return (
         f"txnsim: spark-submit runs {sys.executable}, in which txnsim is not installed: name the "

@@ -82,9 +82,9 @@ def add_arguments(actions: argparse._SubParsersAction[CommandParser]) -> None:
         help="where tables of traces are kept meanwhile, a place that all workers of Spark see"
         " (default: this machine's temporary directory)",
     )
-    for one in (export, analyse):
-        add_master(one)
-        one.add_argument("--json", action="store_true", help="as JSON")
+    for action in (export, analyse):
+        add_master(action)
+        action.add_argument("--json", action="store_true", help="as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -120,27 +120,29 @@ def _export(spark: SparkSession, args: argparse.Namespace) -> int:
     TERMINAL.tell(
         args,
         {"directory": args.to, "tables": list(TABLES), **summary},
-        lambda made: f"{args.to}: {made['events']} events of {made['runs']} runs",
+        lambda exported: f"{args.to}: {exported['events']} events of {exported['runs']} runs",
     )
-    return _warned(summary)
+    return _warn_of_unread(summary)
 
 
 def _analyse(ask: Ask, args: argparse.Namespace) -> int:
     from txnsim_spark.traces.analyses import ANALYSES, LATE_AFTER_MS
 
     summary = _summary(ask)
-    found: dict[str, Rows] = {}
+    rows_by_analysis: dict[str, Rows] = {}
     for name, analysis in ANALYSES.items():
         if args.only and name not in args.only:
             continue
         TERMINAL.progress(analysis.title)
         rows = ask(analysis.worst(args.ids), late_after_ms=LATE_AFTER_MS)
-        found[name] = [
+        rows_by_analysis[name] = [
             {column: cell for column, cell in row.items() if column != "place"} for row in rows
         ]
-    tables = [Table(f"{ANALYSES[name].title}\n{_table(rows)}") for name, rows in found.items()]
-    TERMINAL.tell(args, {**summary, "analyses": found}, lambda _: tables)
-    return _warned(summary)
+    tables = [
+        Table(f"{ANALYSES[name].title}\n{_table(rows)}") for name, rows in rows_by_analysis.items()
+    ]
+    TERMINAL.tell(args, {**summary, "analyses": rows_by_analysis}, lambda _: tables)
+    return _warn_of_unread(summary)
 
 
 @contextmanager
@@ -160,9 +162,9 @@ def _views(args: argparse.Namespace) -> Iterator[Ask]:
     exports = [trace for trace in args.trace if is_export(_entries(Path(trace)))]
     if exports and len(args.trace) > 1:
         raise TraceError(f"{exports[0]} is an export: it can only be analysed alone")
-    here = None if args.master else embedded_queries(args.trace, are_exported=bool(exports))
-    if here is not None:
-        yield here
+    queries = None if args.master else embedded_queries(args.trace, are_exported=bool(exports))
+    if queries is not None:
+        yield queries
         return
     with session(args.master) as spark:
         if exports:
@@ -198,15 +200,15 @@ def _summary(ask: Ask) -> dict[str, object]:
     }
 
 
-def _warned(summary: Mapping[str, object]) -> int:
+def _warn_of_unread(summary: Mapping[str, object]) -> int:
     """Warn of unreadable lines and unknown kinds; return the exit status."""
     unreadable, unknown = summary["unreadable"], summary["unknown_kinds"]
     assert isinstance(unreadable, list)
     assert isinstance(unknown, dict)
     for kind, events in unknown.items():
         TERMINAL.complain(f"{events} events of kind {kind!r}, which is not known here, are kept")
-    for one in unreadable[:SHOWN_MAX]:
-        TERMINAL.complain(f"{one['file']}: {one['lines']} × {one['reason']}: {one['text']}")
+    for file in unreadable[:SHOWN_MAX]:
+        TERMINAL.complain(f"{file['file']}: {file['lines']} × {file['reason']}: {file['text']}")
     if len(unreadable) > SHOWN_MAX:
         TERMINAL.complain(f"… and {len(unreadable) - SHOWN_MAX} more files like that")
     return INCOMPLETE_STATUS if unreadable else 0

@@ -299,7 +299,9 @@ class Reading:
         from txnsim_spark.forensics import _read_compiled as compiled
 
         way = self._engine.way(cost_of(one.unread_bytes for state in unread for one in state.new))
-        read = self._engine.done(compiled.replica_job(unread, cores=self._engine.cores(way)), way)
+        read = self._engine.results_of(
+            compiled.replica_job(unread, cores=self._engine.cores(way)), way
+        )
         nothing = {one.replica.path: one for one in unread if one.replica.path not in read}
         read |= {path: compiled.read_of(state, ()) for path, state in nothing.items()}
         return {
@@ -334,7 +336,7 @@ class Reading:
         if way is not Way.HERE:
             from txnsim_spark.forensics._read_compiled import log_job
 
-            self._logs_read = self._engine.done(log_job(first, producer_ids), way)
+            self._logs_read = self._engine.results_of(log_job(first, producer_ids), way)
         return read_coordinators(logs, self._problem, self._replayed)
 
     def _replayed(self, state: ReplicaState, on_problem: OnProblem) -> Replayed:

@@ -26,7 +26,7 @@ from txnsim_spark.forensics.timeline import (
     producer_ids_of,
     timeline_of,
 )
-from txnsim_spark.log_query import Wanted
+from txnsim_spark.log_query import RowScope
 from txnsim_spark.scan.log_dirs import OnProblem
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.arrays import of_values
@@ -85,9 +85,9 @@ def transactions_of(
     """A row per transaction of some producers, on each replica, by the headers of batches. What
     can't be read is told, or refused (``kept_rows``).
     """
-    wanted = Wanted(producer_ids=frozenset(producer_ids))
+    wanted = RowScope(producer_ids=frozenset(producer_ids))
     found = kept_rows(
-        engine, "batches", paths, _all_of, topics=topics, wanted=wanted, on_problem=on_problem
+        engine, "batches", paths, _all_of, topics=topics, scope=wanted, on_problem=on_problem
     )
     batches = pa.Table.from_batches(found, TABLES["batches"].arrow())
     database = Embedded()

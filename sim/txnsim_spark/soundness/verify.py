@@ -112,7 +112,7 @@ def plan(
 def verify(engine: Engine, planned: Plan, way: Way) -> Iterator[Violation]:
     """All that is wrong, by partition, replica and place."""
     yield from planned.findings
-    violations = engine.done(Job(tasks=planned.tasks, read=_parts_of, join=_judge_parts), way)
+    violations = engine.results_of(Job(tasks=planned.tasks, read=_parts_of, join=_judge_parts), way)
     for key in sorted(violations):
         yield from violations[key]
 

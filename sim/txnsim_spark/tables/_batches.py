@@ -18,9 +18,9 @@ from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.tables._damage import checks_crcs, refuse_wrong_crcs, refusing, sound_rows
 from txnsim_spark.tables.rows import (
-    Held,
+    ArrayMaker,
     Job,
-    Make,
+    SegmentTables,
     in_span,
     integers,
     not_negative,
@@ -56,7 +56,7 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Ints]:
         yield table.T
 
 
-def columns_of(rows: Ints, held: Held, check: Check) -> dict[str, Make]:
+def columns_of(rows: Ints, segment_tables: SegmentTables, check: Check) -> dict[str, ArrayMaker]:
     """The columns of rows of the kernel's."""
     table = rows.T
     attributes = table[kernel.ATTRIBUTES]
@@ -72,11 +72,11 @@ def columns_of(rows: Ints, held: Held, check: Check) -> dict[str, Make]:
         "max_timestamp_ms": integers(table[kernel.MAX_TIMESTAMP]),
         "base_sequence": not_negative(table[kernel.BASE_SEQUENCE]),
         "records": integers(table[kernel.RECORDS]),
-        "is_valid": _validity(len(rows), held, check),
+        "is_valid": _validity(len(rows), segment_tables, check),
     }
 
 
-def of_headers(table: Ints) -> dict[str, Make]:
+def of_headers(table: Ints) -> dict[str, ArrayMaker]:
     """The columns of a batch's header that are true of each of its records, too."""
     attributes = table[kernel.ATTRIBUTES]
     no_producer = table[kernel.PRODUCER_ID] < 0
@@ -93,7 +93,7 @@ def of_headers(table: Ints) -> dict[str, Make]:
     }
 
 
-def _validity(count: int, held: Held, check: Check) -> Make:
+def _validity(count: int, segment_tables: SegmentTables, check: Check) -> ArrayMaker:
     if check is Check.NONE:
         return nothing(count)
 
@@ -102,11 +102,11 @@ def _validity(count: int, held: Held, check: Check) -> Make:
             crcs_are_right(Path(segment.path), table.T)
             if check is Check.ALL or not (segment.is_clean or segment.is_recovered)
             else np.full(len(table), segment.is_recovered)  # what is wrong in such a one is cut
-            for segment, table in held
+            for segment, table in segment_tables
         ]
         unknown = np.repeat(
-            [check is Check.AUTO and segment.is_clean for segment, _ in held],
-            [len(table) for _, table in held],
+            [check is Check.AUTO and segment.is_clean for segment, _ in segment_tables],
+            [len(table) for _, table in segment_tables],
         )
         return truths(np.concatenate(computed), absent=unknown)(kind)
 

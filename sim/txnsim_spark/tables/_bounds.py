@@ -31,25 +31,29 @@ class Bounds:
         times = (options.start_ms, options.end_ms)
         return bool(options.starting_offsets or options.ending_offsets) or times != (None, None)
 
-    def schema(self, asked: pa.Schema) -> pa.Schema:
+    def schema(self, requested_schema: pa.Schema) -> pa.Schema:
         """The schema, then columns of offset and time that bounds compare."""
-        table, names = self._options.table, [*asked.names]
+        table, names = self._options.table, [*requested_schema.names]
         if self.are_by_partition:
             names += ["topic", "partition", *OFFSET_COLUMNS[table]]
         if self._times != (None, None):
             names.append(TIME_COLUMNS[table])
-        whole = TABLES[table].arrow()
-        more = [whole.field(name) for name in dict.fromkeys(names) if name not in asked.names]
-        return pa.schema([*asked, *more])
+        table_schema = TABLES[table].arrow()
+        bound_columns = [
+            table_schema.field(name)
+            for name in dict.fromkeys(names)
+            if name not in requested_schema.names
+        ]
+        return pa.schema([*requested_schema, *bound_columns])
 
-    def within(self, batch: pa.RecordBatch, asked: pa.Schema) -> pa.RecordBatch:
+    def within(self, batch: pa.RecordBatch, requested_schema: pa.Schema) -> pa.RecordBatch:
         """Rows within offsets and times, without the columns added for that."""
         import pyarrow.compute as pc  # takes longer to load than most tasks take
 
         conditions = [*self._of_offsets(batch, pc), *self._of_times(batch, pc)]
         if conditions and batch.num_rows:
             batch = batch.filter(reduce(pc.and_, conditions))
-        return batch.select(asked.names)
+        return batch.select(requested_schema.names)
 
     @property
     def _times(self) -> tuple[int | None, int | None]:
@@ -59,12 +63,12 @@ class Bounds:
         if not self.are_by_partition or not batch.num_rows:
             return []
         topic, partition = batch["topic"][0].as_py(), batch["partition"][0].as_py()
-        first, last = (batch[name] for name in OFFSET_COLUMNS[self._options.table])
+        first_offsets, last_offsets = (batch[name] for name in OFFSET_COLUMNS[self._options.table])
         low = self._options.starting_offsets.get(topic, {}).get(partition)
         end = self._options.ending_offsets.get(topic, {}).get(partition)
         return [
-            *([] if low is None else [pc.greater_equal(last, low)]),
-            *([] if end is None else [pc.less(first, end)]),
+            *([] if low is None else [pc.greater_equal(last_offsets, low)]),
+            *([] if end is None else [pc.less(first_offsets, end)]),
         ]
 
     def _of_times(self, batch: pa.RecordBatch, pc: Any) -> list[Any]:

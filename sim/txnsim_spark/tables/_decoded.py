@@ -41,8 +41,8 @@ def decoded_batches(
     for data, start, run in chosen_runs(segment, job, on_damage):
         view = memoryview(data.data)
         for columns in run.T:
-            at = int(columns[kernel.POSITION]) - start
-            stored = view[at : at + int(columns[kernel.SIZE])]
+            batch_begin = int(columns[kernel.POSITION]) - start
+            stored = view[batch_begin : batch_begin + int(columns[kernel.SIZE])]
             yield columns, _records(stored, columns, on_damage)
 
 
@@ -50,7 +50,7 @@ def _records(data: memoryview, columns: Ints, on_damage: OnDamage) -> Iterator[R
     try:
         yield from iter_records(data)
     except CorruptBatchError as error:
-        on_damage(undecoded(columns, str(error)))
+        on_damage(undecoded_batch_damage(columns, str(error)))
 
 
 def chosen_runs(
@@ -71,17 +71,17 @@ def chosen_runs(
     path = Path(segment.path)
     with pieces_of(path, until=segment.size) as file:
         for table in sound_rows(segment, on_damage):
-            chosen = _chosen(segment, table, job)
+            chosen = _choose_batches(segment, table, job)
             chosen &= _right_crcs(path, table, chosen, job, segment, on_damage)
-            for first, last in runs_of(table):
-                run, mine = table[:, first:last], chosen[first:last]
+            for run_begin, run_end in runs_of(table):
+                run, mine = table[:, run_begin:run_end], chosen[run_begin:run_end]
                 start = int(run[kernel.POSITION, 0])
                 size = int(run[kernel.POSITION, -1] + run[kernel.SIZE, -1]) - start
                 if not mine.any():
                     continue
                 if size > STORED_MAX:
                     text = f"a batch of {size} bytes; at most {STORED_MAX} are looked into"
-                    on_damage(undecoded(run[:, 0], text))
+                    on_damage(undecoded_batch_damage(run[:, 0], text))
                     continue
                 data = np.frombuffer(file.read_whole(start, size), dtype=np.uint8)
                 yield data, start, run if mine.all() else run[:, mine]
@@ -111,13 +111,13 @@ def record_or_problem(
         unknown: The reason for that.
     """
     try:
-        found = decode(record.key or b"", record.value)
+        row = decode(record.key or b"", record.value)
     except CorruptLogRecordError as error:
         return None, str(error)
-    return found, unknown() if found is None else None
+    return row, unknown() if row is None else None
 
 
-def _chosen(segment: SegmentFile, table: Ints, job: Job) -> Any:
+def _choose_batches(segment: SegmentFile, table: Ints, job: Job) -> Any:
     chosen = in_span(table[kernel.BASE_OFFSET], segment)
     if job.producer_ids is not None:
         chosen &= np.isin(table[kernel.PRODUCER_ID], list(job.producer_ids))
@@ -130,18 +130,18 @@ def _right_crcs(
     """Which rows are not known to be wrong: CRCs of chosen batches are computed as the options say,
     and in any case of compressed ones, whose records may be others where a byte has changed.
     """
-    asked = chosen.copy()
+    is_checked = chosen.copy()
     if not checks_crcs(segment, job):
-        asked &= (table[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION) != 0
-    right = np.ones(table.shape[1], dtype=np.bool_)
-    if asked.any():
-        right[asked] = crcs_are_right(path, table[:, asked])
-        for number in np.flatnonzero(~right).tolist():
+        is_checked &= (table[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION) != 0
+    is_right = np.ones(table.shape[1], dtype=np.bool_)
+    if is_checked.any():
+        is_right[is_checked] = crcs_are_right(path, table[:, is_checked])
+        for number in np.flatnonzero(~is_right).tolist():
             on_damage(wrong_crc(table, number))
-    return right
+    return is_right
 
 
-def undecoded(columns: Ints, reason: str) -> Damage:
+def undecoded_batch_damage(columns: Ints, reason: str) -> Damage:
     """The damage that a batch is whose records can't be had."""
     return Damage(
         position=int(columns[kernel.POSITION]),

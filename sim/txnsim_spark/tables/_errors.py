@@ -28,7 +28,16 @@ from txnsim_spark.schemas import ErrorRow
 from txnsim_spark.tables._damage import checks_crcs, wrong_crc
 from txnsim_spark.tables._decoded import decoded_batches
 from txnsim_spark.tables._small_files import txn_indexes
-from txnsim_spark.tables.rows import Job, Make, Rows, nothing, of_file, of_segment, of_structs, same
+from txnsim_spark.tables.rows import (
+    ArrayMaker,
+    Job,
+    Rows,
+    constant,
+    nothing,
+    of_file,
+    of_segment,
+    of_structs,
+)
 
 # Segments
 
@@ -49,41 +58,41 @@ def _of_segment(segment: SegmentFile, job: Job, cut: Damage | None) -> Iterator[
             on_damage=ends.append,
             on_old=lambda run: old.append(old_damage(run)),
         ):
-            yield from (_row(segment.path, one) for one in _wrong_crcs(segment, table, job))
-        yield from (_row(segment.path, one) for one in old)
+            yield from (_row(segment.path, damage) for damage in _wrong_crcs(segment, table, job))
+        yield from (_row(segment.path, damage) for damage in old)
         if job.options.check_records:
             yield from _undecodable(segment, job)
         if cut is not None:
             yield _row(segment.path, cut, is_cut=True)
         else:
-            yield from (_row(segment.path, one) for one in ends)
+            yield from (_row(segment.path, damage) for damage in ends)
     except OSError as error:
         yield _unreadable(path, error, segment.size)
 
 
 def _wrong_crcs(segment: SegmentFile, table: Ints, job: Job) -> Iterator[Damage]:
     """Wrong CRCs of what any other table would have computed."""
-    asked = np.full(table.shape[1], checks_crcs(segment, job))
+    is_checked = np.full(table.shape[1], checks_crcs(segment, job))
     if not (segment.is_recovered and job.options.check_crc is Check.AUTO):
-        asked |= (table[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION) != 0
-    if asked.any():
-        chosen = table[:, asked]
+        is_checked |= (table[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION) != 0
+    if is_checked.any():
+        chosen = table[:, is_checked]
         for number in np.flatnonzero(~crcs_are_right(Path(segment.path), chosen)).tolist():
             yield wrong_crc(chosen, number)
 
 
 def _undecodable(segment: SegmentFile, job: Job) -> Iterator[ErrorRow]:
     """Batches whose records can't be had, whatever their CRCs say."""
-    found: list[Damage] = []
+    damages: list[Damage] = []
     options = msgspec.structs.replace(job.options, check_crc=Check.NONE)
     for _, records in decoded_batches(
-        segment, msgspec.structs.replace(job, options=options), found.append
+        segment, msgspec.structs.replace(job, options=options), damages.append
     ):
         for _ in records:
             pass
-        yield from (_row(segment.path, one) for one in found if one.kind == "records")
-        found.clear()
-    yield from (_row(segment.path, one) for one in found if one.kind == "records")
+        yield from (_row(segment.path, damage) for damage in damages if damage.kind == "records")
+        damages.clear()
+    yield from (_row(segment.path, damage) for damage in damages if damage.kind == "records")
 
 
 def _row(file: str, damage: Damage, *, is_cut: bool = False) -> ErrorRow:
@@ -118,8 +127,8 @@ def _of_replica(folder: Path) -> Iterator[tuple[int | None, Iterator[ErrorRow]]]
     for base_offset, path in aborted:
         yield base_offset, _of_txn_index(path)
     for base_offset, path in snapshots:
-        found = _of_file(path, "snapshot", lambda data, _: producer_snapshot.decode(data))
-        yield base_offset, found
+        row_or_error = _of_file(path, "snapshot", lambda data, _: producer_snapshot.decode(data))
+        yield base_offset, row_or_error
     epochs, metadata = (
         folder / names.FileName.LEADER_EPOCHS,
         folder / names.FileName.PARTITION_METADATA,
@@ -134,16 +143,16 @@ def read_log_dir(path: Path, job: Job) -> Iterator[Rows]:
     """The rows of the files at the top of a log directory."""
     del job
 
-    def place(count: int) -> dict[str, Make]:
+    def place_columns(count: int) -> dict[str, ArrayMaker]:
         return {
-            "log_dir": same(str(path), count),
-            "broker": same(broker_of(path), count),
+            "log_dir": constant(str(path), count),
+            "broker": constant(broker_of(path), count),
             "topic": nothing(count),
             "partition": nothing(count),
             "segment_base_offset": nothing(count),
         }
 
-    return of_structs(_of_log_dir(path), place)
+    return of_structs(_of_log_dir(path), place_columns)
 
 
 def read_problem(problem: str) -> Iterator[Rows]:
@@ -154,18 +163,18 @@ def read_problem(problem: str) -> Iterator[Rows]:
     path = Path(name)
     named = names.PartitionDirectory.at(path)
 
-    def place(count: int) -> dict[str, Make]:
+    def place_columns(count: int) -> dict[str, ArrayMaker]:
         whose = None if named is None else named.topic_partition
         return {
-            "log_dir": same(str(path.parent), count),
-            "broker": same(broker_of(path.parent), count),
-            "topic": same(None if whose is None else whose.topic, count),
-            "partition": same(None if whose is None else whose.partition, count),
+            "log_dir": constant(str(path.parent), count),
+            "broker": constant(broker_of(path.parent), count),
+            "topic": constant(None if whose is None else whose.topic, count),
+            "partition": constant(None if whose is None else whose.partition, count),
             "segment_base_offset": nothing(count),
         }
 
     row = ErrorRow(file=name, kind="unreadable", size_bytes=0, reason=reason)
-    return of_structs(iter([row]), place)
+    return of_structs(iter([row]), place_columns)
 
 
 def _of_log_dir(path: Path) -> Iterator[ErrorRow]:
@@ -197,7 +206,7 @@ Decode = Callable[[bytes, str], object]
 
 
 def _text(decode: Callable[..., object]) -> Decode:
-    return lambda data, place: decode(data.decode(), place=place)
+    return lambda data, path: decode(data.decode(), place=path)
 
 
 def _of_file(path: Path, kind: str, decode: Decode) -> Iterator[ErrorRow]:

@@ -15,7 +15,7 @@ from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.scan.walk import ending_rows, fragment_rows
 from txnsim_spark.schemas import TABLES, TIMESTAMP
 from txnsim_spark.tables._damage import check_headers, refusing
-from txnsim_spark.tables.rows import Held, Job, Make, in_span, not_negative, truths
+from txnsim_spark.tables.rows import ArrayMaker, Job, SegmentTables, in_span, not_negative, truths
 
 
 def fragments(segment: SegmentFile, job: Job) -> Iterator[Ints]:
@@ -41,20 +41,20 @@ def _of_producers(table: Ints, producers: Ints, job: Job) -> Ints:
     """Rows of the wanted producers; all rows if no ids are given."""
     if job.producer_ids is None:
         return table
-    found: Ints = table[np.isin(producers, list(job.producer_ids))]
-    return found
+    of_producers: Ints = table[np.isin(producers, list(job.producer_ids))]
+    return of_producers
 
 
-def columns_of_endings(table: Ints, held: Held) -> dict[str, Make]:
+def columns_of_endings(table: Ints, segment_tables: SegmentTables) -> dict[str, ArrayMaker]:
     """The columns of rows of the kernel's."""
-    del held
+    del segment_tables
     is_commit = truths(table[:, fk.ENDED_COMMITTED] == 1)
     return {**_numbers_of("endings", table), "is_commit": is_commit}
 
 
-def columns_of(table: Ints, held: Held = ()) -> dict[str, Make]:
+def columns_of(table: Ints, segment_tables: SegmentTables = ()) -> dict[str, ArrayMaker]:
     """Columns of fragments."""
-    del held
+    del segment_tables
     head = table[:, fk.HEAD_IS_COMMIT]
     return {
         **_numbers_of("fragments", table[:, : fk.TOLD_COLUMNS]),
@@ -62,9 +62,9 @@ def columns_of(table: Ints, held: Held = ()) -> dict[str, Make]:
     }
 
 
-def _numbers_of(name: str, table: Ints) -> dict[str, Make]:
+def _numbers_of(name: str, table: Ints) -> dict[str, ArrayMaker]:
     """Columns of the kernel's numbers, which are the last columns of the table, in order."""
-    of_numbers = [one.name for one in TABLES[name].columns if one.type != TIMESTAMP]
+    of_numbers = [column.name for column in TABLES[name].columns if column.type != TIMESTAMP]
     columns = of_numbers[-table.shape[1] :]
     return {
         column: not_negative(np.ascontiguousarray(table[:, at]))

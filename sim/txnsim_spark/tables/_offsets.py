@@ -58,8 +58,8 @@ DECODED: Final = frozenset({0, 1, *(number for number, kind in kinds().items() i
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     """The rows of a segment."""
-    found = (row_of(record, batch) for record, batch in decoded_records(segment, job))
-    return of_structs(found, partial(of_segment, segment))
+    rows = (row_of(record, batch) for record, batch in decoded_records(segment, job))
+    return of_structs(rows, partial(of_segment, segment))
 
 
 def row_of(record: Record, batch: Ints) -> OffsetRow:
@@ -73,10 +73,10 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
     version = version_of(key)
     kind = UNKNOWN if version is None else KINDS.get(version, UNKNOWN)
     decoded, problem = record_or_problem(
-        record, decode_record, partial(_unknown, key, record.value, kind)
+        record, decode_record, partial(_unknown_reason, key, record.value, kind)
     )
     commit = decoded if isinstance(decoded, OffsetCommitted) else None
-    place = decoded if isinstance(decoded, OffsetCommitted | OffsetDeleted) else None
+    committed = decoded if isinstance(decoded, OffsetCommitted | OffsetDeleted) else None
     producer_id = int(batch[kernel.PRODUCER_ID])
     return OffsetRow(
         offset=record.offset,
@@ -86,15 +86,15 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
         value_version=version_of(record.value),
         is_tombstone=record.value is None,
         group_id=None if decoded is None else decoded.group_id,
-        committed_topic=None if place is None else place.topic_partition.topic,
-        committed_partition=None if place is None else place.topic_partition.partition,
+        committed_topic=None if committed is None else committed.topic_partition.topic,
+        committed_partition=None if committed is None else committed.topic_partition.partition,
         committed_topic_id=None if commit is None else _uuid_or_none(commit.topic_id),
         committed_offset=None if commit is None else commit.position,
         committed_leader_epoch=None if commit is None else or_none(commit.leader_epoch),
         committed_metadata=None if commit is None else commit.metadata,
         commit_timestamp_ms=None if commit is None else or_none(commit.commit_timestamp_ms),
         expire_timestamp_ms=None if commit is None else or_none(commit.expire_timestamp_ms),
-        detail=None if decoded is None or place is not None else _detail(decoded),
+        detail=None if decoded is None or committed is not None else _detail(decoded),
         producer_id=None if producer_id < 0 else producer_id,
         producer_epoch=None if producer_id < 0 else int(batch[kernel.PRODUCER_EPOCH]),
         is_transactional=bool(batch[kernel.ATTRIBUTES] & BatchHeader.TRANSACTIONAL),
@@ -102,7 +102,7 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
     )
 
 
-def _unknown(key: bytes, value: bytes | None, kind: str) -> str:
+def _unknown_reason(key: bytes, value: bytes | None, kind: str) -> str:
     if kind == UNKNOWN:
         return f"a key of version {version_of(key)}, which is no kind that is known"
     if version_of(key) in DECODED:

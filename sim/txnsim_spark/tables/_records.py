@@ -17,9 +17,9 @@ from txnsim_spark.scan.pieces import Bytes, Ints
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.tables._batches import of_headers
 from txnsim_spark.tables._damage import refusing
-from txnsim_spark.tables._decoded import OnDamage, chosen_runs, undecoded
-from txnsim_spark.tables.arrays import of_lists, of_pieces, of_struct, repeated
-from txnsim_spark.tables.rows import ROWS_MAX, Job, Make, Rows, integers, of_segment
+from txnsim_spark.tables._decoded import OnDamage, chosen_runs, undecoded_batch_damage
+from txnsim_spark.tables.arrays import of_lists, of_pieces, of_struct, repeat_value
+from txnsim_spark.tables.rows import ROWS_MAX, ArrayMaker, Job, Rows, integers, of_segment
 
 BYTES_MAX: Final = 8 << 20
 """About how much of keys and values is handed over at once."""
@@ -29,11 +29,11 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     """The rows of a segment."""
     on_damage = refusing(segment, job)
     for data, start, run in chosen_runs(segment, job, on_damage):
-        for buffer, starts, ends, batches in _unpacked(data, start, run, on_damage):
-            yield from _decoded(segment, buffer, starts, ends, batches, on_damage)
+        for buffer, starts, ends, batches in _unpack_batches(data, start, run, on_damage):
+            yield from _decode_records(segment, buffer, starts, ends, batches, on_damage)
 
 
-def _unpacked(
+def _unpack_batches(
     data: Bytes, start: int, run: Ints, on_damage: OnDamage
 ) -> Iterator[tuple[Bytes, Ints, Ints, Ints]]:
     """(bytes, where each batch's records begin and end there, the batches): all of a run where
@@ -46,33 +46,37 @@ def _unpacked(
         yield data, starts, ends, run
         return
     view = memoryview(data.data)
-    first, held = 0, 0
+    first_batch, payload_bytes = 0, 0
     parts: list[bytes] = []
     for number in range(run.shape[1]):
         packed = view[starts[number] : ends[number]]
         part = _payload(int(codecs[number]), packed, run[:, number], on_damage)
-        if parts and held + len(part) > BYTES_MAX:
-            yield (*_joined(parts), run[:, first:number])
-            first, held, parts = number, 0, []
+        if parts and payload_bytes + len(part) > BYTES_MAX:
+            yield (*_join_parts(parts), run[:, first_batch:number])
+            first_batch, payload_bytes, parts = number, 0, []
         parts.append(part)
-        held += len(part)
-    yield (*_joined(parts), run[:, first:])
+        payload_bytes += len(part)
+    yield (*_join_parts(parts), run[:, first_batch:])
 
 
 def _payload(codec: int, packed: memoryview, batch: Ints, on_damage: OnDamage) -> bytes:
     try:
         return decompress(codec, bytes(packed))
     except CorruptBatchError as error:
-        on_damage(undecoded(batch, str(error)))
+        on_damage(undecoded_batch_damage(batch, str(error)))
         return b""
 
 
-def _joined(parts: Sequence[bytes]) -> tuple[Bytes, Ints, Ints]:
-    ends = np.cumsum([len(one) for one in parts])
-    return np.frombuffer(b"".join(parts), dtype=np.uint8), ends - [len(one) for one in parts], ends
+def _join_parts(parts: Sequence[bytes]) -> tuple[Bytes, Ints, Ints]:
+    ends = np.cumsum([len(part) for part in parts])
+    return (
+        np.frombuffer(b"".join(parts), dtype=np.uint8),
+        ends - [len(part) for part in parts],
+        ends,
+    )
 
 
-def _decoded(
+def _decode_records(
     segment: SegmentFile,
     buffer: Bytes,
     starts: Ints,
@@ -80,25 +84,27 @@ def _decoded(
     batches: Ints,
     on_damage: OnDamage,
 ) -> Iterator[Rows]:
-    place = np.zeros(3, dtype=np.int64)
+    next_record = np.zeros(3, dtype=np.int64)
     counts = batches[kernel.RECORDS]
     decoded = np.zeros(len(starts), dtype=np.int64)
-    while place[0] < len(starts):
+    while next_record[0] < len(starts):
         rows = kr.room_for(ROWS_MAX)
-        count = kr.record_rows(buffer, starts, ends, counts, place, rows, BYTES_MAX)
+        count = kr.record_rows(buffer, starts, ends, counts, next_record, rows, BYTES_MAX)
         if count:
             decoded += np.bincount(rows[:count, kr.BATCH], minlength=len(starts))
             yield _rows(segment, buffer, rows[:count], batches)
     for number in np.flatnonzero(decoded < counts):
         text = f"{decoded[number]} of the {counts[number]} records that the batch claims"
-        on_damage(undecoded(batches[:, number], text))
+        on_damage(undecoded_batch_damage(batches[:, number], text))
 
 
 def _rows(segment: SegmentFile, buffer: Bytes, records: Ints, batches: Ints) -> Rows:
     of_batch = records[:, kr.BATCH]
-    first, end = int(of_batch[0]), int(of_batch[-1]) + 1
+    first_batch, end = int(of_batch[0]), int(of_batch[-1]) + 1
     # Nothing is copied where each batch has one record.
-    table = batches[:, first:end] if end - first == len(records) else batches[:, of_batch]
+    table = (
+        batches[:, first_batch:end] if end - first_batch == len(records) else batches[:, of_batch]
+    )
     offsets = table[kernel.BASE_OFFSET] + records[:, kr.OFFSET_DELTA]
     is_appended = (table[kernel.ATTRIBUTES] & BatchHeader.LOG_APPEND_TIME) != 0
     created = table[kernel.BASE_TIMESTAMP] + records[:, kr.TIME_DELTA]
@@ -120,30 +126,36 @@ def _rows(segment: SegmentFile, buffer: Bytes, records: Ints, batches: Ints) -> 
     )
 
 
-def _bytes(buffer: Bytes, begins: Ints, sizes: Ints) -> Make:
+def _bytes(buffer: Bytes, begins: Ints, sizes: Ints) -> ArrayMaker:
     return lambda kind: of_pieces(buffer, begins, sizes, kind)
 
 
-def _headers(buffer: Bytes, records: Ints) -> Make:
+def _headers(buffer: Bytes, records: Ints) -> ArrayMaker:
     def make(kind: pa.DataType) -> Any:
         count = int(records[:, kr.HEADERS].sum())
         if not count:
-            return repeated((), len(records), kind)
-        found = np.empty((count, kr.HEADER_COLUMNS), dtype=np.int64)
-        kr.header_rows(buffer, records, found)
+            return repeat_value((), len(records), kind)
+        header_bounds = np.empty((count, kr.HEADER_COLUMNS), dtype=np.int64)
+        kr.header_rows(buffer, records, header_bounds)
         inner = kind.value_type
         names = of_pieces(
-            buffer, found[:, kr.NAME_AT], found[:, kr.NAME_SIZE], inner.field("key").type
+            buffer,
+            header_bounds[:, kr.NAME_AT],
+            header_bounds[:, kr.NAME_SIZE],
+            inner.field("key").type,
         )
         contents = of_pieces(
-            buffer, found[:, kr.CONTENT_AT], found[:, kr.CONTENT_SIZE], inner.field("value").type
+            buffer,
+            header_bounds[:, kr.CONTENT_AT],
+            header_bounds[:, kr.CONTENT_SIZE],
+            inner.field("value").type,
         )
         return of_lists(of_struct([names, contents], inner), records[:, kr.HEADERS], kind)
 
     return make
 
 
-def _sequences(table: Ints, offsets: Ints) -> Make:
+def _sequences(table: Ints, offsets: Ints) -> ArrayMaker:
     """Of each record; they begin anew behind the largest int32 (incrementSequence)."""
     base = table[kernel.BASE_SEQUENCE]
     sequences = (base + offsets - table[kernel.BASE_OFFSET]) & BatchHeader.SEQUENCE_MAX

@@ -31,11 +31,11 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
         row = SegmentRow(file=segment.path, size_bytes=size, is_last=segment.is_last)
     else:
         check_headers(segment, job)
-        row = _walked(segment, size, job)
+        row = _walk_segment(segment, size, job)
     return of_structs(iter([row]), partial(of_segment, segment))
 
 
-def _walked(segment: SegmentFile, size: int, job: Job) -> SegmentRow:
+def _walk_segment(segment: SegmentFile, size: int, job: Job) -> SegmentRow:
     damages: list[Damage] = []
     batches = records = 0
     first_offset: int | None = None

@@ -27,8 +27,8 @@ UNKNOWN: Final = "unknown"
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     """The rows of a segment."""
-    found = (row_of(record) for record, _ in decoded_records(segment, job))
-    return of_structs(found, partial(of_segment, segment))
+    rows = (row_of(record) for record, _ in decoded_records(segment, job))
+    return of_structs(rows, partial(of_segment, segment))
 
 
 def row_of(record: Record) -> ShareStateRow:
@@ -36,9 +36,9 @@ def row_of(record: Record) -> ShareStateRow:
     number = version_of(key)
     kind = UNKNOWN if number is None else KINDS.get(number, UNKNOWN)
     decoded, problem = record_or_problem(
-        record, decode_record, partial(_unknown, kind, number, value)
+        record, decode_record, partial(_unknown_reason, kind, number, value)
     )
-    place = None if decoded is None else decoded.key
+    state_key = None if decoded is None else decoded.key
     fields = {} if decoded is None else msgspec.structs.asdict(decoded)
     batches = fields.get("batches")
     return ShareStateRow(
@@ -48,9 +48,9 @@ def row_of(record: Record) -> ShareStateRow:
         key_version=number,
         value_version=version_of(value),
         is_tombstone=value is None,
-        group_id=None if place is None else place.group_id,
-        shared_topic_id=None if place is None else place.topic_id,
-        shared_partition=None if place is None else place.partition,
+        group_id=None if state_key is None else state_key.group_id,
+        shared_topic_id=None if state_key is None else state_key.topic_id,
+        shared_partition=None if state_key is None else state_key.partition,
         snapshot_epoch=fields.get("snapshot_epoch"),
         state_epoch=fields.get("state_epoch"),
         leader_epoch=fields.get("leader_epoch"),
@@ -63,7 +63,7 @@ def row_of(record: Record) -> ShareStateRow:
     )
 
 
-def _unknown(kind: str, number: int | None, value: bytes | None) -> str:
+def _unknown_reason(kind: str, number: int | None, value: bytes | None) -> str:
     """Why a record was skipped that Kafka skips, too."""
     if kind == UNKNOWN:
         return f"a key of version {number}, which is no kind that is known"

@@ -23,7 +23,7 @@ from txnsim_spark.schemas import AbortedRow, LeaderEpochRow, ProducerRow, Replic
 from txnsim_spark.tables.rows import Job, Rows, of_file, of_replica, of_structs, or_none
 
 
-def aborted(replica: Replica, job: Job) -> Iterator[Rows]:
+def aborted_transactions(replica: Replica, job: Job) -> Iterator[Rows]:
     """The rows of a replica: of all its ``.txnindex`` files, also where a segment is gone."""
     for base_offset, path in txn_indexes(Path(replica.path)):
         yield from of_structs(_rows_of_aborted(path, job), partial(of_file, replica, base_offset))
@@ -33,8 +33,10 @@ def txn_indexes(folder: Path) -> list[tuple[int, Path]]:
     """(base offset, path) of each index that counts, by offset."""
     alone = dict(names.Suffix.TXN_INDEX.files_in(folder))
     files = replica_files(folder).segments
-    beside = {one.base_offset: one.txn_index for one in files if one.txn_index is not None}
-    return sorted({**alone, **beside}.items())
+    of_segments = {
+        segment.base_offset: segment.txn_index for segment in files if segment.txn_index is not None
+    }
+    return sorted({**alone, **of_segments}.items())
 
 
 def _rows_of_aborted(path: Path, job: Job) -> Iterator[AbortedRow]:
@@ -55,8 +57,8 @@ def _rows_of_aborted(path: Path, job: Job) -> Iterator[AbortedRow]:
 
 def leader_epochs(replica: Replica, job: Job) -> Iterator[Rows]:
     """The rows of a replica."""
-    found = _rows_of_leader_epochs(Path(replica.path), job)
-    return of_structs(found, partial(of_replica, replica))
+    rows = _rows_of_leader_epochs(Path(replica.path), job)
+    return of_structs(rows, partial(of_replica, replica))
 
 
 def _rows_of_leader_epochs(folder: Path, job: Job) -> Iterator[LeaderEpochRow]:
@@ -69,12 +71,12 @@ def _rows_of_leader_epochs(folder: Path, job: Job) -> Iterator[LeaderEpochRow]:
 
 def producer_state(replica: Replica, job: Job) -> Iterator[Rows]:
     """The rows of a replica."""
-    found = (
+    rows = (
         row
         for row in _rows_of_producer_state(Path(replica.path), job)
         if job.producer_ids is None or row.producer_id in job.producer_ids
     )
-    return of_structs(found, partial(of_replica, replica))
+    return of_structs(rows, partial(of_replica, replica))
 
 
 def _rows_of_producer_state(folder: Path, job: Job) -> Iterator[ProducerRow]:
@@ -130,17 +132,21 @@ def _row_of_replicas(replica: Replica, directory: LogDirectory, job: Job) -> Rep
     folder, whose = Path(replica.path), replica.topic_partition
     files = replica_files(folder)
     segments, snapshots = files.segments, files.snapshots
-    first = segments[0].base_offset if segments else None
+    first_offset = segments[0].base_offset if segments else None
     return ReplicaRow(
         directory=replica.path,
         cluster_id=directory.meta.cluster_id if directory.meta is not None else None,
         topic_id=topic_id_of(folder, partial(refuse_problem, options=job.options)),
         segments=len(segments),
-        size_bytes=sum(size_of(one.log) for one in segments),
-        first_segment_offset=first,
+        size_bytes=sum(size_of(segment.log) for segment in segments),
+        first_segment_offset=first_offset,
         last_segment_offset=segments[-1].base_offset if segments else None,
         log_start_offset=max(
-            (one for one in (directory.log_starts.get(whose), first) if one is not None),
+            (
+                offset
+                for offset in (directory.log_starts.get(whose), first_offset)
+                if offset is not None
+            ),
             default=None,
         ),
         high_watermark=directory.high_watermarks.get(whose),

@@ -25,14 +25,14 @@ _INT16: Final = struct.Struct(">h")
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     """The rows of a segment."""
-    found = (row_of(record) for record, _ in decoded_records(segment, job))
-    return of_structs(found, partial(of_segment, segment))
+    rows = (row_of(record) for record, _ in decoded_records(segment, job))
+    return of_structs(rows, partial(of_segment, segment))
 
 
 def row_of(record: Record) -> TransactionRow:
     key, value = record.key or b"", record.value
     decoded, problem = record_or_problem(
-        record, partial(decode_record, rules=LATEST), partial(_unknown, key, value)
+        record, partial(decode_record, rules=LATEST), partial(_unknown_reason, key, value)
     )
     match decoded:
         case TxnTransition():
@@ -67,7 +67,8 @@ def _entry(record: Record, entry: TxnTransition) -> TransactionRow:
         next_producer_id=or_none(entry.next_producer_id),
         timeout_ms=entry.txn_timeout_ms,
         partitions=tuple(
-            {"topic": one.topic, "partition": one.partition} for one in sorted(entry.partitions)
+            {"topic": partition.topic, "partition": partition.partition}
+            for partition in sorted(entry.partitions)
         ),
         start_timestamp_ms=or_none(entry.start_timestamp_ms),
         last_update_timestamp_ms=or_none(entry.last_update_timestamp_ms),
@@ -83,7 +84,7 @@ def version_of(data: bytes | None) -> int | None:
     return int(version)
 
 
-def _unknown(key: bytes, value: bytes | None) -> str:
+def _unknown_reason(key: bytes, value: bytes | None) -> str:
     """Why a record was skipped that Kafka skips, too."""
     if version_of(key) != 0:
         return f"key of version {version_of(key)}, only 0 is known"

@@ -36,10 +36,14 @@ def not_silent(
             yield segment
             continue
         front = _snapshot(segment, segment.base_offset)
-        before = entries if front == path else _entries(front)
+        entries_before = entries if front == path else _entries(front)
         path = _snapshot(segment, segment.next_base_offset or 0)
         entries = _entries(path)
-        if not all(one in before and before[one] == entries.get(one) for one in producer_ids):
+        if not all(
+            producer_id in entries_before
+            and entries_before[producer_id] == entries.get(producer_id)
+            for producer_id in producer_ids
+        ):
             yield segment
 
 
@@ -50,6 +54,8 @@ def _snapshot(segment: SegmentFile, offset: int) -> Path:
 def _entries(path: Path) -> Mapping[int, SnapshotEntry]:
     """By producer id; none where there is no sound snapshot."""
     try:
-        return {one.producer_id: one for one in producer_snapshot.decode(RegularFile(path).read())}
+        return {
+            entry.producer_id: entry for entry in producer_snapshot.decode(RegularFile(path).read())
+        }
     except (OSError, CorruptLogRecordError):
         return {}

@@ -26,8 +26,8 @@ def of_numbers(numbers: Any, kind: pa.DataType, *, absent: Any = None) -> pa.Arr
     """Numbers of numpy as an array of integers or times, cut to its width; none where ``absent`` is
     true.
     """
-    made = np.ascontiguousarray(numbers, dtype=f"<i{kind.bit_width // 8}")
-    return _array(kind, len(made), absent, made)
+    as_integers = np.ascontiguousarray(numbers, dtype=f"<i{kind.bit_width // 8}")
+    return _array(kind, len(as_integers), absent, as_integers)
 
 
 def as_times(milliseconds: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -49,40 +49,42 @@ def of_truths(truths: Any, kind: pa.DataType, *, absent: Any = None) -> pa.Array
     return _array(kind, len(truths), absent, _bits(truths))
 
 
-def of_values(found: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def of_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Values of Python, None where there is none: texts, bytes, booleans, integers, times in the
     unit of the type, sequences of values, and mappings for structs.
 
     Args:
-        found: One per row.
+        values: One per row.
         kind: The type.
 
     Raises:
         OverflowError: A number does not fit, or there is too much text.
         TypeError: The type is another one, or a value is not of it.
     """
-    absent = np.fromiter((one is None for one in found), np.bool_, len(found))
+    absent = np.fromiter((value is None for value in values), np.bool_, len(values))
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return _of_texts(found, kind, absent)
+        return _of_texts(values, kind, absent)
     if pa.types.is_boolean(kind):
-        given = np.fromiter((one is True for one in found), np.bool_, len(found))
-        return of_truths(given, kind, absent=absent)
+        truths = np.fromiter((value is True for value in values), np.bool_, len(values))
+        return of_truths(truths, kind, absent=absent)
     if pa.types.is_integer(kind) or pa.types.is_timestamp(kind):
         width = f"<i{kind.bit_width // 8}"
-        numbers = np.array([0 if one is None else one for one in found], dtype=np.int64)
+        numbers = np.array([0 if value is None else value for value in values], dtype=np.int64)
         if (numbers.astype(width) != numbers).any():
             raise OverflowError(f"a number that is no {kind}")
         return of_numbers(numbers, kind, absent=absent)
     if pa.types.is_list(kind):
-        many = [() if one is None else one for one in found]
+        many = [() if value is None else value for value in values]
         inner = of_values(list(chain.from_iterable(many)), kind.value_type)
-        return _array(kind, len(found), absent, _places(many), children=[inner])
+        return _array(kind, len(values), absent, _places(many), children=[inner])
     if pa.types.is_struct(kind):
         parts = [
-            of_values([None if one is None else one[field.name] for one in found], field.type)
+            of_values(
+                [None if value is None else value[field.name] for value in values], field.type
+            )
             for field in kind
         ]
-        return _array(kind, len(found), absent, children=parts)
+        return _array(kind, len(values), absent, children=parts)
     raise TypeError(f"no array of {kind} is made here")
 
 
@@ -107,19 +109,19 @@ def of_pieces(buffer: Any, begins: Any, sizes: Any, kind: pa.DataType) -> pa.Arr
     places[0::2], places[1::2] = begins, begins + np.maximum(sizes, 0)
     # Pieces and what lies between them: Arrow copies every other one.
     all_of_it = _array(pa.binary(), 2 * count - 1, None, places, buffer)
-    others = of_numbers(np.arange(0, 2 * count, 2), pa.int32(), absent=sizes < 0)
-    found = all_of_it.take(others)
+    piece_numbers = of_numbers(np.arange(0, 2 * count, 2), pa.int32(), absent=sizes < 0)
+    taken_pieces = all_of_it.take(piece_numbers)
     try:
-        return found.cast(kind)
+        return taken_pieces.cast(kind)
     except pa.ArrowInvalid:  # no UTF-8
-        pieces = found.to_pylist()
-        texts = [None if one is None else one.decode("utf-8", "replace") for one in pieces]
+        pieces = taken_pieces.to_pylist()
+        texts = [None if piece is None else piece.decode("utf-8", "replace") for piece in pieces]
         return of_values(texts, kind)
 
 
 def of_lists(inner: pa.Array, counts: Any, kind: pa.DataType) -> pa.Array:
     """Lists built of ``inner``; ``counts`` holds the length of each."""
-    return _array(kind, len(counts), None, _summed(counts), children=[inner])
+    return _array(kind, len(counts), None, _offsets_of_sizes(counts), children=[inner])
 
 
 def of_struct(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
@@ -128,25 +130,25 @@ def of_struct(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
 
 
 @lru_cache(_REPEATED_KEPT)
-def repeated(value: Hashable, count: int, kind: pa.DataType) -> pa.Array:
+def repeat_value(value: Hashable, count: int, kind: pa.DataType) -> pa.Array:
     """One value in all rows."""
     return pa.repeat(of_values([value], kind)[0], count)
 
 
-def _of_texts(found: Sequence[Any], kind: pa.DataType, absent: Any) -> pa.Array:
+def _of_texts(texts: Sequence[Any], kind: pa.DataType, absent: Any) -> pa.Array:
     if pa.types.is_string(kind):
-        parts = [b"" if one is None else str.encode(one) for one in found]
+        parts = [b"" if text is None else str.encode(text) for text in texts]
     else:
-        parts = [b"" if one is None else one for one in found]
-    return _array(kind, len(found), absent, _places(parts), b"".join(parts))
+        parts = [b"" if text is None else text for text in texts]
+    return _array(kind, len(texts), absent, _places(parts), b"".join(parts))
 
 
 def _places(parts: Sequence[Any]) -> Any:
     """Start of each part in their concatenation, then the end of the last one."""
-    return _summed(np.fromiter(map(len, parts), np.int64, len(parts)))
+    return _offsets_of_sizes(np.fromiter(map(len, parts), np.int64, len(parts)))
 
 
-def _summed(sizes: Any) -> Any:
+def _offsets_of_sizes(sizes: Any) -> Any:
     ends = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=ends[1:])
     if ends[-1] > _BYTES_MAX:

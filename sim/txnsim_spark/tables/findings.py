@@ -13,7 +13,7 @@ from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.file_faults import refuse_problem
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, Report
-from txnsim_spark.tables.rows import Job, Make, Rows, values
+from txnsim_spark.tables.rows import ArrayMaker, Job, Rows, values
 
 _US_PER_MS: Final = 1_000
 
@@ -37,35 +37,40 @@ def read(job: Job) -> Iterator[Rows]:
     )
     report = find_hanging(search)
     if report.source.problems and not options.passes_over_corrupt:
-        first, *others = report.source.problems
-        more = f"; and {len(others)} more" if others else ""
-        refuse_problem(f"not everything can be judged: {first}{more}", options)
+        problem, *further_problems = report.source.problems
+        more = f"; and {len(further_problems)} more" if further_problems else ""
+        refuse_problem(f"not everything can be judged: {problem}{more}", options)
     return rows_of(report)
 
 
 def rows_of(report: Report) -> Iterator[Rows]:
     """The findings of a report as rows, topic by topic."""
-    ordered = sorted(report.findings, key=lambda one: (one.topic, one.partition, one.start_offset))
-    for _, several in groupby(ordered, key=lambda one: one.topic):
-        found = list(several)
-        yield Rows(len(found), _columns(found, report.as_of_ms))
+    ordered = sorted(
+        report.findings,
+        key=lambda finding: (finding.topic, finding.partition, finding.start_offset),
+    )
+    for _, several in groupby(ordered, key=lambda finding: finding.topic):
+        of_topic = list(several)
+        yield Rows(len(of_topic), _columns(of_topic, report.as_of_ms))
 
 
-def _columns(found: list[Finding], as_of_ms: int) -> dict[str, Make]:
-    def column(name: str) -> Make:
-        return values(lambda: [getattr(one, name) for one in found])
+def _columns(findings: list[Finding], as_of_ms: int) -> dict[str, ArrayMaker]:
+    def column(name: str) -> ArrayMaker:
+        return values(lambda: [getattr(finding, name) for finding in findings])
 
     return {
         **{name: column(name) for name in Finding.__struct_fields__},
-        "started_at": values(lambda: [_us(one.start_timestamp_ms) for one in found]),
-        "last_written_at": values(lambda: [_us(one.last_timestamp_ms) for one in found]),
-        "as_of": values(lambda: [_us(as_of_ms)] * len(found)),
-        "verdict": values(lambda: [one.verdict.value for one in found]),
-        "rule": values(lambda: [one.rule.value for one in found]),
-        "evidence_status": values(lambda: [one.evidence.status.value for one in found]),
-        "evidence_reasons": values(lambda: [one.evidence.reasons for one in found]),
-        "replicas": values(lambda: [one.evidence.replicas.summary for one in found]),
-        "evidence": values(lambda: [msgspec.json.encode(one.evidence).decode() for one in found]),
+        "started_at": values(lambda: [_us(finding.start_timestamp_ms) for finding in findings]),
+        "last_written_at": values(lambda: [_us(finding.last_timestamp_ms) for finding in findings]),
+        "as_of": values(lambda: [_us(as_of_ms)] * len(findings)),
+        "verdict": values(lambda: [finding.verdict.value for finding in findings]),
+        "rule": values(lambda: [finding.rule.value for finding in findings]),
+        "evidence_status": values(lambda: [finding.evidence.status.value for finding in findings]),
+        "evidence_reasons": values(lambda: [finding.evidence.reasons for finding in findings]),
+        "replicas": values(lambda: [finding.evidence.replicas.summary for finding in findings]),
+        "evidence": values(
+            lambda: [msgspec.json.encode(finding.evidence).decode() for finding in findings]
+        ),
     }
 
 

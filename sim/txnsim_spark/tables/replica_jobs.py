@@ -16,7 +16,7 @@ import pyarrow as pa
 from txnsim_spark.engine import Engine, Way, cost_of
 from txnsim_spark.engine import Job as Reading
 from txnsim_spark.file_faults import LogFileError
-from txnsim_spark.log_query import Wanted
+from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import Division, KafkaLogOptions
 from txnsim_spark.planning import READS, Share, shares_of
 from txnsim_spark.scan.log_dirs import OnProblem, untold
@@ -39,7 +39,7 @@ def kept_rows(
     keep: Keep,
     *,
     topics: frozenset[str] = frozenset(),
-    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    scope: RowScope = RowScope(),  # noqa: B008 - frozen
     on_problem: OnProblem | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows that are kept, those of a replica together, in any order.
@@ -50,7 +50,7 @@ def kept_rows(
         paths: Log directories, folders of them, or replicas' folders.
         keep: Leaves a batch with the columns of the table.
         topics: Only these; all where empty.
-        wanted: Of the rest.
+        scope: Of the rest.
         on_problem: Called with what is missing or damaged, and the rest is read; None: refused.
 
     Raises:
@@ -62,24 +62,24 @@ def kept_rows(
         topics=topics,
         task_bytes=TASK_BYTES,
     )
-    shares = shares_of(options, wanted, READS[table], on_problem=on_problem)
+    shares = shares_of(options, scope, READS[table], on_problem=on_problem)
     sizes = (segment.size for share in shares for segment in share.segments)
     way = engine.way(cost_of(sizes, is_decoded=table in DECODED))
     if way is not Way.HERE:
         division = Division(parallelism=engine.cores(way))
         options = msgspec.structs.replace(options, task_bytes=None, division=division)
         shares = shares_of(
-            options, wanted, READS[table], on_problem=None if on_problem is None else untold
+            options, scope, READS[table], on_problem=None if on_problem is None else untold
         )
     job = Job(
         options=options,
         columns=TABLES[table].names,
-        producer_ids=wanted.producer_ids,
+        producer_ids=scope.producer_ids,
         by_replica=True,
     )
-    read = _kept if on_problem is None else _kept_or_told
-    by_replica = engine.done(
-        Reading(tasks=shares, read=partial(read, job, keep), join=_together), way
+    read = _kept_by_replica if on_problem is None else _kept_or_problem
+    by_replica = engine.results_of(
+        Reading(tasks=shares, read=partial(read, job, keep), join=_join_batches), way
     )
     for problem in by_replica.pop(_PROBLEMS, ()):
         assert on_problem is not None, "only then a task hands problems over"
@@ -91,31 +91,31 @@ _PROBLEMS: Final = ""
 """Key of what is wrong with files, beside the folders of replicas."""
 
 
-def _kept_or_told(job: Job, keep: Keep, share: Share) -> Iterator[tuple[str, Any]]:
+def _kept_or_problem(job: Job, keep: Keep, share: Share) -> Iterator[tuple[str, Any]]:
     """Rows by replica; where a file can't be read, what is wrong with the first one, too, and the
     rows of the rest.
     """
     try:
-        yield from list(_kept(job, keep, share))
+        yield from list(_kept_by_replica(job, keep, share))
     except LogFileError as error:
         yield _PROBLEMS, error.problem
         passing = msgspec.structs.replace(
             job.options, ignore_missing_files=True, ignore_corrupt_files=True
         )
-        yield from _kept(msgspec.structs.replace(job, options=passing), keep, share)
+        yield from _kept_by_replica(msgspec.structs.replace(job, options=passing), keep, share)
 
 
-def _kept(job: Job, keep: Keep, share: Share) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _kept_by_replica(job: Job, keep: Keep, share: Share) -> Iterator[tuple[str, pa.RecordBatch]]:
     schema = TABLES[job.options.table].arrow()
     for rows in rows_of(share, job):
-        kept = keep(rows.in_schema(schema))
-        if kept.num_rows:
-            log_dir, topic, partition = (kept[name][0] for name in _REPLICA)
-            yield f"{log_dir}/{topic}-{partition}", kept
+        kept_rows_of_batch = keep(rows.in_schema(schema))
+        if kept_rows_of_batch.num_rows:
+            log_dir, topic, partition = (kept_rows_of_batch[name][0] for name in _REPLICA)
+            yield f"{log_dir}/{topic}-{partition}", kept_rows_of_batch
 
 
-def _together(_key: str, found: Sequence[Any]) -> Sequence[Any]:
-    return found
+def _join_batches(_key: str, batches: Sequence[Any]) -> Sequence[Any]:
+    return batches
 
 
 _REPLICA: Final = ("log_dir", "topic", "partition")

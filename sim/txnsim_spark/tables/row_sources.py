@@ -31,7 +31,14 @@ from txnsim_spark.tables import _small_files as small_files
 from txnsim_spark.tables import _transactions as transactions
 from txnsim_spark.tables._bounds import Bounds
 from txnsim_spark.tables._untouched_segments import not_silent
-from txnsim_spark.tables.rows import Held, Job, Make, Rows, joined, together
+from txnsim_spark.tables.rows import (
+    ArrayMaker,
+    Job,
+    Rows,
+    SegmentTables,
+    join_batches,
+    rows_of_tables,
+)
 
 T = TypeVar("T")
 
@@ -52,7 +59,7 @@ BY_PRODUCER: Final = frozenset({"batches", "endings", "fragments", "records"})
 """Tables of segments whose rows are each of one producer."""
 OF_REPLICA: Final[Mapping[str, Callable[[Replica, Job], Iterator[Rows]]]] = {
     "producer_state": small_files.producer_state,
-    "aborted": small_files.aborted,
+    "aborted": small_files.aborted_transactions,
     "leader_epochs": small_files.leader_epochs,
 }
 """All but those that need more than their unit: ``replicas``, ``errors`` and ``findings``."""
@@ -79,40 +86,44 @@ def rows_of(share: Share, job: Job) -> Iterator[Rows]:
 def batches_of(share: Share, job: Job, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of one task within the bounds that its options name, small batches together."""
     if not Bounds.are_in(job.options):
-        return joined(rows.in_schema(schema) for rows in rows_of(share, job))
+        return join_batches(rows.in_schema(schema) for rows in rows_of(share, job))
     bounds = Bounds(job.options)
-    whole = bounds.schema(schema)
+    schema_with_bounds = bounds.schema(schema)
     job = msgspec.structs.replace(
-        job, columns=tuple(whole.names), by_replica=bounds.are_by_partition
+        job, columns=tuple(schema_with_bounds.names), by_replica=bounds.are_by_partition
     )
-    return joined(bounds.within(rows.in_schema(whole), schema) for rows in rows_of(share, job))
+    return join_batches(
+        bounds.within(rows.in_schema(schema_with_bounds), schema) for rows in rows_of(share, job)
+    )
 
 
 def _of_segments(name: str, share: Share, job: Job) -> Iterator[Rows]:
     segments = share.segments
     if name in BY_PRODUCER:
         segments = tuple(not_silent(segments, job.producer_ids))
-    MOUNTS.expect([one.path for one in segments])
-    left = _left_of(segments, job)
+    MOUNTS.expect([segment.path for segment in segments])
+    sound_segments = _cut_segments(segments, job)
     if name in OF_SEGMENTS:
         read = OF_SEGMENTS[name]
         tables = (
-            (one, table) for one in left for table in _sound(one.path, job, partial(read, one, job))
+            (segment, table)
+            for segment in sound_segments
+            for table in _sound(segment.path, job, partial(read, segment, job))
         )
-        yield from together(tables, _columns_of(name, job), by_replica=job.by_replica)
+        yield from rows_of_tables(tables, _columns_of(name, job), by_replica=job.by_replica)
         return
-    for segment in left:
+    for segment in sound_segments:
         yield from _sound(segment.path, job, partial(OF_SEGMENT[name], segment, job))
 
 
-def _left_of(segments: Sequence[SegmentFile], job: Job) -> Iterator[SegmentFile]:
+def _cut_segments(segments: Sequence[SegmentFile], job: Job) -> Iterator[SegmentFile]:
     """Segments as far as a starting broker would keep them.
 
     Raises:
         BadInputError: It would cut off more than an unfinished end, and the options don't pass over
             that; of a stream, records that the stream is to read.
     """
-    for whole, (segment, damage) in zip(
+    for whole_segment, (segment, damage) in zip(
         segments, cut_short(segments, is_cut=_cuts(job)), strict=True
     ):
         if job.refuses_loss and damage is not None and damage.offset is not None:
@@ -123,12 +134,12 @@ def _left_of(segments: Sequence[SegmentFile], job: Job) -> Iterator[SegmentFile]
                     " cuts the log off there"
                 )
         elif damage is not None and not job.options.follows:
-            with _refusing(whole.path, job):
-                refuse_damage(whole, damage, job.options)
+            with _refusing(whole_segment.path, job):
+                refuse_damage(whole_segment, damage, job.options)
         yield segment
 
 
-def _columns_of(name: str, job: Job) -> Callable[[Ints, Held], Mapping[str, Make]]:
+def _columns_of(name: str, job: Job) -> Callable[[Ints, SegmentTables], Mapping[str, ArrayMaker]]:
     match name:
         case "batches":
             return partial(batches.columns_of, check=job.options.check_crc)
@@ -151,7 +162,7 @@ def _replicas(share: Share, job: Job) -> Iterator[Rows]:
 
 
 def _errors(share: Share, job: Job) -> Iterator[Rows]:
-    MOUNTS.expect([one.path for one in share.segments])
+    MOUNTS.expect([segment.path for segment in share.segments])
     for segment, cut in cut_short(share.segments, is_cut=_cuts(job)):
         yield from errors.read(segment, job, cut)
     for replica in share.replicas:

@@ -20,12 +20,12 @@ from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import Replica, SegmentFile
 from txnsim_spark.schemas import milliseconds_of
-from txnsim_spark.tables.arrays import as_times, of_numbers, of_truths, of_values, repeated
+from txnsim_spark.tables.arrays import as_times, of_numbers, of_truths, of_values, repeat_value
 
-Make = Callable[[pa.DataType], Any]
+ArrayMaker = Callable[[pa.DataType], Any]
 """An array of the type that the schema asks for."""
 
-Held = Sequence[tuple[SegmentFile, Ints]]
+SegmentTables = Sequence[tuple[SegmentFile, Ints]]
 """Tables of integers, the columns of each row, and the segments they are of."""
 
 ROWS_MAX: Final = 1 << 13
@@ -51,73 +51,79 @@ class Rows:
 
     __slots__ = ("count", "makers")
 
-    def __init__(self, count: int, makers: Mapping[str, Make]) -> None:
+    def __init__(self, count: int, makers: Mapping[str, ArrayMaker]) -> None:
         self.count = count
         self.makers = makers
 
     def in_schema(self, schema: pa.Schema) -> pa.RecordBatch:
         """As Arrow has them, with the columns of a schema; times are made of milliseconds."""
-        made: dict[str, Any] = {}
+        arrays: dict[str, Any] = {}
         for field in schema:
             if field.name in self.makers:
-                made[field.name] = self.makers[field.name](field.type)
+                arrays[field.name] = self.makers[field.name](field.type)
                 continue
             name = milliseconds_of(field.name)
-            numbers = made[name] if name in made else self.makers[name](pa.int64())
-            made[field.name] = as_times(numbers, field.type)
-        return pa.RecordBatch.from_arrays([*made.values()], schema=schema)
+            numbers = arrays[name] if name in arrays else self.makers[name](pa.int64())
+            arrays[field.name] = as_times(numbers, field.type)
+        return pa.RecordBatch.from_arrays([*arrays.values()], schema=schema)
 
 
-def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def join_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows, those of small batches together: where a batch goes to the JVM, it costs as
     much as thousands of rows.
     """
-    held: list[pa.RecordBatch] = []
+    small_batches: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        its = batch.get_total_buffer_size()
-        if held and (rows + batch.num_rows > ROWS_MAX or size + its > JOINED_BYTES_MAX):
-            yield from _whole(held)
-            held, rows, size = [], 0, 0
-        held.append(batch)
+        batch_bytes = batch.get_total_buffer_size()
+        if small_batches and (
+            rows + batch.num_rows > ROWS_MAX or size + batch_bytes > JOINED_BYTES_MAX
+        ):
+            yield from _combine_batches(small_batches)
+            small_batches, rows, size = [], 0, 0
+        small_batches.append(batch)
         rows += batch.num_rows
-        size += its
-    if held:
-        yield from _whole(held)
+        size += batch_bytes
+    if small_batches:
+        yield from _combine_batches(small_batches)
 
 
-def _whole(held: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    return held if len(held) == 1 else pa.Table.from_batches(held).combine_chunks().to_batches()
+def _combine_batches(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return (
+        batches
+        if len(batches) == 1
+        else pa.Table.from_batches(batches).combine_chunks().to_batches()
+    )
 
 
 # Places
 
 
-def of_replica(replica: Replica, count: int) -> dict[str, Make]:
+def of_replica(replica: Replica, count: int) -> dict[str, ArrayMaker]:
     return {
-        "log_dir": same(replica.log_dir, count),
-        "broker": same(replica.broker, count),
-        "topic": same(replica.topic, count),
-        "partition": same(replica.partition, count),
+        "log_dir": constant(replica.log_dir, count),
+        "broker": constant(replica.broker, count),
+        "topic": constant(replica.topic, count),
+        "partition": constant(replica.partition, count),
     }
 
 
-def of_file(replica: Replica, base_offset: int | None, count: int) -> dict[str, Make]:
+def of_file(replica: Replica, base_offset: int | None, count: int) -> dict[str, ArrayMaker]:
     """Columns that identify a segment's file; base offset None for a file of all segments."""
-    return {**of_replica(replica, count), "segment_base_offset": same(base_offset, count)}
+    return {**of_replica(replica, count), "segment_base_offset": constant(base_offset, count)}
 
 
-def of_segment(segment: SegmentFile, count: int) -> dict[str, Make]:
+def of_segment(segment: SegmentFile, count: int) -> dict[str, ArrayMaker]:
     return of_file(segment.replica, segment.base_offset, count)
 
 
-def of_segments(segments: Sequence[SegmentFile], counts: Sequence[int]) -> dict[str, Make]:
+def of_segments(segments: Sequence[SegmentFile], counts: Sequence[int]) -> dict[str, ArrayMaker]:
     """Columns that identify segments; ``counts`` holds the rows of each."""
     if len(segments) == 1:
         return of_segment(segments[0], counts[0])
     numbers = np.repeat(np.arange(len(segments)), counts)
 
-    def by_segment(value_of: Callable[[SegmentFile], Any]) -> Make:
+    def by_segment(value_of: Callable[[SegmentFile], Any]) -> ArrayMaker:
         def make(kind: pa.DataType) -> Any:
             return of_values(list(map(value_of, segments)), kind).take(
                 of_numbers(numbers, pa.int32())
@@ -134,9 +140,9 @@ def of_segments(segments: Sequence[SegmentFile], counts: Sequence[int]) -> dict[
     }
 
 
-def together(
-    found: Iterable[tuple[SegmentFile, Ints]],
-    columns: Callable[[Ints, Held], Mapping[str, Make]],
+def rows_of_tables(
+    segment_tables: Iterable[tuple[SegmentFile, Ints]],
+    columns: Callable[[Ints, SegmentTables], Mapping[str, ArrayMaker]],
     *,
     by_replica: bool,
 ) -> Iterator[Rows]:
@@ -144,31 +150,40 @@ def together(
     hundred rows of it.
 
     Args:
-        found: Tables of segments, in order.
+        segment_tables: Tables of segments, in order.
         columns: Those of a table of rows, which are of these segments.
         by_replica: Each of one replica.
     """
-    held: list[tuple[SegmentFile, Ints]] = []
+    small_tables: list[tuple[SegmentFile, Ints]] = []
     count = 0
-    for segment, table in found:
-        is_other = by_replica and held and held[0][0].replica != segment.replica
-        if is_other or (held and count + len(table) > ROWS_MAX):
-            yield _of_segments(held, columns)
-            held, count = [], 0
+    for segment, table in segment_tables:
+        is_other = by_replica and small_tables and small_tables[0][0].replica != segment.replica
+        if is_other or (small_tables and count + len(table) > ROWS_MAX):
+            yield _of_segments(small_tables, columns)
+            small_tables, count = [], 0
         if len(table):
             # A small one may be a view of a table with room for many rows.
-            held.append((segment, table if len(table) >= ROWS_MAX else table.copy(order="K")))
+            small_tables.append(
+                (segment, table if len(table) >= ROWS_MAX else table.copy(order="K"))
+            )
             count += len(table)
-    if held:
-        yield _of_segments(held, columns)
+    if small_tables:
+        yield _of_segments(small_tables, columns)
 
 
-def _of_segments(held: Held, columns: Callable[[Ints, Held], Mapping[str, Make]]) -> Rows:
-    tables = [table for _, table in held]
+def _of_segments(
+    segment_tables: SegmentTables,
+    columns: Callable[[Ints, SegmentTables], Mapping[str, ArrayMaker]],
+) -> Rows:
+    tables = [table for _, table in segment_tables]
     table = np.concatenate(tables) if len(tables) > 1 else tables[0]
-    counts = [len(one) for one in tables]
+    counts = [len(rows) for rows in tables]
     return Rows(
-        len(table), {**of_segments([one for one, _ in held], counts), **columns(table, held)}
+        len(table),
+        {
+            **of_segments([segment for segment, _ in segment_tables], counts),
+            **columns(table, segment_tables),
+        },
     )
 
 
@@ -176,46 +191,46 @@ def in_span(offsets: Ints, segment: SegmentFile) -> Any:
     """Which rows are asked for, by the offset at which their batch begins."""
     if segment.span is None:
         return np.ones(len(offsets), dtype=np.bool_)
-    first, end = segment.span
-    return (offsets >= first) & (offsets < end)
+    first_offset, end_offset = segment.span
+    return (offsets >= first_offset) & (offsets < end_offset)
 
 
 # Columns
 
 
-def same(value: Hashable, count: int) -> Make:
+def constant(value: Hashable, count: int) -> ArrayMaker:
     """One value in all rows."""
-    return lambda kind: repeated(value, count, kind)
+    return lambda kind: repeat_value(value, count, kind)
 
 
-def nothing(count: int) -> Make:
+def nothing(count: int) -> ArrayMaker:
     """Nulls."""
     return lambda kind: pa.nulls(count, kind)
 
 
-def integers(values: Ints, *, absent: Any = None) -> Make:
+def integers(values: Ints, *, absent: Any = None) -> ArrayMaker:
     """Numbers; null where ``absent`` is true."""
     return lambda kind: of_numbers(values, kind, absent=absent)
 
 
-def not_negative(values: Ints) -> Make:
+def not_negative(values: Ints) -> ArrayMaker:
     """Numbers; the kernel's negative ones become null."""
     return integers(values, absent=values < 0)
 
 
-def truths(values: Any, *, absent: Any = None) -> Make:
+def truths(values: Any, *, absent: Any = None) -> ArrayMaker:
     """Booleans; null where ``absent`` is true."""
     return lambda kind: of_truths(values, kind, absent=absent)
 
 
-def words(indexes: Any, choice: Sequence[str]) -> Make:
+def words(indexes: Any, choice: Sequence[str]) -> ArrayMaker:
     """Words by index; null for an index without a word."""
 
     def make(kind: pa.DataType) -> Any:
         least = int(indexes.min(initial=len(choice)))
         if least == int(indexes.max(initial=-1)):  # as in most tables
             word = choice[least] if 0 <= least < len(choice) else None
-            return repeated(word, len(indexes), kind)
+            return repeat_value(word, len(indexes), kind)
         outside = (indexes < 0) | (indexes >= len(choice))
         numbers = np.where(outside, 0, indexes)
         return pa.DictionaryArray.from_arrays(
@@ -225,9 +240,9 @@ def words(indexes: Any, choice: Sequence[str]) -> Make:
     return make
 
 
-def values(found: Callable[[], list[Any]]) -> Make:
+def values(values_of_rows: Callable[[], list[Any]]) -> ArrayMaker:
     """Values of Python, one by one."""
-    return lambda kind: of_values(found(), kind)
+    return lambda kind: of_values(values_of_rows(), kind)
 
 
 # Decoded tables
@@ -239,20 +254,20 @@ def or_none(number: int) -> int | None:
 
 
 def of_structs(
-    found: Iterator[msgspec.Struct], place: Callable[[int], dict[str, Make]]
+    structs: Iterator[msgspec.Struct], place_columns: Callable[[int], dict[str, ArrayMaker]]
 ) -> Iterator[Rows]:
     """Rows of values whose fields are named as the columns, and columns that are the same in so
     many rows.
     """
-    while chunk := list(islice(found, ROWS_MAX)):
+    while chunk := list(islice(structs, ROWS_MAX)):
         yield Rows(
             len(chunk),
             {
-                **place(len(chunk)),
+                **place_columns(len(chunk)),
                 **{name: _field(chunk, name) for name in chunk[0].__struct_fields__},
             },
         )
 
 
-def _field(chunk: list[msgspec.Struct], name: str) -> Make:
-    return values(lambda: [getattr(one, name) for one in chunk])
+def _field(chunk: list[msgspec.Struct], name: str) -> ArrayMaker:
+    return values(lambda: [getattr(struct, name) for struct in chunk])

@@ -238,14 +238,14 @@ def summary(**changes: object) -> dict[str, object]:
 
 
 def test_all_is_well_where_every_line_was_read(capsys: pytest.CaptureFixture[str]) -> None:
-    assert trace._warned(summary()) == 0
+    assert trace._warn_of_unread(summary()) == 0
     assert capsys.readouterr().err == ""
 
 
 def test_kinds_that_nobody_knows_are_named_and_no_fault(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert trace._warned(summary(unknown_kinds={"txn.dream": 3})) == 0
+    assert trace._warn_of_unread(summary(unknown_kinds={"txn.dream": 3})) == 0
     assert "3 events of kind 'txn.dream'" in capsys.readouterr().err
 
 
@@ -254,7 +254,7 @@ def test_unreadable_lines_are_shown_up_to_a_bound(capsys: pytest.CaptureFixture[
         {"file": f"{number}.jsonl", "reason": "cut off", "lines": 1, "text": "{"}
         for number in range(8)
     ]
-    assert trace._warned(summary(unreadable=torn)) == 1
+    assert trace._warn_of_unread(summary(unreadable=torn)) == 1
     told = capsys.readouterr().err.splitlines()
     assert told[0] == "txnsim: 0.jsonl: 1 × cut off: {"
     assert told[-1] == "txnsim: … and 3 more files like that"

@@ -436,7 +436,7 @@ def test_notes_that_make_no_sense_are_told_and_left_out(
 
 
 def read_at_once(state: ReplicaState) -> ReplicaRead:
-    return here().done(replica_job([state], cores=1), Way.HERE)[state.replica.path]
+    return here().results_of(replica_job([state], cores=1), Way.HERE)[state.replica.path]
 
 
 def test_it_finds_the_same(tmp_path: Path) -> None:
@@ -452,7 +452,7 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     state = state_of(replica, use_snapshots=False)
     found = read_at_once(state)
     for way in (Way.HERE, Way.PROCESSES):
-        read = here().done(replica_job([state], cores=2), way)
+        read = here().results_of(replica_job([state], cores=2), way)
         assert read == {state.replica.path: found}
     assert sorted(found.opened) == [PID, 99]
     assert found.opened[PID].coordinator_epoch == 4
@@ -492,7 +492,7 @@ def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> 
         file.write(b"torn")
     (replica,) = replicas_in([log_dir])
     state = state_of(replica)
-    (found,) = here().done(log_job([state], {7, 8, 9}), Way.PROCESSES).values()
+    (found,) = here().results_of(log_job([state], {7, 8, 9}), Way.PROCESSES).values()
     problems: list[str] = []
     assert found.replayed == replayed(state, problems.append).concerning({7, 8, 9})
     assert found.problems == tuple(problems)

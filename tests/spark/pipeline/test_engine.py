@@ -79,9 +79,9 @@ def test_workers_find_what_this_process_finds(
     job = job_of(killed)
     assert len(job.tasks) > 1
     engine = Engine(lambda: spark, print)
-    found = engine.done(job, Way.SPARK)
+    found = engine.results_of(job, Way.SPARK)
     assert found
-    assert found == engine.done(job, Way.HERE)
+    assert found == engine.results_of(job, Way.HERE)
     tracker = spark.sparkContext.statusTracker()
     stages = [
         info.numTasks

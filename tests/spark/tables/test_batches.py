@@ -261,7 +261,7 @@ def test_pieces_are_those_of_the_buffer(rows: list[tuple[bytes, bytes | None]]) 
 
 @pytest.mark.parametrize("value", [5, None])
 def test_one_value_stands_in_all_rows(value: int | None) -> None:
-    assert arrays.repeated(value, 3, pa.int32()).equals(pa.array([value] * 3, pa.int32()))
+    assert arrays.repeat_value(value, 3, pa.int32()).equals(pa.array([value] * 3, pa.int32()))
 
 
 def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +286,7 @@ import numpy as np
 import pyarrow as pa
 from txnsim_spark.tables import arrays
 arrays.of_values([[{"a": "x"}], None], pa.list_(pa.struct([("a", pa.string())])))
-arrays.repeated(5, 2, pa.int64())
+arrays.repeat_value(5, 2, pa.int64())
 arrays.of_numbers(np.arange(3), pa.int32())
 arrays.of_pieces(np.frombuffer(b"abc", np.uint8), np.arange(2), np.array([1, -1]), pa.string())
 assert "pandas" not in sys.modules
@@ -502,7 +502,7 @@ def test_segments_out_of_bounds_are_not_read(logs: Path) -> None:
             CaseInsensitiveDict({"path": str(logs), "topics": "payments", **options})
         )
         tasks: Any = source.reader(schema_of("batches")).partitions()
-        return sum(len(task.told[0].segments) for task in tasks)
+        return sum(len(task.content[0].segments) for task in tasks)
 
     everything = segments()
     late = segments(startTimestamp=str(NOW + 39_000))

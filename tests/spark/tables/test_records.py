@@ -37,7 +37,7 @@ from txnsim.txn.log_format import encode_batch
 from txnsim.types import TopicPartition, TransactionVersion
 from txnsim.wire.batch import GZIP, LZ4, NONE, SNAPPY, ZSTD, Record, build_batch
 from txnsim_spark.file_faults import CorruptLogFileError, LogFileError
-from txnsim_spark.log_query import Wanted
+from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, Share, shares_of
 from txnsim_spark.scan.segments import Replica, SegmentFile
@@ -251,7 +251,7 @@ def test_small_segments_have_the_rows_together_that_each_has_alone(
     for broker, is_clean in ((1, True), (2, False)):
         replica(broker_dir(tmp_path / str(broker), broker=broker, is_clean=is_clean), busy_log())
     options = KafkaLogOptions.of({"path": str(tmp_path), "table": name, "checkCrc": check})
-    shares = shares_of(options, Wanted(), READS[name])
+    shares = shares_of(options, RowScope(), READS[name])
     segments = [one for share in shares for one in share.segments]
     schema = TABLES[name].arrow()
 
@@ -533,7 +533,7 @@ def test_only_columns_of_the_schema_are_made() -> None:
     def never(kind: pa.DataType) -> pa.Array:
         raise AssertionError(kind)
 
-    rows = r.Rows(2, {"a": r.same(5, 2), "b": never})
+    rows = r.Rows(2, {"a": r.constant(5, 2), "b": never})
     schema = pa.schema([pa.field("a", pa.int32())])
     assert rows.in_schema(schema).to_pylist() == [{"a": 5}, {"a": 5}]
 
@@ -566,7 +566,7 @@ def test_numbers_words_and_nothing() -> None:
         assert r.words(alike, "abcd")(pa.string()).to_pylist() == [word, word]
     assert r.words(numbers[:0], "abcd")(pa.string()).to_pylist() == []
     assert r.nothing(2)(pa.string()).to_pylist() == [None, None]
-    assert r.same(None, 2)(pa.int32()).to_pylist() == [None, None]
+    assert r.constant(None, 2)(pa.int32()).to_pylist() == [None, None]
     assert r.values(lambda: [b"x", None])(pa.binary()).to_pylist() == [b"x", None]
 
 
@@ -577,7 +577,7 @@ def test_structs_come_in_pieces_of_bounded_size() -> None:
         for number in range(count):
             yield Pair(number, None if number % 2 else "x")
 
-    pieces = list(r.of_structs(found(), lambda size: {"topic": r.same("t", size)}))
+    pieces = list(r.of_structs(found(), lambda size: {"topic": r.constant("t", size)}))
     assert [piece.count for piece in pieces] == [r.ROWS_MAX, 3]
     schema = pa.schema([("b", pa.string()), ("a", pa.int64()), ("topic", pa.string())])
     assert pieces[1].in_schema(schema).to_pylist()[0] == {
@@ -594,10 +594,10 @@ def test_small_batches_are_put_together_up_to_a_bound() -> None:
 
     many, large = of(*[b"m"] * r.ROWS_MAX), of(b"l" * r.JOINED_BYTES_MAX)
     given = [of(b"a"), of(b"b", b"c"), many, of(b"d"), large, of(b"e"), of(b"f")]
-    made = list(r.joined(given))
+    made = list(r.join_batches(given))
     assert [one.num_rows for one in made] == [3, r.ROWS_MAX, 1, 1, 2]
     assert pa.Table.from_batches(made) == pa.Table.from_batches(given)
-    assert list(r.joined(())) == []
+    assert list(r.join_batches(())) == []
 
 
 # Segments as rows.

@@ -17,7 +17,7 @@ from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim_spark.engine import Engine, Way, alone
 from txnsim_spark.file_faults import CorruptLogFileError
-from txnsim_spark.log_query import Wanted
+from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.schemas import TABLES
@@ -57,7 +57,7 @@ def test_topics_and_producers_are_chosen_and_rows_are_kept(log_dir: Path) -> Non
         [log_dir],
         lambda batch: batch.filter(pc.equal(batch["base_offset"], 3)),
         topics=frozenset({"orders"}),
-        wanted=Wanted(producer_ids=frozenset({PID})),
+        scope=RowScope(producer_ids=frozenset({PID})),
     )
     (row,) = [row for batch in found for row in batch.to_pylist()]
     assert (row["topic"], row["base_offset"], row["producer_id"]) == ("orders", 3, PID)
@@ -89,7 +89,7 @@ def test_a_segment_that_several_tasks_decode_counts_once(
     (path,) = logs_of(replica(broker_dir(tmp_path), driver))
     write_dense_index(path)
     shares = shares_of(
-        KafkaLogOptions(paths=(tmp_path,), table="records"), Wanted(), READS["records"]
+        KafkaLogOptions(paths=(tmp_path,), table="records"), RowScope(), READS["records"]
     )
     assert sum(len(share.segments) for share in shares) > 1
     found = kept_rows(alone(), "records", [tmp_path], all_of)

@@ -10,7 +10,7 @@ from txnsim.cli.output import TERMINAL, Columns, Table
 from txnsim_spark.cli.logs.spark import add_directories
 
 if TYPE_CHECKING:
-    from txnsim_spark.describe import Described
+    from txnsim_spark.describe import ReplicaDescription
 
 DESCRIPTION: Final = (
     "Read every replica in log directories of stopped brokers, or in copies of them, and say its"
@@ -21,16 +21,18 @@ DESCRIPTION: Final = (
 )
 INCOMPLETE: Final = 4
 """Something could not be read; as that of ``logs find-hanging``."""
-COLUMNS: Final[Columns[Described]] = {
-    "Replica": lambda one: one.directory,
-    "Segments": lambda one: one.segments,
-    "Batches": lambda one: one.batches,
-    "Bytes": lambda one: one.bytes,
-    "Offsets": lambda one: f"{one.log_start_offset}-{one.end_offset}",
-    "HighWatermark": lambda one: "" if one.high_watermark is None else one.high_watermark,
-    "LastStable": lambda one: one.last_stable_offset,
-    "OpenTransactions": lambda one: ", ".join(
-        f"{txn.producer_id}@{txn.first_offset}" for txn in one.open_transactions
+COLUMNS: Final[Columns[ReplicaDescription]] = {
+    "Replica": lambda replica: replica.directory,
+    "Segments": lambda replica: replica.segments,
+    "Batches": lambda replica: replica.batches,
+    "Bytes": lambda replica: replica.bytes,
+    "Offsets": lambda replica: f"{replica.log_start_offset}-{replica.end_offset}",
+    "HighWatermark": lambda replica: (
+        "" if replica.high_watermark is None else replica.high_watermark
+    ),
+    "LastStable": lambda replica: replica.last_stable_offset,
+    "OpenTransactions": lambda replica: ", ".join(
+        f"{txn.producer_id}@{txn.first_offset}" for txn in replica.open_transactions
     ),
 }
 
@@ -43,11 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Directory by directory, every replica that is there, one line each; what is torn below."""
-    from txnsim_spark.describe import described
+    from txnsim_spark.describe import describe_replicas
 
     problems: list[str] = []
-    found = list(
-        described(
+    replicas = list(
+        describe_replicas(
             args.directory,
             frozenset(args.topic),
             progress=TERMINAL.progress,
@@ -58,32 +60,38 @@ def run(args: argparse.Namespace) -> int:
         TERMINAL.warn(problem)
     status = INCOMPLETE if problems else 0
     if args.json:
-        TERMINAL.json(found)
+        TERMINAL.json(replicas)
         return status
-    for line in _log_dirs(found):
+    for line in _log_dirs(replicas):
         TERMINAL.line(line)
-    TERMINAL.text(Table.of(COLUMNS, found))
-    for one in found:
-        if one.is_stale:
-            TERMINAL.line(f"{one.directory} on broker {one.broker} is stale: its topic was deleted")
-        if one.torn is not None:
+    TERMINAL.text(Table.of(COLUMNS, replicas))
+    for replica in replicas:
+        if replica.is_stale:
             TERMINAL.line(
-                f"{one.directory}/{one.torn_file}, byte {one.torn.position}: {one.torn.reason}; "
-                f"a broker would cut off {one.torn.size} bytes"
+                f"{replica.directory} on broker {replica.broker} is stale: its topic was deleted"
+            )
+        if replica.torn is not None:
+            TERMINAL.line(
+                f"{replica.directory}/{replica.torn_file}, byte {replica.torn.position}: "
+                f"{replica.torn.reason}; a broker would cut off {replica.torn.size} bytes"
             )
     return status
 
 
-def _log_dirs(found: Iterable[Described]) -> Iterator[str]:
+def _log_dirs(described: Iterable[ReplicaDescription]) -> Iterator[str]:
     """A line per log directory."""
-    seen: dict[str, list[Described]] = {}
-    for one in found:
-        seen.setdefault(one.log_dir, []).append(one)
-    for log_dir, replicas in seen.items():
-        first = replicas[0]
-        whose = f"broker {first.broker}" if first.broker >= 0 else "of an unknown broker"
-        stop = "stopped in order" if first.is_clean else "not stopped in order"
-        withheld = sum(one.withheld > 0 for one in replicas)
-        held = f", {withheld} held back by open transactions" if withheld else ""
+    by_log_dir: dict[str, list[ReplicaDescription]] = {}
+    for replica in described:
+        by_log_dir.setdefault(replica.log_dir, []).append(replica)
+    for log_dir, replicas in by_log_dir.items():
+        first_replica = replicas[0]
+        whose = (
+            f"broker {first_replica.broker}"
+            if first_replica.broker >= 0
+            else "of an unknown broker"
+        )
+        stop = "stopped in order" if first_replica.is_clean else "not stopped in order"
+        withheld = sum(replica.withheld > 0 for replica in replicas)
+        held_back = f", {withheld} held back by open transactions" if withheld else ""
         count = f"{len(replicas)} replica{'' if len(replicas) == 1 else 's'}"
-        yield f"{log_dir}: {whose}, {stop}; {count}{held}"
+        yield f"{log_dir}: {whose}, {stop}; {count}{held_back}"

@@ -42,14 +42,14 @@ def run(args: argparse.Namespace) -> int:
     """Print what the text tells."""
     from txnsim_spark.forensics.dumped import answer
 
-    found = answer(*map(_lines, args.file))
+    dump = answer(*map(_lines, args.file))
     if args.json:
-        TERMINAL.line(msgspec.json.encode(found).decode())
+        TERMINAL.line(msgspec.json.encode(dump).decode())
     else:
-        _print(found)
-    if found.worst is OpenTxnStatus.HANGING:
+        _print(dump)
+    if dump.worst is OpenTxnStatus.HANGING:
         return HANGS
-    return 0 if found.worst is None and found.understood else UNJUDGED
+    return 0 if dump.worst is None and dump.understood else UNJUDGED
 
 
 def _lines(name: str) -> Iterator[str]:
@@ -78,16 +78,20 @@ def _span(partition: DumpedPartition) -> str:
     )
 
 
-def _print(found: DumpedAnswer) -> None:
-    for one in found.partitions:
-        copies = f", {one.replicas} replicas" if one.replicas > 1 else ""
-        span = _span(one)
-        unread = f", {one.unread_markers} markers of unknown kind" if one.unread_markers else ""
-        TERMINAL.line(
-            f"{one.partition}: {span}, {one.batches} batches, {one.commits} commits,"
-            f" {one.aborts} aborts{unread}{copies}"
+def _print(dump: DumpedAnswer) -> None:
+    for partition in dump.partitions:
+        copies = f", {partition.replicas} replicas" if partition.replicas > 1 else ""
+        span = _span(partition)
+        unread = (
+            f", {partition.unread_markers} markers of unknown kind"
+            if partition.unread_markers
+            else ""
         )
-        for txn in one.open:
+        TERMINAL.line(
+            f"{partition.partition}: {span}, {partition.batches} batches,"
+            f" {partition.commits} commits, {partition.aborts} aborts{unread}{copies}"
+        )
+        for txn in partition.open:
             sure = " as far as the text goes" if txn.verdict is OpenTxnStatus.HANGING else ""
             TERMINAL.line(
                 f"  open since offset {txn.start_offset}: producer {txn.producer_id}, epoch"
@@ -95,12 +99,12 @@ def _print(found: DumpedAnswer) -> None:
                 f" {txn.verdict}{sure}: {txn.reason}."
             )
             if txn.verdict is OpenTxnStatus.HANGING:
-                TERMINAL.line(f"  once the brokers run: txnsim txns why {one.partition}")
-    for entry in found.entries:
+                TERMINAL.line(f"  once the brokers run: txnsim txns why {partition.partition}")
+    for entry in dump.entries:
         listed = ", ".join(sorted(map(str, entry.partitions))) or "no partition"
         TERMINAL.line(
             f"transactional id {entry.transactional_id}: {entry.state}, producer"
             f" {entry.producer_id}, epoch {entry.producer_epoch}, {listed}"
         )
-    for sentence in found.missing:
+    for sentence in dump.missing:
         TERMINAL.line(f"missing: {sentence}")

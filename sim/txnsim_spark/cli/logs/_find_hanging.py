@@ -33,27 +33,27 @@ HANGS: Final = 3
 INCOMPLETE: Final = 4
 """As those of ``txnsim txns find-hanging --all``."""
 COLUMNS: Final[Columns[Finding]] = {
-    "Topic": lambda one: one.topic,
-    "Partition": lambda one: one.partition,
-    "ProducerId": lambda one: one.producer_id,
-    "ProducerEpoch": lambda one: one.producer_epoch,
-    "CoordinatorEpoch": lambda one: -1 if one.coordinator_epoch is None else one.coordinator_epoch,
-    "StartOffset": lambda one: one.start_offset,
-    "LastTimestamp": lambda one: one.last_timestamp_ms,
-    "Duration(min)": lambda one: _duration_min(one),
+    "Topic": lambda row: row.topic,
+    "Partition": lambda row: row.partition,
+    "ProducerId": lambda row: row.producer_id,
+    "ProducerEpoch": lambda row: row.producer_epoch,
+    "CoordinatorEpoch": lambda row: -1 if row.coordinator_epoch is None else row.coordinator_epoch,
+    "StartOffset": lambda row: row.start_offset,
+    "LastTimestamp": lambda row: row.last_timestamp_ms,
+    "Duration(min)": lambda row: _duration_min(row),
 }
 """Those of Kafka's ``find-hanging``."""
 FIGURES: Final[Columns[PartitionFigures]] = {
-    "Topic": lambda one: one.topic,
-    "Partition": lambda one: one.partition,
-    "Broker": lambda one: one.broker,
-    "LastStableOffset": lambda one: one.last_stable_offset,
-    "HighWatermark": lambda one: one.high_watermark,
-    "LogEndOffset": lambda one: one.end_offset,
-    "Lag": lambda one: one.lag,
-    "Stands(min)": lambda one: "" if one.stands_for_ms is None else one.stands_for_ms // _MINUTE_MS,
-    "Open": lambda one: one.open_transactions,
-    "Late": lambda one: "yes" if one.has_late_transaction else "no",
+    "Topic": lambda row: row.topic,
+    "Partition": lambda row: row.partition,
+    "Broker": lambda row: row.broker,
+    "LastStableOffset": lambda row: row.last_stable_offset,
+    "HighWatermark": lambda row: row.high_watermark,
+    "LogEndOffset": lambda row: row.end_offset,
+    "Lag": lambda row: row.lag,
+    "Stands(min)": lambda row: "" if row.stands_for_ms is None else row.stands_for_ms // _MINUTE_MS,
+    "Open": lambda row: row.open_transactions,
+    "Late": lambda row: "yes" if row.has_late_transaction else "no",
 }
 _MINUTE_MS: Final = 60_000
 _SECOND_MS: Final = 1_000
@@ -153,35 +153,37 @@ def _print(report: Report, *, everything: bool) -> None:
         OpenTxnStatus.UNKNOWN,
         OpenTxnStatus.RECENT,
     )
-    shown = report.findings if everything else bad
+    findings = report.findings if everything else bad
     summarize(report)
     columns = {**COLUMNS, "Verdict": _verdict} if everything else COLUMNS
-    TERMINAL.text(Table.of(columns, shown))
-    for one in shown:
-        TERMINAL.line(f"{one.topic_partition} at offset {one.start_offset}: {one.reason}")
-        for line in _below(one):
+    TERMINAL.text(Table.of(columns, findings))
+    for finding in findings:
+        TERMINAL.line(
+            f"{finding.topic_partition} at offset {finding.start_offset}: {finding.reason}"
+        )
+        for line in _below(finding):
             TERMINAL.line(f"  {line}")
     if everything and report.partitions:
         TERMINAL.text(Table.of(FIGURES, report.partitions))
 
 
-def _below(one: Finding) -> Iterator[str]:
+def _below(finding: Finding) -> Iterator[str]:
     """The lines below a finding: faults of the evidence, and what to do."""
     from txnsim.text import time_text
     from txnsim.txn.past_decision import Decided
 
-    if one.evidence.replicas.missing:
-        yield one.evidence.replicas.summary
-    for reason in one.evidence.reasons:
-        yield f"evidence {one.evidence.status}: {reason}"
-    if one.recent_until_ms is not None:
-        when = time_text(one.recent_until_ms + _SECOND_MS)
+    if finding.evidence.replicas.missing:
+        yield finding.evidence.replicas.summary
+    for reason in finding.evidence.reasons:
+        yield f"evidence {finding.evidence.status}: {reason}"
+    if finding.recent_until_ms is not None:
+        when = time_text(finding.recent_until_ms + _SECOND_MS)
         yield f"if no broker ran since then, try --as-of {when}"
-    if one.decided is not None:
-        yield str(one.decided)
-    if one.command is not None:
-        yield Decided.with_guess(one.command, one.decided)
-    elif one.verdict == "hanging":
+    if finding.decided is not None:
+        yield str(finding.decided)
+    if finding.command is not None:
+        yield Decided.with_guess(finding.command, finding.decided)
+    elif finding.verdict == "hanging":
         yield "no command on this evidence; --accept-damage prints it all the same"
 
 
@@ -191,7 +193,7 @@ def summarize(report: Report) -> None:
     from txnsim_spark.forensics.identity import stale_words
 
     source = report.source
-    counts = Counter(one.verdict for one in report.findings)
+    counts = Counter(finding.verdict for finding in report.findings)
     words = {
         OpenTxnStatus.HANGING: "hanging",
         OpenTxnStatus.REPLICAS_DISAGREE: "replicas disagree",
@@ -204,10 +206,10 @@ def summarize(report: Report) -> None:
     parts += [f"{word}: {counts[verdict]}" for verdict, word in words.items() if counts[verdict]]
     if source.stale:
         parts.append(f"stale replicas: {len(source.stale)}")
-    unsound = sum(not one.evidence.is_sound for one in report.findings)
+    unsound = sum(not finding.evidence.is_sound for finding in report.findings)
     if unsound:
         parts.append(f"evidence not sound: {unsound}")
-    late = sum(one.is_late for one in report.findings)
+    late = sum(finding.is_late for finding in report.findings)
     if late:
         parts.append(f"late: {late}")
     TERMINAL.warn("; ".join(parts) + f"; as of {time_text(report.as_of_ms)}.")
@@ -221,14 +223,14 @@ def summarize(report: Report) -> None:
         TERMINAL.warn(problem)
 
 
-def _duration_min(one: Finding) -> int:
+def _duration_min(finding: Finding) -> int:
     from txnsim_spark.forensics.findings import duration_min
 
-    return duration_min(one)
+    return duration_min(finding)
 
 
-def _verdict(one: Finding) -> str:
-    return one.verdict
+def _verdict(finding: Finding) -> str:
+    return finding.verdict
 
 
 # Arguments

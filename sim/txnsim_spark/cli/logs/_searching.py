@@ -50,11 +50,11 @@ def search_of(args: argparse.Namespace) -> Search:
     )
 
 
-def find(master: str | None, look: Callable[..., T], *asked: Any) -> T:
+def find(master: str | None, search: Callable[..., T], *questions: Any) -> T:
     """Call what searches; Spark is started only where there is much to read."""
     with ExitStack() as stack:
-        return look(
-            *asked,
+        return search(
+            *questions,
             new_session=lambda: stack.enter_context(session(master, is_short=True)),
             progress=show_progress,
         )
@@ -74,11 +74,11 @@ def _is_new_tenth(text: str) -> bool:
     count = _COUNT_RE.search(text)
     if count is None:
         return False
-    done, total = map(int, count.groups())
+    count_done, total = map(int, count.groups())
     key = (text[: count.start()], total)
-    tenth, before = done * LINES // total, _tenths.get(key, 0)
+    tenth, tenth_before = count_done * LINES // total, _tenths.get(key, 0)
     _tenths[key] = tenth
-    return total > LINES and tenth > before
+    return total > LINES and tenth > tenth_before
 
 
 def time_ms(text: str) -> int:
@@ -108,11 +108,11 @@ def answering(
     """The ``run`` of an action: read what is asked for, print it, return the exit status."""
 
     def run(args: argparse.Namespace) -> int:
-        found = read(args)
+        answer = read(args)
         if args.json:
-            TERMINAL.json(found)
+            TERMINAL.json(answer)
         else:
-            show(found)
-        return status(found)
+            show(answer)
+        return status(answer)
 
     return run

@@ -32,10 +32,14 @@ def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
         MissingExtraError: A library of the extra, or Java, is missing.
         OSError: What Spark needs can't be read or written.
     """
-    given = dict(getattr(args, "spark_conf", ()))
-    GIVEN.set(given)
+    spark_conf = dict(getattr(args, "spark_conf", ()))
+    GIVEN.set(spark_conf)
     named = getattr(args, "directory", None)
-    elsewhere = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
+    elsewhere = (
+        [directory for directory in named if isinstance(directory, str)]
+        if isinstance(named, list)
+        else []
+    )
     if not elsewhere:
         return
     from txnsim_spark.libraries import require_libraries
@@ -47,7 +51,7 @@ def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
     if os.environ.keys().isdisjoint(_CONFIGURED):
         hadoop = {
             name.removeprefix(_HADOOP): value
-            for name, value in given.items()
+            for name, value in spark_conf.items()
             if name.startswith(_HADOOP)
         }
         settings = alone.with_conf(hadoop)
@@ -56,9 +60,9 @@ def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
         settings = settings_of(stack.enter_context(session(master, is_short=True))) or alone
         args.master = master or OWN_MASTER
     stack.enter_context(TERMINAL.renamed(with_store_names))
-    found = {uri: mount(settings).local_folders([uri]) for uri in elsewhere}
+    local_folders = {uri: mount(settings).local_folders([uri]) for uri in elsewhere}
     args.directory = [
         folder
-        for one in args.directory
-        for folder in (found[one] if isinstance(one, str) else [one])
+        for directory in args.directory
+        for folder in (local_folders[directory] if isinstance(directory, str) else [directory])
     ]

@@ -34,10 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
-def _status(found: Timeline) -> int:
-    if found.problems and not found.disagreements:
+def _status(timeline: Timeline) -> int:
+    if timeline.problems and not timeline.disagreements:
         return INCOMPLETE
-    return DISAGREEMENT if found.disagreements or not found.events else 0
+    return DISAGREEMENT if timeline.disagreements or not timeline.events else 0
 
 
 def _read(args: argparse.Namespace) -> Timeline:
@@ -56,34 +56,37 @@ def _read(args: argparse.Namespace) -> Timeline:
     return find(args.master, read)
 
 
-def _print(found: Timeline) -> None:
+def _print(timeline: Timeline) -> None:
     from txnsim_spark.forensics.identity import stale_words
 
-    for problem in found.problems:
+    for problem in timeline.problems:
         TERMINAL.warn(f"Something may be missing: {problem}")
-    if not found.events:
-        TERMINAL.warn(f"{found.transactional_id}: no coordinator's log in these directories has it")
+    if not timeline.events:
+        TERMINAL.warn(
+            f"{timeline.transactional_id}: no coordinator's log in these directories has it"
+        )
         return
-    ids = ", ".join(map(str, found.producer_ids))
+    ids = ", ".join(map(str, timeline.producer_ids))
     TERMINAL.line(
-        f"{found.transactional_id}: producer id{'s' if len(found.producer_ids) > 1 else ''} {ids}, "
-        f"__transaction_state-{found.coordinator_partition}"
+        f"{timeline.transactional_id}: "
+        f"producer id{'s' if len(timeline.producer_ids) > 1 else ''} {ids}, "
+        f"__transaction_state-{timeline.coordinator_partition}"
     )
-    width = max(len(_where(event)) for event in found.events)
-    for event in found.events:
+    width = max(len(_where(event)) for event in timeline.events)
+    for event in timeline.events:
         name = event.event if event.source == "coordinator" else f"  {event.event}"
         TERMINAL.line(
             f"{_time(event.timestamp_ms)}  {name:<16}{_where(event):<{width}}  {event.text}"
         )
-    for stay in found.open:
+    for stay in timeline.open:
         TERMINAL.line(
             f"Open: {stay.topic}-{stay.partition} since offset {stay.first_offset}, "
             f"{_time(stay.first_timestamp_ms)}, producer {stay.producer_id} epoch "
             f"{stay.producer_epoch}; the coordinator's newest record: {stay.state or 'none'}"
         )
-    for line in stale_words(found.stale):
+    for line in stale_words(timeline.stale):
         TERMINAL.warn(line)
-    for text in found.disagreements:
+    for text in timeline.disagreements:
         TERMINAL.line(f"Disagreement: {text}")
 
 

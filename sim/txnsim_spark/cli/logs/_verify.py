@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         frozenset(args.topic),
         producer_expiration_ms=args.producer_expiration_ms,
     )
-    found: list[Violation] = []
+    violations: list[Violation] = []
     with ExitStack() as stack:
         engine = Engine(
             lambda: stack.enter_context(session(args.master)),
@@ -63,15 +63,15 @@ def run(args: argparse.Namespace) -> int:
             with_spark=args.master is not None,
         )
         for finding in verify(engine, planned, engine.way(cost(planned))):
-            found.append(finding)
+            violations.append(finding)
             if not args.json:
                 TERMINAL.line(_line(finding))
-    counts = Counter(finding.severity.value for finding in found)
+    counts = Counter(finding.severity.value for finding in violations)
     if args.json:
-        TERMINAL.json(_told(planned, found))
+        TERMINAL.json(_as_json(planned, violations))
     else:
         TERMINAL.warn(_summary(planned, counts))
-    return UNSOUND if counts["error"] or (args.strict and found) else 0
+    return UNSOUND if counts["error"] or (args.strict and violations) else 0
 
 
 def _line(finding: Violation) -> str:
@@ -99,11 +99,11 @@ def _summary(planned: Plan, counts: Counter[str]) -> str:
     )
 
 
-def _told(planned: Plan, found: list[Violation]) -> dict[str, object]:
+def _as_json(planned: Plan, violations: list[Violation]) -> dict[str, object]:
     """The JSON of docs/logs-reference.md."""
     return {
         "replicas": planned.replicas,
         "segments": planned.segments,
         "bytes": planned.bytes,
-        "findings": found,
+        "findings": violations,
     }

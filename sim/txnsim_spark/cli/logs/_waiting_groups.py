@@ -21,18 +21,18 @@ DESCRIPTION: Final = (
     " there; 0: none; 2: a misuse."
 )
 COLUMNS: Final[Columns[Waiter]] = {
-    "Group": lambda one: one.group,
-    "Topic": lambda one: one.topic,
-    "Partition": lambda one: one.partition,
-    "Committed": lambda one: one.committed_offset,
-    "LastStableOffset": lambda one: one.last_stable_offset,
-    "HighWatermark": lambda one: one.high_watermark,
-    "ToRead": lambda one: one.to_read,
-    "Withheld": lambda one: one.withheld,
-    "ProducerId": lambda one: one.producer_id,
-    "TransactionalId": lambda one: one.transactional_id or "unknown",
-    "Since": lambda one: "" if one.since_ms is None else time_text(one.since_ms),
-    "Verdict": lambda one: one.verdict,
+    "Group": lambda waiter: waiter.group,
+    "Topic": lambda waiter: waiter.topic,
+    "Partition": lambda waiter: waiter.partition,
+    "Committed": lambda waiter: waiter.committed_offset,
+    "LastStableOffset": lambda waiter: waiter.last_stable_offset,
+    "HighWatermark": lambda waiter: waiter.high_watermark,
+    "ToRead": lambda waiter: waiter.to_read,
+    "Withheld": lambda waiter: waiter.withheld,
+    "ProducerId": lambda waiter: waiter.producer_id,
+    "TransactionalId": lambda waiter: waiter.transactional_id or "unknown",
+    "Since": lambda waiter: "" if waiter.since_ms is None else time_text(waiter.since_ms),
+    "Verdict": lambda waiter: waiter.verdict,
 }
 
 
@@ -44,10 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
-def _status(found: WaitingGroups) -> int:
-    if found.waiters:
+def _status(waiting: WaitingGroups) -> int:
+    if waiting.waiters:
         return HANGS
-    return INCOMPLETE if found.problems or not found.offsets_partitions else 0
+    return INCOMPLETE if waiting.problems or not waiting.offsets_partitions else 0
 
 
 def _read(args: argparse.Namespace) -> WaitingGroups:
@@ -56,17 +56,17 @@ def _read(args: argparse.Namespace) -> WaitingGroups:
     return find(args.master, find_waiting_groups, search_of(args))
 
 
-def _print(found: WaitingGroups) -> None:
-    TERMINAL.warn(f"{len(found.waiters)} waits; as of {time_text(found.as_of_ms)}.")
-    if not found.offsets_partitions:
+def _print(waiting: WaitingGroups) -> None:
+    TERMINAL.warn(f"{len(waiting.waiters)} waits; as of {time_text(waiting.as_of_ms)}.")
+    if not waiting.offsets_partitions:
         TERMINAL.warn(
             "No partition of __consumer_offsets is among the directories: no group can be seen."
         )
-    for problem in found.problems:
+    for problem in waiting.problems:
         TERMINAL.warn(problem)
-    TERMINAL.text(Table.of(COLUMNS, found.waiters))
-    for place in found.unread:
-        TERMINAL.line(f"{place}: records are withheld, and no group has a position there")
+    TERMINAL.text(Table.of(COLUMNS, waiting.waiters))
+    for partition in waiting.unread:
+        TERMINAL.line(f"{partition}: records are withheld, and no group has a position there")
 
 
 run = answering(_read, _print, _status)

@@ -85,11 +85,11 @@ def run(args: argparse.Namespace) -> int:
     try:
         _check(args)
         if args.into:
-            TERMINAL.tell(args, _write_into(args), _installed)
+            TERMINAL.tell(args, _write_into(args), _replica_lines)
         else:
-            TERMINAL.tell(args, _write_apart(args), _written)
+            TERMINAL.tell(args, _write_apart(args), _directory_lines)
     except (HTTPError, URLError, OSError, tarfile.TarError, BadInputError) as error:
-        TERMINAL.complain(f"{_told(error)}")
+        TERMINAL.complain(f"{_problem_text(error)}")
         return MISUSE_STATUS
     return 0
 
@@ -103,8 +103,8 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError("--into: say with --topic which topics go there")
     if args.into and args.broker:
         raise ConfigError("--broker: with --into the records come from the leaders")
-    for name, given in (("--topic", args.topic), ("--replace", args.replace)):
-        if given and not args.into:
+    for name, values in (("--topic", args.topic), ("--replace", args.replace)):
+        if values and not args.into:
             raise ConfigError(f"{name}: only with --into")
 
 
@@ -113,7 +113,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _write_apart(args: argparse.Namespace) -> list[dict[str, object]]:
     """Write the directories of all brokers, or of none."""
-    brokers = args.broker or [one["id"] for one in json.load(_open(args.url, "brokers"))]
+    brokers = args.broker or [broker["id"] for broker in json.load(_open(args.url, "brokers"))]
     targets = {broker: args.directory / f"broker-{broker}" for broker in brokers}
     for target in targets.values():
         if target.exists():
@@ -144,8 +144,11 @@ def _write(url: str, broker: int, folder: Path) -> dict[str, int]:
     return {"files": files, "bytes": size}
 
 
-def _written(written: Sequence[dict[str, object]]) -> list[str]:
-    return [f"{one['directory']}: {one['files']} files, {one['bytes']} bytes" for one in written]
+def _directory_lines(directories: Sequence[dict[str, object]]) -> list[str]:
+    return [
+        f"{directory['directory']}: {directory['files']} files, {directory['bytes']} bytes"
+        for directory in directories
+    ]
 
 
 # Directories of a stopped broker
@@ -161,50 +164,50 @@ def _write_into(args: argparse.Namespace) -> list[InstalledReplica]:
                 raise ConfigError(
                     f"{target.replica.path}: there are records already; --replace throws them away"
                 )
-    led = sorted(_by_leader(args, targets).items())
-    with tempfile.TemporaryDirectory(prefix="txnsim-") as taken:
-        with working_in(Path(taken)):
-            for broker, _ in led:
-                _write(args.url, broker, Path(taken) / str(broker))
+    by_leader = sorted(_by_leader(args, targets).items())
+    with tempfile.TemporaryDirectory(prefix="txnsim-") as scratch:
+        with working_in(Path(scratch)):
+            for broker, _ in by_leader:
+                _write(args.url, broker, Path(scratch) / str(broker))
         installed = install(
-            {Path(taken) / str(broker): several for broker, several in led},
+            {Path(scratch) / str(broker): several for broker, several in by_leader},
             on_folder=lambda target: TERMINAL.progress(f"writing {target.replica.path}"),
         )
     TERMINAL.progress("")
-    return sorted(installed, key=lambda one: one.directory)
+    return sorted(installed, key=lambda replica: replica.directory)
 
 
 def _by_leader(args: argparse.Namespace, targets: Sequence[Target]) -> dict[int, list[Target]]:
     """The folders to fill, by the broker of the simulator that leads the partition."""
     leaders: dict[tuple[str, int], int] = {}
     for topic in json.load(_open(args.url, "topics")):
-        for one in topic["partitions"]:
-            leaders[topic["name"], one["partition"]] = one["leader"]
+        for partition in topic["partitions"]:
+            leaders[topic["name"], partition["partition"]] = partition["leader"]
     for name in args.topic:
         ours = {partition for topic, partition in leaders if topic == name}
-        where = (one.replica.topic_partition for one in targets)
-        theirs = {one.partition for one in where if one.topic == name}
+        where = (target.replica.topic_partition for target in targets)
+        theirs = {partition.partition for partition in where if partition.topic == name}
         if ours != theirs:
             raise ConfigError(
                 f"topic {name}: the simulator has the partitions {sorted(ours)}, the directories "
                 f"given {sorted(theirs)}; create it with as many there, and name with --into the "
                 "directories of all brokers that have a replica"
             )
-    led: dict[int, list[Target]] = {}
+    by_leader: dict[int, list[Target]] = {}
     for target in targets:
         where_to = target.replica.topic_partition
         leader = leaders[where_to.topic, where_to.partition]
         if leader < 0:
             raise ConfigError(f"{where_to}: it has no leader in the simulator now")
-        led.setdefault(leader, []).append(target)
-    return led
+        by_leader.setdefault(leader, []).append(target)
+    return by_leader
 
 
-def _installed(installed: Sequence[InstalledReplica]) -> list[str]:
+def _replica_lines(replicas: Sequence[InstalledReplica]) -> list[str]:
     return [
-        f"{one.directory}: {one.files} files, {one.bytes} bytes of records, up to offset "
-        f"{one.end_offset}"
-        for one in installed
+        f"{replica.directory}: {replica.files} files, {replica.bytes} bytes of records, "
+        f"up to offset {replica.end_offset}"
+        for replica in replicas
     ]
 
 
@@ -218,7 +221,7 @@ def _open(url: str, path: str) -> HTTPResponse:
     return answer
 
 
-def _told(error: Exception) -> str:
+def _problem_text(error: Exception) -> str:
     match error:
         case HTTPError():
             return f"{error.url}: {error.read().decode(errors='replace') or error.reason}"

@@ -38,7 +38,7 @@ GIVEN: ContextVar[Mapping[str, str]] = ContextVar("GIVEN", default={})  # noqa: 
 def add_directories(parser: argparse.ArgumentParser, *, of_topics: bool = True) -> None:
     parser.add_argument(
         "directory",
-        type=place,
+        type=directory_or_uri,
         nargs="+",
         metavar="DIR",
         help="a broker's log directory, a folder of several, or a replica's folder; s3a:// and"
@@ -59,7 +59,7 @@ def add_directories(parser: argparse.ArgumentParser, *, of_topics: bool = True) 
         )
 
 
-def place(text: str) -> Path | str:
+def directory_or_uri(text: str) -> Path | str:
     """A directory of this machine; text where it lies in a store."""
     try:
         if is_elsewhere(text):
@@ -109,8 +109,8 @@ def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSess
     except KeyboardInterrupt as interrupt:
         kill_starting_java(interrupt)
         raise
-    done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(spark, done), daemon=True)
+    has_ended = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(spark, has_ended), daemon=True)
     if TERMINAL.may_move_cursor():
         watcher.start()
     is_ended = is_anothers
@@ -121,7 +121,7 @@ def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSess
             is_ended = end_java(spark)
         raise
     finally:
-        done.set()
+        has_ended.set()
         if watcher.ident is not None:
             watcher.join()
             TERMINAL.progress("")
@@ -172,10 +172,10 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return record.msg not in PY4J_WORDS
 
 
-def _watch(spark: SparkSession, done: threading.Event) -> None:
+def _watch(spark: SparkSession, has_ended: threading.Event) -> None:
     """Show how many tasks of the running stage are done."""
     tracker = spark.sparkContext.statusTracker()
-    while not done.wait(POLL_SECONDS):
+    while not has_ended.wait(POLL_SECONDS):
         for stage in tracker.getActiveStageIds():
             info = tracker.getStageInfo(stage)
             if info is not None and info.numTasks:
