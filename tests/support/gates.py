@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from txnsim.faults.interception import Interceptor, PassAll
-from txnsim.node.broker_fault_points import Crossings
+from txnsim.node.broker_fault_points import BrokerFaultPoints
 from txnsim.node.log_gate import LogGate
 from txnsim.releases.rules import LATEST
 from txnsim.replica.broker_logs import BrokerLogs
@@ -33,11 +33,11 @@ class Gates:
         self.disk = disk or BrokerLogs(Settings(), LATEST)
         self.failures = 0
         self.network = OnlyFaults(interceptor)
-        self.crossings = Crossings(
+        self.fault_points = BrokerFaultPoints(
             node="broker/1", network=cast(Network, self.network), tasks=tasks
         )
         self.log = LogGate(
-            crossings=self.crossings, disk=self.disk, directory_failed=self._directory_failed
+            fault_points=self.fault_points, disk=self.disk, directory_failed=self._directory_failed
         )
 
     def _directory_failed(self) -> None:

@@ -114,7 +114,7 @@ class Leader:
             settings=lambda: self.settings,
             replicas=self.replicas,
             purgatory=self.purgatory,
-            crossings=self.gates.crossings,
+            fault_points=self.gates.fault_points,
         )
 
     def apply(self, image: ClusterImage) -> None:

@@ -24,7 +24,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.log.verification import SENTINEL
 from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
-from txnsim.node.broker_fault_points import Crossings, error_in, is_lost, timer_gate
+from txnsim.node.broker_fault_points import BrokerFaultPoints, error_in, is_lost, timer_gate
 from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.log_gate import COORDINATOR
 from txnsim.releases.rules import Rules
@@ -165,7 +165,7 @@ class CoordinatorHost:
             if self._loaded.get(partition, epoch) <= epoch:
                 self.coordinator.unload(partition, epoch)
 
-        self._loading.crossings.go_on(
+        self._loading.fault_points.go_on(
             drop, FaultPoint.COORDINATOR_UNLOAD, Subject(partitions=(topic_partition,))
         )
 
@@ -222,7 +222,7 @@ class CoordinatorHost:
         """Check before records are appended; None where nothing can delay or refuse them."""
         gate = self._appends.gate
         if (
-            not (gate.crossings.network.interceptor.is_armed or gate.disk.is_full)
+            not (gate.fault_points.network.interceptor.is_armed or gate.disk.is_full)
             or partition not in self._led
         ):
             return None
@@ -252,7 +252,7 @@ class CoordinatorHost:
         log, gate = self._led.get(partition), self._appends.gate
         if log is None:
             return _NOT_LED.error
-        if gate.crossings.network.interceptor.is_armed or gate.disk.is_full:
+        if gate.fault_points.network.interceptor.is_armed or gate.disk.is_full:
             return self._write_once_admitted(partition, batch, subject, timeout_ms)
         write = partial(append_coordinator, batch=batch)
         appended = self._appends.append_admitted(log, Batch(write), now_ms=now_ms, needs_isr=True)
@@ -327,7 +327,7 @@ class GroupHost(CoordinatorHost):
         commits: Commits,
         verification: VerificationQueues,
         loading: CoordinatorLoading,
-        crossings: Crossings,
+        fault_points: BrokerFaultPoints,
         share_coordinators: Callable[[], SharePersister],
         latest_offset: Callable[[TopicPartition], Awaitable[int | Rejection]],
         partitions: int | None = None,
@@ -348,9 +348,9 @@ class GroupHost(CoordinatorHost):
         self._is_running = False
         self._made: GroupCoordinator | None = None
         self._expiry: TimerHandle | None = None
-        self._timers = timer_gate(crossings)
+        self._timers = timer_gate(fault_points)
         self._tasks = environment.tasks
-        self._crossings = crossings
+        self._fault_points = fault_points
         self._completions: dict[Pending[ErrorCode], None] = {}
         """Positions of ended transactions that a fault keeps from their groups."""
         self._clock = environment.clock
@@ -496,7 +496,7 @@ class GroupHost(CoordinatorHost):
         """
         if topic_partition.topic != CONSUMER_OFFSETS_TOPIC:
             return None
-        if not self._crossings.is_armed:
+        if not self._fault_points.is_armed:
             self.coordinator.marker_written(topic_partition.partition, marker, offset)
             return None
         completion: Pending[ErrorCode] = Pending(self._tasks)
@@ -512,7 +512,7 @@ class GroupHost(CoordinatorHost):
                     error = ErrorCode.not_leader_or_follower
             completion.resolve(error)
 
-        self._crossings.go_on(
+        self._fault_points.go_on(
             complete,
             FaultPoint.GROUP_COMPLETION,
             Subject(

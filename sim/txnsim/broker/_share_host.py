@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from txnsim.broker._coordinator_host import CoordinatorHost
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import SHARE_VERSION, ClusterImage
-from txnsim.node.broker_fault_points import Crossings, timer_gate
+from txnsim.node.broker_fault_points import BrokerFaultPoints, timer_gate
 from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import LeadershipChanges, Replicas
@@ -46,7 +46,7 @@ class ShareHost(CoordinatorHost):
         commits: Commits,
         deletions: Deletions,
         loading: CoordinatorLoading,
-        crossings: Crossings,
+        fault_points: BrokerFaultPoints,
         partitions: int | None = None,
     ) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class ShareHost(CoordinatorHost):
         self._rules = rules
         self._deletions = deletions
         self._partitions = partitions
-        self._timers = timer_gate(crossings)
+        self._timers = timer_gate(fault_points)
         self._jobs: dict[str, TimerHandle] = {}
         self._started_ms: int | None = None
         """When the broker started; None while it does not run."""

@@ -35,7 +35,7 @@ from txnsim.metadata.group_configs import (
     share_settings,
 )
 from txnsim.metadata.image import SHARE_VERSION, ClusterImage
-from txnsim.node.broker_fault_points import Crossings, error_in
+from txnsim.node.broker_fault_points import BrokerFaultPoints, error_in
 from txnsim.node.purgatory import Purgatory
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import LeadershipChanges, Replicas
@@ -85,7 +85,7 @@ class SharePartitions:
         persister: SharePersister,
         letters: DeadLetters,
         purgatory: Purgatory[Watched],
-        crossings: Crossings,
+        fault_points: BrokerFaultPoints,
         tracer: Tracer,
         node: str,
         rules: Rules,
@@ -99,7 +99,7 @@ class SharePartitions:
         self._persister = persister
         self._letters = letters
         self._purgatory = purgatory
-        self._crossings = crossings
+        self._fault_points = fault_points
         self._led: dict[ShareKey, LedShare] = {}
         self._to_load: deque[tuple[LedShare, ReadShareState, Refuse]] = deque()
         self._loading = 0
@@ -202,10 +202,10 @@ class SharePartitions:
 
     async def _load(self, led: LedShare, state_request: ReadShareState, refuse: Refuse) -> None:
         error = 0
-        if self._crossings.is_armed:
+        if self._fault_points.is_armed:
             about = Subject(partitions=(led.topic_partition,))
             error = error_in(
-                await self._crossings.verdict(FaultPoint.SHARE_PERSIST, about, kind="read")
+                await self._fault_points.verdict(FaultPoint.SHARE_PERSIST, about, kind="read")
             )
         if error:
             read = ShareState(key=led.core.key, error=error)
@@ -333,7 +333,7 @@ class SharePartitions:
                 )
             )
 
-        self._crossings.go_on(
+        self._fault_points.go_on(
             then, FaultPoint.SHARE_PERSIST, Subject(partitions=(led.topic_partition,)), kind="write"
         )
         return outcome

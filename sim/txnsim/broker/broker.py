@@ -50,7 +50,7 @@ from txnsim.metadata.image import (
     ClusterImage,
     TopicImage,
 )
-from txnsim.node.broker_fault_points import Crossings, TimerGate, timer_gate
+from txnsim.node.broker_fault_points import BrokerFaultPoints, TimerGate, timer_gate
 from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.image_intake import ImageIntake
 from txnsim.node.log_events import LogEvents
@@ -155,22 +155,22 @@ class Broker:
             fleet=metadata.fleet,
         )
         self.log_events = AppendEvents(environment.tracer, self.node)
-        self.crossings = Crossings(
+        self.fault_points = BrokerFaultPoints(
             node=self.node, network=environment.network, tasks=environment.tasks
         )
         self.log_gate = LogGate(
-            crossings=self.crossings, disk=logs, directory_failed=self.fail_directory
+            fault_points=self.fault_points, disk=logs, directory_failed=self.fail_directory
         )
         self.on_directory_failure: Callable[[], object] = lambda: None
         """Called when the log directory goes offline: the owner of this broker has to know."""
         self._intake = ImageIntake(
             broker_id=broker_id,
-            crossings=self.crossings,
+            fault_points=self.fault_points,
             current=lambda: self.image,
             take_up=self.apply_in_steps,
             clock=environment.clock,
         )
-        self._timers = timer_gate(self.crossings)
+        self._timers = timer_gate(self.fault_points)
         self._make_replication(environment)
         self._make_coordinators(environment)
         self._make_share_coordinator(environment)
@@ -250,7 +250,7 @@ class Broker:
         """What coordinates transactions and groups, and what asks coordinators elsewhere."""
         metadata = self.metadata
         self.loading = CoordinatorLoading(
-            crossings=self.crossings,
+            fault_points=self.fault_points,
             clock=environment.clock,
             tasks=environment.tasks,
             min_ms=metadata.settings.coordinator_load_min_ms,
@@ -283,7 +283,7 @@ class Broker:
             commits=self.commits,
             verification=self.verification,
             loading=self.loading,
-            crossings=self.crossings,
+            fault_points=self.fault_points,
             share_coordinators=lambda: self.share_persister,
             latest_offset=self._latest_offset,
             partitions=_partitions_of(metadata.image, CONSUMER_OFFSETS_TOPIC),
@@ -316,7 +316,7 @@ class Broker:
             commits=self.commits,
             deletions=self.deletions,
             loading=self.loading,
-            crossings=self.crossings,
+            fault_points=self.fault_points,
             partitions=_partitions_of(self.metadata.image, SHARE_STATE_TOPIC),
         )
         self.share_persister = SharePersister(
@@ -351,7 +351,7 @@ class Broker:
             settings=lambda: self.settings,
             replicas=self.replicas,
             purgatory=self.purgatory,
-            crossings=self.crossings,
+            fault_points=self.fault_points,
         )
         new_bits = environment.rng.stream(f"client-instances.b{self.broker_id}").getrandbits
         self.client_metrics = ClientMetrics(
@@ -382,7 +382,7 @@ class Broker:
 
     def stop(self) -> None:
         """Answer parked requests, stop the timers, become unreachable."""
-        self.crossings.stop()
+        self.fault_points.stop()
         self.peers.close()
         self.environment.network.unregister(self.broker_id)
         if self._unsubscribe is not None:
@@ -443,7 +443,7 @@ class Broker:
         """The log directory goes offline: its replicas are not served any more, the controller
         hears of it (ReplicaManager.handleLogDirFailure).
         """
-        if self.logs.has_failed or self.crossings.is_stopped:
+        if self.logs.has_failed or self.fault_points.is_stopped:
             return
         self.logs.has_failed = True
         _log.error("broker.directory_failed", broker=self.broker_id)
@@ -500,7 +500,7 @@ class Broker:
                     meter=ShareMeter(),
                 ),
                 purgatory=purgatory,
-                crossings=self.crossings,
+                fault_points=self.fault_points,
                 tracer=environment.tracer,
                 node=self.node,
                 rules=self.release.rules,

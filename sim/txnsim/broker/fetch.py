@@ -17,7 +17,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.log.answers import LogRead
 from txnsim.log.partition_log import PartitionLog
-from txnsim.node.broker_fault_points import Crossings, error_in
+from txnsim.node.broker_fault_points import BrokerFaultPoints, error_in
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming
 from txnsim.replica.replicas import Replicas
@@ -147,7 +147,7 @@ class _Enough(msgspec.Struct, eq=False):
 class Fetching(msgspec.Struct, kw_only=True, eq=False):
     """The fetch path of one broker."""
 
-    crossings: Crossings
+    fault_points: BrokerFaultPoints
     settings: Callable[[], Settings]
     replicas: Replicas
     purgatory: Purgatory[TopicPartition]
@@ -225,7 +225,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         for partition in command.partitions:
             log = self._look(command, partition)
             was_all_stable = False
-            if self.crossings.is_armed and not isinstance(log, FetchOutcome):
+            if self.fault_points.is_armed and not isinstance(log, FetchOutcome):
                 # A fault here strikes between the check of a log and the read.
                 was_all_stable = log.is_all_stable
                 log = await self._look_after_fault(command, partition)
@@ -253,7 +253,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         self, command: FetchCommand, partition: FetchPartition
     ) -> PartitionLog | FetchOutcome:
         """Wait for faults that hold the read, then look up the log or the error."""
-        verdict = await self.crossings.verdict(
+        verdict = await self.fault_points.verdict(
             FaultPoint.LOG_READ, Subject(partitions=(partition.topic_partition,))
         )
         error = error_in(verdict)

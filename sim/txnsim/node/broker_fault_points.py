@@ -26,7 +26,7 @@ Then = Callable[[FaultEffect | None], object]
 """The continuation; it gets the verdict, None if no rule objects."""
 
 
-class Crossings(msgspec.Struct, kw_only=True, eq=False):
+class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
     """The fault points inside of one broker."""
 
     node: str
@@ -115,11 +115,11 @@ def run_when_due(_kind: str, scan: Scan, _left_out: Scan) -> None:
     scan()
 
 
-def timer_gate(crossings: Crossings) -> TimerGate:
+def timer_gate(fault_points: BrokerFaultPoints) -> TimerGate:
     """The gate before a broker's periodic scans (``clock.timer``)."""
 
     def gate(kind: str, scan: Scan, left_out: Scan) -> None:
-        crossings.go_on(
+        fault_points.go_on(
             lambda verdict: left_out() if is_lost(verdict) else scan(),
             FaultPoint.CLOCK_TIMER,
             kind=kind,

@@ -19,7 +19,7 @@ import msgspec
 from txnsim.faults.interception import FaultEffect
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
-from txnsim.node.broker_fault_points import Crossings, error_in, is_lost
+from txnsim.node.broker_fault_points import BrokerFaultPoints, error_in, is_lost
 from txnsim.runtime.environment import Clock, Tasks, TimerHandle
 from txnsim.runtime.loop_turns import SLICE_NS, TimeSlices
 from txnsim.types import TopicPartition
@@ -40,7 +40,7 @@ class Load(Protocol):
 class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
     """The loads of one broker's coordinators."""
 
-    crossings: Crossings
+    fault_points: BrokerFaultPoints
     clock: Clock
     tasks: Tasks
     min_ms: int
@@ -76,7 +76,7 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
         self._waiting.clear()
 
     def _cross(self, topic_partition: TopicPartition, read: Load) -> None:
-        self.crossings.go_on(
+        self.fault_points.go_on(
             lambda verdict: self._obey(verdict, read),
             FaultPoint.COORDINATOR_LOAD,
             Subject(partitions=(topic_partition,)),

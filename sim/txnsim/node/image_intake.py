@@ -18,7 +18,7 @@ from txnsim.faults.interception import FaultEffect
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.metadata.image import ClusterImage
-from txnsim.node.broker_fault_points import Crossings, is_lost
+from txnsim.node.broker_fault_points import BrokerFaultPoints, is_lost
 from txnsim.replica.replicas import changed_roles
 from txnsim.runtime.environment import Clock
 from txnsim.runtime.loop_turns import Pace
@@ -33,7 +33,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
     """The images of one broker."""
 
     broker_id: BrokerId
-    crossings: Crossings
+    fault_points: BrokerFaultPoints
     """Its fault points."""
     current: Callable[[], ClusterImage]
     """The image last applied."""
@@ -49,10 +49,10 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
         """Apply a new image, at once or after the images before it."""
         if self._held is not None:
             self._next = image
-        elif self.crossings.is_armed:
+        elif self.fault_points.is_armed:
             self._held = image
             roles = changed_roles(self.current(), image, self.broker_id)
-            self.crossings.go_on(
+            self.fault_points.go_on(
                 lambda verdict: self._on_verdict(image, verdict),
                 FaultPoint.METADATA_APPLY,
                 Subject(partitions=roles),
@@ -81,17 +81,17 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             for _ in self.take_up(image):
                 pass
             return
-        self._held, self._taken_up = image, Pending(self.crossings.tasks)
-        self.crossings.tasks.drive(
+        self._held, self._taken_up = image, Pending(self.fault_points.tasks)
+        self.fault_points.tasks.drive(
             self._take_up_in_slices(image), self._have_taken, name="taking up metadata"
         )
 
     async def _take_up_in_slices(self, image: ClusterImage) -> None:
-        pace = Pace(self.crossings.tasks.turns, self.clock.stopwatch_ns)
+        pace = Pace(self.fault_points.tasks.turns, self.clock.stopwatch_ns)
         for step in self.take_up(image):
             if pace.has_done(step):
                 await pace.rest()
-                if self.crossings.is_stopped:
+                if self.fault_points.is_stopped:
                     return
 
     def _have_taken(self, _: object, error: BaseException | None) -> None:
@@ -100,7 +100,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             taken_up.resolve(None)
         if error is not None and not isinstance(error, asyncio.CancelledError):
             raise error
-        if not self.crossings.is_stopped:
+        if not self.fault_points.is_stopped:
             self._see_to_next()
 
 

@@ -23,7 +23,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.partition_log import PartitionLog
-from txnsim.node.broker_fault_points import Crossings, error_in, is_lost
+from txnsim.node.broker_fault_points import BrokerFaultPoints, error_in, is_lost
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
@@ -46,7 +46,7 @@ class Durable(msgspec.Struct, frozen=True, gc=False):
 class LogGate(msgspec.Struct, kw_only=True, eq=False):
     """The gate of one broker."""
 
-    crossings: Crossings
+    fault_points: BrokerFaultPoints
     """The broker's fault points."""
     disk: BrokerLogs
     """Its logs."""
@@ -56,7 +56,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
     @property
     def is_open(self) -> bool:
         """Whether nothing can object: then an append need not ask."""
-        return not (self.crossings.network.interceptor.is_armed or self.disk.is_full)
+        return not (self.fault_points.network.interceptor.is_armed or self.disk.is_full)
 
     def refuse_full(self) -> ErrorCode | None:
         """The error of a write for which there is no room; it takes the directory offline."""
@@ -67,14 +67,14 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
 
     async def admit(self, subject: Subject, *, kind: str, role: str = LEADER) -> ErrorCode | None:
         """Wait until a batch may be appended; the error that it meets instead."""
-        crossings = self.crossings
-        if crossings.is_armed:
+        fault_points = self.fault_points
+        if fault_points.is_armed:
             error = error_in(
-                await crossings.verdict(FaultPoint.LOG_APPEND, subject, kind=kind, role=role)
+                await fault_points.verdict(FaultPoint.LOG_APPEND, subject, kind=kind, role=role)
             )
             if error:
                 return ErrorCode(error)
-        if crossings.is_stopped:
+        if fault_points.is_stopped:
             return ErrorCode.not_leader_or_follower  # the answer goes to no client
         return self.refuse_full()
 
@@ -109,11 +109,11 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
         """A batch is in the log: ask about the index entries and the flush that came with it.
         ``aborted_at`` is its offset, if it is a marker that aborts.
         """
-        if not self.crossings.is_armed:
+        if not self.fault_points.is_armed:
             return
         where = log.topic_partition
         if aborted_at is not None and aborted_at in log.local.index:
-            self.crossings.go_on(
+            self.fault_points.go_on(
                 lambda verdict: log.local.index.remove(aborted_at) if is_lost(verdict) else None,
                 FaultPoint.LOG_INDEX,
                 Subject(partitions=(where,), producer_id=producer_id, committed=False),
@@ -122,7 +122,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
             )
         snapshot = log.producers.newest_snapshot_offset
         if snapshot is not None and snapshot != durable_before.snapshot_offset:
-            self.crossings.go_on(
+            self.fault_points.go_on(
                 lambda verdict: (
                     log.producers.snapshots.remove(snapshot) if is_lost(verdict) else None
                 ),
@@ -159,4 +159,6 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
             elif not is_lost(verdict):
                 log.local.flush_up_to(end)
 
-        self.crossings.go_on(flush, FaultPoint.LOG_FLUSH, Subject(partitions=(where,)), role=role)
+        self.fault_points.go_on(
+            flush, FaultPoint.LOG_FLUSH, Subject(partitions=(where,)), role=role
+        )

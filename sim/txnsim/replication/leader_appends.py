@@ -115,7 +115,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         log, gate = batch.find(), self.gate
         if isinstance(log, Rejection):
             return log
-        if gate.crossings.network.interceptor.is_armed or gate.disk.is_full:
+        if gate.fault_points.network.interceptor.is_armed or gate.disk.is_full:
             return self._append_once_admitted(batch, appends)
         appended = self.append_admitted(log, batch, now_ms=now_ms)
         if isinstance(appended, Appended):
@@ -160,7 +160,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             assert too_few is not None
             return too_few
         durable = None
-        if gate.crossings.network.interceptor.is_armed or gate.disk.is_full:
+        if gate.fault_points.network.interceptor.is_armed or gate.disk.is_full:
             full = gate.refuse_full()
             if full is not None:
                 return Rejection(error=full, reason="the disk is full")

@@ -362,7 +362,7 @@ class _Fetcher:
             is_left = False
             for batch in fetched.batches:
                 durable_before = None
-                if gate.crossings.network.interceptor.is_armed or gate.disk.is_full:
+                if gate.fault_points.network.interceptor.is_armed or gate.disk.is_full:
                     error = await self._gate.admit_replicated(log.topic_partition, batch)
                     is_left = (
                         self._is_stopped or self._followed_of(request, fetched) is not followed

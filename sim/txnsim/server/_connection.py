@@ -39,7 +39,7 @@ from txnsim.security.principals import ANONYMOUS
 from txnsim.server._outbox import Outbox, whole
 from txnsim.server._request_log import instead, logged, raise_bug, too_large
 from txnsim.server._sasl import SaslSession, SaslState, Then
-from txnsim.server.client_fault_points import ClientCrossings, Struck, batch_in_answer
+from txnsim.server.client_fault_points import ClientFaultPoints, Struck, batch_in_answer
 from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened, tell_refused
 from txnsim.types import BrokerId
 from txnsim.wire import codec
@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
     """A client's connection to one broker."""
 
     __slots__ = (
-        *("_channel_builder", "_crossings", "_intake", "_is_busy"),
+        *("_channel_builder", "_fault_points", "_intake", "_is_busy"),
         *("_is_pumping", "_listener", "_local_ns", "_meter", "_meters", "_name"),
         *("_opened_at", "_outbox", "_peer", "_received_ns", "_request_bytes", "_response_bytes"),
         *("_sasl", "_send_buffer_bytes", "_stopwatch_ns", "_trace", "_turns", "_waits_for_turn"),
@@ -97,7 +97,7 @@ class Connection(asyncio.Protocol):
         self.principal = ANONYMOUS
         """Principal as authenticated so far."""
         self._sasl: SaslSession | None = None
-        self._crossings: ClientCrossings | None = None
+        self._fault_points: ClientFaultPoints | None = None
         self._trace: RequestTrace | None = None
         self._opened_at = NO_CAUSE  # trace index of the opening
         self._meters = listener.meters
@@ -542,12 +542,12 @@ class Connection(asyncio.Protocol):
             self._trace.handled(request, reply)
         self._handled_watched(request, handler, reply, error)
 
-    def _watcher(self) -> ClientCrossings:
+    def _watcher(self) -> ClientFaultPoints:
         """Created on first use: most connections are never watched."""
-        if self._crossings is None:
+        if self._fault_points is None:
             line = f"{self._peer} -> {self._listener.node}"
-            self._crossings = ClientCrossings(self._listener, line, self._parse)
-        return self._crossings
+            self._fault_points = ClientFaultPoints(self._listener, line, self._parse)
+        return self._fault_points
 
     def _opened(self, verdict: FaultEffect | None, error: BaseException | None) -> None:
         """A new connection has crossed its fault point."""

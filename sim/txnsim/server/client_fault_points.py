@@ -73,7 +73,7 @@ class Struck(msgspec.Struct, frozen=True, kw_only=True):
     """The damaged request can't be read: the connection is closed, as Kafka does."""
 
 
-class ClientCrossings(msgspec.Struct, eq=False):
+class ClientFaultPoints(msgspec.Struct, eq=False):
     """The fault points of one connection."""
 
     _listener: BrokerListener

@@ -17,7 +17,7 @@ from txnsim.broker.broker import Broker
 from txnsim.errors import ConfigError
 from txnsim.faults.points import FaultPoint
 from txnsim.interbroker.lifecycle import BrokerRegistrationCommand
-from txnsim.node.broker_fault_points import Crossings
+from txnsim.node.broker_fault_points import BrokerFaultPoints
 from txnsim.node.broker_lifecycle import BrokerLifecycle
 from txnsim.node.log_events import LogEvents
 from txnsim.node.metadata_publisher import Metadata
@@ -77,7 +77,7 @@ class Member:
         """Listeners that keep the ports of a broker that is down."""
         self._environment = environment
         self._metadata = metadata
-        self._crossings = Crossings(
+        self._fault_points = BrokerFaultPoints(
             node=f"broker/{broker_id}", network=environment.network, tasks=environment.tasks
         )
         self._peers = Peers(
@@ -138,9 +138,9 @@ class Member:
             raise self._wrong_state("start", "stop or kill it first")
         self.state = MemberState.STARTING
         self._life += 1
-        if self._crossings.is_armed:
+        if self._fault_points.is_armed:
             life = self._life
-            await self._crossings.verdict(FaultPoint.PROCESS_START)
+            await self._fault_points.verdict(FaultPoint.PROCESS_START)
             if life != self._life:
                 raise ConfigError(f"broker {self.broker_id} was killed before it had started")
         self._lifecycle = self._new_lifecycle()
@@ -182,9 +182,9 @@ class Member:
         """
         if self.state is not MemberState.RUNNING:
             raise self._wrong_state("stop", "only one that runs can be")
-        if self._crossings.is_armed:
+        if self._fault_points.is_armed:
             life = self._life
-            await self._crossings.verdict(FaultPoint.PROCESS_STOP)
+            await self._fault_points.verdict(FaultPoint.PROCESS_STOP)
             if life != self._life or self.state is not MemberState.RUNNING:
                 raise ConfigError(f"broker {self.broker_id} did not wait to be stopped")
         self.state = MemberState.STOPPING

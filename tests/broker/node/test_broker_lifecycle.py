@@ -509,7 +509,7 @@ async def test_who_is_held_while_its_broker_stops_appends_nothing(world: LogGate
     world.arm(Hold(), FaultPoint.LOG_APPEND)
     append_task = world.tasks.spawn(world.gate.admit(SOMETHING, kind=MARKER), name="append")
     await asyncio.sleep(0)
-    world.gates.crossings.stop()
+    world.gates.fault_points.stop()
     world.injector.release("f")
     assert await append_task is ErrorCode.not_leader_or_follower
 

@@ -28,7 +28,7 @@ from txnsim.interbroker.lifecycle import (
 from txnsim.interbroker.replication import AlterPartitionCommand, AlterPartitionReply
 from txnsim.interbroker.transactions import AllocateProducerIdsCommand, AllocateProducerIdsReply
 from txnsim.metadata.image import ClusterImage, PartitionImage, TopicImage
-from txnsim.node.broker_fault_points import Crossings
+from txnsim.node.broker_fault_points import BrokerFaultPoints
 from txnsim.node.controller_node import HEARTBEAT_MS, ControllerNode
 from txnsim.node.image_intake import ImageIntake
 from txnsim.node.metadata_publisher import Metadata
@@ -531,12 +531,12 @@ class ImageIntakeWorld:
     def __init__(self, env: VirtualEnvironment) -> None:
         self.injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
         env.network.interceptor = self.injector
-        self.crossings = Crossings(node="broker/1", network=env.network, tasks=env.tasks)
+        self.fault_points = BrokerFaultPoints(node="broker/1", network=env.network, tasks=env.tasks)
         self.taken = [FIRST]
         self.steps = 0
         self.intake = ImageIntake(
             broker_id=B1,
-            crossings=self.crossings,
+            fault_points=self.fault_points,
             current=lambda: self.taken[-1],
             take_up=self.take_up,
             clock=env.clock,
@@ -639,7 +639,7 @@ async def test_many_deletions_are_taken_up_in_slices_too(world: ImageIntakeWorld
 async def test_a_broker_that_is_gone_takes_up_no_more(world: ImageIntakeWorld) -> None:
     world.intake.receive(WIDE)
     world.intake.receive(changed(WIDE))
-    world.crossings.stop()
+    world.fault_points.stop()
     await world.intake.up_to_date()
     assert world.taken == [FIRST, WIDE]
     assert world.steps == 128

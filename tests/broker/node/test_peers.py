@@ -30,7 +30,13 @@ from txnsim.interbroker.transactions import (
     TxnMarker,
     WriteTxnMarkersCommand,
 )
-from txnsim.node.broker_fault_points import Crossings, error_in, is_lost, run_when_due, timer_gate
+from txnsim.node.broker_fault_points import (
+    BrokerFaultPoints,
+    error_in,
+    is_lost,
+    run_when_due,
+    timer_gate,
+)
 from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.peers import ADD_PARTITIONS_TO_TXN, CONTROLLER_ID, VERIFICATION_FROM, Peers
 from txnsim.releases import Fleet, Rules, fleet_from
@@ -59,7 +65,7 @@ class World:
         self.injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
         env.network.interceptor = self.injector
         self.loading = CoordinatorLoading(
-            crossings=Crossings(node="broker/1", network=env.network, tasks=env.tasks),
+            fault_points=BrokerFaultPoints(node="broker/1", network=env.network, tasks=env.tasks),
             clock=env.clock,
             tasks=env.tasks,
             min_ms=min_ms,
@@ -372,14 +378,14 @@ class CrossingsWorld:
         self.env = env
         self.injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
         env.network.interceptor = self.injector
-        self.crossings = Crossings(node="broker/1", network=env.network, tasks=env.tasks)
+        self.fault_points = BrokerFaultPoints(node="broker/1", network=env.network, tasks=env.tasks)
         self.told: list[FaultEffect | None] = []
 
     def arm(self, action: Action, point: FaultPoint, **fields: Any) -> None:
         self.injector.arm(FaultRule(id="f", point=point, action=action, **fields))
 
     def ask(self, point: FaultPoint = FaultPoint.LOG_APPEND, *, kind: str = "") -> None:
-        self.crossings.go_on(self.told.append, point, ABOUT_P0, kind=kind)
+        self.fault_points.go_on(self.told.append, point, ABOUT_P0, kind=kind)
 
 
 run_of_crossings = in_virtual_time(CrossingsWorld)
@@ -387,7 +393,7 @@ run_of_crossings = in_virtual_time(CrossingsWorld)
 
 @within(run_of_crossings)
 async def test_no_rule_is_asked_while_nothing_is_armed(world: CrossingsWorld) -> None:
-    assert not world.crossings.is_armed
+    assert not world.fault_points.is_armed
     world.ask()
     assert world.told == [None]
 
@@ -395,10 +401,10 @@ async def test_no_rule_is_asked_while_nothing_is_armed(world: CrossingsWorld) ->
 @within(run_of_crossings)
 async def test_another_crossing_goes_on_at_once(world: CrossingsWorld) -> None:
     world.arm(Hold(), FaultPoint.LOG_APPEND, topic="another")
-    assert world.crossings.is_armed
+    assert world.fault_points.is_armed
     world.ask()
     assert world.told == [None]
-    assert await world.crossings.verdict(FaultPoint.LOG_APPEND, ABOUT_P0) is None
+    assert await world.fault_points.verdict(FaultPoint.LOG_APPEND, ABOUT_P0) is None
 
 
 @pytest.mark.parametrize(
@@ -426,7 +432,7 @@ async def test_what_is_held_goes_on_with_the_release_and_others_pass_it(
 ) -> None:
     world.arm(Hold(), FaultPoint.LOG_APPEND, limit=1)
     world.ask()
-    assert await world.crossings.verdict(FaultPoint.LOG_APPEND, ABOUT_P0) is None
+    assert await world.fault_points.verdict(FaultPoint.LOG_APPEND, ABOUT_P0) is None
     assert world.told == []
     world.injector.release("f")
     await asyncio.sleep(0.001)
@@ -439,7 +445,7 @@ async def test_what_is_held_goes_on_with_the_release_and_others_pass_it(
 async def test_a_delay_takes_its_time(world: CrossingsWorld) -> None:
     world.arm(Delay(delay_ms=700), FaultPoint.METADATA_APPLY)
     before_ms = world.env.clock.monotonic_ms()
-    assert error_in(await world.crossings.verdict(FaultPoint.METADATA_APPLY)) == 0
+    assert error_in(await world.fault_points.verdict(FaultPoint.METADATA_APPLY)) == 0
     assert world.env.clock.monotonic_ms() - before_ms == 700
 
 
@@ -447,11 +453,11 @@ async def test_a_delay_takes_its_time(world: CrossingsWorld) -> None:
 async def test_a_broker_that_has_stopped_does_nothing_any_more(world: CrossingsWorld) -> None:
     world.arm(Hold(), FaultPoint.LOG_APPEND)
     world.ask()
-    world.crossings.stop()
+    world.fault_points.stop()
     world.injector.release("f")
     await asyncio.sleep(0.001)
     assert world.told == []
-    assert world.crossings.is_stopped
+    assert world.fault_points.is_stopped
 
 
 @within(run_of_crossings)
@@ -465,7 +471,7 @@ async def test_what_is_held_ends_with_the_run(world: CrossingsWorld) -> None:
 @within(run_of_crossings)
 async def test_a_scan_that_is_dropped_is_left_out_once(world: CrossingsWorld) -> None:
     happened: list[str] = []
-    gate = timer_gate(world.crossings)
+    gate = timer_gate(world.fault_points)
     world.arm(Drop(), FaultPoint.CLOCK_TIMER, kind="retention", limit=1)
     for kind in ("cleaner", "retention", "retention"):
         gate(kind, partial(happened.append, kind), partial(happened.append, f"no {kind}"))
