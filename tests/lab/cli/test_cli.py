@@ -82,7 +82,7 @@ def test_programs_get_the_same_as_json(wrong: str, capsys: pytest.CaptureFixture
     assert report["observations"] == 3
     (anomaly,) = report["anomalies"]
     assert anomaly["kind"] == "aborted-read"
-    assert [one["number"] for one in anomaly["evidence"]] == [1, 2, 3]
+    assert [piece["number"] for piece in anomaly["evidence"]] == [1, 2, 3]
     assert anomaly["evidence"][1]["observation"]["commit"] is False
 
 
@@ -102,19 +102,19 @@ def test_what_is_no_history_is_told_with_its_line(
     path = tmp_path / "notes.jsonl"
     path.write_text('{"seen":"healed","at_ms":1,"who":"h"}\nthen it broke\n', "utf-8")
     assert main(["check", str(path)]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"txnsim: {path}: line 2: ")
+    complaint = capsys.readouterr().err
+    assert complaint.startswith(f"txnsim: {path}: line 2: ")
 
 
 def test_a_value_of_two_records_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "twice.jsonl"
-    again = Wrote(at_ms=4, who="p", topic="t", partition=0, value="r1", offset=3)
-    path.write_bytes(History([WROTE, ABORTED, again]).to_lines())
+    second_wrote = Wrote(at_ms=4, who="p", topic="t", partition=0, value="r1", offset=3)
+    path.write_bytes(History([WROTE, ABORTED, second_wrote]).to_lines())
     assert main(["check", str(path)]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(
+    complaint = capsys.readouterr().err
+    assert complaint.startswith(
         f"txnsim: {path}: observations 1 and 3: the value 'r1' names two records"
     )
 
@@ -197,17 +197,17 @@ def test_it_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
         ) as process:
             assert process.stdin is not None
             assert process.stdout is not None
-            said = []
+            lines_said = []
             for line in process.stdout:
-                said.append(line)
+                lines_said.append(line)
                 if "stop with" in line:
                     break
             facts = json.loads(ready.read_text())
             assert facts["bootstrap"] != server.bootstrap
             health = httpx.get(f"{facts['http']}/healthz", timeout=60).json()
             assert health["bootstrap"] == facts["bootstrap"]
-            assert any("can't pass: client certificates" in line for line in said)
-            assert any("GSSAPI" in line for line in said)
+            assert any("can't pass: client certificates" in line for line in lines_said)
+            assert any("GSSAPI" in line for line in lines_said)
             process.stdin.close()
             assert process.wait(timeout=60) == 0
     assert not ready.exists()
@@ -263,17 +263,17 @@ def test_the_printed_commands_find_and_repair_what_hangs(typed: Typed) -> None:
 @pytest.mark.slow
 def test_it_goes_on_with_copies_of_disks(tmp_path: Path, typed: Typed) -> None:
     disks = tmp_path / "disks"
-    with TxnsimServer(practise=True, arguments=("--http", "0")) as made:
-        assert main(["logs", "write", str(disks), "--url", str(made.http)]) == 0
+    with TxnsimServer(practise=True, arguments=("--http", "0")) as txnsim_server:
+        assert main(["logs", "write", str(disks), "--url", str(txnsim_server.http)]) == 0
     directories = sorted(map(str, disks.iterdir()))
     assert len(directories) == 3
     with TxnsimServer(practise=True, arguments=("--http", "0", *directories)) as server:
         printed = server.wait_for_output("docs/practise.md")
         assert "loaded " in printed
-        found = [line for line in printed.splitlines() if "find-hanging" in line]
-        status, told = typed(found[0])
+        command_lines = [line for line in printed.splitlines() if "find-hanging" in line]
+        status, output = typed(command_lines[0])
     assert status == 3
-    assert "orders-0 at offset 0: transactional id billing is Empty" in told
+    assert "orders-0 at offset 0: transactional id billing is Empty" in output
 
 
 def test_what_is_no_directory_of_a_broker_is_refused(
@@ -286,35 +286,35 @@ def test_what_is_no_directory_of_a_broker_is_refused(
 # ``exam``: ``txnsim exam``: what it prints, and with which status it ends.
 
 
-def sat(program: str, *more: str) -> int:
+def sat(program: str, *arguments: str) -> int:
     """The status of a short exam."""
     command = shlex.join([sys.executable, "-c", program])
     only = ("--only", "commit-lost", "--transaction-version", "2")
-    return main(["exam", "run", "--driver", command, *only, *more])
+    return main(["exam", "run", "--driver", command, *only, *arguments])
 
 
 def test_a_miss_is_told_and_is_the_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert sat(YES) == 1
-    told = capsys.readouterr()
-    assert "but readers do not get" in told.out
-    assert "again: txnsim exam run --driver" in told.out
-    assert "1 of 1 situations, 1 missed: commit-lost@2: missed" in told.err
+    captured = capsys.readouterr()
+    assert "but readers do not get" in captured.out
+    assert "again: txnsim exam run --driver" in captured.out
+    assert "1 of 1 situations, 1 missed: commit-lost@2: missed" in captured.err
 
 
 def test_a_known_miss_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    known, report = tmp_path / "known.txt", tmp_path / "exam.html"
-    known.write_text("commit-lost@2  # reported\n")
-    assert sat(YES, "--known", str(known), "--report", str(report)) == 0
+    known_file, report = tmp_path / "known.txt", tmp_path / "exam.html"
+    known_file.write_text("commit-lost@2  # reported\n")
+    assert sat(YES, "--known", str(known_file), "--report", str(report)) == 0
     assert "commit-lost@2 (known)" in capsys.readouterr().out
     assert "commit-lost" in report.read_text()
 
 
 def test_a_known_miss_has_no_folder(tmp_path: Path) -> None:
-    known, folders, report = (tmp_path / name for name in ("known.txt", "misses", "exam.html"))
-    known.write_text("commit-lost@2\n")
-    written = ("--known", str(known), "--misses", str(folders), "--report", str(report))
+    known_file, folders, report = (tmp_path / name for name in ("known.txt", "misses", "exam.html"))
+    known_file.write_text("commit-lost@2\n")
+    written = ("--known", str(known_file), "--misses", str(folders), "--report", str(report))
     assert sat(YES, *written, "--only", "reads-open") == 1
-    assert [one.name for one in folders.iterdir()] == ["reads-open-2"]
+    assert [folder.name for folder in folders.iterdir()] == ["reads-open-2"]
     assert "misses/reads-open-2/" in report.read_text()
     assert "misses/commit-lost-2/" not in report.read_text()
 
@@ -351,28 +351,29 @@ def answers(tmp_path: Path) -> tuple[Path, list[dict[str, object]]]:
     """What is expected, and a reader's true answers."""
     assert main(["exam", "readers", "write", str(tmp_path / "dirs")]) == 0
     path = tmp_path / "dirs" / "expected.json"
-    told = [
-        {"topic": one["topic"], "values": one["values"]} for one in json.loads(path.read_text())
+    reader_answers = [
+        {"topic": expected_topic["topic"], "values": expected_topic["values"]}
+        for expected_topic in json.loads(path.read_text())
     ]
-    return path, told
+    return path, reader_answers
 
 
-def checked(path: Path, told: list[dict[str, object]]) -> int:
+def checked(path: Path, reader_answers: list[dict[str, object]]) -> int:
     """The exit status."""
-    said = path.with_name("answers")
-    said.write_text("\n".join(map(json.dumps, told)))
-    return main(["exam", "readers", "check", str(path), str(said)])
+    answers_file = path.with_name("answers")
+    answers_file.write_text("\n".join(map(json.dumps, reader_answers)))
+    return main(["exam", "readers", "check", str(path), str(answers_file)])
 
 
 def test_answers_are_checked(
     answers: tuple[Path, list[dict[str, object]]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, told = answers
+    path, reader_answers = answers
     assert (path.parent / "broker-1" / "open-0").is_dir()
-    assert checked(path, told) == 0
-    assert checked(path, told[1:]) == 1
+    assert checked(path, reader_answers) == 0
+    assert checked(path, reader_answers[1:]) == 1
     assert "position-on-marker: nothing is said of it" in capsys.readouterr().out
-    assert checked(path, [*told, {"topc": "open"}]) == 2
+    assert checked(path, [*reader_answers, {"topc": "open"}]) == 2
     assert main(["exam", "readers", "write", str(path.parent)]) == 2
     assert "nothing is written over" in capsys.readouterr().err
 

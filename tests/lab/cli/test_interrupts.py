@@ -90,7 +90,9 @@ def test_ctrl_c_ends_conformance_and_takes_its_topics_away(tmp_path: Path) -> No
             check=True,
             text=True,
         )
-        assert [one["name"] for one in json.loads(topics.stdout) if one["name"][0] != "_"] == []
+        assert [
+            topic["name"] for topic in json.loads(topics.stdout) if topic["name"][0] != "_"
+        ] == []
 
 
 @pytest.mark.slow

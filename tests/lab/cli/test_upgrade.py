@@ -13,26 +13,28 @@ from txnsim_lab.cli._upgrade import OF_TRANSACTIONS, rehearse, risks
 
 def test_what_is_at_risk_follows_from_the_switches() -> None:
     mended, brought = risks(release_named("3.9"), release_named("4.4"))
-    assert [one.split(":")[0] for one in brought] == ["KAFKA-20734"]
-    assert any(one.startswith("KAFKA-19446: ") for one in mended)
-    assert all("; without that, " in one and one.endswith(".") for one in (*mended, *brought))
+    assert [change.split(":")[0] for change in brought] == ["KAFKA-20734"]
+    assert any(change.startswith("KAFKA-19446: ") for change in mended)
+    assert all(
+        "; without that, " in change and change.endswith(".") for change in (*mended, *brought)
+    )
     assert risks(release_named("4.3"), release_named("4.3")) == ([], [])
     mended, brought = risks(release_named("3.5"), release_named("4.4"))
-    assert "KIP-890, first part" in [one.split(":")[0] for one in mended]
-    assert "KAFKA-16692" not in [one.split(":")[0] for one in mended]
+    assert "KIP-890, first part" in [change.split(":")[0] for change in mended]
+    assert "KAFKA-16692" not in [change.split(":")[0] for change in mended]
     assert set(OF_TRANSACTIONS) <= Rules.documentation().keys()
 
 
 @pytest.mark.costly
 @pytest.mark.parametrize("old", [pytest.param("3.6", marks=pytest.mark.slow), "3.5", "3.9", "4.2"])
 def test_a_producer_commits_through_an_upgrade(old: str) -> None:
-    told: list[str] = []
-    found = rehearse(release_named(old), release_named("4.4"), told.append)
-    assert found.is_well
-    assert (found.committed, found.hanging) == (120, 0)
-    text = "\n".join(told)
+    lines: list[str] = []
+    rehearsal = rehearse(release_named(old), release_named("4.4"), lines.append)
+    assert rehearsal.is_well
+    assert (rehearsal.committed, rehearsal.hanging) == (120, 0)
+    text = "\n".join(lines)
     steps = ["1. Stop broker 2", "2. Stop broker 3", "3. Stop broker 1", "4. Raise the features"]
-    assert [text.index(one) for one in steps] == sorted(text.index(one) for one in steps)
+    assert [text.index(step) for step in steps] == sorted(text.index(step) for step in steps)
     assert "transaction.version 2" in text
     assert (f"A cluster of {old} may have ZooKeeper, and 4.4 has none" in text) is (old[0] == "3")
 
@@ -40,15 +42,15 @@ def test_a_producer_commits_through_an_upgrade(old: str) -> None:
 @pytest.mark.costly
 @pytest.mark.parametrize("old", ["2.8", "3.5"])
 def test_on_the_way_to_3_6_new_leaders_lose_transactions_of_old_coordinators(old: str) -> None:
-    told: list[str] = []
+    lines: list[str] = []
     _, brought = risks(release_named(old), release_named("3.6"))
-    assert [one.split(":")[0] for one in brought] == ["KAFKA-16692"]
-    found = rehearse(release_named(old), release_named("3.6"), told.append)
-    assert not found.is_well
-    assert found.failed > 0
-    assert (found.committed, found.hanging) == (found.read, 0)
-    assert sum("NETWORK_EXCEPTION" in line for line in told) >= 2
-    assert "NETWORK_EXCEPTION" not in told[-3], "all brokers are new"
+    assert [change.split(":")[0] for change in brought] == ["KAFKA-16692"]
+    rehearsal = rehearse(release_named(old), release_named("3.6"), lines.append)
+    assert not rehearsal.is_well
+    assert rehearsal.failed > 0
+    assert (rehearsal.committed, rehearsal.hanging) == (rehearsal.read, 0)
+    assert sum("NETWORK_EXCEPTION" in line for line in lines) >= 2
+    assert "NETWORK_EXCEPTION" not in lines[-3], "all brokers are new"
 
 
 @pytest.mark.parametrize(
@@ -62,9 +64,9 @@ def test_what_no_cluster_can_do_is_refused(old: str, new: str, says: str) -> Non
 
 def test_the_command_ends_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["practise", "upgrade", "--from", "4.3"]) == 0
-    told = capsys.readouterr().out
-    assert "three brokers go from 4.3.1 to 4.4.0" in told
-    assert told.rstrip().endswith("without your load and your configs.")
+    output = capsys.readouterr().out
+    assert "three brokers go from 4.3.1 to 4.4.0" in output
+    assert output.rstrip().endswith("without your load and your configs.")
 
 
 @pytest.mark.parametrize(

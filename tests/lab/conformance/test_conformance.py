@@ -32,25 +32,25 @@ def kafka() -> Iterator[SimulatedKafka]:
 
 
 def played(kafka: SimulatedKafka, *only: str, release: str = "4.4") -> Conformance:
-    asked = Asked(bootstrap=kafka.bootstrap, release=release, only=only)
-    return run_conformance(asked, lambda _result, _total: None)
+    conformance_request = Asked(bootstrap=kafka.bootstrap, release=release, only=only)
+    return run_conformance(conformance_request, lambda _result, _total: None)
 
 
 def names_on(kafka: SimulatedKafka) -> list[str]:
     """Topics and groups."""
     with RawConnection(kafka.bootstrap) as connection:
-        topics = [one.name for one in connection.ask(METADATA, 12, topics=None).topics]
-        return topics + [one.group_id for one in connection.ask(LIST_GROUPS, 5).groups]
+        topics = [topic.name for topic in connection.ask(METADATA, 12, topics=None).topics]
+        return topics + [group.group_id for group in connection.ask(LIST_GROUPS, 5).groups]
 
 
 def test_a_broker_that_answers_as_kafka_passes_and_is_left_clean(kafka: SimulatedKafka) -> None:
     run = played(kafka, *SOME)
-    assert [one.case for one in run.results if one.outcome is Outcome.DIFFERS] == []
+    assert [result.case for result in run.results if result.outcome is Outcome.DIFFERS] == []
     assert run.count(Outcome.PASSED) >= 90
     assert run.left_behind == ()
     assert [name for name in names_on(kafka) if name.startswith(PREFIX)] == []
-    kept, broken = run.rules()
-    assert "end.v5.commit" in kept
+    kept_rules, broken = run.rules()
+    assert "end.v5.commit" in kept_rules
     assert not broken
 
 
@@ -60,11 +60,11 @@ def test_an_answer_of_its_own_is_shown_beside_kafkas_with_its_rule(kafka: Simula
         point="client.request", api="EndTxn", action={"do": "error", "error": "NOT_COORDINATOR"}
     )
     run = played(kafka, "coordinator/end_txn/empty-session")
-    (first, *_) = run.results
-    assert first.outcome is Outcome.DIFFERS
-    assert first.differences[0].request.startswith("EndTxn v0 of p")
-    assert first.differences[0].rules == ("end.v4.empty-commit",)
-    assert first.differences[0].fields == (
+    (first_result, *_) = run.results
+    assert first_result.outcome is Outcome.DIFFERS
+    assert first_result.differences[0].request.startswith("EndTxn v0 of p")
+    assert first_result.differences[0].rules == ("end.v4.empty-commit",)
+    assert first_result.differences[0].fields == (
         "error_code: '48 invalid_txn_state' != '16 not_coordinator'",
     )
     assert "end.v4.empty-commit" in run.rules()[1]
@@ -129,9 +129,9 @@ def test_results_as_json_and_for_junit(
     words = ["--only", "coordinator/markers", "--only", "leader/deaths", "--junit", str(file)]
     assert main(["conformance", kafka.bootstrap, *words, "--json"]) == 0
     out = capsys.readouterr().out
-    told = json.loads(out[out.index("{") :])  # lines of the cluster's log come first
+    report = json.loads(out[out.index("{") :])  # lines of the cluster's log come first
     suite = ElementTree.parse(file).getroot()
-    assert int(suite.attrib["tests"]) == len(told["results"]) == len(suite)
+    assert int(suite.attrib["tests"]) == len(report["results"]) == len(suite)
     assert suite.attrib["failures"] == "0"
     assert int(suite.attrib["skipped"]) == len(suite.findall("testcase/skipped")) == 2
     assert suite[0].attrib["classname"] == "coordinator.markers"
@@ -172,24 +172,26 @@ def test_what_a_broker_needs_is_a_file_of_settings(capsys: pytest.CaptureFixture
 
 
 def test_a_prefix_and_the_number_of_a_broker_do_not_tell_answers_apart() -> None:
-    one, other = (
+    first_transcript, other_transcript = (
         Transcript(scene="case-"),
         Transcript(scene="of-us-case-", prefix="of-us-", broker_id=7),
     )
-    one.note("asked", {"leader_id": 1, "group": "case-g", "metadata": b"\x00\x06case-t\xff"})
-    other.note(
+    first_transcript.note(
+        "asked", {"leader_id": 1, "group": "case-g", "metadata": b"\x00\x06case-t\xff"}
+    )
+    other_transcript.note(
         "asked", {"leader_id": 7, "group": "of-us-case-g", "metadata": b"\x00\x0cof-us-case-t\xff"}
     )
-    assert one.entries == other.entries
+    assert first_transcript.entries == other_transcript.entries
 
 
 @pytest.mark.costly
 def test_a_prefix_does_not_change_the_hash_of_a_name() -> None:
     assert java_hash("billing") == 0xFFFFFFFF & -109829509
-    first, second = (prefix_without_hash(PREFIX) for _ in range(2))
-    assert first != second
-    assert java_hash(f"{first}billing") == java_hash("billing")
-    assert first.startswith(PREFIX)
+    first_prefix, second = (prefix_without_hash(PREFIX) for _ in range(2))
+    assert first_prefix != second
+    assert java_hash(f"{first_prefix}billing") == java_hash("billing")
+    assert first_prefix.startswith(PREFIX)
 
 
 def test_the_reference_is_asked_where_a_release_answers_the_same() -> None:
@@ -203,22 +205,24 @@ def test_the_reference_is_asked_where_a_release_answers_the_same() -> None:
 def test_what_is_stopped_is_cleaned_up_and_tells_what_is_known_and_what_is_left(
     kafka: SimulatedKafka,
 ) -> None:
-    told: list[tuple[str, int]] = []
+    cases_told: list[tuple[str, int]] = []
 
     def tell(result: CaseResult, total: int) -> None:
-        told.append((result.case, total))
+        cases_told.append((result.case, total))
         if result.outcome is Outcome.PASSED:
             raise KeyboardInterrupt
 
-    wanted = Asked(bootstrap=kafka.bootstrap, release="4.4", only=("coordinator/end_txn",))
-    found = run_conformance(wanted, tell, stops=(KeyboardInterrupt,))
-    assert found.is_stopped
-    assert 0 < len(found.results) == len(told) < len(found.cases)
-    assert {total for _, total in told} == {len(found.cases)}
-    assert found.files_left() == ["coordinator/end_txn"]
-    assert found.left_behind == ()
+    conformance_request = Asked(
+        bootstrap=kafka.bootstrap, release="4.4", only=("coordinator/end_txn",)
+    )
+    conformance = run_conformance(conformance_request, tell, stops=(KeyboardInterrupt,))
+    assert conformance.is_stopped
+    assert 0 < len(conformance.results) == len(cases_told) < len(conformance.cases)
+    assert {total for _, total in cases_told} == {len(conformance.cases)}
+    assert conformance.files_left() == ["coordinator/end_txn"]
+    assert conformance.left_behind == ()
     with pytest.raises(KeyboardInterrupt):
-        run_conformance(wanted, tell)
+        run_conformance(conformance_request, tell)
     assert not [name for name in names_on(kafka) if name.startswith("txnsim-conformance-")]
 
 
@@ -228,7 +232,7 @@ def test_progress_has_a_total_in_a_file_too(
     main(["conformance", kafka.bootstrap, "--only", "coordinator/end_txn"])
     lines = [line for line in capsys.readouterr().err.splitlines() if " cases, " in line]
     assert 2 <= len(lines) <= 10
-    first, last = lines[0], lines[-1]
-    total = last.split()[2]
-    assert first.split()[1:3] == ["of", total]
-    assert last.startswith(f"{total} of {total} cases, ")
+    first_line, last_line = lines[0], lines[-1]
+    total = last_line.split()[2]
+    assert first_line.split()[1:3] == ["of", total]
+    assert last_line.startswith(f"{total} of {total} cases, ")

@@ -67,8 +67,8 @@ class Checked:
         raise AssertionError(f"{method} {path} is not in the document")
 
     def _fits(self, value: Any, schema: dict[str, Any]) -> None:
-        whole = {**schema, "components": self.document["components"]}
-        jsonschema.Draft202012Validator(whole).validate(value)
+        whole_schema = {**schema, "components": self.document["components"]}
+        jsonschema.Draft202012Validator(whole_schema).validate(value)
 
 
 @asynccontextmanager
@@ -112,8 +112,8 @@ async def practised(ask: Checked) -> None:
     await ask("POST", "/api/v1/practise", 200)
     (explained,) = (await ask("GET", "/api/v1/explain?partition=orders-0", 200))["partitions"]
     assert explained["cause"] == "hanging transaction"
-    (done,) = await ask("POST", "/api/v1/repairs", 200, {"topic": "orders", "partition": 0})
-    assert done["outcome"] == "repaired"
+    (repair,) = await ask("POST", "/api/v1/repairs", 200, {"topic": "orders", "partition": 0})
+    assert repair["outcome"] == "repaired"
     assert await ask("POST", "/api/v1/repairs", 200, {"topic": "orders", "partition": 0}) == []
     await ask("POST", "/api/v1/repairs", 404, {"topic": "nowhere", "partition": 0})
 
@@ -183,20 +183,20 @@ async def scenarios(ask: Checked) -> None:
     await ask("GET", "/api/v1/scenarios", 200)
     await ask("GET", "/api/v1/scenarios/z01", 200)
     run = await ask("POST", "/api/v1/runs?wait_ms=0", 202, {"yaml": SCENARIO})
-    at = f"/api/v1/runs/{run['id']}"
-    await ask("GET", f"{at}?wait_ms=60000", 200)
+    run_url = f"/api/v1/runs/{run['id']}"
+    await ask("GET", f"{run_url}?wait_ms=60000", 200)
     await ask("GET", "/api/v1/runs", 200)
-    await ask("GET", f"{at}/history?run=TV2", 200)
-    await ask("GET", f"{at}/trace", 200)
-    await ask("GET", f"{at}/trace?run=V-", 422)
-    await ask("POST", f"{at}/go", 409)
+    await ask("GET", f"{run_url}/history?run=TV2", 200)
+    await ask("GET", f"{run_url}/trace", 200)
+    await ask("GET", f"{run_url}/trace?run=V-", 422)
+    await ask("POST", f"{run_url}/go", 409)
     driven = {"yaml": SCENARIO, "paused": True, "seed": 2}
     run = await ask("POST", "/api/v1/runs?wait_ms=60000", 200, driven)
-    at = f"/api/v1/runs/{run['id']}"
-    await ask("POST", f"{at}/inputs?wait_ms=60000", 200, {"step": {"advance": "1s"}})
-    await ask("POST", f"{at}/go?wait_ms=60000", 200, {"steps": 1})
-    await ask("POST", f"{at}/back?wait_ms=60000", 200, {"stops": 2})
-    await ask("DELETE", at, 204)
+    run_url = f"/api/v1/runs/{run['id']}"
+    await ask("POST", f"{run_url}/inputs?wait_ms=60000", 200, {"step": {"advance": "1s"}})
+    await ask("POST", f"{run_url}/go?wait_ms=60000", 200, {"steps": 1})
+    await ask("POST", f"{run_url}/back?wait_ms=60000", 200, {"stops": 2})
+    await ask("DELETE", run_url, 204)
     await ask("GET", "/api/v1/lessons", 200)
     await ask("GET", "/api/v1/lessons/l99/parts/0/answer", 404)
     await ask("GET", "/api/v1/lessons/L1/parts/1/answer", 422)
@@ -216,16 +216,16 @@ async def scenarios(ask: Checked) -> None:
     assert "name: mine" in saved
     assert saved.rstrip().endswith("advance: 300000ms")
     await ask("GET", "/api/v1/runs/nobody/story", 404)
-    await ask("POST", f"{at}/back", 409)
+    await ask("POST", f"{run_url}/back", 409)
 
 
 async def brokers(ask: Checked) -> None:
     await ask("GET", "/api/v1/brokers", 200)
     await ask("GET", "/api/v1/brokers/3", 200)
     await ask("GET", "/api/v1/brokers/3/log-dir", 200)
-    place = {"topic": "orders", "partition": 0}
-    await ask("POST", "/api/v1/leaders", 200, {**place, "leader": 2})
-    await ask("POST", "/api/v1/elections", 200, place)
+    topic_partition = {"topic": "orders", "partition": 0}
+    await ask("POST", "/api/v1/leaders", 200, {**topic_partition, "leader": 2})
+    await ask("POST", "/api/v1/elections", 200, topic_partition)
     await ask("POST", "/api/v1/brokers/3/isolate", 200, {"from_clients": True})
     await ask("POST", "/api/v1/brokers/3/heal", 200)
     await ask("POST", "/api/v1/brokers/3/kill", 200, {"lose_unflushed": False})
@@ -237,6 +237,6 @@ async def brokers(ask: Checked) -> None:
 async def rounds(ask: Checked) -> None:
     await ask("POST", "/api/v1/snapshots", 201, {"name": "base"})
     await ask("GET", "/api/v1/snapshots", 200)
-    told = await ask("POST", "/api/v1/reset", 200, {"to": "base"})
-    assert told["took_ms"] < 5_000
+    reset = await ask("POST", "/api/v1/reset", 200, {"to": "base"})
+    assert reset["took_ms"] < 5_000
     await ask("POST", "/api/v1/reset", 404, {"to": "nowhere"})

@@ -27,12 +27,12 @@ class Example(NamedTuple):
 
 
 def examples() -> list[Example]:
-    found = []
+    examples_read = []
     lines = PAGE.read_text("utf-8").splitlines()
     for number, line in enumerate(lines):
         if line.startswith("$ curl "):
-            found.append(Example(number + 1, shlex.split(line[2:]), lines[number + 1]))
-    return found
+            examples_read.append(Example(number + 1, shlex.split(line[2:]), lines[number + 1]))
+    return examples_read
 
 
 @pytest.mark.costly
@@ -66,9 +66,9 @@ def body(example: Example) -> str | None:
 
 def begins_as(text: str, printed: str) -> bool:
     """Up to the first …; ports are the machine's own."""
-    shown, cut, _ = printed.partition("…")
-    shown, seen = _without_ports(shown), _without_ports(text)
-    return seen.startswith(shown) if cut else seen.strip() == shown
+    expected_part, cut, _ = printed.partition("…")
+    expected_text, printed_text = _without_ports(expected_part), _without_ports(text)
+    return printed_text.startswith(expected_text) if cut else printed_text.strip() == expected_text
 
 
 def _without_ports(text: str) -> str:

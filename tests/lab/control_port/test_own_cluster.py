@@ -15,13 +15,13 @@ async def test_a_lesson_begins_anew_with_new_topics_and_without_its_rules() -> N
         await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
         rule = {"id": "l10-answer", "point": "client.response", "action": {"do": "hold"}}
         await ask("POST", "/api/v1/faults", 201, rule)
-        first = await ask("GET", "/api/v1/topics/l10-first", 200)
+        first_topic = await ask("GET", "/api/v1/topics/l10-first", 200)
         assert (await ask("POST", "/api/v1/lessons/L10/seen", 200, [NOTED]))["observations"] == 1
         await ask("POST", "/api/v1/lessons/L10/begin", 200, {"part": 2})  # it goes on
-        assert await ask("GET", "/api/v1/topics/l10-first", 200) == first
+        assert await ask("GET", "/api/v1/topics/l10-first", 200) == first_topic
         assert sim.injector.get("l10-answer") is not None
         await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
-        assert (await ask("GET", "/api/v1/topics/l10-first", 200)) != first
+        assert (await ask("GET", "/api/v1/topics/l10-first", 200)) != first_topic
         assert sim.injector.get("l10-answer") is None
         assert (await ask("POST", "/api/v1/lessons/L10/seen", 200, [NOTED]))["observations"] == 1
 
@@ -29,30 +29,30 @@ async def test_a_lesson_begins_anew_with_new_topics_and_without_its_rules() -> N
 async def test_what_a_part_comes_to_is_told() -> None:
     async with control_port() as (_, ask):
         await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
-        now = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 200)
-        assert now["answer"] is None
-        assert not now["met"]
-        assert {one["fact"]: one["found"] for one in now["goal"]} == {
+        goal_now = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 200)
+        assert goal_now["answer"] is None
+        assert not goal_now["met"]
+        assert {goal["fact"]: goal["found"] for goal in goal_now["goal"]} == {
             "what txnsim check says of l10-first-0": "healthy",
             "what a consumer reads of l10-first-0": "nothing",
         }
-        now = await ask("GET", "/api/v1/lessons/L10/parts/1/now", 200)
-        assert now["answer"] == {"key": "nothing", "text": "nothing"}
-        now = await ask("GET", "/api/v1/lessons/L10/parts/3/now", 200)
-        assert "no rule l10-answer is armed" in {one["found"] for one in now["goal"]}
+        goal_now = await ask("GET", "/api/v1/lessons/L10/parts/1/now", 200)
+        assert goal_now["answer"] == {"key": "nothing", "text": "nothing"}
+        goal_now = await ask("GET", "/api/v1/lessons/L10/parts/3/now", 200)
+        assert "no rule l10-answer is armed" in {goal["found"] for goal in goal_now["goal"]}
 
 
 async def test_what_can_not_be_played_here_is_refused_with_its_reason() -> None:
     async with control_port() as (_, ask):
-        told = await ask("POST", "/api/v1/lessons/L11/begin", 409, {})
-        assert "`txnsim lesson L11` starts one" in told["error"]
-        assert "what holds readers back on orders-0: hanging transaction" in told["error"]
-        told = await ask("POST", "/api/v1/lessons/L1/begin", 409, {})
-        assert "in a run of its story" in told["error"]
+        refusal = await ask("POST", "/api/v1/lessons/L11/begin", 409, {})
+        assert "`txnsim lesson L11` starts one" in refusal["error"]
+        assert "what holds readers back on orders-0: hanging transaction" in refusal["error"]
+        refusal = await ask("POST", "/api/v1/lessons/L1/begin", 409, {})
+        assert "in a run of its story" in refusal["error"]
         await ask("POST", "/api/v1/lessons/L99/begin", 404, {})
         await ask("GET", "/api/v1/lessons/L10/parts/99/now", 404)
-        told = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 404)  # it has not begun
-        assert "l10-first" in told["error"]
+        refusal = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 404)  # it has not begun
+        assert "l10-first" in refusal["error"]
         await ask("GET", "/api/v1/lessons/L10/parts/1/answer", 404)
 
 
@@ -69,9 +69,9 @@ async def test_a_client_that_notes_without_end_is_stopped() -> None:
 async def test_a_history_that_can_not_be_judged_says_why() -> None:
     async with control_port() as (_, ask):
         await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
-        at = {"at_ms": 1, "who": "a", "topic": "l10-first", "partition": 0}
-        wrote = {"seen": "wrote", "value": "x", **at}
+        place_fields = {"at_ms": 1, "who": "a", "topic": "l10-first", "partition": 0}
+        wrote = {"seen": "wrote", "value": "x", **place_fields}
         twice = [{**wrote, "transaction": "T1"}, {**wrote, "transaction": "T2"}]
         await ask("POST", "/api/v1/lessons/L10/seen", 200, twice)
-        told = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 422)
-        assert "names two records of l10-first-0" in told["error"]
+        refusal = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 422)
+        assert "names two records of l10-first-0" in refusal["error"]

@@ -50,15 +50,17 @@ def driver(program: str) -> str:
     return shlex.join([sys.executable, "-c", program])
 
 
-def compared(one: str, other: str, *, minutes: float = 0.0) -> tuple[Comparison, list[str]]:
-    told: list[str] = []
+def compared(
+    program: str, other_program: str, *, minutes: float = 0.0
+) -> tuple[Comparison, list[str]]:
+    situations: list[str] = []
 
     def tell(name: str, _difference: Difference | None) -> None:
-        told.append(name)
+        situations.append(name)
 
     async def asked() -> Comparison:
         return await compare(
-            (Side(command=driver(one)), Side(command=driver(other))),
+            (Side(command=driver(program)), Side(command=driver(other_program))),
             chosen(SITUATIONS, SOME),
             SimulatedTargets(),
             Bounds(levels=(2,), minutes=minutes, seed=7),
@@ -66,32 +68,35 @@ def compared(one: str, other: str, *, minutes: float = 0.0) -> tuple[Comparison,
             tell=tell,
         )
 
-    return asyncio.run(asked()), told
+    return asyncio.run(asked()), situations
 
 
 def test_a_driver_is_like_itself() -> None:
-    found, told = compared(YES, YES)
-    assert found.differences == ()
-    assert told == ["lag-is-zero@2", "seek-to-marker@2"]
-    assert found.situations == 2
+    comparison, situations = compared(YES, YES)
+    assert comparison.differences == ()
+    assert situations == ["lag-is-zero@2", "seek-to-marker@2"]
+    assert comparison.situations == 2
 
 
 @pytest.mark.costly
 def test_where_two_drivers_part_both_results_are_told_and_variants_are_drawn_near() -> None:
-    found, told = compared(YES, NO, minutes=0.05)
-    first = found.differences[0]
-    assert (first.situation, first.one.outcome) == ("lag-is-zero", Outcome.MISSED)
-    assert first.other.outcome is Outcome.DOES_NOT_APPLY
-    assert first.times == 2
-    assert first.about == ("spring-kafka #1587",)
-    drawn = [one for one in found.differences if one.drawn]
-    assert found.variants >= len(drawn) > 0
-    assert {one.situation for one in drawn} <= set(SOME)
-    assert len(told) == found.situations + found.variants
+    comparison, situations = compared(YES, NO, minutes=0.05)
+    first_difference = comparison.differences[0]
+    assert (first_difference.situation, first_difference.one.outcome) == (
+        "lag-is-zero",
+        Outcome.MISSED,
+    )
+    assert first_difference.other.outcome is Outcome.DOES_NOT_APPLY
+    assert first_difference.times == 2
+    assert first_difference.about == ("spring-kafka #1587",)
+    drawn = [difference for difference in comparison.differences if difference.drawn]
+    assert comparison.variants >= len(drawn) > 0
+    assert {difference.situation for difference in drawn} <= set(SOME)
+    assert len(situations) == comparison.situations + comparison.variants
 
 
-def result(outcome: Outcome, **more: Any) -> Result:
-    return Result(situation="s", kind="readers", level=2, asks="?", outcome=outcome, **more)
+def result(outcome: Outcome, **fields: Any) -> Result:
+    return Result(situation="s", kind="readers", level=2, asks="?", outcome=outcome, **fields)
 
 
 def test_what_a_user_would_see_parts_two_results() -> None:
@@ -103,17 +108,17 @@ def test_what_a_user_would_see_parts_two_results() -> None:
 
 def test_hints_bring_situations_with_their_words_to_the_front() -> None:
     hint = "read_committed no longer reports data loss after a marker in a later leader epoch"
-    names = [one.name for one in by_hints(SITUATIONS, [hint])]
+    names = [situation.name for situation in by_hints(SITUATIONS, [hint])]
     assert any("later-leaders-marker" in name for name in names[:5])
-    assert sorted(names) == sorted(one.name for one in SITUATIONS)
+    assert sorted(names) == sorted(situation.name for situation in SITUATIONS)
     assert by_hints(SITUATIONS, []) == list(SITUATIONS)
 
 
 def test_a_seed_draws_the_same_variants() -> None:
-    near = [(one, 2) for one in chosen(SITUATIONS, SOME)]
+    near = [(situation, 2) for situation in chosen(SITUATIONS, SOME)]
     words = [[drawn for _, _, drawn in islice(variants(near, seed), 20)] for seed in (1, 1, 2)]
     assert words[0] == words[1] != words[2]
-    assert all(any(act in one for act in ACTS) for one in words[0])
+    assert all(any(act in line for act in ACTS) for line in words[0])
     assert list(variants([], 1)) == []
 
 
@@ -159,7 +164,7 @@ def test_the_command_tells_both_sides(capsys: pytest.CaptureFixture[str]) -> Non
     assert "  B does not apply: " in out
     assert "Known bugs that look so: spring-kafka #1587." in out
     assert main([*words, "--level-a", "1", "--level-b", "2", "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["one"].endswith("at transaction.version 1")
-    assert [one["one"]["level"] for one in told["differences"]] == [1]
-    assert msgspec.convert(told, Comparison).seed == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["one"].endswith("at transaction.version 1")
+    assert [difference["one"]["level"] for difference in report["differences"]] == [1]
+    assert msgspec.convert(report, Comparison).seed == 1

@@ -73,26 +73,31 @@ def played(program: str, *only: str, levels: tuple[int, ...] = (2,)) -> ExamRun:
 
 
 def test_there_are_situations_of_every_kind_and_names_are_unique() -> None:
-    names = [one.name for one in SITUATIONS]
+    names = [situation.name for situation in SITUATIONS]
     assert len(set(names)) == len(names)
-    kinds = {one.kind for one in SITUATIONS}
+    kinds = {situation.kind for situation in SITUATIONS}
     of_groups = {"groups", "share groups"}
     assert kinds == {"fenced", "end unknown", "middle", "readers", "liveness"} | of_groups
 
 
 @pytest.mark.thorough  # each situation has a cluster of its own, and some wait for a dead broker
 @pytest.mark.parametrize(
-    ("kind", "level"), sorted({(one.kind, level) for one in SITUATIONS for level in one.levels})
+    ("kind", "level"),
+    sorted({(situation.kind, level) for situation in SITUATIONS for level in situation.levels}),
 )
 @pytest.mark.parametrize("program", [YES, YES_WITH_ALL], ids=["ok alone", "ok with all fields"])
 def test_a_driver_that_says_ok_to_everything_fails_every_class(
     program: str, kind: str, level: int
 ) -> None:
     run = played(program, kind, levels=(level,))
-    asked = [one.name for one in SITUATIONS if level in one.levels and one.kind == kind]
-    assert [one.situation for one in run.results] == asked
+    names = [
+        situation.name
+        for situation in SITUATIONS
+        if level in situation.levels and situation.kind == kind
+    ]
+    assert [result.situation for result in run.results] == names
     # It may tell no positions, as a library may; where nothing else is asked, that does not apply.
-    assert [one.id for one in run.results if one.outcome is Outcome.PASSED] == []
+    assert [result.id for result in run.results if result.outcome is Outcome.PASSED] == []
     assert run.count(Outcome.MISSED) > 0
 
 
@@ -100,7 +105,7 @@ def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
     quick = ("fenced-by-newer", "commit-lost", "produce-answer-lost", "lag-is-zero",
              "pending-positions-consumer", "share-release", "endtxn-silent")  # fmt: skip
     run = played(YES, *quick)
-    assert [one.outcome for one in run.results] == [Outcome.MISSED] * len(quick)
+    assert [result.outcome for result in run.results] == [Outcome.MISSED] * len(quick)
     assert "but readers do not get" in run.results[1].because[0]
     report = page(run)
     assert 'id="commit-lost@2"' in report
@@ -119,11 +124,11 @@ def test_no_verdict_knows_who_sits() -> None:
 
 def test_a_driver_that_can_do_nothing_is_not_blamed() -> None:
     run = played(KNOWS_ITS_NAME, "commit-lost")
-    assert [one.outcome for one in run.results] == [Outcome.DOES_NOT_APPLY]
+    assert [result.outcome for result in run.results] == [Outcome.DOES_NOT_APPLY]
 
 
 @pytest.mark.parametrize(
-    ("program", "said"),
+    ("program", "complaint"),
     [
         (YES.replace('"contract": 1', '"contract": 7'), "contract 7"),
         (BARE, "describe failed"),
@@ -132,8 +137,8 @@ def test_a_driver_that_can_do_nothing_is_not_blamed() -> None:
         ("raise ValueError('no such library')", "has ended\n.*\n  ValueError: no such library"),
     ],
 )
-def test_what_does_not_speak_the_contract_is_refused(program: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=re.compile(said, re.DOTALL)):
+def test_what_does_not_speak_the_contract_is_refused(program: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=re.compile(complaint, re.DOTALL)):
         played(program)
 
 
@@ -144,7 +149,7 @@ def test_a_program_that_is_not_there_is_refused() -> None:
 
 def test_the_core_has_something_of_every_kind() -> None:
     core = chosen(SITUATIONS, core=True)
-    assert {one.kind for one in core} == {one.kind for one in SITUATIONS}
+    assert {situation.kind for situation in core} == {situation.kind for situation in SITUATIONS}
     assert len(core) < len(SITUATIONS) / 2
 
 
@@ -172,9 +177,9 @@ async def test_a_driver_may_listen() -> None:
 
     async with await asyncio.start_server(served, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        made = await Driver.start(f"tcp://127.0.0.1:{port}")
-        assert (await made.describe()).library == "far away"
-        await made.end()
+        driver = await Driver.start(f"tcp://127.0.0.1:{port}")
+        assert (await driver.describe()).library == "far away"
+        await driver.end()
     with pytest.raises(ConfigError, match="tcp://"):
         await Driver.start(f"tcp://127.0.0.1:{port}")
 
@@ -289,19 +294,19 @@ def test_the_same_step_again_and_again_is_one_line() -> None:
 # The laws of the exam, each broken once.
 
 
-def ledger(told: Told) -> Ledger:
+def ledger(outcome_told: Told) -> Ledger:
     """One transaction with two values and a position."""
-    made = Ledger([])
-    made.begin("a", "b", group="g", position=3).told = told
-    return made
+    ledger_of_one = Ledger([])
+    ledger_of_one.begin("a", "b", group="g", position=3).told = outcome_told
+    return ledger_of_one
 
 
-def misses(told: Told, committed: list[str], position: int) -> list[str]:
-    return list(ledger(told).misses(committed, {"g": position}))
+def misses(outcome_told: Told, committed: list[str], position: int) -> list[str]:
+    return list(ledger(outcome_told).misses(committed, {"g": position}))
 
 
 @pytest.mark.parametrize(
-    ("told", "committed", "position"),
+    ("outcome_told", "committed", "position"),
     [
         (Told.COMMITTED, ["a", "b"], 3),
         (Told.ABORTED, [], -1),
@@ -309,12 +314,12 @@ def misses(told: Told, committed: list[str], position: int) -> list[str]:
         (Told.UNKNOWN, [], -1),
     ],
 )
-def test_what_agrees_is_no_miss(told: Told, committed: list[str], position: int) -> None:
-    assert misses(told, committed, position) == []
+def test_what_agrees_is_no_miss(outcome_told: Told, committed: list[str], position: int) -> None:
+    assert misses(outcome_told, committed, position) == []
 
 
 @pytest.mark.parametrize(
-    ("told", "committed", "position", "said"),
+    ("outcome_told", "committed", "position", "expected_miss"),
     [
         (Told.COMMITTED, ["a"], 3, 'the library says "committed", but readers do not get b'),
         (
@@ -334,14 +339,16 @@ def test_what_agrees_is_no_miss(told: Told, committed: list[str], position: int)
         ),
     ],
 )
-def test_a_broken_law_is_named(told: Told, committed: list[str], position: int, said: str) -> None:
-    assert misses(told, committed, position) == [said]
+def test_a_broken_law_is_named(
+    outcome_told: Told, committed: list[str], position: int, expected_miss: str
+) -> None:
+    assert misses(outcome_told, committed, position) == [expected_miss]
 
 
 def test_positions_are_those_of_the_last_transaction_that_counts() -> None:
-    made = ledger(Told.COMMITTED)
-    made.begin("c", group="g", position=5).told = Told.ABORTED
-    assert list(made.misses(["a", "b"], {"g": 3})) == []
+    ledger_of_two = ledger(Told.COMMITTED)
+    ledger_of_two.begin("c", group="g", position=5).told = Told.ABORTED
+    assert list(ledger_of_two.misses(["a", "b"], {"g": 3})) == []
 
 
 # Targets of the exam: the simulated one does what situations ask of both.
@@ -350,37 +357,37 @@ def test_positions_are_those_of_the_last_transaction_that_counts() -> None:
 async def test_a_leader_moves_and_a_broker_dies() -> None:
     async with SimulatedTargets().open(2) as opened:
         app = Application(opened, cast(Driver, None))
-        admin, place = await opened.target.admin(), TopicPartition("t", 1)
-        before = await admin.leader_of(place)
-        await app.move_leader_of(place)
-        after = opened.kafka.leaders
-        assert await after.of("t", 1) not in (before, 1)
-        await app.move_leader_of(place, to=1)
-        assert await after.of("t", 1) == 1
-        await app.kill(before)
-        assert (await opened.kafka.brokers.states())[before] == "down"
+        admin, topic_partition = await opened.target.admin(), TopicPartition("t", 1)
+        leader_before = await admin.leader_of(topic_partition)
+        await app.move_leader_of(topic_partition)
+        leaders = opened.kafka.leaders
+        assert await leaders.of("t", 1) not in (leader_before, 1)
+        await app.move_leader_of(topic_partition, to=1)
+        assert await leaders.of("t", 1) == 1
+        await app.kill(leader_before)
+        assert (await opened.kafka.brokers.states())[leader_before] == "down"
 
 
 async def test_what_moves_may_move_there_and_back_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
     async with SimulatedTargets().open(2) as opened:
         app = Application(opened, cast(Driver, None))
-        before = await opened.kafka.leaders.of("t", 1)
+        leader_before = await opened.kafka.leaders.of("t", 1)
         move, moved = opened.target.move_leader, []
 
-        async def noting(place: TopicPartition, to: int) -> None:
+        async def noting(topic_partition: TopicPartition, to: int) -> None:
             moved.append(to)
-            await move(place, to)
+            await move(topic_partition, to)
 
         monkeypatch.setattr(opened.target, "move_leader", noting)
         app.moves = MOVES
         await app.move_leader(1)
-        there, back, on = moved
-        assert back == before
-        assert len({there, back, on}) == 3
+        moved_there, back, on = moved
+        assert back == leader_before
+        assert len({moved_there, back, on}) == 3
 
 
 def test_each_situation_that_moves_once_has_a_neighbour() -> None:
-    names = {one.name: one for one in SITUATIONS}
+    names = {situation.name: situation for situation in SITUATIONS}
     for name in MOVES_ONCE:
         neighbour = names[f"{name}-there-back-and-on"]
         assert neighbour.levels == names[name].levels
@@ -424,21 +431,27 @@ async def test_a_situation_that_wants_another_release_is_not_asked() -> None:
 # What is expected of readers, held against what our own reader gets.
 
 
-@pytest.mark.parametrize("fixture", FIXTURE_TOPICS, ids=lambda one: one.expected.topic)
+@pytest.mark.parametrize(
+    "fixture", FIXTURE_TOPICS, ids=lambda fixture_topic: fixture_topic.expected.topic
+)
 async def test_a_fixture_topic_says_what_a_reader_gets(fixture: FixtureTopic) -> None:
     async with SimulatedTargets().open(2) as opened:
-        place = TopicPartition(await written(opened.target, fixture), 0)
+        topic_partition = TopicPartition(await written(opened.target, fixture), 0)
         admin = await opened.target.admin()
-        records = await read_topic(admin, place.topic, settle_ms=0)
-        committed = [(one.value or b"").decode() for one in records if one.fate is Fate.COMMITTED]
+        records = await read_topic(admin, topic_partition.topic, settle_ms=0)
+        committed = [
+            (record.value or b"").decode() for record in records if record.fate is Fate.COMMITTED
+        ]
         assert shown(committed) == fixture.expected.values
-        stable = await admin.offset_of(place, LATEST, IsolationLevel.READ_COMMITTED)
+        stable = await admin.offset_of(topic_partition, LATEST, IsolationLevel.READ_COMMITTED)
         assert stable == fixture.expected.stable
-        assert await admin.offset_of(place, LATEST) == fixture.expected.end
+        assert await admin.offset_of(topic_partition, LATEST) == fixture.expected.end
 
 
 async def test_an_answer_is_cut_in_the_middle_of_a_large_batch() -> None:
-    (large,) = (one for one in FIXTURE_TOPICS if one.expected.topic == "large")
+    (large,) = (
+        fixture_topic for fixture_topic in FIXTURE_TOPICS if fixture_topic.expected.topic == "large"
+    )
     async with SimulatedTargets().open(2) as opened:
         await written(opened.target, large)
         kafka = opened.kafka
@@ -449,7 +462,11 @@ async def test_an_answer_is_cut_in_the_middle_of_a_large_batch() -> None:
 
 
 async def test_the_cleaner_has_left_an_empty_batch() -> None:
-    (compacted,) = (one for one in FIXTURE_TOPICS if one.expected.topic == "compacted")
+    (compacted,) = (
+        fixture_topic
+        for fixture_topic in FIXTURE_TOPICS
+        if fixture_topic.expected.topic == "compacted"
+    )
     async with SimulatedTargets().open(2) as opened:
         await written(opened.target, compacted)
         kafka = opened.kafka
@@ -482,7 +499,7 @@ def test_transactions_without_a_record_and_compressed_ones(level: int) -> None:
             await neighbour.transact(AT, ("c",), committed=False)
             records = await kafka.topics.read("t")
             end = (await kafka.topics.offsets("t", 1)).high_watermark
-            return [(one.value, str(one.fate)) for one in records], end
+            return [(record.value, str(record.fate)) for record in records], end
 
     records, end = asyncio.run(written())
     assert records == [(b"a", "committed"), (b"b", "committed"), (b"c", "aborted")]

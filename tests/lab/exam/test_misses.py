@@ -53,11 +53,16 @@ def test_what_a_driver_says_is_no_order_to_a_terminal_or_a_page() -> None:
     program = YES.replace('"yes"', '"yes", "runtime": "Yes 1.0"')
     run = asyncio.run(run_exam(driver(program), chosen(SITUATIONS, ["reads-open"]), levels=(2,)))
     (miss,) = run.misses()
-    said = "\x1b[2J\u202e<script>alert(1)</script>[x](y)" + "z" * 200_000
+    hostile_text = "\x1b[2J\u202e<script>alert(1)</script>[x](y)" + "z" * 200_000
     hostile = msgspec.structs.replace(
-        miss, because=(said,), errors=(said,), story=(said,), steps=(f"`{said}",), recording=b""
+        miss,
+        because=(hostile_text,),
+        errors=(hostile_text,),
+        story=(hostile_text,),
+        steps=(f"`{hostile_text}",),
+        recording=b"",
     )
-    run = msgspec.structs.replace(run, library=said[:40], results=(hostile,))
+    run = msgspec.structs.replace(run, library=hostile_text[:40], results=(hostile,))
     for name, data in folders(run, command="txnsim exam run").items():
         if name.endswith(".json"):
             continue  # what programs read stays exact
@@ -71,16 +76,22 @@ def test_what_a_driver_says_is_no_order_to_a_terminal_or_a_page() -> None:
 
 
 def test_the_files_of_a_driver_are_those_that_its_command_names(tmp_path: Path) -> None:
-    mine, other, program = (tmp_path / name for name in ("mine.py", "contract.py", "program"))
-    mine.write_text("serve()")
-    other.write_text("def serve(): pass")
+    driver_file, contract_file, program = (
+        tmp_path / name for name in ("mine.py", "contract.py", "program")
+    )
+    driver_file.write_text("serve()")
+    contract_file.write_text("def serve(): pass")
     program.write_bytes(b"\x7fELF\0")
-    command = shlex.join([str(program), str(mine), "--fast"])
+    command = shlex.join([str(program), str(driver_file), "--fast"])
     assert driver_sources(command) == {"mine.py": b"serve()"}
-    assert driver_sources(command, [other]).keys() == {"mine.py", "contract.py"}
+    assert driver_sources(command, [contract_file]).keys() == {"mine.py", "contract.py"}
     with pytest.raises(ConfigError, match="nowhere"):
         driver_sources(command, [tmp_path / "nowhere"])
 
 
 def test_every_situation_says_by_what_it_judges() -> None:
-    assert [one.name for one in SITUATIONS if not re.search(r"[A-Z].*\.$", one.yardstick)] == []
+    assert [
+        situation.name
+        for situation in SITUATIONS
+        if not re.search(r"[A-Z].*\.$", situation.yardstick)
+    ] == []

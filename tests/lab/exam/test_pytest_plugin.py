@@ -15,9 +15,9 @@ def test_my_library(txnsim_exam):
 """
 
 
-def outcomes(pytester: pytest.Pytester, program: str, known: list[str]) -> pytest.RunResult:
+def outcomes(pytester: pytest.Pytester, program: str, known_misses: list[str]) -> pytest.RunResult:
     """Of a run of pytest."""
-    pytester.makepyfile(TEST.format(driver=driver(program), known=known))
+    pytester.makepyfile(TEST.format(driver=driver(program), known=known_misses))
     return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rs")
 
 

@@ -88,6 +88,6 @@ async def test_a_member_gets_nothing_or_something() -> None:
 
 
 def test_each_situation_says_what_it_is_judged_by() -> None:
-    asked = [one for one in SITUATIONS if one.kind == "share groups"]
-    assert len(asked) == 19
-    assert all(one.yardstick and one.levels == (2,) for one in asked)
+    share_situations = [situation for situation in SITUATIONS if situation.kind == "share groups"]
+    assert len(share_situations) == 19
+    assert all(situation.yardstick and situation.levels == (2,) for situation in share_situations)

@@ -63,35 +63,41 @@ async def port(
 async def test_a_hanging_transaction_is_explained_and_ended() -> None:
     async with port() as ask:
         assert (await ask.post("/api/v1/practise")).json()["hangs"] == "orders-0"
-        told = (await ask.get(EXPLAIN)).json()
-        causes = {one["partition"]: one["cause"] for one in told["partitions"]}
+        explanation = (await ask.get(EXPLAIN)).json()
+        causes = {
+            explained_partition["partition"]: explained_partition["cause"]
+            for explained_partition in explanation["partitions"]
+        }
         assert causes["orders-0"] == "hanging transaction"
-        verdicts = {one["partition"]: one["verdict"] for one in told["open"]}
+        verdicts = {
+            open_transaction["partition"]: open_transaction["verdict"]
+            for open_transaction in explanation["open"]
+        }
         assert verdicts == {"orders-0": "hanging"}
-        assert told["state"]["logs"]["orders-0"]["producers"]["0"]["first"] == 1
+        assert explanation["state"]["logs"]["orders-0"]["producers"]["0"]["first"] == 1
         where = {"topic": "orders", "partition": 0}
         assert len((await ask.post("/api/v1/repairs", json=where)).json()) == 1
         (healed,) = (await ask.get(f"{EXPLAIN}?partition=orders-0")).json()["partitions"]
         assert healed["cause"] == "nothing"
         # What the control port asks for itself is no part of what happens.
         lines = (await ask.get("/api/v1/trace")).text.splitlines()
-        asked = {
+        apis_asked = {
             event["d"]["api"]
             for event in map(json.loads, lines)
             if event["k"] == "msg.recv" and event["d"]["peer"] == "client/page"
         }
-        assert asked == {"WriteTxnMarkers"}
-        (before,) = (await ask.get(f"{EXPLAIN}?partition=orders-0&at={told['at']}")).json()[
-            "partitions"
-        ]
-        assert before["cause"] == "hanging transaction"
+        assert apis_asked == {"WriteTxnMarkers"}
+        (explained_before,) = (
+            await ask.get(f"{EXPLAIN}?partition=orders-0&at={explanation['at']}")
+        ).json()["partitions"]
+        assert explained_before["cause"] == "hanging transaction"
 
 
 async def test_a_run_is_explained_like_the_cluster() -> None:
     async with port() as ask:
-        wanted = {"name": "z01", "runs": ["V-"]}
-        told = (await ask.post("/api/v1/runs?wait_ms=60000", json=wanted)).json()
-        answer = (await ask.get(f"{EXPLAIN}?of={told['id']}&run=V-")).json()
+        run_request = {"name": "z01", "runs": ["V-"]}
+        run_state = (await ask.post("/api/v1/runs?wait_ms=60000", json=run_request)).json()
+        answer = (await ask.get(f"{EXPLAIN}?of={run_state['id']}&run=V-")).json()
         assert "payments-0" in answer["state"]["logs"]
         assert (await ask.get(f"{EXPLAIN}?of=99")).status_code == 404
 
@@ -113,15 +119,19 @@ async def test_what_can_not_be_made_in_time_is_refused_and_may_be_asked_again(
         for _ in range(2):
             answer = await ask.post("/api/v1/practise")
             assert (answer.status_code, "0 s" in answer.json()["error"]) == (503, True)
-        assert [one["rule"]["id"] for one in (await ask.get("/api/v1/faults")).json()] == ["h"]
+        assert [fault["rule"]["id"] for fault in (await ask.get("/api/v1/faults")).json()] == ["h"]
 
 
 async def test_where_no_broker_lives_a_client_is_refused_and_told_so() -> None:
     async with port(brokers=1) as ask:
         stopped = await ask.post("/api/v1/brokers/1/stop?wait_ms=30000")
         assert stopped.json()["fenced"]
-        place = {"topic": "orders", "partition": 0}
-        for path, body in (("practise", None), ("repairs", place), ("looks", place)):
+        topic_partition = {"topic": "orders", "partition": 0}
+        for path, body in (
+            ("practise", None),
+            ("repairs", topic_partition),
+            ("looks", topic_partition),
+        ):
             answer = await ask.post(f"/api/v1/{path}", json=body)
             assert answer.status_code == 503
             assert "no broker lives" in answer.json()["error"]
@@ -134,21 +144,21 @@ def _transactions(tracer: Tracer, numbers: range) -> None:
         pid = number % 2
         tx = f"app-{pid}/{pid}:0"
         entry: dict[str, Any] = {"pid": pid, "epoch": 0, "partitions": ["t-0"], "pending": None}
-        of = {"tp": "t-0", "pid": pid, "epoch": 0}
+        fields = {"tp": "t-0", "pid": pid, "epoch": 0}
         if not number % 10:
             led = {"tp": "t-0", "role": "leader", "epoch": number, "end": number}
             tracer.emit("node.role", "broker/1", data=led)
         tracer.emit("txn.complete", coordinator, tx=tx, data={**entry, "state": "Ongoing"})
-        batch = {**of, "base": number, "last": number, "seq": number, "txn": True}
+        batch = {**fields, "base": number, "last": number, "seq": number, "txn": True}
         tracer.emit("log.append", log, tx=tx, data=batch)
-        tracer.emit("pid.open", log, tx=tx, data={**of, "first": number})
+        tracer.emit("pid.open", log, tx=tx, data={**fields, "first": number})
         tracer.emit("txn.complete", coordinator, tx=tx, data={**entry, "state": "PrepareAbort"})
-        done = {**entry, "state": "CompleteAbort", "partitions": []}
-        tracer.emit("txn.complete", coordinator, tx=tx, data=done)
+        complete_entry = {**entry, "state": "CompleteAbort", "partitions": []}
+        tracer.emit("txn.complete", coordinator, tx=tx, data=complete_entry)
 
 
-def _same(one: explaining.Explained, other: explaining.Explained) -> bool:
-    return msgspec.json.encode(one) == msgspec.json.encode(other)
+def _same(explanation: explaining.Explained, other_explanation: explaining.Explained) -> bool:
+    return msgspec.json.encode(explanation) == msgspec.json.encode(other_explanation)
 
 
 @pytest.mark.costly
@@ -163,29 +173,31 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
 
     def counted(name: str, lines: Iterable[bytes]) -> Recording:
         read.append(name)
-        return of(name, lines)
+        return original_of(name, lines)
 
-    of = Recording.of
+    original_of = Recording.of
     monkeypatch.setattr(Recording, "of", counted)
     rounds = 40
     for number in range(rounds):
         _transactions(tracer, range(100 * number, 100 * (number + 1)))
         newest = len(tracer) - 1
-        for at in (newest - 70, newest):
-            before = len(read)
-            found = living.reading(tracer, at, None)()
-            assert len(read) <= before + 1
-            expected = explaining._explain_pieces(tracer.pieces(), at, None, "txnsim")
+        for event_index in (newest - 70, newest):
+            reads_before = len(read)
+            explanation = living.reading(tracer, event_index, None)()
+            assert len(read) <= reads_before + 1
+            expected = explaining._explain_pieces(tracer.pieces(), event_index, None, "txnsim")
             read.pop()
-            assert found.at == at
-            assert _same(found, expected)
-        assert {one.verdict for one in found.open} == {"hanging"}
+            assert explanation.at == event_index
+            assert _same(explanation, expected)
+        assert {open_transaction.verdict for open_transaction in explanation.open} == {"hanging"}
     assert len(read) == 1
     # The ring has dropped three times what it keeps; what is remembered goes with it.
-    kept = len(tracer) - tracer.first
-    assert tracer.first >= 3 * kept
+    kept_events = len(tracer) - tracer.first
+    assert tracer.first >= 3 * kept_events
     decisions = living._remembered.decisions
-    assert sum(map(len, decisions.values())) == len(living._remembered.order) <= kept // 5 + 1
+    assert (
+        sum(map(len, decisions.values())) == len(living._remembered.order) <= kept_events // 5 + 1
+    )
     # The past is told from the beginning, and what is read in order goes on.
     past = living.reading(tracer, tracer.first, None)()
     assert _same(past, explaining._explain_pieces(tracer.pieces(), tracer.first, None, "txnsim"))
@@ -214,8 +226,8 @@ async def test_an_onlooker_sees_what_everybody_can(
 ) -> None:
     async with cluster.client() as app, await begun(app, "app") as producer:
         await producer.send("orders", 0, b"v")
-        seen = (await client.post(LOOKS, json={"topic": "orders", "partition": 0})).json()
-        kinds = [one["seen"] for one in seen]
+        observations = (await client.post(LOOKS, json={"topic": "orders", "partition": 0})).json()
+        kinds = [observation["seen"] for observation in observations]
         assert kinds == [
             "producers",
             "listed",
@@ -225,13 +237,13 @@ async def test_an_onlooker_sees_what_everybody_can(
             "read",
             "read",
         ]
-        assert seen[0]["producers"][0]["start_offset"] == 0
-        assert seen[2]["state"] == "Ongoing"
-        committed, uncommitted, _end = seen[4:]
+        assert observations[0]["producers"][0]["start_offset"] == 0
+        assert observations[2]["state"] == "Ongoing"
+        committed, uncommitted, _end = observations[4:]
         assert (committed.get("records"), committed["last_stable_offset"]) == (None, 0)
         assert uncommitted["records"] == [{"offset": 0, "value": "v"}]
         with patch.object(WorkThread, "do", at_once):
-            healthy = (await client.post(VERDICTS, json=seen)).json()
+            healthy = (await client.post(VERDICTS, json=observations)).json()
         assert healthy == {"healthy": True, "kinds": [], "anomalies": []}
         await producer.commit()
 
@@ -257,17 +269,17 @@ async def test_judging_has_a_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> N
 
 @patch.object(WorkThread, "do", at_once)
 def test_the_judges_convict_over_the_port_as_everywhere() -> None:
-    place = {"topic": "t", "partition": 0}
+    place_fields = {"topic": "t", "partition": 0}
     history: list[dict[str, Any]] = [
         {"seen": "began", "transaction": "t1", "transactional_id": "app"},
-        {"seen": "wrote", **place, "transaction": "t1", "value": "v", "offset": 0},
+        {"seen": "wrote", **place_fields, "transaction": "t1", "value": "v", "offset": 0},
         {"seen": "ended", "transaction": "t1", "commit": False},
-        {"seen": "read", **place, "asked": 0, "next_offset": 1,
+        {"seen": "read", **place_fields, "asked": 0, "next_offset": 1,
          "records": [{"offset": 0, "value": "v"}]},
     ]  # fmt: skip
 
     async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        body = [{"at_ms": at, "who": "app", **one} for at, one in enumerate(history)]
+        body = [{"at_ms": at_ms, "who": "app", **fields} for at_ms, fields in enumerate(history)]
         verdict = (await client.post(VERDICTS, json=body)).json()
         assert not verdict["healthy"]
         assert verdict["kinds"] == ["aborted-read"]
@@ -344,12 +356,12 @@ async def test_what_a_proxy_can_not_do_is_not_in_its_document() -> None:
 
 def test_every_other_operation_has_a_reason() -> None:
     """And no path of a proxy's own is taken by one of them."""
-    known = ProxyApi.every_operation()
-    missing = [one for one in app.OPERATIONS if one not in known]
+    known_operations = ProxyApi.every_operation()
+    missing = [operation for operation in app.OPERATIONS if operation not in known_operations]
     assert len(missing) > 20
-    assert {one.path for one in missing} & {one.path for one in known} == {"/api/v1/cluster"}, (
-        "only the proxy's own view of it is another one"
-    )
+    assert {operation.path for operation in missing} & {
+        operation.path for operation in known_operations
+    } == {"/api/v1/cluster"}, "only the proxy's own view of it is another one"
 
 
 async def test_faults_health_looks_and_refusals() -> None:
@@ -384,9 +396,11 @@ async def test_faults_health_looks_and_refusals() -> None:
             assert (await ask("delete", "/api/v1/faults"))[0] == 200
             await wire.close()
 
-            status, seen = await ask("post", "/api/v1/looks", {"topic": "orders", "partition": 0})
-            assert status == 200, seen
-            assert (await ask("post", "/api/v1/verdicts", seen))[1]["healthy"]
+            status, observations = await ask(
+                "post", "/api/v1/looks", {"topic": "orders", "partition": 0}
+            )
+            assert status == 200, observations
+            assert (await ask("post", "/api/v1/verdicts", observations))[1]["healthy"]
             assert (await ask("post", "/api/v1/trace", {"level": "brief"}))[0] == 200
 
             for method, path, body in (
@@ -428,8 +442,10 @@ async def test_a_hang_is_made_and_ended_where_the_listener_in_clear_has_no_right
         async with httpx.AsyncClient(
             transport=transport, base_url="http://localhost", timeout=60
         ) as ask:
-            made = await ask.post("/api/v1/practise")
-            assert (made.status_code, made.json().get("hangs")) == (200, "orders-0"), made.text
+            practice = await ask.post("/api/v1/practise")
+            assert (practice.status_code, practice.json().get("hangs")) == (200, "orders-0"), (
+                practice.text
+            )
             where = {"topic": "orders", "partition": 0}
             assert len((await ask.post("/api/v1/repairs", json=where)).json()) == 1
         api.close()

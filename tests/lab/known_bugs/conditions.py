@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 
-def is_old(_found: Any, args: tuple[Any, ...], _named: object) -> bool:
+def is_old(_result: Any, args: tuple[Any, ...], _named: object) -> bool:
     txn, command = args
     return txn is not None and command.producer_epoch < txn.producer_epoch
 
 
 def has_markers(args: tuple[Any, ...], _named: object) -> bool:
     queue, partition = args
-    return any(one.txn_partition == partition for one in queue._owing.values()) or any(
+    return any(debt.txn_partition == partition for debt in queue._owing.values()) or any(
         (queue._waiting, queue._queued, queue.unknown)
     )
 
@@ -24,7 +24,7 @@ def has_epoch(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
 
 
 def has_stray(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    return any(not named["above"] < one <= named["up_to"] for one in args[0]._by_offset)
+    return any(not named["above"] < offset <= named["up_to"] for offset in args[0]._by_offset)
 
 
 def is_another(args: tuple[Any, ...], _named: object) -> Callable[[], bool]:
@@ -33,18 +33,23 @@ def is_another(args: tuple[Any, ...], _named: object) -> Callable[[], bool]:
     def known() -> Any:
         state = args[0].state
         entries = [
-            (one.producer_id, one.producer_epoch, one.coordinator_epoch, one.batches)
-            for one in state.by_id.values()
+            (
+                producer.producer_id,
+                producer.producer_epoch,
+                producer.coordinator_epoch,
+                producer.batches,
+            )
+            for producer in state.by_id.values()
         ]
         return entries, dict(state._ongoing), dict(state.ended)
 
-    before = known()
-    return lambda: bool(known() != before)
+    known_before = known()
+    return lambda: bool(known() != known_before)
 
 
-def are_old(_found: object, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+def are_old(_result: object, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
     now_ms, old_ms = named["now_ms"], named["expiration_ms"]
-    return any(now_ms - one.last_timestamp >= old_ms for one in args[0].by_id.values())
+    return any(now_ms - entry.last_timestamp >= old_ms for entry in args[0].by_id.values())
 
 
 def is_owned(args: tuple[Any, ...], named: dict[str, Any]) -> bool:

@@ -88,10 +88,10 @@ def _as_if_new(function: Any) -> Any:
 _at_present_epoch: Final = Patch(_as_if_new, is_old)
 
 
-def _open_ids_expire(found: Any, txn: Any, *, now_ms: int, expiration_ms: int) -> Any:
+def _open_ids_expire(result: Any, txn: Any, *, now_ms: int, expiration_ms: int) -> Any:
     is_old = txn.last_update_timestamp_ms <= now_ms - expiration_ms
     is_open = txn.state is TransactionState.ONGOING and txn.pending_state is None
-    return Tombstone(transactional_id=txn.transactional_id) if is_old and is_open else found
+    return Tombstone(transactional_id=txn.transactional_id) if is_old and is_open else result
 
 
 def _same_epoch(function: Any) -> Any:
@@ -104,10 +104,10 @@ def _same_epoch(function: Any) -> Any:
 def _without_partitions(function: Any) -> Any:
     def wrong(records: Any, **named: Any) -> Any:
         emptied = [
-            _but(one, partitions=frozenset())
-            if getattr(one, "state", None) in PREPARED_STATES
-            else one
-            for one in records
+            _but(record, partitions=frozenset())
+            if getattr(record, "state", None) in PREPARED_STATES
+            else record
+            for record in records
         ]
         return function(emptied, **named)
 
@@ -119,10 +119,10 @@ _COORDINATOR: Final[Mapping[str, Mutation]] = {
         txn_service,
         "decide_verify",
         makes(
-            lambda found, _txn, command, **_: (
-                _but(found, results=tuple((one, 0) for one in command.partitions))
-                if hasattr(found, "results")
-                else found
+            lambda result, _txn, command, **_: (
+                _but(result, results=tuple((partition, 0) for partition in command.partitions))
+                if hasattr(result, "results")
+                else result
             )
         ),
         "a coordinator confirms partitions that were never added",
@@ -188,7 +188,7 @@ _COORDINATOR: Final[Mapping[str, Mutation]] = {
             lambda function: (
                 lambda txn, command, **named: function(txn, _but(command, expected=None), **named)
             ),
-            lambda _found, args, _named: args[1].expected is not None,
+            lambda _result, args, _named: args[1].expected is not None,
         ),
         "the identity that InitProducerId names is not compared (KIP-360)",
     ),
@@ -219,7 +219,7 @@ _COORDINATOR: Final[Mapping[str, Mutation]] = {
     "same-block-of-ids": Mutation(
         ProducerIdAllocator,
         "allocate",
-        makes(lambda found, allocator, *_, **__: (allocator, found[1])),
+        makes(lambda result, allocator, *_, **__: (allocator, result[1])),
         "the controller hands the same block of producer ids to two brokers",
     ),
 }
@@ -230,10 +230,14 @@ _COORDINATOR: Final[Mapping[str, Mutation]] = {
 
 def _one_leader(function: Any) -> Any:
     def wrong(queue: Any, debt: Any, partitions: Any, leader_of: Any) -> Any:
-        leaders = {one: leader_of(one) for one in sorted(partitions)}
-        known = [one for one in leaders.values() if not isinstance(one, NoLeader)]
-        kept = [one for one, leader in leaders.items() if not known or leader == known[0]]
-        return function(queue, debt, kept, leader_of)
+        leaders = {partition: leader_of(partition) for partition in sorted(partitions)}
+        known_leaders = [leader for leader in leaders.values() if not isinstance(leader, NoLeader)]
+        kept_partitions = [
+            partition
+            for partition, leader in leaders.items()
+            if not known_leaders or leader == known_leaders[0]
+        ]
+        return function(queue, debt, kept_partitions, leader_of)
 
     return wrong
 
@@ -250,10 +254,10 @@ def _only_where_open(function: Any) -> Any:
     def wrong(log: PartitionLog, marker: Any, *, now_ms: int) -> Any:
         if log.producers.open_transaction_of(marker.producer_id) != NO_OFFSET:
             return function(log, marker, now_ms=now_ms)
-        last = max(0, log.log_end_offset - 1)
+        last_offset = max(0, log.log_end_offset - 1)
         return Appended(
-            base_offset=last,
-            last_offset=last,
+            base_offset=last_offset,
+            last_offset=last_offset,
             log_append_time_ms=NO_TIMESTAMP,
             log_start_offset=log.log_start_offset,
         )
@@ -265,7 +269,7 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
     "lost-markers-are-not-repeated": Mutation(
         MarkerQueue,
         "on_lost",
-        makes(lambda found, *_: [_but(one, retry=frozenset()) for one in found]),
+        makes(lambda result, *_: [_but(debt, retry=frozenset()) for debt in result]),
         "markers in a request without an answer are not sent again",
     ),
     "markers-without-leader-are-dropped": Mutation(
@@ -284,12 +288,12 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
         markers,
         "judge",
         makes(
-            lambda found, *_, **__: (
+            lambda result, *_, **__: (
                 None
-                if found is None
+                if result is None
                 else _but(
-                    found,
-                    written_partitions=found.written_partitions | found.retry,
+                    result,
+                    written_partitions=result.written_partitions | result.retry,
                     retry=frozenset(),
                 )
             )
@@ -323,7 +327,7 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
     "old-coordinator-writes-markers": Mutation(
         leader_append,
         "check_marker",
-        Patch(with_named(coordinator_epoch=1 << 30).wrong, lambda found, *_: found is not None),
+        Patch(with_named(coordinator_epoch=1 << 30).wrong, lambda result, *_: result is not None),
         "a leader takes markers of a coordinator that was replaced",
     ),
     "markers-before-load": Mutation(
@@ -363,11 +367,11 @@ def _newest_is_first(function: Any) -> Any:
     return wrong
 
 
-def _open_ones_expire(found: Any, state: Any, *, now_ms: int, expiration_ms: int, **_: Any) -> Any:
-    old = [one for one in state.entries() if now_ms - one.last_timestamp >= expiration_ms]
-    for one in old:
-        state._ongoing.pop(state.by_id.pop(one.producer_id).txn_first_offset, None)
-    return (*found, *(one.producer_id for one in old))
+def _open_ones_expire(result: Any, state: Any, *, now_ms: int, expiration_ms: int, **_: Any) -> Any:
+    old = [entry for entry in state.entries() if now_ms - entry.last_timestamp >= expiration_ms]
+    for entry in old:
+        state._ongoing.pop(state.by_id.pop(entry.producer_id).txn_first_offset, None)
+    return (*result, *(entry.producer_id for entry in old))
 
 
 _PRODUCERS: Final[Mapping[str, Mutation]] = {
@@ -388,7 +392,7 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
         "first_unstable_offset",
         Patch(
             lambda _function: lambda state: state.first_undecided_offset(),
-            lambda found, args, _named: bool(found != args[0].first_undecided_offset()),
+            lambda result, args, _named: bool(result != args[0].first_undecided_offset()),
         ),
         "the last stable offset passes a marker that is not replicated",
     ),
@@ -419,13 +423,17 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
     "snapshot-without-open-transactions": Mutation(
         ProducerState,
         "to_snapshot",
-        makes(lambda found, *_: tuple(_but(one, txn_first_offset=NO_OFFSET) for one in found)),
+        makes(
+            lambda result, *_: tuple(_but(entry, txn_first_offset=NO_OFFSET) for entry in result)
+        ),
         "a snapshot of producers has none of their open transactions (Redpanda #30003)",
     ),
     "snapshot-without-marked-producers": Mutation(
         ProducerState,
         "to_snapshot",
-        makes(lambda found, *_: tuple(one for one in found if one.last_offset != NO_OFFSET)),
+        makes(
+            lambda result, *_: tuple(batch for batch in result if batch.last_offset != NO_OFFSET)
+        ),
         "a snapshot leaves out producers of which only a marker is known",
     ),
     "snapshots-outlive-truncation": Mutation(
@@ -462,13 +470,13 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
         "_fail",
         Patch(
             lambda function: (
-                lambda queues, asked, error, **named: (
-                    queues._resolve(asked, {})
+                lambda queues, request, error, **named: (
+                    queues._resolve(request, {})
                     if error is ErrorCode.network_exception
-                    else function(queues, asked, error, **named)
+                    else function(queues, request, error, **named)
                 )
             ),
-            lambda _found, args, _named: args[2] is ErrorCode.network_exception,
+            lambda _result, args, _named: args[2] is ErrorCode.network_exception,
         ),
         "a verification whose answer was lost counts as passed",
     ),
@@ -487,7 +495,7 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
                     },
                 )
             ),
-            lambda _found, _args, named: len(named["partitions"]) > 1,
+            lambda _result, _args, named: len(named["partitions"]) > 1,
         ),
         "a Produce of transactions v2 adds only the first of its partitions",
     ),
@@ -507,8 +515,8 @@ def _one_too_far(function: Any) -> Any:
     getter = function.fget
 
     def stable(log: PartitionLog) -> int:
-        found: int = getter(log)
-        return min(found + 1, log.high_watermark)
+        offset: int = getter(log)
+        return min(offset + 1, log.high_watermark)
 
     return property(stable)
 
@@ -565,7 +573,7 @@ _LOG: Final[Mapping[str, Mutation]] = {
     "one-aborted-range": Mutation(
         TxnIndex,
         "lookup",
-        makes(lambda found, *_: found[:1]),
+        makes(lambda result, *_: result[:1]),
         "a reader is told of one aborted transaction at most",
     ),
     "aborted-ranges-outlive-truncation": Mutation(
@@ -585,7 +593,7 @@ _LOG: Final[Mapping[str, Mutation]] = {
         "follow_high_watermark",
         Patch(
             lambda function: lambda log, _offset: function(log, log.log_end_offset),
-            lambda _found, args, _named: args[1] != args[0].log_end_offset,
+            lambda _result, args, _named: args[1] != args[0].log_end_offset,
         ),
         "a follower takes its log end for the high watermark",
     ),
@@ -634,8 +642,8 @@ _LOG: Final[Mapping[str, Mutation]] = {
         leadership,
         "changed_partition",
         makes(
-            lambda found, partition, _change: (
-                None if found is None else _but(found, leader_epoch=partition.leader_epoch)
+            lambda result, partition, _change: (
+                None if result is None else _but(result, leader_epoch=partition.leader_epoch)
             )
         ),
         "a new leader gets the leader epoch of the one before",
@@ -643,7 +651,7 @@ _LOG: Final[Mapping[str, Mutation]] = {
     "unclean-broker-stays-in-sync": Mutation(
         registrations,
         "after_unclean_shutdown",
-        makes(lambda _found, image, *_: image),
+        makes(lambda _result, image, *_: image),
         "a broker that may have lost records is still in sync when it comes back",
     ),
     "isr-is-not-checked": Mutation(
@@ -658,7 +666,7 @@ _LOG: Final[Mapping[str, Mutation]] = {
     "cleaner-passes-open-transactions": Mutation(
         cleaner,
         "first_uncleanable_offset",
-        makes(lambda _found, log, _now_ms: log.local.active_base_offset),
+        makes(lambda _result, log, _now_ms: log.local.active_base_offset),
         "the cleaner goes beyond the last stable offset",
     ),
     "cleaner-takes-aborts-for-commits": Mutation(
@@ -680,7 +688,7 @@ _LOG: Final[Mapping[str, Mutation]] = {
             lambda _function: (
                 lambda owned, partition, epoch: owned.loading.update({partition: epoch})
             ),
-            lambda found, *_: found is not None,
+            lambda result, *_: result is not None,
         ),
         "a coordinator answers from its old entries while it loads them again",
     ),
@@ -704,17 +712,20 @@ def _same_generation(function: Any) -> Any:
     return wrong
 
 
-def _pending_go(found: Any, shard: GroupShard, group: Any, **_: Any) -> Any:
+def _pending_go(result: Any, shard: GroupShard, group: Any, **_: Any) -> Any:
     pending = shard.offsets.pending_partitions(group.group_id)
-    gone = (OffsetDeleted(group_id=group.group_id, topic_partition=one) for one in pending)
-    return (*found, *gone)
+    deletions = (
+        OffsetDeleted(group_id=group.group_id, topic_partition=topic_partition)
+        for topic_partition in pending
+    )
+    return (*result, *deletions)
 
 
 def _with_the_marker(function: Any) -> Any:
     def wrong(offsets: Any, producer_id: Any, *, offset: int, **named: Any) -> Any:
         for pending in offsets._pending.get(producer_id, {}).values():
-            for place, (record, _) in pending.items():
-                pending[place] = record, offset
+            for topic_partition, (record, _) in pending.items():
+                pending[topic_partition] = record, offset
         return function(offsets, producer_id, offset=offset, **named)
 
     return wrong
@@ -724,10 +735,10 @@ def _is_overtaken(args: tuple[Any, ...], _named: dict[str, Any]) -> bool:
     """A plain commit was written after one that is pending."""
     offsets, producer_id = args
     return any(
-        (held := offsets._committed.get(group_id, {}).get(place)) is not None
-        and held.record_offset > record_offset
+        (committed := offsets._committed.get(group_id, {}).get(topic_partition)) is not None
+        and committed.record_offset > record_offset
         for group_id, pending in offsets._pending.get(producer_id, {}).items()
-        for place, (_, record_offset) in pending.items()
+        for topic_partition, (_, record_offset) in pending.items()
     )
 
 
@@ -757,7 +768,7 @@ _GROUPS: Final[Mapping[str, Mutation]] = {
             lambda function: (
                 lambda shard, chunk, position, _producer: function(shard, chunk, position, None)
             ),
-            lambda _found, args, _named: args[3] is not None,
+            lambda _result, args, _named: args[3] is not None,
         ),
         "a group coordinator that loads takes pending positions for committed ones",
     ),
@@ -799,7 +810,7 @@ _GROUPS: Final[Mapping[str, Mutation]] = {
         "check_member",
         Patch(
             lambda function: lambda group, member_id, _instance: function(group, member_id, None),
-            lambda _found, args, _named: args[2] is not None,
+            lambda _result, args, _named: args[2] is not None,
         ),
         "a static member that was replaced is not fenced (KIP-345)",
     ),

@@ -14,18 +14,22 @@ from txnsim.releases.rules import Rules
 
 def sections() -> Iterator[str]:
     """The parts of the page."""
-    kept = answers()
-    mutations = [one for one in kept if one.bug in MUTATIONS]
-    switches = [one for one in kept if one.bug not in MUTATIONS]
+    kept_answers = answers()
+    mutations = [answer for answer in kept_answers if answer.bug in MUTATIONS]
+    switches = [answer for answer in kept_answers if answer.bug not in MUTATIONS]
     yield INTRODUCTION
     yield _summary(mutations, switches)
     yield "## Bugs put in by hand\n\n" + _table(
-        ("Bug", *_HEAD), [(MUTATIONS[one.bug].what, *_cells(one)) for one in mutations]
+        ("Bug", *_HEAD),
+        [(MUTATIONS[mutation.bug].what, *_cells(mutation)) for mutation in mutations],
     )
-    told = Rules.documentation()
+    documentation = Rules.documentation()
     yield _SWITCHES + _table(
         ("Switch", "Without it", *_HEAD),
-        [(f"`{one.bug}`", told[one.bug].behaviour_before, *_cells(one)) for one in switches],
+        [
+            (f"`{answer.bug}`", documentation[answer.bug].behaviour_before, *_cells(answer))
+            for answer in switches
+        ],
     )
     yield RUNNING
 
@@ -72,36 +76,40 @@ _HEAD: Final = ("Found", "Seeds", "Processor time", "Smallest run")
 
 
 def _summary(mutations: Sequence[Answer], switches: Sequence[Answer]) -> str:
-    found = [one for one in mutations if one.found]
-    times = [one.cpu_s for one in found]
-    apart = [one for one in switches if not one.found and one.noticed is not None]
+    finds = [mutation for mutation in mutations if mutation.found]
+    times = [answer.cpu_s for answer in finds]
+    told_apart = [answer for answer in switches if not answer.found and answer.noticed is not None]
     unasked = len(bugs()) - len(mutations) - len(switches)
     lines = [
-        f"- **Bugs put in by hand**: {len(found)} of {len(mutations)} are found, half of them"
+        f"- **Bugs put in by hand**: {len(finds)} of {len(mutations)} are found, half of them"
         f" within {median(times):.0f} s of processor time, the last after {max(times):.0f} s.",
-        f"- **Switches**: of {len(switches)}, {sum(one.found for one in switches)} are found and"
-        f" {len(apart)} told apart; {unasked} were not asked yet.",
+        f"- **Switches**: of {len(switches)}, {sum(answer.found for answer in switches)} are found"
+        f" and {len(told_apart)} told apart; {unasked} were not asked yet.",
     ]
-    left = [one.cpu_s for one in (*mutations, *switches) if not one.found and one.cpu_s < CPU_S]
-    if left:
+    unfound_s = [
+        answer.cpu_s
+        for answer in (*mutations, *switches)
+        if not answer.found and answer.cpu_s < CPU_S
+    ]
+    if unfound_s:
         lines.append(
-            f"- **The exam is not over**: {len(left)} bugs that are not found have had less than"
-            f" {CPU_S:.0f} s, the least of them {min(left):.0f} s."
+            f"- **The exam is not over**: {len(unfound_s)} bugs that are not found have had less"
+            f" than {CPU_S:.0f} s, the least of them {min(unfound_s):.0f} s."
         )
     return "\n".join(lines)
 
 
-def _cells(one: Answer) -> tuple[str, str, str, str]:
-    acts = "" if one.shrunk is None else f"{one.shrunk} acts"
-    if one.found:
-        said = ", ".join(one.kinds)
-    elif one.bug in UNFOUND:
-        said = f"**no**: {UNFOUND[one.bug]}"
-    elif one.noticed is not None:
-        said = f"**no**; told apart at seed {one.noticed}"
+def _cells(answer: Answer) -> tuple[str, str, str, str]:
+    acts = "" if answer.shrunk is None else f"{answer.shrunk} acts"
+    if answer.found:
+        verdict = ", ".join(answer.kinds)
+    elif answer.bug in UNFOUND:
+        verdict = f"**no**: {UNFOUND[answer.bug]}"
+    elif answer.noticed is not None:
+        verdict = f"**no**; told apart at seed {answer.noticed}"
     else:
-        said = "**no**; no seed has come to where it makes a difference"
-    return said, f"{one.seeds:,}", f"{one.cpu_s:.0f} s", acts
+        verdict = "**no**; no seed has come to where it makes a difference"
+    return verdict, f"{answer.seeds:,}", f"{answer.cpu_s:.0f} s", acts
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -58,16 +58,16 @@ class Cast(NamedTuple):
         """Of this plan."""
         actors = {track.name: track.actor for track in plan.tracks if track.actor is not None}
         return cls(
-            {name: one["group"] for name, one in actors.items() if "group" in one},
+            {name: actor["group"] for name, actor in actors.items() if "group" in actor},
             {
-                name: one["transactional-id"]
-                for name, one in actors.items()
-                if "transactional-id" in one
+                name: actor["transactional-id"]
+                for name, actor in actors.items()
+                if "transactional-id" in actor
             },
             tuple(
                 f"{name}-{index}"
-                for name, one in plan.world.topics.items()
-                for index in range(one["partitions"])
+                for name, topic in plan.world.topics.items()
+                for index in range(topic["partitions"])
             ),
         )
 
@@ -91,68 +91,86 @@ class Touch(NamedTuple):
     at_us: int
 
 
-def touches(done: PlayedAct, cast: Cast) -> Iterator[Touch]:
+def touches(played_act: PlayedAct, cast: Cast) -> Iterator[Touch]:
     """What an act is about."""
-    call: dict[str, Any] = done.step.get("call", {})
-    act: dict[str, Any] = done.step.get("cluster", {})
-    who, what = str(call.get("who", "")), Act(done.step).request_name
-    is_alone = call.get("plain") or (call.get("do") == "commit-offsets" and who in cast.groups)
+    call: dict[str, Any] = played_act.step.get("call", {})
+    act: dict[str, Any] = played_act.step.get("cluster", {})
+    actor, request_name = str(call.get("who", "")), Act(played_act.step).request_name
+    is_alone = call.get("plain") or (call.get("do") == "commit-offsets" and actor in cast.groups)
     things = {call.get("partition"), act.get("partition"), *call.get("beside", ())}
     things |= {call.get("transactional-id"), act.get("coordinator-of")}
     if not call.get("plain"):
-        things.add(cast.ids.get(who))
+        things.add(cast.ids.get(actor))
     if call.get("do") in _OF_GROUPS:
-        group = call.get("group") or cast.groups.get(call.get("member", who))
+        group = call.get("group") or cast.groups.get(call.get("member", actor))
         things.add(None if group is None else f"__consumer_offsets@{group}")
     if topic := act.get("topic"):
-        things |= {place for place in cast.places if place.rpartition("-")[0] == topic}
+        things |= {
+            place_name for place_name in cast.places if place_name.rpartition("-")[0] == topic
+        }
         things |= {f"__consumer_offsets@{group}" for group in cast.groups.values()}
-    if act or "arm" in done.step or "advance" in done.step:
+    if act or "arm" in played_act.step or "advance" in played_act.step:
         things.add(CLUSTER)
-    for thing in sorted({_named(one) for one in things if one is not None}):
-        yield Touch(what + " plain" * bool(is_alone), thing, who or "disturber", done.at_us)
+    for subject in sorted(
+        {_named(subject_name) for subject_name in things if subject_name is not None}
+    ):
+        yield Touch(
+            request_name + " plain" * bool(is_alone),
+            subject,
+            actor or "disturber",
+            played_act.at_us,
+        )
 
 
-def _named(thing: str) -> str:
+def _named(subject: str) -> str:
     """The partition of a coordinator stands for the id that it serves."""
-    return thing.removeprefix("__transaction_state@")
+    return subject.removeprefix("__transaction_state@")
 
 
 def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[Lasting]:
     """What goes on for a while: transactions by what they have touched, faults, outages."""
-    end_us = max((one.at_us + one.took_us for one in every), default=0)
+    end_us = max((played_act.at_us + played_act.took_us for played_act in every), default=0)
     touched: dict[str, dict[str, tuple[str, int]]] = {}
     faults: dict[Any, tuple[str, int]] = {}
-    for one in every:
-        call, after_us = one.step.get("call", {}), one.at_us + one.took_us
-        do, who = call.get("do"), str(call.get("who", ""))
-        if who in cast.ids and do in ("produce", "send", "commit-offsets"):
-            for touch in touches(one, cast):
-                if one.error == NONE and not call.get("plain"):
-                    what = "open transaction" if touch.thing == cast.ids[who] else f"open {do}"
-                    touched.setdefault(who, {}).setdefault(touch.thing, (what, after_us))
+    for played_act in every:
+        call, after_us = played_act.step.get("call", {}), played_act.at_us + played_act.took_us
+        do, actor = call.get("do"), str(call.get("who", ""))
+        if actor in cast.ids and do in ("produce", "send", "commit-offsets"):
+            for touch in touches(played_act, cast):
+                if played_act.error == NONE and not call.get("plain"):
+                    condition = (
+                        "open transaction" if touch.thing == cast.ids[actor] else f"open {do}"
+                    )
+                    touched.setdefault(actor, {}).setdefault(touch.thing, (condition, after_us))
         elif do in ("commit", "abort"):
-            for thing, (what, from_us) in touched.pop(who, {}).items():
-                yield Lasting(what, thing, who, from_us, one.at_us)
-        act, rule = one.step.get("cluster", {}), one.step.get("arm", {})
+            for subject, (condition, from_us) in touched.pop(actor, {}).items():
+                yield Lasting(condition, subject, actor, from_us, played_act.at_us)
+        act, rule = played_act.step.get("cluster", {}), played_act.step.get("arm", {})
         if rule:
             named = f"{rule['action']['do']} {rule.get('api', rule['point'])}"
             faults[rule["id"]] = (named, after_us)
         elif act.get("do") in _ENDS:
             faults[_ENDS[act["do"]], act["broker"]] = (f"cluster {act['do']}", after_us)
-        ended = faults.pop(one.step.get("disarm") or (act.get("do"), act.get("broker")), None)
+        ended = faults.pop(
+            played_act.step.get("disarm") or (act.get("do"), act.get("broker")), None
+        )
         if ended is not None:
-            yield Lasting(ended[0], CLUSTER, "", ended[1], one.at_us)
-    for who, things in touched.items():
-        for thing, (what, from_us) in things.items():
-            yield Lasting(what, thing, who, from_us, end_us)
-    for what, from_us in faults.values():
-        yield Lasting(what, CLUSTER, "", from_us, end_us)
+            yield Lasting(ended[0], CLUSTER, "", ended[1], played_act.at_us)
+    for actor, things in touched.items():
+        for subject, (condition, from_us) in things.items():
+            yield Lasting(condition, subject, actor, from_us, end_us)
+    for condition, from_us in faults.values():
+        yield Lasting(condition, CLUSTER, "", from_us, end_us)
 
 
 def met(every: tuple[PlayedAct, ...], cast: Cast) -> set[tuple[str, str]]:
     """What met in a run: what lasted, and what somebody else did meanwhile."""
-    acts = [touch for one in every if one.error == NONE for touch in touches(one, cast)]
+    acts = [
+        touch
+        for played_act in every
+        if played_act.error == NONE
+        for touch in touches(played_act, cast)
+    ]
     return {
         (long.what, touch.what)
         for long in lasting(every, cast)
@@ -163,11 +181,11 @@ def met(every: tuple[PlayedAct, ...], cast: Cast) -> set[tuple[str, str]]:
     }
 
 
-def kind_of(thing: str) -> str:
+def kind_of(subject: str) -> str:
     """Of a thing."""
-    if thing == CLUSTER:
-        return thing
-    return "group" if "@" in thing else "partition" if "-" in thing else "id"
+    if subject == CLUSTER:
+        return subject
+    return "group" if "@" in subject else "partition" if "-" in subject else "id"
 
 
 class Table:
@@ -182,14 +200,14 @@ class Table:
             plan = draw(seed)
             cast, every = Cast.of(plan), play(plan).acts
             self.pairs.update(met(every, cast))
-            for one in every:
-                for touch in touches(one, cast):
+            for played_act in every:
+                for touch in touches(played_act, cast):
                     acts[kind_of(touch.thing)].add(touch.what)
             kinds |= {long.what: kind_of(long.thing) for long in lasting(every, cast)}
-        everywhere = {one for one in acts["partition"] if one.startswith("cluster ")}
+        everywhere = {act for act in acts["partition"] if act.startswith("cluster ")}
         for kind in ("group", "id"):
             acts[kind] |= everywhere | acts["partition"].intersection(_ON_LOGS)
-        self._acts = {what: acts[kind] for what, kind in kinds.items()}
+        self._acts = {act_name: acts[kind] for act_name, kind in kinds.items()}
 
     def lines(self) -> Iterator[str]:
         """A row for each thing that lasts: what met it, the rarest first; then what never did."""
@@ -204,17 +222,17 @@ class Table:
 
 def reason(long: str, act: str) -> str:
     """Why an act can't meet what lasts; empty where it can."""
-    found = (why for what, acts, why in UNABLE if act in acts and re.fullmatch(what, long))
-    return next(found, "")
+    reasons = (why for pattern, acts, why in UNABLE if act in acts and re.fullmatch(pattern, long))
+    return next(reasons, "")
 
 
 def main() -> None:
     """Print the table, rarest first."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seeds", help="from..to")
-    first, _, last = parser.parse_args().seeds.partition("..")
+    first_seed, _, last_seed = parser.parse_args().seeds.partition("..")
     quieten()
-    for line in Table(range(int(first), int(last))).lines():
+    for line in Table(range(int(first_seed), int(last_seed))).lines():
         print(line)  # noqa: T201 - a command
 
 

@@ -26,7 +26,7 @@ class Patch(msgspec.Struct, frozen=True):
 def gives(answer: Any = None) -> Patch:
     """Nothing is done; this is the answer. Of a function that only looks."""
     return Patch(
-        lambda _function: lambda *_args, **_named: answer, lambda found, *_: bool(found != answer)
+        lambda _function: lambda *_args, **_named: answer, lambda result, *_: bool(result != answer)
     )
 
 
@@ -59,7 +59,7 @@ def makes(change: Callable[..., Any]) -> Patch:
 
         return wrong
 
-    return Patch(patch, lambda found, args, named: bool(change(found, *args, **named) != found))
+    return Patch(patch, lambda result, args, named: bool(change(result, *args, **named) != result))
 
 
 def changes(change: Callable[..., Any]) -> Patch:
@@ -70,5 +70,5 @@ def changes(change: Callable[..., Any]) -> Patch:
 def with_named(**changed: Any) -> Patch:
     return Patch(
         lambda function: lambda *args, **named: function(*args, **{**named, **changed}),
-        lambda _found, _args, named: any(named.get(name) != changed[name] for name in changed),
+        lambda _result, _args, named: any(named.get(name) != changed[name] for name in changed),
     )

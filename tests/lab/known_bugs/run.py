@@ -125,16 +125,16 @@ def _watched(
     def watched(*args: Any, **named: Any) -> Any:
         if name in reached:
             return sound(*args, **named)
-        before = True if patch.before is None else patch.before(args, named)
+        something_before = True if patch.before is None else patch.before(args, named)
         try:
-            found = sound(*args, **named)
+            result = sound(*args, **named)
         except BaseException:
             reached.add(name)
             raise
-        was_something = before() if callable(before) else before
-        if was_something and patch.differs(found, args, named):
+        was_something = something_before() if callable(something_before) else something_before
+        if was_something and patch.differs(result, args, named):
             reached.add(name)
-        return found
+        return result
 
     return watched
 
@@ -164,7 +164,7 @@ class _Search(msgspec.Struct):
     @property
     def answer(self) -> Answer:
         findings = () if self.found is None else self.found.findings
-        because = next((one.because for one in findings if one.kind in self.kinds), "")
+        because = next((finding.because for finding in findings if finding.kind in self.kinds), "")
         return Answer(
             bug=self.bug,
             found=bool(self.kinds),
@@ -177,7 +177,7 @@ class _Search(msgspec.Struct):
 
 
 def examine(
-    names: Sequence[str], *, cpu_s: float, known: dict[str, Answer] | None = None
+    names: Sequence[str], *, cpu_s: float, answers_before: dict[str, Answer] | None = None
 ) -> Iterator[Answer]:
     """Play seeds until each bug is found or its time is used up; what came of each search, and what
     it has come to now and then.
@@ -185,29 +185,29 @@ def examine(
     Args:
         names: The bugs.
         cpu_s: All the processor time that each gets.
-        known: What earlier searches, without a find, have come to.
+        answers_before: What earlier searches, without a find, have come to.
     """
-    left = [_Search(name, *_before((known or {}).get(name))) for name in names]
-    while left:
-        seed = min(one.seeds for one in left)
+    searches_left = [_Search(name, *_before((answers_before or {}).get(name))) for name in names]
+    while searches_left:
+        seed = min(search.seeds for search in searches_left)
         began_ms, plan = cpu_ms(), draw(seed)
         with watching() as reached:
             sound = play(plan, cpu_s=SEED_S)
         sound_ms = cpu_ms() - began_ms
-        asked = [one for one in left if one.seeds == seed]
-        for one in asked:
-            one.seeds += 1
-            one.cpu_ms += 0 if one.bug in reached else sound_ms
-        reaching = [one for one in asked if one.bug in reached]
-        alone = [[one] for one in reaching if one.noticed is not None]
-        for those in ([one for one in reaching if one.noticed is None], *alone):
-            _play(those, plan, sound)
-        for one in asked:
-            is_over = one.kinds or one.cpu_ms >= cpu_s * 1_000
+        searches_of_seed = [search for search in searches_left if search.seeds == seed]
+        for search in searches_of_seed:
+            search.seeds += 1
+            search.cpu_ms += 0 if search.bug in reached else sound_ms
+        reaching = [search for search in searches_of_seed if search.bug in reached]
+        alone = [[search] for search in reaching if search.noticed is not None]
+        for searches_played in ([search for search in reaching if search.noticed is None], *alone):
+            _play(searches_played, plan, sound)
+        for search in searches_of_seed:
+            is_over = search.kinds or search.cpu_ms >= cpu_s * 1_000
             if is_over:
-                left.remove(one)
-            if is_over or one.seeds % SAVED_SEEDS == 0:
-                yield one.answer
+                searches_left.remove(search)
+            if is_over or search.seeds % SAVED_SEEDS == 0:
+                yield search.answer
 
 
 def _before(answer: Answer | None) -> tuple[int, int, int | None]:
@@ -222,7 +222,7 @@ def _play(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> None:
     """Play a plan with all these bugs; with fewer of them where that makes a difference."""
     if not searches:
         return
-    names = [one.bug for one in searches]
+    names = [search.bug for search in searches]
     began_ms = cpu_ms()
     with bug_in(*names):
         played = play(with_bug(plan, *names), cpu_s=SEED_S)
@@ -233,12 +233,12 @@ def _play(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> None:
         _play(searches[:half], plan, sound)
         _play(searches[half:], plan, sound)
         return
-    for one in searches:
-        one.cpu_ms += cpu_ms() - began_ms
-        if one.noticed is None and is_noticed:
-            one.noticed = plan.seed
+    for search in searches:
+        search.cpu_ms += cpu_ms() - began_ms
+        if search.noticed is None and is_noticed:
+            search.noticed = plan.seed
         if kinds:
-            one.kinds, one.found = kinds, played
+            search.kinds, search.found = kinds, played
 
 
 def is_found_again(answer: Answer) -> bool:
@@ -282,15 +282,17 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
     quieten()
-    known = {one.bug: one for one in answers()}
-    for lost in [one for one in known.values() if args.again and one.found]:
+    answer_by_bug = {answer.bug: answer for answer in answers()}
+    for lost in [answer for answer in answer_by_bug.values() if args.again and answer.found]:
         if not is_found_again(lost):
             print(f"{lost.bug}: seed {lost.seeds - 1} does not find it any more")
-            del known[lost.bug]
-    first, _, parts = args.part.partition("/")
-    names = () if args.table else (args.only or bugs())[int(first) :: int(parts)]
+            del answer_by_bug[lost.bug]
+    first_part, _, parts = args.part.partition("/")
+    names = () if args.table else (args.only or bugs())[int(first_part) :: int(parts)]
     for answer in examine(
-        [one for one in names if _is_open(known.get(one), args.cpu)], cpu_s=args.cpu, known=known
+        [name for name in names if _is_open(answer_by_bug.get(name), args.cpu)],
+        cpu_s=args.cpu,
+        answers_before=answer_by_bug,
     ):
         _keep(answer)
     for answer in answers():
@@ -300,8 +302,8 @@ def main() -> None:
         print(line)
 
 
-def _is_open(before: Answer | None, cpu_s: float) -> bool:
-    return before is None or not (before.found or before.cpu_s >= cpu_s)
+def _is_open(answer_before: Answer | None, cpu_s: float) -> bool:
+    return answer_before is None or not (answer_before.found or answer_before.cpu_s >= cpu_s)
 
 
 def _keep(answer: Answer) -> None:
@@ -310,13 +312,15 @@ def _keep(answer: Answer) -> None:
     path.write_bytes(msgspec.json.format(msgspec.json.encode(answer)) + b"\n")
 
 
-def table(found: Sequence[Answer]) -> Iterator[str]:
+def table(answers_found: Sequence[Answer]) -> Iterator[str]:
     """As rows of a page."""
-    for one in found:
-        acts = "" if one.shrunk is None else f"{one.shrunk} acts"
-        other = "" if one.noticed is None else f"answered otherwise at seed {one.noticed}"
-        kinds = ", ".join(one.kinds) or other or "makes no difference so far"
-        yield f"| {one.bug} | {one.seeds} | {one.cpu_s:.0f} s | {acts} | {kinds} |"
+    for answer in answers_found:
+        acts = "" if answer.shrunk is None else f"{answer.shrunk} acts"
+        other_result = (
+            "" if answer.noticed is None else f"answered otherwise at seed {answer.noticed}"
+        )
+        kinds = ", ".join(answer.kinds) or other_result or "makes no difference so far"
+        yield f"| {answer.bug} | {answer.seeds} | {answer.cpu_s:.0f} s | {acts} | {kinds} |"
 
 
 if __name__ == "__main__":

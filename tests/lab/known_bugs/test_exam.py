@@ -52,8 +52,12 @@ def test_a_mutation_is_in_force_for_its_exam_alone(name: str) -> None:
         wrong = vars(mutation.owner)[mutation.name]
         assert wrong is not sound
     assert vars(mutation.owner)[mutation.name] is sound
-    kept = [one.__name__ for one in ours() if any(value is wrong for value in vars(one).values())]
-    assert kept == []
+    modules_with_wrong = [
+        module.__name__
+        for module in ours()
+        if any(value is wrong for value in vars(module).values())
+    ]
+    assert modules_with_wrong == []
 
 
 def ours() -> list[ModuleType]:
@@ -63,7 +67,7 @@ def ours() -> list[ModuleType]:
 
 def test_there_are_sixty_mutations_and_each_says_something_else() -> None:
     assert len(MUTATIONS) >= 60
-    assert len({one.what for one in MUTATIONS.values()}) == len(MUTATIONS)
+    assert len({mutation.what for mutation in MUTATIONS.values()}) == len(MUTATIONS)
     assert not set(MUTATIONS) & set(Rules.__struct_fields__)
 
 
@@ -76,7 +80,7 @@ def test_a_run_with_a_mutation_comes_to_an_end(name: str) -> None:
     """
     with run.bug_in(name):
         played = play(leaderless_plan(as_version="4.2"), cpu_s=run.SEED_S)
-    assert [one for one in played.findings if "TypeError" in one.because] == []
+    assert [finding for finding in played.findings if "TypeError" in finding.because] == []
 
 
 @pytest.mark.costly
@@ -111,11 +115,11 @@ def test_a_search_goes_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(run, "draw", noted)
     name = "features_change_together"
-    before = run.Answer(bug=name, found=False, seeds=40, cpu_s=5)
-    *_, after = run.examine([name], cpu_s=5.01, known={name: before})
+    answer_before = run.Answer(bug=name, found=False, seeds=40, cpu_s=5)
+    *_, answer_after = run.examine([name], cpu_s=5.01, answers_before={name: answer_before})
     assert drawn[0] == 40
-    assert after.seeds == 40 + len(drawn)
-    assert after.cpu_s >= 5
+    assert answer_after.seeds == 40 + len(drawn)
+    assert answer_after.cpu_s >= 5
 
 
 @pytest.mark.costly
@@ -125,12 +129,20 @@ def test_bugs_that_are_played_together_are_told_apart(monkeypatch: pytest.Monkey
     monkeypatch.setattr(run, "draw", as_4_2)
     names = ["markers-for-one-leader", "implicit_add_is_repeated", "no-snapshots"]
     alone = [list(run.examine([name], cpu_s=0.01))[-1] for name in names]
-    together = {one.bug: one for one in run.examine(names, cpu_s=0.01)}
-    assert [(one.found, one.noticed) for one in alone] == [(True, 7), (False, 7), (False, None)]
-    for one in alone:
-        other = together[one.bug]
-        assert (other.found, other.kinds, other.noticed) == (one.found, one.kinds, one.noticed)
+    together = {answer.bug: answer for answer in run.examine(names, cpu_s=0.01)}
+    assert [(answer.found, answer.noticed) for answer in alone] == [
+        (True, 7),
+        (False, 7),
+        (False, None),
+    ]
+    for answer_alone in alone:
+        answer_together = together[answer_alone.bug]
+        assert (answer_together.found, answer_together.kinds, answer_together.noticed) == (
+            answer_alone.found,
+            answer_alone.kinds,
+            answer_alone.noticed,
+        )
 
 
 def test_what_was_asked_is_about_bugs_that_there_are() -> None:
-    assert {one.bug for one in run.answers()} <= set(run.bugs())
+    assert {answer.bug for answer in run.answers()} <= set(run.bugs())

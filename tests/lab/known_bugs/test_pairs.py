@@ -16,12 +16,14 @@ CAST = Cast(groups={"m": "g"}, ids={"w": "x", "p": "y"}, places=("t-0", "u-0"))
 
 
 def done(at_us: int, step: dict[str, Any], error: str = "NONE") -> PlayedAct:
-    who = step.get("call", {}).get("who", "")
-    return PlayedAct(at_us=at_us, took_us=1, who=who, step=step, error=error, leaders={}, states={})
+    actor = step.get("call", {}).get("who", "")
+    return PlayedAct(
+        at_us=at_us, took_us=1, who=actor, step=step, error=error, leaders={}, states={}
+    )
 
 
-def call(at_us: int, who: str, do: str, *, error: str = "NONE", **more: Any) -> PlayedAct:
-    return done(at_us, {"call": {"who": who, "do": do, **more}}, error)
+def call(at_us: int, actor: str, do: str, *, error: str = "NONE", **fields: Any) -> PlayedAct:
+    return done(at_us, {"call": {"who": actor, "do": do, **fields}}, error)
 
 
 def test_an_act_meets_the_open_transaction_of_somebody_else() -> None:
@@ -94,7 +96,10 @@ def test_what_is_done_to_the_cluster_meets_a_fault_and_a_broker_that_is_away() -
         done(30, {"cluster": {"do": "start", "broker": 1}}),
         done(40, {"advance": "2s"}),
     )
-    assert [(one.what, one.from_us, one.until_us) for one in lasting(every, CAST)] == [
+    assert [
+        (condition.what, condition.from_us, condition.until_us)
+        for condition in lasting(every, CAST)
+    ] == [
         ("hold Fetch", 1, 20),
         ("cluster kill", 11, 30),
     ]
@@ -115,6 +120,6 @@ def test_the_table_has_what_met_and_what_did_not() -> None:
 def test_what_needs_two_acts_at_once_is_found(bug: str) -> None:
     """Within a thousand seeds; neither was by the draws of before."""
     assert bug in MUTATIONS
-    (answer,) = (one for one in answers() if one.bug == bug)
+    (answer,) = (answer for answer in answers() if answer.bug == bug)
     assert answer.found
     assert answer.seeds <= 1_000

@@ -27,8 +27,10 @@ NAMES: Final = [*CROSSING, *map(name_of, CLUSTER_ACTIONS)]
 
 def block(name: str, language: str) -> str:
     """The one block of a language in an action's section."""
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", SECTIONS[name], re.DOTALL | re.MULTILINE)
-    return str(found)
+    (example,) = re.findall(
+        rf"^```{language}\n(.*?)^```$", SECTIONS[name], re.DOTALL | re.MULTILINE
+    )
+    return str(example)
 
 
 def rule(fields: dict[str, Any]) -> FaultRule:
@@ -38,14 +40,18 @@ def rule(fields: dict[str, Any]) -> FaultRule:
 def armed_in(program: str, rule_id: str) -> dict[str, Any]:
     """The keyword arguments with which a program arms that rule."""
     calls = [
-        {each.arg: ast.literal_eval(each.value) for each in node.keywords if each.arg is not None}
+        {
+            keyword_argument.arg: ast.literal_eval(keyword_argument.value)
+            for keyword_argument in node.keywords
+            if keyword_argument.arg is not None
+        }
         for node in ast.walk(ast.parse(program))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "arm"
     ]
-    (found,) = (call for call in calls if call["id"] == rule_id)
-    return found
+    (armed_rule,) = (call for call in calls if call["id"] == rule_id)
+    return armed_rule
 
 
 def test_every_action_has_its_section() -> None:
@@ -68,7 +74,7 @@ def test_it_tells_what_happens_at_each_point_that_takes_it(name: str) -> None:
         "delay": ["as at hold"],
         CLUSTER: ["every point", "now"],
     }.get(name) or points(name)
-    assert [each for each in told if each not in ("Point", "---")] == expected
+    assert [point for point in told if point not in ("Point", "---")] == expected
     assert points("pass") == [str(point) for point, takes in TAKES.items() if takes]
     assert points("delay") == points("hold")
 

@@ -55,16 +55,16 @@ def test_every_test_has_a_cluster_of_its_own(suite: pytest.Pytester) -> None:
     suite.runpytest_inprocess().assert_outcomes(passed=2)
 
 
-@pytest.mark.parametrize("last", ["a fault", "another test"])
+@pytest.mark.parametrize("last_test", ["a fault", "another test"])
 def test_a_fault_of_the_shared_cluster_that_never_struck_fails_its_test(
-    suite: pytest.Pytester, last: str
+    suite: pytest.Pytester, last_test: str
 ) -> None:
     idle = f"""
 def test_idle(txnsim_session_cluster, faults):
     {ARM}
 """
     passing = "\ndef test_passing(txnsim_session_cluster): pass\n"
-    suite.makepyfile(passing + idle if last == "a fault" else idle + passing)
+    suite.makepyfile(passing + idle if last_test == "a fault" else idle + passing)
     result = suite.runpytest_inprocess("-rN")  # the summary has it again where CI is set
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*never struck*", "*idle*"])
@@ -317,7 +317,7 @@ COROUTINES = """
 
 
 @pytest.mark.parametrize(
-    ("marks", "without"),
+    ("marks", "options"),
     [
         ("pytest.mark.asyncio", ["-p", "no:anyio"]),
         ("pytest.mark.asyncio", []),
@@ -326,13 +326,13 @@ COROUTINES = """
     ids=["asyncio", "both", "anyio"],
 )
 def test_coroutines_with_the_plugin_of_your_choice(
-    suite: pytest.Pytester, marks: str, without: list[str]
+    suite: pytest.Pytester, marks: str, options: list[str]
 ) -> None:
     suite.makeconftest(
         "import pytest\n@pytest.fixture\ndef anyio_backend():\n    return 'asyncio'\n"
     )
     suite.makepyfile(COROUTINES.format(marks=marks))
-    suite.runpytest_inprocess(*without).assert_outcomes(passed=2)
+    suite.runpytest_inprocess(*options).assert_outcomes(passed=2)
 
 
 def test_coroutines_without_any_plugin(suite: pytest.Pytester) -> None:
@@ -432,7 +432,7 @@ def test_a_failed_virtual_run_is_seen_again_by_one_command(
             txnsim_virtual(main, seed=random.randrange(2**32))
         """
     )
-    seen, commands = set(), set()
+    outcomes_seen, commands = set(), set()
     monkeypatch.setenv("PYTHONHASHSEED", "1")
     arguments = ["--txnsim-repeatable"]
     for hash_seed in ("2", "random"):
@@ -441,11 +441,11 @@ def test_a_failed_virtual_run_is_seen_again_by_one_command(
         result.stdout.fnmatch_lines(["txnsim: virtual runs repeat in every process"])
         (line,) = [line for line in result.outlines if line.startswith("seen: sha256:")]
         (command,) = [line for line in result.outlines if line.startswith("python -m pytest ")]
-        seen.add(line)
+        outcomes_seen.add(line)
         commands.add(command)
         arguments = shlex.split(command)[3:]
         monkeypatch.setenv("PYTHONHASHSEED", hash_seed)
-    assert len(seen) == len(commands) == 1
+    assert len(outcomes_seen) == len(commands) == 1
 
 
 @pytest.mark.costly
@@ -546,7 +546,7 @@ def test_a_failing_test_leaves_its_page_on_request(form: str, suite: pytest.Pyte
     result = suite.runpytest_inprocess(f"--txnsim-report={form}")
     result.assert_outcomes(passed=1, failed=2)
     (page,) = (suite.path / "txnsim-reports").iterdir()
-    said = "holds record values" if form == "html" else "values are left out"
-    result.stdout.fnmatch_lines([f"{page}", f"*{said}*"])
+    warning = "holds record values" if form == "html" else "values are left out"
+    result.stdout.fnmatch_lines([f"{page}", f"*{warning}*"])
     assert "test_fails" in page.name
-    assert said in page.read_text("utf-8")
+    assert warning in page.read_text("utf-8")

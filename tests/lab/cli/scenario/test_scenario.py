@@ -51,24 +51,24 @@ class Told:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+def tellings(monkeypatch: pytest.MonkeyPatch) -> Told:
     """Stories are not told, but come to what is declared."""
-    seen = Told()
+    recorded = Told()
 
     def run_in_virtual_time(
         scenario_run: ScenarioRun, *, seed: int, pace: Pace | None = None
     ) -> RunResult:
         assert pace is None
-        seen.virtual.append((scenario_run.run, scenario_run.take, seed))
+        recorded.virtual.append((scenario_run.run, scenario_run.take, seed))
         return result_of(scenario_run)
 
     async def run_in_real_time(scenario_run: ScenarioRun, casting: Casting) -> RunResult:
-        seen.real.append((scenario_run.run, scenario_run.take, casting))
+        recorded.real.append((scenario_run.run, scenario_run.take, casting))
         return result_of(scenario_run)
 
     monkeypatch.setattr(runner, "run_in_virtual_time", run_in_virtual_time)
     monkeypatch.setattr(runner, "run_in_real_time", run_in_real_time)
-    return seen
+    return recorded
 
 
 def result_of(scenario_run: ScenarioRun) -> RunResult:
@@ -100,10 +100,10 @@ def result_of(scenario_run: ScenarioRun) -> RunResult:
 
 
 def test_every_run_is_made_in_every_take_and_only_the_armed_stories_are_told(
-    told: Told, capsys: pytest.CaptureFixture[str]
+    tellings: Told, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(Z01) == 0
-    assert told.virtual == [
+    assert tellings.virtual == [
         (mode, take, 1) for mode in MODES for take in ("armed", "disarmed", "control")
     ]
     out, err = capsys.readouterr()
@@ -114,7 +114,7 @@ def test_every_run_is_made_in_every_take_and_only_the_armed_stories_are_told(
 
 @pytest.mark.slow
 def test_a_verdict_that_differs_is_exit_status_1(
-    told: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tellings: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(WRONG, "V+", ("lost-write",))
     assert main([*Z01, "--quiet", "--armed"]) == 1
@@ -123,7 +123,7 @@ def test_a_verdict_that_differs_is_exit_status_1(
     assert "expected healthy" in out
     assert "2 of 4 runs, 1 not as declared: late-produce-after-abort V+ armed: lost-write" in err
     assert "It was in" not in out
-    assert len(told) == 4
+    assert len(tellings) == 4
 
 
 @pytest.mark.parametrize(
@@ -136,52 +136,52 @@ def test_a_verdict_that_differs_is_exit_status_1(
     ],
 )
 def test_one_mode_and_one_take_can_be_asked_for(
-    options: list[str], which: list[str], told: Told, capsys: pytest.CaptureFixture[str]
+    options: list[str], which: list[str], tellings: Told, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*Z01, "--mode", "TV2", "--seed", "9", *options]) == 0
-    assert told.virtual == [("TV2", take, 9) for take in which]
+    assert tellings.virtual == [("TV2", take, 9) for take in which]
     assert "It was in TV2." in capsys.readouterr().out
 
 
 def test_a_story_is_told_with_many_seeds_up_to_the_first_that_differs(
-    told: Told, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tellings: Told, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*Z01, "--mode", "TV2", "--armed", "--seeds", "3"]) == 0
-    assert told.virtual == [("TV2", "armed", seed) for seed in (1, 2, 3)]
-    told.virtual.clear()
+    assert tellings.virtual == [("TV2", "armed", seed) for seed in (1, 2, 3)]
+    tellings.virtual.clear()
     monkeypatch.setitem(WRONG, "TV2", ("lost-write",))
     assert main([*Z01, "--mode", "TV2", "--armed", "--seeds", "3"]) == 1
-    assert len(told.virtual) == 1
+    assert len(tellings.virtual) == 1
     assert main([*Z01, "--seeds", "0"]) == 2
     assert main([*Z01, "--seeds", "2", "--real"]) == 2
     assert "--seeds is a number from 1 on" in capsys.readouterr().err
 
 
 def test_json_gives_verdicts_on_standard_output_and_progress_elsewhere(
-    told: Told, capsys: pytest.CaptureFixture[str]
+    tellings: Told, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["scenario", "matrix", "--json"]) == 0
     out, err = capsys.readouterr()
     rows = json.loads(out)
     assert [row["as_declared"] for row in rows] == [True] * len(rows)
     assert rows[0]["verdict"]["because"] == ["so it is"]
-    assert len(rows) == len(told)
+    assert len(rows) == len(tellings)
     assert len(err.splitlines()) == 10
     assert err.splitlines()[-1] == f"{len(rows)} of {len(rows)} runs, 0 not as declared"
 
 
 def test_a_matrix_shows_progress_and_the_grid_only(
-    told: Told, capsys: pytest.CaptureFixture[str]
+    tellings: Told, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["scenario", "matrix", "--mode", "V-"]) == 0
     out, err = capsys.readouterr()
-    assert err.splitlines()[-1] == f"{len(told)} of {len(told)} runs, 0 not as declared"
+    assert err.splitlines()[-1] == f"{len(tellings)} of {len(tellings)} runs, 0 not as declared"
     assert len(err.splitlines()) == 10
     assert out.splitlines()[0].split() == ["Scenario", *MODES]
     assert "runs with the fault: as declared" in out
 
 
-def test_traces_and_histories_are_written_one_file_per_run(told: Told, tmp_path: Path) -> None:
+def test_traces_and_histories_are_written_one_file_per_run(tellings: Told, tmp_path: Path) -> None:
     traces, histories = tmp_path / "new" / "traces", tmp_path / "histories"
     where = ["--trace", str(traces), "--history", str(histories)]
     assert main([*Z01, "--mode", "V-", "--armed", *where, "--quiet"]) == 0
@@ -191,28 +191,28 @@ def test_traces_and_histories_are_written_one_file_per_run(told: Told, tmp_path:
     assert [path.name for path in histories.iterdir()] == [
         "late-produce-after-abort.V-.armed.history.jsonl"
     ]
-    assert len(told) == 1
+    assert len(tellings) == 1
 
 
 def test_a_player_plays_where_it_can_and_the_runs_left_out_are_named(
-    told: Told, capsys: pytest.CaptureFixture[str]
+    tellings: Told, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("kafka", reason="the extra `demo` is not installed")
     assert main([*Z01, "--player", "kafka-python", "--armed"]) == 0
-    assert [run[0] for run in told.real] == ["V-", "V+"]
-    assert told.virtual == []
+    assert [run[0] for run in tellings.real] == ["V-", "V+"]
+    assert tellings.virtual == []
     assert capsys.readouterr().err.splitlines() == [
         f"late-produce-after-abort {mode}: left out, kafka-python can't play there"
         for mode in ("TV2", "TV2+")
     ]
 
 
-def test_a_program_is_passed_on_and_time_can_be_real(told: Told) -> None:
+def test_a_program_is_passed_on_and_time_can_be_real(tellings: Told) -> None:
     assert main([*Z01, "--program", f"{sys.executable} x", "--quiet"]) == 0
-    assert {run[2].program for run in told.real} == {f"{sys.executable} x"}
+    assert {run[2].program for run in tellings.real} == {f"{sys.executable} x"}
     assert main([*Z01, "--real", "--quiet"]) == 0
-    assert len(told.real) == 24
-    assert told.virtual == []
+    assert len(tellings.real) == 24
+    assert tellings.virtual == []
 
 
 @pytest.mark.parametrize(
@@ -236,43 +236,49 @@ def test_a_program_is_passed_on_and_time_can_be_real(told: Told) -> None:
     ],
 )
 def test_what_can_not_be_done_is_exit_status_2_and_nothing_is_run(
-    argv: list[str], complaint: str, told: Told, capsys: pytest.CaptureFixture[str]
+    argv: list[str], complaint: str, tellings: Told, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["scenario", *argv]) == 2
     out, err = capsys.readouterr()
     assert complaint in err
-    assert (out, len(told)) == ("", 0)
+    assert (out, len(tellings)) == ("", 0)
 
 
 def test_a_matrix_runs_the_scenarios_that_have_the_mode(
-    told: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tellings: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = small([{"advance": "1s"}], runs={"V-/before": {"mode": "V-", "verdict": "healthy"}})
-    both = {Path("a.yaml"): late_produce(), Path("b.yaml"): one}
+    scenario_before = small(
+        [{"advance": "1s"}], runs={"V-/before": {"mode": "V-", "verdict": "healthy"}}
+    )
+    both = {Path("a.yaml"): late_produce(), Path("b.yaml"): scenario_before}
     monkeypatch.setattr(scenario_module, "scenarios", lambda: both)
     assert main(["scenario", "matrix", "--mode", "TV2"]) == 0
-    assert len(told) == 3
+    assert len(tellings) == 3
     assert main(["scenario", "matrix"]) == 0
-    assert len(told) == 3 + 12 + 2
+    assert len(tellings) == 3 + 12 + 2
     assert "before:" in capsys.readouterr().out
     assert main(["scenario", "matrix", "--mode", "TV9"]) == 2
     assert capsys.readouterr().err == "txnsim: no scenario has TV9\n"
 
 
-def test_several_are_run_and_each_may_leave_modes_out(told: Told, tmp_path: Path) -> None:
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(catalog.find("z01")[0].read_text("utf-8").replace("[z01]", "[mine]"), "utf-8")
-    assert main(["scenario", "run", "z01", str(mine), "--armed", "--quiet", "--mode", "V-"]) == 0
-    assert len(told) == 2
+def test_several_are_run_and_each_may_leave_modes_out(tellings: Told, tmp_path: Path) -> None:
+    own_story = tmp_path / "mine.yaml"
+    own_story.write_text(
+        catalog.find("z01")[0].read_text("utf-8").replace("[z01]", "[mine]"), "utf-8"
+    )
+    assert (
+        main(["scenario", "run", "z01", str(own_story), "--armed", "--quiet", "--mode", "V-"]) == 0
+    )
+    assert len(tellings) == 2
 
 
 def test_a_trace_that_can_not_be_written_is_told(
-    told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tellings: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "late-produce-after-abort.V-.armed.jsonl").mkdir()
     assert main([*Z01, "--mode", "V-", "--armed", "--quiet", "--trace", str(tmp_path)]) == 2
     assert "Is a directory" in capsys.readouterr().err
-    assert len(told) == 1
+    assert len(tellings) == 1
 
 
 def test_scenarios_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -282,9 +288,11 @@ def test_scenarios_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [[cell.strip() for cell in line.split("\t")] for line in out.splitlines()]
     assert ["late-produce-after-abort", "z01"] in [row[:2] for row in rows]
     assert main(["scenario", "list", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in found] == [one.name for one in catalog.scenarios().values()]
-    (z01,) = [row for row in found if row["aliases"] == ["z01"]]
+    listed_scenarios = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in listed_scenarios] == [
+        scenario.name for scenario in catalog.scenarios().values()
+    ]
+    (z01,) = [row for row in listed_scenarios if row["aliases"] == ["z01"]]
     assert (z01["animal"], z01["runs"]) == ("Z01", list(MODES))
 
 
@@ -305,12 +313,12 @@ def test_every_file_is_checked_also_behind_a_wrong_one(
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("name: x\n")
     assert main(["scenario", "check", str(wrong), "z01"]) == 2
-    said = capsys.readouterr()
-    assert f"{wrong}:1: goal: is missing" in said.err
-    assert said.out.endswith("late-produce-after-abort is sound, 12 runs\n")
+    captured = capsys.readouterr()
+    assert f"{wrong}:1: goal: is missing" in captured.err
+    assert captured.out.endswith("late-produce-after-abort is sound, 12 runs\n")
     assert main(["scenario", "check", "z01", "--json"]) == 0
-    (one,) = json.loads(capsys.readouterr().out)
-    assert (one["problems"], one["tellings"]) == ([], 12)
+    (checked_file,) = json.loads(capsys.readouterr().out)
+    assert (checked_file["problems"], checked_file["tellings"]) == ([], 12)
 
 
 def test_a_scenario_is_shown_with_its_steps_and_the_verdicts_it_expects(
@@ -332,10 +340,10 @@ def test_a_scenario_is_shown_with_its_steps_and_the_verdicts_it_expects(
 
 def test_a_scenario_is_shown_as_json_with_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scenario", "show", "z01", "--json"]) == 0
-    shown = msgspec.json.decode(capsys.readouterr().out)
-    assert shown["runs"]["V-"]["verdict"] == ["stuck-last-stable-offset"]
-    assert shown["actors"]["app"]["transactional-id"] == "app"
-    (hold,) = [step["hold"] for step in shown["steps"] if "hold" in step]
+    shown_scenario = msgspec.json.decode(capsys.readouterr().out)
+    assert shown_scenario["runs"]["V-"]["verdict"] == ["stuck-last-stable-offset"]
+    assert shown_scenario["actors"]["app"]["transactional-id"] == "app"
+    (hold,) = [step["hold"] for step in shown_scenario["steps"] if "hold" in step]
     assert hold["id"] == "late-produce"
 
 
@@ -364,10 +372,10 @@ def test_a_full_disk_is_named_and_nothing_is_left(
     monkeypatch.chdir(tmp_path)
     with little_room():
         assert main(["scenario", *arguments]) in (1, 2)
-    said = capsys.readouterr().err
-    assert f"txnsim: {named}" in said
-    assert "File too large" in said
-    assert "make room, or name another place, and run the command again" in said
+    complaint = capsys.readouterr().err
+    assert f"txnsim: {named}" in complaint
+    assert "File too large" in complaint
+    assert "make room, or name another place, and run the command again" in complaint
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
@@ -407,7 +415,7 @@ def test_ctrl_c_ends_what_is_open_and_deletes_the_topics(kafka: SimulatedKafka) 
     words = ["scenario", "run", "z23", "--mode", "TV2+/before", "--armed", "--yes", "--json"]
     was = signal(SIGINT, default_int_handler)  # a shell in the background hands on that it ignores
     try:
-        told = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "txnsim", *words, "--on", kafka.bootstrap],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -415,12 +423,12 @@ def test_ctrl_c_ends_what_is_open_and_deletes_the_topics(kafka: SimulatedKafka) 
         )
     finally:
         signal(SIGINT, was)
-    assert told.stderr is not None
-    prefix = told.stderr.readline().split()[-1]
+    assert process.stderr is not None
+    prefix = process.stderr.readline().split()[-1]
     kafka.transactions.wait_for_state(f"{prefix}app", "Ongoing")
-    told.send_signal(SIGINT)
-    out, err = told.communicate(timeout=SLOW_S)
-    assert told.returncode == INTERRUPTED_STATUS, err
+    process.send_signal(SIGINT)
+    out, err = process.communicate(timeout=SLOW_S)
+    assert process.returncode == INTERRUPTED_STATUS, err
     assert "could not be cleaned" not in err
     assert [(cell["why_not"], cell["left"]) for cell in json.loads(out)] == [
         ("it was broken off", [])
@@ -441,7 +449,7 @@ def test_what_is_left_is_told_with_its_command_and_is_no_success(
         assert run(undeletable, *args) == 1
         out, err = capfd.readouterr()
         assert run(undeletable, *args, "--json") == 1
-        as_json, said = capfd.readouterr()
+        as_json, output = capfd.readouterr()
         prefix = err.splitlines()[0].split()[-1]
         where = f"--bootstrap-server {undeletable.bootstrap}"
     assert f"could not be cleaned: topic {prefix}t: " in out
@@ -449,10 +457,10 @@ def test_what_is_left_is_told_with_its_command_and_is_no_success(
     assert f"\n   kafka-topics.sh {where} --delete --topic {prefix}t\n" in out
     assert "1 of 1 runs on real brokers agree with the simulator" in out
     (cell,) = json.loads(as_json)
-    (left,) = cell["left"]
-    assert left.keys() == {"kind", "name", "why", "command"}
-    assert (left["kind"], cell["agrees"]) == ("topic", True)
-    assert left["command"] in said
+    (leftover,) = cell["left"]
+    assert leftover.keys() == {"kind", "name", "why", "command"}
+    assert (leftover["kind"], cell["agrees"]) == ("topic", True)
+    assert leftover["command"] in output
 
 
 @pytest.mark.slow
@@ -588,7 +596,7 @@ WORLD = SCENARIO.runs["V-"]
 
 def result(**changes: Any) -> RunResult:
     """An armed run in V- that came to what was declared."""
-    given: dict[str, Any] = {
+    usual_fields: dict[str, Any] = {
         "scenario": "late",
         "anomaly": "Z01",
         "run": "V-",
@@ -607,7 +615,7 @@ def result(**changes: Any) -> RunResult:
         "history": b"",
         "trace": b"",
     }
-    return RunResult(**{**given, **changes})
+    return RunResult(**{**usual_fields, **changes})
 
 
 def finding(observed: tuple[str, ...], *, expected: tuple[str, ...] | None = None) -> JudgesResult:
@@ -619,8 +627,8 @@ def finding(observed: tuple[str, ...], *, expected: tuple[str, ...] | None = Non
 
 
 def test_a_story_has_its_sentences_its_events_and_its_verdict() -> None:
-    said: set[str] = set()
-    text = story_of(WORLD, result(cured=finding(())), said=said)
+    sentences_said: set[str] = set()
+    text = story_of(WORLD, result(cured=finding(())), said=sentences_said)
     lines = text.splitlines()
     assert lines[0].startswith("── late V-: no verification")
     assert "Played by: own client." in " ".join(lines[:2])
@@ -631,10 +639,10 @@ def test_a_story_has_its_sentences_its_events_and_its_verdict() -> None:
     assert "(who said what)" in lines
     assert "Verdict: lost-write." in lines
     assert "After the cure: healthy." in lines
-    again = story_of(WORLD, result(take="disarmed", players=()), said=said)
-    assert "who said what" not in again
-    assert "fault not armed" in again
-    assert "control" in story_of(WORLD, result(take="control"), said=said)
+    disarmed_story = story_of(WORLD, result(take="disarmed", players=()), said=sentences_said)
+    assert "who said what" not in disarmed_story
+    assert "fault not armed" in disarmed_story
+    assert "control" in story_of(WORLD, result(take="control"), said=sentences_said)
 
 
 def test_a_table_says_what_differs_and_why() -> None:
@@ -689,7 +697,7 @@ def test_a_new_story_is_sound_and_runs(
         assert main([*command.split()[1:], "--json"]) == 0
     checked, ran = capsys.readouterr().out.split("\n[", 1)
     assert json.loads(checked)[0]["problems"] == []
-    assert {one["take"] for one in json.loads("[" + ran)} == {"armed", "disarmed"}
+    assert {run_row["take"] for run_row in json.loads("[" + ran)} == {"armed", "disarmed"}
 
 
 @pytest.mark.parametrize("name", ["My Story", "a_b", "", "-a", "a/b"])
@@ -699,11 +707,11 @@ def test_a_name_that_is_none_is_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
-    first = write("a.yaml", tmp_path)
-    assert first == tmp_path / "a.yaml"
-    first.write_text("mine")
+    written_file = write("a.yaml", tmp_path)
+    assert written_file == tmp_path / "a.yaml"
+    written_file.write_text("mine")
     with pytest.raises(ConfigError, match="is there already"):
         write("a", tmp_path)
-    assert first.read_text() == "mine"
+    assert written_file.read_text() == "mine"
     with pytest.raises(ConfigError, match="No such file or directory"):
         write("a", tmp_path / "none")

@@ -71,13 +71,13 @@ def test_a_seed_is_compared_with_itself_in_another_cluster(
     monkeypatch.setattr(drawing, "draw", lambda *_: leaderless_plan(as_version="4.3"))
     command = ["simulate", "--seed", "7", "--against", "4.2", "--out", str(tmp_path)]
     assert main(command) == 1
-    first, inside, more = capsys.readouterr().out.splitlines()
-    assert first == (
+    headline, inside, diff_line = capsys.readouterr().out.splitlines()
+    assert headline == (
         "All clients are answered alike; A has lost-write, stuck-last-stable-offset,"
         " torn-transaction, B has no finding."
     )
     assert inside.startswith("Inside: They part at ")
-    paths = more.removeprefix("  more: txnsim diff ").split()
+    paths = diff_line.removeprefix("  more: txnsim diff ").split()
     assert main(["diff", *paths]) == 1
     capsys.readouterr()
     assert main([*command, "--json"]) == 1
@@ -88,12 +88,14 @@ def test_a_seed_is_compared_with_itself_in_another_cluster(
 def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["simulate", "--seed", "1", "--no-shrink", "--json", "--out", str(tmp_path)]
     assert main(arguments) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert found["seeds"] == 1
-    assert found["failed"][0]["seed"] == 1
-    assert found["reports"][0]["causes"][0]["animals"] == ["z27"]
-    assert found["failed"][0]["names"] == ["z27"]
-    assert {"state": "Ongoing", "asked": "commit", "outcome": "NONE", "times": 2} in found["places"]
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["seeds"] == 1
+    assert summary["failed"][0]["seed"] == 1
+    assert summary["reports"][0]["causes"][0]["animals"] == ["z27"]
+    assert summary["failed"][0]["names"] == ["z27"]
+    assert {"state": "Ongoing", "asked": "commit", "outcome": "NONE", "times": 2} in summary[
+        "places"
+    ]
 
 
 @pytest.mark.usefixtures("one_bug")
@@ -130,10 +132,10 @@ def test_a_campaign_on_this_machine_is_played_once(
     out = tmp_path / "rows"
     command = ["campaign", "run", "--seeds", "1..7", "--file-seeds", "4", "--out", str(out)]
     assert main([*command, "--jobs", "2", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["summary"]["seeds"] == 6
-    assert told["summary"]["committed"] > 0
-    files = {one.name: one.read_bytes() for one in out.iterdir()}
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["summary"]["seeds"] == 6
+    assert summary["summary"]["committed"] > 0
+    files = {file.name: file.read_bytes() for file in out.iterdir()}
     assert sorted(files) == [
         "campaign.json",
         "seeds-0000000001-0000000004.parquet",
@@ -141,7 +143,7 @@ def test_a_campaign_on_this_machine_is_played_once(
     ]
     assert main(command) == 0
     assert "6 seeds in" in capsys.readouterr().out
-    assert {one.name: one.read_bytes() for one in out.iterdir()} == files
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == files
 
 
 @pytest.mark.costly

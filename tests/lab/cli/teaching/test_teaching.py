@@ -15,7 +15,9 @@ from txnsim_lab.scenario.teaching.lessons import lesson, lessons
 # ``lesson``
 
 
-ALL = tuple(one.id for one in lessons().values() if one.story and one.id not in ("demo", "quiz"))
+ALL = tuple(
+    lesson.id for lesson in lessons().values() if lesson.story and lesson.id not in ("demo", "quiz")
+)
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def keys(name: str) -> str:
     """What somebody types who always predicts the first choice and knows every way to a goal."""
     typed = ""
     for part in lesson(name).parts:
-        typed += "".join(f"{one}\n" for one in part.solution) or ("1\n" if part.ask else "\n")
+        typed += "".join(f"{action}\n" for action in part.solution) or ("1\n" if part.ask else "\n")
         typed += "\n" if part.saves else ""
     return typed
 
@@ -52,69 +54,69 @@ def test_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_lesson_is_played_to_its_goals_and_its_story_is_saved(
     name: str, typed, tmp_path: Path
 ) -> None:
-    status, said = typed(name, keys(name))
-    assert status == 0, said
+    status, output = typed(name, keys(name))
+    assert status == 0, output
     parts = lesson(name).parts
-    assert said.count("You said:  ") == sum(bool(part.ask) for part in parts)
-    assert said.count("Goal reached.") == sum(bool(part.goal) for part in parts)
-    assert "predictions came true." in said
-    mine = tmp_path / f"my-{name.lower()}.yaml"
-    assert f"txnsim scenario run {mine.name} --armed" in said
-    assert main(["scenario", "run", str(mine), "--armed", "--quiet"]) == 0
+    assert output.count("You said:  ") == sum(bool(part.ask) for part in parts)
+    assert output.count("Goal reached.") == sum(bool(part.goal) for part in parts)
+    assert "predictions came true." in output
+    own_story = tmp_path / f"my-{name.lower()}.yaml"
+    assert f"txnsim scenario run {own_story.name} --armed" in output
+    assert main(["scenario", "run", str(own_story), "--armed", "--quiet"]) == 0
 
 
 def test_the_quiz_counts_what_came_true(typed) -> None:
-    one = lesson("quiz")
-    right = [part.answer for part in played(one).values()]
-    places = [list(part.choices).index(key) for part, key in zip(one.parts, right, strict=True)]
-    status, said = typed("quiz", "".join(f"{place + 1}\n" for place in places))
+    quiz = lesson("quiz")
+    right = [part.answer for part in played(quiz).values()]
+    places = [list(part.choices).index(key) for part, key in zip(quiz.parts, right, strict=True)]
+    status, output = typed("quiz", "".join(f"{choice + 1}\n" for choice in places))
     assert status == 0
-    assert "12 of your 12 predictions came true." in said
+    assert "12 of your 12 predictions came true." in output
 
 
 def test_a_prediction_is_shown_again_beside_the_answer(typed) -> None:
-    _, said = typed("L1", "\n1\nq\n")
-    assert "You said:  at 0: the transaction still holds it back." in said
-    assert "The run:   at 1: behind the marker. ✕ It is different." in said
-    assert "The marker has ended the transaction on the partition" in said  # why it is wrong
+    _, output = typed("L1", "\n1\nq\n")
+    assert "You said:  at 0: the transaction still holds it back." in output
+    assert "The run:   at 1: behind the marker. ✕ It is different." in output
+    assert "The marker has ended the transaction on the partition" in output  # why it is wrong
 
 
 def test_two_runs_are_shown_side_by_side(typed) -> None:
-    _, said = typed("L1", "\n1\n1\n1\n1\n1\n3\n2\n2\nq\n")
-    lines = [line for line in said.splitlines() if line.startswith("refused on payments-0")]
+    _, output = typed("L1", "\n1\n1\n1\n1\n1\n3\n2\n2\nq\n")
+    lines = [line for line in output.splitlines() if line.startswith("refused on payments-0")]
     assert [line.split()[3:] for line in lines] == [["nothing", "INVALID_PRODUCER_EPOCH"]]
 
 
 def test_nothing_goes_on_without_a_prediction(typed) -> None:
-    status, said = typed("L1", "\n\n\nnonsense\n9\nh\nq\n")
+    status, output = typed("L1", "\n\n\nnonsense\n9\nh\nq\n")
     assert status == 1
-    assert said.count("expected 1 to 3, q to leave") == 4
-    assert "Hint: A marker takes an offset" in said
-    assert "The run:" not in said
+    assert output.count("expected 1 to 3, q to leave") == 4
+    assert "Hint: A marker takes an offset" in output
+    assert "The run:" not in output
 
 
 def test_a_wrong_action_says_why_and_what_can_not_be_done_is_told(typed) -> None:
-    _, said = typed("L1", "\n1\n1\n1\n1\n1\n1\n3\n1\n1\n1\n7\nq\n")
-    assert "Not yet. The coordinator's timeout ends transactions that it knows." in said
-    assert "That can't be done now: " in said
+    _, output = typed("L1", "\n1\n1\n1\n1\n1\n1\n3\n1\n1\n1\n7\nq\n")
+    assert "Not yet. The coordinator's timeout ends transactions that it knows." in output
+    assert "That can't be done now: " in output
 
 
 def test_a_story_need_not_be_saved(typed, tmp_path: Path) -> None:
-    status, said = typed("L0", keys("L0").removesuffix("\n") + "n\n")
+    status, output = typed("L0", keys("L0").removesuffix("\n") + "n\n")
     assert status == 0
     assert not list(tmp_path.iterdir())
-    status, said = typed("L0", keys("L0").removesuffix("\n") + "nowhere/mine.yaml\n")
-    assert "nowhere/mine.yaml: No such file or directory" in said
+    status, output = typed("L0", keys("L0").removesuffix("\n") + "nowhere/mine.yaml\n")
+    assert "nowhere/mine.yaml: No such file or directory" in output
 
 
 def test_the_demo_is_one_screen_that_stops_and_says_what_is_next(typed) -> None:
-    status, said = typed("demo", "\n\n\n\n")
+    status, output = typed("demo", "\n\n\n\n")
     assert status == 0
-    assert said.count("Enter to go on") == 4
-    assert said.count("Look: ") == 4
-    assert "at offset 4; the last stable" in said, "it is ended before the eyes of who looks"
-    assert said.strip().splitlines()[-1] == "next: txnsim lesson L1"
-    assert len(said.splitlines()) <= 50
+    assert output.count("Enter to go on") == 4
+    assert output.count("Look: ") == 4
+    assert "at offset 4; the last stable" in output, "it is ended before the eyes of who looks"
+    assert output.strip().splitlines()[-1] == "next: txnsim lesson L1"
+    assert len(output.splitlines()) <= 50
     assert typed("demo", "")[0] == 0, "without a terminal it does not stop"
 
 
@@ -123,9 +125,9 @@ def test_nothing_but_the_lesson_is_printed_and_what_is_expected_can_be_typed(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("h\n\nq\n"))
     assert main(["lesson", "L1"]) == 1
-    said = capsys.readouterr()
-    assert "user.create-topic" not in said.out + said.err
-    assert "expected Enter to go on, q to leave" in said.out
+    captured = capsys.readouterr()
+    assert "user.create-topic" not in captured.out + captured.err
+    assert "expected Enter to go on, q to leave" in captured.out
 
 
 def test_no_error_of_a_broker_that_is_broken_on_purpose_is_logged(
@@ -139,27 +141,27 @@ def test_no_error_of_a_broker_that_is_broken_on_purpose_is_logged(
 
 @pytest.mark.parametrize("words", ["q\n", "", "\nnonsense\n9\nq\n"])
 def test_a_lesson_may_be_left(words: str, typed) -> None:
-    status, said = typed("L1", words)
+    status, output = typed("L1", words)
     assert status == 1
-    assert "You have left the lesson." in said
+    assert "You have left the lesson." in output
 
 
 # ``sheet``
 
 
 def test_a_lesson_is_printed_as_a_sheet(capsys: pytest.CaptureFixture[str]) -> None:
-    one = lesson("L1")
+    lesson_one = lesson("L1")
     assert main(["lesson", "L1", "--sheet"]) == 0
     pupil = capsys.readouterr().out
     assert main(["lesson", "L1", "--sheet", "--answers"]) == 0
     teacher = capsys.readouterr().out
-    for part in one.parts:
+    for part in lesson_one.parts:
         if part.ask:
             assert part.ask in pupil
             assert part.ask in teacher
     assert "user.create-topic" not in teacher  # its runs log nothing between its lines
     assert "**Answer:**" not in pupil
-    assert teacher.count("**Answer:**") == sum(bool(part.ask) for part in one.parts)
+    assert teacher.count("**Answer:**") == sum(bool(part.ask) for part in lesson_one.parts)
     assert "at 1: behind the marker" in teacher.split("**Answer:**")[1].splitlines()[0]
 
 
@@ -173,13 +175,13 @@ def test_a_learner_hands_in_and_the_teacher_reads_a_table(
     monkeypatch.setattr("sys.stdin", io.StringIO(keys("L0")))
     assert main(["lesson", "L0", "--hand-in", "ada.json"]) == 0
     (tmp_path / "bob.json").write_text('{"lesson": "L0", "predictions": [true], "goals": 0}')
-    asked = sum(bool(part.ask) for part in lesson("L0").parts)
+    predictions = sum(bool(part.ask) for part in lesson("L0").parts)
     capsys.readouterr()
     assert main(["lesson", "--handed-in", "bob.json", "ada.json", "--json"]) == 0
     ada, bob = sorted(json.loads(capsys.readouterr().out), key=lambda row: row["file"])
     assert (bob["right"], bob["predictions"], bob["goals"]) == ("1 of 1", "✓", "0")
-    assert ada["right"].endswith(f" of {asked}")
-    assert (len(ada["predictions"]), ada["goals"]) == (asked, "1")
+    assert ada["right"].endswith(f" of {predictions}")
+    assert (len(ada["predictions"]), ada["goals"]) == (predictions, "1")
     assert main(["lesson", "--handed-in", "ada.json"]) == 0
     assert capsys.readouterr().out.splitlines()[0].split() == [
         "File", "Lesson", "Right", "Predictions", "Goals",
@@ -189,8 +191,8 @@ def test_a_learner_hands_in_and_the_teacher_reads_a_table(
 def test_a_learner_who_leaves_hands_in_what_was_predicted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    before, first, _ = keys("L0").partition("1\n")
-    monkeypatch.setattr("sys.stdin", io.StringIO(f"{before}{first}q\n"))
+    keys_before, first_key, _ = keys("L0").partition("1\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{keys_before}{first_key}q\n"))
     file = tmp_path / "eve.json"
     assert main(["lesson", "L0", "--hand-in", str(file)]) == 1
     handed_in = json.loads(file.read_bytes())
@@ -198,8 +200,8 @@ def test_a_learner_who_leaves_hands_in_what_was_predicted(
 
 
 def test_what_is_no_such_file_and_a_lesson_on_a_cluster_are_a_misuse(tmp_path: Path) -> None:
-    other = tmp_path / "other.json"
-    other.write_text("{}")
-    assert main(["lesson", "--handed-in", str(other)]) == 2
+    other_file = tmp_path / "other.json"
+    other_file.write_text("{}")
+    assert main(["lesson", "--handed-in", str(other_file)]) == 2
     assert main(["lesson", "--handed-in", str(tmp_path / "gone.json")]) == 2
-    assert main(["lesson", "L10", "--hand-in", str(other)]) == 2
+    assert main(["lesson", "L10", "--hand-in", str(other_file)]) == 2

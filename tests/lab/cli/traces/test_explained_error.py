@@ -14,14 +14,14 @@ from txnsim.cli.main import main
 
 def test_explain_prints_the_section_of_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "org.apache.kafka.common.errors.InvalidPidMappingException"]) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("INVALID_PRODUCER_ID_MAPPING\n\n")
-    assert "  $ txnsim scenario run exhausted-epochs\n" in shown
-    assert "- Java: InvalidPidMappingException\n" in shown
-    assert shown.endswith("\ndocs/troubleshooting.md#invalid_producer_id_mapping\n")
-    assert [mark for mark in ("](", "`", "**") if mark in shown] == []
+    output = capsys.readouterr().out
+    assert output.startswith("INVALID_PRODUCER_ID_MAPPING\n\n")
+    assert "  $ txnsim scenario run exhausted-epochs\n" in output
+    assert "- Java: InvalidPidMappingException\n" in output
+    assert output.endswith("\ndocs/troubleshooting.md#invalid_producer_id_mapping\n")
+    assert [mark for mark in ("](", "`", "**") if mark in output] == []
     assert main(["explain", "error", "InvalidPidMappingException"]) == 0
-    assert capsys.readouterr().out == shown
+    assert capsys.readouterr().out == output
 
 
 def test_explain_takes_words_that_no_shell_has_quoted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,13 +47,15 @@ def test_explain_prints_the_best_section_and_names_the_others(
     titles = [section["title"] for section in json.loads(capsys.readouterr().out)["sections"]]
     assert titles == ["CONCURRENT_TRANSACTIONS", "CONCURRENT_TRANSACTIONS storms since 4.0"]
     assert main(["explain", "ConcurrentTransactionsException"]) == 0
-    shown = capsys.readouterr().out
-    best, others = shown.split("\n\nIt fits, too:\n")
+    output = capsys.readouterr().out
+    best, other_sections = output.split("\n\nIt fits, too:\n")
     assert best.startswith(f"{titles[0]}\n\n")
-    assert others.startswith(
+    assert other_sections.startswith(
         f'  txnsim explain "{titles[1]}"\n    Under transactions v2 no request'
     )
-    assert " ".join(others.split()).endswith("before the first record: the Produce does it.")
+    assert " ".join(other_sections.split()).endswith(
+        "before the first record: the Produce does it."
+    )
     for title in titles:
         assert main(["explain", title]) == 0
         assert capsys.readouterr().out.startswith(f"{title}\n\n")
@@ -63,8 +65,8 @@ def test_explain_says_that_no_section_fits_and_which_are_nearest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["explain", "PRODUCER_FENCD"]) == 1
-    shown = capsys.readouterr()
-    assert (shown.out, '"PRODUCER_FENCED"' in shown.err) == ("", True)
+    captured = capsys.readouterr()
+    assert (captured.out, '"PRODUCER_FENCED"' in captured.err) == ("", True)
     assert main(["explain", "35", "--json"]) == 1
     answer = json.loads(capsys.readouterr().out)
     assert (answer["sections"], answer["error"]) == ([], "UNSUPPORTED_VERSION")

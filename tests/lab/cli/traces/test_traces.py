@@ -20,9 +20,9 @@ def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:
         html_file.write(tmp_path / "no" / "where", [("z01", told_run())], redact=False)
 
 
-@pytest.mark.parametrize("found", [True, False])
+@pytest.mark.parametrize("is_opened", [True, False])
 def test_open_tells_the_address_also_where_no_browser_is(
-    found: bool,
+    is_opened: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -30,14 +30,14 @@ def test_open_tells_the_address_also_where_no_browser_is(
     opened: list[str] = []
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)) or found)
+    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)) or is_opened)
     trace = tmp_path / "z01.jsonl"
     trace.write_bytes(told())
     capsys.readouterr()  # the run is played in this process, and its brokers log
     assert main(["trace", "open", str(trace)]) == 0
-    said = capsys.readouterr()
-    assert said.out.strip() == opened[0]
-    assert ("no browser" in said.err) == (not found)
+    captured = capsys.readouterr()
+    assert captured.out.strip() == opened[0]
+    assert ("no browser" in captured.err) == (not is_opened)
     page = Path(opened[0].removeprefix("file://"))
     assert "late-produce-after-abort V- armed" in page.read_text("utf-8")
 
@@ -100,10 +100,10 @@ def test_every_form_is_printed_and_written(
 def test_what_is_no_trace_or_can_not_be_written_is_a_misuse(
     trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = tmp_path / "other"
-    other.write_text("nonsense\n")
-    assert main(["trace", "brief", str(other)]) == 2
-    assert f"{other}, line 1" in capsys.readouterr().err
+    other_file = tmp_path / "other"
+    other_file.write_text("nonsense\n")
+    assert main(["trace", "brief", str(other_file)]) == 2
+    assert f"{other_file}, line 1" in capsys.readouterr().err
     nowhere = str(tmp_path / "no" / "where")
     assert main(["trace", "convert", trace, "--as", "otlp", "--to", nowhere]) == 2
     assert json.loads(told().splitlines()[0])["k"] == "run"
@@ -150,13 +150,13 @@ def test_what_is_no_trace_is_a_misuse(tmp_path: Path) -> None:
 
 
 def test_why_the_last_stable_offset_is_here(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
-    at = str(hung_at(told_run()))
-    assert main(["explain", "lso", "payments-0", trace, "--at", at]) == 0
+    hung_at_index = str(hung_at(told_run()))
+    assert main(["explain", "lso", "payments-0", trace, "--at", hung_at_index]) == 0
     printed = capsys.readouterr().out
     assert "It hangs. It was not committed: end it with ABORT" in printed
     assert "To end it: txnsim txns repair" in printed
     assert "It follows from:\n  #" in printed
-    assert main(["explain", "lso", "payments-0", trace, "--at", at, "--json"]) == 0
+    assert main(["explain", "lso", "payments-0", trace, "--at", hung_at_index, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cause"] == "hanging transaction"
 
 

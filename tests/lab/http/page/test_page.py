@@ -35,10 +35,15 @@ def test_every_library_is_a_file() -> None:
 
 def test_the_script_holds_every_module_once_behind_those_that_it_imports() -> None:
     begins = rb'^__page\["([^"]+)"\] = \(\(\) => \{$'
-    there = {found[1].decode(): found.start() for found in re.finditer(begins, script(), re.M)}
-    assert sorted([*there, "main.js"]) == sorted(name for name in files() if name.endswith("js"))
-    for found in re.finditer(rb'= __page\["([^"]+)"\]', script()):
-        assert there[found[1].decode()] < found.start()
+    module_starts = {
+        start_match[1].decode(): start_match.start()
+        for start_match in re.finditer(begins, script(), re.M)
+    }
+    assert sorted([*module_starts, "main.js"]) == sorted(
+        name for name in files() if name.endswith("js")
+    )
+    for import_match in re.finditer(rb'= __page\["([^"]+)"\]', script()):
+        assert module_starts[import_match[1].decode()] < import_match.start()
 
 
 def test_the_script_neither_imports_nor_exports_and_may_stand_in_a_page() -> None:
@@ -51,9 +56,9 @@ def test_the_script_neither_imports_nor_exports_and_may_stand_in_a_page() -> Non
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """The files of another page, to be filled."""
-    found: dict[str, bytes] = {}
-    monkeypatch.setattr(page_files, "files", lambda: found)
-    return found
+    files_by_name: dict[str, bytes] = {}
+    monkeypatch.setattr(page_files, "files", lambda: files_by_name)
+    return files_by_name
 
 
 def test_a_module_keeps_its_names_and_gives_what_it_exports(modules: dict[str, bytes]) -> None:
@@ -94,11 +99,15 @@ def test_modules_that_import_each_other_are_refused(modules: dict[str, bytes]) -
 
 
 def test_the_page_asks_for_three_files_by_their_version() -> None:
-    asked = re.findall(rb'"/ui/([^"?]+)\?v=([0-9a-f]{12})"', served()["index.html"])
-    assert sorted(name.decode() for name, _ in asked) == ["app.css", "icon.svg", "page.js"]
-    for name, version in asked:
-        found = hashlib.sha256(served()[name.decode()]).hexdigest()
-        assert found.startswith(version.decode())
+    versioned_names = re.findall(rb'"/ui/([^"?]+)\?v=([0-9a-f]{12})"', served()["index.html"])
+    assert sorted(name.decode() for name, _ in versioned_names) == [
+        "app.css",
+        "icon.svg",
+        "page.js",
+    ]
+    for name, version in versioned_names:
+        digest = hashlib.sha256(served()[name.decode()]).hexdigest()
+        assert digest.startswith(version.decode())
 
 
 def test_a_digest_is_that_of_the_script_as_it_stands() -> None:
@@ -110,9 +119,9 @@ def test_the_coordinators_machine_draws_every_move_of_kafkas_table() -> None:
     text = files()["views/coordinator.js"].decode()
     drawn = set(re.findall(r'"([A-Z]\w+) ([A-Z]\w+)": "M', text))
     allowed = {
-        (WIRE_NAMES[before], WIRE_NAMES[state])
+        (WIRE_NAMES[state_before], WIRE_NAMES[state])
         for state, befores in VALID_PREVIOUS_STATES[TransactionVersion.TV_2].items()
-        for before in befores
+        for state_before in befores
     }
     assert drawn == allowed
     boxes = re.search(r"const BOX = \{(.*?)\};", text, re.DOTALL)
@@ -124,30 +133,30 @@ def test_no_move_of_the_machine_is_drawn_behind_a_box() -> None:
     text = files()["views/coordinator.js"].decode()
     places = re.findall(r"(\w+): \[(\d+), (\d+)\]", text)
     boxes = {name: (int(x), int(y), int(x) + 140, int(y) + 36) for name, x, y in places}
-    behind = [
+    crossings = [
         (move, name)
         for move, path in re.findall(r'"(\w+ \w+)": "(M[^"]+)"', text)
-        for name, (left, top, right, bottom) in boxes.items()
+        for name, (left_edge, top, right, bottom) in boxes.items()
         for x, y in _points(path)
-        if left < x < right and top < y < bottom
+        if left_edge < x < right and top < y < bottom
     ]
-    assert behind == []
+    assert crossings == []
 
 
 def _points(path: str) -> Iterator[tuple[float, float]]:
     """Places on a path, one a pixel or nearer."""
-    here = (0.0, 0.0)
+    end_point = (0.0, 0.0)
     for letter, words in re.findall(r"([MLHVC])([^MLHVC]*)", path):
         numbers = [float(word) for word in words.split()]
         if letter in "HV":
             (to,) = numbers
-            ends = [(to, here[1]) if letter == "H" else (here[0], to)]
+            ends = [(to, end_point[1]) if letter == "H" else (end_point[0], to)]
         else:
             ends = list(zip(numbers[::2], numbers[1::2], strict=True))
-        corners = [here, *ends]
+        corners = [end_point, *ends]
         for step in range(1_001 if letter != "M" else 0):
             yield _bezier(corners, step / 1_000)
-        here = ends[-1]
+        end_point = ends[-1]
 
 
 def _bezier(corners: Sequence[tuple[float, float]], t: float) -> tuple[float, float]:
@@ -159,9 +168,9 @@ def _bezier(corners: Sequence[tuple[float, float]], t: float) -> tuple[float, fl
 
 
 def part(page: str, name: str) -> bytes:
-    found = re.search(rf'<script type="text/plain" id="{name}">([^<]*)</script>', page)
-    assert found is not None
-    return gzip.decompress(base64.b64decode(found[1]))
+    script_match = re.search(rf'<script type="text/plain" id="{name}">([^<]*)</script>', page)
+    assert script_match is not None
+    return gzip.decompress(base64.b64decode(script_match[1]))
 
 
 def contents(page: str) -> dict[str, Any]:
@@ -173,10 +182,10 @@ def test_it_holds_the_page_the_trace_and_what_is_said_of_it() -> None:
     page = one_file([("z01", run)])
     inside = contents(page)
     assert inside["remark"] == remark(redact=False)
-    (one,) = inside["runs"]
-    assert one["title"] == "z01"
+    (page_run,) = inside["runs"]
+    assert page_run["title"] == "z01"
     assert part(page, "trace-0") == run.to_lines()
-    causes = [part["cause"] for moment in one["moments"] for part in moment["partitions"]]
+    causes = [part["cause"] for moment in page_run["moments"] for part in moment["partitions"]]
     assert {"nothing", "hanging transaction"} <= set(causes)
 
 
@@ -208,17 +217,17 @@ def test_a_run_that_the_page_can_not_hold_is_refused(monkeypatch: pytest.MonkeyP
 
 
 def test_the_page_holds_as_many_events_as_its_book() -> None:
-    found = re.search(rb"EVENTS_MAX = ([\d_]+);", files()["book.js"])
-    assert found is not None
-    assert int(found[1].replace(b"_", b"")) == EVENTS_MAX
+    limit_match = re.search(rb"EVENTS_MAX = ([\d_]+);", files()["book.js"])
+    assert limit_match is not None
+    assert int(limit_match[1].replace(b"_", b"")) == EVENTS_MAX
 
 
 def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("txnsim_lab.trace.explained_moments.TOLD_EVERY", 100)
-    told: list[str] = []
-    one_file([("z01", run := told_run())], tell=told.append)
-    assert told[0] == f"z01: 100 of {len(run.events)} events explained …"
-    assert told[-1] == "packing the events …"
+    progress_lines: list[str] = []
+    one_file([("z01", run := told_run())], tell=progress_lines.append)
+    assert progress_lines[0] == f"z01: 100 of {len(run.events)} events explained …"
+    assert progress_lines[-1] == "packing the events …"
 
 
 def test_a_title_is_text() -> None:

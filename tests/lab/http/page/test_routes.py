@@ -32,18 +32,19 @@ def test_every_library_is_listed_with_its_licence_and_is_what_its_hash_says() ->
     from importlib import resources
 
     folder = resources.files("txnsim_lab.http.page").joinpath("static/vendor")
-    there = {name.removeprefix("vendor/") for name in files() if name.startswith("vendor/")}
-    there |= {one.name for one in folder.iterdir() if one.is_file()}
+    files_there = {name.removeprefix("vendor/") for name in files() if name.startswith("vendor/")}
+    files_there |= {file.name for file in folder.iterdir() if file.is_file()}
     listed = {"VENDOR.toml"}
-    for one in vendored():
+    for library in vendored():
         assert (
-            hashlib.sha256(folder.joinpath(one["file"]).read_bytes()).hexdigest() == one["sha256"]
+            hashlib.sha256(folder.joinpath(library["file"]).read_bytes()).hexdigest()
+            == library["sha256"]
         )
-        assert one["licence"] in ("MIT", "Apache-2.0", "ISC")
-        if "module" in one:  # else another file of the library imports it
-            assert LIBRARIES[one["module"]] == f"vendor/{one['file']}"
-        listed |= {one["file"], one["licence_file"]}
-    assert there == listed
+        assert library["licence"] in ("MIT", "Apache-2.0", "ISC")
+        if "module" in library:  # else another file of the library imports it
+            assert LIBRARIES[library["module"]] == f"vendor/{library['file']}"
+        listed |= {library["file"], library["licence_file"]}
+    assert files_there == listed
 
 
 def test_modules_import_nothing_that_is_not_there() -> None:
@@ -51,22 +52,24 @@ def test_modules_import_nothing_that_is_not_there() -> None:
         if not name.endswith(".js"):
             continue
         folder = name.rpartition("/")[0]
-        for wanted in IMPORTED.findall(content.decode()):
-            if wanted.startswith("../"):
-                assert wanted[3:] in files(), f"{name}: {wanted}"
-            elif wanted.startswith("./"):
-                assert f"{folder}/{wanted[2:]}".lstrip("/") in files(), f"{name}: {wanted}"
-            elif not wanted.startswith("/"):
-                assert wanted in LIBRARIES, f"{name}: {wanted}"
+        for import_path in IMPORTED.findall(content.decode()):
+            if import_path.startswith("../"):
+                assert import_path[3:] in files(), f"{name}: {import_path}"
+            elif import_path.startswith("./"):
+                assert f"{folder}/{import_path[2:]}".lstrip("/") in files(), (
+                    f"{name}: {import_path}"
+                )
+            elif not import_path.startswith("/"):
+                assert import_path in LIBRARIES, f"{name}: {import_path}"
 
 
 def test_the_page_stays_small() -> None:
-    assert sum(len(zlib.compress(one)) for one in files().values()) < 145_000
+    assert sum(len(zlib.compress(file)) for file in files().values()) < 145_000
     assert len(script()) < 380_000
 
 
 def test_the_policy_lets_in_nothing_but_our_files() -> None:
-    rules = dict(one.strip().partition(" ")[::2] for one in POLICY.split(";"))
+    rules = dict(directive.strip().partition(" ")[::2] for directive in POLICY.split(";"))
     assert rules["default-src"] == "'none'"
     assert rules["script-src"] == "'self'"
     assert set(rules.values()) == {"'none'", "'self'"}
@@ -99,11 +102,15 @@ async def test_what_is_asked_for_by_its_version_is_kept_by_browsers_and_nothing_
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app=api.app()), base_url="http://localhost"
         ) as page:
-            now = version(served()["page.js"])
-            for path, kept in [("/", ""), ("/ui/page.js", ""), ("/ui/page.js", now)]:
-                answer = await page.get(path, params={"v": kept} if kept else {})
-                wanted = "max-age=31536000, immutable" if kept else "no-cache"
-                assert answer.headers["cache-control"] == wanted
+            current_version = version(served()["page.js"])
+            for path, asked_version in [
+                ("/", ""),
+                ("/ui/page.js", ""),
+                ("/ui/page.js", current_version),
+            ]:
+                answer = await page.get(path, params={"v": asked_version} if asked_version else {})
+                cache_control = "max-age=31536000, immutable" if asked_version else "no-cache"
+                assert answer.headers["cache-control"] == cache_control
         api.close()
 
 

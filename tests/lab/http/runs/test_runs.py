@@ -51,23 +51,25 @@ steps:
 
 
 async def until_done(client: httpx.AsyncClient, answer: httpx.Response) -> dict[str, Any]:
-    told: dict[str, Any] = answer.json()
+    run_state: dict[str, Any] = answer.json()
     while answer.status_code == 202:
-        answer = await client.get(f"{RUNS}/{told['id']}?wait_ms=20000")
-        told = answer.json()
-    return told
+        answer = await client.get(f"{RUNS}/{run_state['id']}?wait_ms=20000")
+        run_state = answer.json()
+    return run_state
 
 
 async def test_shipped_scenarios_are_listed_and_shown() -> None:
     async with port() as client:
         listed = (await client.get("/api/v1/scenarios")).json()
-        late = next(one for one in listed if "z01" in one["aliases"])
+        late = next(
+            listed_scenario for listed_scenario in listed if "z01" in listed_scenario["aliases"]
+        )
         assert late["runs"]["V-"] == "stuck-last-stable-offset"
-        shown = (await client.get("/api/v1/scenarios/Z01")).json()
-        assert shown["name"] == late["name"]
-        assert shown["yaml"].startswith(f"name: {late['name']}")
-        gone = await client.get("/api/v1/scenarios/z99")
-        assert (gone.status_code, "GET /api/v1/scenarios" in gone.text) == (404, True)
+        shown_scenario = (await client.get("/api/v1/scenarios/Z01")).json()
+        assert shown_scenario["name"] == late["name"]
+        assert shown_scenario["yaml"].startswith(f"name: {late['name']}")
+        refused = await client.get("/api/v1/scenarios/z99")
+        assert (refused.status_code, "GET /api/v1/scenarios" in refused.text) == (404, True)
 
 
 async def test_a_scenario_is_run_by_its_name_and_comes_to_what_it_declares() -> None:
@@ -75,35 +77,42 @@ async def test_a_scenario_is_run_by_its_name_and_comes_to_what_it_declares() -> 
         answer = await client.post(f"{RUNS}?wait_ms=0", json={"name": "z01", "runs": ["V-", "TV2"]})
         assert answer.status_code == 202
         assert answer.json()["state"] == "running"
-        told = await until_done(client, answer)
-        assert (told["state"], told["as_declared"], told["done"], told["of"]) == (
+        run_state = await until_done(client, answer)
+        assert (
+            run_state["state"],
+            run_state["as_declared"],
+            run_state["done"],
+            run_state["of"],
+        ) == (
             "done",
             True,
             2,
             2,
         )
-        hanging, refused = told["runs"]
+        hanging, refused = run_state["runs"]
         assert hanging["verdict"] == ["stuck-last-stable-offset"]
         assert (hanging["observed"], hanging["cured"]) == ("stuck-last-stable-offset", "healthy")
         assert (refused["run"], refused["observed"], refused["because"]) == ("TV2", "healthy", [])
-        at = f"{RUNS}/{told['id']}"
-        history = (await client.get(f"{at}/history?run=V-")).text.splitlines()
+        run_url = f"{RUNS}/{run_state['id']}"
+        history = (await client.get(f"{run_url}/history?run=V-")).text.splitlines()
         assert all("seen" in msgspec.json.decode(line) for line in history)
         verdict = await client.post(
             "/api/v1/verdicts", json=[msgspec.json.decode(line) for line in history]
         )
         assert verdict.json()["healthy"], "the history goes on until after the cure"
-        trace = (await client.get(f"{at}/trace?run=V-&take=armed")).text.splitlines()
+        trace = (await client.get(f"{run_url}/trace?run=V-&take=armed")).text.splitlines()
         assert msgspec.json.decode(trace[0])["k"] == "run"
-        assert (await client.get(f"{at}/trace")).status_code == 422
-        assert [one["id"] for one in (await client.get(RUNS)).json()] == [told["id"]]
+        assert (await client.get(f"{run_url}/trace")).status_code == 422
+        assert [listed_run["id"] for listed_run in (await client.get(RUNS)).json()] == [
+            run_state["id"]
+        ]
 
 
 async def test_a_posted_scenario_is_run_and_what_it_declares_is_compared() -> None:
     async with port() as client:
-        told = await until_done(client, await client.post(RUNS, json={"yaml": SHORT}))
-        assert (told["state"], told["as_declared"]) == ("done", False)
-        assert [(one["expected"], one["observed"]) for one in told["runs"]] == [
+        run_state = await until_done(client, await client.post(RUNS, json={"yaml": SHORT}))
+        assert (run_state["state"], run_state["as_declared"]) == ("done", False)
+        assert [(run_row["expected"], run_row["observed"]) for run_row in run_state["runs"]] == [
             ("healthy", "healthy"),
             ("aborted-read", "healthy"),
         ]
@@ -117,24 +126,24 @@ async def test_a_bug_in_a_story_is_told_to_whoever_asked(monkeypatch: pytest.Mon
     monkeypatch.setattr("txnsim_lab.http._runs.replayed_run.run_driven", broken)
     monkeypatch.setattr(scenarios, "HAS_FORK", False)  # told in a thread, as on Windows
     async with port() as client:
-        told = await until_done(client, await client.post(RUNS, json={"yaml": SHORT}))
-        assert (told["state"], told["as_declared"]) == ("failed", False)
-        assert told["error"] == "ZeroDivisionError: told so"
-        refused = await client.delete(f"{RUNS}/{told['id']}")
+        run_state = await until_done(client, await client.post(RUNS, json={"yaml": SHORT}))
+        assert (run_state["state"], run_state["as_declared"]) == ("failed", False)
+        assert run_state["error"] == "ZeroDivisionError: told so"
+        refused = await client.delete(f"{RUNS}/{run_state['id']}")
         assert (refused.status_code, "in a thread" in refused.text) == (409, True)
 
 
 @pytest.mark.costly
 async def test_the_oldest_requests_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scenarios, "RUNS_KEPT_MAX", 1)
-    wanted = {"yaml": SHORT, "runs": ["V-"]}
+    run_request = {"yaml": SHORT, "runs": ["V-"]}
     async with port() as client:
-        first = (await client.post(f"{RUNS}?wait_ms=0", json=wanted)).json()
-        full = await client.post(RUNS, json=wanted)
+        first_run = (await client.post(f"{RUNS}?wait_ms=0", json=run_request)).json()
+        full = await client.post(RUNS, json=run_request)
         assert (full.status_code, "wait for" in full.json()["error"]) == (409, True)
-        await client.get(f"{RUNS}/{first['id']}?wait_ms=20000")
-        second = (await client.post(f"{RUNS}?wait_ms=20000", json=wanted)).json()
-        assert (await client.get(f"{RUNS}/{first['id']}")).status_code == 404
+        await client.get(f"{RUNS}/{first_run['id']}?wait_ms=20000")
+        second = (await client.post(f"{RUNS}?wait_ms=20000", json=run_request)).json()
+        assert (await client.get(f"{RUNS}/{first_run['id']}")).status_code == 404
         assert (await client.get(f"{RUNS}/{second['id']}")).status_code == 200
 
 
@@ -189,9 +198,9 @@ async def test_posted_yaml_is_read_while_brokers_go_on() -> None:
 @pytest.mark.costly
 async def test_a_run_that_is_named_often_runs_once() -> None:
     async with port() as client:
-        asked = {"yaml": SHORT, "runs": ["V-"] * 1_000}
-        told = await until_done(client, await client.post(RUNS, json=asked))
-    assert (told["of"], told["done"]) == (1, 1)
+        run_request = {"yaml": SHORT, "runs": ["V-"] * 1_000}
+        run_state = await until_done(client, await client.post(RUNS, json=run_request))
+    assert (run_state["of"], run_state["done"]) == (1, 1)
 
 
 async def test_a_wait_of_thousands_of_digits_is_refused() -> None:
@@ -227,12 +236,12 @@ COMMANDS: Final[tuple[Command, ...]] = (
 def fork_server() -> Iterator[ForkServer]:
     if not HAS_FORK:
         pytest.skip(reason="nothing to compare with: this system has no fork")
-    one = ForkServer(MODULE)
-    yield one
-    one.close()
+    server = ForkServer(MODULE)
+    yield server
+    server.close()
 
 
-def an_order(**given: object) -> Order:
+def an_order(**fields: object) -> Order:
     return Order(
         **{  # type: ignore[arg-type]
             "yaml": find("z01")[0].read_text("utf-8"),
@@ -240,7 +249,7 @@ def an_order(**given: object) -> Order:
             "take": "armed",
             "seed": 3,
             "paused": True,
-            **given,
+            **fields,
         }
     )
 
@@ -248,19 +257,19 @@ def an_order(**given: object) -> Order:
 async def in_a_process(fork_server: ForkServer, messages: list[bytes]) -> list[State]:
     """What a process tells: of each message the last answer, and the failures before it."""
     child = await asyncio.to_thread(fork_server.begin)
-    found = []
+    states = []
     try:
         for message in messages:
             await child.send(message)
-            found.append(to_state(await child.hear()))
-            while isinstance(found[-1], Failed):
+            states.append(to_state(await child.hear()))
+            while isinstance(states[-1], Failed):
                 try:
-                    found.append(to_state(await child.hear()))
+                    states.append(to_state(await child.hear()))
                 except EndedError:
                     break
     finally:
         child.kill()
-    return found
+    return states
 
 
 def players(messages: list[bytes]) -> list[State]:
@@ -270,14 +279,18 @@ def players(messages: list[bytes]) -> list[State]:
 
 @pytest.mark.costly
 async def test_a_run_told_again_answers_what_a_process_answers(fork_server: ForkServer) -> None:
-    messages = [encode(an_order()), *(encode(one) for one in COMMANDS)]
+    messages = [encode(an_order()), *(encode(command) for command in COMMANDS)]
     expected = await in_a_process(fork_server, messages)
-    found = await asyncio.to_thread(players, messages)
-    assert [type(one).__name__ for one in found] == [type(one).__name__ for one in expected]
-    assert found == expected
-    kinds = {type(one) for one in found}
+    states = await asyncio.to_thread(players, messages)
+    assert [type(state).__name__ for state in states] == [
+        type(state).__name__ for state in expected
+    ]
+    assert states == expected
+    kinds = {type(state) for state in states}
     assert kinds == {Stopped, RunEnded, Failed}
-    refused = [one.error for one in found if isinstance(one, Stopped | RunEnded) and one.error]
+    refused = [
+        state.error for state in states if isinstance(state, Stopped | RunEnded) and state.error
+    ]
     assert len(refused) == 3
 
 
@@ -286,8 +299,8 @@ async def test_a_run_that_is_not_paused_takes_its_inputs(fork_server: ForkServer
     (stopped,) = await asyncio.to_thread(players, [step])
     assert isinstance(stopped, Stopped)
     messages = [encode(an_order(paused=False, inputs=({"before": 2, "step": {"advance": "2s"}},)))]
-    found = await asyncio.to_thread(players, messages)
-    assert found == await in_a_process(fork_server, messages)
+    states = await asyncio.to_thread(players, messages)
+    assert states == await in_a_process(fork_server, messages)
 
 
 async def test_a_story_that_is_none_fails(fork_server: ForkServer) -> None:
@@ -303,10 +316,10 @@ async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(driven_run, "BACK_MAX", 2)
     wait = Drive(step={"advance": "1ms"})
     commands: list[Command] = [wait, wait, wait, Go(steps=1), Back(count=1), wait, Go()]
-    messages = [encode(an_order()), *(encode(one) for one in commands)]
+    messages = [encode(an_order()), *(encode(command) for command in commands)]
     *stopped, ended = await asyncio.to_thread(players, messages)
     assert isinstance(ended, RunEnded)
-    assert [one.back for one in stopped if isinstance(one, Stopped)] == [0, 1, 2, 2, 2, 1, 2]
-    refused = [one.error for one in stopped if isinstance(one, Stopped) and one.error]
+    assert [state.back for state in stopped if isinstance(state, Stopped)] == [0, 1, 2, 2, 2, 1, 2]
+    refused = [state.error for state in stopped if isinstance(state, Stopped) and state.error]
     assert len(refused) == 2
     assert all("2 stops to return to" in error for error in refused)

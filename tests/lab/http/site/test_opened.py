@@ -14,12 +14,12 @@ async def test_a_trace_from_a_file_is_explained() -> None:
     status, opened = await asked(backend, "POST", "/traces", "", body)
     assert (status, opened["events"]) == (200, len(content.splitlines()) - 2)
     newest = opened["events"] - 1
-    status, said = await asked(backend, "GET", "/explain", f"at={newest}&of={opened['id']}")
-    assert (status, said["partitions"][0]["partition"]) == (200, "payments-0")
+    status, answer = await asked(backend, "GET", "/explain", f"at={newest}&of={opened['id']}")
+    assert (status, answer["partitions"][0]["partition"]) == (200, "payments-0")
     status, _ = await asked(backend, "GET", "/explain", "at=0&of=opened-2")
     assert status == 404
-    status, said = await asked(
+    status, answer = await asked(
         backend, "POST", "/traces", "", {"name": "x.jsonl", "trace": "no trace"}
     )
     assert status == 422
-    assert "x.jsonl" in said["error"]
+    assert "x.jsonl" in answer["error"]

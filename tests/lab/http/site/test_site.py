@@ -39,7 +39,7 @@ def imported(source: bytes) -> Iterator[str]:
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
-                yield from (one.name for one in names)
+                yield from (name.name for name in names)
             case ast.ImportFrom(module=str(module), level=0):
                 yield module
             case ast.Call(func=ast.Name(id="OnDemand"), args=[ast.Constant(value=str(name))]):
@@ -49,18 +49,20 @@ def imported(source: bytes) -> Iterator[str]:
 @pytest.mark.costly
 def test_a_module_that_the_site_needs_is_in_it() -> None:
     own = {name: content for name, content in build.own_files() if name.endswith(".py")}
-    known = {name[:-3].replace("/", ".").removesuffix(".__init__") for name in own}
-    libraries = {one.name.lower().replace("-", "_") for one in build.parts().wheel} | {"yaml"}
+    known_modules = {name[:-3].replace("/", ".").removesuffix(".__init__") for name in own}
+    libraries = {library.name.lower().replace("-", "_") for library in build.parts().wheel} | {
+        "yaml"
+    }
     libraries |= {name.split("/")[0].removesuffix(".py") for name in build.STAND_INS}
     left_out = {name.split("/")[0].removesuffix(".py") for name in NOT_NEEDED if "/" not in name}
     missing = set()
     for content in own.values():
         for module in imported(content):
-            first = module.split(".")[0]
-            if first in ("txnsim", "txnsim_lab"):
-                missing |= {module} - known
-            elif first not in sys.stdlib_module_names or first in left_out:
-                missing |= {first} - libraries
+            top_module = module.split(".")[0]
+            if top_module in ("txnsim", "txnsim_lab"):
+                missing |= {module} - known_modules
+            elif top_module not in sys.stdlib_module_names or top_module in left_out:
+                missing |= {top_module} - libraries
     assert missing == ABROAD.keys()
 
 
@@ -73,10 +75,10 @@ def test_a_site_that_has_no_room_leaves_no_file(
     with little_room(), pytest.raises(ConfigError, match=r"site/page\.js: File too large; nothing"):
         build.build(tmp_path / "site", parts_folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
-    made = build.build(tmp_path / "site", parts_folder=tmp_path, pack_beforehand=True)
-    assert made == {"index.html": 5, "page.js": 2_000}
-    assert {one.name for one in (tmp_path / "site").iterdir()} == {
-        *made, "index.html.gz", "page.js.gz",
+    sizes = build.build(tmp_path / "site", parts_folder=tmp_path, pack_beforehand=True)
+    assert sizes == {"index.html": 5, "page.js": 2_000}
+    assert {file.name for file in (tmp_path / "site").iterdir()} == {
+        *sizes, "index.html.gz", "page.js.gz",
     }  # fmt: skip
 
 
@@ -114,16 +116,16 @@ async def test_a_run_is_driven_without_a_server_and_without_processes(
     assert run["runs"][0]["as_declared"]
     _, trace = await asked(backend, "GET", "/runs/1/trace", "run=V-&take=armed")
     newest = len(trace.splitlines()) - 3
-    status, said = await asked(backend, "GET", "/explain", f"at={newest}&of=1&run=V-")
-    assert (status, said["at"]) == (200, newest)
+    status, answer = await asked(backend, "GET", "/explain", f"at={newest}&of=1&run=V-")
+    assert (status, answer["at"]) == (200, newest)
 
 
 async def test_what_is_refused_says_why() -> None:
     backend = Backend()
-    status, said = await asked(backend, "GET", "/faults")
-    assert (status, said["error"]) == (404, "/faults is not known where no server is")
-    status, said = await asked(backend, "POST", "/runs", "", {"name": "z999"})
+    status, answer = await asked(backend, "GET", "/faults")
+    assert (status, answer["error"]) == (404, "/faults is not known where no server is")
+    status, answer = await asked(backend, "POST", "/runs", "", {"name": "z999"})
     assert status == 404
-    status, said = await asked(backend, "POST", "/runs", "", {"yaml": "name: x"})
+    status, answer = await asked(backend, "POST", "/runs", "", {"yaml": "name: x"})
     assert status == 422
-    assert "posted.yaml:1: goal: is missing" in said["error"]
+    assert "posted.yaml:1: goal: is missing" in answer["error"]
