@@ -55,20 +55,20 @@ class Wire(asyncio.Transport):
 
 
 def stream(written: list[bytes]) -> FrameStream:
-    made = FrameStream(
+    frame_stream = FrameStream(
         head_bytes=4,
         decide=lambda *_: Course.PASS,
         take=lambda _: None,
         ended=lambda: None,
         grown=lambda: None,
     )
-    made.write = written.append
-    return made
+    frame_stream.write = written.append
+    return frame_stream
 
 
 def test_a_side_is_paused_and_resumed_once_each() -> None:
-    told, written, wire = Told(), list[bytes](), Wire()
-    end: Any = ClientEnd(told, stream(written))
+    listener_told, written, wire = Told(), list[bytes](), Wire()
+    end: Any = ClientEnd(listener_told, stream(written))
     end.read(is_wanted=False)
     assert wire.asked == [], "there is no connection yet"
     end.connection_made(wire)
@@ -82,12 +82,12 @@ def test_a_side_is_paused_and_resumed_once_each() -> None:
     end.resume_writing()
     assert not end.is_full
     end.connection_lost(None)
-    assert told.heard == ["connected", "reading", "reading", "client lost None"]
+    assert listener_told.heard == ["connected", "reading", "reading", "client lost None"]
 
 
 def test_a_side_closes_if_it_is_there() -> None:
-    told, wire = Told(), Wire()
-    end: Any = BrokerEnd(told, stream([]))
+    listener_told, wire = Told(), Wire()
+    end: Any = BrokerEnd(listener_told, stream([]))
     end.close()
     end.abort()
     end.connection_made(wire)
@@ -97,4 +97,4 @@ def test_a_side_closes_if_it_is_there() -> None:
     end.read(is_wanted=False)
     assert wire.asked == ["abort", "close"], "who is closing is left alone"
     end.connection_lost(OSError("reset"))
-    assert told.heard == ["broker lost reset"]
+    assert listener_told.heard == ["broker lost reset"]

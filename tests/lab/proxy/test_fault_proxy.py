@@ -86,14 +86,14 @@ def test_every_answer_with_a_host_is_rewritten_or_left_for_a_reason() -> None:
         "FindCoordinator.coordinators", "Produce.node_endpoints", "Fetch.node_endpoints",
         "ShareFetch.node_endpoints", "ShareAcknowledge.node_endpoints",
     }  # fmt: skip
-    found: set[str] = set()
+    rewritten_paths: set[str] = set()
     for key in APIS:
         for version in registry.versions(key):
             paths = set(hosts_in(codec.response_class(key, version), api_name(key)))
             if paths & rewritten:
                 assert addresses.may_carry(key, version), (api_name(key), version)
-            found |= paths
-    assert found == rewritten | set(addresses.LEFT)
+            rewritten_paths |= paths
+    assert rewritten_paths == rewritten | set(addresses.LEFT)
     assert not rewritten & set(addresses.LEFT)
 
 
@@ -122,14 +122,20 @@ def test_metadata_leads_to_the_proxy(version: int) -> None:
 
 @pytest.mark.parametrize("version", registry.versions(FIND_COORDINATOR))
 def test_a_coordinator_that_was_found_is_at_the_proxy_and_none_stays_none(version: int) -> None:
-    at = {"node_id": 2, "host": "kafka-2", "port": 9092, "error_code": 0, "error_message": None}
+    address_fields = {
+        "node_id": 2,
+        "host": "kafka-2",
+        "port": 9092,
+        "error_code": 0,
+        "error_message": None,
+    }
     nowhere = {"node_id": -1, "host": "", "port": -1, "error_code": 15, "error_message": "no"}
-    for values, expected in ((at, ("proxy-2", 19092)), (nowhere, ("", -1))):
+    for values, expected in ((address_fields, ("proxy-2", 19092)), (nowhere, ("", -1))):
         rows: dict[str, Any] = {"coordinators": [{"key": "id", **values}]}
         frame = built(FIND_COORDINATOR, version, **(values if version < 4 else rows))
         changed, message = rewrite(FIND_COORDINATOR, version, frame)
-        found = message.coordinators[0] if version >= 4 else message
-        assert (found.host, found.port) == expected
+        coordinator = message.coordinators[0] if version >= 4 else message
+        assert (coordinator.host, coordinator.port) == expected
         assert (changed == frame) is (values is nowhere)
 
 
@@ -193,9 +199,9 @@ def test_versions_are_bounded_by_what_the_proxy_can_read(version: int) -> None:
     changed = addresses.bounded(version, frame)
     assert len(changed) == len(frame)
     _, message = codec.read_response(18, version, changed[4:])
-    assert [one.max_version for one in message.api_keys] == [18, 40, 13]
-    known = built(18, version, api_keys=rows[1:2])
-    assert addresses.bounded(version, known) is known
+    assert [api_key.max_version for api_key in message.api_keys] == [18, 40, 13]
+    bounded_answer = built(18, version, api_keys=rows[1:2])
+    assert addresses.bounded(version, bounded_answer) is bounded_answer
 
 
 def test_a_version_nobody_knows_is_answered_in_the_oldest_layout() -> None:
@@ -228,7 +234,7 @@ async def test_every_connection_of_a_client_goes_through_it_after_leaders_move(
             await producer.send("orders", 0, b"v")
             await producer.commit()
             cluster.move(tp)
-        assert {(one.host, one.port) for one in client.view.brokers}.isdisjoint(own)
+        assert {(broker.host, broker.port) for broker in client.view.brokers}.isdisjoint(own)
     assert sum(listener.accepted for listener in cluster.proxy.clients) >= 3
 
 
@@ -269,8 +275,8 @@ async def test_a_broker_that_has_not_heard_of_itself_is_asked_again_where_that_i
 ) -> None:
     rewrite = Rewrite(field="brokers", how=RewriteHow.CLEAR)
     cluster.arm(rewrite, FaultPoint.CLIENT_RESPONSE, api="Metadata", limit=2)
-    there = ProxyOptions(bootstrap=cluster.sim.bootstrap, port=0, wait_ms=wait_ms)
-    proxy = FaultProxy(cluster.env, there)
+    proxy_options = ProxyOptions(bootstrap=cluster.sim.bootstrap, port=0, wait_ms=wait_ms)
+    proxy = FaultProxy(cluster.env, proxy_options)
     if wait_ms:
         await proxy.start()
         assert len(list(proxy.clients)) == len(cluster.sim.brokers)
@@ -284,7 +290,7 @@ async def test_a_broker_that_has_not_heard_of_itself_is_asked_again_where_that_i
 async def test_between_brokers_rules_strike_and_addresses_stay(cluster: ProxiedCluster) -> None:
     """The listeners for brokers lead on to where they are told; the sender is known by its name."""
     image = cluster.sim.metadata.image
-    peers = tuple(Endpoint(int(n), one.host, one.port) for n, one in image.brokers.items())
+    peers = tuple(Endpoint(int(n), broker.host, broker.port) for n, broker in image.brokers.items())
     proxy = FaultProxy(
         cluster.env,
         ProxyOptions(bootstrap=cluster.sim.bootstrap, port=0, peer_port=0, peers=peers),
@@ -300,8 +306,8 @@ async def test_between_brokers_rules_strike_and_addresses_stay(cluster: ProxiedC
     assert await wire.silent_for(5)
     proxy.injector.disarm("by-2")
     _, message = await wire.answer()
-    told = {(row.host, row.port) for row in message.brokers}
-    assert told == {(one.host, one.port) for one in peers}
+    addresses_told = {(row.host, row.port) for row in message.brokers}
+    assert addresses_told == {(peer.host, peer.port) for peer in peers}
     assert proxy.injector.get("by-3").matched == 0  # type: ignore[union-attr]
     await wire.close()
     await proxy.stop()
@@ -321,12 +327,12 @@ async def test_it_ends_with_its_connections(cluster: ProxiedCluster) -> None:
 def test_tests_on_a_foreign_cluster_have_faults_and_their_clients_are_led_there() -> None:
     thread = LoopThread()
     with (
-        SimulatedKafka() as other,
+        SimulatedKafka() as other_kafka,
         ForeignKafka.at(
-            other.bootstrap, wanted(topics=["struck"]), thread, has_proxy=True
+            other_kafka.bootstrap, wanted(topics=["struck"]), thread, has_proxy=True
         ) as kafka,
     ):
-        assert set(kafka.bootstrap.split(",")).isdisjoint(other.bootstrap.split(","))
+        assert set(kafka.bootstrap.split(",")).isdisjoint(other_kafka.bootstrap.split(","))
         fault = kafka.faults.arm(point="client.request", api="Metadata", action="pass")
         with ForeignKafka.at(kafka.bootstrap, wanted(), thread):
             fault.wait_until_struck()
@@ -353,14 +359,21 @@ def produce(version: int, *, acks: int, client_id: str | None, txn: str | None) 
 def test_acks_are_found_and_asked_for_again_while_they_are_not_there(
     version: int, acks: int, client_id: str | None, txn: str | None
 ) -> None:
-    whole = b"before" + produce(version, acks=acks, client_id=client_id, txn=txn)
-    size, key, told, correlation_id, length = peek.head(whole, 6)
-    assert (size, key, told, correlation_id) == (len(whole) - 10, 0, version, 7)
-    assert peek.client_id_of(whole, 6, length) == client_id
-    assert peek.produce_is_answered(whole, 6, version, length) is (acks != 0)
+    request_behind_bytes = b"before" + produce(version, acks=acks, client_id=client_id, txn=txn)
+    size, key, version_read, correlation_id, length = peek.head(request_behind_bytes, 6)
+    assert (size, key, version_read, correlation_id) == (
+        len(request_behind_bytes) - 10,
+        0,
+        version,
+        7,
+    )
+    assert peek.client_id_of(request_behind_bytes, 6, length) == client_id
+    assert peek.produce_is_answered(request_behind_bytes, 6, version, length) is (acks != 0)
     answers = {
-        peek.produce_is_answered(whole[: 6 + peek.HEAD_BYTES + more], 6, version, length)
-        for more in range(12)
+        peek.produce_is_answered(
+            request_behind_bytes[: 6 + peek.HEAD_BYTES + extra_bytes], 6, version, length
+        )
+        for extra_bytes in range(12)
     }
     assert answers <= {None, acks != 0}
     assert None in answers
@@ -368,15 +381,15 @@ def test_acks_are_found_and_asked_for_again_while_they_are_not_there(
 
 def test_a_header_may_have_tagged_fields() -> None:
     plain_one = produce(9, acks=0, client_id="app", txn=None)
-    at = peek.HEAD_BYTES + 3
-    tagged = plain_one[:at] + b"\x01\x05\x02xx" + plain_one[at + 1 :]
+    tag_position = peek.HEAD_BYTES + 3
+    tagged = plain_one[:tag_position] + b"\x01\x05\x02xx" + plain_one[tag_position + 1 :]
     assert peek.produce_is_answered(tagged, 0, 9, 3) is False
 
 
 def test_what_no_broker_could_read_is_left_to_the_broker() -> None:
-    whole = produce(9, acks=0, client_id="app", txn=None)
-    at = peek.HEAD_BYTES + 3
-    assert peek.produce_is_answered(whole[:at] + b"\xff" * 8, 0, 9, 3) is True
+    request = produce(9, acks=0, client_id="app", txn=None)
+    tag_position = peek.HEAD_BYTES + 3
+    assert peek.produce_is_answered(request[:tag_position] + b"\xff" * 8, 0, 9, 3) is True
 
 
 def handshake(mechanism: str, version: int) -> bytes:
@@ -424,8 +437,13 @@ def test_a_refusal_names_no_other_mechanism(version: int) -> None:
 
 
 def listeners_of(cluster: ProxiedCluster, **options: Any) -> NodeListeners:
-    given = {"host": "127.0.0.1", "advertised_host": "me.test", "port": 40_000, **options}
-    return NodeListeners(cluster.proxy, **given)
+    listener_options = {
+        "host": "127.0.0.1",
+        "advertised_host": "me.test",
+        "port": 40_000,
+        **options,
+    }
+    return NodeListeners(cluster.proxy, **listener_options)
 
 
 @within(run_proxied)
@@ -459,13 +477,13 @@ async def test_a_port_that_is_none_or_taken_is_named(cluster: ProxiedCluster) ->
 async def test_a_node_that_is_new_while_clients_wait_gets_a_free_port_at_need(
     cluster: ProxiedCluster,
 ) -> None:
-    taken, late = listeners_of(cluster), listeners_of(cluster)
-    await taken.learn([Endpoint(1, "a", 1)])
+    first_listeners, late = listeners_of(cluster), listeners_of(cluster)
+    await first_listeners.learn([Endpoint(1, "a", 1)])
     await late._learn_late([Endpoint(1, "a", 1)])
     assert late.address(1)[1] not in (40_001, 0)
     await late._learn_late([Endpoint(2, "a", 1)])
     assert late.address(2)[1] == 40_002
-    await taken.close()
+    await first_listeners.close()
     await late.close()
 
 
@@ -490,12 +508,12 @@ async def test_connections_are_traced(cluster: ProxiedCluster) -> None:
     await wire.close()
     await asyncio.sleep(1)
     port = cluster.address(first())[1]
-    told = [
+    event_kinds = [
         event.k
         for event in cluster.env.tracer.events(start)
         if event.k.startswith("conn.") and "->" in str(event.d)
     ]
-    assert told == ["conn.open", "conn.close"], port
+    assert event_kinds == ["conn.open", "conn.close"], port
 
 
 # What a proxy can't do is refused with the reason; all else it can.
@@ -505,7 +523,7 @@ def rule(point: FaultPoint, action: Any = None, **fields: Any) -> FaultRule:
     return FaultRule(id="f", point=point, action=action or Hold(), **fields)
 
 
-@pytest.mark.parametrize("point", [one for one in FaultPoint if one is not FaultPoint.NOW])
+@pytest.mark.parametrize("point", [point for point in FaultPoint if point is not FaultPoint.NOW])
 def test_only_what_passes_can_be_struck(point: FaultPoint) -> None:
     why = refusal(rule(point, Pass()), has_peers=True)
     assert (why is None) is (point in POINTS)

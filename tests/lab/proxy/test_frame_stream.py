@@ -52,69 +52,69 @@ class Seen:
 
 
 def test_a_chunk_of_frames_that_pass_is_written_as_it_came() -> None:
-    seen = Seen()
+    stream_end = Seen()
     chunk = frame(b"p") * 5
-    seen.stream.feed(chunk)
-    assert seen.written == [chunk]
-    assert seen.written[0] is chunk, "nothing is copied"
+    stream_end.stream.feed(chunk)
+    assert stream_end.written == [chunk]
+    assert stream_end.written[0] is chunk, "nothing is copied"
 
 
 @given(letters=st.text("pwsm", max_size=8), cuts=st.binary(min_size=1, max_size=8))
 def test_the_same_comes_out_however_bytes_come_in(letters: str, cuts: bytes) -> None:
     kinds = [letter.encode() for letter in letters]
-    whole = b"".join(frame(kind, 4) for kind in kinds)
-    seen = Seen()
+    all_frames = b"".join(frame(kind, 4) for kind in kinds)
+    stream_end = Seen()
     position = 0
-    while position < len(whole):
+    while position < len(all_frames):
         step = 1 + cuts[position % len(cuts)] % 11
-        seen.stream.feed(whole[position : position + step])
+        stream_end.stream.feed(all_frames[position : position + step])
         position += step
     expected = {b"w": b"<taken>", b"s": b""}
-    assert seen.bytes == b"".join(expected.get(kind, frame(kind, 4)) for kind in kinds)
-    assert seen.taken == [frame(kind, 4) for kind in kinds if kind == b"w"]
+    assert stream_end.bytes == b"".join(expected.get(kind, frame(kind, 4)) for kind in kinds)
+    assert stream_end.taken == [frame(kind, 4) for kind in kinds if kind == b"w"]
 
 
 def test_a_direction_that_is_stopped_keeps_what_comes_and_goes_on_in_order() -> None:
-    seen = Seen()
-    seen.holds = True
-    seen.stream.feed(frame(b"p") + frame(b"w") + frame(b"p") + frame(b"w") + b"\0\0")
-    assert (seen.bytes, len(seen.taken)) == (frame(b"p") + b"<taken>", 1)
-    seen.stream.feed(b"\0\3p..")
-    assert seen.stream.is_stopped
-    assert seen.stream.backlog_bytes == 7 + 7 + 2 + 5
-    seen.stream.go_on()
-    assert len(seen.taken) == 2
-    seen.stream.go_on()
-    assert seen.bytes == frame(b"p") + b"<taken>" + frame(b"p") + b"<taken>" + frame(b"p")
-    assert seen.stream.backlog_bytes == 0
+    stream_end = Seen()
+    stream_end.holds = True
+    stream_end.stream.feed(frame(b"p") + frame(b"w") + frame(b"p") + frame(b"w") + b"\0\0")
+    assert (stream_end.bytes, len(stream_end.taken)) == (frame(b"p") + b"<taken>", 1)
+    stream_end.stream.feed(b"\0\3p..")
+    assert stream_end.stream.is_stopped
+    assert stream_end.stream.backlog_bytes == 7 + 7 + 2 + 5
+    stream_end.stream.go_on()
+    assert len(stream_end.taken) == 2
+    stream_end.stream.go_on()
+    assert stream_end.bytes == frame(b"p") + b"<taken>" + frame(b"p") + b"<taken>" + frame(b"p")
+    assert stream_end.stream.backlog_bytes == 0
 
 
 def test_ends_are_told_where_somebody_watches_them() -> None:
-    seen = Seen()
-    seen.stream.feed(frame(b"p"))
-    seen.stream.watches_ends = True
-    seen.stream.feed(frame(b"p")[:-1])
-    assert seen.ended == 0
-    seen.stream.feed(b"." + frame(b"s"))
-    assert seen.ended == 2
+    stream_end = Seen()
+    stream_end.stream.feed(frame(b"p"))
+    stream_end.stream.watches_ends = True
+    stream_end.stream.feed(frame(b"p")[:-1])
+    assert stream_end.ended == 0
+    stream_end.stream.feed(b"." + frame(b"s"))
+    assert stream_end.ended == 2
 
 
 def test_what_is_no_frame_passes_for_ever() -> None:
-    seen = Seen()
-    rest = b"\xff\xff\xff\xffr any bytes"
-    seen.stream.feed(rest)
-    seen.stream.feed(frame(b"w"))
-    assert seen.bytes == rest + frame(b"w")
+    stream_end = Seen()
+    other_bytes = b"\xff\xff\xff\xffr any bytes"
+    stream_end.stream.feed(other_bytes)
+    stream_end.stream.feed(frame(b"w"))
+    assert stream_end.bytes == other_bytes + frame(b"w")
 
 
 def test_what_was_forgotten_is_never_written() -> None:
-    seen = Seen()
-    seen.stream.stop()
-    seen.stream.feed(frame(b"p"))
-    seen.stream.forget()
-    seen.stream.go_on()
-    assert seen.bytes == b""
-    assert seen.stream.backlog_bytes == 0
+    stream_end = Seen()
+    stream_end.stream.stop()
+    stream_end.stream.feed(frame(b"p"))
+    stream_end.stream.forget()
+    stream_end.stream.go_on()
+    assert stream_end.bytes == b""
+    assert stream_end.stream.backlog_bytes == 0
 
 
 def test_who_writes_to_nobody_loses_it() -> None:

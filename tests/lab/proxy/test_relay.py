@@ -62,8 +62,8 @@ async def test_every_answer_with_an_address_leads_to_the_proxy(cluster: ProxiedC
     wire = await open_wire(cluster)
     wire.send(wire.metadata())
     _, message = await wire.answer()
-    told = {row.node_id: (row.host, row.port) for row in message.brokers}
-    assert told == {node: cluster.proxy.clients.address(node) for node in (1, 2, 3)}
+    address_by_node = {row.node_id: (row.host, row.port) for row in message.brokers}
+    assert address_by_node == {node: cluster.proxy.clients.address(node) for node in (1, 2, 3)}
     await wire.close()
 
 
@@ -83,7 +83,9 @@ async def test_a_held_request_of_a_client_that_left_is_sent_once_it_is_released(
     cluster.injector.disarm("f")
     await asyncio.sleep(1)
     assert await records(cluster) == 1
-    assert not any(one.relays for one in cluster.proxy.clients), "both sides are closed"
+    assert not any(client_listener.relays for client_listener in cluster.proxy.clients), (
+        "both sides are closed"
+    )
     assert listener.accepted >= 0
 
 
@@ -151,7 +153,7 @@ async def test_a_rule_that_is_armed_late_sees_no_answer_of_a_request_that_it_can
     cluster.arm(Pass(), RESPONSE, "by-topic", api="Produce", topic="orders")
     cluster.injector.disarm("hold")
     await wire.answer()
-    counts = {one.rule.id: one.struck for one in cluster.injector.rules()}
+    counts = {rule.rule.id: rule.struck for rule in cluster.injector.rules()}
     assert counts["by-topic"] == 0
     wire.send(wire.produce(first()))
     await wire.answer()
@@ -210,10 +212,10 @@ def test_too_much_that_waits_is_not_read(monkeypatch: pytest.MonkeyPatch) -> Non
         for _ in range(200):
             wire.send(wire.produce(first(), value=bytes(1_000)))
             await asyncio.sleep(0.001)
-        (open_one,) = [one for listener in cluster.proxy.clients for one in listener.relays]
+        (open_one,) = [relay for listener in cluster.proxy.clients for relay in listener.relays]
         assert isinstance(open_one, relay.Relay)
-        waiting: Any = open_one._requests.backlog_bytes
-        assert 10_000 <= waiting < 100_000, "the rest stays with the client"
+        backlog_bytes: Any = open_one._requests.backlog_bytes
+        assert 10_000 <= backlog_bytes < 100_000, "the rest stays with the client"
         cluster.injector.disarm("f")
         assert [(await wire.answer())[0] for _ in range(201)] == list(range(1, 202))
         await wire.close()
@@ -245,7 +247,7 @@ async def test_an_answer_to_a_client_that_left_goes_nowhere(cluster: ProxiedClus
     await asyncio.sleep(1)
     cluster.injector.disarm("f")
     await asyncio.sleep(1)
-    assert not any(one.relays for one in cluster.proxy.clients)
+    assert not any(client_listener.relays for client_listener in cluster.proxy.clients)
 
 
 @within(run_proxied)
@@ -263,7 +265,9 @@ async def test_a_rule_sees_the_answer_to_a_held_request_of_a_client_that_left(
     cluster.injector.disarm("f")
     await cluster.struck("answered")
     assert await records(cluster) == 1
-    assert not any(one.relays for one in cluster.proxy.clients), "both sides are closed"
+    assert not any(client_listener.relays for client_listener in cluster.proxy.clients), (
+        "both sides are closed"
+    )
 
 
 @within(run_proxied)
@@ -275,8 +279,8 @@ async def test_a_field_of_a_real_answer_is_rewritten(cluster: ProxiedCluster) ->
     async with Cluster(
         cluster.proxy.bootstrap, settings=settings, clock=cluster.env.clock, tasks=cluster.env.tasks
     ) as client:
-        found = await fetch(
+        fetched_records = await fetch(
             client, "orders", 0, 0, isolation=IsolationLevel.READ_COMMITTED, max_wait_ms=0
         )
-    assert found.last_stable_offset == 7
+    assert fetched_records.last_stable_offset == 7
     assert struck(cluster, "f") == 1

@@ -76,14 +76,14 @@ async def child_of(fork_server: ForkServer) -> AsyncIterator[Child]:
 def fork_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
     (tmp_path / "helper_of_this_test.py").write_text(HELPER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    one = ForkServer("helper_of_this_test")
-    yield one
-    one.close()
+    server = ForkServer("helper_of_this_test")
+    yield server
+    server.close()
 
 
 async def test_a_helper_that_was_forked_early_imports_nothing_again(tmp_path: Path) -> None:
     (tmp_path / "helper_of_this_test.py").write_text(HELPER)
-    done = await asyncio.to_thread(
+    helper = await asyncio.to_thread(
         partial(
             subprocess.run,
             [sys.executable, "-W", "error::DeprecationWarning", "-c", FORKED],
@@ -94,7 +94,7 @@ async def test_a_helper_that_was_forked_early_imports_nothing_again(tmp_path: Pa
             check=False,
         )
     )
-    assert (done.stdout, done.stderr, done.returncode) == (FORKED_SAYS, "", 0)
+    assert (helper.stdout, helper.stderr, helper.returncode) == (FORKED_SAYS, "", 0)
 
 
 async def say(child: Child, word: str) -> str:
@@ -114,9 +114,9 @@ async def test_a_child_goes_back_to_any_moment_that_it_kept(fork_server: ForkSer
 
 
 async def test_children_know_nothing_of_each_other(fork_server: ForkServer) -> None:
-    async with child_of(fork_server) as one, child_of(fork_server) as other:
-        assert await say(one, "a") == "a|"
-        assert await say(other, "b") == "b|"
+    async with child_of(fork_server) as first_child, child_of(fork_server) as second_child:
+        assert await say(first_child, "a") == "a|"
+        assert await say(second_child, "b") == "b|"
 
 
 async def test_a_crash_and_a_kill_end_the_child_with_its_checkpoints(
@@ -211,7 +211,7 @@ def test_a_helper_that_does_not_end_is_not_waited_for_without_an_end(
     was cut off.
     """
     (tmp_path / "helper_of_this_test.py").write_text(HELPER)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", STOPPED % {"forked": forked}],
         cwd=tmp_path,
         capture_output=True,
@@ -219,4 +219,4 @@ def test_a_helper_that_does_not_end_is_not_waited_for_without_an_end(
         check=False,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
-    assert (done.stdout, done.returncode) == ("no process is left\n", 0), done.stderr
+    assert (process.stdout, process.returncode) == ("no process is left\n", 0), process.stderr

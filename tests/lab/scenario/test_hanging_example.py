@@ -21,14 +21,18 @@ TOPIC = (hanging_example.TARGET.topic, 1)
 async def test_it_hangs_and_nothing_else_is_made() -> None:
     async with real_cluster(topics=(TOPIC,), trace_level=TraceLevel.BRIEF) as sim:
         await told(sim, "billing")
-        assert [one.partition for one in await open_ones(sim)] == [hanging_example.TARGET]
+        assert [open_transaction.partition for open_transaction in await open_ones(sim)] == [
+            hanging_example.TARGET
+        ]
         assert sim.injector.get(hanging_example.RULE) is None
         run = Recording.of("the trace", b"".join(sim.environment.tracer.pieces()).splitlines())
-        narrated = [one.text for one in story(run.events, run.nodes) if one.is_narrated]
+        narrated = [
+            sentence.text for sentence in story(run.events, run.nodes) if sentence.is_narrated
+        ]
         assert len(narrated) == 6
         assert narrated[0].startswith("An application begins the transaction billing/1.")
         # Its reader got nothing, though "paid" is no part of a transaction.
-        assert not [one for one in run.events if one.k == "client.deliver"]
+        assert not [event for event in run.events if event.k == "client.deliver"]
         state = state_at(run.events, run.nodes, level=run.level)
         assert (state.logs["orders-0"]["lso"], state.logs["orders-0"]["end"]) == (1, 3)
 
@@ -51,5 +55,5 @@ async def told(sim: SimCluster, transactional_id: str) -> None:
 async def open_ones(sim: SimCluster) -> list[OpenTransaction]:
     async with Cluster(sim.bootstrap) as client:
         now_ms = client.clock.now_ms()
-        found = await survey(Admin(client), now_ms=now_ms, older_than_ms=ANY_AGE)
-        return [one.transaction for one in found.hanging]
+        search = await survey(Admin(client), now_ms=now_ms, older_than_ms=ANY_AGE)
+        return [hanging.transaction for hanging in search.hanging]

@@ -50,9 +50,9 @@ def test_every_file_is_judged_here() -> None:
     ],
 )
 def test_reports_of_others_are_judged(name: str, verdict: Verdict) -> None:
-    found = judged(name)
-    assert found.verdict is verdict
-    (run,) = found.runs
+    report = judged(name)
+    assert report.verdict is verdict
+    (run,) = report.runs
     assert run.decisive
     assert bool(run.because) is (verdict is not Verdict.REPRODUCED)
 
@@ -60,10 +60,10 @@ def test_reports_of_others_are_judged(name: str, verdict: Verdict) -> None:
 def test_what_is_impossible_names_the_step_and_the_answer() -> None:
     (run,) = judged(IMPOSSIBLE[0]).runs
     assert run.answered == "INVALID_PRODUCER_EPOCH"
-    place = "late-record-of-a-timed-out-transaction.yaml:14: steps.5.call"
-    assert run.because[0].startswith(place)
+    step_place = "late-record-of-a-timed-out-transaction.yaml:14: steps.5.call"
+    assert run.because[0].startswith(step_place)
     assert run.nearest is not None
-    assert run.nearest.expects == (f"{place}.error: INVALID_PRODUCER_EPOCH",)
+    assert run.nearest.expects == (f"{step_place}.error: INVALID_PRODUCER_EPOCH",)
     assert run.nearest.seen == ()
 
 
@@ -73,8 +73,8 @@ def test_the_nearest_story_expects_every_refusal_and_is_none_where_that_does_not
     (run,) = check(read("a.yaml", f"{text}{step.replace('late', 'later')}\n")).runs
     assert run.nearest is not None
     assert len(run.nearest.expects) == 2
-    more = (step.replace("late", f"late-{number}") for number in range(REFUSALS_MAX))
-    (run,) = check(read("a.yaml", text + "\n".join(more))).runs
+    refused_steps = (step.replace("late", f"late-{number}") for number in range(REFUSALS_MAX))
+    (run,) = check(read("a.yaml", text + "\n".join(refused_steps))).runs
     assert run.nearest is None
     late = step.replace("value: late", "value: late, background: late")
     (run,) = check(read("a.yaml", text.replace(step, f"{late}\n- await: late"))).runs
@@ -83,9 +83,9 @@ def test_the_nearest_story_expects_every_refusal_and_is_none_where_that_does_not
 
 def test_what_judges_see_otherwise_is_not_reproduced() -> None:
     text = (HYPOTHESES / "aborted-between-committed.yaml").read_text("utf-8")
-    found = check(read("a.yaml", text.replace("verdict: healthy", "verdict: lost-write")))
-    assert found.verdict is Verdict.NOT_REPRODUCED
-    assert (found.runs[0].claimed, found.runs[0].seen) == (("lost-write",), ())
+    report = check(read("a.yaml", text.replace("verdict: healthy", "verdict: lost-write")))
+    assert report.verdict is Verdict.NOT_REPRODUCED
+    assert (report.runs[0].claimed, report.runs[0].seen) == (("lost-write",), ())
 
 
 def test_the_command_has_a_verdict_for_programs(
@@ -93,9 +93,9 @@ def test_the_command_has_a_verdict_for_programs(
 ) -> None:
     so = HYPOTHESES / f"{SO[0]}.yaml"
     assert main(["check-hypothesis", str(so), "--json", "--seeds", "2"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["hypothesis"], told["verdict"]) == (SO[0], "reproduced")
-    assert told["runs"][0]["seed"] == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["hypothesis"], report["verdict"]) == (SO[0], "reproduced")
+    assert report["runs"][0]["seed"] == 1
     not_so = HYPOTHESES / f"{IMPOSSIBLE[0]}.yaml"
     assert main(["check-hypothesis", str(not_so)]) == 1
     assert "claimed: stuck-last-stable-offset; seen: nothing" in capsys.readouterr().out
@@ -110,9 +110,9 @@ def test_a_wrong_file_has_its_line_field_and_the_nearest_word(
     text = (HYPOTHESES / f"{SO[0]}.yaml").read_text("utf-8")
     file.write_text(text.replace("do: produce", "do: produc", 1), "utf-8")
     assert main(["check-hypothesis", str(file), "--json"]) == 2
-    told = json.loads(capsys.readouterr().out)
-    assert told["verdict"] == "wrong file"
-    (error,) = told["errors"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["verdict"] == "wrong file"
+    (error,) = report["errors"]
     assert "wrong.yaml:11: steps.2.call.do" in error
     assert "mean produce?" in error
     assert main(["check-hypothesis", str(file)]) == 2

@@ -31,8 +31,8 @@ def story(number: int) -> dict[str, Any]:
     """What a program might claim: a few steps in some order, some refused, some misspelt."""
     draw = SeededRng(number).stream("stories")
     steps: list[dict[str, Any]] = [{"call": {"who": "app", "do": "init-producer-id"}}]
-    held = draw.randrange(4) == 0
-    if held:
+    is_held = draw.randrange(4) == 0
+    if is_held:
         steps.append({"hold": {"id": "m", "point": "peer.request", "api": "WriteTxnMarkers"}})
     for transaction in range(1 + draw.randrange(3)):
         steps.append({"call": {"who": "app", "do": "begin"}})
@@ -45,7 +45,7 @@ def story(number: int) -> dict[str, Any]:
             {"cluster": {"do": "move-leader", "partition": "t-0", "to": 2}},
             {"advance": "90s"},
         ]))  # fmt: skip
-    if held:
+    if is_held:
         steps.append({"release": "m"})
     if draw.randrange(5) == 0:
         steps.append({"call": {"who": "app", "do": draw.choice(MISTAKES)}})
@@ -84,15 +84,15 @@ def test_two_hundred_stories_of_a_machine_leave_nothing_behind(
     came = Counter[str]()
     for number in range(STORIES):
         if number == WARM:
-            before, resident = kept(), resident_kib()
+            objects_before, resident = kept(), resident_kib()
         file.write_text(json.dumps(story(number)))
         status = main(["check-hypothesis", str(file), "--json"])
-        told = json.loads(capsys.readouterr().out)
-        came[told["verdict"]] += 1
-        assert status == {"reproduced": 0, "wrong file": 2}.get(told["verdict"], 1)
+        report = json.loads(capsys.readouterr().out)
+        came[report["verdict"]] += 1
+        assert status == {"reproduced": 0, "wrong file": 2}.get(report["verdict"], 1)
     file.unlink()
     assert {path.name for path in tmp_path.rglob("*")} == {"temporary"}
-    assert kept() == before
+    assert kept() == objects_before
     assert resident_kib() - resident < GROWTH_KIB_MAX
     assert came.keys() == {*Verdict, "wrong file"}, came
     assert min(came.values()) >= STORIES // 20, came

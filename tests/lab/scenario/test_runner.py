@@ -147,9 +147,9 @@ def produce(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_steps_use_what_there_is(steps: list[dict[str, Any]], field: str, message: str) -> None:
-    found = problems(steps)
-    assert f": {field}: " in found
-    assert message in found
+    complaints = problems(steps)
+    assert f": {field}: " in complaints
+    assert message in complaints
 
 
 @pytest.mark.parametrize(
@@ -190,21 +190,21 @@ def test_steps_use_what_there_is(steps: list[dict[str, Any]], field: str, messag
     ],
 )
 def test_the_head_names_what_there_is(head: dict[str, Any], field: str, message: str) -> None:
-    found = problems([{"advance": "1s"}], **head)
-    assert f": {field}: " in found
-    assert message in found
+    complaints = problems([{"advance": "1s"}], **head)
+    assert f": {field}: " in complaints
+    assert message in complaints
 
 
 def test_a_member_names_topics_and_partitions_that_there_are() -> None:
     actors = {"a": {"plays": "member", "group": "g"}}
-    found = problems([call("subscribe", "a", topics=["q"], assigned=["in-3"])], actors=actors)
-    assert "steps.0.call.topics.0: no topic 'q'" in found
-    assert "steps.0.call.assigned: topic in has the partitions 0 to 0" in found
+    complaints = problems([call("subscribe", "a", topics=["q"], assigned=["in-3"])], actors=actors)
+    assert "steps.0.call.topics.0: no topic 'q'" in complaints
+    assert "steps.0.call.assigned: topic in has the partitions 0 to 0" in complaints
     assert "subscribe needs topics" in problems([call("subscribe", "a")], actors=actors)
 
 
 def test_a_value_may_stand_twice_where_it_is_one_record_or_one_telling_has_it_once() -> None:
-    again = [
+    steps = [
         {**produce(), "only": "armed"},
         {**produce(), "only": "disarmed"},
         produce(partition="t-1"),
@@ -216,23 +216,23 @@ def test_a_value_may_stand_twice_where_it_is_one_record_or_one_telling_has_it_on
         {"cluster": {"do": "create-topic", "topic": "t"}},
         produce(),
     ]
-    assert len(read("small.yaml", yaml.safe_dump(document(again))).steps) == len(again)
+    assert len(read("small.yaml", yaml.safe_dump(document(steps))).steps) == len(steps)
 
 
 def test_an_application_sends_no_tombstones() -> None:
-    found = problems(
+    complaints = problems(
         [call("send", "a", partition="t-0", value=None)], actors={"a": {"plays": "application"}}
     )
-    assert "steps.0.call.value: a tombstone is sent by a wire actor or a bystander" in found
+    assert "steps.0.call.value: a tombstone is sent by a wire actor or a bystander" in complaints
 
 
 def test_a_generation_is_named_before_it_is_used() -> None:
     actors = {"P": {"plays": "wire"}, "a": {"plays": "member", "group": "g"}}
     commit = call("commit-offsets", member="a", generation="old")
     poll = call("poll", "a", generation=3)
-    found = problems([commit, poll], actors=actors)
-    assert "steps.0.call.generation: no step before names 'old'" in found
-    assert "steps.1.call.generation: expected a name for the generation" in found
+    complaints = problems([commit, poll], actors=actors)
+    assert "steps.0.call.generation: no step before names 'old'" in complaints
+    assert "steps.1.call.generation: expected a name for the generation" in complaints
 
 
 GHOST = [
@@ -246,11 +246,13 @@ CURE = [call("find-hanging", "operator"), call("abort-found", "operator")]
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_trace_and_another_one_another() -> None:
     scenario_run = ScenarioRun(scenario=late_produce(), run="V-")
-    one, same, other = (run_in_virtual_time(scenario_run, seed=seed) for seed in (3, 3, 4))
-    assert one.trace == same.trace
-    assert one.history == same.history
-    assert one.trace != other.trace
-    assert one.verdict == other.verdict
+    first_result, same_result, other_result = (
+        run_in_virtual_time(scenario_run, seed=seed) for seed in (3, 3, 4)
+    )
+    assert first_result.trace == same_result.trace
+    assert first_result.history == same_result.history
+    assert first_result.trace != other_result.trace
+    assert first_result.verdict == other_result.verdict
 
 
 def test_a_verdict_is_what_judges_find_and_a_cure_has_one_of_its_own() -> None:
@@ -309,8 +311,8 @@ def test_a_batch_is_one_observation_per_record() -> None:
     )
     recorder.wrote("P", "T1", batch, CallResult(offset=9))
     recorder.wrote("P", None, batch, CallResult(error="CONNECTION_LOST"))
-    first, second, third, _ = [one for _, one in recorder.history.all_of(Wrote)]
-    assert [(one.value, one.offset, one.sequence) for one in (first, second)] == [
+    first_wrote, second, third, _ = [wrote for _, wrote in recorder.history.all_of(Wrote)]
+    assert [(wrote.value, wrote.offset, wrote.sequence) for wrote in (first_wrote, second)] == [
         ("a", 9, 4), ("b", 10, 5),
     ]  # fmt: skip
     assert (third.offset, third.outcome, third.error) == (-1, "unknown", "CONNECTION_LOST")
@@ -340,16 +342,19 @@ def test_the_identity_that_was_sent_is_noted_and_the_one_that_follows() -> None:
     assert isinstance(added, Added)
     assert isinstance(sent, SentOffsets)
     assert isinstance(ended, Ended)
-    assert {(one.producer_id, one.producer_epoch) for one in (added, sent, ended)} == {(7, 1)}
+    assert {
+        (observation.producer_id, observation.producer_epoch)
+        for observation in (added, sent, ended)
+    } == {(7, 1)}
     assert (ended.next_producer_id, ended.next_producer_epoch) == (8, 0)
 
 
 def test_an_identity_that_was_refused_is_none() -> None:
     recorder = Recorder(ManualClock())
     recorder.initialised("P", "app", IDENTITY, CallResult(error="PRODUCER_FENCED"))
-    (one,) = recorder.history
-    assert isinstance(one, Initialised)
-    assert (one.producer_id, one.error) == (-1, "PRODUCER_FENCED")
+    (observation,) = recorder.history
+    assert isinstance(observation, Initialised)
+    assert (observation.producer_id, observation.error) == (-1, "PRODUCER_FENCED")
 
 
 ONE = BrokerId(1)
@@ -363,8 +368,10 @@ async def test_one_hangs_and_two_look_like_it() -> None:
         async with Cluster(sim.bootstrap) as client:
             admin = Admin(client)
             answers = await admin.list_transactions()
-            listed = [one for found in answers.values() for one in _known(found)]
-            states = {one.transactional_id: str(one.state) for one in listed}
+            listed = [description for answer in answers.values() for description in _known(answer)]
+            states = {
+                description.transactional_id: str(description.state) for description in listed
+            }
             assert states == {"billing": "Empty", "report": "Ongoing", "shop": "PrepareCommit"}
             orders = TopicPartition("orders", 0)
             producers = (await admin.describe_producers([orders]))[orders]
@@ -377,9 +384,9 @@ def test_what_takes_long_can_be_ended_as_its_readers_are_advised() -> None:
 
     async def main(kafka: VirtualCluster) -> None:
         places = [TopicPartition("orders", 1), TopicPartition("payments", 0)]
-        for place in (*places, kafka.home("report"), kafka.home("shop")):
-            if kafka.leader(place) != ONE:
-                kafka.sim.move_leader(place, ONE)
+        for topic_partition in (*places, kafka.home("report"), kafka.home("shop")):
+            if kafka.leader(topic_partition) != ONE:
+                kafka.sim.move_leader(topic_partition, ONE)
         await make(kafka.sim)
         await kafka.struck(MARKER_RULE)
         async with Cluster(kafka.sim.bootstrap) as client:
@@ -387,8 +394,8 @@ def test_what_takes_long_can_be_ended_as_its_readers_are_advised() -> None:
             answer = (await Admin(client).describe_transactions(["report"]))["report"]
             assert str(_known(answer).state) == "Empty"
 
-    wanted = options(topics=tuple(TOPICS.items()))
-    run_cluster(main, cluster_options=structs.replace(wanted, ready_coordinators=True))
+    cluster_options = options(topics=tuple(TOPICS.items()))
+    run_cluster(main, cluster_options=structs.replace(cluster_options, ready_coordinators=True))
 
 
 def _known(answer: Found | ClientError) -> Found:
@@ -408,20 +415,20 @@ async def test_open_transactions_coordinators_open_transactions_again_then_reade
     recorder = Recorder(kafka.rebuilt.environment.clock)
     async with client(kafka) as outside:
         await look(outside, TopicPartition("orders", 0), recorder, offset=1)
-    kinds = [type(one) for one in recorder.history]
+    kinds = [type(observation) for observation in recorder.history]
     assert kinds[:4] == [Producers, Listed, Described, Producers]
     assert set(kinds[4:]) == {Read}
-    assert {one.who for one in recorder.history} == {ONLOOKER}
-    seen = {
+    assert {observation.who for observation in recorder.history} == {ONLOOKER}
+    values_by_isolation = {
         isolation: [
             record.value
-            for one in recorder.history
-            if isinstance(one, Read) and one.isolation is isolation
-            for record in one.records
+            for observation in recorder.history
+            if isinstance(observation, Read) and observation.isolation is isolation
+            for record in observation.records
         ]
         for isolation in Isolation
     }
-    assert seen == {
+    assert values_by_isolation == {
         Isolation.READ_COMMITTED: ["b"],
         Isolation.READ_UNCOMMITTED: ["b", "c"],
     }
@@ -439,24 +446,24 @@ async def test_who_does_not_answer_ends_the_look(kafka: AsyncSimulatedKafka) -> 
 
 
 def test_steps_are_numbered_and_told_in_words() -> None:
-    found = planned((*find("z01")[1].steps, LOOK))
-    assert [one.number for one in found] == list(range(len(found)))
-    assert {one.of for one in found} == {len(found)}
-    assert found[0].text == "The producer opens a transaction."
-    assert found[-1].text == LOOK
-    assert all(one.text for one in found)
+    planned_steps = planned((*find("z01")[1].steps, LOOK))
+    assert [step.number for step in planned_steps] == list(range(len(planned_steps)))
+    assert {step.of for step in planned_steps} == {len(planned_steps)}
+    assert planned_steps[0].text == "The producer opens a transaction."
+    assert planned_steps[-1].text == LOOK
+    assert all(step.text for step in planned_steps)
 
 
 def test_a_step_without_a_sentence_is_told_by_what_it_does() -> None:
     steps = [
-        Step.model_validate(one)
-        for one in (
+        Step.model_validate(body)
+        for body in (
             {"wait-until": {"struck": "late"}},
             {"release": "late"},
             {"call": {"who": "reader", "do": "read", "partition": "t-0"}},
         )
     ]
-    assert [one.text for one in planned(steps)] == [
+    assert [step.text for step in planned(steps)] == [
         "wait until: struck late",
         "release: late",
         "reader: read t-0",
@@ -468,7 +475,9 @@ def test_a_step_without_a_sentence_is_told_by_what_it_does() -> None:
 
 def test_a_program_is_told_of_the_partition_that_it_sends_to() -> None:
     result = run_in_virtual_time(ScenarioRun(scenario=late_produce(), run="V+"))
-    assert {(one.topic, one.partition) for one in seen(result, Wrote)} == {("payments", 0)}
+    assert {(observation.topic, observation.partition) for observation in seen(result, Wrote)} == {
+        ("payments", 0)
+    }
 
 
 def test_a_topic_that_cant_be_is_refused() -> None:

@@ -48,7 +48,9 @@ def problems(text: str) -> list[str]:
     return str(caught.value).splitlines()
 
 
-@pytest.mark.parametrize("scenario", catalog.scenarios().values(), ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "scenario", catalog.scenarios().values(), ids=lambda scenario: scenario.name
+)
 def test_the_scenarios_that_come_along_are_in_order(scenario: Any) -> None:
     assert scenario.steps
     assert scenario.disarmed == ()
@@ -72,20 +74,29 @@ def test_a_wrong_file_is_refused_with_file_line_and_field(
 ) -> None:
     assert old in TEXT
     line = next(number for number, line in enumerate(TEXT.splitlines(), 1) if old in line)
-    found = problems(TEXT.replace(old, new, 1))
-    told = [one for one in found if one.startswith(f"story.yaml:{line}: {field}: ")]
-    assert any(message in one for one in told), found
+    complaints = problems(TEXT.replace(old, new, 1))
+    complaints_of_line = [
+        complaint
+        for complaint in complaints
+        if complaint.startswith(f"story.yaml:{line}: {field}: ")
+    ]
+    assert any(message in complaint for complaint in complaints_of_line), complaints
 
 
 def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file() -> None:
-    found = problems(TEXT.replace("title: A", "titel: A", 1).replace("goal:", "gaol:"))
-    lines = [int(one.split(":")[1]) for one in found]
+    complaints = problems(TEXT.replace("title: A", "titel: A", 1).replace("goal:", "gaol:"))
+    lines = [int(complaint.split(":")[1]) for complaint in complaints]
     assert lines == sorted(lines)
-    assert {one.split(": ")[1] for one in found} == {"titel", "title", "gaol", "goal"}
+    assert {complaint.split(": ")[1] for complaint in complaints} == {
+        "titel",
+        "title",
+        "gaol",
+        "goal",
+    }
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "complaint"),
     [
         ("", "story.yaml:1: scenario: expected a mapping of fields"),
         ("- a\n- b", "story.yaml:1: scenario: expected a mapping of fields"),
@@ -95,9 +106,9 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file() -> None:
         ("name: \x00", "story.yaml:1: no YAML: "),
     ],
 )
-def test_what_is_no_mapping_is_told_with_its_line(text: str, told: str) -> None:
-    found = problems(text)
-    assert found[0].startswith(told), found
+def test_what_is_no_mapping_is_told_with_its_line(text: str, complaint: str) -> None:
+    complaints = problems(text)
+    assert complaints[0].startswith(complaint), complaints
 
 
 def test_a_field_given_twice_in_two_steps_is_no_mistake() -> None:
@@ -121,21 +132,25 @@ def test_a_single_step_is_read_or_refused_with_its_field() -> None:
 
 
 def test_fields_are_taken_in_both_spellings_and_told_with_their_line() -> None:
-    other = (
+    text_in_other_spelling = (
         TEXT.replace("transactional-id:", "transactional_id:")
         .replace("wait-until:", "wait_until:")
         .replace("transactional_id: app}", "transactional-id: app}")
     )
-    assert other != TEXT
-    ours, theirs = read("story.yaml", TEXT), read("story.yaml", other)
-    assert theirs == ours
+    assert text_in_other_spelling != TEXT
+    scenario_read, other_read = read("story.yaml", TEXT), read("story.yaml", text_in_other_spelling)
+    assert other_read == scenario_read
     slow = "{id: a, point: client.request, client-id: x, action: {do: delay, delay-ms: 5}}"
     assert "steps:\n" in TEXT
     scenario = read("story.yaml", TEXT.replace("steps:\n", f"steps:\n  - arm: {slow}\n", 1))
     assert scenario.steps[0].arm is not None
     assert scenario.steps[0].arm.client_id == "x"
-    wrong = other.replace("wait_until: {struck: ", "wait_until: {struck: no-", 1)
-    line = next(at for at, one in enumerate(wrong.splitlines(), 1) if "struck: no-" in one)
+    wrong = text_in_other_spelling.replace("wait_until: {struck: ", "wait_until: {struck: no-", 1)
+    line = next(
+        line_number
+        for line_number, line_text in enumerate(wrong.splitlines(), 1)
+        if "struck: no-" in line_text
+    )
     assert problems(wrong)[0].startswith(f"story.yaml:{line}: steps.")
     twice = TEXT.replace("do: begin}", "do: begin, member-id: a, member_id: b}", 1)
     assert "member-id is given twice" in problems(twice)[0]
@@ -158,9 +173,9 @@ def test_a_text_that_libyaml_can_t_take_is_refused_in_words() -> None:
 
 @pytest.mark.slow
 def test_every_scenario_that_comes_along_is_found_by_name_and_by_each_alias() -> None:
-    known = catalog.scenarios()
-    assert known
-    for path, scenario in known.items():
+    scenarios = catalog.scenarios()
+    assert scenarios
+    for path, scenario in scenarios.items():
         assert path.stem == scenario.name
         for name in (scenario.name, *scenario.aliases, scenario.name.upper()):
             assert catalog.find(name) == (path, scenario)
@@ -217,8 +232,8 @@ def test_a_file_is_read_again_only_when_it_has_changed(
     monkeypatch.setattr(catalog, "directory", lambda: tmp_path)
     file = tmp_path / "late-produce-after-abort.yaml"
     file.write_text(source, "utf-8")
-    first = catalog.find("late-produce-after-abort")[1]
-    assert catalog.find("z01")[1] is first
+    scenario_found = catalog.find("late-produce-after-abort")[1]
+    assert catalog.find("z01")[1] is scenario_found
     file.write_text(source.replace("title: A produce", "title: One produce"), "utf-8")
     os.utime(file, ns=(1, 1))
     assert catalog.find("z01")[1].title.startswith("One produce")
@@ -226,11 +241,11 @@ def test_a_file_is_read_again_only_when_it_has_changed(
 
 @pytest.mark.slow
 def test_heads_say_what_the_models_say() -> None:
-    found = {one["name"]: one for one in catalog.heads()}
-    known = {one.name: one for one in catalog.scenarios().values()}
-    assert list(found) == [one.name for one in known.values()]
-    for name, scenario in known.items():
-        head = found[name]
+    head_by_name = {head["name"]: head for head in catalog.heads()}
+    scenario_by_name = {scenario.name: scenario for scenario in catalog.scenarios().values()}
+    assert list(head_by_name) == [scenario.name for scenario in scenario_by_name.values()]
+    for name, scenario in scenario_by_name.items():
+        head = head_by_name[name]
         assert tuple(head.get("aliases", ())) == scenario.aliases
         assert head.get("anomaly", "") == scenario.anomaly
         assert head["title"] == scenario.title
@@ -316,7 +331,7 @@ RULE = {"id": "late", "point": "peer.request", "action": {"do": "delay", "delay_
 
 
 def complaints(document: Any) -> list[str]:
-    return [one.message for one in JUDGE.iter_errors(document)]
+    return [schema_error.message for schema_error in JUDGE.iter_errors(document)]
 
 
 def test_there_are_stories() -> None:
@@ -373,8 +388,8 @@ def test_a_fault_rule_is_judged_alone_too() -> None:
 STEPS = [{"advance": "1s"}]
 
 
-def world(mode: str, **given: object) -> Run:
-    return Run.model_validate({"mode": mode, "verdict": "healthy", **given})
+def world(mode: str, **fields: object) -> Run:
+    return Run.model_validate({"mode": mode, "verdict": "healthy", **fields})
 
 
 @pytest.mark.parametrize(
@@ -474,13 +489,15 @@ def test_what_was_done_to_a_run_becomes_steps_where_it_was_done() -> None:
     read_early = {"who": "reader", "do": "read", "partition": "payments-0", "reads": []}
     look = Input(before=1, step={"call": read_early})
     text = saved(hang, "V-", "armed", [end, look], name="mine", verdict="stuck-last-stable-offset")
-    mine = read("mine.yaml", text)
-    assert mine.steps[1].call is not None
-    assert mine.steps[1].call.who == "reader"
-    assert mine.steps[-1].advance == 300_000
-    assert len(mine.steps) == 15
+    scenario_read = read("mine.yaml", text)
+    assert scenario_read.steps[1].call is not None
+    assert scenario_read.steps[1].call.who == "reader"
+    assert scenario_read.steps[-1].advance == 300_000
+    assert len(scenario_read.steps) == 15
     for take in ("armed", "disarmed"):
-        assert run_in_virtual_time(ScenarioRun(scenario=mine, run="V-", take=take)).as_declared
+        assert run_in_virtual_time(
+            ScenarioRun(scenario=scenario_read, run="V-", take=take)
+        ).as_declared
 
 
 def test_what_is_said_of_other_runs_is_left_out_and_durations_are_kept() -> None:
@@ -548,31 +565,31 @@ def test_the_story_of_the_mistakes_has_none() -> None:
     assert read("good.yaml", MISTAKEN).name == "moves-twice"
 
 
-@pytest.mark.parametrize("first", MISTAKES)
-def test_two_mistakes_of_any_kind_are_named_at_once_and_no_others(first: str) -> None:
+@pytest.mark.parametrize("first_mistake", MISTAKES)
+def test_two_mistakes_of_any_kind_are_named_at_once_and_no_others(first_mistake: str) -> None:
     for second in MISTAKES:
         text = MISTAKEN
-        for name in {first: 0, second: 0}:
+        for name in {first_mistake: 0, second: 0}:
             right, wrong, _ = MISTAKES[name]
             assert right in text
             text = text.replace(right, wrong, 1)
-        pair = {first, second}
+        pair = {first_mistake, second}
         # A rule that is gone with its step is not missed.
         hidden = {"rules"} if "points" in pair else set()
-        found = mistakes_in(text)
+        mistakes = mistakes_in(text)
         for name in pair - hidden:
             words = MISTAKES[name][2]
-            assert any(words in line for line in found), (pair, found)
-        assert len(found) <= len(pair), (pair, found)
+            assert any(words in line for line in mistakes), (pair, mistakes)
+        assert len(mistakes) <= len(pair), (pair, mistakes)
 
 
 def test_a_story_of_mistakes_alone_is_refused_with_all_of_them() -> None:
     text = MISTAKEN
     for right, wrong, _ in MISTAKES.values():
         text = text.replace(right, wrong, 1)
-    found = mistakes_in(text)
-    assert len(found) in (len(MISTAKES) - 1, len(MISTAKES)), found
-    assert all(line.startswith("bad.yaml:") for line in found)
+    mistakes = mistakes_in(text)
+    assert len(mistakes) in (len(MISTAKES) - 1, len(MISTAKES)), mistakes
+    assert all(line.startswith("bad.yaml:") for line in mistakes)
     assert len(mistakes_in("runs: 1\nsteps: x\ntopics: []\nname: 3\n")) >= 4
 
 
@@ -585,8 +602,8 @@ def test_a_failure_names_the_first_answer_of_a_call_in_the_background() -> None:
         "  - arm: {id: moved, point: client.request, api: EndTxn, limit: 1, action: {do: error,"
         " error: NOT_COORDINATOR}}\n  - call: {who: shop, do: commit",
     )
-    told = ScenarioRun(scenario=read("moves.yaml", text), run="V-")
-    result = run_in_virtual_time(told)
+    scenario_run = ScenarioRun(scenario=read("moves.yaml", text), run="V-")
+    result = run_in_virtual_time(scenario_run)
     assert result.verdict.observed == ("story-failed",)
     assert (
         "the background call sc was answered NOT_COORDINATOR, and is not repeated without error:"

@@ -185,14 +185,14 @@ def test_a_reader_believes_an_entry_that_was_put_into_its_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "again",
+    "second_release",
     [{"release": "late"}, {"disarm": "late"}, {"wait-until": {"struck": "late"}}],
     ids=["release", "disarm", "struck"],
 )
-def test_what_was_released_is_armed_no_more(again: dict[str, Any]) -> None:
+def test_what_was_released_is_armed_no_more(second_release: dict[str, Any]) -> None:
     steps = [*BEGUN, HOLD, LATE, {"wait-until": {"struck": "late"}}, {"release": "late"}]
     why = "the fault late is armed no more: a step before has released it or taken it back"
-    assert because([*steps, {"await": "r1"}, again]) == why
+    assert because([*steps, {"await": "r1"}, second_release]) == why
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,8 @@ def test_a_rule_can_be_taken_back_and_any_rule_be_armed() -> None:
     }
     steps = [*BEGUN, {"arm": rule}, call("commit"), {"disarm": "moved"}]
     assert told(steps).as_declared
-    once = [*BEGUN, {"arm": rule}, call("commit", once=True, error="NOT_COORDINATOR")]
-    result = told([*once, call("commit")])
+    steps_before = [*BEGUN, {"arm": rule}, call("commit", once=True, error="NOT_COORDINATOR")]
+    result = told([*steps_before, call("commit")])
     assert result.as_declared
     assert [end.outcome for end in seen(result, Ended)] == ["unknown", "ok"]
 
@@ -246,7 +246,7 @@ def test_the_story_is_over_when_the_file_says_so_and_what_follows_is_not_excused
 
 
 @pytest.mark.parametrize(
-    ("given", "armed", "disarmed"),
+    ("by_run", "armed", "disarmed"),
     [
         (None, "NONE", "NONE"),
         ("FENCED", "FENCED", "FENCED"),
@@ -262,10 +262,10 @@ def test_the_story_is_over_when_the_file_says_so_and_what_follows_is_not_excused
     ],
 )
 def test_an_error_is_expected_by_run_mode_or_take(
-    given: ByRun | None, armed: str, disarmed: str
+    by_run: ByRun | None, armed: str, disarmed: str
 ) -> None:
-    assert expected_error(given, ARMED) == armed
-    assert expected_error(given, DISARMED) == disarmed
+    assert expected_error(by_run, ARMED) == armed
+    assert expected_error(by_run, DISARMED) == disarmed
 
 
 def test_an_offset_is_expected_likewise() -> None:
@@ -388,10 +388,10 @@ def test_who_waits_in_vain_is_told_what_is_the_case_and_what_still_holds(
         {"wait-until": condition},
     ]
     because = told(steps).verdict.because[0]
-    where, _, rest = because.partition(": waited 1000 ms in vain until ")
+    where, _, waits_told = because.partition(": waited 1000 ms in vain until ")
     assert re.fullmatch(r"small\.yaml:\d+: steps\.6\.wait-until", where)
-    assert case in rest
-    assert "slow" in rest, "a forgotten release"
+    assert case in waits_told
+    assert "slow" in waits_told, "a forgotten release"
 
 
 def test_a_call_that_is_not_answered_names_the_fault_that_holds_it() -> None:
@@ -447,7 +447,7 @@ def test_a_flush_that_does_not_return_is_expected_to_have_no_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("expectation", "message"),
     [
         ({"stable": 1}, "expected partition, or group and positions, or unanswered alone"),
         ({"group": "g"}, "expected partition, or group and positions, or unanswered alone"),
@@ -458,10 +458,10 @@ def test_a_flush_that_does_not_return_is_expected_to_have_no_answer() -> None:
     ],
 )
 def test_an_expectation_is_of_a_partition_a_group_or_a_call(
-    given: dict[str, Any], message: str
+    expectation: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
-        small([{"expect": given}])
+        small([{"expect": expectation}])
     assert message in str(refused.value)
 
 
@@ -503,8 +503,8 @@ def test_leaders_move_and_coordinators_are_loaded_again() -> None:
     ],
 )
 def test_brokers_go_and_come_back(steps: list[dict[str, Any]]) -> None:
-    whole = {"wait-until": {"in-sync": "t-1"}}
-    result = told([INIT, *transaction("r1", partition="t-1"), *steps, whole])
+    wait_until_in_sync = {"wait-until": {"in-sync": "t-1"}}
+    result = told([INIT, *transaction("r1", partition="t-1"), *steps, wait_until_in_sync])
     assert result.as_declared, result.verdict
 
 
@@ -543,8 +543,8 @@ def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
         {"advance": "2m"},
         do("delete-old", partition="t-0"),
     ]
-    left = {"expect": {"partition": "t-0", "high-watermark": 2}}
-    cut = told([*aged, left], topics=short)
+    expectation = {"expect": {"partition": "t-0", "high-watermark": 2}}
+    cut = told([*aged, expectation], topics=short)
     assert {read.log_start_offset for read in seen(cut, Read)} >= {2}, cut.verdict
 
 
@@ -565,14 +565,14 @@ def test_topics_come_go_and_grow_in_the_middle_of_a_story() -> None:
     assert {str(read.place) for read in seen(result, Read)} == {
         "t-0", "t-1", "late-0", "late-1", "late-2",
     }  # fmt: skip
-    gone = [INIT, do("delete-topic", topic="t"), call("begin")]
+    steps_without_topic = [INIT, do("delete-topic", topic="t"), call("begin")]
     refused = call("add-partitions", partitions="t-0", error="UNKNOWN_TOPIC_OR_PARTITION")
-    assert told([*gone, refused]).as_declared
+    assert told([*steps_without_topic, refused]).as_declared
     assert failure(told([do("delete-topic", topic="t"), do("delete-topic", topic="t")])) == (
         "topic t: UNKNOWN_TOPIC_OR_PARTITION"
     )
-    again = told([do("create-topic", topic="t")])
-    assert failure(again).startswith("topic t: TOPIC_ALREADY_EXISTS")
+    second_result = told([do("create-topic", topic="t")])
+    assert failure(second_result).startswith("topic t: TOPIC_ALREADY_EXISTS")
 
 
 def test_a_topic_that_is_made_again_has_lost_nothing() -> None:
@@ -603,7 +603,9 @@ def test_an_id_begins_near_the_end_of_its_epochs() -> None:
     ]
     result = told(steps, run="TV2")
     assert result.as_declared, result.verdict
-    identities = {(one.producer_id, one.producer_epoch) for one in seen(result, Ended)}
+    identities = {
+        (observation.producer_id, observation.producer_epoch) for observation in seen(result, Ended)
+    }
     assert len({producer_id for producer_id, _ in identities}) == 2, "the id has rotated"
     busy = [INIT, call("begin"), call("add-partitions", partitions="t-0")]
     refused = told([*busy, do("age", transactional_id="app", epoch=9)])
@@ -619,10 +621,10 @@ def test_internal_topics_are_configured_and_reassigned_once_they_are_there() -> 
     move = do("reassign", partition=f"{offsets}-0", replicas=[2, 3])
     early = told([move])
     assert failure(early) == f"{offsets}-0 is not given to (2, 3): UNKNOWN_TOPIC_OR_PARTITION"
-    there = [INIT, call("begin"), call("add-offsets", group="g", always=True)]
-    there += [call("commit-offsets", group="g", offsets={"t-0": 1}), call("commit")]
+    steps_before = [INIT, call("begin"), call("add-offsets", group="g", always=True)]
+    steps_before += [call("commit-offsets", group="g", offsets={"t-0": 1}), call("commit")]
     configure = do("configure", topic=offsets, name="retention.ms", value="1000")
-    result = told([*there, configure, move])
+    result = told([*steps_before, configure, move])
     assert result.as_declared, result.verdict
 
 
@@ -667,14 +669,14 @@ def test_a_situation_is_named_by_its_run_first_and_a_disarmed_one_by_that() -> N
     assert control.words == ("control", "V-", "V-", "program")
 
 
-def step(**given: object) -> Step:
-    return Step.model_validate({name.replace("_", "-"): value for name, value in given.items()})
+def step(**fields: object) -> Step:
+    return Step.model_validate({name.replace("_", "-"): value for name, value in fields.items()})
 
 
 def test_a_step_does_exactly_one_thing() -> None:
-    for given in ({}, {"release": "a", "advance": "1s"}, {"say": "Hm."}):
+    for fields in ({}, {"release": "a", "advance": "1s"}, {"say": "Hm."}):
         with pytest.raises(ValidationError, match="expected exactly one of call, await, give-up"):
-            step(**given)
+            step(**fields)
     with pytest.raises(ValidationError, match="expected exactly one of struck, answered"):
         step(wait_until={})
     with pytest.raises(ValidationError, match="expected one of committed, uncommitted"):
@@ -683,7 +685,7 @@ def test_a_step_does_exactly_one_thing() -> None:
 
 def test_what_is_about_faults_says_so() -> None:
     rule = {"id": "a", "point": "client.request"}
-    for given in (
+    for fields in (
         {"hold": rule},
         {"arm": {**rule, "action": {"do": "drop"}}},
         {"release": "a"},
@@ -691,9 +693,9 @@ def test_what_is_about_faults_says_so() -> None:
         {"give-up": "x"},
         {"wait-until": {"struck": {"rule": "a", "times": 2}}},
     ):
-        assert Step.model_validate(given).is_about_faults, given
-    for given in ({"await": "x"}, {"advance": "1s"}, {"wait-until": {"answered": "x"}}):
-        assert not Step.model_validate(given).is_about_faults, given
+        assert Step.model_validate(fields).is_about_faults, fields
+    for fields in ({"await": "x"}, {"advance": "1s"}, {"wait-until": {"answered": "x"}}):
+        assert not Step.model_validate(fields).is_about_faults, fields
 
 
 def test_every_field_of_a_call_and_of_an_act_belongs_to_somebody() -> None:
@@ -718,16 +720,18 @@ def test_a_command_arrives_as_it_was_sent(command: Command) -> None:
 
 
 def test_orders_and_states_arrive_as_they_were_sent() -> None:
-    one = Input(before=3, step={"release": "late"})
-    order = Order(yaml="name: x", run="V-", take="armed", seed=1, inputs=(one,))
+    input_given = Input(before=3, step={"release": "late"})
+    order = Order(yaml="name: x", run="V-", take="armed", seed=1, inputs=(input_given,))
     assert to_order(encode(order)) == order
     assert to_state(encode(Failed(error="why"))) == Failed(error="why")
 
 
 def test_who_only_asks_for_runs_imports_no_story() -> None:
     code = "import sys, txnsim_lab.scenario.driver_commands; print('pydantic' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == "False"
 
 
 def test_everybody_looks_twice_at_the_end_and_twice_more_after_a_cure() -> None:
@@ -735,12 +739,19 @@ def test_everybody_looks_twice_at_the_end_and_twice_more_after_a_cure() -> None:
     result = told(steps, cure=[{"advance": "1s"}])
     assert len(seen(result, Listed)) == 4
     assert len(seen(result, Healed)) == 1
-    assert {(one.name, one.value) for one in seen(result, Gauge)} == {(LATE_GAUGE, 0)}
-    partitions = {(one.topic, one.partition) for one in seen(result, Producers)}
+    assert {(observation.name, observation.value) for observation in seen(result, Gauge)} == {
+        (LATE_GAUGE, 0)
+    }
+    partitions = {
+        (observation.topic, observation.partition) for observation in seen(result, Producers)
+    }
     assert partitions == {("t", 0), ("t", 1), ("in", 0)}
-    times = [one.at_ms for one in seen(result, Listed)]
+    times = [observation.at_ms for observation in seen(result, Listed)]
     assert times[1] - times[0] > LONG_MS
-    assert {one.isolation for one in seen(result, Read)} == {"read_committed", "read_uncommitted"}
+    assert {observation.isolation for observation in seen(result, Read)} == {
+        "read_committed",
+        "read_uncommitted",
+    }
 
 
 @pytest.mark.costly

@@ -36,37 +36,37 @@ from txnsim_lab.simulation._running_invariants import Moments
 IDENTITY: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
 
 
-def kinds(told: Told, *, keeps_positions: bool = True) -> list[str]:
-    return [kind for kind, _ in broken_promises(told.history, keeps_positions=keeps_positions)]
+def kinds(story: Told, *, keeps_positions: bool = True) -> list[str]:
+    return [kind for kind, _ in broken_promises(story.history, keeps_positions=keeps_positions)]
 
 
 # Who was replaced
 
 
-def replaced(**given: Any) -> Told:
-    told = Told()
-    told.initialised("p")
-    told.began("T1", "p")
-    told.initialised("q", **({"producer_epoch": 1} | given))
-    return told
+def replaced(**fields: Any) -> Told:
+    story = Told()
+    story.initialised("p")
+    story.began("T1", "p")
+    story.initialised("q", **({"producer_epoch": 1} | fields))
+    return story
 
 
 @pytest.mark.parametrize("do", ["added", "wrote", "sent"])
 def test_nothing_is_granted_at_an_epoch_that_was_replaced(do: str) -> None:
-    told = replaced()
-    more: Any = {**IDENTITY, "asked_ms": 3_500}
+    story = replaced()
+    fields: Any = {**IDENTITY, "asked_ms": 3_500}
     match do:
         case "added":
-            told.added("T1", **more)
+            story.added("T1", **fields)
         case "wrote":
-            told.wrote("T1", "a", **more)
+            story.wrote("T1", "a", **fields)
         case _:
-            told.sent("T1", 5, **more)
-    assert kinds(told) == [GRANTED_TO_REPLACED]
+            story.sent("T1", 5, **fields)
+    assert kinds(story) == [GRANTED_TO_REPLACED]
 
 
 @pytest.mark.parametrize(
-    ("given", "more"),
+    ("fields_of_init", "fields_of_wrote"),
     [
         pytest.param({}, {"asked_ms": 2_500}, id="asked before"),
         pytest.param({}, {"asked_ms": 3_500, "outcome": FAILED}, id="refused"),
@@ -77,10 +77,12 @@ def test_nothing_is_granted_at_an_epoch_that_was_replaced(do: str) -> None:
         pytest.param({"producer_epoch": 0}, {"asked_ms": 3_500}, id="the same epoch"),
     ],
 )
-def test_what_may_be_granted(given: dict[str, Any], more: dict[str, Any]) -> None:
-    told = replaced(**given)
-    told.wrote("T1", "a", **IDENTITY, **more)
-    assert kinds(told) == []
+def test_what_may_be_granted(
+    fields_of_init: dict[str, Any], fields_of_wrote: dict[str, Any]
+) -> None:
+    story = replaced(**fields_of_init)
+    story.wrote("T1", "a", **IDENTITY, **fields_of_wrote)
+    assert kinds(story) == []
 
 
 # Positions of groups
@@ -91,11 +93,11 @@ def test_a_position_is_not_told_while_an_open_transaction_has_one(
     end: str, broken: list[str]
 ) -> None:
     """One whose abort is granted may have been aborted for its timeout before that."""
-    told = Told()
-    told.sent("T1", 5)
-    told.positions(3, asked_ms=1_500)
-    getattr(told, end)("T1", asked_ms=2_500)
-    assert kinds(told) == broken
+    story = Told()
+    story.sent("T1", 5)
+    story.positions(3, asked_ms=1_500)
+    getattr(story, end)("T1", asked_ms=2_500)
+    assert kinds(story) == broken
 
 
 @pytest.mark.parametrize(
@@ -110,83 +112,83 @@ def test_a_position_is_not_told_while_an_open_transaction_has_one(
 def test_where_a_position_may_be_told(
     sent: dict[str, Any], read: dict[str, Any], end: dict[str, Any]
 ) -> None:
-    told = Told()
-    told.sent("T1", 5, **sent)
-    told.positions(3, **({"asked_ms": 1_500} | read))
-    told.committed("T1", **({"asked_ms": 2_500} | end))
-    assert UNSTABLE_POSITION not in kinds(told)
+    story = Told()
+    story.sent("T1", 5, **sent)
+    story.positions(3, **({"asked_ms": 1_500} | read))
+    story.committed("T1", **({"asked_ms": 2_500} | end))
+    assert UNSTABLE_POSITION not in kinds(story)
 
 
 def test_a_position_that_was_taken_stays() -> None:
-    told = Told()
-    told.sent(None, 5, asked_ms=500)
-    told.positions(-1, asked_ms=1_500)
-    assert kinds(told) == [LOST_POSITION]
-    assert kinds(told, keeps_positions=False) == []
+    story = Told()
+    story.sent(None, 5, asked_ms=500)
+    story.positions(-1, asked_ms=1_500)
+    assert kinds(story) == [LOST_POSITION]
+    assert kinds(story, keeps_positions=False) == []
 
 
 @pytest.mark.parametrize("outcome", ["ok", "unknown"])
 def test_a_later_position_may_take_its_place(outcome: str) -> None:
-    told = Told()
-    told.sent(None, 5, asked_ms=500)
-    told.sent(None, 2, asked_ms=1_500, outcome=outcome)
-    told.positions(2, asked_ms=2_500)
-    assert kinds(told) == []
+    story = Told()
+    story.sent(None, 5, asked_ms=500)
+    story.sent(None, 2, asked_ms=1_500, outcome=outcome)
+    story.positions(2, asked_ms=2_500)
+    assert kinds(story) == []
 
 
 def test_an_earlier_one_or_that_of_an_aborted_transaction_may_not() -> None:
-    told = Told()
-    told.sent(None, 2, asked_ms=500)
-    told.sent(None, 5, asked_ms=1_500)
-    told.sent("T1", 9)
-    told.aborted("T1", asked_ms=3_500)
-    told.positions(2, asked_ms=4_500)
-    told.positions(9, asked_ms=5_500)
-    told.positions(5, asked_ms=6_500)
-    assert kinds(told) == [LOST_POSITION, LOST_POSITION]
+    story = Told()
+    story.sent(None, 2, asked_ms=500)
+    story.sent(None, 5, asked_ms=1_500)
+    story.sent("T1", 9)
+    story.aborted("T1", asked_ms=3_500)
+    story.positions(2, asked_ms=4_500)
+    story.positions(9, asked_ms=5_500)
+    story.positions(5, asked_ms=6_500)
+    assert kinds(story) == [LOST_POSITION, LOST_POSITION]
 
 
 def test_a_position_that_somebody_was_told_stays_too() -> None:
-    told = Told()
-    told.sent(None, 5, asked_ms=500)
-    told.sent(None, 9, asked_ms=1_500, outcome=UNKNOWN)
-    told.positions(9, asked_ms=2_500)
-    told.positions(5, asked_ms=3_500)
-    assert kinds(told) == [LOST_POSITION]
-    told.sent(None, 5, asked_ms=4_500, outcome=UNKNOWN)
-    assert kinds(told) == [LOST_POSITION]
+    story = Told()
+    story.sent(None, 5, asked_ms=500)
+    story.sent(None, 9, asked_ms=1_500, outcome=UNKNOWN)
+    story.positions(9, asked_ms=2_500)
+    story.positions(5, asked_ms=3_500)
+    assert kinds(story) == [LOST_POSITION]
+    story.sent(None, 5, asked_ms=4_500, outcome=UNKNOWN)
+    assert kinds(story) == [LOST_POSITION]
 
 
 def test_it_is_not_known_which_of_two_equal_positions_was_told() -> None:
-    told = Told()
-    told.sent(None, 9, asked_ms=500, outcome=UNKNOWN)
-    told.sent(None, 5, asked_ms=1_500)
-    told.sent(None, 9, asked_ms=2_500, outcome=UNKNOWN)
-    told.positions(9, asked_ms=3_500)
-    told.positions(5, asked_ms=4_500)
-    assert kinds(told) == []
+    story = Told()
+    story.sent(None, 9, asked_ms=500, outcome=UNKNOWN)
+    story.sent(None, 5, asked_ms=1_500)
+    story.sent(None, 9, asked_ms=2_500, outcome=UNKNOWN)
+    story.positions(9, asked_ms=3_500)
+    story.positions(5, asked_ms=4_500)
+    assert kinds(story) == []
 
 
 def test_who_watches_may_be_told_late_and_what_is_open() -> None:
-    told = Told()
-    told.sent(None, 2, asked_ms=500)
-    told.sent(None, 5, asked_ms=1_500)
-    told.sent("T1", 9)
-    told.positions(2, asked_ms=3_500)
-    told.committed("T1", asked_ms=4_500)
-    assert kinds(told) == [UNSTABLE_POSITION, LOST_POSITION]
+    story = Told()
+    story.sent(None, 2, asked_ms=500)
+    story.sent(None, 5, asked_ms=1_500)
+    story.sent("T1", 9)
+    story.positions(2, asked_ms=3_500)
+    story.committed("T1", asked_ms=4_500)
+    assert kinds(story) == [UNSTABLE_POSITION, LOST_POSITION]
     watchers = frozenset({"r"})
-    assert [*broken_promises(told.history, keeps_positions=True, watchers=watchers)] == []
+    assert [*broken_promises(story.history, keeps_positions=True, watchers=watchers)] == []
 
 
 def overtaken(offset: int, *, asked_ms: int) -> Told:
     """A plain commit of 5, answered after 9 was sent in a transaction, and before its end."""
-    told = Told()
-    told.sent("T1", 9)
-    told.sent(None, 5, asked_ms=asked_ms)
-    told.committed("T1", asked_ms=2_500)
-    told.positions(offset, asked_ms=3_500)
-    return told
+    story = Told()
+    story.sent("T1", 9)
+    story.sent(None, 5, asked_ms=asked_ms)
+    story.committed("T1", asked_ms=2_500)
+    story.positions(offset, asked_ms=3_500)
+    return story
 
 
 def test_a_plain_commit_stays_when_the_marker_of_an_older_one_comes() -> None:
@@ -200,15 +202,15 @@ def test_of_two_that_were_sent_at_once_either_may_stay(offset: int) -> None:
 
 
 def test_an_older_one_gives_way_to_a_plain_commit_though_somebody_was_told_it() -> None:
-    told = Told()
-    told.sent("T1", 9)
-    told.sent(None, 5, asked_ms=1_500)
-    told.committed("T1", asked_ms=2_500)
-    told.positions(9, asked_ms=1_800)  # before the plain commit was answered
-    told.positions(5, asked_ms=4_500)
-    assert kinds(told) == []
-    told.positions(9, asked_ms=5_500)
-    assert kinds(told) == [LOST_POSITION]
+    story = Told()
+    story.sent("T1", 9)
+    story.sent(None, 5, asked_ms=1_500)
+    story.committed("T1", asked_ms=2_500)
+    story.positions(9, asked_ms=1_800)  # before the plain commit was answered
+    story.positions(5, asked_ms=4_500)
+    assert kinds(story) == []
+    story.positions(9, asked_ms=5_500)
+    assert kinds(story) == [LOST_POSITION]
 
 
 # A register by chance: commits take effect one after the other, and readers are told what is there
@@ -219,9 +221,9 @@ def by_chance(random: Any, *, forgets: bool) -> History:
     it. Readers are told what is there at a moment of theirs; or, of a register that forgets, what
     was there ten seconds before.
     """
-    seen: list[SentOffsets | PositionsRead] = []
+    observations: list[SentOffsets | PositionsRead] = []
     effects: list[tuple[int, int]] = []
-    place: dict[str, Any] = {"topic": "in", "partition": 0}
+    place_fields: dict[str, Any] = {"topic": "in", "partition": 0}
     for _ in range(random.randint(1, 6)):
         asked_ms = random.randrange(60_000)
         at_ms = asked_ms + random.randrange(1, 10_000)
@@ -230,17 +232,17 @@ def by_chance(random: Any, *, forgets: bool) -> History:
         if outcome is OK or (outcome is UNKNOWN and random.random() < 0.5):
             late_ms = 0 if outcome is OK else 30_000
             effects.append((random.randint(asked_ms, at_ms + late_ms), offset))
-        more = {"asked_ms": asked_ms, "outcome": outcome, "group": "g", "position": offset}
-        seen.append(SentOffsets(at_ms=at_ms, who="p", **place, **more))
+        fields = {"asked_ms": asked_ms, "outcome": outcome, "group": "g", "position": offset}
+        observations.append(SentOffsets(at_ms=at_ms, who="p", **place_fields, **fields))
     for _ in range(random.randint(1, 6)):
         asked_ms = random.randrange(100_000)
         at_ms = asked_ms + random.randrange(1, 5_000)
         moment = random.randint(asked_ms, at_ms) - (10_000 if forgets else 0)
-        there = [-1, *(offset for when, offset in sorted(effects) if when <= moment)]
-        at = Position(topic="in", partition=0, offset=there[-1])
-        more = {"asked_ms": asked_ms, "group": "g", "positions": (at,)}
-        seen.append(PositionsRead(at_ms=at_ms, who="r", **more))
-    return History(sorted(seen, key=lambda one: one.at_ms))
+        offsets_there = [-1, *(offset for when, offset in sorted(effects) if when <= moment)]
+        position = Position(topic="in", partition=0, offset=offsets_there[-1])
+        fields = {"asked_ms": asked_ms, "group": "g", "positions": (position,)}
+        observations.append(PositionsRead(at_ms=at_ms, who="r", **fields))
+    return History(sorted(observations, key=lambda observation: observation.at_ms))
 
 
 def test_what_one_register_tells_is_never_called_lost() -> None:
@@ -250,7 +252,7 @@ def test_what_one_register_tells_is_never_called_lost() -> None:
 
 
 def test_what_a_register_forgets_is_called_lost_often() -> None:
-    found = [
+    seeds_with_loss = [
         number
         for number in range(300)
         if [
@@ -259,7 +261,7 @@ def test_what_a_register_forgets_is_called_lost_often() -> None:
             )
         ]
     ]
-    assert len(found) > 30
+    assert len(seeds_with_loss) > 30
 
 
 # The rule as it reads, and what it costs
@@ -268,40 +270,44 @@ def test_what_a_register_forgets_is_called_lost_often() -> None:
 def lost_as_the_rule_reads(history: History, watchers: frozenset[str]) -> Iterator[str]:
     """The rule over all positions, anew for every reader: it takes the cube of their number."""
     sent = {
-        at: [one for one in every if one.may_count]
-        for at, every in promises._positions(history).items()
+        key: [write for write in every if write.may_count]
+        for key, every in promises._positions(history).items()
     }
     for _, read in history.all_of(PositionsRead):
         asked_ms = read.at_ms if read.asked_ms is None else read.asked_ms
         for position in read.positions:
             every = sent.get((read.group, position.place), [])
-            told = [
-                at
-                for at, one in enumerate(every)
-                if one.offset == position.offset and one.earliest_ms <= read.at_ms
+            indexes = [
+                index
+                for index, write in enumerate(every)
+                if write.offset == position.offset and write.earliest_ms <= read.at_ms
             ]
-            if len(told) == 1:
-                one = every[told[0]]
-                latest_ms = min(one.latest_ms, read.at_ms)
-                every[told[0]] = one._replace(is_certain=True, latest_ms=latest_ms)
+            if len(indexes) == 1:
+                position_told = every[indexes[0]]
+                latest_ms = min(position_told.latest_ms, read.at_ms)
+                every[indexes[0]] = position_told._replace(is_certain=True, latest_ms=latest_ms)
             if read.who in watchers:
                 continue
-            certain = [one for one in every if one.is_certain and one.latest_ms < asked_ms]
-            plain = [one.earliest_ms for one in certain if one.transaction is None]
+            certain = [write for write in every if write.is_certain and write.latest_ms < asked_ms]
+            plain = [write.earliest_ms for write in certain if write.transaction is None]
             since_ms = max(plain, default=0)
-            every = [one for one in every if one.transaction is None or one.written_ms >= since_ms]
-            last_ms = max((one.earliest_ms for one in certain if one in every), default=None)
+            every = [
+                write
+                for write in every
+                if write.transaction is None or write.written_ms >= since_ms
+            ]
+            last_ms = max((write.earliest_ms for write in certain if write in every), default=None)
             if last_ms is not None and position.offset not in {
-                one.offset
-                for one in every
-                if one.latest_ms >= last_ms and one.earliest_ms <= read.at_ms
+                write.offset
+                for write in every
+                if write.latest_ms >= last_ms and write.earliest_ms <= read.at_ms
             }:
                 yield f"{read.who} got {position.offset} at {read.at_ms}"
 
 
 def mixed_by_chance(random: Any) -> Told:
     """Plain positions, positions of transactions, and readers, who are told anything."""
-    told, open_now = Told(), {"T0"}
+    story, open_now = Told(), {"T0"}
     for number in range(1, random.randint(4, 40)):
         now_ms = number * 1_000
         asked_ms = max(0, now_ms - random.randrange(1, 5_000))
@@ -310,22 +316,22 @@ def mixed_by_chance(random: Any) -> Told:
         do = random.choice(["plain", "sent", "committed", "aborted", "read", "read", "watched"])
         label = random.choice(sorted(open_now))
         if do == "plain":
-            told.sent(None, offset, asked_ms=asked_ms, outcome=outcome)
+            story.sent(None, offset, asked_ms=asked_ms, outcome=outcome)
         elif do == "sent":
-            told.sent(label, offset, asked_ms=asked_ms, outcome=outcome)
+            story.sent(label, offset, asked_ms=asked_ms, outcome=outcome)
         elif do in ("committed", "aborted"):
-            end = told.committed if do == "committed" else told.aborted
+            end = story.committed if do == "committed" else story.aborted
             end(label, asked_ms=asked_ms, outcome=outcome)
             if outcome is OK:
                 open_now.remove(label)
             open_now.add(f"T{number}")
         else:
-            told.positions(offset, who="r" if do == "read" else "m", asked_ms=asked_ms)
-    return told
+            story.positions(offset, who="r" if do == "read" else "m", asked_ms=asked_ms)
+    return story
 
 
 def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
-    watchers, found, healthy = frozenset({"m"}), 0, 0
+    watchers, losses_found, healthy = frozenset({"m"}), 0, 0
     for number in range(400):
         history = mixed_by_chance(SeededRng(number).stream("mixed")).history
         lost = [
@@ -334,11 +340,11 @@ def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
             if kind == LOST_POSITION
         ]
         as_it_reads = [*lost_as_the_rule_reads(history, watchers)]
-        assert [one.split(" of g")[0] for one in lost] == [
-            one.split(" at ")[0] for one in as_it_reads
+        assert [loss.split(" of g")[0] for loss in lost] == [
+            line.split(" at ")[0] for line in as_it_reads
         ], number
-        found, healthy = found + len(lost), healthy + (not lost)
-    assert found > 500
+        losses_found, healthy = losses_found + len(lost), healthy + (not lost)
+    assert losses_found > 500
     assert healthy > 50
 
 
@@ -347,20 +353,20 @@ Judge = Callable[[History, frozenset[str]], Iterator[promises.Broken]]
 
 def moves(how: str, count: int) -> History:
     """A group that goes on so many times, and looks where it stands each time."""
-    told, asked_ms = Told(), 500
+    story, asked_ms = Told(), 500
     for number in range(count):
         within = how == "transactions" or (how == "first transactions" and number < count / 2)
         offset = 7 if how == "one offset" else number
         if within or (how == "both" and number % 2):
-            told.sent(f"T{number}", offset, asked_ms=asked_ms)
-            told.committed(f"T{number}", asked_ms=asked_ms + 1_000)
+            story.sent(f"T{number}", offset, asked_ms=asked_ms)
+            story.committed(f"T{number}", asked_ms=asked_ms + 1_000)
             asked_ms += 2_000
         else:
-            told.sent(None, offset, asked_ms=asked_ms)
+            story.sent(None, offset, asked_ms=asked_ms)
             asked_ms += 1_000
-        told.positions(offset, asked_ms=asked_ms)
+        story.positions(offset, asked_ms=asked_ms)
         asked_ms += 1_000
-    return told.history
+    return story.history
 
 
 def steps(judge: Judge, history: History) -> int:
@@ -374,13 +380,13 @@ def steps(judge: Judge, history: History) -> int:
         count += 1
         return trace
 
-    before = sys.gettrace()
+    trace_before = sys.gettrace()
     sys.settrace(trace)
     try:
-        found = [*judge(history, frozenset())]
+        anomalies = [*judge(history, frozenset())]
     finally:
-        sys.settrace(before)
-    assert found == []
+        sys.settrace(trace_before)
+    assert anomalies == []
     return count
 
 
@@ -396,14 +402,18 @@ def test_twice_as_many_positions_take_twice_as_many_steps(how: str, judge: Judge
 
 
 def raise_the_watermark_of_a_follower(cluster: VirtualCluster) -> None:
-    follower = next(one for one in cluster.sim.brokers.values() if PLACE not in one.replicas.led)
+    follower = next(
+        broker for broker in cluster.sim.brokers.values() if PLACE not in broker.replicas.led
+    )
     follower.replicas.hosted[PLACE].high_watermark += 9
 
 
 def show_a_transaction_before_its_marker_is_replicated(cluster: VirtualCluster) -> None:
     """As if the marker at 3 had been forgotten when it was not replicated yet."""
     lower_the_watermark(cluster)
-    follower = next(one for one in cluster.sim.brokers.values() if PLACE not in one.replicas.led)
+    follower = next(
+        broker for broker in cluster.sim.brokers.values() if PLACE not in broker.replicas.led
+    )
     follower.replicas.hosted[PLACE].truncate_to(3, now_ms=0)
 
 
@@ -429,15 +439,17 @@ def look_at(image: ClusterImage, cluster: VirtualCluster) -> None:
 
 def let_somebody_lead_who_is_not_in_sync(cluster: VirtualCluster) -> None:
     image = cluster.sim.metadata.image
-    one = image.topics[PLACE.topic].partitions[PLACE.partition]
-    others = tuple(broker for broker in one.isr if broker != one.leader)
-    look_at(image.with_partitions({PLACE: replace(one, isr=others)}), cluster)
+    partition = image.topics[PLACE.topic].partitions[PLACE.partition]
+    other_replicas = tuple(broker for broker in partition.isr if broker != partition.leader)
+    look_at(image.with_partitions({PLACE: replace(partition, isr=other_replicas)}), cluster)
 
 
 def let_somebody_be_in_sync_who_is_no_replica(cluster: VirtualCluster) -> None:
     image = cluster.sim.metadata.image
-    one = image.topics[PLACE.topic].partitions[PLACE.partition]
-    look_at(image.with_partitions({PLACE: replace(one, replicas=(one.leader,))}), cluster)
+    partition = image.topics[PLACE.topic].partitions[PLACE.partition]
+    look_at(
+        image.with_partitions({PLACE: replace(partition, replicas=(partition.leader,))}), cluster
+    )
 
 
 @pytest.mark.parametrize(
@@ -459,7 +471,7 @@ def test_harm_is_found_once_and_nothing_before(
         image = cluster.sim.metadata.image
         harm(cluster)
         look = Moments(cluster.sim)
-        assert [found for found, _ in look.look()] == [kind]
+        assert [kind_found for kind_found, _ in look.look()] == [kind]
         assert look.look() == []
         look_at(image, cluster)
 
@@ -473,7 +485,9 @@ def test_a_marker_is_replicated_when_all_in_sync_have_it_whatever_the_watermark(
         await use(cluster)
         lower_the_watermark(cluster)
         assert Moments(cluster.sim).look() == []
-        follower = next(one for one in cluster.sim.brokers if one != cluster.leader(PLACE))
+        follower = next(
+            broker_id for broker_id in cluster.sim.brokers if broker_id != cluster.leader(PLACE)
+        )
         await cluster.sim.kill_broker(follower)
         # It is in sync until its session ends. Its log can not be seen.
         assert [kind for kind, _ in Moments(cluster.sim).look()] == [moments.UNSTABLE]
@@ -490,9 +504,9 @@ def test_a_position_is_told_when_it_is_replicated(offset: int, above: int, early
         topic = cluster.sim.metadata.image.topics[CONSUMER_OFFSETS_TOPIC]
         home = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_for("g", len(topic.partitions)))
         leader(cluster, home).replicas.led[home].high_watermark -= above
-        at = Position(topic=PLACE.topic, partition=PLACE.partition, offset=offset)
-        read = PositionsRead(at_ms=1, who="monitor", group="g", positions=(at,))
-        found = [kind for kind, _ in Moments(cluster.sim).early_positions(read)]
-        assert found == ([moments.EARLY_POSITION] if early else [])
+        position = Position(topic=PLACE.topic, partition=PLACE.partition, offset=offset)
+        read = PositionsRead(at_ms=1, who="monitor", group="g", positions=(position,))
+        kinds_found = [kind for kind, _ in Moments(cluster.sim).early_positions(read)]
+        assert kinds_found == ([moments.EARLY_POSITION] if early else [])
 
     run_cluster(main)

@@ -44,8 +44,10 @@ def test_a_share_group_whose_locks_lie_on_aborted_records_is_z36() -> None:
 @pytest.mark.costly
 def test_where_nothing_heals_there_is_no_name() -> None:
     plan = leaderless_plan()
-    kept = msgspec.structs.replace(plan.world, rules={"leaderless_partitions_keep_markers": True})
-    healthy = msgspec.structs.replace(plan, world=kept)
+    world_with_switch = msgspec.structs.replace(
+        plan.world, rules={"leaderless_partitions_keep_markers": True}
+    )
+    healthy = msgspec.structs.replace(plan, world=world_with_switch)
     assert causes_of(msgspec.structs.replace(healthy, workload=f"{__name__}:fails")) == ()
 
 
@@ -114,9 +116,12 @@ def test_what_is_healed_may_uncover_something_else(monkeypatch: pytest.MonkeyPat
 def with_a_marker(*, plus: int, often: bool) -> Plan:
     """Somebody writes a marker by hand, in some epoch, and commits a transaction then."""
     epoch = {"told": "producer_epoch", "of": "own-id"}
-    who = {"producer_id": {"told": "producer_id", "of": "own-id"}, "producer_epoch": epoch}
+    identity_fields = {
+        "producer_id": {"told": "producer_id", "of": "own-id"},
+        "producer_epoch": epoch,
+    }
     marker = {
-        **who,
+        **identity_fields,
         "producer_epoch": {**epoch, "plus": plus},
         "transaction_result": True,
         "topics": [{"name": "t", "partition_indexes": [0]}],
@@ -125,21 +130,21 @@ def with_a_marker(*, plus: int, often: bool) -> Plan:
     timeout = {"transactional_id": "own-id", "transaction_timeout": 10_000}
     added = {
         "v3_and_below_transactional_id": "own-id",
-        "v3_and_below_producer_id": who["producer_id"],
+        "v3_and_below_producer_id": identity_fields["producer_id"],
         "v3_and_below_producer_epoch": epoch,
         "v3_and_below_topics": [{"name": "t", "partitions": [0]}],
     }
     markers = {"markers": {"each": marker, "times": 2} if often else [marker]}
-    end = {"transactional_id": "own-id", **who, "committed": True}
-    asked: list[dict[str, Any]] = [
+    end = {"transactional_id": "own-id", **identity_fields, "committed": True}
+    requests: list[dict[str, Any]] = [
         {"api": "InitProducerId", "fields": timeout},  # asks for a block of producer ids
         {"api": "InitProducerId", "fields": timeout},
         {"api": "WriteTxnMarkers", "version": 1, "to": {"leader": "t-0"}, "fields": markers},
         {"api": "AddPartitionsToTxn", "fields": added},
         {"api": "EndTxn", "fields": end},
     ]
-    there = {"version": 0, "to": {"id": "own-id"}}
-    acts = [Act({"ask": {**there, **one}}, 2_000, 1) for one in asked]
+    ask_fields = {"version": 0, "to": {"id": "own-id"}}
+    acts = [Act({"ask": {**ask_fields, **request}}, 2_000, 1) for request in requests]
     topics = {"t": {"partitions": 1, "replication-factor": 1}}
     world = World(mode="V+", brokers=1, settings={}, topics=topics)
     return Plan(seed=1, world=world, tracks=(Track("curious", tuple(acts), on_error="go-on"),))
@@ -238,10 +243,10 @@ def test_a_coroutine_that_was_made_and_not_begun_is_no_warning() -> None:
     async def never() -> None: ...
 
     def struck() -> object:
-        waiting = never()
+        coroutine = never()
         while True:
             sum(range(1_000))
-        return waiting
+        return coroutine
 
     with pytest.raises(OverLimitError), processor_limit(0.01):
         struck()
@@ -255,7 +260,7 @@ def test_a_run_over_its_limit_is_a_finding_and_the_next_run_is_as_ever(
     alone = play(plan).digest
     assert OVER_LIMIT in play(plan, cpu_s=0.001).kinds
     assert play(plan, cpu_s=60).digest == alone
-    monkeypatch.setattr(seed_batch, "draw", lambda seed, wanted: plan)
+    monkeypatch.setattr(seed_batch, "draw", lambda seed, wanted_plan: plan)
     row = row_of(7, Wanted(), cpu_s=0.001)
     assert (row.seed, row.kinds, row.digest, row.mode) == (7, (OVER_LIMIT,), "", "TV2+")
     assert row.because == ("over-limit: it took more than 0.001 s of processor time",)
@@ -265,26 +270,26 @@ SEEDS = range(3)
 BEFORE = os.environ.get("PYTHONHASHSEED")
 
 
-def told(found: list[Row]) -> list[Row]:
+def told(rows_found: list[Row]) -> list[Row]:
     """Without what differs between machines."""
     return sorted(
-        (msgspec.structs.replace(one, cpu_ms=0) for one in found), key=lambda one: one.seed
+        (msgspec.structs.replace(row, cpu_ms=0) for row in rows_found), key=lambda row: row.seed
     )
 
 
 @pytest.mark.costly
 def test_several_processes_come_to_the_same() -> None:
-    here = told([*rows(SEEDS, Wanted(), jobs=1)])
-    assert here == told([*rows(SEEDS, Wanted(), jobs=2)])
-    assert [one.seed for one in here] == [*SEEDS]
+    rows_of_one_process = told([*rows(SEEDS, Wanted(), jobs=1)])
+    assert rows_of_one_process == told([*rows(SEEDS, Wanted(), jobs=2)])
+    assert [row.seed for row in rows_of_one_process] == [*SEEDS]
 
 
 @pytest.mark.costly
 def test_no_more_is_begun_once_it_is_time() -> None:
-    found: list[Row] = []
-    for row in rows(SEEDS, Wanted(), jobs=1, goes_on=lambda: not found):
-        found.append(row)
-    assert len(found) == 1
+    rows_found: list[Row] = []
+    for row in rows(SEEDS, Wanted(), jobs=1, goes_on=lambda: not rows_found):
+        rows_found.append(row)
+    assert len(rows_found) == 1
 
 
 def test_a_file_of_rows_is_gone_on_with(tmp_path: Path) -> None:
@@ -323,16 +328,16 @@ def test_a_tally_says_what_was_not_exercised() -> None:
 @pytest.mark.costly
 def test_hashes_of_strings_repeat_in_other_processes() -> None:
     words: Any = ["orders", "payments"]
-    found = [*in_pool(hash, words, jobs=1)]
+    hashes = [*in_pool(hash, words, jobs=1)]
     program = f"print(*map(hash, {words}))"
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONHASHSEED": "0"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert found == [*map(int, told.stdout.split())]
+    assert hashes == [*map(int, process.stdout.split())]
     assert os.environ.get("PYTHONHASHSEED") == BEFORE
 
 
@@ -341,31 +346,33 @@ SWITCH = "leaderless_partitions_keep_markers"
 
 def test_the_first_answer_that_differs_is_told() -> None:
     plan = leaderless_plan(as_version="4.2")
-    found = difference(plan, other_plan(plan, ["transaction.max.timeout.ms=1000"]))
-    first, _, rest = found.sentence.partition(" s, when p asks for an identity: A answers NONE ")
-    assert first.startswith("They part at 0.")
-    assert ", B answers INVALID_TRANSACTION_TIMEOUT after " in rest
-    assert not found.is_none
-    assert found.inside is not None
+    comparison = difference(plan, other_plan(plan, ["transaction.max.timeout.ms=1000"]))
+    words_of_a, _, words_of_b = comparison.sentence.partition(
+        " s, when p asks for an identity: A answers NONE "
+    )
+    assert words_of_a.startswith("They part at 0.")
+    assert ", B answers INVALID_TRANSACTION_TIMEOUT after " in words_of_b
+    assert not comparison.is_none
+    assert comparison.inside is not None
 
 
 @pytest.mark.costly
 def test_a_bug_that_no_client_hears_of_is_told_by_the_judges() -> None:
     plan = leaderless_plan(as_version="4.3")
     for against in (["4.2"], [f"{SWITCH}=on"]):
-        found = difference(plan, other_plan(plan, against))
-        assert not found.is_none
-        assert "stuck-last-stable-offset" in found.left_run.kinds
-        assert found.right_run.kinds == ()
-        assert found.inside is not None
+        comparison = difference(plan, other_plan(plan, against))
+        assert not comparison.is_none
+        assert "stuck-last-stable-offset" in comparison.left_run.kinds
+        assert comparison.right_run.kinds == ()
+        assert comparison.inside is not None
 
 
 @pytest.mark.costly
 def test_the_same_cluster_makes_no_difference() -> None:
     plan = leaderless_plan(as_version="4.2")
-    found = difference(plan, other_plan(plan, [f"{SWITCH}=on"]))
-    assert found.is_none
-    assert found.sentence == "All clients are answered alike, and the judges say the same."
+    comparison = difference(plan, other_plan(plan, [f"{SWITCH}=on"]))
+    assert comparison.is_none
+    assert comparison.sentence == "All clients are answered alike, and the judges say the same."
 
 
 def test_only_the_cluster_is_another() -> None:
@@ -397,7 +404,7 @@ KINDS = ("lost-write", "stuck-last-stable-offset", "torn-transaction")
 
 
 def done_in(plan: Plan) -> list[str]:
-    bodies = [one.step for track in plan.tracks for one in track.acts]
+    bodies = [act.step for track in plan.tracks for act in track.acts]
     return [next(iter(step.values()))["do"] for step in bodies]
 
 
@@ -428,7 +435,7 @@ def test_a_switch_is_one_more_of_the_plan() -> None:
 
 
 def test_with_own_keys_a_circle_within_one_program_stays() -> None:
-    apart = with_own_keys(overwriting_plan())
-    keys = [one.step["call"]["key"] for one in apart.acts if "key" in one.step["call"]]
+    plan_with_own_keys = with_own_keys(overwriting_plan())
+    keys = [act.step["call"]["key"] for act in plan_with_own_keys.acts if "key" in act.step["call"]]
     assert keys == ["p.k1", "p.k2", "q.k2", "q.k1"]
     assert with_own_keys(leaderless_plan()) == leaderless_plan()

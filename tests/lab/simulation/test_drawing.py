@@ -49,8 +49,8 @@ SEEDS = range(120)
 
 def steps_of(plan: Plan) -> list[Step]:
     """Its acts but questions of somebody curious, which no step can say."""
-    acts = [one for track in plan.tracks for one in track.acts]
-    return [Step.model_validate(one.step) for one in acts if ASK not in one.step]
+    acts = [act for track in plan.tracks for act in track.acts]
+    return [Step.model_validate(act.step) for act in acts if ASK not in act.step]
 
 
 @pytest.mark.costly
@@ -76,7 +76,7 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
         features.update(plan.features)
         replicas.update(topic["replication-factor"] for topic in plan.world.topics.values())
     drawn = defaults.CLIENT_FEATURES, defaults.CLUSTER_FEATURES, defaults.FURTHER_FEATURES
-    known = {
+    known_features = {
         HELD,
         KEYED,
         TOGETHER,
@@ -93,8 +93,8 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
         LEAVING,
         *(name for features in drawn for name in features),
     }
-    assert set(features) <= set(known)
-    assert len(features) >= len(known) - 1  # a power failure is seldom allowed
+    assert set(features) <= set(known_features)
+    assert len(features) >= len(known_features) - 1  # a power failure is seldom allowed
     assert max(features.values()) < len(SEEDS) * 0.8
     assert replicas[1] > sum(replicas.values()) / 2
 
@@ -103,8 +103,8 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
 def test_records_have_names_of_their_own() -> None:
     for seed in SEEDS:
         calls = [step.call for step in steps_of(draw(seed)) if step.call is not None]
-        sent = [one for one in calls if one.do != "configure-group"]
-        values = Counter(one.value for one in sent if one.value is not None)
+        sent = [call for call in calls if call.do != "configure-group"]
+        values = Counter(call.value for call in sent if call.value is not None)
         assert not values or max(values.values()) == 1
 
 
@@ -114,7 +114,7 @@ def test_a_machine_loses_its_power_only_where_nothing_may_be_lost_by_it() -> Non
         plan = draw(seed)
         if "power-failure" in plan.features:
             assert "kill" not in plan.features
-            assert all(one["replication-factor"] == 3 for one in plan.world.topics.values())
+            assert all(topic["replication-factor"] == 3 for topic in plan.world.topics.values())
 
 
 @pytest.mark.costly
@@ -142,8 +142,8 @@ def test_every_question_can_be_put_and_most_are_answered() -> None:
     outcomes: Counter[str] = Counter()
     for plan in list(plans())[:16]:
         played = play(plan)
-        assert [one for one in played.findings if one.kind == "crash"] == []
-        outcomes += Counter(one.error for one in played.acts if "ask" in one.step)
+        assert [finding for finding in played.findings if finding.kind == "crash"] == []
+        outcomes += Counter(act.error for act in played.acts if "ask" in act.step)
     assert outcomes["NONE"] > sum(outcomes.values()) / 4
     assert len(outcomes) > 30
 
@@ -151,8 +151,8 @@ def test_every_question_can_be_put_and_most_are_answered() -> None:
 def asking(api: str, version: int, to: dict[str, Any], **fields: Any) -> Plan:
     """A plan in which somebody asks for one thing."""
     plan = leaderless_plan(as_version="4.4")
-    asked = {"api": api, "version": version, "to": to, "fields": fields}
-    act = Act({"ask": asked}, 0, 1, CURIOUS)
+    question = {"api": api, "version": version, "to": to, "fields": fields}
+    act = Act({"ask": question}, 0, 1, CURIOUS)
     return msgspec.structs.replace(plan, tracks=(Track(CURIOUS, (act,)),))
 
 
@@ -163,17 +163,17 @@ def test_an_answer_with_the_same_error_is_told_apart() -> None:
         "resource_name": next(iter(leaderless_plan(as_version="4.4").world.topics)),
     }
     flags = {"include_synonyms": False, "include_documentation": False}
-    for asked, is_told in ((topic, True), (resource, False)):
-        plan = asking("DescribeConfigs", 4, {"broker": 1}, resources=[asked], **flags)
-        found = difference(plan, other_plan(plan, ["4.3"]))
-        assert found.is_none is not is_told
+    for resources, is_told in ((topic, True), (resource, False)):
+        plan = asking("DescribeConfigs", 4, {"broker": 1}, resources=[resources], **flags)
+        comparison = difference(plan, other_plan(plan, ["4.3"]))
+        assert comparison.is_none is not is_told
         if is_told:
-            assert "when a curious client asks for DescribeConfigs" in found.sentence
-            assert "both answer NONE, and do not say the same." in found.sentence
+            assert "when a curious client asks for DescribeConfigs" in comparison.sentence
+            assert "both answer NONE, and do not say the same." in comparison.sentence
 
 
 def test_what_he_was_told_is_what_he_says_next() -> None:
-    told = {"told": "member_epoch", "of": "own-group m1"}
+    reference = {"told": "member_epoch", "of": "own-group m1"}
     heartbeat = {
         "group_id": "own-group",
         "member_id": "m1",
@@ -186,13 +186,13 @@ def test_what_he_was_told_is_what_he_says_next() -> None:
         "topic_partitions": [],
     }
     to = {"group": "own-group"}
-    plan = asking("ConsumerGroupHeartbeat", 1, to, **heartbeat, member_epoch=told)
+    plan = asking("ConsumerGroupHeartbeat", 1, to, **heartbeat, member_epoch=reference)
     (track,) = plan.tracks
     (act,) = track.acts
-    early = {**act.step["ask"], "fields": {**heartbeat, "member_epoch": {**told, "plus": 5}}}
+    early = {**act.step["ask"], "fields": {**heartbeat, "member_epoch": {**reference, "plus": 5}}}
     acts = (act, act, Act({"ask": early}, 0, 1, CURIOUS))
     plan = msgspec.structs.replace(plan, tracks=(msgspec.structs.replace(track, acts=acts),))
-    errors = [one.error for one in play(plan).acts]
+    errors = [act.error for act in play(plan).acts]
     assert errors == ["NONE", "NONE", "FENCED_MEMBER_EPOCH"]
 
 
@@ -210,9 +210,9 @@ def test_his_questions_are_no_steps_of_a_story_but_of_a_test() -> None:
 
 
 async def orders(guest: Guest) -> None:
-    async with guest.client("mine") as client, await begun(client, "mine") as mine:
-        await mine.send("u", 0, b"order")
-        await mine.commit()
+    async with guest.client("mine") as client, await begun(client, "mine") as own_producer:
+        await own_producer.send("u", 0, b"order")
+        await own_producer.commit()
 
 
 async def wrong(guest: Guest) -> None:
@@ -280,25 +280,25 @@ def plans_of_curiosity() -> Iterator[Plan]:
 
 
 def questions(plan: Plan) -> list[dict[str, Any]]:
-    return [one.step["ask"] for one in plan.acts if "ask" in one.step]
+    return [act.step["ask"] for act in plan.acts if "ask" in act.step]
 
 
 def texts(said: Any) -> Iterator[tuple[str, str]]:
     """The texts in a message, with the names of their fields."""
     if isinstance(said, dict):
         for name, value in said.items():
-            for one in value if isinstance(value, list) else [value]:
-                if isinstance(one, str):
-                    yield name, one
+            for element in value if isinstance(value, list) else [value]:
+                if isinstance(element, str):
+                    yield name, element
                 else:
-                    yield from texts(one)
+                    yield from texts(element)
 
 
 @pytest.mark.costly
 def test_a_tenth_of_the_seeds_has_him_and_he_asks_for_most_apis() -> None:
     curious = list(plans_of_curiosity())
     assert 20 < len(curious) < 60
-    apis = Counter(one["api"] for plan in curious for one in questions(plan))
+    apis = Counter(question["api"] for plan in curious for question in questions(plan))
     assert len(apis) > 40
     assert apis.keys().isdisjoint(("UnregisterBroker", "UpdateFeatures", "SaslAuthenticate"))
 
@@ -309,16 +309,16 @@ def test_what_he_changes_is_his_own() -> None:
         *("name", "topic", "topic_name", "topic_names", "group_id", "groups_names"),
         *("transactional_id", "transactional_ids", "resource_name"),
     }
-    seen = 0
+    own_texts = 0
     for plan in plans_of_curiosity():
-        for asked in questions(plan):
-            if asked["api"].startswith(LOOKS):
+        for question in questions(plan):
+            if question["api"].startswith(LOOKS):
                 continue
-            for name, text in texts(asked["fields"]):
+            for name, text in texts(question["fields"]):
                 if name in named and (text in plan.world.topics or text in ("__consumer_offsets",)):
-                    raise AssertionError((plan.seed, asked))
-                seen += text in OWN
-    assert seen > 500
+                    raise AssertionError((plan.seed, question))
+                own_texts += text in OWN
+    assert own_texts > 500
 
 
 @pytest.mark.parametrize(
@@ -385,8 +385,8 @@ def test_a_run_becomes_a_scenario_that_has_the_same_verdict() -> None:
 
 def test_what_steps_can_t_say_is_no_story() -> None:
     plan = leaderless_plan()
-    other = msgspec.structs.replace(play(plan), findings=())
-    assert story_of(plan, other) is None
+    played = msgspec.structs.replace(play(plan), findings=())
+    assert story_of(plan, played) is None
 
 
 def test_a_test_holds_the_plan() -> None:
@@ -427,8 +427,8 @@ def test_pairs_are_of_what_is_asked_for_and_what_that_may_meet() -> None:
     track = Track(name="a1", acts=tuple(Act(step=step) for step in steps))
     plan = Plan(seed=1, world=World(mode="TV2+"), tracks=(track,), features=("kill",))
     met = {"TV2+", "kill", "cluster kill", "arm client.response drop"}
-    asked = {"begin", "ask ListGroups", "observe"}
-    assert pairs_of(plan) == {(one, other) for one in asked for other in met}
+    acts_of_plan = {"begin", "ask ListGroups", "observe"}
+    assert pairs_of(plan) == {(act, met_act) for act in acts_of_plan for met_act in met}
 
 
 # Two hundred runs drawn from seeds: whatever they find has a name. A finding without one is a bug:
@@ -475,4 +475,4 @@ def test_its_cluster_and_cast_are_those_of_a_scenario() -> None:
 @pytest.mark.costly
 def test_a_question_has_null_only_where_its_field_may_be() -> None:
     """Seed 1308 asked StreamsGroupHeartbeat with a config whose value was null."""
-    assert "crash" not in {one.kind for one in play(draw(1308)).findings}
+    assert "crash" not in {finding.kind for finding in play(draw(1308)).findings}

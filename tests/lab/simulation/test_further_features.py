@@ -38,17 +38,19 @@ from txnsim_lab.simulation.play import PlayedRun, play
 SEEDS = range(400)
 
 
-def having(feature: str, wanted: Wanted = Wanted()) -> Iterator[Plan]:  # noqa: B008 - frozen
-    return (plan for plan in (draw(seed, wanted) for seed in SEEDS) if feature in plan.features)
+def having(feature: str, wanted_plan: Wanted = Wanted()) -> Iterator[Plan]:  # noqa: B008 - frozen
+    return (
+        plan for plan in (draw(seed, wanted_plan) for seed in SEEDS) if feature in plan.features
+    )
 
 
 def of(plan: Plan, habit: str) -> list[Act]:
-    return [one for one in plan.acts if one.habit == habit]
+    return [act for act in plan.acts if act.habit == habit]
 
 
 def answers(played: PlayedRun, habit: str, plan: Plan) -> list[str]:
-    steps = [one.step for one in of(plan, habit)]
-    return [one.error for one in played.acts if one.step in steps]
+    steps = [act.step for act in of(plan, habit)]
+    return [act.error for act in played.acts if act.step in steps]
 
 
 def test_a_seed_without_any_of_it_is_what_it_was() -> None:
@@ -82,7 +84,7 @@ def test_each_feature_is_in_some_seeds() -> None:
 def test_an_upgrade_takes_each_broker_to_the_release_that_is_asked_for() -> None:
     for plan in having("rolling-upgrade", Wanted(as_version="4.2")):
         assert list(RELEASES).index(plan.world.as_version or "") < list(RELEASES).index("4.2")
-        acts = [one.step["cluster"] for one in of(plan, "rolling-upgrade")]
+        acts = [act.step["cluster"] for act in of(plan, "rolling-upgrade")]
         assert [act["broker"] for act in acts[::2]] == [*range(1, plan.world.brokers + 1)]
         assert {act["as-version"] for act in acts[1::2]} == {"4.2"}
     assert list(having("rolling-upgrade", Wanted(as_version="2.8"))) == []
@@ -101,14 +103,14 @@ def test_brokers_are_upgraded_and_their_bugs_are_those_of_both_releases() -> Non
 
 @pytest.mark.costly
 def test_an_id_of_one_user_is_old_before_its_first_transaction() -> None:
-    seen = 0
+    aged_tracks = 0
     for plan in having("long-lived-ids"):
         for track in plan.tracks:
-            aged = [one for one in track.acts if one.habit == "long-lived-ids"]
+            aged = [act for act in track.acts if act.habit == "long-lived-ids"]
             if aged:
                 assert track.acts[0] is aged[0]
-                seen += 1
-    assert seen > 5
+                aged_tracks += 1
+    assert aged_tracks > 5
     plan = next(plan for plan in having("long-lived-ids") if of(plan, "long-lived-ids"))
     assert "NONE" in answers(play(plan), "long-lived-ids", plan)
 
@@ -116,7 +118,7 @@ def test_an_id_of_one_user_is_old_before_its_first_transaction() -> None:
 def test_coordinators_of_groups_move() -> None:
     plan = next(having("move-groups"))
     assert "__consumer_offsets@g1" in {
-        one.step["cluster"]["partition"] for one in of(plan, "move-groups")
+        act.step["cluster"]["partition"] for act in of(plan, "move-groups")
     }
 
 
@@ -134,13 +136,13 @@ def test_short_expirations_are_settings_and_can_be_left_out() -> None:
 
 @pytest.mark.costly
 def test_leaders_move_while_something_is_held_and_can_move() -> None:
-    held: set[str] = set()
+    held_apis: set[str] = set()
     for plan in having(HELD):
         acts = of(plan, HELD)
-        held |= {one.step["arm"].get("api", "load") for one in acts if "arm" in one.step}
+        held_apis |= {act.step["arm"].get("api", "load") for act in acts if "arm" in act.step}
         assert plan.world.settings["transaction.state.log.replication.factor"] == 3
-        assert {"arm", "cluster", "disarm"} == {key for one in acts for key in one.step}
-    assert held == {name for name, _ in defaults.HELD}
+        assert {"arm", "cluster", "disarm"} == {key for act in acts for key in act.step}
+    assert held_apis == {name for name, _ in defaults.HELD}
     for plan in list(having(HELD))[:3]:
         assert "NONE" in answers(play(plan), HELD, plan)
 
@@ -149,10 +151,10 @@ def test_leaders_move_while_something_is_held_and_can_move() -> None:
 def test_records_of_compacted_topics_have_keys_and_are_cleaned() -> None:
     answered: set[str] = set()
     for plan in list(having(KEYED))[:6]:
-        compacted = {name for name, one in plan.world.topics.items() if "configs" in one}
+        compacted = {name for name, topic in plan.world.topics.items() if "configs" in topic}
         answered |= {*answers(play(plan), KEYED, plan)}
-        for one in plan.acts:
-            call = one.step.get("call", {})
+        for act in plan.acts:
+            call = act.step.get("call", {})
             if "key" in call and call["do"] == "produce":
                 assert call["partition"].rpartition("-")[0] in compacted
     assert "NONE" in answered
@@ -165,8 +167,8 @@ def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> Non
     assert len(joined) > len(SEEDS) / 25
     for plan in joined:
         values: list[str] = []
-        for one in of(plan, TOGETHER):
-            call = one.step["call"]
+        for act in of(plan, TOGETHER):
+            call = act.step["call"]
             places = [call["partition"], *call["beside"]]
             assert len({*places}) == len(places)
             leaders = {plan.world.topics[name]["leaders"][index] for name, index in map(at, places)}
@@ -178,8 +180,8 @@ def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> Non
     assert "NONE" in answered
 
 
-def at(place: str) -> tuple[str, int]:
-    name, _, index = place.rpartition("-")
+def at(partition_name: str) -> tuple[str, int]:
+    name, _, index = partition_name.rpartition("-")
     return name, int(index)
 
 
@@ -197,8 +199,8 @@ def test_somebody_watches_where_groups_stand() -> None:
 def test_producers_commit_for_what_their_member_was_first() -> None:
     answered: set[str] = set()
     for plan in [plan for plan in having(REPLACED) if of(plan, REPLACED)][:12]:
-        for one in of(plan, REPLACED):
-            call = one.step["call"]
+        for act in of(plan, REPLACED):
+            call = act.step["call"]
             assert call["member-id"] == call["generation"] == f"{call['member']} first"
         answered |= {*answers(play(plan), REPLACED, plan)}
     assert "NONE" in answered
@@ -210,11 +212,11 @@ def test_positions_are_committed_in_transactions_and_outside_of_them() -> None:
     plans = list(having(BOTH_WAYS))
     assert len(plans) > 20
     for plan in plans[:20]:
-        calls = [one.step["call"] for one in of(plan, BOTH_WAYS)]
+        calls = [act.step["call"] for act in of(plan, BOTH_WAYS)]
         members = {track.name for track in plan.tracks if "group" in (track.actor or {})}
         assert {call["who"] for call in calls if "member" not in call} <= members
     everything = [
-        call for plan in plans for call in (one.step["call"] for one in of(plan, BOTH_WAYS))
+        call for plan in plans for call in (act.step["call"] for act in of(plan, BOTH_WAYS))
     ]
     assert {call["do"] for call in everything} == {"commit-offsets", "poll", "seek"}
     assert any("member" in call and call["offsets"] for call in everything)
@@ -229,8 +231,8 @@ def test_a_follower_is_out_of_sync_while_the_leader_moves() -> None:
         assert plan.world.brokers == 3
         assert plan.world.settings["replica.lag.time.max.ms"] < 6_000
         acts = of(plan, LATE)
-        armed = [one.step["arm"]["id"] for one in acts if "arm" in one.step]
-        assert sorted(armed) == sorted(one.step["disarm"] for one in acts if "disarm" in one.step)
+        armed = [act.step["arm"]["id"] for act in acts if "arm" in act.step]
+        assert sorted(armed) == sorted(act.step["disarm"] for act in acts if "disarm" in act.step)
     assert any("NONE" in answers(play(plan), LATE, plan) for plan in plans[:3])
 
 
@@ -238,9 +240,9 @@ def test_a_follower_is_out_of_sync_while_the_leader_moves() -> None:
 def test_brokers_in_trouble_are_late_or_refuse_and_a_sound_cluster_bears_it() -> None:
     points: set[str] = set()
     for plan in having(TROUBLED):
-        armed = [one.step["arm"] for one in of(plan, TROUBLED) if "arm" in one.step]
-        points |= {one["point"] for one in armed}
-        assert {one["action"]["do"] for one in armed} <= {"hold", "delay", "error"}
+        armed = [act.step["arm"] for act in of(plan, TROUBLED) if "arm" in act.step]
+        points |= {rule["point"] for rule in armed}
+        assert {rule["action"]["do"] for rule in armed} <= {"hold", "delay", "error"}
     assert points == {*defaults.STEPS, "log.append"}
     for plan in list(having(TROUBLED))[:2]:
         assert "NONE" in answers(play(plan), TROUBLED, plan)
@@ -253,12 +255,12 @@ def of_amid(plan: Plan) -> list[list[Act]]:
     """The acts of each unit of faults with something in their middle."""
     units: dict[tuple[int, int], list[Act]] = {}
     for number, track in enumerate(plan.tracks):
-        for one in track.acts:
-            units.setdefault((number, one.unit), []).append(one)
+        for act in track.acts:
+            units.setdefault((number, act.unit), []).append(act)
     return [
         acts
         for acts in units.values()
-        if any(str(one.step.get("arm", {}).get("id", "")).startswith("amid.") for one in acts)
+        if any(str(act.step.get("arm", {}).get("id", "")).startswith("amid.") for act in acts)
     ]
 
 
@@ -269,7 +271,7 @@ def test_what_begins_in_the_middle_of_a_fault_is_a_disturbance_of_its_own() -> N
     habits: set[str] = set()
     for plan in plans:
         for acts in of_amid(plan):
-            habits |= {one.habit for one in acts}
+            habits |= {act.habit for act in acts}
             assert len(acts) > 1
     assert {"kill", "isolate", "reassign", "remake-topic", "internal-topics"} <= habits
 
@@ -283,60 +285,62 @@ def test_nothing_is_added_where_a_machine_loses_its_power() -> None:
 
 @pytest.mark.costly
 def test_partitions_of_an_open_transaction_are_looked_after_those_of_kafka_as_well() -> None:
-    seen: set[tuple[str, str]] = set()
+    actions_and_topics: set[tuple[str, str]] = set()
     for plan in having(AMID_TRANSACTIONS):
         for track in plan.tracks:
-            for before, one in zip(track.acts, track.acts[1:], strict=False):
-                if one.habit == AMID_TRANSACTIONS:
-                    assert one.unit == before.unit
-                    asked = one.step.get("cluster") or one.step["call"]
-                    seen.add((asked["do"], asked["partition"].partition("@")[0].partition("-")[0]))
+            for act_before, act in zip(track.acts, track.acts[1:], strict=False):
+                if act.habit == AMID_TRANSACTIONS:
+                    assert act.unit == act_before.unit
+                    request = act.step.get("cluster") or act.step["call"]
+                    actions_and_topics.add(
+                        (request["do"], request["partition"].partition("@")[0].partition("-")[0])
+                    )
     cares = {*defaults.CARES, "roll"}
     for topic in ("__transaction_state", "__consumer_offsets"):
-        assert {do for do, where in seen if where == topic} == cares
-    assert {do for do, where in seen if where == "t1"} == cares
+        assert {do for do, where in actions_and_topics if where == topic} == cares
+    assert {do for do, where in actions_and_topics if where == "t1"} == cares
 
 
 @pytest.mark.costly
 def test_care_in_the_middle_of_a_transaction_comes_to_something() -> None:
     answered: set[tuple[str, str]] = set()
     for plan in list(having(AMID_TRANSACTIONS))[:12]:
-        steps = [one.step for one in plan.acts if one.habit == AMID_TRANSACTIONS]
-        for one in play(plan).acts:
-            if one.step in steps:
-                asked = one.step.get("cluster") or one.step["call"]
-                answered.add((asked["do"], one.error))
+        steps = [act.step for act in plan.acts if act.habit == AMID_TRANSACTIONS]
+        for act in play(plan).acts:
+            if act.step in steps:
+                request = act.step.get("cluster") or act.step["call"]
+                answered.add((request["do"], act.error))
     assert {(do, "NONE") for do in (*defaults.CARES, "roll")} <= answered
 
 
 @pytest.mark.costly
 def test_members_go_before_their_positions_are_decided_and_come_back() -> None:
-    plans = [plan for plan in having(LEAVING) if any(one.habit == LEAVING for one in plan.acts)]
+    plans = [plan for plan in having(LEAVING) if any(act.habit == LEAVING for act in plan.acts)]
     assert len(plans) > 10
-    done: set[tuple[str, str]] = set()
+    calls_and_errors: set[tuple[str, str]] = set()
     for plan in plans[:8]:
-        acts = [one for one in plan.acts if one.habit == LEAVING]
-        assert {one.step["call"]["do"] for one in acts[::2]} <= {*defaults.GOES}
-        assert {one.step["call"]["do"] for one in acts[1::2]} == {"subscribe"}
-        steps = [one.step for one in acts]
-        done |= {
-            (one.step["call"]["do"], one.error) for one in play(plan).acts if one.step in steps
+        acts = [act for act in plan.acts if act.habit == LEAVING]
+        assert {act.step["call"]["do"] for act in acts[::2]} <= {*defaults.GOES}
+        assert {act.step["call"]["do"] for act in acts[1::2]} == {"subscribe"}
+        steps = [act.step for act in acts]
+        calls_and_errors |= {
+            (act.step["call"]["do"], act.error) for act in play(plan).acts if act.step in steps
         }
-    assert {("leave", "NONE"), ("subscribe", "NONE")} <= done
+    assert {("leave", "NONE"), ("subscribe", "NONE")} <= calls_and_errors
 
 
 def test_a_workload_without_clients_has_faults_too() -> None:
-    wanted = Wanted(workload="some.module:shop")
+    wanted_plan = Wanted(workload="some.module:shop")
     plans = [
-        plan for plan in (draw(seed, wanted) for seed in SEEDS) if AMID_FAULTS in plan.features
+        plan for plan in (draw(seed, wanted_plan) for seed in SEEDS) if AMID_FAULTS in plan.features
     ]
     assert len(plans) > 10
     assert all(AMID_TRANSACTIONS not in plan.features for plan in plans)
 
 
 def test_a_program_goes_on_where_somebody_else_s_act_fails_in_its_track() -> None:
-    def of(do: str, **said: object) -> Act:
-        return Act({"call": {"who": "w", "do": do, **said}}, unit=1)
+    def of(do: str, **fields: object) -> Act:
+        return Act({"call": {"who": "w", "do": do, **fields}}, unit=1)
 
     world = World(
         mode="TV2+",
@@ -353,5 +357,9 @@ def test_a_program_goes_on_where_somebody_else_s_act_fails_in_its_track() -> Non
     )
     track = Track("w", acts, {"plays": "wire", "transactional-id": "x"}, "abort")
     played = play(Plan(seed=1, world=world, tracks=(track,)))
-    asked = [(Act(one.step).request_name, one.error == "NONE") for one in played.acts]
-    assert asked[-3:] == [("cluster move-leader", False), ("producers", False), ("commit", True)]
+    names_and_successes = [(Act(act.step).request_name, act.error == "NONE") for act in played.acts]
+    assert names_and_successes[-3:] == [
+        ("cluster move-leader", False),
+        ("producers", False),
+        ("commit", True),
+    ]

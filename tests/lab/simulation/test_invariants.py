@@ -51,8 +51,8 @@ async def use(cluster: VirtualCluster) -> None:
     cluster.advance(1_000)
 
 
-def leader(cluster: VirtualCluster, place: TopicPartition = PLACE):  # type: ignore[no-untyped-def]
-    return cluster.sim.brokers[cluster.leader(place)]
+def leader(cluster: VirtualCluster, topic_partition: TopicPartition = PLACE):  # type: ignore[no-untyped-def]
+    return cluster.sim.brokers[cluster.leader(topic_partition)]
 
 
 def forget_a_transaction(cluster: VirtualCluster) -> None:
@@ -111,9 +111,9 @@ def take_a_marker_of_an_old_coordinator(cluster: VirtualCluster) -> None:
 
 def lose_a_record(cluster: VirtualCluster) -> None:
     follower = next(
-        one
-        for one in cluster.sim.brokers.values()
-        if PLACE in one.replicas.hosted and PLACE not in one.replicas.led
+        broker
+        for broker in cluster.sim.brokers.values()
+        if PLACE in broker.replicas.hosted and PLACE not in broker.replicas.led
     )
     log = follower.replicas.hosted[PLACE]
     segment = log.local.segments.active
@@ -124,9 +124,11 @@ def lose_a_record(cluster: VirtualCluster) -> None:
 
 def coordinate_what_another_leads(cluster: VirtualCluster) -> None:
     home = cluster.home("tx")
-    other = next(one for one in cluster.sim.brokers.values() if home not in one.replicas.led)
+    other_broker = next(
+        broker for broker in cluster.sim.brokers.values() if home not in broker.replicas.led
+    )
     (owned, *_) = leader(cluster, home).coordinator._ownership
-    other.coordinator._ownership.owned[owned.partition] = owned
+    other_broker.coordinator._ownership.owned[owned.partition] = owned
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ def test_harm_is_found_and_nothing_before(
         await use(cluster)
         assert violations(cluster.sim) == []
         harm(cluster)
-        assert kind in {found for found, _ in violations(cluster.sim)}
+        assert kind in {kind_found for kind_found, _ in violations(cluster.sim)}
 
     run_cluster(main)
 
@@ -161,7 +163,7 @@ def test_a_producer_that_may_have_expired_may_be_forgotten() -> None:
         log.config = replace(log.config, producer_id_expiration_ms=60_000)
         log.producers.state._ongoing.clear()
         forget_a_producer(cluster)
-        assert FORGOTTEN_EPOCH not in {found for found, _ in violations(cluster.sim)}
+        assert FORGOTTEN_EPOCH not in {kind_found for kind_found, _ in violations(cluster.sim)}
 
     run_cluster(main)
 
@@ -170,9 +172,9 @@ def test_a_move_that_was_not_replicated_in_time_may_stay_in_the_log() -> None:
     async def main(cluster: VirtualCluster) -> None:
         await use(cluster)
         homes = [*leader(cluster, cluster.home("tx")).coordinator._ownership]
-        known = [dict(owned.entries) for owned in homes]
+        known_entries = [dict(owned.entries) for owned in homes]
         forget_a_transaction(cluster)
-        for owned, entries in zip(homes, known, strict=True):
+        for owned, entries in zip(homes, known_entries, strict=True):
             owned.withdrawn.update(entries)
         assert violations(cluster.sim) == []
 
@@ -225,9 +227,9 @@ def test_an_id_that_was_granted_or_is_in_the_log_is_compared(
         entry = await refuse_the_first_record(cluster, "new")
         home = cluster.home(name)
         (owned,) = (
-            one
-            for one in leader(cluster, home).coordinator.owned_partitions()
-            if one.partition == home.partition
+            owned_partition
+            for owned_partition in leader(cluster, home).coordinator.owned_partitions()
+            if owned_partition.partition == home.partition
         )
         changed = replace(entry, transactional_id=TransactionalId(name), **changes)
         owned.entries[changed.transactional_id] = changed
@@ -240,7 +242,7 @@ def test_a_replica_that_says_something_else_is_found() -> None:
     async def main(cluster: VirtualCluster) -> None:
         await use(cluster)
         lose_a_record(cluster)
-        kinds = {found for found, _ in violations(cluster.sim)}
+        kinds = {kind_found for kind_found, _ in violations(cluster.sim)}
         assert DIFFERENT_REPLICAS in kinds
 
     run_cluster(main)
@@ -251,6 +253,6 @@ def test_a_log_against_its_bytes() -> None:
         await use(cluster)
         log = leader(cluster).replicas.led[PLACE]
         log.high_watermark = log.log_end_offset + 5
-        assert UNSOUND_LOG in {found for found, _ in violations(cluster.sim)}
+        assert UNSOUND_LOG in {kind_found for kind_found, _ in violations(cluster.sim)}
 
     run_cluster(main)

@@ -44,10 +44,10 @@ def around(**members: Any) -> Any:
     )
 
 
-def cluster(*known: str, generation: int = 2) -> Any:
+def cluster(*member_ids: str, generation: int = 2) -> Any:
     group = ClassicGroup("g", now_ms=0)
     group.generation = generation
-    group.members = dict.fromkeys(known)  # type: ignore[assignment] # who they are does not matter
+    group.members = dict.fromkeys(member_ids)  # type: ignore[assignment] # who they are does not matter
     return cluster_of(group)
 
 
@@ -84,10 +84,10 @@ def test_a_partition_of_two_members_that_the_coordinator_knows() -> None:
 
 
 def test_one_generation_has_one_assignment() -> None:
-    told: Any = {}
+    assignments_told: Any = {}
     for places, generation, broken in (((T0,), 2, 0), ((), 2, 0), ((T1,), 3, 0), ((T0,), 3, 1)):
         members = around(m=member("m", *places, generation=generation))
-        assert len(list(changed_assignments(members, told))) == broken
+        assert len(list(changed_assignments(members, assignments_told))) == broken
 
 
 @pytest.mark.parametrize(
@@ -104,15 +104,15 @@ def test_one_generation_has_one_assignment() -> None:
 def test_who_asks_with_a_generation_that_is_over(
     call: dict[str, Any], generation: int, is_old: bool
 ) -> None:
-    asked = Call.model_validate({"who": "m", **call})
-    why = why_old(around(m=member("m", T0)), cluster("m", generation=generation), asked)
+    asked_call = Call.model_validate({"who": "m", **call})
+    why = why_old(around(m=member("m", T0)), cluster("m", generation=generation), asked_call)
     assert bool(why) is is_old
 
 
 def test_who_has_no_positions_asks_for_nothing() -> None:
-    asked = Call.model_validate({"who": "m", "do": "commit-offsets"})
-    assert why_old(around(m=member("m", T0)), cluster("m", generation=3), asked)
-    assert not why_old(around(m=member("m")), cluster("m", generation=3), asked)
+    asked_call = Call.model_validate({"who": "m", "do": "commit-offsets"})
+    assert why_old(around(m=member("m", T0)), cluster("m", generation=3), asked_call)
+    assert not why_old(around(m=member("m")), cluster("m", generation=3), asked_call)
 
 
 def test_nobody_asks() -> None:
@@ -142,23 +142,23 @@ def consumer_group(*, epoch: int = 2, since: int = 2) -> ConsumerGroup:
 def test_who_asks_of_a_consumer_group_and_may_not(
     call: dict[str, Any], group: dict[str, int], is_old: bool
 ) -> None:
-    asked = Call.model_validate({"who": "m", "do": "commit-offsets", **call})
+    asked_call = Call.model_validate({"who": "m", "do": "commit-offsets", **call})
     members = around(m=member("m", T0))
-    assert bool(why_old(members, cluster_of(consumer_group(**group)), asked)) is is_old
+    assert bool(why_old(members, cluster_of(consumer_group(**group)), asked_call)) is is_old
 
 
 def test_before_members_behind_may_commit_none_may() -> None:
-    asked = Call.model_validate({"who": "m", "do": "commit-offsets", "generation": "m first"})
+    asked_call = Call.model_validate({"who": "m", "do": "commit-offsets", "generation": "m first"})
     sound = cluster_of(consumer_group(since=1), behind_may=False)
-    assert why_old(around(m=member("m", T0)), sound, asked)
+    assert why_old(around(m=member("m", T0)), sound, asked_call)
 
 
 def test_the_newest_coordinator_counts() -> None:
-    asked = Call.model_validate({"who": "m", "do": "commit-offsets"})
+    asked_call = Call.model_validate({"who": "m", "do": "commit-offsets"})
     members = around(m=member("m", T0))
     empty = ConsumerGroup("g")
-    assert not why_old(members, cluster_of(empty, consumer_group()), asked)
-    assert why_old(members, cluster_of(consumer_group(), empty), asked)
+    assert not why_old(members, cluster_of(empty, consumer_group()), asked_call)
+    assert why_old(members, cluster_of(consumer_group(), empty), asked_call)
 
 
 @pytest.mark.parametrize(
@@ -166,13 +166,13 @@ def test_the_newest_coordinator_counts() -> None:
     [("i", "n", True), ("i", "m", False), ("other", "n", False), (None, "n", False)],
 )
 def test_who_was_replaced(instance: str | None, holder: str, is_replaced: bool) -> None:
-    one = member("m", T0)
-    one.metadata = GroupMetadata(generation=2, member_id="m", instance_id=instance)
+    group_member = member("m", T0)
+    group_member.metadata = GroupMetadata(generation=2, member_id="m", instance_id=instance)
     group = ClassicGroup("g", now_ms=0)
     group.static_members["i"] = holder
-    asked = Call.model_validate({"who": "m", "do": "commit-offsets"})
+    asked_call = Call.model_validate({"who": "m", "do": "commit-offsets"})
     assert (
-        bool(reason_to_fence(asked_of_group(around(m=one), cluster_of(group), asked)))
+        bool(reason_to_fence(asked_of_group(around(m=group_member), cluster_of(group), asked_call)))
         is is_replaced
     )
     assert reason_to_fence(None) == ""

@@ -12,11 +12,11 @@ from txnsim_lab.simulation.play import Cell, play
 
 
 def test_a_plan_goes_the_same_way_each_time_traced_or_not() -> None:
-    first, again = play(draw(3)), play(draw(3), trace_level=TraceLevel.BRIEF)
-    assert first.digest == again.digest
-    assert first.acts == again.acts
-    assert first.trace == b""
-    assert again.trace
+    first_play, second_play = play(draw(3)), play(draw(3), trace_level=TraceLevel.BRIEF)
+    assert first_play.digest == second_play.digest
+    assert first_play.acts == second_play.acts
+    assert first_play.trace == b""
+    assert second_play.trace
 
 
 def test_a_commit_without_a_leader_is_found_as_4_3_and_not_as_4_2() -> None:
@@ -26,8 +26,8 @@ def test_a_commit_without_a_leader_is_found_as_4_3_and_not_as_4_2() -> None:
 
 def test_what_was_done_and_answered_is_told() -> None:
     played = play(leaderless_plan())
-    commits = [one for one in played.acts if one.step.get("call", {}).get("do") == "commit"]
-    assert [one.error for one in commits] == ["NONE", "NONE"]
+    commits = [act for act in played.acts if act.step.get("call", {}).get("do") == "commit"]
+    assert [commit.error for commit in commits] == ["NONE", "NONE"]
     assert commits[0].leaders["t-0"] == 0  # nobody leads it
     assert commits[0].states == {"p": "Ongoing"}
     assert played.cells[Cell("Ongoing", "commit", "NONE")] == 2
@@ -50,7 +50,7 @@ NEXT = Act({"call": {"who": "p", "do": "begin"}}, unit=2)
 
 
 @pytest.mark.parametrize(
-    ("on_error", "done"),
+    ("on_error", "expected_calls"),
     [
         ("go-on", ["init-producer-id", "commit", "begin", "begin"]),
         ("leave", ["init-producer-id", "commit"]),
@@ -58,9 +58,11 @@ NEXT = Act({"call": {"who": "p", "do": "begin"}}, unit=2)
         ("anew", ["init-producer-id", "commit", "init-producer-id", "begin"]),
     ],
 )
-def test_somebody_who_is_refused_follows_his_habit(on_error: str, done: list[str]) -> None:
+def test_somebody_who_is_refused_follows_his_habit(
+    on_error: str, expected_calls: list[str]
+) -> None:
     played = play(with_habit(on_error, INIT, REFUSED, AFTER, NEXT))
-    assert [one.step["call"]["do"] for one in played.acts] == done
+    assert [act.step["call"]["do"] for act in played.acts] == expected_calls
 
 
 def test_a_cluster_that_is_healed_has_time_before_much_time_passes() -> None:
@@ -95,7 +97,7 @@ def test_an_id_is_not_aged_where_its_coordinator_dies_behind_its_answer() -> Non
     tracks = (*plan.tracks, Track("", (kill,)))
     played = play(msgspec.structs.replace(plan, tracks=tracks))
     assert played.kinds == ()
-    assert [one.error for one in played.acts if one.step == step] == ["IN_VAIN"]
+    assert [act.error for act in played.acts if act.step == step] == ["IN_VAIN"]
 
 
 def test_an_abort_that_is_replicated_slowly_is_waited_for() -> None:

@@ -17,7 +17,7 @@ from txnsim_lab.simulation.reports import report_on
 @pytest.fixture(autouse=True)
 def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each seed is the plan of the commit without a leader."""
-    monkeypatch.setattr(reports, "draw", lambda seed, wanted: leaderless_plan())
+    monkeypatch.setattr(reports, "draw", lambda seed, wanted_plan: leaderless_plan())
 
 
 @pytest.mark.costly
@@ -29,7 +29,7 @@ def test_a_finding_is_named_shrunk_told_and_written(tmp_path: Path) -> None:
     assert report.steps <= 8
     names = {Path(path).name for path in report.files}
     assert names == {
-        f"seed-7.{one}" for one in ("history.jsonl", "trace.jsonl", "plan.json", "yaml")
+        f"seed-7.{suffix}" for suffix in ("history.jsonl", "trace.jsonl", "plan.json", "yaml")
     }
     read("seed-7.yaml", (tmp_path / "out" / "seed-7.yaml").read_text())
     assert Plan.from_json((tmp_path / "out" / "seed-7.plan.json").read_bytes()) == leaderless_plan()
@@ -48,11 +48,11 @@ def test_a_name_of_the_smallest_run_is_no_name_of_the_whole(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Seed 19383 had a known finding and a new one, and was told as the known one."""
-    asked = iter([(), reports.causes_of(leaderless_plan())])
-    monkeypatch.setattr(reports, "causes_of", lambda plan: next(asked))
+    causes_in_turn = iter([(), reports.causes_of(leaderless_plan())])
+    monkeypatch.setattr(reports, "causes_of", lambda plan: next(causes_in_turn))
     report = report_on(7, Wanted(), folder=tmp_path, shrinks=True)
-    first = next(report.lines())
-    assert "No switch explains it. Its smallest run is z27 (KAFKA-20734)" in first
+    first_line = next(report.lines())
+    assert "No switch explains it. Its smallest run is z27 (KAFKA-20734)" in first_line
     assert report.causes == ()
 
 

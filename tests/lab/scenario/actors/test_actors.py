@@ -30,8 +30,14 @@ INIT = call("init-producer-id")
 
 def test_sequences_and_epochs_go_on_as_those_of_a_client_do() -> None:
     steps = [INIT, *transaction("r1", "r2"), *transaction("r3"), *transaction("r4", end="abort")]
-    old = [(one.producer_epoch, one.sequence) for one in seen(told(steps), Wrote)]
-    new = [(one.producer_epoch, one.sequence) for one in seen(told(steps, run="TV2"), Wrote)]
+    old = [
+        (observation.producer_epoch, observation.sequence)
+        for observation in seen(told(steps), Wrote)
+    ]
+    new = [
+        (observation.producer_epoch, observation.sequence)
+        for observation in seen(told(steps, run="TV2"), Wrote)
+    ]
     assert old == [(0, 0), (0, 1), (0, 2), (0, 3)]
     assert new == [(0, 0), (0, 1), (1, 0), (2, 0)]
 
@@ -61,7 +67,10 @@ def test_an_identity_can_be_raised_and_a_producer_be_replaced() -> None:
     ]
     result = told(steps, actors=actors)
     assert result.as_declared, result.verdict
-    identities = [(one.producer_epoch, one.timeout_ms) for one in seen(result, Initialised)]
+    identities = [
+        (observation.producer_epoch, observation.timeout_ms)
+        for observation in seen(result, Initialised)
+    ]
     assert identities == [(0, 60_000), (1, 60_000), (2, 5_000), (-1, 60_000)]
 
 
@@ -78,7 +87,7 @@ def test_what_is_unusual_can_be_said() -> None:
         call("produce", partition="t-1", value="e", plain=True, sequence=0),
     ]
     result = told(steps)
-    wrote = {one.value: one for one in seen(result, Wrote)}
+    wrote = {observation.value: observation for observation in seen(result, Wrote)}
     assert (wrote["a"].item, wrote["b"].key, wrote["b"].sequence) == ("x", "\x00\x01", 1)
     assert wrote["d"].error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert wrote["e"].transaction is None
@@ -155,8 +164,8 @@ def test_an_output_of_an_input_that_was_only_polled_in_an_abort_is_missed() -> N
     result = told(steps, actors=actors, settings=settings)
     assert result.verdict.observed == ("skipped-input",)
     assert result.verdict.because[0].endswith("no member of the group has processed 0")
-    again = call("produce", partition="t-0", value="A again", item="a", of="in-0@0")
-    steps.insert(10, again)
+    second_produce = call("produce", partition="t-0", value="A again", item="a", of="in-0@0")
+    steps.insert(10, second_produce)
     result = told(steps, actors=actors, settings=settings)
     assert result.as_declared, result.verdict
 
@@ -175,7 +184,7 @@ def test_a_record_without_a_value_is_a_tombstone_for_everybody() -> None:
     ]
     result = told(steps, actors=actors)
     assert result.as_declared, result.verdict
-    assert [one.value for one in seen(result, Wrote)] == [None, "a", None]
+    assert [observation.value for observation in seen(result, Wrote)] == [None, "a", None]
     (because,) = told(steps, actors=actors, run="TV2").verdict.because
     assert "reads null, a, null from t-0, expected b" in because
 
@@ -196,11 +205,14 @@ def test_one_request_may_bring_records_to_several_partitions(leaders: tuple[int,
         result = told(steps, run=run, topics=topics)
         assert result.as_declared, result.verdict
         wrote = seen(result, Wrote)
-        assert [(one.value, one.partition, one.sequence, one.offset) for one in wrote] == [
+        assert [
+            (observation.value, observation.partition, observation.sequence, observation.offset)
+            for observation in wrote
+        ] == [
             *(("a", 0, 0, 0), ("b", 1, 0, 0)),
             *(("c", 1, 1, 1), ("d", 1, 2, 2), ("e", 0, 1, 1)),
         ]
-        assert [one.item for one in wrote[:2]] == ["x", "b"]
+        assert [observation.item for observation in wrote[:2]] == ["x", "b"]
 
 
 def test_what_one_partition_refuses_is_no_word_about_the_other() -> None:
@@ -215,7 +227,7 @@ def test_what_one_partition_refuses_is_no_word_about_the_other() -> None:
     ]
     topics = {"t": {"partitions": 2, "leaders": [1, 1]}, "in": 1}
     wrote = seen(told(steps, run="V-", topics=topics), Wrote)
-    told_of = {one.value: (one.error, one.outcome) for one in wrote}
+    told_of = {record.value: (record.error, record.outcome) for record in wrote}
     assert told_of == {
         "a": ("", "ok"),
         "b": ("OUT_OF_ORDER_SEQUENCE_NUMBER", "failed"),
@@ -247,7 +259,7 @@ def test_a_hanging_transaction_is_found_and_aborted() -> None:
     assert "stuck-last-stable-offset" in result.verdict.observed
     assert result.cured is not None
     assert "stuck-last-stable-offset" not in result.cured.observed
-    assert [len(one.findings) for one in seen(result, Searched)] == [1, 0]
+    assert [len(observation.findings) for observation in seen(result, Searched)] == [1, 0]
     (aborted,) = seen(result, Aborted)
     assert (aborted.start_offset, aborted.outcome) == (2, "ok")
     assert "find-hanging names t-0: producer 0, epoch 0, open since offset 2" in sentences(result)
@@ -281,7 +293,7 @@ def test_an_operator_describes_fences_and_deletes() -> None:
     result = told(steps)
     assert result.as_declared, result.verdict
     assert "app is Ongoing with t-0" in sentences(result)
-    assert [one.who for one in seen(result, Initialised)] == ["P", "operator"]
+    assert [observation.who for observation in seen(result, Initialised)] == ["P", "operator"]
     for kind in (Described, Listed, Producers):
         assert seen(result, kind)
     wrong = told([call("init-producer-id"), do("describe", transactional_id="app", state="Dead")])
@@ -301,17 +313,19 @@ def test_a_fence_without_an_answer_is_noted() -> None:
     ]
     result = told(steps, run="TV2+")
     assert result.verdict.observed == (), result.verdict
-    assert [one.outcome for one in seen(result, Initialised)] == ["ok", "unknown"]
+    assert [observation.outcome for observation in seen(result, Initialised)] == ["ok", "unknown"]
 
 
 def test_an_abort_may_name_each_field_of_the_identity() -> None:
     runs = {"V-": {"mode": "V-", "verdict": "healthy"}}
     wrong = do("abort", partition="t-0", start_offset=2, epoch=-1, error="UNKNOWN_SERVER_ERROR")
     stale = do("abort", partition="t-0", start_offset=2, coordinator_epoch=0, error="any")
-    other = do("abort", partition="t-0", producer_id=99, epoch=0, coordinator_epoch=0)
-    held = {"wait-until": {"open": "t-0"}}
+    abort_of_other = do("abort", partition="t-0", producer_id=99, epoch=0, coordinator_epoch=0)
+    wait_until_open = {"wait-until": {"open": "t-0"}}
     right = do("abort", partition="t-0", start_offset=2, coordinator_epoch=3)
-    result = told([*GHOST, wrong, held, stale, other, held, right], runs=runs)
+    result = told(
+        [*GHOST, wrong, wait_until_open, stale, abort_of_other, wait_until_open, right], runs=runs
+    )
     assert "stuck-last-stable-offset" not in result.verdict.observed, result.verdict
     assert "ABORT of producer 99, epoch 0, for t-0 is answered NONE" in sentences(result)
 
@@ -329,15 +343,15 @@ def failure_of(steps: list[dict[str, object]]) -> str:
 
 def test_a_named_replica_tells_of_its_producers() -> None:
     lag = {"cluster": {"do": "move-leader", "partition": "t-0", "to": 1}}
-    there = do("producers", partition="t-0", broker=2, error="NOT_LEADER_OR_FOLLOWER")
-    asked = [
+    elsewhere = do("producers", partition="t-0", broker=2, error="NOT_LEADER_OR_FOLLOWER")
+    looks = [
         do("producers", partition="t-0", broker=1, open_since=[2]),
         do("producers", partition="t-0", broker=2, open_since=[2]),
     ]
-    assert not failure_of([*GHOST, lag, *asked])
+    assert not failure_of([*GHOST, lag, *looks])
     small = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [1]}}
-    one = told([do("producers", partition="t-0", broker=1), there], topics=small)
-    assert "story-failed" not in one.verdict.observed, one.verdict
+    result_on_one = told([do("producers", partition="t-0", broker=1), elsewhere], topics=small)
+    assert "story-failed" not in result_on_one.verdict.observed, result_on_one.verdict
     wrong = told([*GHOST, do("producers", partition="t-0", open_since=[0])])
     assert failure(wrong) == "the leader shows t-0 open since [2], expected [0]"
 
@@ -370,8 +384,8 @@ def test_a_description_is_held_against_partitions_epoch_and_start() -> None:
         call("begin"),
         call("add-partitions", partitions=["t-1", "t-0"]),
     ]
-    known = describe(state="Ongoing", partitions=["t-0", "t-1"], epoch=0, start="known")
-    result = told([*begun, known, call("abort")])
+    description = describe(state="Ongoing", partitions=["t-0", "t-1"], epoch=0, start="known")
+    result = told([*begun, description, call("abort")])
     assert result.as_declared, result.verdict
     for wrong, because in (
         ({"partitions": "t-0"}, "app is with t-0, t-1, expected t-0"),
@@ -414,16 +428,16 @@ PROTOCOLS = ("classic", "consumer")
 both = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
-def story(steps: list[dict[str, Any]], protocol: str = "classic", **more: Any) -> Any:
+def story(steps: list[dict[str, Any]], protocol: str = "classic", **fields: Any) -> Any:
     """Told with two members of one group, which reads the two partitions of ``in``."""
-    part = {"plays": "member", "group": "g", "group-protocol": protocol, **more}
+    part = {"plays": "member", "group": "g", "group-protocol": protocol, **fields}
     actors = {"P": {"plays": "wire", "transactional-id": "app"}, "a": part, "b": part}
     settings = {"group.initial.rebalance.delay.ms": 0}
     return told(steps, actors=actors, topics={"t": 1, "in": 2}, settings=settings)
 
 
 def append(*values: str, partition: str = "in-0") -> list[dict[str, Any]]:
-    return [call("append", "bystander", partition=partition, value=one) for one in values]
+    return [call("append", "bystander", partition=partition, value=value) for value in values]
 
 
 ALL = ["in-0", "in-1"]
@@ -449,9 +463,13 @@ def test_a_member_reads_on_where_its_group_stands(protocol: str) -> None:
     assert "a: polls r1, r2" in sentences(result)
     (sent,) = seen(result, SentOffsets)
     assert (sent.who, sent.transaction, sent.position) == ("a", None, 1)
-    found = [one.positions[0].offset for one in seen(result, PositionsRead) if one.who == "a"]
-    assert found == [-1, 1]
-    assert {one.asked for one in seen(result, Read) if one.who == "a"} == {0, 1, 2}
+    offsets = [
+        observation.positions[0].offset
+        for observation in seen(result, PositionsRead)
+        if observation.who == "a"
+    ]
+    assert offsets == [-1, 1]
+    assert {read.asked for read in seen(result, Read) if read.who == "a"} == {0, 1, 2}
 
 
 @both
@@ -476,8 +494,8 @@ def test_positions_of_an_open_transaction_are_waited_for(protocol: str) -> None:
     result = story(steps, protocol)
     assert result.as_declared, result.verdict
     sent = seen(result, SentOffsets)
-    assert {(one.who, one.member) for one in sent} == {("P", "a")}
-    assert sorted(one.position for one in sent) == [0, 1]
+    assert {(observation.who, observation.member) for observation in sent} == {("P", "a")}
+    assert sorted(observation.position for observation in sent) == [0, 1]
 
 
 @pytest.mark.slow
@@ -592,7 +610,7 @@ def test_a_reader_goes_on_from_where_it_stands_and_sees_what_it_may() -> None:
     result = told(steps)
     assert result.as_declared, result.verdict
     assert "gets r1, and then nothing more, though the high watermark is 3" in sentences(result)
-    assert {one.who for one in seen(result, Read)} == {"reader", "onlooker"}
+    assert {observation.who for observation in seen(result, Read)} == {"reader", "onlooker"}
 
 
 def test_a_reader_that_gets_something_else_fails_the_story() -> None:
@@ -606,25 +624,28 @@ def test_a_group_that_never_committed_stands_nowhere() -> None:
     ask = {"group": "g", "partitions": ["in-0"]}
     result = told([call("read-positions", "reader", **ask, positions={"in-0": -1})])
     assert result.as_declared, result.verdict
-    (found,) = seen(result, PositionsRead)
-    assert [(one.place.topic, one.offset) for one in found.positions] == [("in", -1)]
+    (positions_read,) = seen(result, PositionsRead)
+    assert [(position.place.topic, position.offset) for position in positions_read.positions] == [
+        ("in", -1)
+    ]
     wrong = told([call("read-positions", "reader", **ask, positions={"in-0": 3})])
     assert "expected" in wrong.verdict.because[0]
 
 
 def test_positions_that_an_open_transaction_may_change_are_unstable() -> None:
-    asked = {"group": "g", "partitions": "in-0"}
+    group_fields = {"group": "g", "partitions": "in-0"}
     steps = [
         call("init-producer-id"),
         call("begin"),
         call("add-offsets", group="g"),
         call("commit-offsets", group="g", offsets={"in-0": 10}),
-        call("read-positions", "reader", **asked, positions={"in-0": -1}),
-        call("read-positions", "reader", **asked, require_stable=True,
+        call("read-positions", "reader", **group_fields, positions={"in-0": -1}),
+        call("read-positions", "reader", **group_fields, require_stable=True,
              error="UNSTABLE_OFFSET_COMMIT"),
         call("commit"),
         {"wait-until": {"marker": "__consumer_offsets@g"}},
-        call("read-positions", "reader", **asked, require_stable=True, positions={"in-0": 10}),
+        call("read-positions", "reader", **group_fields, require_stable=True,
+             positions={"in-0": 10}),
     ]  # fmt: skip
     assert told(steps).as_declared
 
@@ -633,7 +654,11 @@ def test_a_reader_may_ask_for_few_bytes_at_a_time() -> None:
     steps = [call("init-producer-id"), *transaction("r1", "r2", "r3")]
     result = told([*steps, read(max_bytes=1, reads=["r1", "r2", "r3"])])
     assert result.as_declared, result.verdict
-    records = [len(one.records) for one in seen(result, Read) if one.who == "reader"]
+    records = [
+        len(observation.records)
+        for observation in seen(result, Read)
+        if observation.who == "reader"
+    ]
     assert records[:3] == [1, 1, 1]
 
 
@@ -657,8 +682,8 @@ def test_what_passes_is_asked_again_unless_the_story_wants_the_first_answer() ->
     assert told(patient).as_declared
     add = {"partitions": "t-0", "error": "CONCURRENT_TRANSACTIONS"}
     assert told([*FIRST, call("add-partitions", **add)]).as_declared
-    once = call("add-partitions", partitions="t-0", once=True)
-    result = told([*FIRST, once])
+    add_once = call("add-partitions", partitions="t-0", once=True)
+    result = told([*FIRST, add_once])
     assert "CONCURRENT_TRANSACTIONS" in result.verdict.because[0]
 
 
@@ -670,9 +695,9 @@ def test_a_coordinator_that_can_t_write_does_not_say_what_became_of_an_end() -> 
         call("commit", broker=2, error="NOT_COORDINATOR", once=True),
     ]
     ends = seen(told(moved), Ended)
-    assert [(one.outcome, one.error) for one in ends] == [("unknown", "NOT_COORDINATOR")]
+    assert [(end.outcome, end.error) for end in ends] == [("unknown", "NOT_COORDINATOR")]
     late = [*FIRST[:4], call("abort"), call("commit", error="INVALID_TXN_STATE")]
-    assert [one.outcome for one in seen(told(late), Ended)] == ["ok", "failed"]
+    assert [observation.outcome for observation in seen(told(late), Ended)] == ["ok", "failed"]
 
 
 def test_a_request_is_aimed_at_a_broker_right_or_wrong() -> None:
@@ -708,6 +733,6 @@ def test_everybody_is_a_client_of_a_name_of_its_own() -> None:
     ]
     result = told(steps)
     assert result.as_declared, result.verdict
-    assert [(one.who, one.outcome) for one in seen(result, Wrote)] == [
+    assert [(observation.who, observation.outcome) for observation in seen(result, Wrote)] == [
         ("P", "ok"), ("bystander", "failed"),
     ]  # fmt: skip

@@ -32,9 +32,9 @@ def test_an_application_commits_and_aborts() -> None:
         result = told(steps, run=run, actors=ACTORS)
         assert result.as_declared, result.verdict
         assert result.players == ("own client",)
-        assert [one.transaction for one in seen(result, Began)] == ["first", "A.T2"]
-        assert [one.item for one in seen(result, Wrote)] == ["r1", "x", "r3"]
-        assert [one.commit for one in seen(result, Ended)] == [True, False]
+        assert [observation.transaction for observation in seen(result, Began)] == ["first", "A.T2"]
+        assert [observation.item for observation in seen(result, Wrote)] == ["r1", "x", "r3"]
+        assert [observation.commit for observation in seen(result, Ended)] == [True, False]
 
 
 def test_who_gives_up_on_a_record_does_not_know_what_became_of_it() -> None:
@@ -49,8 +49,8 @@ def test_who_gives_up_on_a_record_does_not_know_what_became_of_it() -> None:
     ]
     result = told(steps, run="V+", actors=ACTORS)
     assert result.verdict.observed == ()
-    assert [one.outcome for one in seen(result, Wrote)] == ["unknown"]
-    assert [one.outcome for one in seen(result, Ended)] == ["failed", "ok"]
+    assert [observation.outcome for observation in seen(result, Wrote)] == ["unknown"]
+    assert [observation.outcome for observation in seen(result, Ended)] == ["failed", "ok"]
 
 
 @pytest.mark.parametrize("run", ["V+", "TV2+"])
@@ -74,13 +74,13 @@ def test_a_commit_whose_answer_is_lost_is_no_abort_because_the_next_one_is_refus
     ]
     result = told(steps, run=run, actors=ACTORS)
     assert result.verdict.observed == (), result.verdict
-    assert [one.outcome for one in seen(result, Ended)] == ["unknown"]
+    assert [observation.outcome for observation in seen(result, Ended)] == ["unknown"]
 
 
 def test_what_was_never_asked_about_is_unknown_and_a_prompt_answer_is_no_delay() -> None:
     open_end = [do("begin"), do("send", partition="t-0", value="r1")]
     result = told(open_end, run="V+", actors=ACTORS)
-    assert [one.outcome for one in seen(result, Wrote)] == ["unknown"]
+    assert [observation.outcome for observation in seen(result, Wrote)] == ["unknown"]
     prompt = told([*open_end, do("give-up")], run="V+", actors=ACTORS)
     assert "acknowledged though its request is held" in prompt.verdict.because[0]
 

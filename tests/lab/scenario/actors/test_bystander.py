@@ -17,8 +17,8 @@ def test_a_bystander_writes_named_records_and_many() -> None:
     result = told(steps)
     assert result.as_declared, result.verdict
     wrote = seen(result, Wrote)
-    assert [one.offset for one in wrote] == list(range(15))
-    assert [(one.value, one.key) for one in wrote[:4]] == [
+    assert [wrote_record.offset for wrote_record in wrote] == list(range(15))
+    assert [(wrote_record.value, wrote_record.key) for wrote_record in wrote[:4]] == [
         ("a", "k"), ("b", "k"), ("u-0", "key-0"), ("u-1", "key-1"),
     ]  # fmt: skip
     assert wrote[5].key == "key-0"
@@ -34,4 +34,4 @@ def test_what_it_is_refused_is_told() -> None:
     refused = append(value="x", error="TOPIC_AUTHORIZATION_FAILED")
     result = told([{"arm": full}, refused])
     assert result.as_declared, result.verdict
-    assert [one.outcome for one in seen(result, Wrote)] == ["failed"]
+    assert [observation.outcome for observation in seen(result, Wrote)] == ["failed"]

@@ -20,12 +20,12 @@ def story(*steps: dict[str, Any]) -> Any:
     """Told with two members of one group, which reads the partition of ``in`` from its start."""
     part = {"plays": "share-member", "group": "g"}
     configs = {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": "3"}
-    first = [
+    group_configs = [
         call("configure-group", "operator", group="g", name=name, value=value)
         for name, value in configs.items()
     ]
     actors = {"a": part, "b": part}
-    return told([*first, *steps], run="TV2", actors=actors, topics={"t": 1, "in": 1})
+    return told([*group_configs, *steps], run="TV2", actors=actors, topics={"t": 1, "in": 1})
 
 
 def append(*values: str) -> dict[str, Any]:
@@ -42,17 +42,23 @@ def test_a_member_says_what_becomes_of_records() -> None:
         call("acknowledge", "a", **{"as": "release"}),
         call("poll", "a", reads=["r2", "r3"]),
     )
-    said = [(one.first, one.type) for one in seen(result, ShareAcknowledged)]
-    assert said == [
+    acknowledged_types = [
+        (observation.first, observation.type) for observation in seen(result, ShareAcknowledged)
+    ]
+    assert acknowledged_types == [
         (1, AcknowledgeType.RENEW),
         (0, AcknowledgeType.ACCEPT),
         (1, AcknowledgeType.RELEASE),
         (2, AcknowledgeType.RELEASE),
     ]
-    given = [one for one in seen(result, ShareFetched) if one.records]
-    assert [record.delivery_count for record in given[1].records] == [2, 2]
-    assert {one.isolation for one in given} == {Isolation.READ_UNCOMMITTED}
-    assert {(one.delivery_limit, one.lock_ms) for one in given} == {(3, 30_000)}
+    given_answers = [
+        observation for observation in seen(result, ShareFetched) if observation.records
+    ]
+    assert [record.delivery_count for record in given_answers[1].records] == [2, 2]
+    assert {observation.isolation for observation in given_answers} == {Isolation.READ_UNCOMMITTED}
+    assert {(observation.delivery_limit, observation.lock_ms) for observation in given_answers} == {
+        (3, 30_000)
+    }
 
 
 def test_who_dies_or_leaves_gives_up_its_records() -> None:
@@ -67,7 +73,7 @@ def test_who_dies_or_leaves_gives_up_its_records() -> None:
         call("subscribe", "b", topics="in", assigned="in-0"),
         call("poll", "b", reads=["r1"]),
     )
-    assert [one.who for one in seen(result, ShareLeft)][:2] == ["a", "b"]
+    assert [observation.who for observation in seen(result, ShareLeft)][:2] == ["a", "b"]
 
 
 def test_an_answer_that_is_lost_proves_nothing() -> None:
@@ -86,7 +92,7 @@ def test_an_answer_that_is_lost_proves_nothing() -> None:
         lost,
         call("poll", "a", error="any"),
     )
-    outcomes = [one.outcome for one in seen(result, ShareFetched)]
+    outcomes = [observation.outcome for observation in seen(result, ShareFetched)]
     assert outcomes[0] is Outcome.UNKNOWN
 
 
@@ -94,9 +100,9 @@ def test_what_a_member_can_not_do_is_told() -> None:
     assert "has to subscribe" in failure(story(call("poll", "a")))
     never = call("subscribe", "a", topics="in"), call("acknowledge", "a", values=["r1"])
     assert "does not hold 'r1'" in failure(story(*never))
-    other = (
+    other_steps = (
         append("r1"),
         call("subscribe", "a", topics="in", assigned="in-0"),
         call("poll", "a", reads=["r2"]),
     )
-    assert "is given r1, expected r2" in failure(story(*other))
+    assert "is given r1, expected r2" in failure(story(*other_steps))

@@ -29,8 +29,8 @@ def problems(*steps: dict[str, Any]) -> str:
 
 def test_steps_are_taken_so_often_and_know_their_turn() -> None:
     turns = {"repeat": 3, "steps": transaction("r{n}", "s{n}")}
-    wanted = ["r1", "s1", "r2", "s2", "r3", "s3"]
-    look = {"expect": {"partition": "t-0", "committed": wanted}}
+    expected_values = ["r1", "s1", "r2", "s2", "r3", "s3"]
+    look = {"expect": {"partition": "t-0", "committed": expected_values}}
     result = told([INIT, turns, look])
     assert result.as_declared, result.verdict
     assert len(seen(result, Ended)) == 3
@@ -53,8 +53,8 @@ def test_errors_name_the_line_and_the_field_of_the_file() -> None:
         document([INIT, {"repeat": 2, "steps": [call("begin"), call("beginn")]}, call("begin")]),
         sort_keys=False,
     ).splitlines()
-    at = lines.index("      do: beginn") + 1
-    assert f"small.yaml:{at}: steps.1.steps.1.call.do: no call of a wire 'beginn'" in wrong
+    line_number = lines.index("      do: beginn") + 1
+    assert f"small.yaml:{line_number}: steps.1.steps.1.call.do: no call of a wire 'beginn'" in wrong
 
 
 def test_a_failure_names_the_step_of_the_file() -> None:
@@ -65,7 +65,7 @@ def test_a_failure_names_the_step_of_the_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("block", "message"),
     [
         ({"repeat": 0, "steps": [INIT]}, "steps.0.repeat: expected how many times"),
         ({"repeat": True, "steps": [INIT]}, "steps.0.repeat: expected how many times"),
@@ -88,8 +88,8 @@ def test_a_failure_names_the_step_of_the_file() -> None:
         ),
     ],
 )
-def test_what_is_no_block_is_refused_with_its_place(given: dict[str, Any], message: str) -> None:
-    assert message in problems(given)
+def test_what_is_no_block_is_refused_with_its_place(block: dict[str, Any], message: str) -> None:
+    assert message in problems(block)
 
 
 def test_a_block_restricts_all_of_its_steps_also_those_that_restrict_themselves() -> None:
@@ -105,7 +105,10 @@ def test_a_block_restricts_all_of_its_steps_also_those_that_restrict_themselves(
     head = {"control": "As it is."}
 
     def written(run: str, take: str) -> list[str | None]:
-        return [one.value for one in seen(told([block], run=run, take=take, **head), Wrote)]
+        return [
+            observation.value
+            for observation in seen(told([block], run=run, take=take, **head), Wrote)
+        ]
 
     assert written("V-", "armed") == ["r1", "r2", "a"]
     assert written("TV2", "armed") == ["r1", "r2"]
@@ -114,25 +117,25 @@ def test_a_block_restricts_all_of_its_steps_also_those_that_restrict_themselves(
 
 
 def test_the_seed_draws_the_order_of_a_block_and_a_part_keeps_its_own() -> None:
-    one, two, three, four = (
+    first_step, two, three, four = (
         call("append", "bystander", partition="t-0", value=value) for value in "abcd"
     )
-    scenario = small([{"any-order": [{"only": "armed", "steps": [one, two]}, three]}, four])
+    scenario = small([{"any-order": [{"only": "armed", "steps": [first_step, two]}, three]}, four])
 
     def written(seed: int) -> str:
         result = run_in_virtual_time(ScenarioRun(scenario=scenario, run="V-"), seed=seed)
         assert result.as_declared, result.verdict
-        return "".join(one.value for one in seen(result, Wrote))
+        return "".join(observation.value for observation in seen(result, Wrote))
 
     assert {written(seed) for seed in range(1, 9)} == {"abcd", "cabd"}
     assert written(3) == written(3)
 
 
 def test_a_file_without_a_block_is_left_alone() -> None:
-    given = document([INIT])
-    made, origins, found = rolled_out(given)
-    assert made == given
-    assert not found
+    document_given = document([INIT])
+    rolled_out_document, origins, complaints = rolled_out(document_given)
+    assert rolled_out_document == document_given
+    assert not complaints
     assert origins.of(("steps", 0, "call")) == ("steps", 0, "call")
     assert small([INIT]).steps[0].place == "small.yaml:26: steps.0.call"
 
@@ -149,10 +152,10 @@ def test_a_partition_is_asked_for_by_whom_it_serves() -> None:
     assert group is not None
     assert internal_partitions.shown(group) == "__consumer_offsets@readers"
     count = DEFAULTS.offsets_topic_num_partitions
-    found = TopicPartition("__consumer_offsets", partition_for("readers", count))
+    group_partition = TopicPartition("__consumer_offsets", partition_for("readers", count))
     assert (
         internal_partitions.located(group, DEFAULTS)
-        == found
+        == group_partition
         == internal_partitions.of_group("readers", DEFAULTS)
     )
     assert internal_partitions.by_name("orders-0") is None
@@ -193,11 +196,11 @@ def test_the_last_look_sees_a_transaction_that_hangs_in_an_internal_partition() 
     """A late TxnOffsetCommit without verification (KAFKA-14402 for positions)."""
     runs = {"V-": {"mode": "V-", "verdict": "stuck-last-stable-offset"}}
     begun = POSITIONS[:2]
-    held = {"hold": {"id": "late", "point": "client.request", "api": "TxnOffsetCommit"}}
+    hold_late = {"hold": {"id": "late", "point": "client.request", "api": "TxnOffsetCommit"}}
     late = call(
         "commit-offsets", group="g", offsets={"in-0": 10}, connection="slow", background="late"
     )
-    steps = [INIT, *begun, held, late, {"wait-until": {"struck": "late"}}, call("abort")]
+    steps = [INIT, *begun, hold_late, late, {"wait-until": {"struck": "late"}}, call("abort")]
     ended = {"wait-until": {"transaction": {"id": "app", "is": "CompleteAbort"}}}
     result = told([*steps, ended, {"release": "late"}, {"await": "late"}], runs=runs)
     assert result.as_declared, result.verdict
@@ -206,12 +209,12 @@ def test_the_last_look_sees_a_transaction_that_hangs_in_an_internal_partition() 
 
 def test_find_hanging_before_3_1_leaves_internal_topics_out() -> None:
     runs = {"V-": {"mode": "V-", "verdict": "stuck-last-stable-offset", "cured": "healthy"}}
-    held = {"hold": {"id": "late", "point": "client.request", "api": "TxnOffsetCommit"}}
+    hold_late = {"hold": {"id": "late", "point": "client.request", "api": "TxnOffsetCommit"}}
     late = call(
         "commit-offsets", group="g", offsets={"in-0": 10}, connection="slow", background="late"
     )
     steps = [
-        INIT, *POSITIONS[:2], held, late, {"wait-until": {"struck": "late"}}, call("abort"),
+        INIT, *POSITIONS[:2], hold_late, late, {"wait-until": {"struck": "late"}}, call("abort"),
         {"wait-until": {"transaction": {"id": "app", "is": "CompleteAbort"}}},
         {"release": "late"}, {"await": "late"},
     ]  # fmt: skip
@@ -227,9 +230,9 @@ def test_find_hanging_before_3_1_leaves_internal_topics_out() -> None:
 
 def test_parts_are_shuffled_and_all_else_stays() -> None:
     names = [call("append", "bystander", partition="t-0", value=value) for value in "abcde"]
-    first, second, third, fourth, fifth = names
+    first_name, second, third, fourth, fifth = names
     part = {"only": "armed", "steps": [second, third]}
-    steps = small([first, {"any-order": [part, fourth]}, fifth]).steps
+    steps = small([first_name, {"any-order": [part, fourth]}, fifth]).steps
 
     def values(shuffle: Any) -> str:
         drawn = in_drawn_order(steps, shuffle)

@@ -42,10 +42,10 @@ from txnsim_lab.target.generation import Generation
 def test_a_release_is_held_against_the_newest_simulated_one(
     version: str, release: str, strict: bool, verified: bool
 ) -> None:
-    found = counterpart_of(version)
-    assert found.release.name == release
-    assert found.effective.v2_markers_need_higher_epoch is strict
-    assert found.effective.transactions_are_verified is verified
+    counterpart = counterpart_of(version)
+    assert counterpart.release.name == release
+    assert counterpart.effective.v2_markers_need_higher_epoch is strict
+    assert counterpart.effective.transactions_are_verified is verified
 
 
 def test_what_is_no_release_is_refused() -> None:
@@ -118,7 +118,7 @@ PEER = {"id": "h", "point": "peer.request", "api": "WriteTxnMarkers"}
 
 
 @pytest.mark.parametrize(
-    ("step", "ours", "theirs"),
+    ("step", "reason_of_ours", "reason_of_theirs"),
     [
         ({"hold": HOLD}, None, None),
         ({"hold": {**HOLD, "broker": 2}}, None, "a fault that names a broker by its number"),
@@ -157,12 +157,12 @@ PEER = {"id": "h", "point": "peer.request", "api": "WriteTxnMarkers"}
     ],
 )
 def test_what_only_a_simulator_can_do_is_named_with_its_step(
-    step: dict[str, Any], ours: str | None, theirs: str | None
+    step: dict[str, Any], reason_of_ours: str | None, reason_of_theirs: str | None
 ) -> None:
     story = small([call("begin"), step])
-    for can, why in ((STARTED, ours), (THERE, theirs)):
-        found = only_simulated(story, "V-", "armed", can=can)
-        assert found == (None if why is None else f"step 2: {why}")
+    for can, why in ((STARTED, reason_of_ours), (THERE, reason_of_theirs)):
+        reason = only_simulated(story, "V-", "armed", can=can)
+        assert reason == (None if why is None else f"step 2: {why}")
 
 
 def test_a_long_time_in_which_nothing_is_due_can_pass() -> None:
@@ -174,8 +174,8 @@ def test_a_long_time_in_which_nothing_is_due_can_pass() -> None:
 def test_a_day_is_waited_for_only_where_our_cleaner_keeps_things_so_long() -> None:
     cleans = find("abort-marker-before-its-data")[1]
     assert only_simulated(cleans, "V-/fixed", "armed", can=STARTED) is None
-    theirs = only_simulated(cleans, "V-/fixed", "armed", can=THERE)
-    assert theirs == "step 27: it has to end a segment, and these brokers are yours"
+    reason = only_simulated(cleans, "V-/fixed", "armed", can=THERE)
+    assert reason == "step 27: it has to end a segment, and these brokers are yours"
     story = small([call("begin"), {"advance": "25h"}])
     for can in (STARTED, THERE):
         why = only_simulated(story, "V-", "armed", can=can)
@@ -221,9 +221,11 @@ def test_where_a_story_is_the_same_with_strict_markers_both_will_do() -> None:
 
 def test_a_member_and_what_it_subscribes_to() -> None:
     actors = {"a": {"plays": "member", "group": "g"}}
-    made = adapted(small([call("subscribe", "a", topics=["t", "in"])], actors=actors), "my-")
-    assert made.actors["a"].group == "my-g"
-    subscribed = made.steps[0].call
+    adapted_scenario = adapted(
+        small([call("subscribe", "a", topics=["t", "in"])], actors=actors), "my-"
+    )
+    assert adapted_scenario.actors["a"].group == "my-g"
+    subscribed = adapted_scenario.steps[0].call
     assert subscribed is not None
     assert subscribed.topics == ("my-t", "my-in")
 
@@ -241,29 +243,31 @@ def test_every_name_of_the_clusters_gets_the_prefix_and_no_other() -> None:
         {"cluster": {"do": "create-topic", "topic": "late"}},
         call("begin", transaction="T1"),
     ]  # fmt: skip
-    made = adapted(small(steps), "my-").steps
+    adapted_steps = adapted(small(steps), "my-").steps
     assert set(adapted(small(steps), "my-").topics) == {"my-t", "my-in"}
-    rule = made[0].rule
+    rule = adapted_steps[0].rule
     assert rule is not None
     assert (rule.id, rule.transactional_id) == ("t", "my-app")
-    assert made[1].struck == "t"
-    assert made[2].wait_until is not None
-    assert made[2].wait_until.transaction is not None
-    assert made[2].wait_until.transaction.id == "my-app"
-    assert made[3].cluster is not None
-    assert made[3].cluster.coordinator_of == "my-app"
-    assert [place for step in made[4:8] for place in step.partitions] == [
+    assert adapted_steps[1].struck == "t"
+    assert adapted_steps[2].wait_until is not None
+    assert adapted_steps[2].wait_until.transaction is not None
+    assert adapted_steps[2].wait_until.transaction.id == "my-app"
+    assert adapted_steps[3].cluster is not None
+    assert adapted_steps[3].cluster.coordinator_of == "my-app"
+    assert [
+        topic_partition for step in adapted_steps[4:8] for topic_partition in step.partitions
+    ] == [
         TopicPartition("__transaction_state@my-app", -1),
         TopicPartition("__consumer_offsets@my-g", -1),
         TopicPartition("__consumer_offsets", 3),
     ]
-    commit = made[5].call
+    commit = adapted_steps[5].call
     assert commit is not None
     assert (commit.group, commit.offsets) == ("my-g", {TopicPartition("my-in", 0): 3})
-    assert made[8].cluster is not None
-    assert made[8].cluster.topic == "my-late"
-    assert made[9].call is not None
-    assert made[9].call.transaction == "T1"
+    assert adapted_steps[8].cluster is not None
+    assert adapted_steps[8].cluster.topic == "my-late"
+    assert adapted_steps[9].call is not None
+    assert adapted_steps[9].call.transaction == "T1"
 
 
 def test_only_ordinary_timeouts_are_shortened() -> None:
@@ -272,22 +276,28 @@ def test_only_ordinary_timeouts_are_shortened() -> None:
         "Q": {"plays": "wire", "transactional-id": "q", "transaction-timeout": "1h"},
         "R": {"plays": "reader"},
     }
-    made = adapted(small([call("begin")], actors=actors), "my-").actors
-    assert (made["P"].transactional_id, made["P"].transaction_timeout) == ("my-P", SHORT_MS)
-    assert (made["Q"].transactional_id, made["Q"].transaction_timeout) == ("my-q", 3_600_000)
-    assert made["R"].transactional_id is None
+    adapted_actors = adapted(small([call("begin")], actors=actors), "my-").actors
+    assert (adapted_actors["P"].transactional_id, adapted_actors["P"].transaction_timeout) == (
+        "my-P",
+        SHORT_MS,
+    )
+    assert (adapted_actors["Q"].transactional_id, adapted_actors["Q"].transaction_timeout) == (
+        "my-q",
+        3_600_000,
+    )
+    assert adapted_actors["R"].transactional_id is None
 
 
 def test_a_story_that_stays_within_a_timeout_keeps_it() -> None:
     actors = {"P": {"plays": "wire"}}
-    made = adapted(small([{"advance": "50s"}], actors=actors), "my-").actors
-    assert made["P"].transaction_timeout == 60_000
+    adapted_actors = adapted(small([{"advance": "50s"}], actors=actors), "my-").actors
+    assert adapted_actors["P"].transaction_timeout == 60_000
 
 
 def test_a_step_keeps_its_place_in_the_file() -> None:
     scenario = find("z01")[1]
-    assert [one.place for one in adapted(scenario, "my-").steps] == [
-        one.place for one in scenario.steps
+    assert [step.place for step in adapted(scenario, "my-").steps] == [
+        step.place for step in scenario.steps
     ]
 
 

@@ -37,8 +37,8 @@ def test_what_it_logged_is_shortened_and_its_own_traceback_explained() -> None:
         reset_producer_id()
     except RuntimeError as error:
         records = [record("short"), record("failed", logging.ERROR, error)]
-    first, second = explain(records)
-    assert first.endswith("beginning with: short")
+    first_explanation, second = explain(records)
+    assert first_explanation.endswith("beginning with: short")
     assert "reset_producer_id" in second
 
 
@@ -47,17 +47,17 @@ def test_what_the_client_logs_is_kept_and_not_printed_while_somebody_listens(
 ) -> None:
     logger = logging.getLogger("kafka.producer")
     propagates = logging.getLogger("kafka").propagate
-    one, other = LogCollector(), LogCollector()
-    one.open()
-    other.open()
+    first_collector, second_collector = LogCollector(), LogCollector()
+    first_collector.open()
+    second_collector.open()
     logger.warning("heard by both")
-    one.close()
-    one.close()
+    first_collector.close()
+    first_collector.close()
     logger.warning("heard by the other")
     assert not logging.getLogger("kafka").propagate
-    other.close()
+    second_collector.close()
     assert logging.getLogger("kafka").propagate is propagates is True
-    assert [len(ear.records) for ear in (one, other)] == [1, 2]
+    assert [len(ear.records) for ear in (first_collector, second_collector)] == [1, 2]
     assert capsys.readouterr().err == ""
 
 

@@ -86,9 +86,9 @@ def test_wishes_are_granted_or_refused_by_name() -> None:
 
 def test_a_program_plays_in_every_mode() -> None:
     for mode in ABLE:
-        found = chosen(mode, Casting(program=f"{sys.executable} -c 'x y'"))
-        assert found.program
-        player = found.make(PART)
+        player_chosen = chosen(mode, Casting(program=f"{sys.executable} -c 'x y'"))
+        assert player_chosen.program
+        player = player_chosen.make(PART)
         assert isinstance(player, ProgramPlayer)
         assert player.name == "x y"
 
@@ -100,9 +100,9 @@ def test_a_program_that_is_not_there_is_refused_at_once(command: str) -> None:
 
 
 def test_any_library_can_play_whose_player_is_brought_along() -> None:
-    found = chosen("TV2", Casting(make=OwnPlayer))
-    assert found.make is OwnPlayer
-    assert not found.program
+    player_chosen = chosen("TV2", Casting(make=OwnPlayer))
+    assert player_chosen.make is OwnPlayer
+    assert not player_chosen.program
 
 
 P3 = TopicPartition("payments", 3)
@@ -121,7 +121,7 @@ def player(script: str) -> ProgramPlayer:
 
 
 async def test_a_program_is_told_its_part_and_tells_what_it_sees() -> None:
-    told = player(
+    program_player = player(
         """
         import json, sys
         assert sys.argv[1:] == ["127.0.0.1:1", "app", "payments", "3", "17"], sys.argv
@@ -131,13 +131,13 @@ async def test_a_program_is_told_its_part_and_tells_what_it_sees() -> None:
         sys.exit(1)
         """
     )
-    await told.begin()
-    await told.send("late", P3)
-    await told.give_up()
-    assert told.name == "test"
-    await told.abort()
-    await told.close()
-    assert told.remarks() == ()
+    await program_player.begin()
+    await program_player.send("late", P3)
+    await program_player.give_up()
+    assert program_player.name == "test"
+    await program_player.abort()
+    await program_player.close()
+    assert program_player.remarks() == ()
 
 
 @pytest.mark.parametrize(

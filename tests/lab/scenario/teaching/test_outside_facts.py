@@ -12,12 +12,18 @@ T1, T2 = "order-1 by shop 1", "order-1 by shop 2"
 
 def written(value: str, offset: int, *, is_answered: bool = True) -> list[Seen]:
     """A transaction with one record of order-1."""
-    at = {"at_ms": offset, "who": value}
-    found: list[Seen] = [
-        Began(transaction=value, transactional_id="shop", **at),
-        Wrote(transaction=value, topic="t", partition=0, value=value, item="order-1", **at),
+    common_fields = {"at_ms": offset, "who": value}
+    observations: list[Seen] = [
+        Began(transaction=value, transactional_id="shop", **common_fields),
+        Wrote(
+            transaction=value, topic="t", partition=0, value=value, item="order-1", **common_fields
+        ),
     ]
-    return [*found, Ended(transaction=value, commit=True, **at)] if is_answered else found
+    return (
+        [*observations, Ended(transaction=value, commit=True, **common_fields)]
+        if is_answered
+        else observations
+    )
 
 
 def read(*values: str, topic: str = "t") -> Read:
@@ -29,8 +35,8 @@ def read(*values: str, topic: str = "t") -> Read:
     )
 
 
-def facts(*some: Seen) -> dict[str, str]:
-    history = History(some)
+def facts(*observations: Seen) -> dict[str, str]:
+    history = History(observations)
     return {name: seen_fact(history, f"{name} t-0") for name in SEEN}
 
 
@@ -44,8 +50,8 @@ def test_a_program_that_repeats_its_work_is_told_by_the_judges() -> None:
 
 
 def test_once_is_healthy() -> None:
-    told = facts(*written(T1, 0), read(T1))
-    assert told == {"verdict": "healthy", "reads": "order-1", "unanswered": "0"}
+    fact_by_name = facts(*written(T1, 0), read(T1))
+    assert fact_by_name == {"verdict": "healthy", "reads": "order-1", "unanswered": "0"}
     assert facts(*written(T1, 0), read(T1), read(T1))["reads"] == "order-1"  # looked at twice
 
 
@@ -55,9 +61,9 @@ def test_what_was_not_noted_is_read_by_its_value_and_nothing_is_said_so() -> Non
 
 
 def test_another_topic_is_judged_apart() -> None:
-    some = (*written(T1, 0, is_answered=False), *written(T2, 2), read(T1, T2))
-    assert judged(History(some), "t").kinds == ("duplicate",)
-    assert judged(History((*some, read(topic="u"))), "u").kinds == ()
+    observations = (*written(T1, 0, is_answered=False), *written(T2, 2), read(T1, T2))
+    assert judged(History(observations), "t").kinds == ("duplicate",)
+    assert judged(History((*observations, read(topic="u"))), "u").kinds == ()
 
 
 def test_the_words_of_such_a_fact_name_a_partition() -> None:

@@ -21,10 +21,12 @@ ALL = ("L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11")
 
 def test_each_lesson_ends_with_something_that_the_learner_makes() -> None:
     assert list(lessons()) == [*ALL, "demo", "quiz"]
-    for one in lessons().values():
-        last = one.parts[-1]
-        assert one.id in ("demo", "quiz") or (last.goal if one.cluster else last.saves)
-        assert "`" not in msgspec.json.encode(one).decode()  # they are no Markdown
+    for each_lesson in lessons().values():
+        last_part = each_lesson.parts[-1]
+        assert each_lesson.id in ("demo", "quiz") or (
+            last_part.goal if each_lesson.cluster else last_part.saves
+        )
+        assert "`" not in msgspec.json.encode(each_lesson).decode()  # they are no Markdown
 
 
 WORDS_PER_MINUTE = 150
@@ -32,34 +34,36 @@ SECONDS_PER_DEED = 20
 """For a prediction, or for something that is done to reach a goal."""
 
 
-@pytest.mark.parametrize("name", [one for one in lessons() if one != "demo"])
+@pytest.mark.parametrize("name", [name for name in lessons() if name != "demo"])
 def test_a_lesson_takes_the_minutes_that_it_states(name: str) -> None:
-    one = lesson(name)
+    lesson_played = lesson(name)
     words, deeds = 0, 0
-    for part in one.parts:
+    for part in lesson_played.parts:
         texts = (part.say, part.do, part.then, part.ask, *part.choices.values())
-        words += sum(len(text.split()) for text in (*texts, *(each.text for each in part.actions)))
+        words += sum(
+            len(text.split()) for text in (*texts, *(action.text for action in part.actions))
+        )
         deeds += bool(part.ask) + len(part.solution)
-    outside = sum(part.do_minutes for part in one.parts)
+    outside = sum(part.do_minutes for part in lesson_played.parts)
     quick = words / WORDS_PER_MINUTE + deeds * SECONDS_PER_DEED / 60 + outside
-    assert quick <= one.minutes <= 2 * quick, f"{quick:.1f} minutes without a second look"
+    assert quick <= lesson_played.minutes <= 2 * quick, f"{quick:.1f} minutes without a second look"
 
 
 def test_the_quiz_has_a_right_choice_for_each_question() -> None:
-    one = lesson("quiz")
-    answers = [part.answer for part in played(one).values()]
+    quiz = lesson("quiz")
+    answers = [part.answer for part in played(quiz).values()]
     assert len(answers) == 12
-    for part, answer in zip(one.parts, answers, strict=True):
+    for part, answer in zip(quiz.parts, answers, strict=True):
         assert answer in part.choices
         assert answer not in part.mistakes
         assert part.choices.keys() - {answer} == part.mistakes.keys()  # each wrong one is answered
 
 
 def test_goals_are_those_of_the_story_that_a_part_is_in() -> None:
-    one = lesson("L1")
-    first, last = [part for part in one.parts if part.goal]
-    assert goals("l1") == [first]
-    assert goals(f"L1:{len(one.parts) - 1}") == [last]
+    lesson_one = lesson("L1")
+    first_part, last_part = [part for part in lesson_one.parts if part.goal]
+    assert goals("l1") == [first_part]
+    assert goals(f"L1:{len(lesson_one.parts) - 1}") == [last_part]
     assert goals("L1:8") == []
 
 
@@ -109,16 +113,16 @@ def test_so_does_one_of_a_lesson_on_a_cluster_of_ones_own(right: str) -> None:
 
 
 def test_a_story_has_nothing_that_is_done_outside() -> None:
-    said = r"parts.0.do: a lesson on a story has none"
-    assert_refused("l0.yaml", "    until: 3", "    do: it\n    until: 3", said)
+    complaint = r"parts.0.do: a lesson on a story has none"
+    assert_refused("l0.yaml", "    until: 3", "    do: it\n    until: 3", complaint)
 
 
-def assert_refused(name: str, right: str, wrong: str, said: str) -> None:
+def assert_refused(name: str, right: str, wrong: str, complaint: str) -> None:
     """A mistake in a lesson's file is told with its line and its field."""
     path = Path(find("z01")[0]).parent / "lessons" / name
     text = path.read_text("utf-8")
     assert right in text
-    with pytest.raises(ConfigError, match=rf"{name}:\d+: {said}"):
+    with pytest.raises(ConfigError, match=rf"{name}:\d+: {complaint}"):
         read(path, text.replace(right, wrong, 1))
 
 
@@ -184,11 +188,11 @@ def test_what_is_no_fact_is_told() -> None:
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("name", [one.id for one in lessons().values() if one.story])
+@pytest.mark.parametrize("name", [name.id for name in lessons().values() if name.story])
 def test_a_lesson_is_played_to_its_end_and_what_it_asks_is_answered_by_its_runs(name: str) -> None:
-    one = lesson(name)
-    for number, came_to in played(one).items():
-        part = one.parts[number]
+    lesson_played = lesson(name)
+    for number, came_to in played(lesson_played).items():
+        part = lesson_played.parts[number]
         if part.ask:
             assert came_to.answer in part.choices, part.ask
             assert came_to.answer not in part.mistakes, part.ask
@@ -206,19 +210,21 @@ def test_what_a_sheet_calls_right_is_played_or_stands_in_the_lesson() -> None:
 
 @pytest.mark.slow
 def test_other_actions_do_not_reach_the_goal_of_the_first_lesson() -> None:
-    one = lesson("l1")
-    number, part = next((n, one) for n, one in enumerate(one.parts) if one.goal)
+    lesson_one = lesson("l1")
+    number, part = next((n, part) for n, part in enumerate(lesson_one.parts) if part.goal)
     for wrong in range(1, len(part.actions) + 1):
         changed = msgspec.structs.replace(part, solution=(wrong,))
-        begun = msgspec.structs.replace(one, parts=(*one.parts[:number], changed))
+        begun = msgspec.structs.replace(lesson_one, parts=(*lesson_one.parts[:number], changed))
         assert played(begun)[number].is_reached == (wrong in part.solution)
 
 
 def test_the_tour_says_how_many_records_its_run_writes() -> None:
     """It said "a record", and two appeared."""
-    one = lesson("L0")
-    counted = [msgspec.structs.replace(part, fact="withheld payments-0") for part in one.parts[:3]]
-    tour = played(msgspec.structs.replace(one, parts=tuple(counted)))
+    tour_lesson = lesson("L0")
+    counted = [
+        msgspec.structs.replace(part, fact="withheld payments-0") for part in tour_lesson.parts[:3]
+    ]
+    tour = played(msgspec.structs.replace(tour_lesson, parts=tuple(counted)))
     assert [came_to.answer for came_to in tour.values()] == ["1", "2", "0"]
-    assert "writes its first record" in " ".join(one.parts[0].say.split())
-    assert "writes a second record" in " ".join(one.parts[1].say.split())
+    assert "writes its first record" in " ".join(tour_lesson.parts[0].say.split())
+    assert "writes a second record" in " ".join(tour_lesson.parts[1].say.split())
