@@ -37,11 +37,19 @@ class Aim:
 
     def producer_in(self, state: str) -> Producer:
         """A producer in that state, if it can be brought there."""
-        producers = [one for one in self._stage.world.producers if one.timeout_ms == LONG_MS]
-        ready = [one for one in producers if one.state == state and not one.wedged]
+        producers = [
+            producer for producer in self._stage.world.producers if producer.timeout_ms == LONG_MS
+        ]
+        ready = [
+            producer for producer in producers if producer.state == state and not producer.wedged
+        ]
         if ready:
             return self._choices.pick(ready)
-        free = [one for one in producers if one.state not in PREPARED and not one.wedged]
+        free = [
+            producer
+            for producer in producers
+            if producer.state not in PREPARED and not producer.wedged
+        ]
         producer = self._choices.pick(free or producers)
         if state == ABSENT or not free:
             self._stage.start_anew(producer)
@@ -88,9 +96,9 @@ class Aim:
         if state in (EMPTY, ONGOING) or not producer.added:
             return
         if state in PREPARED:
-            place = sorted(producer.added)[0]
+            topic_partition = sorted(producer.added)[0]
             assert producer.current is not None
-            overtaken = Transaction(producer, producer.current, place)
+            overtaken = Transaction(producer, producer.current, topic_partition)
             self._stage.ask(self._stage.others(self._choices).overtake(overtaken))
         protocol = "new" if self._stage.level and self._choices.rarely(2) else "old"
         end = "commit" if state.endswith("Commit") else "abort"
@@ -98,5 +106,9 @@ class Aim:
 
     def _place(self) -> Place:
         world = self._stage.world
-        there = [place for place in world.places if place[0] not in world.deleted]
-        return self._choices.pick(there or world.places)
+        remaining_partitions = [
+            topic_partition
+            for topic_partition in world.places
+            if topic_partition[0] not in world.deleted
+        ]
+        return self._choices.pick(remaining_partitions or world.places)

@@ -57,45 +57,47 @@ class Demand(msgspec.Struct, frozen=True):
 @cache
 def demands() -> Mapping[Place, Demand]:
     """The map, read."""
-    found: dict[Place, Demand] = {}
+    demand_by_place: dict[Place, Demand] = {}
     for line in MAP.strip().splitlines():
         api, flow, group, outcomes = (part.strip() for part in line.split("|"))
         for state in GROUPS.get(group, (group,)):
-            for told in outcomes.split():
-                place, levels, mark = _read(api, flow, state, told)
-                known = found.get(place, Demand(frozenset(), frozenset(), somewhere=False))
-                found[place] = Demand(
-                    allowed=known.allowed | levels,
-                    required=known.required if mark else known.required | levels,
-                    somewhere=known.somewhere or mark != COINCIDENCE,
+            for outcome_text in outcomes.split():
+                map_place, levels, mark = _read(api, flow, state, outcome_text)
+                known_demand = demand_by_place.get(
+                    map_place, Demand(frozenset(), frozenset(), somewhere=False)
                 )
-    return found
+                demand_by_place[map_place] = Demand(
+                    allowed=known_demand.allowed | levels,
+                    required=known_demand.required if mark else known_demand.required | levels,
+                    somewhere=known_demand.somewhere or mark != COINCIDENCE,
+                )
+    return demand_by_place
 
 
-def _read(api: str, flow: str, state: str, told: str) -> tuple[Place, frozenset[int], str]:
-    mark = told[-1] if told[-1] in (SELDOM, COINCIDENCE) else ""
-    outcome, _, levels = told.removesuffix(mark).partition("@")
+def _read(api: str, flow: str, state: str, outcome_text: str) -> tuple[Place, frozenset[int], str]:
+    mark = outcome_text[-1] if outcome_text[-1] in (SELDOM, COINCIDENCE) else ""
+    outcome, _, levels = outcome_text.removesuffix(mark).partition("@")
     if outcome in _SHORT:
         name = _SHORT[outcome]
     elif outcome.lstrip("-").isdigit():
         name = ErrorCode(int(outcome)).name
     else:
         name = outcome  # a state, where a coordinator acts by itself
-    at = frozenset(int(one) for one in levels) if levels else frozenset(LEVELS)
-    return Place(api, flow, state, name), at, mark
+    allowed_levels = frozenset(int(level) for level in levels) if levels else frozenset(LEVELS)
+    return Place(api, flow, state, name), allowed_levels, mark
 
 
 def unreachable() -> Mapping[Place, str | None]:
     """Every place of the grid that is not on the map: what a transactional request could have been
     answered in a state, and why it is not; None where no reason is known.
     """
-    known = demands()
+    known_demands = demands()
     flows: dict[str, set[str]] = defaultdict(set)
     outcomes: dict[str, set[str]] = defaultdict(set)
-    for place in known:
-        if place.api in _OF_COORDINATORS:
-            flows[place.api].add(place.flow)
-            outcomes[place.api].add(place.outcome)
+    for map_place in known_demands:
+        if map_place.api in _OF_COORDINATORS:
+            flows[map_place.api].add(map_place.flow)
+            outcomes[map_place.api].add(map_place.outcome)
     grid = (
         Place(api, flow, state, outcome)
         for api in _OF_COORDINATORS
@@ -103,13 +105,13 @@ def unreachable() -> Mapping[Place, str | None]:
         for outcome in sorted(outcomes[api])
         for state in ((ANY,) if outcome in STATELESS[api] else STATES)
     )
-    return {place: _reason(place) for place in grid if place not in known}
+    return {map_place: _reason(map_place) for map_place in grid if map_place not in known_demands}
 
 
-def _reason(place: Place) -> str | None:
-    parts = (place.api, place.flow, place.state, place.outcome)
+def _reason(map_place: Place) -> str | None:
+    parts = (map_place.api, map_place.flow, map_place.state, map_place.outcome)
     for *patterns, reason in UNREACHABLE:
-        if all(re.fullmatch(one, part) for one, part in zip(patterns, parts, strict=True)):
+        if all(re.fullmatch(pattern, part) for pattern, part in zip(patterns, parts, strict=True)):
             return reason
     return None
 
@@ -124,8 +126,8 @@ def unknown(result: Result) -> Iterator[str]:
 
 def unvisited(result: Result) -> Iterator[str]:
     """Places where a long play has to have been at its level."""
-    for place, demand in sorted(demands().items()):
-        cell = Cell(result.level, place.api, place.flow, place.state, place.outcome)
+    for map_place, demand in sorted(demands().items()):
+        cell = Cell(result.level, map_place.api, map_place.flow, map_place.state, map_place.outcome)
         if result.level in demand.required and cell not in result.cells:
             yield _told(cell)
 
@@ -133,9 +135,9 @@ def unvisited(result: Result) -> Iterator[str]:
 def unvisited_anywhere(results: Sequence[Result]) -> Iterator[str]:
     """Places where long plays at all levels have to have been, together."""
     visited = {_place_of(cell) for result in results for cell in result.cells}
-    for place, demand in sorted(demands().items()):
-        if demand.somewhere and place not in visited:
-            yield f"{place.api} ({place.flow}) in {place.state}: {place.outcome}"
+    for map_place, demand in sorted(demands().items()):
+        if demand.somewhere and map_place not in visited:
+            yield f"{map_place.api} ({map_place.flow}) in {map_place.state}: {map_place.outcome}"
 
 
 def table(result: Result) -> Iterator[str]:
@@ -145,15 +147,19 @@ def table(result: Result) -> Iterator[str]:
         row = rows[cell.api, cell.flow, cell.state]
         row[cell.outcome] = row.get(cell.outcome, 0) + times
     for (api, flow, state), outcomes in sorted(rows.items()):
-        told = ", ".join(f"{outcome} {times}" for outcome, times in sorted(outcomes.items()))
-        yield f"{api:20} {flow:19} {state:15} {told}"
+        outcome_counts = ", ".join(
+            f"{outcome} {times}" for outcome, times in sorted(outcomes.items())
+        )
+        yield f"{api:20} {flow:19} {state:15} {outcome_counts}"
     visited = {_place_of(cell) for cell in result.cells}
-    at_level = [place for place, demand in demands().items() if result.level in demand.allowed]
-    there = len([place for place in at_level if place in visited])
-    left = list(unvisited(result))
+    at_level = [
+        map_place for map_place, demand in demands().items() if result.level in demand.allowed
+    ]
+    visited_count = len([map_place for map_place in at_level if map_place in visited])
+    unvisited_cells = list(unvisited(result))
     yield (
-        f"visited {there} of {len(at_level)} places of the map, and all but {len(left)} of those"
-        " that a long play has to visit"
+        f"visited {visited_count} of {len(at_level)} places of the map, and all but"
+        f" {len(unvisited_cells)} of those that a long play has to visit"
     )
     reasons = Counter(unreachable().values())
     yield f"{reasons.total()} places can't be reached:"
@@ -167,8 +173,8 @@ def as_json(result: Result) -> dict[str, Any]:
         "not_on_the_map": list(unknown(result)),
         "never_visited": list(unvisited(result)),
         "unreachable": [
-            {**msgspec.to_builtins(place), "reason": reason}
-            for place, reason in sorted(unreachable().items())
+            {**msgspec.to_builtins(map_place), "reason": reason}
+            for map_place, reason in sorted(unreachable().items())
         ],
     }
 

@@ -26,19 +26,19 @@ SET: Final = 0
 DELETE: Final = 1
 
 
-def update_features(choices: Choices | None, *, now: int, level: int) -> Operation:
+def update_features(choices: Choices | None, *, level_now: int, level: int) -> Operation:
     """Another level of ``transaction.version``; version 0 can't lower it, and is drawn only."""
     update = {
         "feature": "transaction.version",
         "max_version_level": level,
-        "upgrade_type": 1 if level > now else 2,
-        "allow_downgrade": level < now,
+        "upgrade_type": 1 if level > level_now else 2,
+        "allow_downgrade": level < level_now,
     }
     return Operation(
         api="UpdateFeatures",
         version=1 if choices is None else choices.pick((1, 2, 0)),
-        flow="raise" if level > now else "lower",
-        mode=f"{now} to {level}",
+        flow="raise" if level > level_now else "lower",
+        mode=f"{level_now} to {level}",
         values={"timeout": 5_000, "feature_updates": [update]},
     )
 
@@ -56,7 +56,7 @@ def delete_topic(choices: Choices, topic: str) -> Operation:
 
 def create_topic(choices: Choices, topic: str) -> Operation:
     """A topic of that name, again or twice."""
-    wanted = {
+    new_topic = {
         "name": topic,
         "num_partitions": PARTITIONS,
         "replication_factor": 1,
@@ -66,7 +66,7 @@ def create_topic(choices: Choices, topic: str) -> Operation:
         api="CreateTopics",
         version=choices.between(2, 7),
         mode="again",
-        values={"topics": [wanted], "timeout": 5_000},
+        values={"topics": [new_topic], "timeout": 5_000},
         partition=(topic, 0),
     )
 

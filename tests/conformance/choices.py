@@ -35,8 +35,11 @@ class Choices:
         return options[self.between(0, len(options) - 1)]
 
     def sample(self, options: Sequence[T], count: int) -> list[T]:
-        left = list(options)
-        return [left.pop(self.between(0, len(left) - 1)) for _ in range(min(count, len(left)))]
+        options_left = list(options)
+        return [
+            options_left.pop(self.between(0, len(options_left) - 1))
+            for _ in range(min(count, len(options_left)))
+        ]
 
     def some(self, *weighted: tuple[Any, float]) -> Any:
         total = sum(weight for _, weight in weighted)

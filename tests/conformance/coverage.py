@@ -60,13 +60,13 @@ def counted(recordings: Mapping[str, Recordings]) -> Coverage:
     by_code: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     played = [recording for levels in recordings.values() for recording in levels.values()]
     for exchange in (exchange for recording in played for exchange in recording):
-        asked = _ASKED.match(exchange.asked)
-        if asked is None or asked[1] not in KEYS:
+        asked_match = _ASKED.match(exchange.asked)
+        if asked_match is None or asked_match[1] not in KEYS:
             continue  # an observation of another kind: what came back for bytes that are no request
-        place = asked[1], int(asked[2])
+        api_version = asked_match[1], int(asked_match[2])
         codes = {code for answer in exchange.answers for code in _codes(json.loads(answer))}
-        by_version[place] += 1
-        by_code[place].update(codes or {NO_CODE})
+        by_version[api_version] += 1
+        by_code[api_version].update(codes or {NO_CODE})
     return Coverage(
         stories=len(recordings),
         plays=len(played),
@@ -125,8 +125,8 @@ def _told(codes: Counter[str]) -> str:
     return ", ".join(f"{code} {count}" for code, count in sorted(codes.items(), key=_most_first))
 
 
-def _most_first(one: tuple[str, int]) -> tuple[int, str]:
-    return -one[1], one[0]
+def _most_first(code_count: tuple[str, int]) -> tuple[int, str]:
+    return -code_count[1], code_count[0]
 
 
 def missing(coverage: Coverage) -> Iterator[str]:
@@ -134,7 +134,7 @@ def missing(coverage: Coverage) -> Iterator[str]:
     for key, (lowest, highest) in sorted(ADVERTISED.items()):
         api = APIS[key][0]
         versions = range(lowest, highest + 1)
-        silent = [one for one in versions if (api, one) not in coverage.by_version]
+        silent = [version for version in versions if (api, version) not in coverage.by_version]
         if silent:
             every = len(silent) == len(versions)
             yield f"{api}: {'all versions' if every else ', '.join(map(str, silent))}"

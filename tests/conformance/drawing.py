@@ -54,31 +54,37 @@ class Drawer:
 
     def identity(self, producer: Producer, *, right: Identity | None = None) -> Drawn:
         """An identity to use, and what is wrong with it."""
-        mine = right or producer.identity
-        if mine is None:
-            others = self._world.identities
-            if not others:
+        own_identity = right or producer.identity
+        if own_identity is None:
+            identities = self._world.identities
+            if not identities:
                 return Drawn("nobody's", NO_IDENTITY, Pid(-1, 5))
-            other = self._choices.pick(others)
-            return Drawn("another's", other, Pid(other.pid))
+            other_identity = self._choices.pick(identities)
+            return Drawn("another's", other_identity, Pid(other_identity.pid))
         kind = self._wrong or self._choices.some(
             *((RIGHT, 78), ("coordinator's", 6), ("stale", 5)),
             *(("epoch ahead", 4), ("epoch behind", 3), ("foreign pid", 4)),
         )
         match kind:
             case "coordinator's" if producer.current is not None:
-                found = producer.current
-                return Drawn(RIGHT if found == mine else kind, found, Pid(found.pid))
+                current_identity = producer.current
+                return Drawn(
+                    RIGHT if current_identity == own_identity else kind,
+                    current_identity,
+                    Pid(current_identity.pid),
+                )
             case "stale" if producer.history:
                 old = self._choices.pick(producer.history)
-                return Drawn(RIGHT if old == mine else kind, old, Pid(old.pid))
+                return Drawn(RIGHT if old == own_identity else kind, old, Pid(old.pid))
             case "epoch ahead":
-                return Drawn(kind, ahead(mine, 1), Pid(mine.pid))
+                return Drawn(kind, ahead(own_identity, 1), Pid(own_identity.pid))
             case "epoch behind":
-                return Drawn(kind, Identity(mine.pid, mine.epoch - 1), Pid(mine.pid))
+                return Drawn(
+                    kind, Identity(own_identity.pid, own_identity.epoch - 1), Pid(own_identity.pid)
+                )
             case "foreign pid":
-                return Drawn(kind, mine, Pid(mine.pid, FOREIGN))
-        return Drawn(RIGHT, mine, Pid(mine.pid))
+                return Drawn(kind, own_identity, Pid(own_identity.pid, FOREIGN))
+        return Drawn(RIGHT, own_identity, Pid(own_identity.pid))
 
     def _speaks_new(self, producer: Producer, flow: str | None) -> bool:
         """The new protocol at level 0 leaves the transactional id stuck for good: seldom."""
@@ -139,11 +145,11 @@ class Drawer:
             places = [self._choices.pick(sorted(producer.added))]
         name = "" if self._choices.rarely(60) else producer.name
         values = _added(name, drawn, places, verify=verify)
-        others = [one for one in self._world.producers if one is not producer]
+        other_producers = [one for one in self._world.producers if one is not producer]
         also = None
-        if others and self._choices.rarely(5):
+        if other_producers and self._choices.rarely(5):
             # One entry for each id, as brokers send it; a batch with two is a known deviation.
-            also = self._choices.pick(others)
+            also = self._choices.pick(other_producers)
             its = self.identity(also)
             verify_also = self._level == 0 or self._choices.rarely(2)
             values["transactions"] += _added(also.name, its, places[:1], verify=verify_also)[
@@ -224,29 +230,29 @@ class Drawer:
         flow: str | None = None,
         *,
         right: Identity | None = None,
-        place: Place | None = None,
+        topic_partition: Place | None = None,
     ) -> Operation:
         """Transactional records; from v12 on a Produce adds its partition itself."""
         drawn = self.identity(producer, right=right)
         new = self._speaks_new(producer, flow)
         versions = _VERSIONS_OF_PRODUCE.get(flow or "", (12, 13) if new else (3, 11))
         version = self._choices.between(*versions)
-        if place is None or self._choices.rarely(8):
-            place = self._choices.pick(self._world.places)
+        if topic_partition is None or self._choices.rarely(8):
+            topic_partition = self._choices.pick(self._world.places)
             if producer.added and not self._choices.rarely(2 if new else 8):
-                place = self._choices.pick(sorted(producer.added))
-        odd, sequence = self._sequence(producer, drawn.identity, place)
+                topic_partition = self._choices.pick(sorted(producer.added))
+        odd, sequence = self._sequence(producer, drawn.identity, topic_partition)
         transactional = not self._choices.rarely(40)
         name = None if self._choices.rarely(60) else producer.name
         mode = f"{drawn.mode}, sequence {odd}"
         mode += "" if transactional else ", not transactional"
         mode += "" if name else ", nameless"
-        batches = {place: self._batch(drawn, sequence, transactional=transactional)}
+        batches = {topic_partition: self._batch(drawn, sequence, transactional=transactional)}
         if self._choices.rarely(6):
-            partitions = self._world.partitions[place[0]]
-            other = (place[0], (place[1] + 1) % partitions)
-            odd, sequence = self._sequence(producer, drawn.identity, other)
-            batches[other] = self._batch(drawn, sequence, transactional=transactional)
+            partitions = self._world.partitions[topic_partition[0]]
+            next_partition = (topic_partition[0], (topic_partition[1] + 1) % partitions)
+            odd, sequence = self._sequence(producer, drawn.identity, next_partition)
+            batches[next_partition] = self._batch(drawn, sequence, transactional=transactional)
             mode += f", and {odd} elsewhere"
         if not transactional:
             return self._produce(version, mode, batches, name=name)
@@ -257,17 +263,19 @@ class Drawer:
         batch = Batch(values=("n",))
         version = self._choices.between(3, 13)
         unanswered = self._choices.rarely(25)
-        place = self._choices.pick(self._world.places)
-        return self._produce(version, "no producer", {place: batch}, unanswered=unanswered)
+        topic_partition = self._choices.pick(self._world.places)
+        return self._produce(
+            version, "no producer", {topic_partition: batch}, unanswered=unanswered
+        )
 
     def idempotent_produce(self, producer: Producer) -> Operation:
         """Records of a producer without a transactional id."""
-        place = self._choices.pick(self._world.places)
+        topic_partition = self._choices.pick(self._world.places)
         drawn = self.identity(producer)
-        odd, sequence = self._sequence(producer, drawn.identity, place)
+        odd, sequence = self._sequence(producer, drawn.identity, topic_partition)
         batch = self._batch(drawn, sequence, transactional=False)
         mode = f"idempotent {drawn.mode}, sequence {odd}"
-        return self._produce(self._choices.between(3, 13), mode, {place: batch})
+        return self._produce(self._choices.between(3, 13), mode, {topic_partition: batch})
 
     def _some_places(self, mode: str) -> tuple[list[Place], str]:
         places = self._choices.sample(self._world.places, self._choices.between(1, 3))
@@ -275,8 +283,10 @@ class Drawer:
             return [*places, (_MISSING_TOPIC, 0)], f"{mode}, unknown topic"
         return places, mode
 
-    def _sequence(self, producer: Producer, identity: Identity, place: Place) -> tuple[str, int]:
-        right = producer.next_sequence(identity, place)
+    def _sequence(
+        self, producer: Producer, identity: Identity, topic_partition: Place
+    ) -> tuple[str, int]:
+        right = producer.next_sequence(identity, topic_partition)
         odd = self._choices.some((RIGHT, 84), ("repeated", 8), ("gap", 5), ("zero", 3))
         match odd:
             case "repeated" if right:
@@ -307,7 +317,7 @@ class Drawer:
         unanswered: bool = False,
     ) -> Operation:
         """A Produce of one batch for each partition; the partitions are of one topic."""
-        (topic, first), *_ = batches
+        (topic, first_topic_partition), *_ = batches
         acks = 0 if unanswered else self._choices.some((-1, 6), (1, 3), (2, 0.2))
         values = produce((topic, TopicId(topic)), None, version, transactional_id=name, acks=acks)
         values["topic_data"][0]["partition_data"] = [
@@ -320,7 +330,7 @@ class Drawer:
             mode=mode,
             values=values,
             transactional_id=None if producer is None else producer.name,
-            partition=(topic, first),
+            partition=(topic, first_topic_partition),
             unanswered=unanswered,
         )
 
@@ -336,9 +346,9 @@ def idempotent_producer(choices: Choices) -> Operation:
     )
 
 
-def right_add(producer: Producer, place: Place, *, as_broker: bool = False) -> Operation:
+def right_add(producer: Producer, topic_partition: Place, *, as_broker: bool = False) -> Operation:
     """A partition added as a client does it right, or as a leader does it for transactions v2."""
-    values = _added(producer.name, _right(producer), [place], verify=False)
+    values = _added(producer.name, _right(producer), [topic_partition], verify=False)
     version, flow = (5, "broker") if as_broker else (3, "client")
     return _of("AddPartitionsToTxn", version, flow, RIGHT, values, producer)
 

@@ -44,10 +44,10 @@ class OthersDrawer:
         """
         producer = transaction.producer
         identity = ahead(producer.current or transaction.identity, self._choices.between(2, 4))
-        place = transaction.place
-        if producer.added and place not in producer.added:
-            place = self._choices.pick(sorted(producer.added))
-        marker = _marker(Pid(identity.pid), identity.epoch, [place])
+        topic_partition = transaction.place
+        if producer.added and topic_partition not in producer.added:
+            topic_partition = self._choices.pick(sorted(producer.added))
+        marker = _marker(Pid(identity.pid), identity.epoch, [topic_partition])
         version = self._choices.between(1, 2)
         marker["transaction_version"] = self._choices.between(0, 2)
         return _markers(version, f"v{version}", "epoch ahead", [marker])
@@ -68,35 +68,35 @@ class OthersDrawer:
         if self._choices.rarely(8):
             its = self._producers.identity(self._choices.pick(self._world.producers))
             epoch = -1 if self._choices.rarely(4) else its.identity.epoch
-            other = {**marker, "producer_id": its.pid, "producer_epoch": epoch}
-            markers = [other, marker] if self._choices.rarely(2) else [marker, other]
+            other_marker = {**marker, "producer_id": its.pid, "producer_epoch": epoch}
+            markers = [other_marker, marker] if self._choices.rarely(2) else [marker, other_marker]
         mode = f"{drawn.mode}, coordinator epoch {coordinator_epoch}"
         return _markers(version, f"v{version}", mode, markers)
 
     def describe_producers(self) -> Operation:
         """Of one partition, or of one that is not there."""
         topic, index = self._place()
-        known = not self._choices.rarely(20)
-        indexes = [index if known else MISSING_PARTITION]
+        is_known = not self._choices.rarely(20)
+        indexes = [index if is_known else MISSING_PARTITION]
         return Operation(
             api="DescribeProducers",
             version=0,
-            mode="known" if known else "unknown",
+            mode="known" if is_known else "unknown",
             values={"topics": [{"name": topic, "partition_indexes": indexes}]},
             partition=(topic, index),
         )
 
     def describe_transactions(self) -> Operation:
         """Several at once, some of them unknown."""
-        names = [one.name for one in self._world.producers]
-        some = self._choices.sample(names, self._choices.between(1, len(names)))
+        names = [producer.name for producer in self._world.producers]
+        names_asked = self._choices.sample(names, self._choices.between(1, len(names)))
         if self._choices.rarely(10):
-            some.append(self._choices.pick(("", "nobody")))
+            names_asked.append(self._choices.pick(("", "nobody")))
         return Operation(
             api="DescribeTransactions",
             version=0,
-            mode=f"{min(2, len(some))} names",
-            values={"transactional_ids": some},
+            mode=f"{min(2, len(names_asked))} names",
+            values={"transactional_ids": names_asked},
         )
 
     def list_transactions(self) -> Operation:
@@ -106,8 +106,12 @@ class OthersDrawer:
         if version < 2 or self._choices.rarely(3):
             mode = "pids"
             identities = self._world.identities
-            some = [self._choices.pick(identities) for _ in range(3)] if identities else []
-            values["producer_id_filters"] = [Pid(one.pid) for one in some] or [Pid(-1, 0)]
+            identities_asked = (
+                [self._choices.pick(identities) for _ in range(3)] if identities else []
+            )
+            values["producer_id_filters"] = [
+                Pid(identity.pid) for identity in identities_asked
+            ] or [Pid(-1, 0)]
         else:
             mode = "pattern"
             values["transactional_id_pattern"] = self._world.prefix + self._choices.pick(
@@ -116,9 +120,9 @@ class OthersDrawer:
         if self._choices.rarely(2):
             mode += ", states"
             states = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit")
-            more = ("CompleteAbort", "Dead", "ongoing", "Nonsense")
+            more_states = ("CompleteAbort", "Dead", "ongoing", "Nonsense")
             values["state_filters"] = self._choices.sample(
-                states + more, self._choices.between(1, 3)
+                states + more_states, self._choices.between(1, 3)
             )
         if version >= 1 and self._choices.rarely(3):
             mode += ", duration"
@@ -129,7 +133,7 @@ class OthersDrawer:
 
     def list_offsets(self) -> Operation:
         """Ends, beginnings and times; -3 depends on ties of the clock and is told in a story."""
-        place = self._place()
+        topic_partition = self._place()
         isolation = self._choices.between(0, 1)
         version = self._choices.between(1 if isolation == 0 else 2, 11)
         when, timestamp = self._choices.some(
@@ -141,7 +145,7 @@ class OthersDrawer:
             (("local", -4), 0.5),
             (("tiered", -5), 0.5),
         )
-        index = MISSING_PARTITION if self._choices.rarely(40) else place[1]
+        index = MISSING_PARTITION if self._choices.rarely(40) else topic_partition[1]
         partition = {"partition_index": index, "timestamp": timestamp}
         return Operation(
             api="ListOffsets",
@@ -151,18 +155,18 @@ class OthersDrawer:
             values={
                 "replica_id": -1,
                 "isolation_level": isolation,
-                "topics": [{"name": place[0], "partitions": [partition]}],
+                "topics": [{"name": topic_partition[0], "partitions": [partition]}],
             },
-            partition=place,
+            partition=topic_partition,
         )
 
-    def fetch(self, place: Place, offset: int) -> Operation:
+    def fetch(self, topic_partition: Place, offset: int) -> Operation:
         isolation = self._choices.between(0, 1)
         limit = _ALL_BYTES if not self._choices.rarely(5) else self._choices.between(0, 400)
         values = fetch(
-            (place[0], TopicId(place[0])),
+            (topic_partition[0], TopicId(topic_partition[0])),
             offset,
-            partition=place[1],
+            partition=topic_partition[1],
             isolation=isolation,
             partition_max_bytes=limit,
         )
@@ -172,26 +176,37 @@ class OthersDrawer:
             flow=_ISOLATION[isolation],
             mode="all" if limit > _LITTLE_BYTES else "little",
             values=values,
-            partition=place,
+            partition=topic_partition,
         )
 
     def fetch_somewhere(self) -> Operation:
         """From the start, from somewhere, from beyond the end."""
         offset = self._choices.some((0, 2), (self._choices.between(0, 40), 3), (100_000, 0.2))
-        gone = [place for place in self._world.places if place[0] in self._world.deleted]
-        place = self._choices.pick(gone) if gone and self._choices.rarely(2) else self._place()
-        return self.fetch(place, offset)
+        deleted_partitions = [
+            topic_partition
+            for topic_partition in self._world.places
+            if topic_partition[0] in self._world.deleted
+        ]
+        topic_partition = (
+            self._choices.pick(deleted_partitions)
+            if deleted_partitions and self._choices.rarely(2)
+            else self._place()
+        )
+        return self.fetch(topic_partition, offset)
 
     def delete_records(self) -> Operation:
-        place = self._place()
+        topic_partition = self._place()
         offset = self._choices.some((self._choices.between(0, 30), 4), (-1, 1), (100_000, 1))
-        partition = {"partition_index": place[1], "offset": offset}
+        partition = {"partition_index": topic_partition[1], "offset": offset}
         return Operation(
             api="DeleteRecords",
             version=self._choices.between(0, 2),
             mode={-1: "all", 100_000: "beyond"}.get(offset, "some"),
-            values={"timeout": 1_000, "topics": [{"name": place[0], "partitions": [partition]}]},
-            partition=place,
+            values={
+                "timeout": 1_000,
+                "topics": [{"name": topic_partition[0], "partitions": [partition]}],
+            },
+            partition=topic_partition,
         )
 
     def _place(self) -> Place:

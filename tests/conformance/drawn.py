@@ -21,11 +21,11 @@ Play = Callable[[Plays, int], None]
 
 def recorded(transcript: Path) -> dict[int, list[Any]]:
     """By seed, what a real broker answered."""
-    found: dict[int, list[Any]] = {}
+    rows_by_seed: dict[int, list[Any]] = {}
     for line in transcript.read_text("utf-8").splitlines():
         row = json.loads(line)
-        found.setdefault(int(row[0][1:]), []).append(row)
-    return found
+        rows_by_seed.setdefault(int(row[0][1:]), []).append(row)
+    return rows_by_seed
 
 
 def answers(
@@ -40,29 +40,35 @@ def answers(
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+        return {
+            key: _without_nulls(element) for key, element in value.items() if element is not None
+        }
     return list(map(_without_nulls, value)) if isinstance(value, list) else value
 
 
 def unlike(real: list[Any], ours: list[Any]) -> str | None:
     """The first row in which they part."""
-    for number, (one, other) in enumerate(zip_longest(real, ours)):
-        if one != other:
-            api = one[1] if one else other[1]
-            return f"row {number} ({api}): " + "; ".join(_parts(one, other, ""))
+    for number, (real_row, our_row) in enumerate(zip_longest(real, ours)):
+        if real_row != our_row:
+            api = real_row[1] if real_row else our_row[1]
+            return f"row {number} ({api}): " + "; ".join(_parts(real_row, our_row, ""))
     return None
 
 
-def _parts(one: Any, other: Any, where: str) -> Iterator[str]:
+def _parts(real_value: Any, our_value: Any, where: str) -> Iterator[str]:
     """Where they part, and how."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted({*one, *other}):
-            yield from _parts(one.get(key), other.get(key), f"{where}.{key}")
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for index, (left, right) in enumerate(zip(one, other, strict=True)):
-            yield from _parts(left, right, f"{where}[{index}]")
-    elif one != other:
-        yield f"{where} real {json.dumps(one)} ours {json.dumps(other)}"
+    if isinstance(real_value, dict) and isinstance(our_value, dict):
+        for key in sorted({*real_value, *our_value}):
+            yield from _parts(real_value.get(key), our_value.get(key), f"{where}.{key}")
+    elif (
+        isinstance(real_value, list)
+        and isinstance(our_value, list)
+        and len(real_value) == len(our_value)
+    ):
+        for index, (real_element, right) in enumerate(zip(real_value, our_value, strict=True)):
+            yield from _parts(real_element, right, f"{where}[{index}]")
+    elif real_value != our_value:
+        yield f"{where} real {json.dumps(real_value)} ours {json.dumps(our_value)}"
 
 
 def compared(program: str, play: Play, transcript: Path, argv: list[str] | None) -> int:
@@ -74,23 +80,23 @@ def compared(program: str, play: Play, transcript: Path, argv: list[str] | None)
     parser.add_argument("--before-4-4", action="store_true", help="both are of 4.2 or 4.3")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(argv)
-    first, _, last = options.seeds.partition("-")
-    seeds = range(int(first), int(last or first) + 1)
+    first_seed, _, last_seed = options.seeds.partition("-")
+    seeds = range(int(first_seed), int(last_seed or first_seed) + 1)
     newest = 0 if options.before_4_4 else 1
     real = Plays(options.real, pause_s=REAL_PAUSE_S, newest=newest)
-    ours = Plays(options.ours, pause_s=OUR_PAUSE_S, newest=newest)
-    with real.connected(), ours.connected():
-        other = 0
+    our_plays = Plays(options.ours, pause_s=OUR_PAUSE_S, newest=newest)
+    with real.connected(), our_plays.connected():
+        seeds_that_differ = 0
         rows: list[Any] = []
-        pairs = zip(answers(real, seeds, play), answers(ours, seeds, play), strict=True)
-        for (seed, theirs), (_, own) in pairs:
-            rows += theirs
-            found = unlike(theirs, own)
-            if found is not None:
-                other += 1
-                say(f"seed {seed}: {found}")
-        say(f"{len(seeds)} seeds, {len(rows)} answers, {other} seeds differ")
-    if options.write and not other:
+        pairs = zip(answers(real, seeds, play), answers(our_plays, seeds, play), strict=True)
+        for (seed, real_rows), (_, own) in pairs:
+            rows += real_rows
+            complaint = unlike(real_rows, own)
+            if complaint is not None:
+                seeds_that_differ += 1
+                say(f"seed {seed}: {complaint}")
+        say(f"{len(seeds)} seeds, {len(rows)} answers, {seeds_that_differ} seeds differ")
+    if options.write and not seeds_that_differ:
         lines = [json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n" for row in rows]
         transcript.write_text("".join(lines), "utf-8")
-    return 1 if other else 0
+    return 1 if seeds_that_differ else 0

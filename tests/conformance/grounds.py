@@ -163,13 +163,16 @@ def _config(ground: Ground) -> Iterator[Path]:
     """Kafka's own file; who takes telemetry is said in ours, as Kafka needs a plugin for it."""
     lines = [f"{name}={value}\n" for name, value in ground.properties.items()]
     with tempfile.TemporaryDirectory(prefix="txnsim-ground-") as directory:
-        properties, ours = Path(directory, "server.properties"), Path(directory, "cluster.yaml")
+        properties, cluster_file = (
+            Path(directory, "server.properties"),
+            Path(directory, "cluster.yaml"),
+        )
         properties.write_text("".join(lines), "utf-8")
         settings = {**ground.properties, "client_telemetry_enable": True}
-        ours.write_text(
+        cluster_file.write_text(
             "settings:\n" + "".join(f"  {name}: {value}\n" for name, value in settings.items())
         )
-        yield ours if ground.takes_telemetry else properties
+        yield cluster_file if ground.takes_telemetry else properties
 
 
 def _await_brokers(bootstrap: str, ground: Ground) -> None:

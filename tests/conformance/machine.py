@@ -40,17 +40,17 @@ STATE: Final = st.sampled_from(STATES)
 WRONG: Final = st.sampled_from((drawing.RIGHT, drawing.RIGHT, *drawing.WRONG))
 
 REQUESTS: Final[Mapping[str, Callable[[drawing.Drawer, Producer], Operation]]] = {
-    "plain": lambda draw, one: draw.init_producer_id(one, "plain"),
-    "expected": lambda draw, one: draw.init_producer_id(one, "expected"),
-    "client": lambda draw, one: draw.add_partitions(one),
-    "broker": lambda draw, one: draw.add_as_broker(one, "broker"),
-    "offsets": lambda draw, one: draw.add_offsets(one),
-    "produce": lambda draw, one: draw.produce(one, "new"),
-    "commit offsets": lambda draw, one: draw.commit_offsets(one, "new"),
-    "old end": lambda draw, one: draw.end_txn(one, "old, commit"),
-    "old abort": lambda draw, one: draw.end_txn(one, "old, abort"),
-    "new end": lambda draw, one: draw.end_txn(one, "new, commit"),
-    "new abort": lambda draw, one: draw.end_txn(one, "new, abort"),
+    "plain": lambda draw, producer: draw.init_producer_id(producer, "plain"),
+    "expected": lambda draw, producer: draw.init_producer_id(producer, "expected"),
+    "client": lambda draw, producer: draw.add_partitions(producer),
+    "broker": lambda draw, producer: draw.add_as_broker(producer, "broker"),
+    "offsets": lambda draw, producer: draw.add_offsets(producer),
+    "produce": lambda draw, producer: draw.produce(producer, "new"),
+    "commit offsets": lambda draw, producer: draw.commit_offsets(producer, "new"),
+    "old end": lambda draw, producer: draw.end_txn(producer, "old, commit"),
+    "old abort": lambda draw, producer: draw.end_txn(producer, "old, abort"),
+    "new end": lambda draw, producer: draw.end_txn(producer, "new, commit"),
+    "new abort": lambda draw, producer: draw.end_txn(producer, "new, abort"),
 }
 """Those that write a record, so that level 0 matters to them."""
 REQUEST: Final = st.sampled_from(tuple(REQUESTS))
@@ -83,13 +83,13 @@ class PlayMachine(RuleBasedStateMachine):
     @initialize(target=producers, styles=st.permutations(STYLES), near=st.integers(1, 100))
     def begin(self, styles: list[str], near: int) -> Any:
         """Three producers, one of them near its last epoch in some plays, one not initialized."""
-        first, second, third = (self._new_producer(style, LONG_MS) for style in styles)
+        first_producer, second, third = (self._new_producer(style, LONG_MS) for style in styles)
         if near > 100 - 100 // EXHAUSTED_ONE_IN:
-            self._guarded(lambda: self._stage.exhaust(first))
+            self._guarded(lambda: self._stage.exhaust(first_producer))
         else:
-            self._ask(drawing.plain_init(first))
+            self._ask(drawing.plain_init(first_producer))
         self._ask(drawing.plain_init(second))
-        return multiple(first, second, third)
+        return multiple(first_producer, second, third)
 
     @precondition(lambda self: len(self._world.producers) < PRODUCERS_MAX)
     @rule(target=producers, style=st.sampled_from(STYLES), data=st.data())
@@ -123,8 +123,8 @@ class PlayMachine(RuleBasedStateMachine):
         operation = drawer.produce(producer)
         if operation.flow != "new" and producer.state != ONGOING:
             self._ask(drawer.add_partitions(producer))
-            place = sorted(producer.added)[0] if producer.added else None
-            operation = drawer.produce(producer, operation.flow, place=place)
+            topic_partition = sorted(producer.added)[0] if producer.added else None
+            operation = drawer.produce(producer, operation.flow, topic_partition=topic_partition)
         self._ask(operation)
         return self._open(producer)
 
@@ -132,11 +132,13 @@ class PlayMachine(RuleBasedStateMachine):
     def time_out(self, data: st.DataObject) -> Any:
         """Added, written, and never ended: until the coordinator ends it."""
         choices = Choices(data)
-        known = [one for one in self._world.producers if one.timeout_ms == SHORT_MS]
-        producer = known[0] if known else self._new_producer("mixed", SHORT_MS)
+        short_lived = [
+            producer for producer in self._world.producers if producer.timeout_ms == SHORT_MS
+        ]
+        producer = short_lived[0] if short_lived else self._new_producer("mixed", SHORT_MS)
         if choices.rarely(2.5):
             self._overdue(producer, choices)
-        return multiple() if known else producer
+        return multiple() if short_lived else producer
 
     def _overdue(self, producer: Producer, choices: Choices) -> Any:
         if producer.state == ABSENT:
@@ -172,7 +174,7 @@ class PlayMachine(RuleBasedStateMachine):
         """More records in a transaction, which may be over."""
         self._ask(
             self._drawer(data).produce(
-                transaction.producer, right=transaction.identity, place=transaction.place
+                transaction.producer, right=transaction.identity, topic_partition=transaction.place
             )
         )
 
@@ -198,33 +200,37 @@ class PlayMachine(RuleBasedStateMachine):
     @rule(state=STATE, flow=st.sampled_from(INITS), wrong=WRONG, data=st.data())
     def aim_init(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
         """InitProducerId in that state."""
-        self._aim(state, wrong, data, lambda draw, one: draw.init_producer_id(one, flow))
+        self._aim(state, wrong, data, lambda draw, producer: draw.init_producer_id(producer, flow))
 
     @rule(state=STATE, flow=st.sampled_from(ADDS), wrong=WRONG, data=st.data())
     def aim_add(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
         """AddPartitionsToTxn or AddOffsetsToTxn in that state."""
 
-        def add(draw: drawing.Drawer, one: Producer) -> Operation:
+        def add(draw: drawing.Drawer, producer: Producer) -> Operation:
             if flow == "offsets":
-                return draw.add_offsets(one)
-            return draw.add_partitions(one) if flow == "client" else draw.add_as_broker(one, flow)
+                return draw.add_offsets(producer)
+            return (
+                draw.add_partitions(producer)
+                if flow == "client"
+                else draw.add_as_broker(producer, flow)
+            )
 
         self._aim(state, wrong, data, add)
 
     @rule(state=STATE, flow=st.sampled_from(ENDS), wrong=WRONG, data=st.data())
     def aim_end(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
         """EndTxn in that state."""
-        self._aim(state, wrong, data, lambda draw, one: draw.end_txn(one, flow))
+        self._aim(state, wrong, data, lambda draw, producer: draw.end_txn(producer, flow))
 
     @rule(state=STATE, flow=st.sampled_from(PRODUCES), wrong=WRONG, data=st.data())
     def aim_produce(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
         """Produce in that state."""
-        self._aim(state, wrong, data, lambda draw, one: draw.produce(one, flow))
+        self._aim(state, wrong, data, lambda draw, producer: draw.produce(producer, flow))
 
     @rule(state=STATE, flow=st.sampled_from(PRODUCES), wrong=WRONG, data=st.data())
     def aim_commit_offsets(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
         """TxnOffsetCommit in that state."""
-        self._aim(state, wrong, data, lambda draw, one: draw.commit_offsets(one, flow))
+        self._aim(state, wrong, data, lambda draw, producer: draw.commit_offsets(producer, flow))
 
     @precondition(lambda self: self._exhausted() is not None)
     @rule(flow=st.sampled_from(ENDS), data=st.data())
@@ -236,13 +242,13 @@ class PlayMachine(RuleBasedStateMachine):
         self._guarded(lambda: aim.end_at_the_last_epoch(producer, flow))
 
     def _exhausted(self) -> Producer | None:
-        for one in self._world.producers:
-            if one.current is not None and one.current.epoch >= NEARLY_LAST_EPOCH:
-                return one
+        for producer in self._world.producers:
+            if producer.current is not None and producer.current.epoch >= NEARLY_LAST_EPOCH:
+                return producer
         return None
 
-    @rule(state=st.sampled_from(LOWERED), first=REQUEST, second=REQUEST, data=st.data())
-    def aim_lowered(self, state: str, first: str, second: str, data: st.DataObject) -> None:
+    @rule(state=st.sampled_from(LOWERED), first_request=REQUEST, second=REQUEST, data=st.data())
+    def aim_lowered(self, state: str, first_request: str, second: str, data: st.DataObject) -> None:
         """What level 0 makes of a transactional id that has known transactions v2."""
         choices = Choices(data)
         stage = self._stage
@@ -253,8 +259,8 @@ class PlayMachine(RuleBasedStateMachine):
             producer = Aim(stage, choices).producer_of_v2(state)
             stage.switch_level(0)
             draw = stage.drawer(choices, wrong=drawing.RIGHT)
-            for one in (first, second):
-                stage.ask(REQUESTS[one](draw, producer))
+            for request in (first_request, second):
+                stage.ask(REQUESTS[request](draw, producer))
             stage.switch_level(home)
 
         if choices.rarely(2):
@@ -309,11 +315,11 @@ class PlayMachine(RuleBasedStateMachine):
     def operator_aborts(self, transaction: Transaction, data: st.DataObject) -> None:
         """A marker for a transaction, or one that overtakes the coordinator."""
         choices = Choices(data)
-        others = self._stage.others(choices)
+        others_drawer = self._stage.others(choices)
         if choices.rarely(3):
-            self._ask(others.abort(transaction))
+            self._ask(others_drawer.abort(transaction))
             return
-        self._ask(others.overtake(transaction))
+        self._ask(others_drawer.overtake(transaction))
         producer = transaction.producer
         if producer.state == ONGOING and choices.rarely(1.5):
             self._ask(self._stage.drawer(choices).end_txn(producer, right=producer.current))
@@ -326,8 +332,12 @@ class PlayMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def look(self, data: st.DataObject) -> None:
         """What is open here, and what the coordinator says."""
-        others = self._others(data)
-        kinds = (others.describe_producers, others.describe_transactions, others.list_transactions)
+        others_drawer = self._others(data)
+        kinds = (
+            others_drawer.describe_producers,
+            others_drawer.describe_transactions,
+            others_drawer.list_transactions,
+        )
         self._ask(Choices(data).pick(kinds)())
 
     # Readers
@@ -366,7 +376,7 @@ class PlayMachine(RuleBasedStateMachine):
                 stage.ask(stage.others(choices).describe_transactions())
             case "level":
                 stage.switch_level(
-                    choices.pick([one for one in (0, 1, 2) if one != stage.level]), choices
+                    choices.pick([level for level in (0, 1, 2) if level != stage.level]), choices
                 )
             case "delete records":
                 stage.ask(stage.others(choices).delete_records())
@@ -406,17 +416,17 @@ class PlayMachine(RuleBasedStateMachine):
         """The transaction that a producer has open, for the bundle."""
         if producer.state != ONGOING or not producer.added or producer.current is None:
             return multiple()
-        place = sorted(producer.added)[0]
-        return Transaction(producer, producer.current, place)
+        topic_partition = sorted(producer.added)[0]
+        return Transaction(producer, producer.current, topic_partition)
 
     def _fetch(self, operation: Operation) -> Any:
         real = self._ask(operation)
         assert operation.partition is not None
         ends = [
-            one.high_watermark
+            partition.high_watermark
             for topic in real.responses
-            for one in topic.partitions
-            if not one.error_code
+            for partition in topic.partitions
+            if not partition.error_code
         ]
         if not ends:
             return multiple()
@@ -425,9 +435,9 @@ class PlayMachine(RuleBasedStateMachine):
     def _ask(self, operation: Operation) -> Any:
         return self._guarded(lambda: self._stage.ask(operation))
 
-    def _guarded(self, what: Callable[[], Any]) -> Any:
+    def _guarded(self, call: Callable[[], Any]) -> Any:
         try:
-            return what()
+            return call()
         except Parted as parted:
             self._parted(parted)
             raise

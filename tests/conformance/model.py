@@ -66,20 +66,20 @@ class Producer:
         if not self.history or self.history[-1] != identity:
             self.history.append(identity)
 
-    def next_sequence(self, identity: Identity, place: Place) -> int:
+    def next_sequence(self, identity: Identity, topic_partition: Place) -> int:
         """The sequence that a partition expects of it."""
-        return self._sequences.get((identity, place), 0)
+        return self._sequences.get((identity, topic_partition), 0)
 
-    def wrote(self, identity: Identity, place: Place, next_sequence: int) -> None:
+    def wrote(self, identity: Identity, topic_partition: Place, next_sequence: int) -> None:
         """A batch was appended."""
-        self._sequences[identity, place] = next_sequence
+        self._sequences[identity, topic_partition] = next_sequence
 
     def forget(self, topic: str) -> None:
         """The topic is gone, and so is what its partitions knew of the producer."""
         self._sequences = {
-            (identity, place): sequence
-            for (identity, place), sequence in self._sequences.items()
-            if place[0] != topic
+            (identity, topic_partition): sequence
+            for (identity, topic_partition), sequence in self._sequences.items()
+            if topic_partition[0] != topic
         }
 
     def is_in(self, state: str, current: Identity | None, added: set[Place]) -> None:
@@ -139,27 +139,29 @@ class World:
     @property
     def places(self) -> list[Place]:
         """All partitions, those of a deleted topic last."""
-        known = sorted(self.partitions, key=lambda topic: topic in self.deleted)
-        return [(topic, index) for topic in known for index in range(self.partitions[topic])]
+        topics = sorted(self.partitions, key=lambda topic: topic in self.deleted)
+        return [(topic, index) for topic in topics for index in range(self.partitions[topic])]
 
     @property
     def identities(self) -> list[Identity]:
-        return [one for each in (*self.producers, *self.loose) for one in each.history]
+        return [
+            identity for producer in (*self.producers, *self.loose) for identity in producer.history
+        ]
 
     def named(self, name: str | None) -> Producer | None:
         """The producer of a transactional id."""
-        return next((one for one in self.producers if one.name == name), None)
+        return next((producer for producer in self.producers if producer.name == name), None)
 
-    def has_open(self, place: Place) -> bool:
+    def has_open(self, topic_partition: Place) -> bool:
         """Whether a transaction is open on a partition, as far as we know."""
-        return any(place in producer.added for producer in self.producers)
+        return any(topic_partition in producer.added for producer in self.producers)
 
     def deletes(self, topic: str) -> None:
         self.deleted.add(topic)
         self.altered.pop(topic, None)
         self.partitions[topic] = PARTITIONS
-        for one in (*self.producers, *self.loose):
-            one.forget(topic)
+        for producer in (*self.producers, *self.loose):
+            producer.forget(topic)
 
 
 PARTITIONS: Final = 2

@@ -65,26 +65,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "answers" in parts:
         sides = releases.two_real(options.older, options.newer)
         compared = releases.Compared(options.keep)
-        for told in releases.compared_cases(sides, chosen([]), [LEVEL], known=compared.plays):
-            compared.add(told)
-        for told in releases.compared_stories(sides, [], [LEVEL], known=compared.plays):
-            compared.add(told)
+        for compared_case in releases.compared_cases(
+            sides, chosen([]), [LEVEL], labels_done=compared.plays
+        ):
+            compared.add(compared_case)
+        for compared_story in releases.compared_stories(
+            sides, [], [LEVEL], labels_done=compared.plays
+        ):
+            compared.add(compared_story)
     return 0
 
 
 def changes(older: Facts, newer: Facts) -> Iterator[str]:
     """A line for each fact that is another one."""
     for name in sorted(older.keys() | newer.keys()):
-        whole = name.partition(": ")[0]
-        if whole != name and not (whole in older and whole in newer):
+        body_name = name.partition(": ")[0]
+        if body_name != name and not (body_name in older and body_name in newer):
             continue  # that its class came or went is told
         if name not in newer:
             yield f"- {name} {_shown(older[name])}".rstrip()
         elif name not in older:
             yield f"+ {name} {_shown(newer[name])}".rstrip()
         elif older[name] != newer[name]:
-            shown = f"{_shown(older[name])} -> {_shown(newer[name])}"
-            yield f"~ {name} {'' if shown == ' -> ' else shown}".rstrip()
+            change_shown = f"{_shown(older[name])} -> {_shown(newer[name])}"
+            yield f"~ {name} {'' if change_shown == ' -> ' else change_shown}".rstrip()
 
 
 def _shown(fact: Any) -> str:
@@ -98,10 +102,10 @@ def versions(release: str) -> Facts:
     """Ranges of API versions and levels of features, as a release's own classes have them."""
     with TemporaryDirectory(prefix="txnsim-next-") as directory:
         _java(release, HERE / "Recorder.java", directory)
-        told = json.loads(Path(directory, "release.json").read_text("utf-8"))
+        facts_by_kind = json.loads(Path(directory, "release.json").read_text("utf-8"))
     return {
         f"{kind} {name}": fact
-        for kind, facts in told.items()
+        for kind, facts in facts_by_kind.items()
         if isinstance(facts, dict)
         for name, fact in facts.items()
     }
@@ -109,9 +113,9 @@ def versions(release: str) -> Facts:
 
 def configs(release: str) -> Facts:
     """Every config of topics, brokers, groups and clients."""
-    told = _java(release, CONFIGS)
-    rows = (line.split(" | ", 1) for line in told.splitlines() if " | " in line)
-    return {name: re.sub(r"@[0-9a-f]+", "", what) for name, what in rows}
+    output = _java(release, CONFIGS)
+    rows = (line.split(" | ", 1) for line in output.splitlines() if " | " in line)
+    return {name: re.sub(r"@[0-9a-f]+", "", description) for name, description in rows}
 
 
 def classes(release: str) -> Facts:
@@ -119,8 +123,8 @@ def classes(release: str) -> Facts:
     with TemporaryDirectory(prefix="txnsim-next-") as directory:
         files = list(_unpacked(release, Path(directory)))
         javap = tool("javap", "classes are read by a JDK 17")
-        told = output_of([javap, "-p", "-c", *map(str, files)], "javap failed")
-    return dict(methods(told.splitlines()))
+        output = output_of([javap, "-p", "-c", *map(str, files)], "javap failed")
+    return dict(methods(output.splitlines()))
 
 
 def methods(lines: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
@@ -129,19 +133,19 @@ def methods(lines: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
     Packages, numbers of constants, local variables, lambdas and lines are left out: they change
     where the code does not.
     """
-    found: dict[str, list[str]] = {}
+    lines_by_method: dict[str, list[str]] = {}
     of_class = body = ""
     for line in map(_plain, lines):
         if line and not line.startswith((" ", "Compiled", "}")):
             body = of_class = _CLASS.findall(line)[0]
-            found[body] = []
+            lines_by_method[body] = []
         elif re.match(r" {2}\S", line):
             body = f"{of_class}: {line.strip().rstrip(';')}"
             if not _SYNTHETIC.search(body):
-                found.setdefault(body, [])
-        elif line.strip() not in ("", "Code:") and body in found:
-            found[body].append(line.strip())
-    return {name: tuple(sorted(instructions)) for name, instructions in found.items()}
+                lines_by_method.setdefault(body, [])
+        elif line.strip() not in ("", "Code:") and body in lines_by_method:
+            lines_by_method[body].append(line.strip())
+    return {name: tuple(sorted(instructions)) for name, instructions in lines_by_method.items()}
 
 
 _CLASS: Final = re.compile(r"(?:class|interface) ([\w$]+)")
@@ -178,8 +182,8 @@ def _unpacked(release: str, directory: Path) -> Iterator[Path]:
 
 def _java(release: str, program: Path, *arguments: str) -> str:
     command = [*java_command(kafka_libs(release)), str(program), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    return process.stdout
 
 
 PARTS: Final[Mapping[str, Callable[[str], Facts]]] = {

@@ -91,7 +91,7 @@ def resolved(value: Any, names: Names) -> Any:
                 transactional=value.transactional,
             )
         case dict():
-            return {name: resolved(one, names) for name, one in value.items()}
+            return {name: resolved(element, names) for name, element in value.items()}
         case list() | tuple():
-            return [resolved(one, names) for one in value]
+            return [resolved(element, names) for element in value]
     return value

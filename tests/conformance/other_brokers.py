@@ -80,9 +80,9 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main(arguments: Sequence[str]) -> int:
-    wanted = [one for one in BROKERS if not arguments or one.name in arguments]
+    brokers = [broker for broker in BROKERS if not arguments or broker.name in arguments]
     rows = {row.broker: row for row in kept()}
-    for broker in wanted:
+    for broker in brokers:
         with broker.started() as address:
             rows[broker.name] = _row(broker, _asked(broker, address))
         row = rows[broker.name]
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _keep(rows: Mapping[str, Row]) -> None:
-    ordered = [rows[one.name] for one in BROKERS if one.name in rows]
+    ordered = [rows[broker.name] for broker in BROKERS if broker.name in rows]
     KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
 
 
@@ -104,18 +104,18 @@ def kept() -> list[Row]:
 def _asked(broker: Broker, address: str) -> Conformance:
     command = [sys.executable, "-m", "txnsim", "conformance", address, "--release", broker.release]
     command += ["--patience", str(broker.patience_s), "--json"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
-    assert done.returncode in (0, 1), broker.name
-    run = msgspec.json.decode(done.stdout, type=Conformance)
-    for one in run.results:
-        if one.outcome is Outcome.DIFFERS:
-            requests = (line.request for line in one.differences)
-            say(f"{broker.name} {one.case}: {one.because}", *requests)
+    process = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    assert process.returncode in (0, 1), broker.name
+    run = msgspec.json.decode(process.stdout, type=Conformance)
+    for result in run.results:
+        if result.outcome is Outcome.DIFFERS:
+            requests = (line.request for line in result.differences)
+            say(f"{broker.name} {result.case}: {result.because}", *requests)
     return run
 
 
 def _row(broker: Broker, run: Conformance) -> Row:
-    held, broken = run.rules()
+    kept_rules, broken = run.rules()
     return Row(
         broker=broker.name,
         version=broker.version(),
@@ -125,7 +125,7 @@ def _row(broker: Broker, run: Conformance) -> Row:
         passed=run.count(Outcome.PASSED),
         differs=run.count(Outcome.DIFFERS),
         not_applicable=run.count(Outcome.NOT_APPLICABLE),
-        kept=len(held),
+        kept=len(kept_rules),
         broken=tuple(sorted(broken)),
         lacks=run.lacks,
         files={
@@ -182,7 +182,7 @@ def _mock() -> Iterator[str]:
 
 
 def _kfake_version() -> str:
-    (line,) = (one for one in KFAKE.read_text().splitlines() if "pkg/kfake v" in one)
+    (line,) = (line for line in KFAKE.read_text().splitlines() if "pkg/kfake v" in line)
     return line.split()[-1].split("-")[1][:8]
 
 

@@ -30,15 +30,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tell", action="store_true", help="print every answer")
     options = parser.parse_args(arguments)
     rules()  # a mistake there is told once
-    wanted = chosen(options.case)
+    cases_chosen = chosen(options.case)
     wrong = 0
     for name, config in brokers().items():
-        mine = [case for case in wanted if case.broker == name]
-        if not mine:
+        cases_of_broker = [case for case in cases_chosen if case.broker == name]
+        if not cases_of_broker:
             continue
         for level in options.level or LEVELS:
             begun_s = time.monotonic()
-            for case in mine:
+            for case in cases_of_broker:
                 if level in case.text.levels:
                     for line in _played(case, config, level, tell=options.tell):
                         wrong += not line.startswith(" ")
@@ -52,13 +52,13 @@ def _played(case: Case, config: BrokerConfig, level: int, *, tell: bool) -> Iter
     try:
         with virtual_on(ground_of(config), LEVELS[0]) as target:
             finalize(target.bootstrap, level)
-            found = play(case, target, level)
+            played = play(case, target, level)
     except CaseError as failure:
         yield f"{failure}"
         return
-    yield from (f"{case.id} at {level}: {line}" for line in found.unshown)
-    for asked, answer in found.transcript.entries if tell else ():
-        yield f"  {case.name} at {level}: {asked}: {answer}"
+    yield from (f"{case.id} at {level}: {line}" for line in played.unshown)
+    for question, answer in played.transcript.entries if tell else ():
+        yield f"  {case.name} at {level}: {question}: {answer}"
 
 
 if __name__ == "__main__":

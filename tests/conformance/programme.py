@@ -127,7 +127,9 @@ STORIES: Final[tuple[tuple[Story, int], ...]] = (
         )
         for story in part.STORIES
     ),
-    *sorted(transactions.STORIES + operations.STORIES, key=lambda one: one[1]),
+    *sorted(
+        transactions.STORIES + operations.STORIES, key=lambda story_and_level: story_and_level[1]
+    ),
 )
 """Stories with the levels at which they are played, in order."""
 
@@ -187,7 +189,11 @@ def id_of(story: Story, level: int) -> str:
 
 def stories_at(level: int, ground: Ground = ORDINARY) -> tuple[Story, ...]:
     """The stories of one level and ground, in order."""
-    return tuple(story for story, at in STORIES if at == level and ground_of(story) is ground)
+    return tuple(
+        story
+        for story, story_level in STORIES
+        if story_level == level and ground_of(story) is ground
+    )
 
 
 def ground_of(story: Story) -> Ground:
@@ -217,9 +223,11 @@ def judged(name: str, unlike: Iterable[str]) -> list[str]:
     """
     lines = list(unlike)
     accepted = ACCEPTED.get(name, ())
-    left = [line for line in lines if not any(re.search(one, line) for one in accepted)]
-    stale = [one for one in accepted if not any(re.search(one, line) for line in lines)]
-    return left + [f"accepted, but no longer different: {one}" for one in stale]
+    unexplained = [
+        line for line in lines if not any(re.search(pattern, line) for pattern in accepted)
+    ]
+    stale = [pattern for pattern in accepted if not any(re.search(pattern, line) for line in lines)]
+    return unexplained + [f"accepted, but no longer different: {pattern}" for pattern in stale]
 
 
 @contextmanager

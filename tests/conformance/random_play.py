@@ -80,16 +80,18 @@ def play(
     begun_s = time.monotonic()
     session = Session(addresses, level=level, seed=seed, plays=plays, shrinks=shrinks)
     result = session.result
-    number, known = seed, 0
+    number, differences_told = seed, 0
     while not is_over(result, operations, missing):
         session.play(number)
         number += 1
         result.seconds = time.monotonic() - begun_s
         if tell:
-            told = f"level {level}: {result.operations} operations, {result.seconds:.0f} s"
-            sys.stderr.write(f"{told}, {len(result.differences)} differences\n")
-            sys.stderr.writelines(f"  {one}\n" for one in result.differences[known:])
-        known = len(result.differences)
+            progress = f"level {level}: {result.operations} operations, {result.seconds:.0f} s"
+            sys.stderr.write(f"{progress}, {len(result.differences)} differences\n")
+            sys.stderr.writelines(
+                f"  {difference}\n" for difference in result.differences[differences_told:]
+            )
+        differences_told = len(result.differences)
     return result
 
 
@@ -102,10 +104,10 @@ def is_over(result: Result, operations: int, missing: Missing) -> bool:
     return result.operations >= operations and not any(missing(result))
 
 
-def missing_anywhere(before: Sequence[Result], result: Result) -> Iterator[str]:
+def missing_anywhere(earlier_results: Sequence[Result], result: Result) -> Iterator[str]:
     """Where the last level's play still has to go, for those before as well."""
     yield from cells.unvisited(result)
-    yield from cells.unvisited_anywhere([*before, result])
+    yield from cells.unvisited_anywhere([*earlier_results, result])
 
 
 @contextlib.contextmanager
@@ -116,18 +118,23 @@ def both_brokers(level: int) -> Iterator[Addresses]:
         ApacheKafka(
             transaction_version=level, properties=properties, jvm_options=JVM_OPTIONS
         ) as real,
-        our_broker(level) as ours,
+        our_broker(level) as our_address,
     ):
-        yield real.bootstrap, ours
+        yield real.bootstrap, our_address
 
 
 @contextlib.contextmanager
-def our_broker(level: int, **more: str) -> Iterator[str]:
+def our_broker(level: int, **fields: str) -> Iterator[str]:
     """A simulated broker with the settings of a play; its address."""
     with tempfile.TemporaryDirectory(prefix="txnsim-play-") as directory:
         properties = Path(directory) / "server.properties"
-        wanted = {**PROPERTIES, **{name.replace("_", "."): value for name, value in more.items()}}
-        properties.write_text("".join(f"{name}={value}\n" for name, value in wanted.items()))
+        all_properties = {
+            **PROPERTIES,
+            **{name.replace("_", "."): value for name, value in fields.items()},
+        }
+        properties.write_text(
+            "".join(f"{name}={value}\n" for name, value in all_properties.items())
+        )
         arguments = ("--config", str(properties))
         with TxnsimServer(transaction_version=level, brokers=1, arguments=arguments) as server:
             yield server.bootstrap
@@ -143,22 +150,26 @@ def report(result: Result) -> Iterator[str]:
     )
     yield f"  again: {result.command(result.seed, result.operations)}"
     yield from (f"  {line}" for line in cells.table(result))
-    for race, times in sorted(result.races.items(), key=lambda one: one[0].name):
+    for race, times in sorted(result.races.items(), key=lambda race: race[0].name):
         yield f"  waited {times} times: {race.name}: {race.value}"
     for reason, times in result.explained.items():
         yield f"  explained {times} times: {reason}"
-    for one in result.differences:
-        yield f"  {one}"
+    for difference in result.differences:
+        yield f"  {difference}"
 
 
 def complaints(result: Result) -> Iterator[str]:
     """Why a play is no proof."""
     if result.differences:
         yield f"level {result.level}: {len(result.differences)} differences"
-    yield from (f"level {result.level}: not on the map: {one}" for one in cells.unknown(result))
+    yield from (
+        f"level {result.level}: not on the map: {cell_line}" for cell_line in cells.unknown(result)
+    )
     if result.operations < LONG_PLAY:
         return
-    yield from (f"level {result.level}: never visited: {one}" for one in cells.unvisited(result))
+    yield from (
+        f"level {result.level}: never visited: {cell_line}" for cell_line in cells.unvisited(result)
+    )
     if result.succeeded < 0.3 * result.operations:
         yield f"level {result.level}: only {result.succeeded} operations without an error"
 
@@ -172,31 +183,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--plays", type=int, default=PLAYS_PER_SEED, help="of one seed")
     parser.add_argument("--shrink", type=int, default=SHRINKS, metavar="PLAYS")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the report for tools, too")
-    wanted = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     results: list[Result] = []
-    levels = [int(one) for one in wanted.level.split(",")]
+    levels = [int(level) for level in arguments.level.split(",")]
     for level in levels:
         is_last = set(levels) == set(cells.LEVELS) and level == levels[-1]
         with both_brokers(level) as addresses:
             result = play(
                 addresses,
                 level=level,
-                seed=wanted.seed,
-                operations=wanted.operations,
-                plays=wanted.plays,
-                shrinks=wanted.shrink,
+                seed=arguments.seed,
+                operations=arguments.operations,
+                plays=arguments.plays,
+                shrinks=arguments.shrink,
                 missing=partial(missing_anywhere, results) if is_last else cells.unvisited,
                 tell=True,
             )
         results.append(result)
         sys.stdout.write("\n".join(report(result)) + "\n")
         sys.stdout.flush()
-    if wanted.json is not None:
-        wanted.json.write_text(json.dumps([cells.as_json(one) for one in results], indent=1) + "\n")
+    if arguments.json is not None:
+        arguments.json.write_text(
+            json.dumps([cells.as_json(result) for result in results], indent=1) + "\n"
+        )
     failed = [line for result in results for line in complaints(result)]
-    long_plays = [one for one in results if one.operations >= LONG_PLAY]
-    if {one.level for one in long_plays} == set(cells.LEVELS):
-        failed += [f"never visited: {one}" for one in cells.unvisited_anywhere(long_plays)]
+    long_plays = [result for result in results if result.operations >= LONG_PLAY]
+    if {long_play.level for long_play in long_plays} == set(cells.LEVELS):
+        failed += [
+            f"never visited: {cell_line}" for cell_line in cells.unvisited_anywhere(long_plays)
+        ]
     sys.stdout.writelines(f"{line}\n" for line in failed)
     return 1 if failed else 0
 

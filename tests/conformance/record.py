@@ -59,94 +59,108 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--times", type=int, default=1, metavar="N", help="plays of each story")
     parser.add_argument("--check", action="store_true", help="compare, and change nothing")
     options = parser.parse_args(arguments)
-    found = recorded(options.story or NAMES, options.level or LEVELS, options.times)
-    unstable = list(undeclared(found))
+    plays_found = recorded(options.story or NAMES, options.level or LEVELS, options.times)
+    unstable = list(undeclared(plays_found))
     if unstable:
         say("Kafka's answers vary, and RACES does not say why:", *unstable)
         return 1
     if options.check:
         with tempfile.TemporaryDirectory(prefix="txnsim-conformance-") as scratch:
-            keep(found, Path(scratch))
-            return _told(list(changes(found, Path(scratch))))
-    keep(found, FOLDER)
-    whole = not options.story and not options.level
-    for name in set(recorded_stories()) - set(NAMES) if whole else ():
+            keep(plays_found, Path(scratch))
+            return _told(list(changes(plays_found, Path(scratch))))
+    keep(plays_found, FOLDER)
+    is_complete = not options.story and not options.level
+    for name in set(recorded_stories()) - set(NAMES) if is_complete else ():
         path_of(name).unlink()
     coverage.main(["--write"])
-    say(f"kept {sum(map(len, found.values()))} answers of {len(found)} plays")
+    say(f"kept {sum(map(len, plays_found.values()))} answers of {len(plays_found)} plays")
     return 0
 
 
 def recorded(names: Sequence[str], levels: Sequence[int], times: int = 1) -> Plays:
     """Play these stories at these levels; answers that varied are all kept."""
-    wanted = [
+    grounds_wanted = [
         (level, ground)
         for level, ground in grounds()
         if level in levels and any(name_of(story) in names for story in stories_at(level, ground))
     ]
-    found: dict[tuple[str, int], list[Recording]] = {}
-    with ThreadPoolExecutor(max(1, len(wanted))) as lanes:
+    recordings_by_play: dict[tuple[str, int], list[Recording]] = {}
+    with ThreadPoolExecutor(max(1, len(grounds_wanted))) as lanes:
         for _ in range(times):
-            for part in lanes.map(lambda place: _on_ground(names, *place), wanted):
+            for part in lanes.map(
+                lambda level_and_ground: _on_ground(names, *level_and_ground), grounds_wanted
+            ):
                 for play, recording in part.items():
-                    found.setdefault(play, []).append(recording)
-    return {play: together(several) for play, several in found.items()}
+                    recordings_by_play.setdefault(play, []).append(recording)
+    return {play: together(several) for play, several in recordings_by_play.items()}
 
 
 def _on_ground(names: Sequence[str], level: int, ground: Ground) -> Plays:
-    found: Plays = {}
+    plays_found: Plays = {}
     with kafka(level, ground) as address:
         for story in stories_at(level, ground):
             if (name := name_of(story)) in names:
                 begun_s = time.monotonic()
-                found[name, level] = recording_of(played(story, address, level))
+                plays_found[name, level] = recording_of(played(story, address, level))
                 seconds = time.monotonic() - begun_s
-                say(f"{seconds:6.1f} s  {name} at {level}: {len(found[name, level])} answers")
-    return found
+                say(f"{seconds:6.1f} s  {name} at {level}: {len(plays_found[name, level])} answers")
+    return plays_found
 
 
-def undeclared(found: Plays) -> Iterator[str]:
+def undeclared(plays: Plays) -> Iterator[str]:
     """Questions that were answered differently from play to play without being declared."""
-    for (name, level), recording in found.items():
+    for (name, level), recording in plays.items():
         for exchange in recording:
-            known = any(re.search(pattern, exchange.asked) for pattern in RACES.get(name, ()))
-            if len(exchange.answers) > 1 and not known:
+            is_declared = any(re.search(pattern, exchange.asked) for pattern in RACES.get(name, ()))
+            if len(exchange.answers) > 1 and not is_declared:
                 yield f"{name} at {level}: {exchange.asked}: {' or '.join(exchange.answers)}"
 
 
-def keep(found: Plays, folder: Path) -> None:
+def keep(plays: Plays, folder: Path) -> None:
     """Write what was found; levels that were not played keep what they had, as far as the story
     is still played there.
     """
-    for name in {name for name, _ in found}:
-        kept = read(name) if path_of(name).exists() else {}
+    for name in {name for name, _ in plays}:
+        kept_levels = read(name) if path_of(name).exists() else {}
         current = {level for story, level in STORIES if name_of(story) == name}
-        fresh = {level: recording for (one, level), recording in found.items() if one == name}
-        old = {level: kept[level] for level in current & set(kept)}
+        fresh = {
+            level: recording
+            for (story_name, level), recording in plays.items()
+            if story_name == name
+        }
+        old = {level: kept_levels[level] for level in current & set(kept_levels)}
         write(name, {**old, **fresh}, folder)
 
 
-def changes(found: Plays, fresh: Path) -> Iterator[str]:
+def changes(plays: Plays, fresh: Path) -> Iterator[str]:
     """Where the files in a directory say something else than those that are kept."""
-    for name in sorted({name for name, _ in found}):
+    for name in sorted({name for name, _ in plays}):
         if not path_of(name).exists():
             yield f"{name}: never recorded"
             continue
-        was, now = read(name), read(name, fresh)
-        for level in sorted(now):
-            yield from _between(f"{name} at {level}", was.get(level, ()), now[level])
+        was, recording_now = read(name), read(name, fresh)
+        for level in sorted(recording_now):
+            yield from _between(f"{name} at {level}", was.get(level, ()), recording_now[level])
 
 
-def _between(place: str, was: Recording, now: Recording) -> Iterator[str]:
-    for one, other in zip_longest(was, now):
-        if one is None or other is None or one.asked != other.asked:
-            asked = [None if each is None else each.asked for each in (one, other)]
-            yield f"{place}: the plays part, kept {asked[0]!r}, now {asked[1]!r}"
+def _between(play_label: str, was: Recording, recording_now: Recording) -> Iterator[str]:
+    for exchange_before, exchange_now in zip_longest(was, recording_now):
+        if (
+            exchange_before is None
+            or exchange_now is None
+            or exchange_before.asked != exchange_now.asked
+        ):
+            questions = [
+                None if exchange is None else exchange.asked
+                for exchange in (exchange_before, exchange_now)
+            ]
+            yield f"{play_label}: the plays part, kept {questions[0]!r}, now {questions[1]!r}"
             return
-        if not set(other.answers) <= set(one.answers):
+        if not set(exchange_now.answers) <= set(exchange_before.answers):
             yield (
-                f"{place}: {one.asked}:\n    kept {' or '.join(one.answers)}"
-                f"\n    now  {' or '.join(other.answers)}"
+                f"{play_label}: {exchange_before.asked}:\n"
+                f"    kept {' or '.join(exchange_before.answers)}"
+                f"\n    now  {' or '.join(exchange_now.answers)}"
             )
 
 

@@ -50,97 +50,102 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="compare, and change nothing")
     options = parser.parse_args(arguments)
     rules()  # a mistake there is told once
-    wanted = chosen(options.case)
-    plays, wrong = recorded(wanted, options.level or LEVELS, options.times)
-    found = {place: _together(several) for place, several in plays.items()}
-    wrong += undeclared(plays, found)
+    cases_chosen = chosen(options.case)
+    plays, wrong = recorded(cases_chosen, options.level or LEVELS, options.times)
+    recordings = {case_and_level: _together(several) for case_and_level, several in plays.items()}
+    wrong += undeclared(plays, recordings)
     if options.check:
-        wrong += changes(found)
+        wrong += changes(recordings)
     else:
-        keep(found, whole=not options.case and not options.level)
+        keep(recordings, is_complete=not options.case and not options.level)
     say(*wrong[:LINES_MAX])
-    done = "compared" if options.check else "kept"
-    say(f"{done} {sum(map(len, found.values()))} answers of {len(found)} plays")
+    verb = "compared" if options.check else "kept"
+    say(f"{verb} {sum(map(len, recordings.values()))} answers of {len(recordings)} plays")
     return 1 if wrong else 0
 
 
 Plays = dict[Place, list[Play]]
 
 
-def recorded(wanted: Sequence[Case], levels: Sequence[int], times: int) -> tuple[Plays, list[str]]:
+def recorded(
+    cases_chosen: Sequence[Case], levels: Sequence[int], times: int
+) -> tuple[Plays, list[str]]:
     """Play these cases at these levels; and what went wrong."""
     plays: Plays = {}
     wrong: list[str] = []
     for name, config in brokers().items():
-        mine = [case for case in wanted if case.broker == name]
-        at = [level for level in levels if any(level in case.text.levels for case in mine)]
-        if not at:
+        cases_of_broker = [case for case in cases_chosen if case.broker == name]
+        levels_needed = [
+            level for level in levels if any(level in case.text.levels for case in cases_of_broker)
+        ]
+        if not levels_needed:
             continue
         begun_s = time.monotonic()
-        with kafka_on(ground_of(config), at[0]) as target:
-            for level in sorted(at):
+        with kafka_on(ground_of(config), levels_needed[0]) as target:
+            for level in sorted(levels_needed):
                 for turn in range(times):
                     finalize(target.bootstrap, level)
-                    wrong += _one_turn(mine, target, level, plays, turn)
+                    wrong += _one_turn(cases_of_broker, target, level, plays, turn)
                 say(f"{time.monotonic() - begun_s:6.1f} s  {name} at {level}")
     return plays, wrong
 
 
 def _one_turn(
-    mine: Sequence[Case], target: BlockingTarget, level: int, plays: Plays, turn: int
+    cases_of_broker: Sequence[Case], target: BlockingTarget, level: int, plays: Plays, turn: int
 ) -> Iterator[str]:
-    for case, done in play_all(mine, target, level, turn=turn):
-        failure = done.exception()
+    for case, outcome in play_all(cases_of_broker, target, level, turn=turn):
+        failure = outcome.exception()
         if failure is not None:
             yield str(failure)
             continue
-        found = done.result()
-        plays.setdefault((case.file, case.name, level), []).append(found)
-        yield from (f"{case.id} at {level}: {line}" for line in found.unshown)
+        played = outcome.result()
+        plays.setdefault((case.file, case.name, level), []).append(played)
+        yield from (f"{case.id} at {level}: {line}" for line in played.unshown)
 
 
 def _together(several: Sequence[Play]) -> Recording:
-    return together([recording_of(one.transcript) for one in several])
+    return together([recording_of(play.transcript) for play in several])
 
 
-def undeclared(plays: Plays, found: dict[Place, Recording]) -> Iterator[str]:
+def undeclared(plays: Plays, recordings: dict[Place, Recording]) -> Iterator[str]:
     """Answers that varied though no step says that they may."""
-    for place, recording in found.items():
-        for at, exchange in enumerate(recording):
-            if len(exchange.answers) > 1 and at not in plays[place][0].racy:
-                yield f"{place}: {exchange.asked} varies: {' or '.join(exchange.answers)}"
+    for case_and_level, recording in recordings.items():
+        for index, exchange in enumerate(recording):
+            if len(exchange.answers) > 1 and index not in plays[case_and_level][0].racy:
+                yield f"{case_and_level}: {exchange.asked} varies: {' or '.join(exchange.answers)}"
 
 
-def changes(found: dict[Place, Recording]) -> Iterator[str]:
+def changes(recordings: dict[Place, Recording]) -> Iterator[str]:
     """Where Kafka says something else than what is kept."""
-    for (file, name, level), now in sorted(found.items()):
+    for (file, name, level), recording_now in sorted(recordings.items()):
         was = answers.read(file).get(name, {}).get(level, ())
-        place = f"{file}/{name} at {level}"
-        if [one.asked for one in was] != [one.asked for one in now]:
-            yield f"{place}: asks other things than what is kept"
+        play_label = f"{file}/{name} at {level}"
+        if [exchange.asked for exchange in was] != [exchange.asked for exchange in recording_now]:
+            yield f"{play_label}: asks other things than what is kept"
             continue
-        for one, other in zip(was, now, strict=True):
-            if not set(other.answers) <= set(one.answers):
+        for exchange_before, exchange_now in zip(was, recording_now, strict=True):
+            if not set(exchange_now.answers) <= set(exchange_before.answers):
                 yield (
-                    f"{place}: {one.asked}:\n    kept {' or '.join(one.answers)}"
-                    f"\n    now  {' or '.join(other.answers)}"
+                    f"{play_label}: {exchange_before.asked}:\n"
+                    f"    kept {' or '.join(exchange_before.answers)}"
+                    f"\n    now  {' or '.join(exchange_now.answers)}"
                 )
 
 
-def keep(found: dict[Place, Recording], *, whole: bool) -> None:
+def keep(recordings: dict[Place, Recording], *, is_complete: bool) -> None:
     """Write what was found; what was not played keeps what it had, as far as there is such a case.
     What was known to vary keeps all its answers.
     """
-    for file in sorted({file for file, _, _ in found}):
-        kept = answers.read(file)
+    for file in sorted({file for file, _, _ in recordings}):
+        kept_answers = answers.read(file)
         book: dict[str, Recordings] = {}
-        for case in (one for one in cases() if one.file == file):
-            was = kept.get(case.name, {})
+        for case in (case for case in cases() if case.file == file):
+            was = kept_answers.get(case.name, {})
             levels: dict[int, Recording] = {}
             for level in case.text.levels:
-                now = found.get((file, case.name, level))
-                if now is not None:
-                    levels[level] = _merged(was.get(level), now)
+                recording_now = recordings.get((file, case.name, level))
+                if recording_now is not None:
+                    levels[level] = _merged(was.get(level), recording_now)
                 elif level in was:
                     levels[level] = was[level]
             if levels:
@@ -148,20 +153,22 @@ def keep(found: dict[Place, Recording], *, whole: bool) -> None:
         path = answers.path_of(file)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(answers.text_of(file, book, book, kafka=KAFKA_VERSION), "utf-8")
-    if whole:
+    if is_complete:
         for file in set(answers.recorded_files()) - {case.file for case in cases()}:
             answers.path_of(file).unlink()
 
 
-def _merged(was: Recording | None, now: Recording) -> Recording:
+def _merged(was: Recording | None, recording_now: Recording) -> Recording:
     """Several answers stay, where the same is asked and both know of one in common."""
-    if was is None or [one.asked for one in was] != [one.asked for one in now]:
-        return now
+    if was is None or [exchange.asked for exchange in was] != [
+        exchange.asked for exchange in recording_now
+    ]:
+        return recording_now
     return tuple(
         Exchange(asked=new.asked, answers=tuple(sorted({*old.answers, *new.answers})))
         if len(old.answers) > 1 and set(old.answers) & set(new.answers)
         else new
-        for old, new in zip(was, now, strict=True)
+        for old, new in zip(was, recording_now, strict=True)
     )
 
 

@@ -36,51 +36,55 @@ Found = dict[str, list[Recording | None]]
 def main(arguments: Sequence[str]) -> int:
     """Play and keep."""
     release = release_named(arguments[0])
-    known = release.features.get(FEATURE)
-    level = 0 if known is None else known.new_cluster_level
+    feature = release.features.get(FEATURE)
+    level = 0 if feature is None else feature.new_cluster_level
     ground = Ground(name="conformance", properties=needs())
     with kafka_on(ground, level, release.patch_release) as target:
-        found = _played(target, level)
+        plays_by_case = _played(target, level)
     folder = answers.own_of(release.name)
     shutil.rmtree(folder, ignore_errors=True)
     files: dict[str, dict[str, Recording]] = defaultdict(dict)
-    without: dict[str, list[str]] = defaultdict(list)
+    unplayed_cases: dict[str, list[str]] = defaultdict(list)
     for case in cases():
-        plays = found.get(case.id)
+        plays = plays_by_case.get(case.id)
         if plays is None:
             continue
-        kept = [one for one in plays if one is not None]
-        if not kept:
-            without[case.file].append(case.name)
-        elif not _as_the_reference(case, level, kept):
-            files[case.file][case.name] = together(kept)
-    for file in sorted({*files, *without}):
+        plays_kept = [play for play in plays if play is not None]
+        if not plays_kept:
+            unplayed_cases[case.file].append(case.name)
+        elif not _as_the_reference(case, level, plays_kept):
+            files[case.file][case.name] = together(plays_kept)
+    for file in sorted({*files, *unplayed_cases}):
         path = answers.path_of(file, folder)
         path.parent.mkdir(parents=True, exist_ok=True)
-        book = {name: {level: one} for name, one in files[file].items()}
+        book = {name: {level: recording} for name, recording in files[file].items()}
         kafka = release.patch_release
-        text = answers.text_of(file, book, book, kafka=kafka, without=without[file])
+        text = answers.text_of(file, book, book, kafka=kafka, without=unplayed_cases[file])
         path.write_text(text, "utf-8")
-    otherwise, unplayed = (sum(map(len, some.values())) for some in (files, without))
-    say(f"{len(found)} cases, {otherwise} otherwise, {unplayed} not")
+    otherwise, unplayed = (
+        sum(map(len, cases_by_file.values())) for cases_by_file in (files, unplayed_cases)
+    )
+    say(f"{len(plays_by_case)} cases, {otherwise} otherwise, {unplayed} not")
     return 0
 
 
 def _played(target: BlockingTarget, level: int) -> Found:
-    found: Found = defaultdict(list)
-    wanted = [case for case in cases() if level in case.text.levels and not why_not(case, level)]
+    plays_by_case: Found = defaultdict(list)
+    cases_chosen = [
+        case for case in cases() if level in case.text.levels and not why_not(case, level)
+    ]
     with around_of(target.bootstrap) as around:
         for turn in range(TIMES):
-            for case, done in play_all(wanted, target, level, turn=turn, around=around):
-                failure = done.exception()
+            for case, outcome in play_all(cases_chosen, target, level, turn=turn, around=around):
+                failure = outcome.exception()
                 if isinstance(failure, NotOfferedError):
                     continue
                 if failure is not None:
                     say(f"{case.id}: {failure}")
-                found[case.id].append(
-                    None if failure is not None else recording_of(done.result().transcript)
+                plays_by_case[case.id].append(
+                    None if failure is not None else recording_of(outcome.result().transcript)
                 )
-    return found
+    return plays_by_case
 
 
 def _as_the_reference(case: Case, level: int, plays: Sequence[Recording]) -> bool:

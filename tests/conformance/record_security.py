@@ -29,10 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for kind in options.kind or KINDS:
             answers = KINDS[kind](addresses)
             if options.check:
-                found = differences(kind, answers)
-                differ |= bool(found)
-                for name, (kept, now) in found.items():
-                    sys.stdout.write(f"{kind}: {name}\n  kept {kept}\n  now  {now}\n")
+                differences_found = differences(kind, answers)
+                differ |= bool(differences_found)
+                for name, (kept_answer, answer_now) in differences_found.items():
+                    sys.stdout.write(f"{kind}: {name}\n  kept {kept_answer}\n  now  {answer_now}\n")
             else:
                 write(kind, answers)
             sys.stdout.write(f"{kind}: {len(answers)} answers\n")

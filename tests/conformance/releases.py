@@ -134,7 +134,11 @@ ACCEPTED: Final[Accepted] = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play, compare, and tell of each play as soon as it is over."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.releases")
-    parser.add_argument("--release", required=True, choices=[one for one in RELEASES if one > "3"])
+    parser.add_argument(
+        "--release",
+        required=True,
+        choices=[comparison for comparison in RELEASES if comparison > "3"],
+    )
     parser.add_argument("--case", action="append", default=[], metavar="FILE[/NAME]")
     parser.add_argument("--story", action="append", default=[], metavar="NAME")
     parser.add_argument("--level", action="append", type=int, choices=LEVELS)
@@ -147,21 +151,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     rules()  # a mistake there is told once
     release = RELEASES[options.release]
-    known = release.features.get(FEATURE)
-    levels = sorted(options.level or ([0] if known is None else [known.new_cluster_level]))
+    feature = release.features.get(FEATURE)
+    levels = sorted(options.level or ([0] if feature is None else [feature.new_cluster_level]))
     everything = not options.case and not options.story
     accepted = ACCEPTED if Release.line_of(release.name) < SAME_SINCE else ALWAYS_ACCEPTED
     compared = Compared(options.keep, accepted)
     sides = partial(both, release)
     if everything or options.case:
-        cases = [case for case in chosen(options.case) if known or not _moves_level(case)]
+        cases = [case for case in chosen(options.case) if feature or not _moves_level(case)]
         around = Around(offered=offered_by(release))
-        for told in compared_cases(sides, cases, levels, known=compared.plays, around=around):
-            compared.add(told)
+        for comparison in compared_cases(
+            sides, cases, levels, labels_done=compared.plays, around=around
+        ):
+            compared.add(comparison)
     if everything or options.story:
-        for told in compared_stories(sides, options.story, levels, known=compared.plays):
-            compared.add(told)
-    wrong = [len(compared.unexplained(one)) for one in compared.plays.values()]
+        for comparison in compared_stories(
+            sides, options.story, levels, labels_done=compared.plays
+        ):
+            compared.add(comparison)
+    wrong = [len(compared.unexplained(comparison)) for comparison in compared.plays.values()]
     sys.stdout.write(f"{wrong.count(0)} plays alike, {sum(wrong)} differences (real != ours)\n")
     return 1 if any(wrong) else 0
 
@@ -182,25 +190,29 @@ class Compared:
             for line in file.read_text().splitlines():
                 self._told(msgspec.json.decode(line, type=Told))
 
-    def add(self, told: Told) -> None:
+    def add(self, comparison: Told) -> None:
         if self._file is not None:
-            with self._file.open("ab") as kept:
-                kept.write(msgspec.json.encode(told) + b"\n")
-        self._told(told)
+            with self._file.open("ab") as results_file:
+                results_file.write(msgspec.json.encode(comparison) + b"\n")
+        self._told(comparison)
 
-    def _told(self, told: Told) -> None:
-        self.plays[told.label] = told
-        left = self.unexplained(told)
-        sys.stdout.write(f"{len(self.plays):5} {told.label}{'' if left else ': alike'}\n")
-        sys.stdout.writelines(f"      {line}\n" for line in left)
+    def _told(self, comparison: Told) -> None:
+        self.plays[comparison.label] = comparison
+        unexplained_lines = self.unexplained(comparison)
+        sys.stdout.write(
+            f"{len(self.plays):5} {comparison.label}{'' if unexplained_lines else ': alike'}\n"
+        )
+        sys.stdout.writelines(f"      {line}\n" for line in unexplained_lines)
         sys.stdout.flush()
 
-    def unexplained(self, told: Told) -> list[str]:
+    def unexplained(self, comparison: Told) -> list[str]:
         """Where the two differ in a play, without what may be."""
         return [
             line
-            for line in told.lines
-            if not any(re.search(one, f"{told.label}: {line}") for one, _ in self._accepted)
+            for line in comparison.lines
+            if not any(
+                re.search(pattern, f"{comparison.label}: {line}") for pattern, _ in self._accepted
+            )
         ]
 
 
@@ -220,44 +232,44 @@ def offered_by(release: Release) -> dict[str, tuple[int, int]]:
     """Versions of a release, by API. A case with another one does not apply: both brokers close the
     connection, and what the case waits for comes by a timeout, if it comes.
     """
-    known = release.api_versions
-    return {name: known[key] for name, key in KEYS.items() if key in known}
+    versions_by_key = release.api_versions
+    return {name: versions_by_key[key] for name, key in KEYS.items() if key in versions_by_key}
 
 
 def compared_cases(
     sides: Sides,
-    wanted: Sequence[Case],
+    cases_chosen: Sequence[Case],
     levels: Sequence[int],
     *,
-    known: Container[str] = (),
+    labels_done: Container[str] = (),
     around: Around = ALONE,
 ) -> Iterator[Told]:
     """Each case that is not known, a handful on the one broker and then on the other."""
     for name, config in brokers().items():
         for level in levels:
-            mine = [
+            cases_left = [
                 case
-                for case in wanted
+                for case in cases_chosen
                 if case.broker == name
                 and level in case.text.levels
-                and _label(case.id, level) not in known
+                and _label(case.id, level) not in labels_done
             ]
-            if not mine:
+            if not cases_left:
                 continue
-            mine.sort(key=lambda case: case.alone)  # as they are played
+            cases_left.sort(key=lambda case: case.alone)  # as they are played
             with sides(config, level) as addresses:
-                for first in range(0, len(mine), HANDFUL):
-                    some = mine[first : first + HANDFUL]
-                    expected, found = (
-                        _played(some, address, level, around) for address in addresses
+                for handful_start in range(0, len(cases_left), HANDFUL):
+                    handful = cases_left[handful_start : handful_start + HANDFUL]
+                    expected, plays_found = (
+                        _played(handful, address, level, around) for address in addresses
                     )
-                    for case in some:
+                    for case in handful:
                         label = _label(case.id, level)
-                        yield Told(label, _unlike(expected[case.id], found[case.id]))
+                        yield Told(label, _unlike(expected[case.id], plays_found[case.id]))
 
 
 def compared_stories(
-    sides: Sides, names: Sequence[str], levels: Sequence[int], *, known: Container[str] = ()
+    sides: Sides, names: Sequence[str], levels: Sequence[int], *, labels_done: Container[str] = ()
 ) -> Iterator[Told]:
     config = BrokerConfig(about="stories", properties=programme.PROPERTIES)
     for level in levels:
@@ -266,13 +278,13 @@ def compared_stories(
             for story in programme.stories_at(level)
             if not names or programme.name_of(story) in names
         }
-        stories = {label: story for label, story in stories.items() if label not in known}
+        stories = {label: story for label, story in stories.items() if label not in labels_done}
         if not stories:
             continue
         with sides(config, level) as addresses:
             for label, story in stories.items():
-                expected, found = (_told(story, address, level) for address in addresses)
-                yield Told(label, _unlike_stories(expected, found))
+                expected, transcript_found = (_told(story, address, level) for address in addresses)
+                yield Told(label, _unlike_stories(expected, transcript_found))
 
 
 def _moves_level(case: Case) -> bool:
@@ -298,12 +310,14 @@ def _told(story: Story, address: str, level: int) -> Transcript | None:
         return None
 
 
-def _unlike_stories(one: Transcript | None, other: Transcript | None) -> list[str]:
-    if one is None and other is None:
+def _unlike_stories(
+    expected_transcript: Transcript | None, transcript_found: Transcript | None
+) -> list[str]:
+    if expected_transcript is None and transcript_found is None:
         return []
-    if one is None or other is None:
-        return [f"{'the real broker' if one is None else 'ours'} can't play it"]
-    return list(_differences(one, other))
+    if expected_transcript is None or transcript_found is None:
+        return [f"{'the real broker' if expected_transcript is None else 'ours'} can't play it"]
+    return list(_differences(expected_transcript, transcript_found))
 
 
 @contextlib.contextmanager
@@ -325,52 +339,57 @@ def two_real(older: str, newer: str) -> Sides:
     @contextlib.contextmanager
     def started(config: BrokerConfig, level: int) -> Iterator[tuple[str, str]]:
         ground = ground_of(config)
-        with kafka_on(ground, level, older) as one, kafka_on(ground, level, newer) as other:
-            yield one.bootstrap, other.bootstrap
+        with (
+            kafka_on(ground, level, older) as older_kafka,
+            kafka_on(ground, level, newer) as newer_kafka,
+        ):
+            yield older_kafka.bootstrap, newer_kafka.bootstrap
 
     return started
 
 
 def _played(
-    mine: Sequence[Case], address: str, level: int, around: Around
+    handful: Sequence[Case], address: str, level: int, around: Around
 ) -> dict[str, Play | str]:
-    found: dict[str, Play | str] = {}
-    for case, done in play_all(mine, There(address), level, around=around):
-        failure = done.exception()
-        found[case.id] = done.result() if failure is None else f"{failure}"
+    plays_by_case: dict[str, Play | str] = {}
+    for case, outcome in play_all(handful, There(address), level, around=around):
+        failure = outcome.exception()
+        plays_by_case[case.id] = outcome.result() if failure is None else f"{failure}"
         if case.text.alone and level:
             finalize(address, level)
-    return found
+    return plays_by_case
 
 
-def _unlike(one: Play | str, other: Play | str) -> list[str]:
-    if isinstance(one, str) and isinstance(other, str):
+def _unlike(expected_play: Play | str, play_found: Play | str) -> list[str]:
+    if isinstance(expected_play, str) and isinstance(play_found, str):
         return []  # neither has what the case asks for
-    if isinstance(one, str) or isinstance(other, str):
-        told = one if isinstance(one, str) else other
-        side = "the real broker" if isinstance(one, str) else "ours"
-        return [f"{side} can't play it: {told}"]
-    racy = {one.transcript.entries[place][0] for place in one.racy}
+    if isinstance(expected_play, str) or isinstance(play_found, str):
+        failure = expected_play if isinstance(expected_play, str) else play_found
+        side = "the real broker" if isinstance(expected_play, str) else "ours"
+        return [f"{side} can't play it: {failure}"]
+    racy = {expected_play.transcript.entries[index][0] for index in expected_play.racy}
     return [
         line
-        for line in _differences(one.transcript, other.transcript)
-        if not any(line.startswith(place) for place in racy)
+        for line in _differences(expected_play.transcript, play_found.transcript)
+        if not any(line.startswith(racy_question) for racy_question in racy)
     ]
 
 
-def _differences(one: Transcript, other: Transcript) -> Iterator[str]:
+def _differences(expected_transcript: Transcript, transcript_found: Transcript) -> Iterator[str]:
     """But for the order of partitions where that is a map's."""
-    for transcript in (one, other):
-        transcript.entries = [(label, _by_partition(told)) for label, told in transcript.entries]
-    return differences(one, other)
+    for transcript in (expected_transcript, transcript_found):
+        transcript.entries = [
+            (label, _by_partition(answer_told)) for label, answer_told in transcript.entries
+        ]
+    return differences(expected_transcript, transcript_found)
 
 
-def _by_partition(told: Any) -> Any:
-    if isinstance(told, dict):
-        return {name: _by_partition(value) for name, value in told.items()}
-    if not isinstance(told, list):
-        return told
-    values = [_by_partition(value) for value in told]
+def _by_partition(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _by_partition(value) for name, value in value.items()}
+    if not isinstance(value, list):
+        return value
+    values = [_by_partition(value) for value in value]
     if all(isinstance(value, dict) and not ORDERED_BY_A_MAP.isdisjoint(value) for value in values):
         values.sort(key=itemgetter("partition_index"))
     return values

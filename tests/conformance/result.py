@@ -65,9 +65,9 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """All that was asked in the shortest play that parts them."""
 
     def __str__(self) -> str:
-        told = "\n".join(f"      {one}" for one in self.trail)
+        trail_text = "\n".join(f"      {operation}" for operation in self.trail)
         lines = "\n".join(f"    {line}" for line in self.lines)
-        return f"{self.operation}\n{lines}\n    again: {self.command}\n    after\n{told}"
+        return f"{self.operation}\n{lines}\n    again: {self.command}\n    after\n{trail_text}"
 
 
 class Result(msgspec.Struct, kw_only=True):
@@ -94,8 +94,8 @@ class Result(msgspec.Struct, kw_only=True):
         for outcome in errors or (outcomes - {"none"}) or {ACCEPTED}:
             api = operation.api
             is_stateless = api in CHANGES or outcome in STATELESS.get(api, ())
-            seen = ANY if is_stateless else state
-            self.cells[Cell(level, api, operation.flow, seen, outcome)] += 1
+            counted_state = ANY if is_stateless else state
+            self.cells[Cell(level, api, operation.flow, counted_state, outcome)] += 1
         self.modes[operation.api, operation.flow, operation.mode] += 1
 
     def command(self, seed: int, operations: int) -> str:
@@ -119,5 +119,5 @@ class Result(msgspec.Struct, kw_only=True):
             ],
             "races": {race.name: times for race, times in self.races.items()},
             "explained": dict(self.explained),
-            "differences": [str(one) for one in self.differences],
+            "differences": [str(difference) for difference in self.differences],
         }

@@ -49,7 +49,9 @@ def _assigned(ask: Callable[[], Any]) -> Any:
 
 def _names(side: Side, answer: Any) -> list[str]:
     ids = {value: name for name, value in side.ids.items()}
-    return sorted(ids[each.topic_id] for each in answer.assignment.topic_partitions)
+    return sorted(
+        ids[topic_partition.topic_id] for topic_partition in answer.assignment.topic_partitions
+    )
 
 
 def _expression(side: Side, group: str, *rights: Any) -> list[str]:
@@ -71,13 +73,13 @@ def _expression_of_all(side: Side) -> Any:
 def _described_group(side: Side) -> Any:
     joins = {**_JOINS, "group_id": "shown", "subscribed_topic_names": ["orders", "hidden"]}
     _assigned(lambda: side.admin.ask(KEYS["ConsumerGroupHeartbeat"], 1, **joins))
-    seen = []
+    answers_seen = []
     described = acl(GROUP, "shown", Operation.DESCRIBE)
     for rights in ([], [DESCRIBE_ORDERS]):
         side.allow(described, *rights)
         answer = side.guest("ConsumerGroupDescribe", 1, {"group_ids": ["shown"]})
-        seen.append(side.plainly(answer, api="ConsumerGroupDescribe"))
-    return seen
+        answers_seen.append(side.plainly(answer, api="ConsumerGroupDescribe"))
+    return answers_seen
 
 
 def _described_transaction(side: Side) -> Any:
@@ -98,7 +100,7 @@ def _described_transaction(side: Side) -> Any:
         )
     )
     described = acl(ResourceType.TRANSACTIONAL_ID, "ongoing", Operation.DESCRIBE)
-    seen = []
+    answers_seen = []
     for rights in ([], [DESCRIBE_ORDERS]):
         side.allow(described, *rights)
         for api, version, values in (
@@ -108,8 +110,8 @@ def _described_transaction(side: Side) -> Any:
             answer = side.plainly(side.guest(api, version, values), api=api)
             for state in answer["transaction_states"]:
                 state.pop("transaction_duration_ms", None)
-            seen.append(answer)
-    return seen
+            answers_seen.append(answer)
+    return answers_seen
 
 
 def _settled(ask: Callable[[], Any]) -> Any:
@@ -197,11 +199,11 @@ def denied(addresses: Mapping[str, str]) -> Answers:
     """What a guest is answered."""
     side = Side(addresses["SASL"])
     try:
-        found: Answers = {}
+        answer_by_denial: Answers = {}
         for denial in denials():
-            assert denial.name not in found, denial.name
-            found[denial.name] = denial.asked(side)
-        return found
+            assert denial.name not in answer_by_denial, denial.name
+            answer_by_denial[denial.name] = denial.asked(side)
+        return answer_by_denial
     finally:
         side.close()
 
@@ -220,11 +222,11 @@ def let_in(addresses: Mapping[str, str]) -> Answers:
     onlooker = Talk(addresses, "SASL")
     try:
         onlooker.log_in()
-        found: Answers = {name: play(addresses) for name, play in PLAYS.items()}
+        answer_by_play: Answers = {name: play(addresses) for name, play in PLAYS.items()}
         onlooker.still_there()
     finally:
         onlooker.close()
-    return {**found, "somebody who looks on": onlooker.said}
+    return {**answer_by_play, "somebody who looks on": onlooker.said}
 
 
 KINDS: Final = {"denied": denied, "hidden": hidden, "let_in": let_in}
@@ -244,8 +246,11 @@ def recorded(kind: str) -> Answers:
 
 def differences(kind: str, answers: Answers) -> dict[str, tuple[Any, Any]]:
     """By name: what is kept and what is answered, where they differ."""
-    kept = recorded(kind)
-    both = {name: (kept.get(name), answers.get(name)) for name in kept.keys() | answers.keys()}
+    kept_answers = recorded(kind)
+    both = {
+        name: (kept_answers.get(name), answers.get(name))
+        for name in kept_answers.keys() | answers.keys()
+    }
     return {name: pair for name, pair in sorted(both.items()) if pair[0] != pair[1]}
 
 

@@ -66,17 +66,17 @@ class Session:
     def _begin(self) -> None:
         self._shortest = None
 
-    def parted(self, found: Parted) -> None:
+    def parted(self, parted: Parted) -> None:
         """The brokers parted; the shortest play that parts them is kept."""
         if self._shortest is None:
             self._last_try = self._tries + self._shrinks
-        if self._shortest is None or len(found.trail) <= len(self._shortest.trail):
-            self._shortest = found
+        if self._shortest is None or len(parted.trail) <= len(self._shortest.trail):
+            self._shortest = parted
 
     def play(self, seed_of_plays: int) -> None:
         """The plays of one seed; what parts the brokers is in the result."""
         self._begin()
-        wanted = settings(
+        hypothesis_settings = settings(
             max_examples=self.result.plays_per_seed,
             stateful_step_count=OPERATIONS_PER_PLAY,
             phases=(Phase.generate, Phase.shrink),
@@ -92,7 +92,7 @@ class Session:
 
         factory: Any = seed(seed_of_plays)(machine)
         try:
-            run_state_machine_as_test(factory, settings=wanted)
+            run_state_machine_as_test(factory, settings=hypothesis_settings)
         except (AssertionError, Flaky) as failure:
             if self._shortest is None and isinstance(failure, Flaky):
                 # The same choices went another way: of all that a play does, only this may.
@@ -100,12 +100,12 @@ class Session:
                 return
             # Flaky where it has looked often enough, or where a difference came but once; any
             # other assertion where a broker did not become what it was waited for.
-            found = self._shortest or Parted([repr(failure)], [])
+            parted = self._shortest or Parted([repr(failure)], [])
             self.result.differences.append(
                 Difference(
                     command=self.result.command(seed_of_plays, 1),
-                    operation=found.trail[-1] if found.trail else None,
-                    lines=found.lines,
-                    trail=found.trail[:-1],
+                    operation=parted.trail[-1] if parted.trail else None,
+                    lines=parted.lines,
+                    trail=parted.trail[:-1],
                 )
             )

@@ -85,7 +85,7 @@ class DrawnShares:
         self._group = f"{self._name}-g"
         self._ids: dict[str, uuid.UUID] = {}
         self._partitions: dict[str, int] = {}
-        self._sharers = [Sharer(plays.address, one) for one in _MEMBERS[:2]]
+        self._sharers = [Sharer(plays.address, member_id) for member_id in _MEMBERS[:2]]
         self._open: dict[str, Any] | None = None
         """Whose transaction goes on."""
         self._written = 0
@@ -101,8 +101,8 @@ class DrawnShares:
         self._topic("t", 1)
         reset = chance.choice(("earliest", "earliest", "earliest", "latest", None))
         isolation = chance.choice(("read_committed", "read_committed", None))
-        wanted = {"share.auto.offset.reset": reset, "share.isolation.level": isolation}
-        plays.configure(self._group, wanted, quiet=True)
+        group_configs = {"share.auto.offset.reset": reset, "share.isolation.level": isolation}
+        plays.configure(self._group, group_configs, quiet=True)
         if chance.random() < 0.3:
             self._configure()
         self._append()
@@ -132,16 +132,16 @@ class DrawnShares:
         self._described()
         self._end()
         self._clean()
-        for one in self._sharers:
-            one.close()
+        for sharer in self._sharers:
+            sharer.close()
 
     # Before and after
 
     def _warm_up(self) -> None:
         """Have the topic of share states made: the first reads fail meanwhile."""
-        one = self._sharers[0]
+        sharer = self._sharers[0]
         for _ in range(100):
-            values = {"group_id": "warm-shares", "member_id": one.member_id, "rack_id": None}
+            values = {"group_id": "warm-shares", "member_id": sharer.member_id, "rack_id": None}
             names = {"subscribed_topic_names": ["src"], "member_epoch": 0}
             answer = self._p.ask("ShareGroupHeartbeat", 1, quiet=True, **values, **names)
             if answer.assignment is not None and answer.assignment.topic_partitions:
@@ -151,8 +151,8 @@ class DrawnShares:
 
     def _clean(self) -> None:
         plays, group = self._p, self._group
-        for one in self._sharers:
-            self._beaten(one, -1, quiet=True)
+        for sharer in self._sharers:
+            self._beaten(sharer, -1, quiet=True)
         for _ in range(40):
             answer = plays.ask("DeleteGroups", 2, quiet=True, groups_names=[group])
             if answer.results[0].error_code.name in ("none", "group_id_not_found"):
@@ -160,7 +160,7 @@ class DrawnShares:
             time.sleep(0.1)
         names = [name for name, _ in _CONFIGS]
         plays.configure(group, dict.fromkeys(names), quiet=True)
-        named = [f"{self._name}-{one}" for one in "tu"]
+        named = [f"{self._name}-{letter}" for letter in "tu"]
         plays.ask("DeleteTopics", 5, quiet=True, topic_names=named, timeout=30_000)
         plays.settle_topics()
 
@@ -169,7 +169,7 @@ class DrawnShares:
         self._p.topic(full, partitions)
         topics = [{"topic_id": uuid.UUID(int=0), "name": full}]
         for _ in range(100):
-            (found,) = self._p.ask(
+            (topic_description,) = self._p.ask(
                 "Metadata",
                 12,
                 quiet=True,
@@ -177,10 +177,10 @@ class DrawnShares:
                 allow_auto_topic_creation=False,
                 include_topic_authorized_operations=False,
             ).topics
-            if not found.error_code and len(found.partitions) == partitions:
+            if not topic_description.error_code and len(topic_description.partitions) == partitions:
                 break
             time.sleep(0.05)
-        self._ids[full] = found.topic_id
+        self._ids[full] = topic_description.topic_id
         self._partitions[full] = partitions
 
     def _place(self) -> tuple[str, int]:
@@ -191,12 +191,12 @@ class DrawnShares:
     # Members
 
     def _beaten(
-        self, one: Sharer, epoch: int | None = None, *, quiet: bool = False, **fields: Any
+        self, sharer: Sharer, epoch: int | None = None, *, quiet: bool = False, **fields: Any
     ) -> Any:
         values = {
             "group_id": self._group,
-            "member_id": one.member_id,
-            "member_epoch": one.member_epoch if epoch is None else epoch,
+            "member_id": sharer.member_id,
+            "member_epoch": sharer.member_epoch if epoch is None else epoch,
             "rack_id": None,
             "subscribed_topic_names": None,
             **fields,
@@ -205,23 +205,27 @@ class DrawnShares:
         if not quiet:
             _counted(self._p.rows[-1][3])
         if not answer.error_code:
-            one.member_epoch = max(0, answer.member_epoch)
+            sharer.member_epoch = max(0, answer.member_epoch)
         return answer
 
-    def _join(self, one: Sharer) -> None:
+    def _join(self, sharer: Sharer) -> None:
         topics = self._chance.sample(sorted(self._ids), self._chance.choice((1, len(self._ids))))
-        self._beaten(one, 0, subscribed_topic_names=topics)
+        self._beaten(sharer, 0, subscribed_topic_names=topics)
 
     def _settled(self) -> None:
         """Heartbeats until the share partitions are initialised and nothing changes."""
-        same = 0
+        equal_rounds = 0
         for _ in range(60):
-            before = [one.member_epoch for one in self._sharers]
-            for one in self._sharers:
-                if one.member_epoch:
-                    self._beaten(one, quiet=True)
-            same = same + 1 if before == [one.member_epoch for one in self._sharers] else 0
-            if same == 4:
+            epochs_before = [sharer.member_epoch for sharer in self._sharers]
+            for sharer in self._sharers:
+                if sharer.member_epoch:
+                    self._beaten(sharer, quiet=True)
+            equal_rounds = (
+                equal_rounds + 1
+                if epochs_before == [sharer.member_epoch for sharer in self._sharers]
+                else 0
+            )
+            if equal_rounds == 4:
                 return
             time.sleep(self._p.pause_s / 2)
 
@@ -229,18 +233,18 @@ class DrawnShares:
         return self._chance.choice(self._sharers)
 
     def _beat(self) -> None:
-        chance, one = self._chance, self._any()
+        chance, sharer = self._chance, self._any()
         match chance.choice(("join", "stay", "epoch", "names", "odd", "stranger")):
             case "join":
-                self._join(one)
+                self._join(sharer)
                 self._settled()
             case "stay":
-                self._beaten(one)
+                self._beaten(sharer)
             case "epoch":
-                self._beaten(one, one.member_epoch + chance.choice((-2, -1, 1, 5)))
+                self._beaten(sharer, sharer.member_epoch + chance.choice((-2, -1, 1, 5)))
             case "names":
                 names = chance.choice(([f"{self._name}-t"], [f"{self._name}-none"], [*self._ids]))
-                self._beaten(one, subscribed_topic_names=names)
+                self._beaten(sharer, subscribed_topic_names=names)
                 self._settled()
             case "odd":
                 odd: dict[str, Any] = chance.choice(
@@ -257,15 +261,15 @@ class DrawnShares:
                         {"subscribed_topic_names": []},
                     )
                 )
-                self._beaten(one, odd.pop("member_epoch", None), **odd)
+                self._beaten(sharer, odd.pop("member_epoch", None), **odd)
             case _:
                 stranger: dict[str, Any] = {"member_id": chance.choice((_MEMBERS[2], "x"))}
-                self._beaten(one, chance.choice((1, 3, -1)), **stranger)
+                self._beaten(sharer, chance.choice((1, 3, -1)), **stranger)
 
     def _leave(self) -> None:
-        one = self._any()
-        self._beaten(one, -1)
-        one.member_epoch = 0
+        sharer = self._any()
+        self._beaten(sharer, -1)
+        sharer.member_epoch = 0
         self._settled()
 
     def _disconnect(self) -> None:
@@ -278,14 +282,15 @@ class DrawnShares:
     def _batch(self, count: int, **producer: Any) -> bytes:
         self._written += 1
         records = [
-            Record(key=b"k", value=b"v" * self._written + str(at).encode()) for at in range(count)
+            Record(key=b"k", value=b"v" * self._written + str(number).encode())
+            for number in range(count)
         ]
         return build_batch(records, timestamp_ms=1_700_000_000_000, **producer)
 
     def _produced(
-        self, place: tuple[str, int], records: bytes, transactional_id: str | None
+        self, topic_partition: tuple[str, int], records: bytes, transactional_id: str | None
     ) -> None:
-        topic, partition = place
+        topic, partition = topic_partition
         data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
         answer = self._p.ask(
             "Produce",
@@ -296,13 +301,15 @@ class DrawnShares:
             timeout=30_000,
             topic_data=data,
         )
-        (found,) = answer.responses[0].partition_responses
-        self._p.rows.append([self._name, "appended", found.error_code.name, found.base_offset])
+        (partition_answer,) = answer.responses[0].partition_responses
+        self._p.rows.append(
+            [self._name, "appended", partition_answer.error_code.name, partition_answer.base_offset]
+        )
 
     def _append(self) -> None:
-        place = self._place()
+        topic_partition = self._place()
         for _ in range(self._chance.choice((1, 1, 2, 3))):
-            self._produced(place, self._batch(self._chance.choice((1, 2, 3, 5))), None)
+            self._produced(topic_partition, self._batch(self._chance.choice((1, 2, 3, 5))), None)
 
     def _transact(self) -> None:
         """Begin a transaction with records, or end the open one."""
@@ -314,10 +321,16 @@ class DrawnShares:
         own = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
         while (begun := plays.ask("InitProducerId", 4, quiet=True, **name, **own)).error_code:
             time.sleep(0.05)
-        who = {**name, "producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch}
-        place = self._place()
-        old = {f"v3_and_below_{key}": value for key, value in who.items()}
-        old["v3_and_below_topics"] = [{"name": place[0], "partitions": [place[1]]}]
+        producer_fields = {
+            **name,
+            "producer_id": begun.producer_id,
+            "producer_epoch": begun.producer_epoch,
+        }
+        topic_partition = self._place()
+        old = {f"v3_and_below_{key}": value for key, value in producer_fields.items()}
+        old["v3_and_below_topics"] = [
+            {"name": topic_partition[0], "partitions": [topic_partition[1]]}
+        ]
         while self._refuses(plays.ask("AddPartitionsToTxn", 3, quiet=True, **old)):
             time.sleep(0.05)
         batch = self._batch(
@@ -327,8 +340,8 @@ class DrawnShares:
             base_sequence=0,
             transactional=True,
         )
-        self._produced(place, batch, f"{self._name}-txn")
-        self._open = who
+        self._produced(topic_partition, batch, f"{self._name}-txn")
+        self._open = producer_fields
         if chance.random() < 0.5:
             self._end()
 
@@ -338,11 +351,13 @@ class DrawnShares:
         return bool(topic.results_by_partition[0].partition_error_code)
 
     def _end(self) -> None:
-        who, self._open = self._open, None
-        if who is None:
+        producer_fields, self._open = self._open, None
+        if producer_fields is None:
             return
         committed = self._chance.random() < 0.5
-        while self._p.ask("EndTxn", 3, quiet=True, **who, committed=committed).error_code:
+        while self._p.ask(
+            "EndTxn", 3, quiet=True, **producer_fields, committed=committed
+        ).error_code:
             time.sleep(0.05)
         time.sleep(self._p.pause_s)
         self._p.rows.append([self._name, "ended", committed])
@@ -356,9 +371,9 @@ class DrawnShares:
 
     # Share sessions
 
-    def _fetched(self, one: Sharer, epoch: int | None = None, **fields: Any) -> Any:
+    def _fetched(self, sharer: Sharer, epoch: int | None = None, **fields: Any) -> Any:
         """ShareFetch, as the member would, but for the fields."""
-        session = one.epoch if epoch is None else epoch
+        session = sharer.epoch if epoch is None else epoch
         topics = fields.pop("topics", None)
         if topics is None:
             topics = [
@@ -373,7 +388,7 @@ class DrawnShares:
             ]
         values = {
             "group_id": self._group,
-            "member_id": one.member_id,
+            "member_id": sharer.member_id,
             "share_session_epoch": session,
             "max_wait": timedelta(seconds=2 * self._p.pause_s),
             "min_bytes": 1,
@@ -386,47 +401,52 @@ class DrawnShares:
             "forgotten_topics_data": [],
             **fields,
         }
-        answer = one.ask("ShareFetch", 2, **values)
+        answer = sharer.ask("ShareFetch", 2, **values)
         self._keep("ShareFetch", values, answer)
-        self._follow(one, answer, session)
+        self._follow(sharer, answer, session)
         for topic in answer.responses:
             name = self._name_of(topic.topic_id)
             for part in topic.partitions:
-                held = one.held.setdefault((name, part.partition_index), [])
-                held += [(each.first_offset, each.last_offset) for each in part.acquired_records]
+                held_spans = sharer.held.setdefault((name, part.partition_index), [])
+                held_spans += [
+                    (acquired_record.first_offset, acquired_record.last_offset)
+                    for acquired_record in part.acquired_records
+                ]
         return answer
 
-    def _follow(self, one: Sharer, answer: Any, session: int) -> None:
+    def _follow(self, sharer: Sharer, answer: Any, session: int) -> None:
         if answer.error_code:
             return
-        one.epoch = 0 if session == -1 else session + 1
+        sharer.epoch = 0 if session == -1 else session + 1
         if session == -1:
-            one.held = {}
+            sharer.held = {}
 
     def _keep(self, api: str, values: dict[str, Any], answer: Any) -> None:
         """A request and its answer; records by their batches, as producers' ids differ."""
-        topics = [{**one, "topic_id": self._name_of(one["topic_id"])} for one in values["topics"]]
+        topics = [
+            {**topic, "topic_id": self._name_of(topic["topic_id"])} for topic in values["topics"]
+        ]
         forgotten = len(values.get("forgotten_topics_data", ()))
         own = {"max_wait": None, "topics": topics, "forgotten_topics_data": forgotten}
-        found = plain(answer)
-        for topic, raw in zip(found["responses"], answer.responses, strict=True):
+        plain_answer = plain(answer)
+        for topic, raw in zip(plain_answer["responses"], answer.responses, strict=True):
             topic["topic_id"] = self._name_of(raw.topic_id)
-            for part, whole in zip(topic["partitions"], raw.partitions, strict=True):
+            for part, raw_partition in zip(topic["partitions"], raw.partitions, strict=True):
                 if "records" in part:
                     part["records"] = [
                         [header.base_offset, header.last_offset, header.records_count]
-                        for _, header in iter_batches(bytes(whole.records or b""))
+                        for _, header in iter_batches(bytes(raw_partition.records or b""))
                     ]
-            topic["partitions"].sort(key=lambda each: each["partition_index"])
-        found["responses"].sort(key=lambda each: each["topic_id"])
-        found.pop("node_endpoints", None)
-        self._p.rows.append([self._name, api, 2, found, {**values, **own}])
+            topic["partitions"].sort(key=lambda partition: partition["partition_index"])
+        plain_answer["responses"].sort(key=lambda topic: topic["topic_id"])
+        plain_answer.pop("node_endpoints", None)
+        self._p.rows.append([self._name, api, 2, plain_answer, {**values, **own}])
 
     def _name_of(self, topic_id: uuid.UUID | None) -> str:
-        return next((name for name, known in self._ids.items() if known == topic_id), "?")
+        return next((name for name, known_id in self._ids.items() if known_id == topic_id), "?")
 
     def _fetch(self) -> None:
-        chance, one = self._chance, self._any()
+        chance, sharer = self._chance, self._any()
         fields: dict[str, Any] = {}
         if chance.random() < 0.4:
             fields["max_records"] = chance.choice((1, 2, 3))
@@ -434,8 +454,8 @@ class DrawnShares:
             fields["batch_size"] = chance.choice((1, 2, 10))
         if chance.random() < 0.25:
             fields["share_acquire_mode"] = chance.choice((1, 1, 1, 2))
-        if chance.random() < 0.35 and one.epoch > 0:
-            fields["topics"] = self._acks(one)
+        if chance.random() < 0.35 and sharer.epoch > 0:
+            fields["topics"] = self._acks(sharer)
         if chance.random() < 0.05:
             fields["max_wait"] = timedelta(milliseconds=0)
         if chance.random() < 0.05:
@@ -444,25 +464,29 @@ class DrawnShares:
             fields["batch_size"] = -1
         if chance.random() < 0.05:
             fields["is_renew_ack"] = True
-        if chance.random() < 0.05 and one.epoch > 0:
+        if chance.random() < 0.05 and sharer.epoch > 0:
             name = chance.choice(sorted(self._ids))
             fields["forgotten_topics_data"] = [{"topic_id": self._ids[name], "partitions": [0]}]
-        self._fetched(one, **fields)
+        self._fetched(sharer, **fields)
 
-    def _acks(self, one: Sharer) -> list[dict[str, Any]]:
+    def _acks(self, sharer: Sharer) -> list[dict[str, Any]]:
         """Acknowledgements of what it has, or of something else."""
         chance = self._chance
-        held = [(place, span) for place, spans in sorted(one.held.items()) for span in spans]
-        if held and chance.random() < 0.8:
-            place, (first, last) = chance.choice(held)
-            one.held[place].remove((first, last))
-            if chance.random() < 0.3 and first < last:
-                last = chance.randint(first, last)
+        held_spans = [
+            (topic_partition, span)
+            for topic_partition, spans in sorted(sharer.held.items())
+            for span in spans
+        ]
+        if held_spans and chance.random() < 0.8:
+            topic_partition, (first_offset, last_offset) = chance.choice(held_spans)
+            sharer.held[topic_partition].remove((first_offset, last_offset))
+            if chance.random() < 0.3 and first_offset < last_offset:
+                last_offset = chance.randint(first_offset, last_offset)
         else:
-            place, first = self._place(), chance.choice((0, 1, 4, 90))
-            last = first + chance.choice((0, 1, 3, -1))
+            topic_partition, first_offset = self._place(), chance.choice((0, 1, 4, 90))
+            last_offset = first_offset + chance.choice((0, 1, 3, -1))
         kinds = (1, 1, 1, 2, 2, 3, 4, 0, 5)
-        count = max(0, last - first + 1)
+        count = max(0, last_offset - first_offset + 1)
         types = chance.choice(
             (
                 [chance.choice(kinds)],
@@ -471,60 +495,64 @@ class DrawnShares:
                 [chance.choice(kinds[:6]) for _ in range(count + chance.choice((0, 0, 1)))],
             )
         )
-        name, index = place
+        name, index = topic_partition
         topic_id = self._ids[name] if chance.random() < 0.95 else _UNKNOWN
-        span = {"first_offset": first, "last_offset": last, "acknowledge_types": types}
+        span = {
+            "first_offset": first_offset,
+            "last_offset": last_offset,
+            "acknowledge_types": types,
+        }
         partition = {"partition_index": index, "acknowledgement_batches": [span]}
         return [{"topic_id": topic_id, "partitions": [partition]}]
 
     def _acknowledge(self) -> None:
-        one = self._any()
-        self._acknowledged(one, topics=self._acks(one))
+        sharer = self._any()
+        self._acknowledged(sharer, topics=self._acks(sharer))
 
-    def _acknowledged(self, one: Sharer, epoch: int | None = None, **fields: Any) -> None:
-        session = one.epoch if epoch is None else epoch
+    def _acknowledged(self, sharer: Sharer, epoch: int | None = None, **fields: Any) -> None:
+        session = sharer.epoch if epoch is None else epoch
         values = {
             "group_id": self._group,
-            "member_id": one.member_id,
+            "member_id": sharer.member_id,
             "share_session_epoch": session,
             "is_renew_ack": self._chance.random() < 0.1,
             **fields,
         }
-        answer = one.ask("ShareAcknowledge", 2, **values)
+        answer = sharer.ask("ShareAcknowledge", 2, **values)
         self._keep("ShareAcknowledge", values, answer)
-        self._follow(one, answer, session)
+        self._follow(sharer, answer, session)
 
     def _session(self) -> None:
         """A session epoch, a member, a topic or a partition that is not right."""
-        chance, one = self._chance, self._any()
+        chance, sharer = self._chance, self._any()
         match chance.choice(
             ("epoch", "acks", "close", "begin", "topic", "member", "group", "part")
         ):
             case "epoch":
-                self._fetched(one, one.epoch + chance.choice((1, 2, -1)), topics=[])
+                self._fetched(sharer, sharer.epoch + chance.choice((1, 2, -1)), topics=[])
             case "acks":
-                epoch = chance.choice((0, one.epoch + 1, -1))
-                self._acknowledged(one, epoch, topics=self._acks(one))
+                epoch = chance.choice((0, sharer.epoch + 1, -1))
+                self._acknowledged(sharer, epoch, topics=self._acks(sharer))
             case "close":
                 if chance.random() < 0.5:
-                    self._fetched(one, -1, topics=chance.choice(([], self._acks(one))))
+                    self._fetched(sharer, -1, topics=chance.choice(([], self._acks(sharer))))
                 else:
-                    self._acknowledged(one, -1, topics=chance.choice(([], self._acks(one))))
+                    self._acknowledged(sharer, -1, topics=chance.choice(([], self._acks(sharer))))
             case "begin":
-                self._fetched(one, 0)
+                self._fetched(sharer, 0)
             case "topic":
                 part = {"partition_index": 0, "acknowledgement_batches": []}
-                self._fetched(one, topics=[{"topic_id": _UNKNOWN, "partitions": [part]}])
+                self._fetched(sharer, topics=[{"topic_id": _UNKNOWN, "partitions": [part]}])
             case "part":
                 part = {"partition_index": 9, "acknowledgement_batches": []}
                 name = chance.choice(sorted(self._ids))
-                self._fetched(one, topics=[{"topic_id": self._ids[name], "partitions": [part]}])
+                self._fetched(sharer, topics=[{"topic_id": self._ids[name], "partitions": [part]}])
             case "member":
                 member = chance.choice((None, "", _MEMBERS[2]))
-                self._fetched(one, chance.choice((0, 1)), member_id=member)
+                self._fetched(sharer, chance.choice((0, 1)), member_id=member)
             case _:
                 self._fetched(
-                    one,
+                    sharer,
                     chance.choice((0, 1)),
                     group_id=chance.choice((None, "", f"{self._group}-no")),
                 )
@@ -603,8 +631,12 @@ class DrawnShares:
             "FindCoordinator", version, quiet=True, key_type=2, coordinator_keys=[key]
         )
         rows = [
-            [one.error_code.name, (one.error_message or "").replace(topic_id, "ID"), one.node_id]
-            for one in answer.coordinators
+            [
+                coordinator.error_code.name,
+                (coordinator.error_message or "").replace(topic_id, "ID"),
+                coordinator.node_id,
+            ]
+            for coordinator in answer.coordinators
         ]
         self._p.rows.append([self._name, "FindCoordinator", version, rows])
 
@@ -638,9 +670,9 @@ class DrawnShares:
     def _delete(self) -> None:
         chance = self._chance
         if chance.random() < 0.5:
-            for one in self._sharers:
-                self._beaten(one, -1)
-                one.member_epoch = 0
+            for sharer in self._sharers:
+                self._beaten(sharer, -1)
+                sharer.member_epoch = 0
         self._p.gone(self._group, *chance.choice(((), (f"{self._group}-no",))))
 
 

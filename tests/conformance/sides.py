@@ -24,7 +24,7 @@ LASTS_S: Final = 0.3
 """PrepareX that both sides show unchanged for that long is taken for good."""
 _PAUSE_S: Final = 0.002
 _PAUSE_MAX_S: Final = 0.03
-_OUTCOMES: Final = frozenset(one.value for one in Outcome)
+_OUTCOMES: Final = frozenset(outcome.value for outcome in Outcome)
 _LOADING: Final = frozenset(
     {
         ErrorCode.coordinator_load_in_progress,
@@ -104,7 +104,7 @@ class Side:
 
         def is_known(answer: Any) -> bool:
             topic = answer.topics[0]
-            led = [one for one in topic.partitions if one.leader_id >= 0]
+            led = [partition for partition in topic.partitions if partition.leader_id >= 0]
             return bool(topic.error_code == expected and len(led) == partitions)
 
         values: Values = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
@@ -168,7 +168,7 @@ class Pair:
     """
 
     def __init__(self, addresses: tuple[str, str], *, scene: str, level: int) -> None:
-        self.real, self.ours = (Side(one, scene=scene, level=level) for one in addresses)
+        self.real, self.ours = (Side(address, scene=scene, level=level) for address in addresses)
         self._races: Counter[Race] = Counter()
 
     def close(self) -> None:
@@ -180,28 +180,30 @@ class Pair:
         """Both answers."""
         return self.real.ask(operation), self.ours.ask(operation)
 
-    def both(self, what: Callable[[Side], object]) -> None:
-        what(self.real)
-        what(self.ours)
+    def both(self, call: Callable[[Side], object]) -> None:
+        call(self.real)
+        call(self.ours)
 
-    def await_change(self, what: Callable[[Side], object]) -> None:
+    def await_change(self, call: Callable[[Side], object]) -> None:
         """Until both have heard of a change."""
         self._races[Race.CHANGES] += 1
-        self.both(what)
+        self.both(call)
 
     def differences(self) -> list[str]:
         """Where the answers since the last call differ, the real one's first."""
-        found = list(differences(self.real.player.transcript, self.ours.player.transcript))
+        differences_found = list(
+            differences(self.real.player.transcript, self.ours.player.transcript)
+        )
         self.real.player.transcript.entries.clear()
         self.ours.player.transcript.entries.clear()
-        return found
+        return differences_found
 
     def races(self) -> Counter[Race]:
         """How often anything was waited for since the last call."""
-        found = self._races + self.real.races + self.ours.races
-        for one in (self._races, self.real.races, self.ours.races):
-            one.clear()
-        return found
+        all_races = self._races + self.real.races + self.ours.races
+        for races in (self._races, self.real.races, self.ours.races):
+            races.clear()
+        return all_races
 
     def state_of(self, transactional_id: str, *, times_out: bool, stuck: bool) -> tuple[Any, Any]:
         """What both say of a transactional id once nothing is on its way any more, written down.
@@ -222,13 +224,13 @@ class Pair:
             return real, ours
 
         begun_s = unchanged_s = time.monotonic()
-        before, pause_s = None, _PAUSE_S
+        rows_before, pause_s = None, _PAUSE_S
         while True:
             real, ours = rows()
             states = {real.transaction_state, ours.transaction_state}
             now_s = time.monotonic()
-            if (real, ours) != before:
-                before, unchanged_s = (real, ours), now_s
+            if (real, ours) != rows_before:
+                rows_before, unchanged_s = (real, ours), now_s
             seems_done = stuck or now_s - unchanged_s > LASTS_S
             lasts = seems_done and len(states) == 1 and states <= PREPARED
             if not states & on_the_way or lasts or now_s - begun_s > PATIENCE_S:
@@ -242,7 +244,10 @@ class Pair:
 
 
 def _finalized(answer: Any) -> int:
-    levels = {one.name: one.max_version_level for one in answer.finalized_features}
+    levels = {
+        finalized_feature.name: finalized_feature.max_version_level
+        for finalized_feature in answer.finalized_features
+    }
     return int(levels.get("transaction.version", 0))
 
 
@@ -253,7 +258,7 @@ def state_name(row: Any) -> str:
 
 def outcomes(answer: Any) -> set[str]:
     """Every error in an answer by name, or what came instead of an answer."""
-    return {one.name if isinstance(one, ErrorCode) else one.value for one in _found(answer)}
+    return {code.name if isinstance(code, ErrorCode) else code.value for code in _found(answer)}
 
 
 def _found(answer: Any) -> Iterator[ErrorCode | Outcome]:
@@ -263,5 +268,5 @@ def _found(answer: Any) -> Iterator[ErrorCode | Outcome]:
         for field in fields(answer):
             yield from _found(getattr(answer, field.name))
     elif isinstance(answer, tuple | list):
-        for one in answer:
-            yield from _found(one)
+        for element in answer:
+            yield from _found(element)

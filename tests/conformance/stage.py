@@ -135,20 +135,20 @@ class Stage:
         """Count, compare and learn."""
         state = self._state_before(operation)
         producer = self.world.named(operation.transactional_id)
-        found = outcomes(_own(operation, real))
+        outcomes_found = outcomes(_own(operation, real))
         pid_before = None if producer is None or producer.current is None else producer.current.pid
         self._compare()
-        if found <= {"none"} and operation.api in ("InitProducerId", "EndTxn"):
+        if outcomes_found <= {"none"} and operation.api in ("InitProducerId", "EndTxn"):
             number = self._learn_identity(operation, producer, real, ours)
             if pid_before not in (None, number):
-                found = {ACCEPTED_ANEW}
+                outcomes_found = {ACCEPTED_ANEW}
         if self._counts:
-            self._result.count(self.level, operation, state, found)
+            self._result.count(self.level, operation, state, outcomes_found)
         if operation.api == "Produce":
             self._learn_sequences(operation, real)
         if producer is not None:
             producer.last = operation
-            producer.wedged |= "unsupported_version" in found
+            producer.wedged |= "unsupported_version" in outcomes_found
 
     def _state_before(self, operation: Operation) -> str:
         producer = self.world.named(operation.transactional_id)
@@ -159,15 +159,17 @@ class Stage:
         return "any"
 
     def _compare(self) -> None:
-        left = []
+        unexplained_lines = []
         for line in self._pair.differences():
-            reason = next((why for what, why in EXPLAINED.items() if re.search(what, line)), None)
+            reason = next(
+                (why for pattern, why in EXPLAINED.items() if re.search(pattern, line)), None
+            )
             if reason is None:
-                left.append(line)
+                unexplained_lines.append(line)
             else:
                 self._result.explained[reason] += 1
-        if left:
-            raise Parted(left, self.trail)
+        if unexplained_lines:
+            raise Parted(unexplained_lines, self.trail)
 
     def _waited_for_time_out(self) -> bool:
         races = self._pair.races()
@@ -178,7 +180,11 @@ class Stage:
 
     def _look_at_producers(self, *operations: Operation) -> None:
         """What both coordinators say after operations of those whom they may have changed."""
-        touched = {name for one in operations for name in (one.transactional_id, one.also)} - {None}
+        touched = {
+            name
+            for operation in operations
+            for name in (operation.transactional_id, operation.also)
+        } - {None}
         for producer in self.world.producers:
             if producer.name in touched:
                 self._look(producer)
@@ -208,10 +214,10 @@ class Stage:
         if state == ONGOING:
             topics = self.world.partitions  # not __consumer_offsets
             added = {
-                (one.topic, index)
-                for one in real.topics
-                for index in one.partitions
-                if one.topic in topics
+                (topic.topic, index)
+                for topic in real.topics
+                for index in topic.partitions
+                if topic.topic in topics
             }
         producer.is_in(state, current, added)
 
@@ -248,17 +254,23 @@ class Stage:
         }
         for row in operation.values["topic_data"][0]["partition_data"]:
             batch: Batch = row["records"]
-            known = batch.pid is not None and not batch.pid.shift and batch.pid.number >= 0
-            if row["index"] in accepted and known:
+            is_known_producer = (
+                batch.pid is not None and not batch.pid.shift and batch.pid.number >= 0
+            )
+            if row["index"] in accepted and is_known_producer:
                 self._wrote(batch, (topic, row["index"]))
 
-    def _wrote(self, batch: Batch, place: Place) -> None:
+    def _wrote(self, batch: Batch, topic_partition: Place) -> None:
         assert batch.pid is not None
         identity = Identity(batch.pid.number, batch.epoch)
-        after = batch.sequence + len(batch.values)
-        for one in (*self.world.producers, *self.world.loose):
-            if identity in one.history or identity == one.current:
-                one.wrote(identity, place, max(after, one.next_sequence(identity, place)))
+        next_sequence = batch.sequence + len(batch.values)
+        for producer in (*self.world.producers, *self.world.loose):
+            if identity in producer.history or identity == producer.current:
+                producer.wrote(
+                    identity,
+                    topic_partition,
+                    max(next_sequence, producer.next_sequence(identity, topic_partition)),
+                )
 
     # Changes
 
@@ -279,7 +291,7 @@ class Stage:
         """Finalize another level of ``transaction.version``; surely unless it is drawn how."""
         if level == self.level:
             return
-        operation = changes.update_features(choices, now=self.level, level=level)
+        operation = changes.update_features(choices, level_now=self.level, level=level)
         if self.ask(operation).error_code == ErrorCode.none:
             self._pair.await_change(lambda side: side.await_level(level))
             self.level = level
@@ -287,9 +299,9 @@ class Stage:
     def verify(self, *, enabled: bool) -> None:
         """Switch verification on or off."""
         self.ask(changes.alter_verification(enabled=enabled))
-        wanted = None if enabled else "false"
+        setting = None if enabled else "false"
         key = changes.VERIFICATION
-        self._pair.await_change(lambda side: side.await_config(4, "", key, wanted))
+        self._pair.await_change(lambda side: side.await_config(4, "", key, setting))
         self.world.verifies = enabled
 
     def alter_topic(self, topic: str, name: str, value: str | None) -> None:
@@ -333,4 +345,4 @@ def _own(operation: Operation, answer: Any) -> Any:
     if operation.also is None or not hasattr(answer, "results_by_transaction"):
         return answer
     its = operation.also
-    return [one for one in answer.results_by_transaction if one.transactional_id != its]
+    return [result for result in answer.results_by_transaction if result.transactional_id != its]

@@ -40,8 +40,8 @@ class DrawnPlay:
         self._processes = [*_PROCESSES]
         self._names = [*"abcdef"]
         if self._chance.random() < 0.5:  # ids as programs have them, which share buckets
-            self._processes = [f"{each}-{self._bits()}" for each in _PROCESSES]
-            self._names = [f"{each}-{self._bits()}" for each in "abcdef"]
+            self._processes = [f"{process_name}-{self._bits()}" for process_name in _PROCESSES]
+            self._names = [f"{letter}-{self._bits()}" for letter in "abcdef"]
 
     def _bits(self) -> str:
         return f"{self._chance.getrandbits(64):016x}"
@@ -85,18 +85,18 @@ class DrawnPlay:
         """Take away what a play with this seed has left."""
         plays, group = self._p, self._group
         values = {"group_ids": [group], "include_authorized_operations": False}
-        (found,) = plays.ask("StreamsGroupDescribe", 1, quiet=True, **values).groups
-        for member in found.members:
+        (group_description,) = plays.ask("StreamsGroupDescribe", 1, quiet=True, **values).groups
+        for member in group_description.members:
             epoch, instance = -1, member.instance_id
             plays.beat(group, member.member_id, epoch, quiet=True, instance_id=instance)
         plays.ask("DeleteGroups", 2, quiet=True, groups_names=[group])
         plays.configure(group, {name: None for name, _ in _CONFIGS[:-1]}, quiet=True)
-        named = (*(f"{self._name}-{one}" for one in "tuv"), *self._internal())
+        named = (*(f"{self._name}-{letter}" for letter in "tuv"), *self._internal())
         plays.ask("DeleteTopics", 5, quiet=True, topic_names=named, timeout=30_000)
         plays.settle_topics()
 
     def _internal(self) -> tuple[str, ...]:
-        return tuple(f"{self._group}-{one}" for one in ("rep", "rep2", "log"))
+        return tuple(f"{self._group}-{suffix}" for suffix in ("rep", "rep2", "log"))
 
     # Topics
 
@@ -136,68 +136,68 @@ class DrawnPlay:
 
     def _drawn_topology(self) -> Topology:
         chance, group = self._chance, self._group
-        first, second = self._any_topic(), self._any_topic()
+        first_topic, second = self._any_topic(), self._any_topic()
         epoch = chance.choice((0, 0, 0, 1, 3))
         match chance.choice(
             ("plain", "plain", "state", "count", "count", "two", "joined", "chain", "odd")
         ):
             case "plain":
-                return epoch, [sub("0", sorted({first, second}))]
+                return epoch, [sub("0", sorted({first_topic, second}))]
             case "state":
-                return epoch, _over(stateful(group)[1], "src", first)
+                return epoch, _over(stateful(group)[1], "src", first_topic)
             case "count":
-                return epoch, _over(count(group)[1], "src", first)
+                return epoch, _over(count(group)[1], "src", first_topic)
             case "two":
-                parts = [sub("0", (first,)), sub("1", (second,), logs=[ti(f"{group}-log")])]
+                parts = [sub("0", (first_topic,)), sub("1", (second,), logs=[ti(f"{group}-log")])]
                 return epoch, parts
             case "joined":
-                topics = sorted({first, second})
+                topics = sorted({first_topic, second})
                 return epoch, [sub("0", topics, cop=[cg(range(len(topics)))])]
             case "chain":
-                return epoch, self._chain(first, second)
+                return epoch, self._chain(first_topic, second)
             case _:
-                return epoch, self._odd(first)
+                return epoch, self._odd(first_topic)
 
-    def _chain(self, first: str, second: str) -> list[dict[str, Any]]:
+    def _chain(self, first_topic: str, second: str) -> list[dict[str, Any]]:
         """Two repartition topics that a later part joins, some with a number of partitions."""
         chance, group = self._chance, self._group
-        left = ti(f"{group}-rep", chance.choice((0, 0, 2, 3)))
+        left_topic = ti(f"{group}-rep", chance.choice((0, 0, 2, 3)))
         right = ti(f"{group}-rep2", chance.choice((0, 0, 0, 2)))
         cop = chance.choice(([], [cg((), (0, 1))], [cg((0,), (0,))]))
         sources = (second,) if cop and cop[0]["source_topics"] else ()
         return [
-            sub("0", (first,), sinks=(left["name"], right["name"])),
+            sub("0", (first_topic,), sinks=(left_topic["name"], right["name"])),
             sub(
                 "1",
                 sources,
                 logs=[ti(f"{group}-log", cleanup_policy="compact")],
-                reps=[left, right],
+                reps=[left_topic, right],
                 cop=cop,
             ),
         ]
 
-    def _odd(self, first: str) -> list[dict[str, Any]]:
+    def _odd(self, first_topic: str) -> list[dict[str, Any]]:
         """What a broker may find fault with."""
         chance, group = self._chance, self._group
         return chance.choice(
             (
                 [],
                 [sub("0", ())],
-                [sub("0", (first,)), sub("0", (first,))],
-                [sub("", (first,))],
-                [sub("0", (first,), regex=(".*",))],
-                [sub("0", (first, "__consumer_offsets"))],
-                [sub("0", (first, "no good"))],
-                [sub("0", (first,), logs=[ti(f"{group}-log", 2)])],
-                [sub("0", (first,), logs=[ti(f"{group}-log", 0, 3)])],
-                [sub("0", (first,), logs=[ti(f"{group}-log", 0, -1)])],
-                [sub("0", (first,), logs=[ti(f"{group}-log", nothing="1")])],
-                [sub("0", (first,), logs=[ti(first)])],
-                [sub("0", (first,), cop=[cg((4,))])],
-                [sub("0", (first,), sinks=(f"{group}-rep",))],
-                [sub("0", (first,), reps=[ti(f"{group}-rep")])],
-                [sub("0", (first,), reps=[ti(f"{group}-rep", -1)], sinks=(f"{group}-rep",))],
-                [sub("0", (first,), reps=[ti(f"{group}-rep", 3)], sinks=(first,))],
+                [sub("0", (first_topic,)), sub("0", (first_topic,))],
+                [sub("", (first_topic,))],
+                [sub("0", (first_topic,), regex=(".*",))],
+                [sub("0", (first_topic, "__consumer_offsets"))],
+                [sub("0", (first_topic, "no good"))],
+                [sub("0", (first_topic,), logs=[ti(f"{group}-log", 2)])],
+                [sub("0", (first_topic,), logs=[ti(f"{group}-log", 0, 3)])],
+                [sub("0", (first_topic,), logs=[ti(f"{group}-log", 0, -1)])],
+                [sub("0", (first_topic,), logs=[ti(f"{group}-log", nothing="1")])],
+                [sub("0", (first_topic,), logs=[ti(first_topic)])],
+                [sub("0", (first_topic,), cop=[cg((4,))])],
+                [sub("0", (first_topic,), sinks=(f"{group}-rep",))],
+                [sub("0", (first_topic,), reps=[ti(f"{group}-rep")])],
+                [sub("0", (first_topic,), reps=[ti(f"{group}-rep", -1)], sinks=(f"{group}-rep",))],
+                [sub("0", (first_topic,), reps=[ti(f"{group}-rep", 3)], sinks=(first_topic,))],
             )
         )
 
@@ -309,8 +309,8 @@ class DrawnPlay:
             case "stranger":
                 beat(self._group, "x", member.e, None, member.own)
             case "instance":
-                other = chance.choice(("i1", "i2", "i3"))
-                beat(self._group, name, member.e, None, member.own, instance_id=other)
+                other_instance_id = chance.choice(("i1", "i2", "i3"))
+                beat(self._group, name, member.e, None, member.own, instance_id=other_instance_id)
             case "late":
                 beat(self._group, name, member.e - 1, None, member.own, instance_id=instance)
             case _:
@@ -345,11 +345,11 @@ class DrawnPlay:
     def _positions(self) -> None:
         chance, plays = self._chance, self._p
         name = chance.choice((*sorted(self._members), "x", ""))
-        known = self._members.get(name)
+        member = self._members.get(name)
         epoch = (
             chance.choice((-1, 0, 1, 2))
-            if known is None
-            else known.e + chance.choice((0, 0, -1, 1))
+            if member is None
+            else member.e + chance.choice((0, 0, -1, 1))
         )
         topic = self._any_topic()
         match chance.choice(("commit", "commit", "fetch", "forget")):
@@ -367,16 +367,18 @@ class DrawnPlay:
         """TxnOffsetCommit of a member."""
         chance, plays = self._chance, self._p
         name = chance.choice((*sorted(self._members), "x", ""))
-        known = self._members.get(name)
-        epoch = chance.choice((-1, 1)) if known is None else known.e + chance.choice((0, 0, -1, 1))
+        member = self._members.get(name)
+        epoch = (
+            chance.choice((-1, 1)) if member is None else member.e + chance.choice((0, 0, -1, 1))
+        )
         plays.in_transaction(
             self._group,
             name,
             epoch,
             topic=self._any_topic(),
             instance=chance.choice((None, None, "i1"))
-            if known is None
-            else known.kept.get("instance_id"),
+            if member is None
+            else member.kept.get("instance_id"),
             version=chance.choice((3, 5)),
         )
 
@@ -473,7 +475,12 @@ class DrawnPlay:
 
 def _over(parts: list[dict[str, Any]], old: str, new: str) -> list[dict[str, Any]]:
     return [
-        {**part, "source_topics": [new if one == old else one for one in part["source_topics"]]}
+        {
+            **part,
+            "source_topics": [
+                new if topic_name == old else topic_name for topic_name in part["source_topics"]
+            ],
+        }
         for part in parts
     ]
 

@@ -115,11 +115,11 @@ def play_counting(p: Plays) -> None:
     b = p.member("s04", "b", count("s04"))
     settle(a, b)
     p.desc("s04")
-    x = p.member("s04", "c", count("s04"))
-    settle(a, b, x)
+    third_member = p.member("s04", "c", count("s04"))
+    settle(a, b, third_member)
     p.desc("s04")
     b.leave()
-    settle(a, x)
+    settle(a, third_member)
     p.desc("s04")
     p.desc(
         "s04",
@@ -322,11 +322,11 @@ def play_shutdown(p: Plays) -> None:
     b.beat(shutdown_application=True)
     a.leave()
     b.beat()
-    x = p.member("s11", "c", simple())
+    third_member = p.member("s11", "c", simple())
     b.leave(shutdown_application=True)
-    x.beat()
-    x.leave()
-    x = p.member("s11", "d", simple())
+    third_member.beat()
+    third_member.leave()
+    third_member = p.member("s11", "d", simple())
 
 
 def play_endpoints(p: Plays) -> None:
@@ -361,14 +361,14 @@ def play_standbys(p: Plays) -> None:
     p.desc("s13")
     p.conf("s13", streams__num__standby__replicas="2")
     settle(a, b)
-    x = p.member("s13", "c", count("s13"))
-    settle(a, b, x)
+    third_member = p.member("s13", "c", count("s13"))
+    settle(a, b, third_member)
     p.desc("s13")
     a.leave()
-    settle(b, x)
+    settle(b, third_member)
     p.desc("s13")
     p.conf("s13", streams__num__standby__replicas="0")
-    settle(b, x)
+    settle(b, third_member)
     p.desc("s13")
 
 
@@ -441,10 +441,10 @@ def play_growing(p: Plays) -> None:
     )
     b = p.member("s16", "b", (0, [sub("0", ("three",))]), process_id="p-a")
     settle(a, b)
-    x = p.member("s16", "c", (0, [sub("0", ("three",))]), process_id="p-a")
-    settle(a, b, x)
+    third_member = p.member("s16", "c", (0, [sub("0", ("three",))]), process_id="p-a")
+    settle(a, b, third_member)
     p.grow("three", 7)
-    settle(a, b, x)
+    settle(a, b, third_member)
     p.desc("s16")
 
 
@@ -464,10 +464,10 @@ def play_delays(p: Plays) -> None:
     a.beat()
     b.beat()
     p.desc("s17")
-    x = p.member("s17", "c", simple())
+    third_member = p.member("s17", "c", simple())
     a.beat()
     time.sleep(1.2)
-    settle(a, b, x)
+    settle(a, b, third_member)
     p.desc("s17")
 
 

@@ -38,22 +38,23 @@ def plain(value: Any) -> Any:
     """A message as JSON, without what differs from run to run."""
     if dataclasses.is_dataclass(value):
         return {
-            each.name: sorted(getattr(value, each.name))
-            if each.name == _UNORDERED
-            else plain(getattr(value, each.name))
-            for each in dataclasses.fields(value)
-            if each.name not in _RANDOM
-            and not (type(value).__name__.startswith("JoinGroup") and each.name == "member_id")
+            field.name: sorted(getattr(value, field.name))
+            if field.name == _UNORDERED
+            else plain(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if field.name not in _RANDOM
+            and not (type(value).__name__.startswith("JoinGroup") and field.name == "member_id")
         }
     if isinstance(value, (tuple, list)):
-        found = [plain(each) for each in value]
-        if found and all(isinstance(each, dict) for each in found):
+        elements = [plain(element) for element in value]
+        if elements and all(isinstance(element, dict) for element in elements):
             key = next(
-                (k for k in ("group_id", "member_id", "topic", "topic_name") if k in found[0]), None
+                (k for k in ("group_id", "member_id", "topic", "topic_name") if k in elements[0]),
+                None,
             )
             if key is not None:
-                found.sort(key=lambda each: str(each[key]))
-        return found
+                elements.sort(key=lambda element: str(element[key]))
+        return elements
     if isinstance(value, uuid.UUID):
         return "?uuid"
     if isinstance(value, timedelta):
@@ -145,16 +146,19 @@ def ids(owned: Iterable[str] | None) -> list[dict[str, Any]] | None:
     """Tasks of a request from ``"0_1"``."""
     if owned is None:
         return None
-    found: dict[str, list[int]] = {}
+    indexes_by_subtopology: dict[str, list[int]] = {}
     for task in owned:
         name, _, index = task.rpartition("_")
-        found.setdefault(name, []).append(int(index))
-    return [{"subtopology_id": name, "partitions": each} for name, each in sorted(found.items())]
+        indexes_by_subtopology.setdefault(name, []).append(int(index))
+    return [
+        {"subtopology_id": name, "partitions": indexes}
+        for name, indexes in sorted(indexes_by_subtopology.items())
+    ]
 
 
 def named(tasks: Iterable[Any] | None) -> list[str]:
     """Tasks of an answer as ``"0_1"``."""
-    return [f"{each.subtopology_id}_{index}" for each in tasks or () for index in each.partitions]
+    return [f"{task.subtopology_id}_{index}" for task in tasks or () for index in task.partitions]
 
 
 class Plays:
@@ -212,7 +216,7 @@ class Plays:
 
     def topic(self, name: str, partitions: int = 2) -> None:
         """Make a topic."""
-        wanted = {
+        new_topic = {
             "name": name,
             "num_partitions": partitions,
             "replication_factor": 1,
@@ -220,15 +224,20 @@ class Plays:
             "configs": [],
         }
         self.ask(
-            "CreateTopics", 7, quiet=True, topics=[wanted], timeout=30_000, validate_only=False
+            "CreateTopics", 7, quiet=True, topics=[new_topic], timeout=30_000, validate_only=False
         )
         self.settle_topics()
 
     def grow(self, name: str, partitions: int) -> None:
         """Give a topic more partitions."""
-        wanted = {"name": name, "count": partitions, "assignments": None}
+        topic_growth = {"name": name, "count": partitions, "assignments": None}
         self.ask(
-            "CreatePartitions", 3, quiet=True, topics=[wanted], timeout=30_000, validate_only=False
+            "CreatePartitions",
+            3,
+            quiet=True,
+            topics=[topic_growth],
+            timeout=30_000,
+            validate_only=False,
         )
         self.settle_topics()
 
@@ -298,7 +307,9 @@ class Plays:
         }
         values["rebalance_timeout"] = timedelta(milliseconds=values["rebalance_timeout"])
         answer = self.ask("StreamsGroupHeartbeat", v, quiet=quiet, **values)
-        if self.awaits_topics and any(one.status_code == MISSING for one in answer.status or ()):
+        if self.awaits_topics and any(
+            status.status_code == MISSING for status in answer.status or ()
+        ):
             self.settle_topics()
         return answer
 
@@ -320,9 +331,9 @@ class Plays:
         """ListGroups; the groups of this play."""
         values = {"states_filter": [], "types_filter": [], **fields}
         answer = self.ask("ListGroups", 5, quiet=True, **values)
-        groups = sorted(answer.groups, key=lambda one: one.group_id)
-        mine = [plain(one) for one in groups if one.group_id.startswith(self.own_names)]
-        self.rows.append([self.play, "ListGroups", 5, mine])
+        groups = sorted(answer.groups, key=lambda group: group.group_id)
+        own_groups = [plain(group) for group in groups if group.group_id.startswith(self.own_names)]
+        self.rows.append([self.play, "ListGroups", 5, own_groups])
 
     def gone(self, *groups: str) -> None:
         """DeleteGroups."""
@@ -395,9 +406,13 @@ class Plays:
         own = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
         while (begun := self.ask("InitProducerId", 4, quiet=True, **name, **own)).error_code:
             time.sleep(0.05)  # the transaction before has not ended
-        who = {**name, "producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch}
-        self.ask("AddOffsetsToTxn", 3, quiet=True, **who, group_id=group)
-        place = {
+        producer_fields = {
+            **name,
+            "producer_id": begun.producer_id,
+            "producer_epoch": begun.producer_epoch,
+        }
+        self.ask("AddOffsetsToTxn", 3, quiet=True, **producer_fields, group_id=group)
+        partition_fields = {
             "partition_index": 0,
             "committed_offset": 5,
             "committed_leader_epoch": -1,
@@ -406,14 +421,14 @@ class Plays:
         self.ask(
             "TxnOffsetCommit",
             version,
-            **who,
+            **producer_fields,
             group_id=group,
             generation_id=epoch,
             member_id=member,
             group_instance_id=instance,
-            topics=[{"name": topic, "partitions": [place]}],
+            topics=[{"name": topic, "partitions": [partition_fields]}],
         )
-        self.ask("EndTxn", 3, quiet=True, **who, committed=False)
+        self.ask("EndTxn", 3, quiet=True, **producer_fields, committed=False)
 
     def configs_of(self, group: str, prefix: str = "streams.") -> None:
         """DescribeConfigs of a group."""
@@ -426,12 +441,12 @@ class Plays:
             include_synonyms=True,
             include_documentation=False,
         )
-        found = [
-            [each.name, each.value, plain(each.config_source), plain(each.synonyms)]
-            for each in sorted(answer.results[0].configs, key=lambda one: one.name)
-            if each.name.startswith(prefix)
+        config_rows = [
+            [config.name, config.value, plain(config.config_source), plain(config.synonyms)]
+            for config in sorted(answer.results[0].configs, key=lambda config: config.name)
+            if config.name.startswith(prefix)
         ]
-        self.rows.append([self.play, "DescribeConfigs", 4, found])
+        self.rows.append([self.play, "DescribeConfigs", 4, config_rows])
 
     def configure(
         self, group: str, configs: Mapping[str, str | None], *, quiet: bool = False
@@ -469,23 +484,23 @@ class Plays:
             include_synonyms=True,
             include_documentation=False,
         )
-        found = [
-            plain(each)
-            for each in sorted(answer.results[0].configs, key=lambda one: one.name)
-            if each.name.startswith("group.streams.")
-            and not each.name.endswith((".assignors", ".class"))
+        config_rows = [
+            plain(config)
+            for config in sorted(answer.results[0].configs, key=lambda config: config.name)
+            if config.name.startswith("group.streams.")
+            and not config.name.endswith((".assignors", ".class"))
         ]
-        self.rows.append([self.play, "DescribeConfigs", 4, found])
+        self.rows.append([self.play, "DescribeConfigs", 4, config_rows])
 
     def fetch(self, group: str, member: str | None, epoch: int) -> None:
         """OffsetFetch."""
-        asked = {
+        group_request = {
             "group_id": group,
             "member_id": member,
             "member_epoch": epoch,
             "topics": [{"name": "src", "partition_indexes": [0]}],
         }
-        self.ask("OffsetFetch", 9, groups=[asked], require_stable=False)
+        self.ask("OffsetFetch", 9, groups=[group_request], require_stable=False)
 
     def joinc(self, group: str) -> None:
         """JoinGroup."""
@@ -543,8 +558,8 @@ class Member:
 def settle(*members: Member, quiet: bool = False) -> None:
     """Members go on until nothing changes."""
     for _ in range(6):
-        before = [(each.e, each.own) for each in members]
-        for each in members:
-            each.beat(quiet=quiet)
-        if before == [(each.e, each.own) for each in members]:
+        states_before = [(member.e, member.own) for member in members]
+        for member in members:
+            member.beat(quiet=quiet)
+        if states_before == [(member.e, member.own) for member in members]:
             return

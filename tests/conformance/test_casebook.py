@@ -34,8 +34,8 @@ ROOT = Path(docs.__file__).parents[1]
 
 
 def none_of(offenders: Iterable[str], advice: str) -> None:
-    found = sorted(offenders)
-    assert not found, f"{advice}:\n" + "\n".join(found)
+    offenders_found = sorted(offenders)
+    assert not offenders_found, f"{advice}:\n" + "\n".join(offenders_found)
 
 
 def test_no_key_is_given_twice() -> None:
@@ -44,16 +44,17 @@ def test_no_key_is_given_twice() -> None:
 
 
 def test_every_rule_is_shown_at_each_of_its_levels() -> None:
-    shown: dict[str, set[int]] = defaultdict(set)
+    levels_by_rule: dict[str, set[int]] = defaultdict(set)
     for case in cases():
         for level in LEVELS:
             for row in case.rows(level):
-                shown[row].add(level)
+                levels_by_rule[row].add(level)
     none_of(
         (
             f"{rule.id}: at {', '.join(map(str, missing))}"
             for _, rule in rules().values()
-            if rule.elsewhere is None and (missing := sorted(set(rule.levels) - shown[rule.id]))
+            if rule.elsewhere is None
+            and (missing := sorted(set(rule.levels) - levels_by_rule[rule.id]))
         ),
         "no case shows",
     )
@@ -73,8 +74,8 @@ def test_every_row_that_a_case_names_is_a_rule() -> None:
 
 
 def test_a_rule_that_a_case_shows_does_not_point_elsewhere() -> None:
-    shown = {row for case in cases() for level in LEVELS for row in case.rows(level)}
-    none_of((row for row in shown if rules()[row][1].elsewhere), "shown by a case after all")
+    rules_shown = {row for case in cases() for level in LEVELS for row in case.rows(level)}
+    none_of((row for row in rules_shown if rules()[row][1].elsewhere), "shown by a case after all")
 
 
 def test_what_shows_a_rule_elsewhere_exists() -> None:
@@ -84,30 +85,33 @@ def test_what_shows_a_rule_elsewhere_exists() -> None:
         match rule.elsewhere:
             case None:
                 continue
-            case found if found.test:
-                path, _, name = found.test.partition("::")
+            case elsewhere if elsewhere.test:
+                path, _, name = elsewhere.test.partition("::")
                 file = ROOT / path
                 if not file.exists() or f"def {name}(" not in file.read_text("utf-8"):
-                    wrong.append(f"{rule.id}: no test {found.test}")
-            case found if found.recorded:
+                    wrong.append(f"{rule.id}: no test {elsewhere.test}")
+            case elsewhere if elsewhere.recorded:
                 wrong += other_transcripts.unshown(rule)
-            case found:
-                if found.deviation not in deviations:
-                    wrong.append(f"{rule.id}: DEVIATIONS.md does not say {found.deviation!r}")
+            case elsewhere:
+                if elsewhere.deviation not in deviations:
+                    wrong.append(f"{rule.id}: DEVIATIONS.md does not say {elsewhere.deviation!r}")
     none_of(wrong, "what rules point to is gone")
 
 
 def test_every_rule_names_the_function_that_decides_it() -> None:
-    named = {one for _, rule in rules().values() for one in rule.decided_in}
-    none_of((one for one in named if not is_function(one)), "no such function")
+    named = {function_name for _, rule in rules().values() for function_name in rule.decided_in}
+    none_of(
+        (function_name for function_name in named if not is_function(function_name)),
+        "no such function",
+    )
 
 
 def test_a_name_that_leads_nowhere_is_noticed() -> None:
-    here = __name__
-    assert is_function(f"{here}:is_function")
-    assert not is_function(f"{here}:none_such")
-    assert not is_function(f"{here}:ROOT")
-    assert not is_function(f"{here}.none_such:is_function")
+    module_name = __name__
+    assert is_function(f"{module_name}:is_function")
+    assert not is_function(f"{module_name}:none_such")
+    assert not is_function(f"{module_name}:ROOT")
+    assert not is_function(f"{module_name}.none_such:is_function")
     assert not is_function("is_function")
 
 
@@ -115,24 +119,29 @@ def is_function(named: str) -> bool:
     """Whether ``module:qualified name`` is a function, a method or a property."""
     module, _, qualified = named.partition(":")
     try:
-        found: object = importlib.import_module(module)
+        member_found: object = importlib.import_module(module)
         for name in qualified.split("."):
-            found = vars(found)[name]
+            member_found = vars(member_found)[name]
     except (ImportError, KeyError, TypeError):
         return False
-    if isinstance(found, property):
-        found = found.fget
-    return inspect.isroutine(inspect.unwrap(found) if callable(found) else found)
+    if isinstance(member_found, property):
+        member_found = member_found.fget
+    return inspect.isroutine(
+        inspect.unwrap(member_found) if callable(member_found) else member_found
+    )
 
 
 def test_every_rule_that_the_code_names_is_one() -> None:
     named = {
-        one: path.name
+        text: path.name
         for path in explaining()
-        for one in texts_in(path)
-        if ROW_ID.fullmatch(one) and one.partition(".")[0] in subjects() and one not in KINDS
+        for text in texts_in(path)
+        if ROW_ID.fullmatch(text) and text.partition(".")[0] in subjects() and text not in KINDS
     }
-    none_of((f"{path}: {one}" for one, path in named.items() if one not in rules()), "no rule")
+    none_of(
+        (f"{path}: {rule_id}" for rule_id, path in named.items() if rule_id not in rules()),
+        "no rule",
+    )
     assert len(named) >= NAMED_MIN
 
 
@@ -145,14 +154,14 @@ def explaining() -> Iterator[Path]:
 
 
 def texts_in(path: Path) -> Iterator[str]:
-    for one in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(one, ast.Constant) and isinstance(one.value, str):
-            yield one.value
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
 
 
 def subjects() -> frozenset[str]:
     """What the ids of rules begin with."""
-    return frozenset(one.partition(".")[0] for one in rules())
+    return frozenset(rule.partition(".")[0] for rule in rules())
 
 
 def test_every_case_has_a_broker_that_is_configured() -> None:
@@ -186,10 +195,10 @@ def test_the_real_broker_refuses_to_keep_a_prepared_transaction() -> None:
     """On the day when Kafka ships KIP-939 its recorded answer changes, and this test fails: then
     the rule of ``txn.two_phase`` is to be compared with Kafka's and moved to the ordinary listener.
     """
-    kept = ROOT / "sim/txnsim_lab/conformance/casebook/answers/coordinator/two_phase.jsonl"
-    lines = [json.loads(line) for line in kept.read_text().splitlines()]
+    answers_file = ROOT / "sim/txnsim_lab/conformance/casebook/answers/coordinator/two_phase.jsonl"
+    lines = [json.loads(line) for line in answers_file.read_text().splitlines()]
     (answer,) = (
-        one["says"] for one in lines if one.get("ask") == "InitProducerId v6 keep prepared"
+        line["says"] for line in lines if line.get("ask") == "InitProducerId v6 keep prepared"
     )
     assert answer["error_code"] == "35 unsupported_version"
     assert answer["ongoing_txn_producer_id"] == -1

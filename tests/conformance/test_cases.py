@@ -41,7 +41,7 @@ def marks_of(case: Case, level: int) -> tuple[pytest.MarkDecorator, ...]:
     Where Kafka answered as at a higher level, the case is played again only by ``make nightly``.
     """
     recordings = recorded(case.file).get(case.name, {})
-    higher = [found for other, found in recordings.items() if other > level]
+    higher = [recording for other_level, recording in recordings.items() if other_level > level]
     if level in recordings and recordings[level] in higher:
         return (pytest.mark.thorough,)
     is_quick = level == max(case.text.levels) and case.file != EXHAUSTED
@@ -75,7 +75,7 @@ def test_a_leap_leaves_what_each_single_step_leaves(
 
 @pytest.mark.parametrize(
     ("case", "level"),
-    [pytest.param(*one, id=id_of(*one), marks=marks_of(*one)) for one in PLAYS],
+    [pytest.param(*play, id=id_of(*play), marks=marks_of(*play)) for play in PLAYS],
 )
 def test_the_simulator_answers_as_kafka_did(case: Case, level: int) -> None:
     recording = recorded(case.file).get(case.name, {}).get(level)
@@ -83,7 +83,7 @@ def test_the_simulator_answers_as_kafka_did(case: Case, level: int) -> None:
     release = answers.release_of(case.file)
     with virtual_on(grounds()[case.broker], LEVELS[0], release) as target:
         finalize(target.bootstrap, level)
-        found = play(case, target, level)
-    wrong = [*unlike(recording, found.transcript), *found.unshown]
-    again = f"If the case has changed: python -m tests.conformance.record_cases --case {case.id}"
-    assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, again])
+        played = play(case, target, level)
+    wrong = [*unlike(recording, played.transcript), *played.unshown]
+    advice = f"If the case has changed: python -m tests.conformance.record_cases --case {case.id}"
+    assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, advice])

@@ -33,7 +33,7 @@ def test_places_and_packages_are_no_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected_change"),
     [
         ("Log.end", "Log.highWatermark", "~ Cleaner: public void clean(Log, long)"),
         ("void clean", "boolean clean", "+ Cleaner: public boolean clean(Log, long)"),
@@ -41,10 +41,10 @@ def test_places_and_packages_are_no_change() -> None:
     ],
 )
 def test_another_body_another_signature_and_another_class_are(
-    old: str, new: str, told: str
+    old: str, new: str, expected_change: str
 ) -> None:
     changed = [line.replace(old, new) for line in OLDER]
-    assert told in list(changes(methods(OLDER), methods(changed)))
+    assert expected_change in list(changes(methods(OLDER), methods(changed)))
 
 
 def test_of_a_class_that_came_no_method_is_told() -> None:

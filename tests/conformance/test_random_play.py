@@ -43,19 +43,21 @@ def test_a_random_play_meets_no_difference(level: int) -> None:
 
 
 def played_by_two_of_ours(plays: int = PLAYS_OF_OURS, **rules_of_one: str) -> Result:
-    with our_broker(2) as one, our_broker(2, **rules_of_one) as other:
-        session = Session((one, other), level=2, seed=SEED, plays=plays, shrinks=30)
+    with our_broker(2) as first_address, our_broker(2, **rules_of_one) as second_address:
+        session = Session(
+            (first_address, second_address), level=2, seed=SEED, plays=plays, shrinks=30
+        )
         session.play(SEED)
     return session.result
 
 
 @pytest.mark.thorough
 def test_brokers_that_are_alike_do_not_differ_and_a_seed_asks_the_same_again() -> None:
-    first, second = played_by_two_of_ours(), played_by_two_of_ours()
-    assert not first.differences, "\n".join(report(first))
-    assert first.operations > 100
-    assert first.modes == second.modes
-    assert first.cells == second.cells
+    first_result, second = played_by_two_of_ours(), played_by_two_of_ours()
+    assert not first_result.differences, "\n".join(report(first_result))
+    assert first_result.operations > 100
+    assert first_result.modes == second.modes
+    assert first_result.cells == second.cells
 
 
 @pytest.mark.costly
@@ -64,11 +66,13 @@ def test_brokers_that_differ_in_one_rule_are_told_apart_by_a_short_play() -> Non
     result = played_by_two_of_ours(
         PLAYS_PER_SEED, transaction_partition_verification_enable="false"
     )
-    (found,) = result.differences
-    assert found.operation is not None
+    (difference,) = result.differences
+    assert difference.operation is not None
     # Both are verified; which one a play meets first depends on how often it is shrunk.
-    assert found.operation.api in {"Produce", "TxnOffsetCommit"}, "one takes what the other refuses"
-    assert len(found.trail) < 20, "\n".join(report(result))
+    assert difference.operation.api in {"Produce", "TxnOffsetCommit"}, (
+        "one takes what the other refuses"
+    )
+    assert len(difference.trail) < 20, "\n".join(report(result))
 
 
 @pytest.mark.costly
@@ -78,15 +82,15 @@ def test_a_transaction_that_times_out_is_waited_for_whoever_asked_last(
 ) -> None:
     monkeypatch.setattr(stages, "TOO_LATE_S", 60.0)
     result = Result(level=2, seed=1, plays_per_seed=1)
-    with our_broker(2) as one, our_broker(2) as other:
-        stage = Stage((one, other), "late", level=2, result=result, counts=True)
+    with our_broker(2) as first_address, our_broker(2) as second_address:
+        stage = Stage((first_address, second_address), "late", level=2, result=result, counts=True)
         producer = Producer("late-id", timeout_ms=SHORT_MS, style="old")
         stage.await_coordinator(producer)
         stage.world.producers.append(producer)
         stage.ask(plain_init(producer))
-        place = stage.world.places[0]
+        topic_partition = stage.world.places[0]
         of_nobody = changes.alter_verification(enabled=True)
-        assert stage.ask_in_time((right_add(producer, place), of_nobody))
+        assert stage.ask_in_time((right_add(producer, topic_partition), of_nobody))
         stage.close()
     assert producer.state == "CompleteAbort"
 
@@ -95,17 +99,17 @@ def test_a_transaction_that_times_out_is_waited_for_whoever_asked_last(
 
 
 def test_every_place_is_on_the_map_or_there_is_a_reason() -> None:
-    assert [place for place, reason in cells.unreachable().items() if reason is None] == []
+    assert [map_place for map_place, reason in cells.unreachable().items() if reason is None] == []
 
 
 def test_every_reason_is_the_reason_of_some_place() -> None:
-    given = Counter(cells.unreachable().values())
-    assert [reason for *_, reason in UNREACHABLE if not given[reason]] == []
+    reasons_given = Counter(cells.unreachable().values())
+    assert [reason for *_, reason in UNREACHABLE if not reasons_given[reason]] == []
 
 
 def test_the_map_has_every_state_of_every_transactional_request() -> None:
     for api in ("InitProducerId", "AddPartitionsToTxn", "EndTxn", "Produce"):
-        places = {one.state for one in cells.demands() if one.api == api}
+        places = {map_place.state for map_place in cells.demands() if map_place.api == api}
         assert places >= set(STATES)
 
 
@@ -115,19 +119,22 @@ def test_a_visit_that_the_map_does_not_know_is_told() -> None:
     result.count(2, end, "Ongoing", {"none"})
     assert not list(cells.unknown(result))
     result.count(2, end, "Empty", {"none"})
-    (told,) = cells.unknown(result)
-    assert told == "EndTxn (new, commit) in Empty: accepted, at level 2 (1 times)"
+    (unknown_cell,) = cells.unknown(result)
+    assert unknown_cell == "EndTxn (new, commit) in Empty: accepted, at level 2 (1 times)"
 
 
 def test_a_place_that_a_long_play_left_out_is_told() -> None:
     result = Result(level=1, seed=1, plays_per_seed=1)
     everywhere = list(cells.unvisited(result))
     assert len(everywhere) > 100
-    place = Cell(1, "EndTxn", "new, commit", "Ongoing", ACCEPTED)
-    result.cells[place] += 1
-    left = list(cells.unvisited(result))
-    assert len(left) == len(everywhere) - 1
-    assert not any(re.match(r"EndTxn \(new, commit\) in Ongoing: accepted", one) for one in left)
+    visited_cell = Cell(1, "EndTxn", "new, commit", "Ongoing", ACCEPTED)
+    result.cells[visited_cell] += 1
+    cells_left = list(cells.unvisited(result))
+    assert len(cells_left) == len(everywhere) - 1
+    assert not any(
+        re.match(r"EndTxn \(new, commit\) in Ongoing: accepted", cell_line)
+        for cell_line in cells_left
+    )
 
 
 def test_a_long_play_goes_on_until_it_has_been_everywhere_but_not_for_ever() -> None:
@@ -146,14 +153,16 @@ def test_a_long_play_goes_on_until_it_has_been_everywhere_but_not_for_ever() -> 
 
 
 def test_the_last_level_goes_where_none_has_been() -> None:
-    first, last = (Result(level=level, seed=1, plays_per_seed=1) for level in (0, 2))
-    left = set(missing_anywhere([first], last))
-    seldom = (one for one, demand in cells.demands().items() if not demand.required)
-    place = next(one for one in seldom if cells.demands()[one].somewhere)
-    told = f"{place.api} ({place.flow}) in {place.state}: {place.outcome}"
-    assert told in left
-    first.cells[Cell(1, place.api, place.flow, place.state, place.outcome)] += 1
-    assert left - set(missing_anywhere([first], last)) == {told}
+    first_result, last_result = (Result(level=level, seed=1, plays_per_seed=1) for level in (0, 2))
+    left = set(missing_anywhere([first_result], last_result))
+    seldom = (map_place for map_place, demand in cells.demands().items() if not demand.required)
+    map_place = next(map_place for map_place in seldom if cells.demands()[map_place].somewhere)
+    cell_line = f"{map_place.api} ({map_place.flow}) in {map_place.state}: {map_place.outcome}"
+    assert cell_line in left
+    first_result.cells[
+        Cell(1, map_place.api, map_place.flow, map_place.state, map_place.outcome)
+    ] += 1
+    assert left - set(missing_anywhere([first_result], last_result)) == {cell_line}
 
 
 def test_the_report_tells_the_table_and_the_command() -> None:
@@ -166,7 +175,9 @@ def test_the_report_tells_the_table_and_the_command() -> None:
         in text
     )
     assert "producer_fenced 1" in text
-    told = cells.as_json(result)
-    assert told["operations"] == 1
-    assert told["cells"][0]["outcome"] == "producer_fenced"
-    assert {one["reason"] for one in told["unreachable"]} == {reason for *_, reason in UNREACHABLE}
+    report_read = cells.as_json(result)
+    assert report_read["operations"] == 1
+    assert report_read["cells"][0]["outcome"] == "producer_fenced"
+    assert {cell["reason"] for cell in report_read["unreachable"]} == {
+        reason for *_, reason in UNREACHABLE
+    }

@@ -23,14 +23,14 @@ OTHER = '{"message":"' + "y" * SHORT + '"}'
 
 
 def recording(*exchanges: tuple[str, str]) -> Recording:
-    return tuple(Exchange(asked=asked, answers=(answer,)) for asked, answer in exchanges)
+    return tuple(Exchange(asked=question, answers=(answer,)) for question, answer in exchanges)
 
 
 def transcript(*entries: tuple[str, object]) -> Transcript:
-    found = Transcript()
+    written_transcript = Transcript()
     for label, answer in entries:
-        found.note(label, answer)
-    return found
+        written_transcript.note(label, answer)
+    return written_transcript
 
 
 def test_recordings_are_read_back_as_they_were_written(tmp_path: Path) -> None:
@@ -70,6 +70,6 @@ def test_plays_that_part_are_no_recording() -> None:
 
 
 def test_a_play_that_ends_early_or_says_more_is_told() -> None:
-    whole = recording_of(transcript(("a", 1), ("b", 2)))
-    assert list(unlike(whole, transcript(("a", 1)))) == ["2 answers against 1"]
-    assert list(unlike(whole[:1], transcript(("a", 1), ("b", 2)))) == ["1 answers against 2"]
+    recording = recording_of(transcript(("a", 1), ("b", 2)))
+    assert list(unlike(recording, transcript(("a", 1)))) == ["2 answers against 1"]
+    assert list(unlike(recording[:1], transcript(("a", 1), ("b", 2)))) == ["1 answers against 2"]

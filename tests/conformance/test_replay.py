@@ -54,15 +54,15 @@ def plays(level: int, ground: Ground) -> Plays:
     """What the simulator answers to the stories of a level and ground, or how one failed."""
 
     def play() -> Plays:
-        found: Plays = {}
+        plays_found: Plays = {}
         with virtual_on(ground, level) as target:
             take_first_producer_id(target, level)
             for story in stories_at(level, ground):
                 try:
-                    found[name_of(story)] = played(story, first_of(target), level)
+                    plays_found[name_of(story)] = played(story, first_of(target), level)
                 except Exception:  # noqa: BLE001 - shown by the test of this story
-                    found[name_of(story)] = traceback.format_exc()
-        return found
+                    plays_found[name_of(story)] = traceback.format_exc()
+        return plays_found
 
     return made_once(f"stories at {level} on {ground.name}", play)
 
@@ -80,28 +80,30 @@ def address() -> Iterator[Address]:
 
 
 @pytest.mark.parametrize(
-    ("story", "level"), [pytest.param(*one, id=id_of(*one)) for one in STORIES]
+    ("story", "level"),
+    [pytest.param(*story_and_level, id=id_of(*story_and_level)) for story_and_level in STORIES],
 )
 def test_the_simulator_answers_as_kafka_did(story: Story, level: int) -> None:
-    found = plays(level, ground_of(story))[name_of(story)]
-    assert not isinstance(found, str), found
-    assert_as_recorded(story, level, found)
+    found_play = plays(level, ground_of(story))[name_of(story)]
+    assert not isinstance(found_play, str), found_play
+    assert_as_recorded(story, level, found_play)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "story", [one for one, level in STORIES if level == LEVEL_OVER_TCP and name_of(one) in OVER_TCP]
+    "story",
+    [story for story, level in STORIES if level == LEVEL_OVER_TCP and name_of(story) in OVER_TCP],
 )
 def test_the_simulator_answers_so_over_tcp(story: Story, address: Address) -> None:
-    found = played(story, address(ground_of(story)), LEVEL_OVER_TCP)
-    assert_as_recorded(story, LEVEL_OVER_TCP, found)
+    found_transcript = played(story, address(ground_of(story)), LEVEL_OVER_TCP)
+    assert_as_recorded(story, LEVEL_OVER_TCP, found_transcript)
 
 
-def assert_as_recorded(story: Story, level: int, found: Transcript) -> None:
+def assert_as_recorded(story: Story, level: int, transcript: Transcript) -> None:
     name = name_of(story)
-    wrong = judged(name, unlike(read(name)[level], found))
-    again = f"If the story has changed: python -m tests.conformance.record --story {name}"
-    assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, again])
+    wrong = judged(name, unlike(read(name)[level], transcript))
+    advice = f"If the story has changed: python -m tests.conformance.record --story {name}"
+    assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, advice])
 
 
 def test_each_api_of_the_stories_is_asked_over_tcp() -> None:
@@ -123,12 +125,12 @@ def test_every_play_is_recorded_and_every_recording_is_played() -> None:
 
 
 def test_every_story_that_is_told_is_in_the_programme() -> None:
-    told = set()
+    stories_told = set()
     for path in Path(stories.__path__[0]).glob("*.py"):
         module = importlib.import_module(f"{stories.__name__}.{path.stem}")
-        for one in getattr(module, "STORIES", ()):
-            told.add(one[0] if isinstance(one, tuple) else one)
-    assert told == {story for story, _ in STORIES}
+        for story_entry in getattr(module, "STORIES", ()):
+            stories_told.add(story_entry[0] if isinstance(story_entry, tuple) else story_entry)
+    assert stories_told == {story for story, _ in STORIES}
 
 
 def test_what_is_declared_belongs_to_a_story() -> None:

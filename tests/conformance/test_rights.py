@@ -55,15 +55,19 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     """Kafka's error without it, or ``LEFT_OUT``."""
 
     def others(self) -> tuple[AclBinding, ...]:
-        kept = []
+        denials_of_others = []
         for kind, operations in _OPERATIONS.items():
-            taken = {operation for where, operation in self.any_of if where == kind}
-            if Operation.DESCRIBE in taken:
-                taken |= set(_DESCRIBING)
+            allowed_operations = {operation for where, operation in self.any_of if where == kind}
+            if Operation.DESCRIBE in allowed_operations:
+                allowed_operations |= set(_DESCRIBING)
             name = CLUSTER_NAME if kind == CLUSTER else "*"
-            left = [each for each in operations if each not in taken] if taken else [Operation.ALL]
-            kept += [acl(kind, name, each) for each in left]
-        return tuple(kept)
+            denied_operations = (
+                [operation for operation in operations if operation not in allowed_operations]
+                if allowed_operations
+                else [Operation.ALL]
+            )
+            denials_of_others += [acl(kind, name, operation) for operation in denied_operations]
+        return tuple(denials_of_others)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -240,26 +244,26 @@ SIDES = {"txnsim": simulator, "apache": kafka}
 def side(request: pytest.FixtureRequest) -> Iterator[Side]:
     """A broker with an authorizer that knows a transaction."""
     with SIDES[request.param]() as addresses:
-        asked = Side(addresses["SASL"])
+        denied_side = Side(addresses["SASL"])
         until(
-            lambda: asked.admin.ask(
+            lambda: denied_side.admin.ask(
                 KEYS["InitProducerId"], 4, transactional_id="tx", transaction_timeout=60_000
             ),
             lambda answer: not answer.error_code,
             "there is a transactional id",
         )
-        yield asked
-        asked.close()
+        yield denied_side
+        denied_side.close()
 
 
 def told(side: Side, row: Row) -> set[str]:
     """What is missing for a guest, as far as the answer tells."""
     answer: Any = side.guest(row.api, row.version, row.values)
-    found: list[int] = []
+    error_codes: list[int] = []
     teller = errors_of(answer.__class__)
     assert teller is not None
-    teller(answer, found.append)
-    missing = {code for code in map(_name, found) if code.endswith("AUTHORIZATION_FAILED")}
+    teller(answer, error_codes.append)
+    missing = {code for code in map(_name, error_codes) if code.endswith("AUTHORIZATION_FAILED")}
     if row.needs[0].denied == LEFT_OUT and not answer.transaction_states:
         missing.add(LEFT_OUT)
     return missing

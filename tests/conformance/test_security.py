@@ -39,5 +39,5 @@ def test_everything_is_recorded() -> None:
 
 
 def test_every_api_that_asks_for_a_right_is_asked_without_it() -> None:
-    asked = {KEYS[denial.api] for denial in denials()}
-    assert asked >= {*CHECKS, *PARTS, *GUARDS}
+    apis_asked = {KEYS[denial.api] for denial in denials()}
+    assert apis_asked >= {*CHECKS, *PARTS, *GUARDS}

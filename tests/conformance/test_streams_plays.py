@@ -31,16 +31,16 @@ def streams_broker(directory: Path, *arguments: str) -> Iterator[str]:
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    with streams_broker(tmp_path) as found:
-        yield found
+    with streams_broker(tmp_path) as broker_address:
+        yield broker_address
 
 
 def assert_same(rows: list[list[Any]], transcript: Path) -> None:
     """Our answers are those that were recorded."""
     recorded = [json.loads(line) for line in transcript.read_text().splitlines()]
     assert len(rows) == len(recorded)
-    for ours, theirs in zip(rows, recorded, strict=True):
-        assert json.loads(json.dumps(ours, sort_keys=True, default=str)) == theirs
+    for our_row, real_row in zip(rows, recorded, strict=True):
+        assert json.loads(json.dumps(our_row, sort_keys=True, default=str)) == real_row
 
 
 def test_a_real_broker_s_answers(address: str) -> None:

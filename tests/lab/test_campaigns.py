@@ -26,7 +26,7 @@ STOPPED = "stopped"
 
 
 def record(seed: int, *anomalies: str) -> dict[str, Any]:
-    place = {"state": "Ongoing", "asked": "commit", "outcome": "NONE", "times": seed}
+    cell_row = {"state": "Ongoing", "asked": "commit", "outcome": "NONE", "times": seed}
     return {
         "seed": seed,
         "mode": "TV2+",
@@ -36,7 +36,7 @@ def record(seed: int, *anomalies: str) -> dict[str, Any]:
         "because": [*anomalies],
         "run_hash": f"{seed:016x}",
         **dict.fromkeys(("virtual_ms", "cpu_ms", "acts", "answered", "committed", "struck"), 3),
-        "places": [place],
+        "places": [cell_row],
         "failure": None,
     }
 
@@ -55,14 +55,16 @@ def test_ranges_are_written_when_they_are_whole(tmp_path: Path) -> None:
     table = folder.read()
     assert table.schema == schema()
     assert table.to_pylist() == [record(seed) for seed in range(5, 25)]
-    assert {one.suffix for one in (tmp_path / "out").iterdir()} == {".json", ".parquet"}
+    assert {file.suffix for file in (tmp_path / "out").iterdir()} == {".json", ".parquet"}
 
 
-@pytest.mark.parametrize("after", range(20))
-def test_it_goes_on_where_it_was_stopped_and_counts_none_twice(tmp_path: Path, after: int) -> None:
+@pytest.mark.parametrize("stop_after", range(20))
+def test_it_goes_on_where_it_was_stopped_and_counts_none_twice(
+    tmp_path: Path, stop_after: int
+) -> None:
     def stopping(ranges: Sequence[range]) -> Iterator[Record]:
         for number, row in enumerate(rows_of(ranges)):
-            if number == after:
+            if number == stop_after:
                 raise RuntimeError(STOPPED)
             yield row
 
@@ -70,11 +72,11 @@ def test_it_goes_on_where_it_was_stopped_and_counts_none_twice(tmp_path: Path, a
     missing = folder.missing(range(20), size=6)
     with pytest.raises(RuntimeError, match=STOPPED):
         [*folder.take(missing, stopping(missing))]
-    again = Folder(tmp_path, Wanted())
-    rest = again.missing(range(20), size=6)
-    assert len(rest) <= len(missing)
-    [*again.take(rest, rows_of(rest))]
-    assert again.read().column("seed").to_pylist() == [*range(20)]
+    same_folder = Folder(tmp_path, Wanted())
+    missing_ranges = same_folder.missing(range(20), size=6)
+    assert len(missing_ranges) <= len(missing)
+    [*same_folder.take(missing_ranges, rows_of(missing_ranges))]
+    assert same_folder.read().column("seed").to_pylist() == [*range(20)]
 
 
 def test_other_ranges_and_sizes_fit_in_between(tmp_path: Path) -> None:
@@ -108,25 +110,31 @@ def test_a_folder_has_one_campaign(tmp_path: Path) -> None:
 
 def test_the_first_seed_of_each_kind_is_looked_at_once(tmp_path: Path) -> None:
     folder = Folder(tmp_path, Wanted())
-    found = {3: ("torn",), 5: ("lost",), 7: ("torn",), 8: ("lost", "torn")}
-    [*folder.take([range(10)], (record(seed, *found.get(seed, ())) for seed in range(10)))]
+    anomalies_by_seed = {3: ("torn",), 5: ("lost",), 7: ("torn",), 8: ("lost", "torn")}
+    [
+        *folder.take(
+            [range(10)], (record(seed, *anomalies_by_seed.get(seed, ())) for seed in range(10))
+        )
+    ]
     summary = folder.summary()
     assert (summary.seeds, summary.found, summary.failed, summary.places) == (10, 4, 0, 1)
-    told = [(one.seed, one.anomalies, one.seeds) for one in summary.firsts]
-    assert told == [(3, ("torn",), 2), (5, ("lost",), 1), (8, ("lost", "torn"), 1)]
-    asked: list[int] = []
+    firsts_told = [
+        (first_seed.seed, first_seed.anomalies, first_seed.seeds) for first_seed in summary.firsts
+    ]
+    assert firsts_told == [(3, ("torn",), 2), (5, ("lost",), 1), (8, ("lost", "torn"), 1)]
+    examined_seeds: list[int] = []
 
     def examine(seeds: Sequence[int]) -> Iterator[Look]:
         for seed in seeds:
-            asked.append(seed)
+            examined_seeds.append(seed)
             report = Report(seed=seed, kinds=("torn",), because=(), causes=(), files=())
             yield Look(report=report, files={f"seed-{seed}.yaml": b"name: torn"})
 
-    (first,) = folder.reports([3], examine)
-    assert first.files == (str(tmp_path / "findings" / "seed-3.yaml"),)
-    assert Path(first.files[0]).read_bytes() == b"name: torn"
-    assert [one.seed for one in folder.reports([3, 5], examine)] == [3, 5]
-    assert asked == [3, 5]
+    (first_report,) = folder.reports([3], examine)
+    assert first_report.files == (str(tmp_path / "findings" / "seed-3.yaml"),)
+    assert Path(first_report.files[0]).read_bytes() == b"name: torn"
+    assert [report.seed for report in folder.reports([3, 5], examine)] == [3, 5]
+    assert examined_seeds == [3, 5]
 
 
 def test_seeds_with_the_same_causes_are_alike(tmp_path: Path) -> None:
@@ -137,8 +145,8 @@ def test_seeds_with_the_same_causes_are_alike(tmp_path: Path) -> None:
         {**record(2, "torn"), "causes": ["z27"]},
     ]
     [*folder.take([range(3)], rows)]
-    (first,) = folder.summary().firsts
-    assert (first.seed, first.causes, first.anomalies, first.seeds) == (
+    (first_seed,) = folder.summary().firsts
+    assert (first_seed.seed, first_seed.causes, first_seed.anomalies, first_seed.seeds) == (
         1,
         ("z27",),
         ("lost", "torn"),
@@ -148,7 +156,7 @@ def test_seeds_with_the_same_causes_are_alike(tmp_path: Path) -> None:
 
 def test_whatever_becomes_of_a_seed_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     row = record_of(2, Wanted(), 60)
-    assert set(row) == {one.name for one in COLUMNS}
+    assert set(row) == {column.name for column in COLUMNS}
     assert row["verdict"] == HEALTHY
     assert row["answered"] > 0
     late = record_of(2, Wanted(), 0.001)

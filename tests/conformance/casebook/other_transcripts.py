@@ -46,17 +46,17 @@ def _wrong(rule: Rule, recorded: Recorded) -> Iterator[str]:
         if answers is None:
             yield f"{rule.id}: {recorded.file} was not played at {level}"
             continue
-        for asked in recorded.asked:
-            if asked not in answers:
-                yield f"{rule.id}: {recorded.file} does not ask {asked!r}"
-            elif not any(_shows(rule, recorded, answer) for answer in answers[asked]):
-                yield f"{rule.id}: {recorded.file} is answered otherwise to {asked!r}"
+        for question in recorded.asked:
+            if question not in answers:
+                yield f"{rule.id}: {recorded.file} does not ask {question!r}"
+            elif not any(_shows(rule, recorded, answer) for answer in answers[question]):
+                yield f"{rule.id}: {recorded.file} is answered otherwise to {question!r}"
 
 
 def _shows(rule: Rule, recorded: Recorded, answer: Any) -> bool:
     if recorded.says:
-        said = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
-        return recorded.says in said
+        answer_text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+        return recorded.says in answer_text
     return bool(set(_errors(answer)) & set(rule.answers))
 
 
@@ -68,23 +68,25 @@ def path_of(file: str) -> Path:
 def answers_by_level(file: str) -> Mapping[int | None, Answers]:
     """A transcript; of one that knows no levels, under None."""
     lines = path_of(file).read_text("utf-8").splitlines()
-    first = json.loads(lines[0])
-    if "levels" not in first:
+    header = json.loads(lines[0])
+    if "levels" not in header:
         rows = map(json.loads, lines)
         return {None: _by_question((row["name"], row["answer"]) for row in rows)}
     return {
         level: _by_question(
-            (one.asked, json.loads(answer)) for one in recording for answer in one.answers
+            (exchange.asked, json.loads(answer))
+            for exchange in recording
+            for answer in exchange.answers
         )
-        for level, recording in from_lines(lines[1:], first["levels"]).items()
+        for level, recording in from_lines(lines[1:], header["levels"]).items()
     }
 
 
 def _by_question(pairs: Iterable[tuple[str, Any]]) -> Answers:
-    found: dict[str, tuple[Any, ...]] = {}
-    for asked, answer in pairs:
-        found[asked] = (*found.get(asked, ()), answer)
-    return found
+    answers_by_question: dict[str, tuple[Any, ...]] = {}
+    for question, answer in pairs:
+        answers_by_question[question] = (*answers_by_question.get(question, ()), answer)
+    return answers_by_question
 
 
 def _errors(answer: Any) -> Iterator[str]:
@@ -95,8 +97,8 @@ def _errors(answer: Any) -> Iterator[str]:
             if name is not None:
                 yield name
         case list():
-            for one in answer:
-                yield from _errors(one)
+            for element in answer:
+                yield from _errors(element)
         case dict():
-            for one in answer.values():
-                yield from _errors(one)
+            for element in answer.values():
+                yield from _errors(element)

@@ -28,14 +28,14 @@ HEAD: Final = ("Rule", "What is decided", "Answer", "Decided in", "Shown by")
 
 def introduction(kafka: str) -> str:
     rules = [rule for file in rule_files() for rule in file.rules]
-    shown = sum(rule.elsewhere is None for rule in rules)
+    rules_shown = sum(rule.elsewhere is None for rule in rules)
     recorded = sum(rule.elsewhere is not None and bool(rule.elsewhere.recorded) for rule in rules)
     return INTRODUCTION.format(
         kafka=kafka,
         rules=len(rules),
-        shown=shown,
+        shown=rules_shown,
         recorded=recorded,
-        others=len(rules) - shown - recorded,
+        others=len(rules) - rules_shown - recorded,
         cases=len(cases()),
         plays=sum(len(case.text.levels) for case in cases()),
     )
@@ -43,17 +43,17 @@ def introduction(kafka: str) -> str:
 
 def subjects() -> Iterator[tuple[RuleFile, list[tuple[str, ...]]]]:
     """Each file of rules with the rows of its table."""
-    shown = _shown()
+    cases_by_rule = _shown()
     for file in rule_files():
-        yield file, [_row(file, rule, shown[rule.id]) for rule in file.rules]
+        yield file, [_row(file, rule, cases_by_rule[rule.id]) for rule in file.rules]
 
 
 def _shown() -> Mapping[str, list[Case]]:
-    found: dict[str, list[Case]] = defaultdict(list)
+    cases_by_rule: dict[str, list[Case]] = defaultdict(list)
     for case in cases():
         for row in sorted({row for level in LEVELS for row in case.rows(level)}):
-            found[row].append(case)
-    return found
+            cases_by_rule[row].append(case)
+    return cases_by_rule
 
 
 def _row(file: RuleFile, rule: Rule, proofs: list[Case]) -> tuple[str, ...]:
@@ -61,8 +61,8 @@ def _row(file: RuleFile, rule: Rule, proofs: list[Case]) -> tuple[str, ...]:
     says = " ".join(rule.says.split())
     if rule.levels != LEVELS:
         says += f" *(at level {' and '.join(map(str, rule.levels))})*"
-    answers = " or ".join("none" if one == "NONE" else f"`{one}`" for one in rule.answers)
-    decided_in = ", ".join(f"`{one}`" for one in rule.decided_in)
+    answers = " or ".join("none" if answer == "NONE" else f"`{answer}`" for answer in rule.answers)
+    decided_in = ", ".join(f"`{function_name}`" for function_name in rule.decided_in)
     return f"`{rule.id}`", f"{says} `{source}`", answers, decided_in, _proof(rule, proofs)
 
 
@@ -75,20 +75,20 @@ def _proof(rule: Rule, proofs: list[Case]) -> str:
         path, _, name = elsewhere.test.partition("::")
         return f"[{name}](../{path}). {why}"
     if elsewhere.recorded:
-        told = (
-            f"[{one.file}](../tests/conformance/transcripts/{one.file}.jsonl): "
-            + ", ".join(f"`{asked}`" for asked in one.asked)
-            for one in elsewhere.recorded
+        links = (
+            f"[{recorded_file.file}](../tests/conformance/transcripts/{recorded_file.file}.jsonl): "
+            + ", ".join(f"`{question}`" for question in recorded_file.asked)
+            for recorded_file in elsewhere.recorded
         )
-        return f"{'; '.join(told)}. {why}"
+        return f"{'; '.join(links)}. {why}"
     return f"[DEVIATIONS](../DEVIATIONS.md). {why}"
 
 
 def _told(proofs: Iterable[Case]) -> str:
     names = list(dict.fromkeys((case.file, case.text.name) for case in proofs))
-    told = [
+    links = [
         f"[{file.split('/')[1]}: {name}](../sim/txnsim_lab/conformance/casebook/cases/{file}.yaml)"
         for file, name in names[:CASES_TOLD_MAX]
     ]
-    more = len(names) - len(told)
-    return ", ".join(told) + (f" and {more} more" if more else "")
+    unnamed = len(names) - len(links)
+    return ", ".join(links) + (f" and {unnamed} more" if unnamed else "")

@@ -27,13 +27,13 @@ async def test_a_broker_that_does_not_come_up_is_told_with_the_end_of_its_log(
     (tmp_path / "java").write_text(JAVA)
     (tmp_path / "java").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    wanted = ApacheOptions(
+    apache_options = ApacheOptions(
         version="4.3.1", libs=tmp_path, brokers=1, transaction_version=2, properties={}
     )
     environment = real_environment()
     try:
         with pytest.raises(ConfigError, match=r"4\.3\.1: .* exited with 3:\nbad setting"):
-            async with asyncio.timeout(60), apache_cluster(environment, wanted):
+            async with asyncio.timeout(60), apache_cluster(environment, apache_options):
                 pass
     finally:
         await environment.tasks.close()

@@ -110,41 +110,49 @@ def told(
         faults: Of the cluster, for all of it.
         cluster: Settings.
     """
-    told = Told()
+    recorded_story = Told()
 
-    async def main(there: ProxiedCluster) -> None:
+    async def main(proxied_cluster: ProxiedCluster) -> None:
         for rule in faults:
-            there.sim.injector.arm(rule)
+            proxied_cluster.sim.injector.arm(rule)
         own = adapted(scenario, prefix)
         scenario_run = ScenarioRun(scenario=own, run=run, take=take)
-        target = target_of(own, there.env, there.proxy, prefix=prefix, processes=Brokers(there.sim))
+        target = target_of(
+            own,
+            proxied_cluster.env,
+            proxied_cluster.proxy,
+            prefix=prefix,
+            processes=Brokers(proxied_cluster.sim),
+        )
 
         def left(lines: list[Left]) -> None:
-            told.left = lines
+            recorded_story.left = lines
 
         casts = casts_of(scenario_run, Casting(player="own"))
-        told.result = await run_on(
-            scenario_run, there.env, casts, real_target(target, on_leftovers=left)
+        recorded_story.result = await run_on(
+            scenario_run, proxied_cluster.env, casts, real_target(target, on_leftovers=left)
         )
         if not looks:
             return
-        env = there.env
-        async with Cluster(there.sim.bootstrap, clock=env.clock, tasks=env.tasks,
+        env = proxied_cluster.env
+        async with Cluster(proxied_cluster.sim.bootstrap, clock=env.clock, tasks=env.tasks,
                            dial=env.network.connect) as client:  # fmt: skip
             admin = Admin(client)
             topics = await admin.describe_topics(None)
-            told.topics = [one.name for one in topics]
+            recorded_story.topics = [topic.name for topic in topics]
             places = [TopicPartition(t.name, n) for t in topics for n in range(len(t.partitions))]
-            for place, found in (await admin.describe_producers(places)).items():
-                assert not isinstance(found, ClientError)
-                if any(one.txn_start_offset is not None for one in found):
-                    told.open.add(place.topic)
+            for topic_partition, producers in (await admin.describe_producers(places)).items():
+                assert not isinstance(producers, ClientError)
+                if any(producer.txn_start_offset is not None for producer in producers):
+                    recorded_story.open.add(topic_partition.topic)
             for listed in (await admin.list_transactions()).values():
                 assert isinstance(listed, tuple)
-                told.states |= {one.transactional_id: one.state for one in listed}
+                recorded_story.states |= {
+                    transaction.transactional_id: transaction.state for transaction in listed
+                }
 
     run_proxied(main, brokers=3, **cluster)
-    return told
+    return recorded_story
 
 
 # ``cleaning``: What a story leaves behind as a user who may not do everything, on a simulated
@@ -177,8 +185,8 @@ def deny(kind: ResourceType, name: str, *operations: Operation) -> tuple[AclBind
     """What somebody who may do everything else may not."""
     pattern = PatternType.LITERAL if kind is ResourceType.CLUSTER else PatternType.PREFIXED
     return tuple(
-        acl(kind, name, one, principal=WHO, pattern=pattern, permission=Permission.DENY)
-        for one in operations
+        acl(kind, name, operation, principal=WHO, pattern=pattern, permission=Permission.DENY)
+        for operation in operations
     )
 
 
@@ -194,45 +202,45 @@ def told_as(scenario: Scenario, *denied: AclBinding, **cluster: Any) -> Told:
     )
 
 
-def left_of(found: Told) -> list[tuple[str, str, str]]:
+def left_of(ended_story: Told) -> list[tuple[str, str, str]]:
     """Kind, name and reason of what is left."""
-    assert found.left is not None
-    return [(one.kind, one.name, one.why) for one in found.left]
+    assert ended_story.left is not None
+    return [(leftover.kind, leftover.name, leftover.why) for leftover in ended_story.left]
 
 
 def test_a_topic_that_may_not_be_deleted_is_left_without_what_hangs_in_it() -> None:
     denied = deny(ResourceType.TOPIC, PREFIX, Operation.DELETE)
     steps = [INIT, call("begin"), call("produce", partition="t-0", value="ghost"),
              {"expect": {"partition": "t-0", "stable": 7}}]  # fmt: skip
-    found = told_as(small(steps), *denied)
+    ended_story = told_as(small(steps), *denied)
     why = "TOPIC_AUTHORIZATION_FAILED, it takes DELETE on the topic"
-    assert left_of(found) == [("topic", f"{PREFIX}{name}", why) for name in ("t", "in")]
-    assert found.left is not None
-    assert found.left[0].command.startswith(f"kafka-topics.sh {WHERE} ")
-    assert found.left[0].command.endswith(f" --delete --topic {PREFIX}t")
-    assert found.open == set()
+    assert left_of(ended_story) == [("topic", f"{PREFIX}{name}", why) for name in ("t", "in")]
+    assert ended_story.left is not None
+    assert ended_story.left[0].command.startswith(f"kafka-topics.sh {WHERE} ")
+    assert ended_story.left[0].command.endswith(f" --delete --topic {PREFIX}t")
+    assert ended_story.open == set()
 
 
 def test_what_hangs_and_may_not_be_aborted_is_left_with_its_offset() -> None:
-    found = told_as(
+    ended_story = told_as(
         find("partition-never-added")[1],
         *deny(ResourceType.TOPIC, PREFIX, Operation.DELETE),
         *deny(ResourceType.CLUSTER, CLUSTER_NAME, Operation.ALTER),
     )
     why = "CLUSTER_AUTHORIZATION_FAILED, it takes ALTER on the cluster"
-    assert left_of(found)[1:] == [
+    assert left_of(ended_story)[1:] == [
         ("hanging transaction", f"{PREFIX}t-1", f"open since offset 0, may not be aborted: {why}")
     ]
-    assert found.left is not None
-    assert found.left[1].command.endswith(
+    assert ended_story.left is not None
+    assert ended_story.left[1].command.endswith(
         f" abort --topic {PREFIX}t --partition 1 --start-offset 0"
     )
-    assert found.open == {f"{PREFIX}t"}
+    assert ended_story.open == {f"{PREFIX}t"}
 
 
 def test_what_hangs_among_positions_is_aborted() -> None:
-    found = told_as(small(GROUP_GHOST))
-    assert (found.left, found.open) == ([], set())
+    ended_story = told_as(small(GROUP_GHOST))
+    assert (ended_story.left, ended_story.open) == ([], set())
 
 
 @pytest.mark.parametrize(
@@ -253,8 +261,8 @@ def test_what_hangs_among_positions_is_aborted() -> None:
 def test_what_hangs_among_positions_is_left_where_it_may_not_be_aborted_or_seen(
     denied: tuple[AclBinding, ...], why: str
 ) -> None:
-    found = told_as(small(GROUP_GHOST), *denied, looks=False)
-    ((kind, name, because),) = left_of(found)
+    ended_story = told_as(small(GROUP_GHOST), *denied, looks=False)
+    ((kind, name, because),) = left_of(ended_story)
     assert (kind, because) == ("hanging transaction", why)
     assert name.startswith("__consumer_offsets-")
 
@@ -264,20 +272,22 @@ def test_a_group_that_may_not_be_deleted_is_left_if_it_was_made(
     steps: tuple[dict[str, Any], ...], *, is_left: bool
 ) -> None:
     cure = [] if is_left else [call("read-positions", "reader", group="g", partitions="in-0")]
-    found = told_as(small(steps, cure=cure), *deny(ResourceType.GROUP, PREFIX, Operation.DELETE))
+    ended_story = told_as(
+        small(steps, cure=cure), *deny(ResourceType.GROUP, PREFIX, Operation.DELETE)
+    )
     why = "GROUP_AUTHORIZATION_FAILED, it takes DELETE on the group"
-    assert left_of(found) == [("group", f"{PREFIX}g", why)] * is_left
+    assert left_of(ended_story) == [("group", f"{PREFIX}g", why)] * is_left
 
 
 def test_what_can_not_be_seen_is_said_so() -> None:
     scenario = small(GROUP_GHOST)
     unseen = (Operation.DESCRIBE, Operation.WRITE, Operation.READ, Operation.DELETE)
-    found = told_as(
+    ended_story = told_as(
         scenario,
         *deny(ResourceType.TRANSACTIONAL_ID, f"{PREFIX}app", Operation.DESCRIBE, Operation.WRITE),
         *deny(ResourceType.GROUP, f"{PREFIX}g", *unseen),
     )
-    assert left_of(found) == [
+    assert left_of(ended_story) == [
         (
             "transaction",
             f"{PREFIX}app",
@@ -294,27 +304,27 @@ def test_what_can_not_be_seen_is_said_so() -> None:
 
 
 def test_an_id_that_was_never_used_is_not_left() -> None:
-    found = told_as(small([{"expect": {"partition": "t-0", "stable": 7}}]))
-    assert (found.left, found.states) == ([], {})
+    ended_story = told_as(small([{"expect": {"partition": "t-0", "stable": 7}}]))
+    assert (ended_story.left, ended_story.states) == ([], {})
 
 
 def test_brokers_that_hear_late_of_a_deletion_are_waited_for() -> None:
     late = FaultRule(id="late", point=FaultPoint.METADATA_APPLY, action=Delay(delay_ms=700))
-    found = told_as(small([INIT, *transaction("r1")]), faults=(late,))
-    assert found.left == []
-    assert not [name for name in found.topics if name.startswith(PREFIX)]
+    ended_story = told_as(small([INIT, *transaction("r1")]), faults=(late,))
+    assert ended_story.left == []
+    assert not [name for name in ended_story.topics if name.startswith(PREFIX)]
 
 
 def test_a_cluster_that_is_gone_leaves_everything() -> None:
     kills = [{"cluster": {"do": "kill", "broker": number}} for number in (1, 2, 3)]
-    found = told_as(small([INIT, *transaction("r1"), *kills, INIT]), looks=False)
-    names = [(kind, name) for kind, name, _ in left_of(found)]
+    ended_story = told_as(small([INIT, *transaction("r1"), *kills, INIT]), looks=False)
+    names = [(kind, name) for kind, name, _ in left_of(ended_story)]
     assert names == [
         ("transaction", f"{PREFIX}app"),
         ("topic", f"{PREFIX}t"),
         ("topic", f"{PREFIX}in"),
     ]
-    assert all("the cluster does not answer: " in why for _, _, why in left_of(found))
+    assert all("the cluster does not answer: " in why for _, _, why in left_of(ended_story))
 
 
 # Stories told over the wire, on a simulated cluster that stands for a real one.
@@ -323,36 +333,36 @@ def test_a_cluster_that_is_gone_leaves_everything() -> None:
 REAL_INIT = call("init-producer-id")
 
 
-def declared(told: Told) -> None:
-    assert told.result is not None
-    assert told.result.as_declared, told.result.verdict
+def declared(ended_story: Told) -> None:
+    assert ended_story.result is not None
+    assert ended_story.result.as_declared, ended_story.result.verdict
 
 
 @pytest.mark.parametrize("take", ["armed", "disarmed", "control"])
 def test_a_held_request_makes_the_hang_that_the_story_declares(take: str) -> None:
-    found = told(
+    ended_story = told(
         find("z01")[1], take=take, level=0, transaction_partition_verification_enable=False
     )
-    declared(found)
-    assert found.left == []
-    assert [name for name in found.topics if name.startswith(PREFIX)] == []
+    declared(ended_story)
+    assert ended_story.left == []
+    assert [name for name in ended_story.topics if name.startswith(PREFIX)] == []
 
 
 @pytest.mark.slow
 def test_a_ghost_keeps_the_cleaner_away_and_a_cured_log_is_cleaned() -> None:
-    found = told(
+    ended_story = told(
         find("ghost-blocks-the-cleaner")[1],
         level=0,
         transaction_partition_verification_enable=False,
         log_cleaner_backoff_ms=CLEANER_PAUSE_MS,
     )
-    declared(found)
-    assert found.left == []
+    declared(ended_story)
+    assert ended_story.left == []
 
 
 @pytest.mark.parametrize("run", ["V-/before", "V-/fixed"])
 def test_what_the_cleaner_keeps_for_a_day_it_keeps_shortly(run: str) -> None:
-    found = told(
+    ended_story = told(
         find("abort-marker-before-its-data")[1],
         run=run,
         level=0,
@@ -362,26 +372,28 @@ def test_what_the_cleaner_keeps_for_a_day_it_keeps_shortly(run: str) -> None:
         log_cleaner_dedupe_buffer_size=120,
         log_cleaner_delete_retention_ms=SHORTLY_RETAINED_MS,
     )
-    declared(found)
-    assert found.left == []
+    declared(ended_story)
+    assert ended_story.left == []
 
 
 def test_what_others_have_is_neither_seen_nor_touched() -> None:
-    found = told(find("late-commit-leaves-a-ghost")[1], run="TV2+", topics=(("others-t", 2),))
-    declared(found)
-    assert "others-t" in found.topics
-    assert set(found.states) == {f"{PREFIX}app"}
+    ended_story = told(find("late-commit-leaves-a-ghost")[1], run="TV2+", topics=(("others-t", 2),))
+    declared(ended_story)
+    assert "others-t" in ended_story.topics
+    assert set(ended_story.states) == {f"{PREFIX}app"}
 
 
 def test_what_a_story_leaves_open_is_ended() -> None:
     steps = [REAL_INIT, call("begin"), call("add-partitions", partitions="t-0"),
              call("produce", partition="t-0", value="open")]  # fmt: skip
     # The judges look after its timeout; a story that fails has left it open.
-    found = told(small([*steps, {"expect": {"partition": "t-0", "stable": 7}}]))
-    assert found.result is not None
-    assert failure(found.result) == "the last stable offset of mine-t-0 is 0, expected 7"
-    assert found.left == []
-    assert found.states == {f"{PREFIX}app": "Empty"}, "its id was fenced, and so initialised anew"
+    ended_story = told(small([*steps, {"expect": {"partition": "t-0", "stable": 7}}]))
+    assert ended_story.result is not None
+    assert failure(ended_story.result) == "the last stable offset of mine-t-0 is 0, expected 7"
+    assert ended_story.left == []
+    assert ended_story.states == {f"{PREFIX}app": "Empty"}, (
+        "its id was fenced, and so initialised anew"
+    )
 
 
 def test_what_is_ongoing_is_waited_for_until_its_coordinator_has_ended_it() -> None:
@@ -411,27 +423,34 @@ def test_leaders_move_brokers_die_and_topics_change() -> None:
         {"wait-until": {"in-sync": "t-0"}},
         {"expect": {"partition": "t-0", "committed": ["r1"]}},
     ]
-    found = told(small(steps))
-    declared(found)
-    assert found.left == []
+    ended_story = told(small(steps))
+    declared(ended_story)
+    assert ended_story.left == []
 
 
 def test_a_leader_has_moved_when_every_broker_knows() -> None:
     late = FaultRule(
         id="late", point=FaultPoint.METADATA_APPLY, broker=3, action=Delay(delay_ms=700)
     )
-    place = TopicPartition(f"{PREFIX}t", 0)
+    topic_partition = TopicPartition(f"{PREFIX}t", 0)
 
-    async def main(there: ProxiedCluster) -> set[int]:
+    async def main(proxied_cluster: ProxiedCluster) -> set[int]:
         scenario = adapted(small([REAL_INIT]), PREFIX)
-        target = target_of(scenario, there.env, there.proxy, prefix=PREFIX, processes=None)
+        target = target_of(
+            scenario, proxied_cluster.env, proxied_cluster.proxy, prefix=PREFIX, processes=None
+        )
         async with real_target(target, on_leftovers=list[list[Left]]().append):
             await target.create_topic(
-                NewTopic(name=place.topic, assignments=((0, tuple(map(BrokerId, (1, 2, 3)))),))
+                NewTopic(
+                    name=topic_partition.topic, assignments=((0, tuple(map(BrokerId, (1, 2, 3)))),)
+                )
             )
-            there.sim.injector.arm(late)
-            await target.move_leader(place, 2)
-            return {one.image.partition(place).leader for one in there.sim.brokers.values()}
+            proxied_cluster.sim.injector.arm(late)
+            await target.move_leader(topic_partition, 2)
+            return {
+                broker.image.partition(topic_partition).leader
+                for broker in proxied_cluster.sim.brokers.values()
+            }
 
     assert run_proxied(main) == {BrokerId(2)}
 
@@ -448,9 +467,9 @@ def test_a_leader_has_moved_when_every_broker_knows() -> None:
 )
 def test_what_can_not_be_done_fails_the_story(act: dict[str, Any], because: str) -> None:
     topics = {"t": 2, "in": {"partitions": 1, "replication-factor": 1}}
-    found = told(small([{"cluster": act}], topics=topics))
-    assert found.result is not None
-    assert failure(found.result).startswith(because)
+    ended_story = told(small([{"cluster": act}], topics=topics))
+    assert ended_story.result is not None
+    assert failure(ended_story.result).startswith(because)
 
 
 def test_positions_of_a_group_are_deleted_with_it() -> None:
@@ -459,9 +478,9 @@ def test_positions_of_a_group_are_deleted_with_it() -> None:
              {"wait-until": {"transaction": {"id": "app", "is": ["CompleteCommit", "Empty"]}}},
              call("read-positions", "reader", group="g", partitions="in-0",
                   positions={"in-0": 3})]  # fmt: skip
-    found = told(small(steps))
-    declared(found)
-    assert found.left == []
+    ended_story = told(small(steps))
+    declared(ended_story)
+    assert ended_story.left == []
 
 
 @pytest.mark.parametrize(
@@ -592,14 +611,14 @@ def test_segments_and_the_cleaners_place_are_read_from_a_brokers_disk() -> None:
     data = brokers.home / "broker-2" / "data"
     replica = data / "t-0"
     replica.mkdir(parents=True)
-    place = TopicPartition("t", 0)
+    topic_partition = TopicPartition("t", 0)
     try:
-        assert brokers.cleaned_until(2, place) == -1
+        assert brokers.cleaned_until(2, topic_partition) == -1
         for name in ("00000000000000000000.log", "00000000000000000012.log", "leader-epoch"):
             (replica / name).touch()
         (data / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 12\nu 0 5\n")
-        assert brokers.segments(2, place) == [0, 12]
-        assert brokers.cleaned_until(2, place) == 12
+        assert brokers.segments(2, topic_partition) == [0, 12]
+        assert brokers.cleaned_until(2, topic_partition) == 12
         assert brokers.cleaned_until(2, TopicPartition("t", 1)) == -1
     finally:
         shutil.rmtree(brokers.home)
@@ -614,10 +633,12 @@ T0 = TopicPartition("t", 0)
 class Care:
     """A cluster, and what care of its logs takes."""
 
-    def __init__(self, there: ProxiedCluster, client: Cluster, producer: Producer) -> None:
-        self.clock = there.env.clock
+    def __init__(
+        self, proxied_cluster: ProxiedCluster, client: Cluster, producer: Producer
+    ) -> None:
+        self.clock = proxied_cluster.env.clock
         self.admin = Admin(client)
-        self.disks = SimDisks(there.sim)
+        self.disks = SimDisks(proxied_cluster.sim)
         self.producer = producer
 
     async def append(self, *keys: str) -> None:
@@ -625,21 +646,24 @@ class Care:
             await self.producer.send(T0.topic, T0.partition, b"value", key=key.encode())
 
     async def took_ms(self, doing: Awaitable[None]) -> float:
-        before = self.clock.monotonic_ms()
+        began_ms = self.clock.monotonic_ms()
         await doing
-        return self.clock.monotonic_ms() - before
+        return self.clock.monotonic_ms() - began_ms
 
 
 def run(main: Callable[[Care], Awaitable[None]], **changes: Any) -> None:
-    async def inside(there: ProxiedCluster) -> None:
-        env = there.env
+    async def inside(proxied_cluster: ProxiedCluster) -> None:
+        env = proxied_cluster.env
         async with (
             Cluster(
-                there.sim.bootstrap, clock=env.clock, tasks=env.tasks, dial=env.network.connect
+                proxied_cluster.sim.bootstrap,
+                clock=env.clock,
+                tasks=env.tasks,
+                dial=env.network.connect,
             ) as client,
             Producer(client) as producer,
         ):
-            await main(Care(there, client, producer))
+            await main(Care(proxied_cluster, client, producer))
 
     run_proxied(inside, topics=(("t", 1),), log_cleaner_backoff_ms=CLEANER_PAUSE_MS, **changes)
 
@@ -717,13 +741,13 @@ def maven(programs: Path, does: str) -> None:
 
 def test_jars_are_fetched_once(machine: Path) -> None:
     maven(machine, 'mkdir -p "$to"; touch "$to/kafka.jar"')
-    said: list[str] = []
-    libs = jars.fetch("4.3.1", say=said.append)
-    assert [one.name for one in libs.iterdir()] == ["kafka.jar"]
+    lines_said: list[str] = []
+    libs = jars.fetch("4.3.1", say=lines_said.append)
+    assert [jar.name for jar in libs.iterdir()] == ["kafka.jar"]
     assert libs == jars.directory_of("4.3.1")
     maven(machine, "exit 1")
-    assert jars.fetch("4.3.1", say=said.append) == libs
-    assert len(said) == 1
+    assert jars.fetch("4.3.1", say=lines_said.append) == libs
+    assert len(lines_said) == 1
 
 
 def test_what_maven_complains_of_is_told_and_nothing_half_is_kept(machine: Path) -> None:
@@ -769,15 +793,15 @@ def test_it_is_the_cluster_that_the_run_asks_for() -> None:
             assert target.injector is target.cluster.injector
             assert target.bootstrap == target.cluster.bootstrap
             assert (target.prefix, target.is_hidden(TopicPartition("t", 0))) == ("", False)
-            one, two = ((number, (BrokerId(number + 1),)) for number in range(2))
-            await target.create_topic(NewTopic(name="t", assignments=(one, two)))
+            first_partition, two = ((number, (BrokerId(number + 1),)) for number in range(2))
+            await target.create_topic(NewTopic(name="t", assignments=(first_partition, two)))
             assert target.topics["t"] == 2
             with pytest.raises(TargetError, match="topic t: TOPIC_ALREADY_EXISTS"):
-                await target.create_topic(NewTopic(name="t", assignments=(one,)))
-            before = env.clock.now_ms()
+                await target.create_topic(NewTopic(name="t", assignments=(first_partition,)))
+            began_ms = env.clock.now_ms()
             await target.advance(1_000)
             await target.wait_out(60_000)
-            assert env.clock.now_ms() - before >= 61_000
+            assert env.clock.now_ms() - began_ms >= 61_000
             assert target.late() == 0
             assert target.why_unfinished("app")[0] == "app is not known to any coordinator"
 
@@ -785,7 +809,7 @@ def test_it_is_the_cluster_that_the_run_asks_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "settings", "said"),
+    ("options", "settings", "complaint"),
     [
         ({}, {}, "transaction.version 2 with verification, strict markers (KIP-1228)"),
         ({"as_version": ("4.1",)}, {}, "transaction.version 2 with verification"),
@@ -797,10 +821,10 @@ def test_it_is_the_cluster_that_the_run_asks_for() -> None:
     ],
 )
 async def test_brokers_are_asked(
-    options: dict[str, object], settings: dict[str, object], said: str
+    options: dict[str, object], settings: dict[str, object], complaint: str
 ) -> None:
     async with real_cluster(**options, **settings) as sim:
-        assert str(await generation_of(sim.bootstrap, ClientSettings())) == said
+        assert str(await generation_of(sim.bootstrap, ClientSettings())) == complaint
 
 
 def test_brokers_that_differ_are_said_to() -> None:

@@ -32,8 +32,8 @@ async def test_what_an_application_notes_is_held_against_what_an_onlooker_sees(
     await kafka.history.note(
         Ended(at_ms=now_ms, who="app", transaction="t1", commit=True, outcome=Outcome.OK)
     )
-    seen = await kafka.history.look("orders")
-    assert (await kafka.history.observations())[3:] == seen
+    observations = await kafka.history.look("orders")
+    assert (await kafka.history.observations())[3:] == observations
     verdict = await kafka.history.verdict()
     assert "lost-write" in verdict.kinds
 

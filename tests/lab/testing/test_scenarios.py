@@ -9,17 +9,17 @@ from txnsim_lab.testing.scenarios import run_scenario
 
 
 def test_a_run_in_virtual_time_is_judged_and_repeats() -> None:
-    first = run_scenario("z01", run="V-", seed=3)
-    assert first.as_declared
-    assert first.verdict.observed == ("stuck-last-stable-offset",)
-    assert first.trace == run_scenario("z01", run="V-", seed=3).trace
+    first_result = run_scenario("z01", run="V-", seed=3)
+    assert first_result.as_declared
+    assert first_result.verdict.observed == ("stuck-last-stable-offset",)
+    assert first_result.trace == run_scenario("z01", run="V-", seed=3).trace
 
 
 def test_inputs_are_done_at_their_steps_and_repeat() -> None:
     inputs = [{"before": 4, "step": {"cluster": {"do": "kill", "broker": 3}}}]
-    first = run_scenario("z01", run="V-", inputs=inputs)
-    assert b'"do":"step"' in first.trace
-    assert first.trace == run_scenario("z01", run="V-", inputs=inputs).trace
+    first_result = run_scenario("z01", run="V-", inputs=inputs)
+    assert b'"do":"step"' in first_result.trace
+    assert first_result.trace == run_scenario("z01", run="V-", inputs=inputs).trace
     with pytest.raises(ConfigError, match="not one over TCP"):
         run_scenario("z01", run="V-", inputs=inputs, over_tcp=True)
 

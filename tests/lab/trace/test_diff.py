@@ -15,33 +15,33 @@ def test_the_same_run_twice_has_no_difference() -> None:
 
 
 def test_two_takes_part_where_the_fault_is_felt() -> None:
-    found = diff(told_run(), told_run(take="disarmed"))
-    assert found is not None
-    assert found.settings["take"] == ("armed", "disarmed")
-    assert found.sentence.startswith("They part at client late-producer: A tells ")
-    assert found.left.at is not None
-    assert found.left.context[-1] == found.left.at
-    assert found.only_left > 0
+    divergence = diff(told_run(), told_run(take="disarmed"))
+    assert divergence is not None
+    assert divergence.settings["take"] == ("armed", "disarmed")
+    assert divergence.sentence.startswith("They part at client late-producer: A tells ")
+    assert divergence.left.at is not None
+    assert divergence.left.context[-1] == divergence.left.at
+    assert divergence.only_left > 0
 
 
 def test_times_positions_and_the_order_of_roles_make_no_difference() -> None:
-    one = ("broker/1", "note", (), "", {"text": "a"})
-    other = ("broker/2", "note", (), "", {"text": "b"})
-    assert diff(small(NODES, one, other), small(NODES, other, one)) is None
+    note_of_1 = ("broker/1", "note", (), "", {"text": "a"})
+    note_of_2 = ("broker/2", "note", (), "", {"text": "b"})
+    assert diff(small(NODES, note_of_1, note_of_2), small(NODES, note_of_2, note_of_1)) is None
 
 
 def test_a_run_that_tells_nothing_more_is_said_so() -> None:
-    one = ("broker/1", "note", (), "", {"text": "a"})
-    found = diff(small(NODES, one, one), small(NODES, one))
-    assert found is not None
-    assert found.right.at is None
-    assert "B tells nothing more" in found.sentence
-    assert (found.only_left, found.only_right) == (1, 0)
+    note = ("broker/1", "note", (), "", {"text": "a"})
+    divergence = diff(small(NODES, note, note), small(NODES, note))
+    assert divergence is not None
+    assert divergence.right.at is None
+    assert "B tells nothing more" in divergence.sentence
+    assert (divergence.only_left, divergence.only_right) == (1, 0)
 
 
 def test_roles_with_very_many_events_are_not_matched_one_by_one() -> None:
     many = [("broker/1", "note", (), "", {"text": "a"})] * (DIFFED_MAX + 1)
-    other = ("broker/1", "note", (), "", {"text": "b"})
-    found = diff(small(NODES, other, *many), small(NODES, *many))
-    assert found is not None
-    assert found.only_left == DIFFED_MAX + 2
+    other_note = ("broker/1", "note", (), "", {"text": "b"})
+    divergence = diff(small(NODES, other_note, *many), small(NODES, *many))
+    assert divergence is not None
+    assert divergence.only_left == DIFFED_MAX + 2

@@ -41,14 +41,14 @@ OWED = (NODES[2], "marker.owed", (), TX, {"tp": "t-0", "committed": False})
 
 def test_a_hanging_transaction_is_told_with_its_evidence_and_the_repair() -> None:
     run = told_run()
-    told = explain_lso(run, "payments-0", at=hung_at(run))
-    assert told.cause == "hanging transaction"
-    assert told.last_stable_offset == 1
-    assert told.repair == "txnsim txns repair --topic payments --partition 0 --yes"
-    assert told.marker == "ABORT"
-    kinds = {by_position(run.events)[position].k for position in told.evidence}
+    lso_explanation = explain_lso(run, "payments-0", at=hung_at(run))
+    assert lso_explanation.cause == "hanging transaction"
+    assert lso_explanation.last_stable_offset == 1
+    assert lso_explanation.repair == "txnsim txns repair --topic payments --partition 0 --yes"
+    assert lso_explanation.marker == "ABORT"
+    kinds = {by_position(run.events)[position].k for position in lso_explanation.evidence}
     assert {"pid.open", "txn.complete"} <= kinds
-    assert told.sentences[-1] == BRIEF_REMARK
+    assert lso_explanation.sentences[-1] == BRIEF_REMARK
     assert explain_lso(run, "payments-0").cause == "nothing"
 
 
@@ -62,9 +62,9 @@ def test_at_brief_the_log_end_of_a_single_replica_needs_no_remark(
     *, replicas: int, is_remarked: bool
 ) -> None:
     leads = (*LEADS[:4], {"tp": "t-0", "role": "leader", "epoch": 0, "replicas": replicas})
-    told = explain_lso(small(NODES, leads, APPENDED, OPENED, level="brief"), "t-0")
-    assert told.high_watermark == 2
-    assert (BRIEF_REMARK in told.sentences) == is_remarked
+    lso_explanation = explain_lso(small(NODES, leads, APPENDED, OPENED, level="brief"), "t-0")
+    assert lso_explanation.high_watermark == 2
+    assert (BRIEF_REMARK in lso_explanation.sentences) == is_remarked
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_what_is_held_of_it_is_part_of_the_evidence(
 
 def test_share_groups_that_get_nothing_are_named() -> None:
     def share(group: str, isolation: str, tp: str = "t-0") -> tuple[object, ...]:
-        now = {"start": 0, "next": 0, "held": [], "isolation": isolation}
-        return ("broker/1", "share.load", (), "", {"group": group, "tp": tp, **now})
+        share_state = {"start": 0, "next": 0, "held": [], "isolation": isolation}
+        return ("broker/1", "share.load", (), "", {"group": group, "tp": tp, **share_state})
 
     run = small(
         NODES,
@@ -120,15 +120,15 @@ def test_share_groups_that_get_nothing_are_named() -> None:
         share("hasty", "read_uncommitted"),
         share("other", "read_committed", "u-0"),
     )
-    said = (
+    sentence = (
         "Share groups with read_committed get nothing from there on either: a b (start offset 0)."
     )
-    assert explain_lso(run, "t-0").sentences[-1] == said
+    assert explain_lso(run, "t-0").sentences[-1] == sentence
 
 
 def test_a_marker_of_an_id_that_begins_alike_is_no_evidence() -> None:
-    other = (NODES[2], "marker.owed", (), "app/b/8:0", {"tp": "t-0", "committed": False})
-    run = small(NODES, LEADS, moved("PrepareAbort", "t-0"), other, APPENDED, OPENED, HW)
+    owed_of_other = (NODES[2], "marker.owed", (), "app/b/8:0", {"tp": "t-0", "committed": False})
+    run = small(NODES, LEADS, moved("PrepareAbort", "t-0"), owed_of_other, APPENDED, OPENED, HW)
     assert explain_lso(run, "t-0").evidence == (1, 4)
 
 
@@ -136,10 +136,10 @@ def test_what_hangs_in_a_topic_of_kafka_comes_first() -> None:
     where = "__consumer_offsets-1"
     nodes = (*NODES, f"broker/1/log/{where}")
     leads = (*LEADS[:4], {"tp": where, "role": "leader", "epoch": 0})
-    other = (*LEADS[:4], {"tp": "a-0", "role": "leader", "epoch": 0})
+    other_leads = (*LEADS[:4], {"tp": "a-0", "role": "leader", "epoch": 0})
     data = {"tp": where, "pid": 9, "epoch": 0, "first": 3}
     hangs = (nodes[-1], "pid.open", (), "", data)
-    run = small(nodes, other, LEADS, leads, moved("Ongoing", "t-0"), OPENED, hangs)
+    run = small(nodes, other_leads, LEADS, leads, moved("Ongoing", "t-0"), OPENED, hangs)
     state = state_at(run.events, run.nodes)
     assert places(state, mismatches(state, Remembered())) == [where, "t-0", "a-0"]
 
@@ -147,10 +147,12 @@ def test_what_hangs_in_a_topic_of_kafka_comes_first() -> None:
 def test_at_brief_nothing_is_said_of_a_marker_that_may_not_be_there() -> None:
     """A plain record that followers did not have yet was told as "the marker that ended it"."""
     plain = (NODES[1], "log.append", (), "", {"tp": "t-0", "pid": -1, "base": 0, "last": 0})
-    told = explain_lso(small(NODES, LEADS, plain, level="brief"), "t-0")
-    assert told.cause == "not yet on all replicas"
-    assert told.sentences[1].startswith("No transaction is open there. What was written last")
-    assert told.evidence == ()
+    lso_explanation = explain_lso(small(NODES, LEADS, plain, level="brief"), "t-0")
+    assert lso_explanation.cause == "not yet on all replicas"
+    assert lso_explanation.sentences[1].startswith(
+        "No transaction is open there. What was written last"
+    )
+    assert lso_explanation.evidence == ()
 
 
 def test_what_the_trace_does_not_know_is_refused() -> None:
@@ -163,16 +165,21 @@ def test_what_the_trace_does_not_know_is_refused() -> None:
 
 def test_a_transaction_is_told_with_what_caused_its_last_move() -> None:
     run = told_run()
-    told = explain_txn(run, "app", at=hung_at(run))
-    assert told.sentences[0].startswith("app is Empty: producer id 0, epoch 1, at the coordinator")
-    assert "client late-producer, who was asked to abort" in told.sentences[1]
-    assert "open since offset 1: hanging" in told.sentences[2]
+    txn_explanation = explain_txn(run, "app", at=hung_at(run))
+    assert txn_explanation.sentences[0].startswith(
+        "app is Empty: producer id 0, epoch 1, at the coordinator"
+    )
+    assert "client late-producer, who was asked to abort" in txn_explanation.sentences[1]
+    assert "open since offset 1: hanging" in txn_explanation.sentences[2]
     events = by_position(run.events)
-    assert [events[position].k for position in told.chain] == ["txn.complete", "client.call"]
+    assert [events[position].k for position in txn_explanation.chain] == [
+        "txn.complete",
+        "client.call",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("more_events", "words"),
     [
         ((), "The ABORT marker of t-0 is owed."),
         (((NODES[2], "marker.sent", (), TX, {"tp": "t-0"}),), "on its way and not acknowledged"),
@@ -182,9 +189,13 @@ def test_a_transaction_is_told_with_what_caused_its_last_move() -> None:
         ),
     ],
 )
-def test_markers_that_are_owed_are_told(more: tuple[tuple[object, ...], ...], words: str) -> None:
-    told = explain_txn(small(NODES, moved("PrepareAbort", "t-0"), OWED, *more), "app")
-    assert words in told.sentences[-1]
+def test_markers_that_are_owed_are_told(
+    more_events: tuple[tuple[object, ...], ...], words: str
+) -> None:
+    txn_explanation = explain_txn(
+        small(NODES, moved("PrepareAbort", "t-0"), OWED, *more_events), "app"
+    )
+    assert words in txn_explanation.sentences[-1]
 
 
 @pytest.mark.parametrize(
@@ -218,6 +229,6 @@ def test_a_walk_skips_copies_but_not_the_root() -> None:
 
 def test_both_views_of_an_open_transaction_stand_side_by_side() -> None:
     run = small(NODES, LEADS, moved("Ongoing", "t-0"), APPENDED, OPENED)
-    (one,) = mismatches(state_at(run.events, run.nodes), Remembered())
-    assert (one.partition, one.first, one.state) == ("t-0", 0, "Ongoing")
-    assert one.verdict is OpenTxnStatus.ALIVE
+    (mismatch,) = mismatches(state_at(run.events, run.nodes), Remembered())
+    assert (mismatch.partition, mismatch.first, mismatch.state) == ("t-0", 0, "Ongoing")
+    assert mismatch.verdict is OpenTxnStatus.ALIVE

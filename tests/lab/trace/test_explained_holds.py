@@ -17,30 +17,32 @@ from txnsim_lab.trace.explain import LsoExplanation, explain_lso
 
 @pytest.mark.parametrize("level", [0, 2])
 @pytest.mark.parametrize(
-    ("held", "names"), [((), []), (("other",), []), (("app", "other"), ["app"])]
+    ("held_names", "names"), [((), []), (("other",), []), (("app", "other"), ["app"])]
 )
 def test_a_held_end_of_another_transaction_is_no_cause(
-    held: tuple[str, ...], names: list[str], level: int
+    held_names: tuple[str, ...], names: list[str], level: int
 ) -> None:
     """It was named as one, and where both were held, only it was."""
     lines: list[bytes] = []
 
     async def main(cluster: VirtualCluster) -> None:
         async with (
-            cluster.client("app") as one,
-            cluster.client("other") as other,
+            cluster.client("app") as first_client,
+            cluster.client("other") as other_client,
             asyncio.TaskGroup() as ends,
         ):
-            if held:
+            if held_names:
                 cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="EndTxn")
-            for number, (client, name) in enumerate(((one, "app"), (other, "other"))):
+            for number, (client, name) in enumerate(
+                ((first_client, "app"), (other_client, "other"))
+            ):
                 producer = await begun(client, name)
                 await producer.send("orders", number, name.encode())
-                if name in held:
+                if name in held_names:
                     ends.create_task(producer.commit())
-                    await cluster.struck(count=held.index(name) + 1)
+                    await cluster.struck(count=held_names.index(name) + 1)
             lines.extend(b"".join(cluster.env.tracer.pieces()).splitlines())
-            if held:
+            if held_names:
                 cluster.injector.disarm("f")
 
     run_cluster(main, trace_level=TraceLevel.BRIEF, level=level)
@@ -48,8 +50,8 @@ def test_a_held_end_of_another_transaction_is_no_cause(
     assert hits_in(run, explain_lso(run, "orders-0")) == names
 
 
-def hits_in(run: Recording, told: LsoExplanation) -> list[str]:
+def hits_in(run: Recording, lso_explanation: LsoExplanation) -> list[str]:
     """Transactional ids of the strikes that an explanation names."""
-    events = [by_position(run.events)[position] for position in told.evidence]
+    events = [by_position(run.events)[position] for position in lso_explanation.evidence]
     hits = [event.d for event in events if event.k == "fault.hit"]
-    return [one["id"] for data in hits if isinstance(data, dict) for one in data["about"]]
+    return [subject["id"] for data in hits if isinstance(data, dict) for subject in data["about"]]

@@ -9,20 +9,25 @@ from txnsim_lab.trace.explained_moments import moments
 
 def test_a_moment_says_what_a_reader_says_of_its_event() -> None:
     run = told_run()
-    for one in moments(run):
-        for said in one.partitions:
-            assert said == explain_lso(run, said.partition, at=one.at)
+    for moment in moments(run):
+        for partition in moment.partitions:
+            assert partition == explain_lso(run, partition.partition, at=moment.at)
 
 
 def test_between_two_moments_nothing_else_would_be_said() -> None:
     run = told_run()
     found = list(moments(run))
-    at = hung_at(run)
-    last = [one for one in found if one.at <= at][-1]
-    (said,) = (one for one in last.partitions if one.partition == "payments-0")
-    assert said.cause == "hanging transaction"
-    asked = explain_lso(run, "payments-0", at=at)
-    assert (said.cause, said.last_stable_offset) == (asked.cause, asked.last_stable_offset)
+    hung_index = hung_at(run)
+    last_moment = [moment for moment in found if moment.at <= hung_index][-1]
+    (partition_then,) = (
+        partition for partition in last_moment.partitions if partition.partition == "payments-0"
+    )
+    assert partition_then.cause == "hanging transaction"
+    explanation_then = explain_lso(run, "payments-0", at=hung_index)
+    assert (partition_then.cause, partition_then.last_stable_offset) == (
+        explanation_then.cause,
+        explanation_then.last_stable_offset,
+    )
     assert len(found) < len(run.events) / 2
 
 

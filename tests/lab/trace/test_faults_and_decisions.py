@@ -15,8 +15,8 @@ T0 = TopicPartition("t", 0)
 MOVE = {"pid": 7, "epoch": 0, "pending": None, "timeout_ms": 60_000, "started_ms": 5}
 
 
-def moved(state: str, *partitions: str, **more: Any) -> tuple[Any, ...]:
-    data = {**MOVE, "state": state, "partitions": partitions, **more}
+def moved(state: str, *partitions: str, **fields: Any) -> tuple[Any, ...]:
+    data = {**MOVE, "state": state, "partitions": partitions, **fields}
     return (NODES[0], "txn.complete", (), "app/7:0", data)
 
 
@@ -24,7 +24,7 @@ def decision(
     *events: tuple[Any, ...], entry: Mapping[str, Any] | None = None, epoch: int = 0
 ) -> Decision:
     run = small(NODES, *events)
-    told = Remembered.of(run.events).decided(
+    decided = Remembered.of(run.events).decided(
         T0,
         producer_id=7,
         producer_epoch=epoch,
@@ -33,7 +33,7 @@ def decision(
         last_timestamp_ms=9,
         entry=entry,
     )
-    return told.decision
+    return decided.decision
 
 
 def marked(offset: int, *, tp: str = "t-0", pid: int = 7) -> tuple[Any, ...]:
@@ -46,7 +46,7 @@ LATER = moved("PrepareAbort", "u-0", epoch=3)
 
 
 @pytest.mark.parametrize(
-    ("events", "epoch", "wanted"),
+    ("events", "epoch", "expected"),
     [
         ((PREPARED, moved("CompleteCommit"), LATER), 0, Decision.COMMITTED),
         # Its marker is there, so the records behind it were in no transaction.
@@ -63,13 +63,13 @@ LATER = moved("PrepareAbort", "u-0", epoch=3)
     ],
 )
 def test_a_decision_is_remembered_when_the_coordinator_has_gone_on(
-    events: tuple[tuple[Any, ...], ...], epoch: int, wanted: Decision
+    events: tuple[tuple[Any, ...], ...], epoch: int, expected: Decision
 ) -> None:
-    assert decision(*events, epoch=epoch) is wanted
+    assert decision(*events, epoch=epoch) is expected
 
 
 @pytest.mark.parametrize(
-    ("state", "started_ms", "wanted"),
+    ("state", "started_ms", "expected"),
     [
         ("Empty", -1, Decision.ABORTED),
         ("CompleteAbort", 5, Decision.ABORTED),
@@ -78,13 +78,13 @@ def test_a_decision_is_remembered_when_the_coordinator_has_gone_on(
     ],
 )
 def test_without_a_record_the_newest_state_may_do(
-    state: str, started_ms: int, wanted: Decision
+    state: str, started_ms: int, expected: Decision
 ) -> None:
-    assert decision(entry={**MOVE, "state": state, "started_ms": started_ms}) is wanted
+    assert decision(entry={**MOVE, "state": state, "started_ms": started_ms}) is expected
 
 
-def struck(*about: Mapping[str, Any], action: str = "hold", held: int = 1) -> tuple[Any, ...]:
-    data = {"rule": "late", "action": action, "held": held, "about": about}
+def struck(*about: Mapping[str, Any], action: str = "hold", held_count: int = 1) -> tuple[Any, ...]:
+    data = {"rule": "late", "action": action, "held": held_count, "about": about}
     return ("fault", "fault.hit", (), "", data)
 
 
@@ -94,7 +94,7 @@ RELEASED = ("fault", "fault.release", (0, 5), "", {"rule": "late", "held": 0})
 
 
 @pytest.mark.parametrize(
-    ("events", "wanted"),
+    ("events", "expected_indexes"),
     [
         ((MINE,), [0]),
         ((struck({"id": "app", "partitions": ["u-0"]}),), [0]),
@@ -113,7 +113,7 @@ RELEASED = ("fault", "fault.release", (0, 5), "", {"rule": "late", "held": 0})
         ((MINE, ("fault", "note", (), "", "text")), [0]),
         ((struck(MARKER, action="drop"),), []),
         ((struck(MARKER, action="reorder behind 1"),), [0]),
-        ((struck(MARKER, action="pass", held=0),), []),
+        ((struck(MARKER, action="pass", held_count=0),), []),
         # Of the transaction before.
         ((MINE, moved("PrepareAbort", "t-0")), [0]),
         ((MINE, moved("CompleteAbort")), []),
@@ -121,14 +121,14 @@ RELEASED = ("fault", "fault.release", (0, 5), "", {"rule": "late", "held": 0})
     ],
 )
 def test_only_what_is_held_of_the_transaction_itself_holds_it_back(
-    events: tuple[tuple[Any, ...], ...], wanted: list[int]
+    events: tuple[tuple[Any, ...], ...], expected_indexes: list[int]
 ) -> None:
     """The last strike of any rule that held something was named as the cause."""
     remembered = Remembered.of(small(NODES, *events).events)
-    assert [at for at, _ in remembered.held("app", 7, "t-0")] == wanted
+    assert [index for index, _ in remembered.held("app", 7, "t-0")] == expected_indexes
 
 
 def test_what_a_ring_has_dropped_is_forgotten() -> None:
     remembered = Remembered.of(small(NODES, MINE, moved("Dead"), MINE).events)
     remembered.forget(1)
-    assert [at for at, _ in remembered.held("app", 7, "t-0")] == [2]
+    assert [index for index, _ in remembered.held("app", 7, "t-0")] == [2]

@@ -76,13 +76,13 @@ async def look(cluster: Cluster) -> Seen:
         ("high watermark", LATEST, IsolationLevel.READ_UNCOMMITTED),
         ("last stable", LATEST, IsolationLevel.READ_COMMITTED),
     ):
-        found = await list_offsets(
+        offsets_found = await list_offsets(
             cluster, dict.fromkeys(PARTITIONS, timestamp), isolation=isolation
         )
         ends[name] = {
-            partition: one.offset
-            for partition, one in found.items()
-            if not isinstance(one, ClientError)
+            partition: offset.offset
+            for partition, offset in offsets_found.items()
+            if not isinstance(offset, ClientError)
         }
     described = await admin.describe_transactions((*NAMES, "ghost"))
     producers = await admin.describe_producers(PARTITIONS)
@@ -94,17 +94,20 @@ async def look(cluster: Cluster) -> Seen:
             "all": await read(cluster, IsolationLevel.READ_UNCOMMITTED, ends["high watermark"]),
         },
         producers={
-            partition: tuple(sorted(told, key=lambda one: one.producer_id))
-            for partition, told in producers.items()
-            if not isinstance(told, ClientError)
+            partition: tuple(sorted(producers_told, key=lambda producer: producer.producer_id))
+            for partition, producers_told in producers.items()
+            if not isinstance(producers_told, ClientError)
         },
         transactions={
-            name: msgspec.structs.replace(one, coordinator_id=0)
-            for name, one in described.items()
-            if not isinstance(one, ClientError)
+            name: msgspec.structs.replace(description, coordinator_id=0)
+            for name, description in described.items()
+            if not isinstance(description, ClientError)
         },
         hanging=tuple(
-            sorted((one.partition, one.producer.txn_start_offset or 0) for one in hanging)
+            sorted(
+                (open_transaction.partition, open_transaction.producer.txn_start_offset or 0)
+                for open_transaction in hanging
+            )
         ),
     )
 
@@ -112,15 +115,15 @@ async def look(cluster: Cluster) -> Seen:
 async def read(
     cluster: Cluster, isolation: IsolationLevel, upto: dict[TopicPartition, int]
 ) -> dict[TopicPartition, Read]:
-    found: dict[TopicPartition, Read] = {partition: [] for partition in PARTITIONS}
+    records_by_partition: dict[TopicPartition, Read] = {partition: [] for partition in PARTITIONS}
     async with Consumer(cluster, isolation=isolation) as consumer:
         await consumer.assign(PARTITIONS)
-        while any(consumer.positions[one] < upto[one] for one in PARTITIONS):
+        while any(consumer.positions[partition] < upto[partition] for partition in PARTITIONS):
             for record in await consumer.poll():
-                found[record.partition].append(
+                records_by_partition[record.partition].append(
                     (record.offset, record.key, (record.value or b"")[-20:])
                 )
-    return found
+    return records_by_partition
 
 
 async def live(cluster: VirtualCluster, random: Random) -> Seen:
@@ -145,10 +148,10 @@ async def live(cluster: VirtualCluster, random: Random) -> Seen:
                 case _:
                     await advance(producers[random.choice(NAMES)], random, partition, step)
         await asyncio.sleep(5)  # markers are written, followers have caught up
-        seen = await look(client)
+        seen_before_stop = await look(client)
         for producer in (*producers.values(), plain):
             await producer.close()
-    return seen
+    return seen_before_stop
 
 
 async def hang(client: Cluster, partition: TopicPartition) -> None:
@@ -187,14 +190,14 @@ def write(cluster: VirtualCluster, directory: Path) -> list[Path]:
 
 def loaded(paths: list[Path], *, now_ms: int) -> ClusterOptions:
     disks = find_disks(paths)
-    found = load_cluster(disks, settings=SETTINGS, fleet=Fleet(), now_ms=now_ms)
-    assert found.losses == ()
-    assert found.left_out == ()
+    loaded_cluster = load_cluster(disks, settings=SETTINGS, fleet=Fleet(), now_ms=now_ms)
+    assert loaded_cluster.losses == ()
+    assert loaded_cluster.left_out == ()
     return ClusterOptions(
         brokers=len(paths),
         port=0,
         settings=msgspec.structs.replace(SETTINGS, cluster_id=disks.cluster_id),
-        loaded=found,
+        loaded=loaded_cluster,
     )
 
 
@@ -207,32 +210,34 @@ def test_what_was_written_and_loaded_is_the_same_cluster(
 ) -> None:
     async def first(cluster: VirtualCluster) -> Left:
         configure(cluster)
-        seen = await live(cluster, cluster.env.rng.stream("history"))
+        seen_live = await live(cluster, cluster.env.rng.stream("history"))
         return Left(
-            seen=seen,
+            seen=seen_live,
             image=cluster.sim.metadata.image,
             paths=write(cluster, tmp_path),
             now_ms=cluster.env.clock.now_ms(),
         )
 
     options = ClusterOptions(brokers=2, port=0, topics=(("orders", 3),), settings=SETTINGS)
-    left = run_cluster(first, seed=seed, cluster_options=options)
-    for path in left.paths:
+    state_left = run_cluster(first, seed=seed, cluster_options=options)
+    for path in state_left.paths:
         if stop == "killed":
             (path / FileName.CLEAN_SHUTDOWN).unlink()
             (path / FileName.RECOVERY_POINTS).unlink()
         if stop == "without metadata":
             shutil.rmtree(path / StoredMetadata.FOLDER)
-    assert sum(map(len, left.seen.records["all"].values())) > len(left.seen.hanging)
+    assert sum(map(len, state_left.seen.records["all"].values())) > len(state_left.seen.hanging)
 
     async def second(cluster: VirtualCluster) -> None:
         if stop != "without metadata":
-            assert settled(cluster.sim.metadata.image) == settled(left.image)
+            assert settled(cluster.sim.metadata.image) == settled(state_left.image)
         async with cluster.client() as client:
-            assert await look(client) == left.seen
-            await go_on(client, left.seen)
+            assert await look(client) == state_left.seen
+            await go_on(client, state_left.seen)
 
-    run_cluster(second, seed=seed, cluster_options=loaded(left.paths, now_ms=left.now_ms))
+    run_cluster(
+        second, seed=seed, cluster_options=loaded(state_left.paths, now_ms=state_left.now_ms)
+    )
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
@@ -265,12 +270,12 @@ def settled(image: ClusterImage) -> dict[str, object]:
                 topic,
                 partitions=tuple(
                     msgspec.structs.replace(
-                        one,
+                        partition,
                         leader_epoch=LeaderEpoch(0),
                         partition_epoch=0,
-                        isr=tuple(sorted(one.isr)),
+                        isr=tuple(sorted(partition.isr)),
                     )
-                    for one in topic.partitions
+                    for partition in topic.partitions
                 ),
             )
             for name, topic in image.topics.items()
@@ -278,33 +283,35 @@ def settled(image: ClusterImage) -> dict[str, object]:
     }
 
 
-async def go_on(client: Cluster, before: Seen) -> None:
+async def go_on(client: Cluster, seen_before: Seen) -> None:
     """Open transactions are fenced by their heirs, hanging ones repaired; nothing is held back."""
     admin = Admin(client)
     for name in NAMES:
         async with Producer(client, transactional_id=name) as producer:
-            who = await producer.init_transactions()
-            assert who.producer_id == before.transactions[name].producer_id
+            producer_id_and_epoch = await producer.init_transactions()
+            assert producer_id_and_epoch.producer_id == seen_before.transactions[name].producer_id
             producer.begin()
             for partition in PARTITIONS:
                 producer.send("orders", partition.partition, b"new", key=name.encode())
             await producer.commit()
-    for partition, start_offset in before.hanging:
+    for partition, start_offset in seen_before.hanging:
         await admin.abort_transaction(OpenSince(partition=partition, start_offset=start_offset))
     await asyncio.sleep(5)
-    after = await look(client)
-    assert after.ends["last stable"] == after.ends["high watermark"]
-    for partition, records in after.records["committed"].items():
+    seen_after = await look(client)
+    assert seen_after.ends["last stable"] == seen_after.ends["high watermark"]
+    for partition, records in seen_after.records["committed"].items():
         assert [key for _, key, value in records if value == b"new"] == [
             name.encode() for name in NAMES
         ]
         assert (
-            records[: len(before.records["committed"][partition])]
-            == (before.records["committed"][partition])
+            records[: len(seen_before.records["committed"][partition])]
+            == (seen_before.records["committed"][partition])
         )
     async with Producer(client, transactional_id="another") as producer:
-        who = await producer.init_transactions()
-    assert who.producer_id > max(one.producer_id for one in before.transactions.values())
+        producer_id_and_epoch = await producer.init_transactions()
+    assert producer_id_and_epoch.producer_id > max(
+        transaction.producer_id for transaction in seen_before.transactions.values()
+    )
 
 
 def test_a_reset_formats_the_machines_and_leaves_their_numbers(tmp_path: Path) -> None:

@@ -9,19 +9,19 @@ def test_no_value_of_a_record_is_left() -> None:
     text = told_run().to_lines()
     assert b"after-1" in text
     assert b'"late"' in text
-    left = redacted(told_run()).to_lines()
-    assert b"after-1" not in left
-    assert b'"late"' not in left
+    redacted_trace = redacted(told_run()).to_lines()
+    assert b"after-1" not in redacted_trace
+    assert b'"late"' not in redacted_trace
 
 
 def test_names_offsets_and_causes_stay() -> None:
     run = told_run()
-    left = redacted(run)
-    assert left.nodes == run.nodes
-    assert [(one.i, one.k, one.tx, one.p) for one in left.events] == [
-        (one.i, one.k, one.tx, one.p) for one in run.events
+    redacted_run = redacted(run)
+    assert redacted_run.nodes == run.nodes
+    assert [(event.i, event.k, event.tx, event.p) for event in redacted_run.events] == [
+        (event.i, event.k, event.tx, event.p) for event in run.events
     ]
-    assert b"payments-0" in left.to_lines()
+    assert b"payments-0" in redacted_run.to_lines()
 
 
 def test_a_sentence_loses_the_values_it_quotes_and_no_others() -> None:
@@ -31,7 +31,7 @@ def test_a_sentence_loses_the_values_it_quotes_and_no_others() -> None:
         ("client/a", "client.call", (), "", {"args": {"records": ["secret-1", ""]}}),
         ("story", "note", (), "", {"text": "it reads secret-12 and secret-1 at 1"}),
     )
-    delivered, called, note = (one.d for one in redacted(run).events)
+    delivered, called, note = (event.d for event in redacted(run).events)
     assert delivered == {"key": None, "value": LEFT_OUT, "offset": 1}
     assert called == {"args": {"records": [LEFT_OUT, ""]}}
     assert note == {"text": f"it reads {LEFT_OUT} and {LEFT_OUT} at 1"}

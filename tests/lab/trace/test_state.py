@@ -42,16 +42,24 @@ LEADS = (BROKER, "node.role", {"tp": "t-0", "role": "leader", "epoch": 4})
 OPENS = (LOG, "pid.open", {"tp": "t-0", "pid": 7, "epoch": 0, "first": 0})
 
 
-def batch(base: int, last: int, **more: Any) -> dict[str, Any]:
-    return {"tp": "t-0", "pid": 7, "epoch": 0, "seq": base, "base": base, "last": last, **more}
+def batch(base: int, last_offset: int, **fields: Any) -> dict[str, Any]:
+    return {
+        "tp": "t-0",
+        "pid": 7,
+        "epoch": 0,
+        "seq": base,
+        "base": base,
+        "last": last_offset,
+        **fields,
+    }
 
 
 def marker(offset: int) -> dict[str, Any]:
     return {"tp": "t-0", "pid": 7, "epoch": 0, "offset": offset, "coordinator_epoch": 3}
 
 
-def moved(state: str, **more: Any) -> tuple[int, str, dict[str, Any]]:
-    data = {"state": state, "pid": 7, "epoch": 0, "pending": None, "partitions": [], **more}
+def moved(state: str, **fields: Any) -> tuple[int, str, dict[str, Any]]:
+    data = {"state": state, "pid": 7, "epoch": 0, "pending": None, "partitions": [], **fields}
     return COORDINATOR, "txn.complete", data
 
 
@@ -72,8 +80,15 @@ def test_a_log_is_as_its_leader_tells() -> None:
 
 
 def test_a_new_leader_tells_of_the_log_that_it_finds() -> None:
-    found = {"pid": 7, "epoch": 1, "first": 5, "seq": 9}
-    role = {"tp": "t-0", "role": "leader", "epoch": 5, "end": 9, "lso": 5, "producers": [found]}
+    producer_found = {"pid": 7, "epoch": 1, "first": 5, "seq": 9}
+    role = {
+        "tp": "t-0",
+        "role": "leader",
+        "epoch": 5,
+        "end": 9,
+        "lso": 5,
+        "producers": [producer_found],
+    }
     log = follow(LEADS, (BROKER, "node.role", role)).logs["t-0"]
     assert (log["epoch"], log["end"], log["lso"]) == (5, 9, 5)
     assert log["producers"]["7"]["first"] == 5
@@ -95,8 +110,8 @@ def test_a_marker_closes_and_an_expired_producer_is_forgotten() -> None:
     assert closed.logs["t-0"]["end"] == 2
     assert closed.logs["t-0"]["producers"]["7"]["first"] == -1
     assert closed.logs["t-0"]["producers"]["7"]["coordinator_epoch"] == 3
-    gone = follow(LEADS, OPENS, (LOG, "pid.expire", {"tp": "t-0", "pid": 7}))
-    assert gone.logs["t-0"]["producers"] == {}
+    state_after = follow(LEADS, OPENS, (LOG, "pid.expire", {"tp": "t-0", "pid": 7}))
+    assert state_after.logs["t-0"]["producers"] == {}
 
 
 def test_a_log_that_begins_later_tells_what_is_still_open() -> None:
@@ -138,8 +153,10 @@ def test_markers_are_owed_until_they_are_acknowledged_or_the_coordinator_moves()
 def test_a_coordinator_that_loads_has_the_entries_of_its_part() -> None:
     state = follow(moved("Ongoing"), (COORDINATOR, "txn.unload", {}))
     assert state.transactions["app"]["node"] == "/1"
-    again = follow(moved("Ongoing"), (COORDINATOR, "txn.unload", {}), (COORDINATOR, "txn.load", {}))
-    assert again.transactions["app"]["node"] == "broker/3/txn/1"
+    state_after = follow(
+        moved("Ongoing"), (COORDINATOR, "txn.unload", {}), (COORDINATOR, "txn.load", {})
+    )
+    assert state_after.transactions["app"]["node"] == "broker/3/txn/1"
 
 
 def test_faults_are_known_while_they_are_armed() -> None:
@@ -148,8 +165,8 @@ def test_faults_are_known_while_they_are_armed() -> None:
     assert follow(arm, hit).faults["late"]["struck"] == 1
     free = (FAULT, "fault.release", {"rule": "late", "matched": 2, "struck": 1, "held": 0})
     assert follow(arm, hit, free).faults["late"]["held"] == 0
-    gone = (FAULT, "fault.release", {"rule": "late", "held": 0, "disarmed": True})
-    assert follow(arm, hit, gone).faults == {}
+    release = (FAULT, "fault.release", {"rule": "late", "held": 0, "disarmed": True})
+    assert follow(arm, hit, release).faults == {}
 
 
 def test_the_wall_clock_is_that_of_the_inputs() -> None:
@@ -161,7 +178,7 @@ def test_the_wall_clock_is_that_of_the_inputs() -> None:
 
 def test_a_snapshot_is_what_a_reader_begins_with() -> None:
     fault = {"rule": "late", "point": "now", "action": "hold", "matched": 0, "struck": 0, "held": 0}
-    first = {
+    first_part = {
         "part": 0,
         "last": True,
         "trace": TraceLevel.BRIEF.value,
@@ -176,7 +193,7 @@ def test_a_snapshot_is_what_a_reader_begins_with() -> None:
         ],
     }
     added = (COORDINATOR, "group.offset_pending", {"group": "old", "tp": "t-0", "offset": 4})
-    state = follow(moved("PrepareAbort"), added, (BROKER, "snapshot", first))
+    state = follow(moved("PrepareAbort"), added, (BROKER, "snapshot", first_part))
     assert state.offsets == {"g t-1": 4}, "what waits for a marker"
     assert state.level == "brief"
     assert state.brokers == {"broker/1": "running"}
@@ -233,9 +250,14 @@ async def test_a_marker_of_a_topic_that_was_deleted_is_owed_no_more() -> None:
 # Share groups
 
 
-def share(node: int, kind: str, start: int, *held: str) -> tuple[int, str, dict[str, Any]]:
-    now = {"start": start, "next": start + 1, "held": list(held), "isolation": "read_committed"}
-    return node, f"share.{kind}", {"group": "a b", "tp": "t-0", **now}
+def share(node: int, kind: str, start: int, *held_spans: str) -> tuple[int, str, dict[str, Any]]:
+    share_state = {
+        "start": start,
+        "next": start + 1,
+        "held": list(held_spans),
+        "isolation": "read_committed",
+    }
+    return node, f"share.{kind}", {"group": "a b", "tp": "t-0", **share_state}
 
 
 GONE = {"group": "a b", "tp": "t-0"}
@@ -284,15 +306,20 @@ async def test_members_of_streams_groups_are_as_their_coordinator_tells(world: G
     )
     trace = world.groups.streams.trace
     tracer = trace.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
-    seen: list[tuple[str, list[str]]] = []
+    states_seen: list[tuple[str, list[str]]] = []
 
     def look() -> None:
         """What a reader knows is what there is."""
-        told = state_at(tracer.events(), tracer.nodes).streams
-        for one in told.values():
-            del one["i"]
-        assert told == {f"{one['group']} {one['member']}": one for one in trace.members()}
-        seen.extend((f"{one['member']} {one['state']}", one["active"]) for one in told.values())
+        members_told = state_at(tracer.events(), tracer.nodes).streams
+        for member in members_told.values():
+            del member["i"]
+        assert members_told == {
+            f"{member['group']} {member['member']}": member for member in trace.members()
+        }
+        states_seen.extend(
+            (f"{member['member']} {member['state']}", member["active"])
+            for member in members_told.values()
+        )
 
     a = await _beat(world, "a", 0)
     look()
@@ -309,15 +336,15 @@ async def test_members_of_streams_groups_are_as_their_coordinator_tells(world: G
     look()
     await _beat(world, "a", LEFT)
     look()
-    assert ("a unrevoked_tasks", ["0_0", "1_0"]) in seen
-    assert ("b stable", ["0_1", "1_1"]) in seen
-    assert seen[-1][0].startswith("b ")
+    assert ("a unrevoked_tasks", ["0_0", "1_0"]) in states_seen
+    assert ("b stable", ["0_1", "1_1"]) in states_seen
+    assert states_seen[-1][0].startswith("b ")
 
 
 def test_members_of_streams_groups_go_with_the_broker_of_their_coordinator() -> None:
     member = {"group": "g h", "member": "m n", "active": ["0_0"]}
     at_three = (COORDINATOR, "streams.member", member)
     assert list(follow(at_three).streams) == ["g h m n"]
-    for node, left in ((BROKER, ["g h m n"]), (THIRD, [])):
-        gone = (node, "node.down", {"role": "broker"})
-        assert list(follow(at_three, gone).streams) == left
+    for node, members_left in ((BROKER, ["g h m n"]), (THIRD, [])):
+        broker_down = (node, "node.down", {"role": "broker"})
+        assert list(follow(at_three, broker_down).streams) == members_left

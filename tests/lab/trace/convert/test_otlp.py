@@ -11,8 +11,13 @@ from txnsim_lab.trace.convert.otlp import ERROR, convert
 
 
 def spans(level: TraceLevel = TraceLevel.BRIEF) -> list[dict[str, Any]]:
-    found = json.loads(convert(told_run(level=level)))["resourceSpans"]
-    return [span for one in found for scope in one["scopeSpans"] for span in scope["spans"]]
+    resource_spans = json.loads(convert(told_run(level=level)))["resourceSpans"]
+    return [
+        span
+        for resource_span in resource_spans
+        for scope in resource_span["scopeSpans"]
+        for span in scope["spans"]
+    ]
 
 
 def test_opentelemetrys_own_messages_read_it() -> None:
@@ -22,25 +27,31 @@ def test_opentelemetrys_own_messages_read_it() -> None:
     )
     json_format = pytest.importorskip("google.protobuf.json_format")
     read = json_format.Parse(convert(told_run()), trace.ExportTraceServiceRequest())
-    count = sum(len(scope.spans) for one in read.resource_spans for scope in one.scope_spans)
+    count = sum(
+        len(scope.spans)
+        for resource_span in read.resource_spans
+        for scope in resource_span.scope_spans
+    )
     assert count == len(spans())
 
 
 def test_a_transaction_is_a_span_with_its_states_as_children() -> None:
-    found = spans()
-    whole = next(span for span in found if span["name"] == "transaction app")
-    children = [span for span in found if span.get("parentSpanId") == whole["spanId"]]
+    all_spans = spans()
+    transaction_span = next(span for span in all_spans if span["name"] == "transaction app")
+    children = [
+        span for span in all_spans if span.get("parentSpanId") == transaction_span["spanId"]
+    ]
     assert [span["name"] for span in children] == ["Ongoing", "PrepareAbort"]
-    assert {span["traceId"] for span in children} == {whole["traceId"]}
-    assert "marker.owed" in {event["name"] for event in whole["events"]}
-    assert int(whole["startTimeUnixNano"]) > 1_699_999_999 * 10**9
+    assert {span["traceId"] for span in children} == {transaction_span["traceId"]}
+    assert "marker.owed" in {event["name"] for event in transaction_span["events"]}
+    assert int(transaction_span["startTimeUnixNano"]) > 1_699_999_999 * 10**9
     assert children[0]["endTimeUnixNano"] == children[1]["startTimeUnixNano"]
 
 
 def test_calls_and_requests_are_spans_and_errors_are_statuses() -> None:
-    found = spans(TraceLevel.FULL)  # at brief, an answer without an error goes without saying
-    assert {"begin", "abort", "EndTxn", "Produce"} <= {span["name"] for span in found}
-    refused = [span for span in found if span.get("status", {}).get("code") == ERROR]
+    all_spans = spans(TraceLevel.FULL)  # at brief, an answer without an error goes without saying
+    assert {"begin", "abort", "EndTxn", "Produce"} <= {span["name"] for span in all_spans}
+    refused = [span for span in all_spans if span.get("status", {}).get("code") == ERROR]
     assert "CONCURRENT_TRANSACTIONS" in {span["status"]["message"] for span in refused}
 
 

@@ -35,26 +35,26 @@ def as_shiviz_reads(log: str) -> list[Read]:
         ValueError: ShiViz would refuse it; the words are near its own.
     """
     pattern = re.compile(PARSER.replace("(?<", "(?P<"))
-    rest = pattern.sub("", log).strip()
-    if rest:
-        raise ValueError(f"the regular expression leaves over: {rest[:200]}")
-    found = [
-        Read(host=one["host"], clock=json.loads(one["clock"]), text=one["event"])
-        for one in pattern.finditer(log)
+    unread_text = pattern.sub("", log).strip()
+    if unread_text:
+        raise ValueError(f"the regular expression leaves over: {unread_text[:200]}")
+    events_read = [
+        Read(host=match["host"], clock=json.loads(match["clock"]), text=match["event"])
+        for match in pattern.finditer(log)
     ]
     own = defaultdict(list)
-    for one in found:
-        if one.host not in one.clock:
-            raise ValueError(f"local host {one.host!r} is missing from {one.clock}")
-        own[one.host].append(one.clock[one.host])
+    for event in events_read:
+        if event.host not in event.clock:
+            raise ValueError(f"local host {event.host!r} is missing from {event.clock}")
+        own[event.host].append(event.clock[event.host])
     for host, clocks in own.items():
         if sorted(clocks) != list(range(1, len(clocks) + 1)):
             raise ValueError(f"the clock of {host!r} must begin at 1 and increase by 1")
-    for one in found:
-        for host, time in one.clock.items():
+    for event in events_read:
+        for host, time in event.clock.items():
             if not 1 <= time <= len(own[host]):
                 raise ValueError(f"invalid clock value {time} for host {host!r}")
-    return found
+    return events_read
 
 
 @pytest.mark.slow
@@ -63,32 +63,40 @@ def as_shiviz_reads(log: str) -> list[Read]:
 def test_a_log_is_what_shiviz_takes_and_has_every_event_in_order(
     name: str, run: str, level: TraceLevel
 ) -> None:
-    told = told_run(name, run, level=level)
-    found = as_shiviz_reads(convert(told))
-    assert [one.host for one in found] == [told.nodes[event.n] for event in told.events]
-    assert [one.text.split()[:2] for one in found] == [[f"#{e.i}", e.k] for e in told.events]
+    recording = told_run(name, run, level=level)
+    events_read = as_shiviz_reads(convert(recording))
+    assert [event.host for event in events_read] == [
+        recording.nodes[event.n] for event in recording.events
+    ]
+    assert [event.text.split()[:2] for event in events_read] == [
+        [f"#{e.i}", e.k] for e in recording.events
+    ]
 
 
 def test_clocks_say_that_causes_are_before_their_effects_and_nothing_else_is() -> None:
-    told = told_run()
-    before: dict[int, set[int]] = {}
+    recording = told_run()
+    causes_before: dict[int, set[int]] = {}
     newest: dict[int, int] = {}  # of each node
-    for event in told.events:
-        known = [*event.p, *([newest[event.n]] if event.n in newest else [])]
-        before[event.i] = set(known).union(*(before[one] for one in known))
+    for event in recording.events:
+        direct_causes = [*event.p, *([newest[event.n]] if event.n in newest else [])]
+        causes_before[event.i] = set(direct_causes).union(
+            *(causes_before[cause] for cause in direct_causes)
+        )
         newest[event.n] = event.i
-    found = as_shiviz_reads(convert(told))
-    number = {(one.host, one.clock[one.host]): n for n, one in enumerate(found)}
-    for n, one in enumerate(found):
-        said = {number[at] for at in one.clock.items()}
-        joined = said.union(*(before[other] for other in said)) - {n}
-        assert joined == before[n]
+    events_read = as_shiviz_reads(convert(recording))
+    number = {(event.host, event.clock[event.host]): n for n, event in enumerate(events_read)}
+    for n, one in enumerate(events_read):
+        named_numbers = {number[host_and_time] for host_and_time in one.clock.items()}
+        joined = named_numbers.union(
+            *(causes_before[number_named] for number_named in named_numbers)
+        ) - {n}
+        assert joined == causes_before[n]
 
 
 def test_a_trace_without_its_head_is_a_whole_log() -> None:
-    told = told_run()
-    late = msgspec.structs.replace(told, events=told.events[100:])
-    assert len(as_shiviz_reads(convert(late))) == len(told.events) - 100
+    recording = told_run()
+    late = msgspec.structs.replace(recording, events=recording.events[100:])
+    assert len(as_shiviz_reads(convert(late))) == len(recording.events) - 100
 
 
 def test_what_shiviz_refuses_is_refused_here() -> None:
