@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.support.page_flood import FLOOD
 from tests.support.txnsim_server import TxnsimServer
-from txnsim_lab.http.page._files import MEDIA_TYPES, served
+from txnsim_lab.http.page._files import MEDIA_TYPES, served_files
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -284,7 +284,7 @@ class _Static(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:  # the name that http.server wants
         """A file."""
         path = self.path.partition("?")[0].removeprefix("/ui/").lstrip("/") or "index.html"
-        found = served().get(path)
+        found = served_files().get(path)
         if self.path == f"/{MILLION}":
             found = self.trace.read_bytes()
         media_type = MEDIA_TYPES.get(path.rpartition(".")[2], "application/x-ndjson")

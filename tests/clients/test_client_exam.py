@@ -13,7 +13,7 @@ import pytest
 from tests.clients.exam_drivers import DRIVERS, command_of
 from tests.clients.exam_page import HEADING, PAGE, load, section
 from txnsim_lab.exam.results import Outcome
-from txnsim_lab.exam.run import chosen, run_exam
+from txnsim_lab.exam.run import choose_situations, run_exam
 from txnsim_lab.exam.situations import SITUATIONS
 
 pytestmark = pytest.mark.clients
@@ -27,7 +27,9 @@ SOME: Final = (
 
 def outcomes(library: str, *only: str, level: int = 2) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Situation to outcome and reasons, of what did not pass."""
-    run = asyncio.run(run_exam(command_of(library), chosen(SITUATIONS, only), levels=(level,)))
+    run = asyncio.run(
+        run_exam(command_of(library), choose_situations(SITUATIONS, only), levels=(level,))
+    )
     return {
         one.situation: (one.outcome, one.because)
         for one in run.results

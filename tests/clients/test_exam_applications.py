@@ -17,7 +17,7 @@ from tests.clients.exam_java import java_program
 from tests.clients.klag_exporter import exporting, klag_exporter, lags
 from tests.clients.test_exam_pairs import outcome
 from tests.support.spark_connector import connector_jars
-from txnsim_lab.exam.readers import Said, expected, library, misses
+from txnsim_lab.exam.readers import Said, expected_topics, library, misses
 from txnsim_lab.exam.results import Outcome
 
 pytestmark = [pytest.mark.clients, pytest.mark.nightly]
@@ -52,7 +52,7 @@ async def test_an_exporter_of_lag_counts_what_nobody_can_read(tmp_path: Path) ->
     """klag-exporter #104, open: its ends are high watermarks, also for ``read_committed``. Only
     where a transaction is open does that differ.
     """
-    wanted = expected(on_disk=False)
+    wanted = expected_topics(on_disk=False)
     program = await asyncio.to_thread(klag_exporter, "0.1.29")
     async with library() as kafka, exporting(program, kafka.bootstrap, tmp_path) as address:
         found = await lags(address, topics=len(wanted))
@@ -62,7 +62,7 @@ async def test_an_exporter_of_lag_counts_what_nobody_can_read(tmp_path: Path) ->
 
 
 async def test_sparks_connector_reads_what_is_committed(tmp_path: Path) -> None:
-    wanted = expected(on_disk=False)
+    wanted = expected_topics(on_disk=False)
     file = tmp_path / "expected.json"
     file.write_bytes(msgspec.json.encode(wanted))
     async with library() as kafka:

@@ -15,7 +15,7 @@ import pytest
 from tests.clients.exam_drivers import command_of, java_driver, python_driver
 from tests.clients.exam_go import go_driver
 from txnsim_lab.exam.results import Outcome
-from txnsim_lab.exam.run import chosen, run_exam
+from txnsim_lab.exam.run import choose_situations, run_exam
 from txnsim_lab.exam.situations import SITUATIONS
 
 pytestmark = [pytest.mark.clients, pytest.mark.nightly]
@@ -62,7 +62,7 @@ OPEN: Final = (
 
 def outcome(command: str, situation: str, level: int) -> Outcome:
     """What one situation comes to."""
-    only = [one for one in chosen(SITUATIONS, [situation]) if one.name == situation]
+    only = [one for one in choose_situations(SITUATIONS, [situation]) if one.name == situation]
     [result] = asyncio.run(run_exam(command, only, levels=(level,))).results
     return result.outcome
 

@@ -10,7 +10,7 @@ from tests.clients.exam_drivers import command_of
 from tests.real.conftest import Target
 from txnsim_lab.exam.real_targets import RealTargets
 from txnsim_lab.exam.results import Outcome
-from txnsim_lab.exam.run import chosen, run_exam
+from txnsim_lab.exam.run import choose_situations, run_exam
 from txnsim_lab.exam.situations import SITUATIONS
 
 SOME = ("fenced-by-newer", "timed-out", "commit-answer-lost", "commit-while-coordinator-moves",
@@ -21,11 +21,11 @@ SOME = ("fenced-by-newer", "timed-out", "commit-answer-lost", "commit-while-coor
 @pytest.mark.nightly  # a minute for each target
 def test_a_library_sits_some_of_the_exam_on_a_cluster_that_is_there(target: Target) -> None:
     async def sat() -> dict[str, tuple[str, ...]]:
-        targets = await RealTargets.at(target.bootstrap, say=lambda _: None)
+        targets = await RealTargets.connect(target.bootstrap, say=lambda _: None)
         assert targets.levels == (target.level,)
         found = await run_exam(
             command_of("confluent-kafka"),
-            chosen(SITUATIONS, SOME),
+            choose_situations(SITUATIONS, SOME),
             levels=targets.levels,
             targets=targets,
         )

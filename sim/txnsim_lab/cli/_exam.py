@@ -85,11 +85,11 @@ def run(args: argparse.Namespace) -> int:
         return exam_readers.run(args)
     if args.part == "compare":
         return exam_compare.run(args)
-    from txnsim_lab.exam.run import chosen
+    from txnsim_lab.exam.run import choose_situations
     from txnsim_lab.exam.situations import SITUATIONS
     from txnsim_lab.simulation.play import quieten
 
-    situations = chosen(SITUATIONS, args.only, core=args.core)
+    situations = choose_situations(SITUATIONS, args.only, core=args.core)
     levels = sorted(set(args.transaction_version)) or LEVELS
     if args.part == "list":
         _list(situations, args)
@@ -140,7 +140,7 @@ async def _run_exam(
         from txnsim_lab.exam.real_targets import RealTargets
 
         try:
-            targets = await RealTargets.at(args.on, say=TERMINAL.warn)
+            targets = await RealTargets.connect(args.on, say=TERMINAL.warn)
         except ClientError as error:
             raise ConfigError(f"--on {args.on}: {error}") from None
     missed = 0

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """
     from txnsim.runtime.real_world import real_environment
     from txnsim_lab.exam.compare import Bounds, Side, compare
-    from txnsim_lab.exam.run import chosen
+    from txnsim_lab.exam.run import choose_situations
     from txnsim_lab.exam.situations import SITUATIONS
     from txnsim_lab.exam.targets import SimulatedTargets
     from txnsim_lab.simulation.play import quieten
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
                 Side(command=args.one, level=args.level_a),
                 Side(command=args.other, level=args.level_b),
             ),
-            chosen(SITUATIONS, args.only, core=args.core),
+            choose_situations(SITUATIONS, args.only, core=args.core),
             SimulatedTargets(args.as_version),
             bounds,
             clock=real_environment().clock,

@@ -66,10 +66,10 @@ def run(args: argparse.Namespace) -> int:
 
 async def _serve(args: argparse.Namespace) -> None:
     from txnsim.cli.serving.long_running import LongRunning
-    from txnsim_lab.exam.readers import expected, library
+    from txnsim_lab.exam.readers import expected_topics, library
 
     stop = LongRunning.stop_of(args)
-    wanted = expected(on_disk=False)
+    wanted = expected_topics(on_disk=False)
     async with library(port=args.port) as kafka:
         if args.expected is not None:
             write_whole(args.expected, _as_json(wanted), what="--expected")
@@ -83,12 +83,12 @@ async def _serve(args: argparse.Namespace) -> None:
 
 
 def _write(directory: Path) -> None:
-    from txnsim_lab.exam.readers import directories, expected
+    from txnsim_lab.exam.readers import directories, expected_topics
 
     if directory.exists():
         raise ConfigError(f"{directory}: it is there already; nothing is written over")
     files = asyncio.run(directories())
-    write_all(directory, {**files, EXPECTED: _as_json(expected(on_disk=True))})
+    write_all(directory, {**files, EXPECTED: _as_json(expected_topics(on_disk=True))})
     TERMINAL.line(
         f"{len(files)} files in {directory}; what is expected is in {directory / EXPECTED}"
     )

@@ -485,7 +485,7 @@ class Application(DriverSession):
                 raise MissError(f"no transaction has timed out: {state}")
             await asyncio.sleep(PAUSE_S)
 
-    async def is_over(self) -> None:
+    async def expect_end_at_coordinator(self) -> None:
         """What was told as ended ends at the coordinator too, and not at its timeout only.
 
         Raises:
@@ -644,11 +644,11 @@ class Application(DriverSession):
 
     async def judge(self, groups: Sequence[str] = ()) -> list[str]:
         """Check everything reported to the application against the log."""
-        committed = await self.committed()
+        committed = await self.committed_values()
         positions = {group: await self.position_of(group) for group in groups}
         return list(self.ledger.misses(committed, positions))
 
-    async def committed(self) -> list[str]:
+    async def committed_values(self) -> list[str]:
         """The values that a ``read_committed`` reader gets."""
         records = await self.records()
         return [(r.value or b"").decode() for r in records if r.is_committed]

@@ -69,13 +69,13 @@ class Ledger(msgspec.Struct):
         missing = [value for value in entry.values if value not in readable]
         match entry.told:
             case Told.COMMITTED if missing:
-                yield f'the library says "committed", but readers do not get {listed(missing)}'
+                yield f'the library says "committed", but readers do not get {values_text(missing)}'
             case Told.ABORTED if readable:
                 claim = 'the library says "aborted" or was never asked to commit'
-                yield f"{claim}, but readers get {listed(readable)}"
+                yield f"{claim}, but readers get {values_text(readable)}"
             case Told.UNKNOWN if missing and readable:
                 claim = "half of a transaction is committed"
-                yield f"{claim}: {listed(readable)} without {listed(missing)}"
+                yield f"{claim}: {values_text(readable)} without {values_text(missing)}"
             case _:
                 pass
 
@@ -98,6 +98,6 @@ def short(value: str) -> str:
     )
 
 
-def listed(values: Sequence[str]) -> str:
+def values_text(values: Sequence[str]) -> str:
     """Values for a message."""
     return ", ".join(map(short, values))

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from txnsim_lab.exam._driver import UNSUPPORTED, Answer, Driver, LibraryError
-from txnsim_lab.exam._ledger import Entry, Told, listed, short
+from txnsim_lab.exam._ledger import Entry, Told, short, values_text
 from txnsim_lab.exam.results import MissError, NotAskedError
 
 UNTOLD: Final = ("bootstrap", "client_id")
@@ -81,7 +81,7 @@ class DriverSession:
             MissError: They differ.
         """
         if entry.told is not expected:
-            of_values = f" with {listed(entry.values)}" if entry.values else ""
+            of_values = f" with {values_text(entry.values)}" if entry.values else ""
             claim = f'the library says "{entry.told}" of the transaction{of_values}'
             raise MissError(f'{claim}, and "{expected}" was expected{self.after_errors}')
 
@@ -141,7 +141,7 @@ def _answer_text(answer: Answer) -> str:
         return _words(answer.error)
     words = [f"offset {answer.offset}"] if answer.offset >= 0 else []
     if answer.records:
-        words.append(f"records {listed([value for _, _, value in answer.records])}")
+        words.append(f"records {values_text([value for _, _, value in answer.records])}")
     for name, places in (
         *(("positions", answer.positions), ("ends", answer.ends)),
         ("failed", answer.failed),

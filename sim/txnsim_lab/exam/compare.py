@@ -119,7 +119,7 @@ async def compare(
             if level in situation.levels
         ]
         for situation, level in questions:
-            difference = await pair.played(situation, level)
+            difference = await pair.compare(situation, level)
             tell(f"{situation.name}@{level}", difference)
             differences += [difference] if difference else []
         near = [
@@ -132,7 +132,7 @@ async def compare(
         for variant, level, words in variants(near or questions, bounds.seed):
             if clock.monotonic_us() // 1_000 >= end_ms:
                 break
-            difference = await pair.played(variant, level, drawn=words)
+            difference = await pair.compare(variant, level, drawn=words)
             drawn += 1
             tell(f"{variant.name}@{level} {words}", difference)
             differences += [difference] if difference else []
@@ -173,7 +173,7 @@ class _Pair:
         for exam in self._exams:
             await exam.end()
 
-    async def played(
+    async def compare(
         self, situation: Situation, level: int, *, drawn: str = ""
     ) -> Difference | None:
         results = await self._play_both(situation, level)
@@ -243,13 +243,13 @@ def variants(
             for _ in range(1 + draw.randrange(ACTS_MAX))
         )
         words = ", ".join(f"{name} before command {number}" for number, name in acts)
-        yield msgspec.structs.replace(situation, play=varied(situation.play, acts)), level, words
+        yield msgspec.structs.replace(situation, play=with_acts(situation.play, acts)), level, words
 
 
-def varied(play: Play, acts: Sequence[tuple[int, str]]) -> Play:
+def with_acts(play: Play, acts: Sequence[tuple[int, str]]) -> Play:
     """A situation with acts before its commands of these numbers."""
 
-    async def changed(app: Application) -> None:
+    async def play_with_acts(app: Application) -> None:
         remaining = list(acts)
 
         async def between(number: int) -> None:
@@ -262,7 +262,7 @@ def varied(play: Play, acts: Sequence[tuple[int, str]]) -> Play:
         app.between = between
         await play(app)
 
-    return changed
+    return play_with_acts
 
 
 async def _move_partition(app: Application) -> None:

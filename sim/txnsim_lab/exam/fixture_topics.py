@@ -234,7 +234,7 @@ async def start_moved(writer: TopicWriter) -> None:
 
 @topic_of("compacted", "The cleaner has left a batch without records, and gaps.", "b c", 8, 8,
         configs={"cleanup.policy": "compact"})  # fmt: skip
-async def compacted(writer: TopicWriter) -> None:
+async def compacted_log(writer: TopicWriter) -> None:
     """0 of an idempotent producer (overwritten, and its empty batch keeps the sequence), 1 a
     (overwritten), 2 COMMIT, 3 lost, 4 ABORT, 5 b, 6 COMMIT, 7 c.
     """
@@ -271,11 +271,13 @@ async def large(writer: TopicWriter) -> None:
 
 FIXTURE_TOPICS: Final[tuple[FixtureTopic, ...]] = (
     on_marker, nothing_aborted, tail, nothing, overlapping, between, left_open, start_moved, large,
-    compacted,
+    compacted_log,
 )  # fmt: skip
 
 
-async def written(target: Target, fixture: FixtureTopic, *, lasting_ms: int = TIMEOUT_MS) -> str:
+async def write_fixture(
+    target: Target, fixture: FixtureTopic, *, lasting_ms: int = TIMEOUT_MS
+) -> str:
     """Make a fixture topic and write it.
 
     Args:
@@ -296,6 +298,6 @@ async def written(target: Target, fixture: FixtureTopic, *, lasting_ms: int = TI
     return name
 
 
-def shown(values: Sequence[str]) -> tuple[str, ...]:
+def short_values(values: Sequence[str]) -> tuple[str, ...]:
     """Values as a fixture topic has them: long ones by their first two letters."""
     return tuple(value if len(value) <= 2 else value[:2] for value in values)

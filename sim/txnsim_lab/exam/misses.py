@@ -15,7 +15,7 @@ from txnsim import VERSION
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of
 from txnsim.trace.trace_file import Recording
-from txnsim_lab.exam.results import PAGE, ExamRun, Result, shown
+from txnsim_lab.exam.results import PAGE, ExamRun, Result, escape_unprintable
 from txnsim_lab.http.page.one_file import one_file
 
 TEXT: Final = "README.md"
@@ -145,7 +145,7 @@ def _bullets(lines: Iterable[str]) -> Iterator[str]:
 def _one_line(text: str) -> str:
     """Text of a driver or its library, shortened, control characters escaped."""
     cut = text if len(text) <= SAID_MAX else f"{text[:SAID_MAX]} … {len(text) - SAID_MAX} more"
-    return shown(cut)
+    return escape_unprintable(cut)
 
 
 def _plain(text: str) -> str:

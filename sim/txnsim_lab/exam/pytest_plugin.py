@@ -35,7 +35,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if MARKER not in metafunc.fixturenames:
         return
     from txnsim.errors import ConfigError
-    from txnsim_lab.exam.run import chosen
+    from txnsim_lab.exam.run import choose_situations
     from txnsim_lab.exam.situations import SITUATIONS
 
     marker = metafunc.definition.get_closest_marker(MARKER)
@@ -43,7 +43,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.UsageError(f"say @pytest.mark.{MARKER}(driver='python my_driver.py')")
     options = {"core": False, "only": (), "levels": (0, 1, 2), "known": (), **marker.kwargs}
     try:
-        situations = chosen(SITUATIONS, options["only"], core=options["core"])
+        situations = choose_situations(SITUATIONS, options["only"], core=options["core"])
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from None
     rows = [

@@ -19,9 +19,9 @@ from txnsim_lab.exam.fixture_topics import (
     FIXTURE_TOPICS,
     Expected,
     TopicWriter,
-    shown,
+    short_values,
     topic_of,
-    written,
+    write_fixture,
 )
 from txnsim_lab.exam.targets import SETTINGS, simulated_target
 
@@ -46,7 +46,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Of the group ``readers``."""
 
 
-def expected(*, on_disk: bool) -> tuple[Expected, ...]:
+def expected_topics(*, on_disk: bool) -> tuple[Expected, ...]:
     """What is expected of each topic."""
     fixtures = (*FIXTURE_TOPICS, cut_short) if on_disk else FIXTURE_TOPICS
     return tuple(fixture.expected for fixture in fixtures)
@@ -73,7 +73,7 @@ async def library(*, port: int = 0) -> AsyncIterator[AsyncSimulatedKafka]:
         target = simulated_target(kafka)
         admin = await target.admin()
         for fixture in FIXTURE_TOPICS:
-            name = await written(target, fixture, lasting_ms=LASTING_MS)
+            name = await write_fixture(target, fixture, lasting_ms=LASTING_MS)
             offsets = {TopicPartition(name, 0): fixture.expected.stable}
             await admin.commit_positions(GROUP, offsets)
         yield kafka
@@ -83,7 +83,7 @@ async def directories() -> dict[str, bytes]:
     """The log directories of a cluster's brokers with all topics, files by their paths."""
     files: dict[str, bytes] = {}
     async with library() as kafka:
-        cut = await written(simulated_target(kafka), cut_short)
+        cut = await write_fixture(simulated_target(kafka), cut_short)
         for broker_id in sorted(kafka.cluster.brokers):
             for file in log_dir_of(kafka.cluster, broker_id):
                 content = b"".join(file.parts)
@@ -101,7 +101,7 @@ def misses(topics: Sequence[Expected], statements: Sequence[Said]) -> Iterator[s
         if answer is None:
             yield f"{topic.topic}: nothing is said of it"
             continue
-        if answer.values is not None and (got := shown(answer.values)) != topic.values:
+        if answer.values is not None and (got := short_values(answer.values)) != topic.values:
             yield _wrong(topic, "values", _value_list(got), _value_list(topic.values))
         for name, field in SIDE.items():
             stated, right = getattr(answer, name), getattr(topic, field, 0)

@@ -82,7 +82,7 @@ class RealTargets:
         self.levels: tuple[int, ...] = (0, 1, 2) if level is None else (level,)
 
     @classmethod
-    async def at(
+    async def connect(
         cls, on: str, *, say: Callable[[str], object], settings: ClientSettings | None = None
     ) -> RealTargets:
         """Look at what is named; releases are started when a situation wants them.

@@ -109,7 +109,7 @@ UNDER_WORDS: Final = (Outcome.MISSED, Outcome.PROTOCOL)
 """Outcomes that are reported in full."""
 
 
-def shown(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """What a driver said, in one line, with escapes for characters that terminals obey."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
@@ -125,7 +125,7 @@ def page(run: ExamRun, *, misses: str = "", known: Collection[str] = ()) -> str:
         misses: Where the folders of misses are, as the page links to them; empty for nowhere.
         known: Misses that have no folder, by id.
     """
-    title = shown(f"The exam of {run.library} {run.version}")
+    title = escape_unprintable(f"The exam of {run.library} {run.version}")
     counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in Outcome)
     return "\n".join(
         (
@@ -153,7 +153,8 @@ def _row(result: Result) -> str:
 def _stories(run: ExamRun, misses: str, known: Collection[str]) -> Iterator[str]:
     for result in (candidate for candidate in run.results if candidate.outcome in UNDER_WORDS):
         yield f'<h2 id="{escape(result.id)}">{escape(result.id)}</h2><p>{escape(result.asks)}</p>'
-        yield f"<ul>{''.join(f'<li>{escape(shown(reason))}' for reason in result.because)}</ul>"
+        reasons = map(escape_unprintable, result.because)
+        yield f"<ul>{''.join(f'<li>{escape(reason)}' for reason in reasons)}</ul>"
         yield f"<p>What was expected: {escape(result.yardstick)}</p>"
         has_folder = result.outcome is Outcome.MISSED and result.id not in known
         if misses and result.recording and has_folder:
@@ -163,5 +164,5 @@ def _stories(run: ExamRun, misses: str, known: Collection[str]) -> Iterator[str]
             ("What was done", result.steps),
             ("What happened in the cluster", result.story),
         ):
-            text = chr(10).join(map(shown, lines))
+            text = chr(10).join(map(escape_unprintable, lines))
             yield f"<h3>{heading}</h3><pre>{escape(text)}</pre>"

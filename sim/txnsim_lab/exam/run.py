@@ -191,7 +191,7 @@ def _result(situation: Situation, level: int, outcome: Outcome, **more: Any) -> 
     )
 
 
-def chosen(
+def choose_situations(
     situations: Sequence[Situation], only: Sequence[str] = (), *, core: bool = False
 ) -> list[Situation]:
     """Those whose name or kind begins with one of the words; all without words.

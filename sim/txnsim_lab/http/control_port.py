@@ -14,7 +14,7 @@ from txnsim_lab.http._practising import PractiseRoutes
 from txnsim_lab.http._runs.lessons import LessonRoutes
 from txnsim_lab.http._runs.own_cluster import OwnClusterRoutes
 from txnsim_lab.http._runs.scenarios import ScenarioRoutes
-from txnsim_lab.http.page._files import served
+from txnsim_lab.http.page._files import served_files
 from txnsim_lab.http.page._routes import StaticRoutes
 from txnsim_lab.scenario.forked_processes import ForkServer
 
@@ -56,7 +56,7 @@ class Added:
         )
 
     def warm_up(self) -> None:
-        served()
+        served_files()
         self._scenarios.warm_up()
 
     def close(self) -> None:

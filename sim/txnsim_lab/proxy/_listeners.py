@@ -143,7 +143,7 @@ class NodeListener:
             "upstream.refused", broker=self.node_id, at=host_and_port(host, port), why=str(error)
         )
 
-    def opened(self, relay: Joined, line: str) -> None:
+    def note_open(self, relay: Joined, line: str) -> None:
         event = NO_CAUSE
         if self.tracer.on:
             event = self.tracer.emit(
@@ -151,7 +151,7 @@ class NodeListener:
             )
         self.relays[relay] = event
 
-    def closed(self, relay: Joined, line: str) -> None:
+    def note_close(self, relay: Joined, line: str) -> None:
         """A client's side of a connection is gone."""
         if self.tracer.on:
             opened_at = self.relays.get(relay, NO_CAUSE)
@@ -169,17 +169,17 @@ class NodeListener:
         """Decode a request for whom a rule asks; topics that it tells by id are looked up."""
         names = self._context.names
         request = Sent.decoded(frame, names.names)
-        if request is not None and names.unknown(request.message):
+        if request is not None and names.has_unknown_topic(request.message):
             await self._context.look_up_topics()
         sent.request = request
 
-    async def rewritten(self, api_key: int, api_version: int, answer: bytes) -> bytes:
+    async def rewrite_answer(self, api_key: int, api_version: int, answer: bytes) -> bytes:
         """An answer that leads clients to the proxy."""
         if api_key == API_VERSIONS:
-            return addresses.bounded(api_version, answer)
+            return addresses.limit_api_versions(api_version, answer)
         if not addresses.may_carry(api_key, api_version):
             return answer
-        return await self._listeners.rewritten(api_key, api_version, answer)
+        return await self._listeners.rewrite_answer(api_key, api_version, answer)
 
 
 class NodeListeners:
@@ -286,7 +286,7 @@ class NodeListeners:
             )
         return port
 
-    async def rewritten(self, api_key: int, api_version: int, answer: bytes) -> bytes:
+    async def rewrite_answer(self, api_key: int, api_version: int, answer: bytes) -> bytes:
         """An answer that leads clients to these listeners; new nodes get theirs.
 
         Raises:
@@ -296,7 +296,7 @@ class NodeListeners:
         if api_key == addresses.METADATA:
             self._context.names.learn(message)
         await self._learn_late(addresses.endpoints_of(api_key, message))
-        return addresses.rewritten(api_key, api_version, answer, message, self._address_of)
+        return addresses.rewrite_addresses(api_key, api_version, answer, message, self._address_of)
 
     def _address_of(self, node: Endpoint) -> tuple[str, int]:
         return self.address(node.node_id)

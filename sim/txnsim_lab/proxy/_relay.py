@@ -94,7 +94,7 @@ class Relay:
         self._line = f"{transport.get_extra_info('peername')} -> {self._listener.node}"
         self._answers.write = transport.write
         self._requests.stop()
-        self._listener.opened(self, self._line)
+        self._listener.note_open(self, self._line)
         self._drive(self._open(), self._on_open, "connection to a broker")
 
     async def _open(self) -> bool:
@@ -130,7 +130,7 @@ class Relay:
 
     def client_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - however it went
         """The client is gone: unread bytes are dropped, held requests still reach the broker."""
-        self._listener.closed(self, self._line)
+        self._listener.note_close(self, self._line)
         if self.broker.transport is None:
             self._listener.forget(self)
         self._requests.forget()
@@ -402,7 +402,7 @@ class Relay:
         """Bring an answer past its fault point; whether later ones may come then."""
         if not self._listener.is_peer and sent.fate == ORDINARY:
             # A damaged request may have become another, of which no more is known.
-            answer = await self._listener.rewritten(sent.api_key, sent.api_version, answer)
+            answer = await self._listener.rewrite_answer(sent.api_key, sent.api_version, answer)
         verdict = FaultEffect.PASS
         point = self._listener.points[1]
         if self._injector.is_armed and self._asked_of_answer(sent):

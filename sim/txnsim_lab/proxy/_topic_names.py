@@ -25,7 +25,7 @@ class TopicNames:
             if topic_id is not None and topic.name:
                 self.names[topic_id] = topic.name
 
-    def unknown(self, message: Any) -> bool:
+    def has_unknown_topic(self, message: Any) -> bool:
         """Whether a Produce or Fetch names a topic by an id that is not known."""
         topics = getattr(message, "topic_data", None) or getattr(message, "topics", None) or ()
         return any(

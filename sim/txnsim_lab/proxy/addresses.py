@@ -154,7 +154,7 @@ def message_of(api_key: int, api_version: int, frame: bytes) -> Any:
     return RelayedRequest(api_key, api_version, 0).message(frame)
 
 
-def rewritten(
+def rewrite_addresses(
     api_key: int, api_version: int, frame: bytes, message: Any, address_of: AddressOf
 ) -> bytes:
     """An answer with other addresses of brokers in it."""
@@ -216,7 +216,7 @@ def _compact(text: str) -> bytes:
 # Versions
 
 
-def bounded(api_version: int, frame: bytes) -> bytes:
+def limit_api_versions(api_version: int, frame: bytes) -> bytes:
     """An answer to ApiVersions that promises of ``BOUND`` only what the proxy can read.
 
     It is patched in place: its layout is the same in every version so far, up to the rows.

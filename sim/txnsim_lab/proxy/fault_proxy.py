@@ -64,7 +64,7 @@ class FaultProxy:
         self.clients = NodeListeners(
             self,
             host=options.host,
-            advertised_host=options.reached_at,
+            advertised_host=options.host_for_clients,
             port=options.port,
             tls=_listening_with(options.tls),
             tls_upstream=tls_upstream,
@@ -72,7 +72,7 @@ class FaultProxy:
         self.peers = NodeListeners(
             self,
             host=options.host,
-            advertised_host=options.reached_at,
+            advertised_host=options.host_for_clients,
             port=options.peer_port,
             is_peer=True,
             tls=_listening_with(options.peer_tls),

@@ -46,7 +46,7 @@ class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Of all chance in rules; random unless given."""
 
     @property
-    def reached_at(self) -> str:
+    def host_for_clients(self) -> str:
         """The host that clients and brokers get.
 
         Raises:

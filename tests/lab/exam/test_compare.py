@@ -25,10 +25,10 @@ from txnsim_lab.exam.compare import (
     compare,
     part,
     variants,
-    varied,
+    with_acts,
 )
 from txnsim_lab.exam.results import NotAskedError, Outcome, Result
-from txnsim_lab.exam.run import chosen
+from txnsim_lab.exam.run import choose_situations
 from txnsim_lab.exam.situations import SITUATIONS
 from txnsim_lab.exam.targets import SimulatedTargets
 
@@ -61,7 +61,7 @@ def compared(
     async def asked() -> Comparison:
         return await compare(
             (Side(command=driver(program)), Side(command=driver(other_program))),
-            chosen(SITUATIONS, SOME),
+            choose_situations(SITUATIONS, SOME),
             SimulatedTargets(),
             Bounds(levels=(2,), minutes=minutes, seed=7),
             clock=real_environment().clock,
@@ -115,7 +115,7 @@ def test_hints_bring_situations_with_their_words_to_the_front() -> None:
 
 
 def test_a_seed_draws_the_same_variants() -> None:
-    near = [(situation, 2) for situation in chosen(SITUATIONS, SOME)]
+    near = [(situation, 2) for situation in choose_situations(SITUATIONS, SOME)]
     words = [[drawn for _, _, drawn in islice(variants(near, seed), 20)] for seed in (1, 1, 2)]
     assert words[0] == words[1] != words[2]
     assert all(any(act in line for act in ACTS) for line in words[0])
@@ -149,7 +149,7 @@ def test_acts_come_before_their_commands_and_what_can_not_be_done_is_noted(
             order.append(str(number))
 
     app = Played()
-    changed: Any = varied(play, [(2, "act"), (3, "refused")])
+    changed: Any = with_acts(play, [(2, "act"), (3, "refused")])
     asyncio.run(changed(app))
     assert order == ["1", "act", "2", "3"]
     assert app.steps == ["not done: no other replica"]

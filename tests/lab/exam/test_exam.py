@@ -27,7 +27,7 @@ from txnsim_lab.exam._application import Application, Neighbour, together
 from txnsim_lab.exam._driver import Answer, Driver, LibraryError, NoAnswerError
 from txnsim_lab.exam._ledger import Entry, Ledger, Told
 from txnsim_lab.exam._session import DriverSession, without_repeats
-from txnsim_lab.exam.fixture_topics import FIXTURE_TOPICS, LARGE, FixtureTopic, shown, written
+from txnsim_lab.exam.fixture_topics import FIXTURE_TOPICS, LARGE, FixtureTopic, short_values, write_fixture
 from txnsim_lab.exam.results import (
     ExamRun,
     MissError,
@@ -37,7 +37,7 @@ from txnsim_lab.exam.results import (
     known_misses,
     page,
 )
-from txnsim_lab.exam.run import Exam, chosen, run_exam
+from txnsim_lab.exam.run import Exam, choose_situations, run_exam
 from txnsim_lab.exam.situation import situation
 from txnsim_lab.exam.situations import MOVES, MOVES_ONCE, SITUATIONS
 from txnsim_lab.exam.targets import SimulatedTargets
@@ -69,7 +69,7 @@ def driver(program: str) -> str:
 
 def played(program: str, *only: str, levels: tuple[int, ...] = (2,)) -> ExamRun:
     """A run."""
-    return asyncio.run(run_exam(driver(program), chosen(SITUATIONS, only), levels=levels))
+    return asyncio.run(run_exam(driver(program), choose_situations(SITUATIONS, only), levels=levels))
 
 
 def test_there_are_situations_of_every_kind_and_names_are_unique() -> None:
@@ -148,14 +148,14 @@ def test_a_program_that_is_not_there_is_refused() -> None:
 
 
 def test_the_core_has_something_of_every_kind() -> None:
-    core = chosen(SITUATIONS, core=True)
+    core = choose_situations(SITUATIONS, core=True)
     assert {situation.kind for situation in core} == {situation.kind for situation in SITUATIONS}
     assert len(core) < len(SITUATIONS) / 2
 
 
 def test_an_unknown_word_names_the_situations() -> None:
     with pytest.raises(ConfigError, match="commit-lost"):
-        chosen(SITUATIONS, ["comit"])
+        choose_situations(SITUATIONS, ["comit"])
 
 
 def test_known_misses_have_remarks() -> None:
@@ -436,13 +436,13 @@ async def test_a_situation_that_wants_another_release_is_not_asked() -> None:
 )
 async def test_a_fixture_topic_says_what_a_reader_gets(fixture: FixtureTopic) -> None:
     async with SimulatedTargets().open(2) as opened:
-        topic_partition = TopicPartition(await written(opened.target, fixture), 0)
+        topic_partition = TopicPartition(await write_fixture(opened.target, fixture), 0)
         admin = await opened.target.admin()
         records = await read_topic(admin, topic_partition.topic, settle_ms=0)
         committed = [
             (record.value or b"").decode() for record in records if record.fate is Fate.COMMITTED
         ]
-        assert shown(committed) == fixture.expected.values
+        assert short_values(committed) == fixture.expected.values
         stable = await admin.offset_of(topic_partition, LATEST, IsolationLevel.READ_COMMITTED)
         assert stable == fixture.expected.stable
         assert await admin.offset_of(topic_partition, LATEST) == fixture.expected.end
@@ -453,7 +453,7 @@ async def test_an_answer_is_cut_in_the_middle_of_a_large_batch() -> None:
         fixture_topic for fixture_topic in FIXTURE_TOPICS if fixture_topic.expected.topic == "large"
     )
     async with SimulatedTargets().open(2) as opened:
-        await written(opened.target, large)
+        await write_fixture(opened.target, large)
         kafka = opened.kafka
         leader = kafka.cluster.brokers[BrokerId(await kafka.leaders.of("large"))]
         read = leader.replicas.hosted[TopicPartition("large", 0)].read(0, max_bytes=1 << 20)
@@ -468,7 +468,7 @@ async def test_the_cleaner_has_left_an_empty_batch() -> None:
         if fixture_topic.expected.topic == "compacted"
     )
     async with SimulatedTargets().open(2) as opened:
-        await written(opened.target, compacted)
+        await write_fixture(opened.target, compacted)
         kafka = opened.kafka
         leader = kafka.cluster.brokers[BrokerId(await kafka.leaders.of("compacted"))]
         log = leader.replicas.hosted[TopicPartition("compacted", 0)]

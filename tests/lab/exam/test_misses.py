@@ -17,7 +17,7 @@ from txnsim import VERSION
 from txnsim.errors import ConfigError
 from txnsim_lab.exam.misses import SAID_MAX, driver_sources, folders
 from txnsim_lab.exam.results import page
-from txnsim_lab.exam.run import chosen, run_exam
+from txnsim_lab.exam.run import choose_situations, run_exam
 from txnsim_lab.exam.situations import SITUATIONS
 
 HEADINGS: Final = (
@@ -28,7 +28,9 @@ HEADINGS: Final = (
 
 def test_a_miss_can_be_reported_and_opens_in_the_page() -> None:
     program = YES.replace('"yes"', '"yes", "runtime": "Yes 1.0"')
-    run = asyncio.run(run_exam(driver(program), chosen(SITUATIONS, ["reads-open"]), levels=(2,)))
+    run = asyncio.run(
+        run_exam(driver(program), choose_situations(SITUATIONS, ["reads-open"]), levels=(2,))
+    )
     command, sources = "txnsim exam run --driver ./yes", {"yes": b"true\n"}
     files = folders(run, command=command, sources=sources)
     assert sorted(files) == [
@@ -51,7 +53,9 @@ def test_a_miss_can_be_reported_and_opens_in_the_page() -> None:
 
 def test_what_a_driver_says_is_no_order_to_a_terminal_or_a_page() -> None:
     program = YES.replace('"yes"', '"yes", "runtime": "Yes 1.0"')
-    run = asyncio.run(run_exam(driver(program), chosen(SITUATIONS, ["reads-open"]), levels=(2,)))
+    run = asyncio.run(
+        run_exam(driver(program), choose_situations(SITUATIONS, ["reads-open"]), levels=(2,))
+    )
     (miss,) = run.misses()
     hostile_text = "\x1b[2J\u202e<script>alert(1)</script>[x](y)" + "z" * 200_000
     hostile = msgspec.structs.replace(

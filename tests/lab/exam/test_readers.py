@@ -6,9 +6,9 @@ import pytest
 
 from txnsim.client._positions import committed_positions
 from txnsim.types import TopicPartition
-from txnsim_lab.exam.readers import GROUP, Said, directories, expected, library, misses
+from txnsim_lab.exam.readers import GROUP, Said, directories, expected_topics, library, misses
 
-WANTED = expected(on_disk=True)
+WANTED = expected_topics(on_disk=True)
 
 
 def right(**fields: object) -> list[Said]:
@@ -49,11 +49,11 @@ async def test_a_group_has_read_all_topics() -> None:
     async with library() as kafka:
         cluster = (await kafka.rebuilt.admin()).cluster
         places = [
-            TopicPartition(expected_topic.topic, 0) for expected_topic in expected(on_disk=False)
+            TopicPartition(expected_topic.topic, 0) for expected_topic in expected_topics(on_disk=False)
         ]
         positions = await committed_positions(cluster, GROUP, places)
     assert [positions[topic_partition] for topic_partition in places] == [
-        expected_topic.stable for expected_topic in expected(on_disk=False)
+        expected_topic.stable for expected_topic in expected_topics(on_disk=False)
     ]
 
 

@@ -104,7 +104,7 @@ def built(key: int, version: int, **values: Any) -> bytes:
 
 def rewrite(key: int, version: int, frame: bytes) -> tuple[bytes, Any]:
     message = addresses.message_of(key, version, frame)
-    changed = addresses.rewritten(key, version, frame, message, moved)
+    changed = addresses.rewrite_addresses(key, version, frame, message, moved)
     assert int.from_bytes(changed[:4], "big") == len(changed) - 4
     assert changed[4:8] == frame[4:8]
     return changed, codec.read_response(key, version, changed[4:])[1]
@@ -196,19 +196,19 @@ def test_the_tail_of_a_large_answer_is_not_all_of_it() -> None:
 def test_versions_are_bounded_by_what_the_proxy_can_read(version: int) -> None:
     rows = [{"api_key": key, "max_version": 40} for key in (FETCH, 8, METADATA)]
     frame = built(18, version, api_keys=rows)
-    changed = addresses.bounded(version, frame)
+    changed = addresses.limit_api_versions(version, frame)
     assert len(changed) == len(frame)
     _, message = codec.read_response(18, version, changed[4:])
     assert [api_key.max_version for api_key in message.api_keys] == [18, 40, 13]
     bounded_answer = built(18, version, api_keys=rows[1:2])
-    assert addresses.bounded(version, bounded_answer) is bounded_answer
+    assert addresses.limit_api_versions(version, bounded_answer) is bounded_answer
 
 
 def test_a_version_nobody_knows_is_answered_in_the_oldest_layout() -> None:
     frame = built(18, 0, error_code=35, api_keys=[{"api_key": FETCH, "max_version": 40}])
-    _, message = codec.read_response(18, 0, addresses.bounded(5, frame)[4:])
+    _, message = codec.read_response(18, 0, addresses.limit_api_versions(5, frame)[4:])
     assert message.api_keys[0].max_version == 18
-    assert addresses.bounded(0, frame[:-1]) == frame[:-1], "a row that is cut off is left alone"
+    assert addresses.limit_api_versions(0, frame[:-1]) == frame[:-1], "a row that is cut off is left alone"
 
 
 # The proxy as a whole: what it stands in front of, and how it starts and ends.
@@ -568,20 +568,20 @@ def test_a_name_is_known_once_it_was_learned() -> None:
     names = TopicNames()
     produce = SimpleNamespace(topic_data=[topic(ID)])
     fetch = SimpleNamespace(topics=[topic(ID)])
-    assert names.unknown(produce)
-    assert names.unknown(fetch)
+    assert names.has_unknown_topic(produce)
+    assert names.has_unknown_topic(fetch)
     names.learn(SimpleNamespace(topics=[topic(ID, "orders"), topic(UUID(int=8), None)]))
     assert names.names == {ID: "orders"}
-    assert not names.unknown(produce)
-    assert not names.unknown(fetch)
+    assert not names.has_unknown_topic(produce)
+    assert not names.has_unknown_topic(fetch)
 
 
 def test_topics_that_are_named_need_no_names() -> None:
     names = TopicNames()
     named = SimpleNamespace(name="orders")
-    assert not names.unknown(SimpleNamespace(topic_data=[named]))
-    assert not names.unknown(SimpleNamespace(topics=None))
-    assert not names.unknown(SimpleNamespace())
+    assert not names.has_unknown_topic(SimpleNamespace(topic_data=[named]))
+    assert not names.has_unknown_topic(SimpleNamespace(topics=None))
+    assert not names.has_unknown_topic(SimpleNamespace())
     names.learn(SimpleNamespace(topics=[named]))
     assert names.names == {}
 
@@ -601,9 +601,9 @@ def test_anything_else_is_no_peer(text: str) -> None:
 
 
 def test_clients_are_told_where_to_connect() -> None:
-    assert ProxyOptions(bootstrap="b:1").reached_at == "127.0.0.1"
-    assert ProxyOptions(bootstrap="b:1", host="10.0.0.1").reached_at == "10.0.0.1"
+    assert ProxyOptions(bootstrap="b:1").host_for_clients == "127.0.0.1"
+    assert ProxyOptions(bootstrap="b:1", host="10.0.0.1").host_for_clients == "10.0.0.1"
     everywhere = ProxyOptions(bootstrap="b:1", host="0.0.0.0", advertised_host="me.test")
-    assert everywhere.reached_at == "me.test"
+    assert everywhere.host_for_clients == "me.test"
     with pytest.raises(ConfigError, match="--advertised-host"):
-        _ = ProxyOptions(bootstrap="b:1", host="0.0.0.0").reached_at
+        _ = ProxyOptions(bootstrap="b:1", host="0.0.0.0").host_for_clients

@@ -123,7 +123,7 @@ async def epoch_runs_out(app: Application) -> None:
 @situation("level-raised", "middle", "transaction.version is raised while the producer runs: does"
            " it go on, its group's positions too?", levels=(0, 1), groups=("g",),
            core=True)  # fmt: skip
-async def raised(app: Application) -> None:
+async def level_raised(app: Application) -> None:
     """The Java client takes up the newer protocol between two transactions (KIP-890)."""
     await app.must_init()
     await app.must_transact("a-1", group="g", position=1)
@@ -139,7 +139,7 @@ async def raised(app: Application) -> None:
 @situation("rolling-upgrade", "middle", "The brokers are upgraded from 3.9, one after the other,"
            " and transaction.version is raised, while the producer runs.", levels=(0,),
            groups=("g",), begins_as="3.9", core=True)  # fmt: skip
-async def upgraded(app: Application) -> None:
+async def rolling_upgrade(app: Application) -> None:
     """Each broker is stopped in order, and its leaders and coordinators move. The Java client
     follows them, and takes up newer versions between two transactions.
     """
@@ -218,7 +218,7 @@ async def _aborts(app: Application, entry: Entry) -> None:
     """A transaction reported aborted by a live producer must be over in the log."""
     if "p" not in app.dead:
         app.expect_told(entry, Told.ABORTED)
-        await app.is_over()
+        await app.expect_end_at_coordinator()
     await app.goes_on()
 
 
@@ -237,8 +237,8 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     leader_moves,
     init_while_aborting,
     epoch_runs_out,
-    raised,
-    upgraded,
+    level_raised,
+    rolling_upgrade,
     coordinator_dies,
     second_partition_refused,
     every_record_refused,

@@ -6,7 +6,13 @@ import asyncio
 from typing import Any, Final
 
 from txnsim_lab.exam._application import READ_COMMITTED, Application, together
-from txnsim_lab.exam.fixture_topics import FIXTURE_TOPICS, FixtureTopic, overlapping, shown, written
+from txnsim_lab.exam.fixture_topics import (
+    FIXTURE_TOPICS,
+    FixtureTopic,
+    overlapping,
+    short_values,
+    write_fixture,
+)
 from txnsim_lab.exam.situation import Play, Situation, situation
 
 FIRST_MS: Final = 10_000
@@ -268,12 +274,12 @@ def _reads(fixture: FixtureTopic, **fault: Any) -> Play:
         """A ``read_committed`` reader gets each committed record once, in order, and no other
         (KIP-98). In the Java client its position is behind all of it, markers included.
         """
-        topic = await written(app.target, fixture)
+        topic = await write_fixture(app.target, fixture)
         if fault:
             await app.arm(point="client.response", **fault)
         await app.consumer(topic=fixture.expected.topic, partitions=1)
         values, stable = fixture.expected.values, fixture.expected.stable
-        values_read = shown(await app.poll(len(values), to=stable, partition=0))
+        values_read = short_values(await app.poll(len(values), to=stable, partition=0))
         app.expect(values_read, values, f"the reader of {topic} gets")
         if app.tells_positions:
             app.expect(app.position(0), stable, "its position in the end")
@@ -290,7 +296,7 @@ def _fixture(fixture: FixtureTopic, *, core: bool = False) -> Situation:
 @situation("reads-unsorted-list-of-one", "readers", "The list of one producer's aborted"
            " transactions comes with the later ones first: are all of them left out?",
            about=("franz-go b9b50cce",))  # fmt: skip
-async def unsorted_of_one(app: Application) -> None:
+async def unsorted_list_of_one(app: Application) -> None:
     """Kafka sorts by the ends of transactions, and promises no order. The Java client puts the list
     into a queue by first offset.
     """
@@ -313,7 +319,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     across_leader_change,
     end_across_leader_change,
     former_leader,
-    unsorted_of_one,
+    unsorted_list_of_one,
     end_is_stable,
     *_MARKER_OF_A_LATER_LEADER,
     *(

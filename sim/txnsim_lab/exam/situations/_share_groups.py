@@ -37,8 +37,8 @@ def _asks(
 ) -> Callable[[_Shared], Situation]:
     """A situation with a share group of that isolation and these other configs."""
 
-    def made(play: _Shared) -> Situation:
-        async def played(app: Application) -> None:
+    def make_situation(play: _Shared) -> Situation:
+        async def play_with_sharers(app: Application) -> None:
             sharers = Sharers(app, isolation=isolation, configs=configs)
             await sharers.begin()
             try:
@@ -46,13 +46,13 @@ def _asks(
             finally:
                 await sharers.forget()
 
-        played.__doc__ = play.__doc__
+        play_with_sharers.__doc__ = play.__doc__
         of_kind: Callable[[Play], Situation] = situation(
             name, "share groups", asks, levels=LEVELS, core=core
         )
-        return of_kind(played)
+        return of_kind(play_with_sharers)
 
-    return made
+    return make_situation
 
 
 @_asks("share-around-aborted", "Transactions of two producers lie through each other; one is"
@@ -78,7 +78,7 @@ async def around_aborted(app: Application, sharers: Sharers) -> None:
 @_asks("share-uncommitted-gets-aborted", "A transaction was aborted, and the group reads"
        " uncommitted records, the default: does the member get it?",
        isolation="read_uncommitted")  # fmt: skip
-async def uncommitted(app: Application, sharers: Sharers) -> None:
+async def uncommitted_gets_aborted(app: Application, sharers: Sharers) -> None:
     """With read_uncommitted, the default of a group, records come also from transactions that
     were aborted. The isolation is the group's: a library must not leave them out by its own.
     """
@@ -369,7 +369,7 @@ async def two_members(app: Application, sharers: Sharers) -> None:
 
 SITUATIONS: Final = (
     around_aborted,
-    uncommitted,
+    uncommitted_gets_aborted,
     stops_at_open,
     behind_hanging,
     behind_timed_out,

@@ -165,13 +165,13 @@ async def abort_without_leader(app: Application) -> None:
         await asyncio.sleep(LEADERLESS_S)
         await app.disarm(leaderless)
 
-    async def is_aborted() -> None:
+    async def abort_with_slow_markers() -> None:
         await app.do("send", producer="p", topic=app.name(INPUT), partition=0, value="lost-2",
                      wait=False)  # fmt: skip
         app.expect_done(await app.do("abort", producer="p"), "the abort")
         entry.told = Told.ABORTED
 
-    await together(is_aborted(), comes_back())
+    await together(abort_with_slow_markers(), comes_back())
     await app.disarm(slow)
     await app.goes_on()
 
@@ -322,7 +322,7 @@ async def coordinator_gone(app: Application) -> None:
     await app.goes_on()
 
 
-def _called_after(first_end: str, second_end: str) -> Play:
+def _call_after_end(first_end: str, second_end: str) -> Play:
     """A call that comes after the end of its transaction."""
 
     async def play(app: Application) -> None:
@@ -394,7 +394,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     *(
         situation(f"{later}-after-{initial}", "end unknown",
                   f"A transaction has ended by {initial}, and the application calls {later}.")(
-                      _called_after(initial, later))
+                      _call_after_end(initial, later))
         for initial in ("commit", "abort")
         for later in ("commit", "abort")
     ),

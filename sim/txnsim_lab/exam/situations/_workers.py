@@ -175,7 +175,7 @@ class Worker:
                 finished |= set(batch.values)
             if finished >= set(inputs):
                 break
-        counts = Counter(value.rpartition(".")[0] for value in await self._app.committed())
+        counts = Counter(value.rpartition(".")[0] for value in await self._app.committed_values())
         wrong = {value: counts[value] for value in inputs if counts[value] != 1}
         if wrong:
             raise MissError(f"each input counts once, but was worked on so often: {wrong}")
@@ -257,20 +257,20 @@ async def ends_when_refused(app: Application) -> None:
 
 @situation("worker-is-rebalanced", "groups", "Another member joins between the poll and the commit"
            " of a worker: does each input count once?", groups=(GROUP,))  # fmt: skip
-async def is_rebalanced(app: Application) -> None:
+async def worker_rebalanced(app: Application) -> None:
     """What was read in an old generation may be committed before the next one begins, or never
     (KIP-447), so each input counts once.
     """
     worker, other = await _ready(app), Worker(app, "x", transactional_id="till")
 
     @asynccontextmanager
-    async def another() -> AsyncIterator[None]:
+    async def another_member() -> AsyncIterator[None]:
         await other.start()
         await other.poll()
         yield
         await other.end()
 
-    await worker.work(_INPUTS, around=another())
+    await worker.work(_INPUTS, around=another_member())
 
 
 @situation("worker-without-input", "liveness", "The topic of a worker's inputs is not there yet:"
@@ -289,6 +289,6 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     ),
     works,
     ends_when_refused,
-    is_rebalanced,
+    worker_rebalanced,
     without_input,
 )

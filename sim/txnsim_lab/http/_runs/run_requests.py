@@ -97,9 +97,9 @@ class RunRequest:
         Raises:
             RefusedError: It is not there, or several are.
         """
-        return self.chosen(label, take).trace
+        return self.choose_result(label, take).trace
 
-    def chosen(self, label: str | None, take: str) -> RunResult:
+    def choose_result(self, label: str | None, take: str) -> RunResult:
         """One of the runs.
 
         Raises:

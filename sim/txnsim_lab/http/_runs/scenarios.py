@@ -552,7 +552,7 @@ class ScenarioRoutes(Noun):
 
     def _result_of(self, request: Request, run_request: RunRequest) -> RunResult:
         take = request.query_params.get("take", "armed")
-        return run_request.chosen(request.query_params.get("run"), take)
+        return run_request.choose_result(request.query_params.get("run"), take)
 
     def _trace_of(self, request: Request, run_request: RunRequest) -> bytes:
         take = request.query_params.get("take", "armed")

@@ -64,7 +64,7 @@ def _below(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
 
 
 @cache
-def served() -> dict[str, bytes]:
+def served_files() -> dict[str, bytes]:
     """What a browser asks for, by its path: the page, its script, its style, its icon."""
     parts = {SCRIPT: script(), "app.css": files()["app.css"], "icon.svg": files()["icon.svg"]}
     page = files()["index.html"].decode()
@@ -94,20 +94,20 @@ def _join(path: str, scripts: dict[str, str], below: tuple[str, ...]) -> None:
         raise ValueError(f"modules of the page import each other: {', '.join((*below, path))}")
     exported: list[str] = []
 
-    def of(module: str) -> str:
+    def imported_script(module: str) -> str:
         imported = LIBRARIES.get(module) or posixpath.normpath(
             posixpath.join(posixpath.dirname(path), module)
         )
         _join(imported, scripts, (*below, path))
         return f'{_PAGE}["{imported}"]'
 
-    def changed(match: re.Match[str]) -> str:
+    def rewrite_statement(match: re.Match[str]) -> str:
         if names := match["names"]:
             if names.startswith("{"):
-                return f"const {names.replace(' as ', ': ')} = {of(match['module'])};"
-            return f"const {names} = {of(match['module'])}.default;"
+                return f"const {names.replace(' as ', ': ')} = {imported_script(match['module'])};"
+            return f"const {names} = {imported_script(match['module'])}.default;"
         if passed := match["passed"]:
-            source = of(match["of"])
+            source = imported_script(match["of"])
             exported.extend(f"{name}: {source}.{name}" for name in passed.strip("{} ").split(","))
         elif listed := match["listed"]:
             exported.extend(_export_property(name) for name in listed.strip("{} ").split(","))
@@ -119,7 +119,7 @@ def _join(path: str, scripts: dict[str, str], below: tuple[str, ...]) -> None:
             return declared
         return ""
 
-    text = _LOOKED_FOR.sub(changed, files()[path].decode())
+    text = _LOOKED_FOR.sub(rewrite_statement, files()[path].decode())
     if path == _MAIN:  # it exports nothing, and waits at its end
         scripts[path] = f"{{ // {path}\n{text}\n}}"
     else:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from txnsim.http.replies import RefusedError
-from txnsim_lab.http.page._files import MEDIA_TYPES, served, version
+from txnsim_lab.http.page._files import MEDIA_TYPES, served_files, version
 
 FOLDER: Final = "/ui"
 POLICY: Final = (
@@ -40,12 +40,12 @@ class StaticRoutes:
     async def index(self, _request: Request) -> Response:
         """The page."""
         self._warm_up()
-        return _answer("index.html", served()["index.html"], is_cached=False)
+        return _answer("index.html", served_files()["index.html"], is_cached=False)
 
     async def file(self, request: Request) -> Response:
         """A file of the page."""
         path = str(request.path_params["path"])
-        content = served().get(path)
+        content = served_files().get(path)
         if content is None:
             raise RefusedError(404, f"the page has no file {path!r}")
         return _answer(path, content, is_cached=request.query_params.get("v") == version(content))

@@ -47,7 +47,7 @@ KNOWN = ("/scenarios", "/lessons")
 """Paths with the same answer in every visit, packed for use before Python has loaded."""
 
 
-def compiled(source: bytes, name: str, *, has_lines: bool) -> bytes:
+def compile_module(source: bytes, name: str, *, has_lines: bool) -> bytes:
     """A module as bytecode, which does not ask for its source; without docstrings."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
@@ -81,7 +81,7 @@ def pack(archive: str, files: dict[str, bytes], *, has_lines: bool = False) -> N
         for name, content in sorted(files.items()):
             stored_name, data = name, content
             if name.endswith(".py"):
-                stored_name, data = f"{name}c", compiled(content, name, has_lines=has_lines)
+                stored_name, data = f"{name}c", compile_module(content, name, has_lines=has_lines)
             stored.writestr(zipfile.ZipInfo(stored_name, DATE), data)
     gzip = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
     (WORK / archive).write_bytes(gzip.compress(plain.getvalue()) + gzip.flush())

@@ -31,7 +31,7 @@ import txnsim_lab
 from txnsim.errors import ConfigError
 from txnsim.files import working_in, write_all
 from txnsim_lab.http.page._files import files as page_files
-from txnsim_lab.http.page._files import served
+from txnsim_lab.http.page._files import served_files
 from txnsim_lab.scenario.catalog import directory
 
 _HERE: Final = resources.files("txnsim_lab.http.site")
@@ -214,7 +214,7 @@ def _files(work: Path, parts_folder: Path, named_parts: Parts) -> dict[str, byte
         (work / name).write_bytes(_HERE.joinpath(file).read_bytes())
     _run(["node", str(work / "pack.mjs"), str(pyodide), str(work)], work)
     lock = msgspec.json.decode((pyodide / "pyodide-lock.json").read_bytes())
-    page = served()
+    page = served_files()
     files = {name: page[name] for name in ("page.js", "app.css", "icon.svg")}
     files |= {name: (pyodide / name).read_bytes() for name in _PYODIDE_FILES}
     archives = (name for name in PACKED.values() if (work / name).is_file())

@@ -18,7 +18,7 @@ from txnsim.errors import ConfigError
 from txnsim.txn.state import VALID_PREVIOUS_STATES, WIRE_NAMES
 from txnsim.types import TransactionVersion
 from txnsim_lab.http.page import _files as page_files
-from txnsim_lab.http.page._files import LIBRARIES, digest, files, script, served
+from txnsim_lab.http.page._files import LIBRARIES, digest, files, script, served_files
 from txnsim_lab.http.page.one_file import EVENTS_MAX, one_file, remark
 
 
@@ -99,14 +99,14 @@ def test_modules_that_import_each_other_are_refused(modules: dict[str, bytes]) -
 
 
 def test_the_page_asks_for_three_files_by_their_version() -> None:
-    versioned_names = re.findall(rb'"/ui/([^"?]+)\?v=([0-9a-f]{12})"', served()["index.html"])
+    versioned_names = re.findall(rb'"/ui/([^"?]+)\?v=([0-9a-f]{12})"', served_files()["index.html"])
     assert sorted(name.decode() for name, _ in versioned_names) == [
         "app.css",
         "icon.svg",
         "page.js",
     ]
     for name, version in versioned_names:
-        digest = hashlib.sha256(served()[name.decode()]).hexdigest()
+        digest = hashlib.sha256(served_files()[name.decode()]).hexdigest()
         assert digest.startswith(version.decode())
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.support.clusters import real_cluster
 from txnsim.http._app import ControlApi
 from txnsim.http._guard import AccessRules
-from txnsim_lab.http.page._files import LIBRARIES, files, script, served, version
+from txnsim_lab.http.page._files import LIBRARIES, files, script, served_files, version
 from txnsim_lab.http.page._routes import POLICY
 
 IMPORTED = re.compile(r"""(?:from|import)\s*["']([^"']+)["']""")
@@ -102,7 +102,7 @@ async def test_what_is_asked_for_by_its_version_is_kept_by_browsers_and_nothing_
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app=api.app()), base_url="http://localhost"
         ) as page:
-            current_version = version(served()["page.js"])
+            current_version = version(served_files()["page.js"])
             for path, asked_version in [
                 ("/", ""),
                 ("/ui/page.js", ""),
