@@ -11,7 +11,7 @@ import msgspec
 
 from txnsim_lab.http.page._files import files
 from txnsim_lab.scenario.teaching.lesson_solver import answers
-from txnsim_lab.scenario.teaching.lessons import Lesson, filled, lesson, lessons
+from txnsim_lab.scenario.teaching.lessons import Lesson, fill_addresses, lesson, lessons
 
 PAGE: Final = "docs/teaching.md"
 SOURCE: Final = "tests/support/teaching_page.py"
@@ -80,7 +80,7 @@ def page() -> str:
         if one.id != QUIZ:
             parts += [f"### {one.id}: {one.title}", *_questions(one)]
     parts += ["## The quiz, with its answers", "`txnsim lesson quiz`", *_questions(lesson(QUIZ))]
-    return filled("\n\n".join(part.strip() for part in parts)) + "\n"
+    return fill_addresses("\n\n".join(part.strip() for part in parts)) + "\n"
 
 
 def plan_of_the_page() -> list[tuple[str, str, str]]:

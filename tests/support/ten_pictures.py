@@ -147,7 +147,7 @@ class _Until:
         self._number = number
         self.found: Recording | None = None
 
-    async def before(self, stage: Stage, step: PlannedStep) -> None:
+    async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
         """End it where it is time to."""
         if step.number == self._number:
             self.found = so_far(stage)

@@ -61,7 +61,7 @@ class Pruning:
         """
         fresh = []
         for path, words in complaints:
-            spelled = tuple(_hyphenated(key) for key in path)
+            spelled = tuple(_with_hyphens(key) for key in path)
             if not any(_is_within(spelled, removed_path) for removed_path in self._taken):
                 fresh.append((path, words))
             self._take(spelled)
@@ -72,7 +72,8 @@ class Pruning:
         if self._lacks_declarations or any(f"{name!r}" in words for name in self._names):
             return True
         if any(
-            _is_within(tuple(map(_hyphenated, path)), removed_path) for removed_path in self._taken
+            _is_within(tuple(map(_with_hyphens, path)), removed_path)
+            for removed_path in self._taken
         ):
             return True
         match path:
@@ -172,10 +173,10 @@ def _declared_names(part: Any) -> set[str]:
 
 def _key_of(mapping: Mapping[Any, Any], key: Any) -> Any:
     """Finds ``wait_until`` for ``wait-until``; None for a missing field."""
-    return next((name for name in mapping if _hyphenated(name) == key), None)
+    return next((name for name in mapping if _with_hyphens(name) == key), None)
 
 
-def _hyphenated(key: Any) -> Any:
+def _with_hyphens(key: Any) -> Any:
     return key.rstrip("_").replace("_", "-") if isinstance(key, str) else key
 
 

@@ -63,7 +63,7 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
 GIVEN_UP: Final = CallResult(error=TIMED_OUT, because="the answer is not waited for any longer")
 
 
-def answered(error: ClientError | StoryFailedError) -> str:
+def error_name_of(error: ClientError | StoryFailedError) -> str:
     """The error by which a story failed, by Kafka's name; "" where it was none."""
     return error.answered if isinstance(error, StoryFailedError) else failure(error).error
 

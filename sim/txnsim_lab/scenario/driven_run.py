@@ -41,7 +41,7 @@ from txnsim_lab.scenario.runner import FAILED, ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.scenario_reader import read, read_step
 from txnsim_lab.scenario.stage import Stage
 from txnsim_lab.scenario.steps_model import Step
-from txnsim_lab.scenario.teaching.lessons import goals, is_reached
+from txnsim_lab.scenario.teaching.lessons import goals, reaches_goal
 
 WARM_UP: Final = "z01"
 WARM_UP_RUN: Final = "V-"
@@ -90,13 +90,13 @@ class Driver:
         self.inputs = self._given.done
 
     @property
-    def kept(self) -> int:
+    def checkpoint_count(self) -> int:
         """To so many earlier stops it can return."""
         return self._checkpoints.kept
 
-    async def before(self, stage: Stage, step: PlannedStep) -> None:
+    async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
         """Do the inputs for this step; then wait for commands, if a stop is due."""
-        await self._given.before(stage, step)
+        await self._given.wait_before_step(stage, step)
         if self._left is None:
             return
         if self._left:
@@ -114,7 +114,7 @@ class Driver:
                 continue
             input_step: Step | None = None
             to_its_end = isinstance(command, Go) and command.steps is None
-            if self.kept >= BACK_MAX and not to_its_end:
+            if self.checkpoint_count >= BACK_MAX and not to_its_end:
                 error = (
                     f"a run has {BACK_MAX} stops to return to, and no more are kept: step back, or"
                     " let the story go on to its end"
@@ -142,7 +142,7 @@ class Driver:
     def _ask(self, tracer: Tracer, step: PlannedStep, error: str | None) -> Command:
         stopped = Stopped(
             next=step,
-            back=self.kept,
+            back=self.checkpoint_count,
             inputs=tuple(self.inputs),
             trace=b"".join(tracer.pieces()),
             error=error,
@@ -156,7 +156,7 @@ class Driver:
         if not self._goals:
             return
         lines = b"".join(tracer.pieces()).splitlines()
-        if is_reached(self._goals[0], Recording.of("the run", lines)):
+        if reaches_goal(self._goals[0], Recording.of("the run", lines)):
             data = {"goal": self._goals.pop(0).say, "met": True}
             tracer.emit("goal", "lesson", parents=(NO_CAUSE,), data=data)
 
@@ -167,7 +167,7 @@ class Driver:
 
     def take_back(self, why: str) -> None:
         """Undo the last command, which blocks the story, if a checkpoint is left."""
-        if self.kept:
+        if self.checkpoint_count:
             self._tell_failure(f"{why}. What was done to the run is in its way: change that here.")
 
     def back(self, count: int) -> str | None:
@@ -201,7 +201,7 @@ def run_driven(channel: DriverChannel, checkpoints: Kept) -> None:
     encoded, refusal = encode(result), None
     while True:
         ended = RunEnded(
-            result=encoded, back=driver.kept, inputs=tuple(driver.inputs), error=refusal
+            result=encoded, back=driver.checkpoint_count, inputs=tuple(driver.inputs), error=refusal
         )
         channel.send(encode(ended))
         command = to_command(channel.hear())

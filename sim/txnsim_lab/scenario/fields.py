@@ -25,7 +25,11 @@ from txnsim.text import read_ms
 from txnsim.types import TopicPartition
 from txnsim.value_errors import converted
 from txnsim_lab.check.observations import Position
-from txnsim_lab.scenario._notation.internal_partitions import by_name, located, shown
+from txnsim_lab.scenario._notation.internal_partitions import (
+    by_name,
+    partition_text,
+    with_partition_number,
+)
 
 DURATION_DAYS_MAX: Final = 366
 DURATION_MS_MAX: Final = DURATION_DAYS_MAX * 86_400_000
@@ -66,7 +70,7 @@ Change = Callable[[Model | None, str, Any], Any]
 """(part of a step, its field, a single value there) -> the value that stands there instead."""
 
 
-def changed(value: Any, change: Change, part: Model | None = None, field: str = "") -> Any:
+def map_values(value: Any, change: Change, part: Model | None = None, field: str = "") -> Any:
     """A step, or a part of it, in which each single value is changed, of mappings the keys; the
     same object where none is another.
     """
@@ -74,24 +78,26 @@ def changed(value: Any, change: Change, part: Model | None = None, field: str = 
         update = {}
         for name in value.model_fields_set:
             old_value = getattr(value, name)
-            new_value = changed(old_value, change, value, name)
+            new_value = map_values(old_value, change, value, name)
             if new_value is not old_value:
                 update[name] = new_value
         return value.model_copy(update=update) if update else value
     if type(value) is tuple:
-        new_values = tuple(changed(element, change, part, field) for element in value)
+        new_values = tuple(map_values(element, change, part, field) for element in value)
         return value if all(a is b for a, b in zip(new_values, value, strict=True)) else new_values
     if isinstance(value, dict):
-        keyed = {changed(key, change, part, field): element for key, element in value.items()}
+        keyed = {map_values(key, change, part, field): element for key, element in value.items()}
         return value if all(a is b for a, b in zip(keyed, value, strict=True)) else keyed
     return change(part, field, value)
 
 
 def with_numbers(value: Any, settings: Settings) -> Any:
     def change(_part: Model | None, _field: str, value: Any) -> Any:
-        return located(value, settings) if isinstance(value, TopicPartition) else value
+        return (
+            with_partition_number(value, settings) if isinstance(value, TopicPartition) else value
+        )
 
-    return changed(value, change)
+    return map_values(value, change)
 
 
 def duration_ms(value: Any) -> Any:
@@ -134,7 +140,10 @@ def _by_partition(value: Any, what: str) -> Any:
 
 
 def _by_partition_name(value: dict[TopicPartition, Any]) -> dict[str, Any]:
-    return {shown(topic_partition): of_partition for topic_partition, of_partition in value.items()}
+    return {
+        partition_text(topic_partition): of_partition
+        for topic_partition, of_partition in value.items()
+    }
 
 
 def fault_rule(value: Any) -> Any:
@@ -164,7 +173,7 @@ def content(value: Any) -> Any:
     raise ValueError('expected text, or bytes such as {hex: "00000001"}')
 
 
-def listed(value: Any) -> Any:
+def as_tuple(value: Any) -> Any:
     """One value where several are possible."""
     return (value,) if isinstance(value, str | int) else value
 
@@ -172,8 +181,8 @@ def listed(value: Any) -> Any:
 def groups(value: Any) -> Any:
     """``only`` as a tuple of groups of words."""
     if isinstance(value, list | tuple) and any(isinstance(word, list | tuple) for word in value):
-        return tuple(listed(word) for word in value)
-    words = listed(value)
+        return tuple(as_tuple(word) for word in value)
+    words = as_tuple(value)
     return (words,) if words else ()
 
 
@@ -208,7 +217,7 @@ Milliseconds = Annotated[
 Partition = Annotated[
     TopicPartition,
     BeforeValidator(partition),
-    PlainSerializer(shown, when_used="json"),
+    PlainSerializer(partition_text, when_used="json"),
     WithJsonSchema(_PARTITION, mode="validation"),
 ]
 Offsets = Annotated[
@@ -252,9 +261,11 @@ Content = Annotated[
         mode="validation",
     ),
 ]
-Names = Annotated[tuple[str, ...], BeforeValidator(listed), WithJsonSchema(_one_or_several(_NAME))]
+Names = Annotated[
+    tuple[str, ...], BeforeValidator(as_tuple), WithJsonSchema(_one_or_several(_NAME))
+]
 Partitions = Annotated[
-    tuple[Partition, ...], BeforeValidator(listed), WithJsonSchema(_one_or_several(_PARTITION))
+    tuple[Partition, ...], BeforeValidator(as_tuple), WithJsonSchema(_one_or_several(_PARTITION))
 ]
 
 
@@ -273,8 +284,8 @@ class RecordAt(Model):
         return {"partition": name, "offset": int(offset)}
 
     @model_serializer
-    def _shown(self) -> str:
-        return f"{shown(self.partition)}@{self.offset}"
+    def _serialize(self) -> str:
+        return f"{partition_text(self.partition)}@{self.offset}"
 
     @property
     def position(self) -> Position:
@@ -286,7 +297,7 @@ class RecordAt(Model):
 
 
 Inputs = Annotated[
-    tuple[RecordAt, ...], BeforeValidator(listed), WithJsonSchema(_one_or_several(_RECORD))
+    tuple[RecordAt, ...], BeforeValidator(as_tuple), WithJsonSchema(_one_or_several(_RECORD))
 ]
 Only = Annotated[
     tuple[Names, ...],

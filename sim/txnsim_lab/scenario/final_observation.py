@@ -43,7 +43,7 @@ async def look_at_everything(stage: Stage) -> None:
                 await actor.look()
     late = stage.target.late()
     if late is not None:
-        stage.recorder.gauge(LOOKER, LATE_GAUGE, late)
+        stage.recorder.note_gauge(LOOKER, LATE_GAUGE, late)
 
 
 async def look_twice(stage: Stage) -> None:

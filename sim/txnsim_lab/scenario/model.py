@@ -151,9 +151,9 @@ class Scenario(Model):
 
     def meant_for(self, only: Only, situation: Situation) -> bool:
         """Whether the run has a word of each group in ``only``."""
-        return all(self._fits(group, situation) for group in only)
+        return all(self._selects_run(group, situation) for group in only)
 
-    def _fits(self, only: Names, situation: Situation) -> bool:
+    def _selects_run(self, only: Names, situation: Situation) -> bool:
         """Whether a run has these words.
 
         Runs and modes are one kind of word, takes another, ways of playing a third; of each kind

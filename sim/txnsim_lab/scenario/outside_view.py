@@ -46,13 +46,13 @@ async def _look(
         if not isinstance(broker, ClientError)
         for listing in broker
     ]
-    recorder.listed(ONLOOKER, listings)
+    recorder.note_listing(ONLOOKER, listings)
     described = await admin.describe_transactions(
         [listing.transactional_id for listing in listings]
     )
     for description in described.values():
         if not isinstance(description, ClientError):
-            recorder.described(ONLOOKER, description)
+            recorder.note_description(ONLOOKER, description)
     await _producers(admin, partition, recorder)
     for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
         await _read(outside, partition, offset, isolation, recorder)
@@ -62,7 +62,7 @@ async def _producers(admin: Admin, partition: TopicPartition, recorder: Recorder
     answer = (await admin.describe_producers((partition,)))[partition]
     if isinstance(answer, ClientError):
         raise answer
-    recorder.producers(ONLOOKER, partition, answer)
+    recorder.note_producers(ONLOOKER, partition, answer)
 
 
 async def _read(
@@ -82,7 +82,7 @@ async def _read(
             isolation=isolation,
             max_wait_ms=NO_WAIT_MS,
         )
-        recorder.read(ONLOOKER, offset, isolation, result)
+        recorder.note_fetch(ONLOOKER, offset, isolation, result)
         if result.next_offset == offset:
             return
         offset = result.next_offset

@@ -127,7 +127,7 @@ class Recorder:
 
     # Producers
 
-    def initialised(
+    def note_init(
         self,
         who: str,
         transactional_id: str,
@@ -146,11 +146,11 @@ class Recorder:
             answer=answer,
         )
 
-    def began(self, who: str, transactional_id: str, transaction: str) -> None:
+    def note_begin(self, who: str, transactional_id: str, transaction: str) -> None:
         """A program began a transaction."""
         self._add(Began, who, transaction=transaction, transactional_id=transactional_id)
 
-    def added(
+    def note_partitions_added(
         self,
         who: str,
         transaction: str | None,
@@ -169,7 +169,9 @@ class Recorder:
                 identity=identity,
             )
 
-    def wrote(self, who: str, transaction: str | None, batch: Batch, answer: CallResult) -> None:
+    def note_write(
+        self, who: str, transaction: str | None, batch: Batch, answer: CallResult
+    ) -> None:
         """Note the records of a batch that was answered or given up."""
         for index, value in enumerate(batch.values):
             self._add(
@@ -178,7 +180,7 @@ class Recorder:
                 partition=batch.partition,
                 transaction=transaction,
                 value=value,
-                key=decoded(batch.key),
+                key=decode_value(batch.key),
                 item=value if batch.item is None else batch.item,
                 of=batch.of,
                 asked_ms=batch.asked_ms,
@@ -188,7 +190,7 @@ class Recorder:
                 sequence=None if batch.sequence is None else batch.sequence + index,
             )
 
-    def sent_offsets(
+    def note_sent_offsets(
         self,
         who: str,
         transaction: str | None,
@@ -213,7 +215,7 @@ class Recorder:
                 member=member,
             )
 
-    def ended(
+    def note_end(
         self,
         who: str,
         transaction: str | None,
@@ -241,7 +243,7 @@ class Recorder:
 
     # Readers
 
-    def read(
+    def note_fetch(
         self,
         who: str,
         fetch_offset: int,
@@ -262,7 +264,11 @@ class Recorder:
             isolation=Isolation[isolation.name],
             asked=fetch_offset,
             records=tuple(
-                Record(offset=record.offset, value=decoded(record.value), key=decoded(record.key))
+                Record(
+                    offset=record.offset,
+                    value=decode_value(record.value),
+                    key=decode_value(record.key),
+                )
                 for record in records
             ),
             next_offset=result.next_offset,
@@ -273,7 +279,7 @@ class Recorder:
             error=result.error.name.upper() if failed else "",
         )
 
-    def positions(
+    def note_positions(
         self, who: str, group: str, offsets: Mapping[TopicPartition, int], *, error: str = ""
     ) -> None:
         """OffsetFetch was answered."""
@@ -285,7 +291,7 @@ class Recorder:
 
     # Share groups
 
-    def shared(
+    def note_share_answers(
         self,
         who: str,
         group: str,
@@ -315,8 +321,8 @@ class Recorder:
             records = tuple(
                 AcquiredRecord(
                     offset=record.offset,
-                    value=decoded(record.value),
-                    key=decoded(record.key),
+                    value=decode_value(record.value),
+                    key=decode_value(record.key),
                     delivery_count=count,
                 )
                 for record, count in acquired.records
@@ -335,13 +341,13 @@ class Recorder:
                 error=code_name(acquired.error) if acquired.error else "",
             )
 
-    def share_left(self, who: str, group: str) -> None:
+    def note_share_leave(self, who: str, group: str) -> None:
         """A member gave up its records."""
         self._add(ShareLeft, who, group=group)
 
     # Operators
 
-    def described(self, who: str, description: TransactionDescription) -> None:
+    def note_description(self, who: str, description: TransactionDescription) -> None:
         """DescribeTransactions was answered."""
         self._add(
             Described,
@@ -355,7 +361,7 @@ class Recorder:
             partitions=description.partitions,
         )
 
-    def listed(self, who: str, transactions: Sequence[TransactionListing]) -> None:
+    def note_listing(self, who: str, transactions: Sequence[TransactionListing]) -> None:
         """ListTransactions was answered by every broker."""
         listings = tuple(
             Listing(
@@ -367,7 +373,7 @@ class Recorder:
         )
         self._add(Listed, who, transactions=listings)
 
-    def producers(
+    def note_producers(
         self, who: str, partition: TopicPartition, states: Sequence[ProducerState]
     ) -> None:
         """DescribeProducers was answered."""
@@ -382,11 +388,11 @@ class Recorder:
         )
         self._add(Producers, who, partition=partition, producers=producers)
 
-    def searched(self, who: str, findings: Sequence[NamedHanging]) -> None:
+    def note_search(self, who: str, findings: Sequence[NamedHanging]) -> None:
         """find-hanging has named these."""
         self._add(Searched, who, findings=tuple(findings))
 
-    def aborted(
+    def note_operator_abort(
         self,
         who: str,
         partition: TopicPartition,
@@ -405,19 +411,19 @@ class Recorder:
             answer=answer,
         )
 
-    def cleaned(self, who: str, partition: TopicPartition) -> None:
+    def note_cleaning(self, who: str, partition: TopicPartition) -> None:
         """The cleaner has had its turn."""
         self._add(Cleaned, who, partition=partition)
 
-    def deleted(self, who: str, topic: str, *, asked_ms: int) -> None:
+    def note_topic_deletion(self, who: str, topic: str, *, asked_ms: int) -> None:
         """A topic was deleted."""
         self._add(Deleted, who, topic=topic, asked_ms=asked_ms)
 
-    def healed(self, who: str) -> None:
+    def note_healing(self, who: str) -> None:
         """The faults that the story made are over."""
         self._add(Healed, who)
 
-    def gauge(self, who: str, name: str, value: float) -> None:
+    def note_gauge(self, who: str, name: str, value: float) -> None:
         """A metric was read."""
         self._add(Gauge, who, name=name, value=value)
 
@@ -426,16 +432,16 @@ def _error(answer: CallResult) -> str:
     return "" if answer.error == NONE else answer.error
 
 
-def shown(values: Iterable[str | None]) -> str:
+def values_text(values: Iterable[str | None]) -> str:
     """Values of records, in words."""
     return ", ".join("null" if value is None else value for value in values) or "nothing"
 
 
-def encoded(value: str | None) -> bytes | None:
+def encode_value(value: str | None) -> bytes | None:
     """The value of a record; none of a tombstone."""
     return None if value is None else value.encode()
 
 
-def decoded(value: bytes | None) -> str | None:
+def decode_value(value: bytes | None) -> str | None:
     """A key or value of a record, whatever its bytes are."""
     return None if value is None else value.decode(errors="backslashreplace")

@@ -41,7 +41,7 @@ class GivenInputs:
         self._left = sorted(inputs, key=lambda given_input: given_input.before)
         self.done: list[Input] = []
 
-    async def before(self, stage: Stage, step: PlannedStep) -> None:
+    async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
         while self._left and self._left[0].before <= step.number:
             await do_input(stage, read_step(self._left[0].step))
             self.done.append(self._left.pop(0))

@@ -23,7 +23,7 @@ from txnsim.trace.story import Sentence, story
 from txnsim_lab.check.history import History
 from txnsim_lab.check.judge import judge
 from txnsim_lab.scenario.actors._application import ApplicationActor
-from txnsim_lab.scenario.call_results import StoryFailedError, answered
+from txnsim_lab.scenario.call_results import StoryFailedError, error_name_of
 from txnsim_lab.scenario.driver_commands import PlannedStep
 from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.final_observation import look_twice
@@ -218,7 +218,7 @@ async def run_on(
             await _tell(built, notes, pace)
     except (ClientError, StoryFailedError) as error:
         notes.failure = str(error)
-        notes.answered = answered(error)
+        notes.answered = error_name_of(error)
     verdict, cured = _verdicts(scenario_run, recorder.history, notes)
     tracer = environment.tracer
     for result in (verdict, cured):
@@ -264,11 +264,11 @@ async def _tell(built: Stage, notes: _Notes, pace: Pace | None) -> None:
     steps = in_drawn_order(scenario.steps_of(situation), shuffle)
     cure = in_drawn_order(scenario.cure_of(situation), shuffle)
     last_look = (LOOK_AGAIN,) if cure else ()
-    plan = iter(planned((*steps, LOOK, *cure, *last_look)) if pace is not None else ())
+    plan = iter(plan_steps((*steps, LOOK, *cure, *last_look)) if pace is not None else ())
 
     async def may_go_on() -> None:
         if pace is not None:
-            await pace.before(built, next(plan))
+            await pace.wait_before_step(built, next(plan))
 
     try:
         for step in steps:
@@ -298,14 +298,14 @@ async def _take(built: Stage, step: Step) -> None:
     except (ClientError, StoryFailedError) as error:
         where = f"{step.place}: " if step.place else ""
         words = "; ".join([f"{where}{error}", *first_answers(built, failure=str(error))])
-        raise StoryFailedError(words, answered=answered(error)) from error
+        raise StoryFailedError(words, answered=error_name_of(error)) from error
 
 
 async def _end(built: Stage) -> None:
     """Nothing is broken on purpose any more, and everybody looks."""
     built.target.injector.disarm_all()
     if not built.healed:
-        built.recorder.healed(LOOKER)
+        built.recorder.note_healing(LOOKER)
     built.tell("The cluster is looked at from outside, and once more twenty-one minutes later.")
     await look_twice(built)
 
@@ -397,12 +397,12 @@ LOOK_AGAIN: Final = "The cluster is looked at again."
 class Pace(Protocol):
     """Lets a story go on."""
 
-    async def before(self, stage: Stage, step: PlannedStep) -> None:
+    async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
         """Return when the step may be taken; changes to the cluster meanwhile are inputs."""
         ...
 
 
-def planned(steps: Sequence[Step | str]) -> list[PlannedStep]:
+def plan_steps(steps: Sequence[Step | str]) -> list[PlannedStep]:
     """Steps in words, numbered."""
     return [
         PlannedStep(

@@ -19,7 +19,7 @@ _LEFT_OUT = ("aliases", "anomaly", "symptoms", "sources", "control", "cure", "st
 _TITLE = "A story of my own"
 
 
-def saved(
+def story_with_inputs(
     scenario: Scenario,
     run: str,
     take: str,

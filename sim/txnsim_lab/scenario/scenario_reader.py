@@ -37,7 +37,7 @@ def read(file: str, text: str) -> Scenario:
     Raises:
         ConfigError: It is no scenario; one line per problem, with file, line and field.
     """
-    document, lines = parsed(file, text)
+    document, lines = parse_document(file, text)
     document, origins, blocks = rolled_out(document)
     scenario, wrong = _validate(document)
     if scenario is None:
@@ -45,11 +45,11 @@ def read(file: str, text: str) -> Scenario:
     else:
         wrong = list(contradictions(scenario))
     if scenario is None or blocks or wrong:
-        problems = [(origins.of(path), words) for path, words in wrong]
+        problems = [(origins.place_in_file(path), words) for path, words in wrong]
         raise place_error(file, lines, [*blocks, *problems])
     for part in PARTS:
         for number, step in enumerate(getattr(scenario, part)):
-            path = origins.of((part, number))
+            path = origins.place_in_file((part, number))
             unit = origins.units.get((part, number))
             if unit is not None:
                 step.stands_in(unit)
@@ -120,7 +120,7 @@ def _hyphenated_path(path: Place) -> Place:
 # YAML
 
 
-def parsed(file: str, text: str) -> tuple[dict[Any, Any], dict[Place, int]]:
+def parse_document(file: str, text: str) -> tuple[dict[Any, Any], dict[Place, int]]:
     """The document and the line of every value in it, counted from 1.
 
     Raises:
@@ -257,7 +257,7 @@ class _Checks:
             if rule.id in self._rules:
                 yield (*path, act, "id"), f"{rule.id} is armed by a step before"
             self._rules.append(rule.id)
-        for field, name in (("release", step.released), ("disarm", step.disarm)):
+        for field, name in (("release", step.released_rule), ("disarm", step.disarm)):
             if name is not None:
                 yield from self._check_declared((*path, field), "rule", name, self._rules)
         if step.call is not None:
@@ -316,15 +316,15 @@ class _Checks:
             if call.do not in can:
                 yield (*path, "do"), unknown(f"call of {_article(plays)}", call.do, can)
             else:
-                yield from _fields(path, call.do, call.given, *can[call.do])
+                yield from _fields(path, call.do, call.given_fields, *can[call.do])
         yield from self._call_fields(path, call, plays)
 
     def _call_fields(self, path: Place, call: Call, plays: str) -> Problems:
         """Partitions, topics, errors and names, whichever actor makes the call."""
         cast = self._scenario.cast
-        if "value" in call.given and call.values is not None:
+        if "value" in call.given_fields and call.values is not None:
             yield (*path, "values"), "either value or values"
-        has_records = not {"count", "value", "values"}.isdisjoint(call.given)
+        has_records = not {"count", "value", "values"}.isdisjoint(call.given_fields)
         if call.do in ("produce", "append") and not has_records:
             yield (*path, "do"), f"{call.do} needs value or values"
         yield from self._generation((*path, "generation"), call)
@@ -339,7 +339,7 @@ class _Checks:
             yield (*path, "member"), unknown("member", call.member, members)
         if call.do == "commit-offsets" and plays == "wire" and call.member is None:
             for needed_here in ("group", "offsets"):
-                if needed_here not in call.given:
+                if needed_here not in call.given_fields:
                     yield (*path, "do"), f"commit-offsets needs member, or {needed_here}"
         for index, topic in enumerate(call.topics or ()):
             if topic not in self._topics:
@@ -414,7 +414,7 @@ class _Checks:
             yield (*path, "do"), unknown("act on the cluster", act.do, CLUSTER)
             return
         needed, possible = CLUSTER[act.do]
-        yield from _fields(path, act.do, act.given, needed, possible)
+        yield from _fields(path, act.do, act.given_fields, needed, possible)
         if act.do == "move-leader" and (act.partition is None) == (act.coordinator_of is None):
             yield (*path, "do"), "move-leader needs either partition or coordinator-of"
         for name, broker in (("to", act.to), ("broker", act.broker)):
@@ -456,7 +456,7 @@ class _Checks:
         for field in fields:
             value = getattr(part, field)
             for partition in (value,) if isinstance(value, TopicPartition) else value or ():
-                yield from self._partition((*path, _hyphenated(field)), partition)
+                yield from self._partition((*path, _with_hyphens(field)), partition)
 
     def _positions(self, path: Place, positions: Mapping[TopicPartition, int] | None) -> Problems:
         for partition in positions or ():
@@ -515,16 +515,19 @@ def _fields(
     needed: tuple[str, ...],
     possible: tuple[str, ...],
 ) -> Problems:
-    allowed = tuple(_hyphenated(name) for name in (*needed, *possible))
+    allowed = tuple(_with_hyphens(name) for name in (*needed, *possible))
     for name in sorted(field_names):
-        if _hyphenated(name) not in allowed:
-            yield (*path, _hyphenated(name)), unknown(f"field of {do}", _hyphenated(name), allowed)
+        if _with_hyphens(name) not in allowed:
+            yield (
+                (*path, _with_hyphens(name)),
+                unknown(f"field of {do}", _with_hyphens(name), allowed),
+            )
     for name in needed:
         if name not in field_names:
-            yield (*path, "do"), f"{do} needs {_hyphenated(name)}"
+            yield (*path, "do"), f"{do} needs {_with_hyphens(name)}"
 
 
-def _hyphenated(name: str) -> str:
+def _with_hyphens(name: str) -> str:
     return name.rstrip("_").replace("_", "-")
 
 

@@ -130,7 +130,7 @@ class Stage:
     def _is_ours(self, partition: TopicPartition) -> bool:
         return partition in self._touched or not self.target.is_hidden(partition)
 
-    def called(self, name: str) -> Background:
+    def background_call(self, name: str) -> Background:
         """A call in the background.
 
         Raises:

@@ -43,7 +43,7 @@ from txnsim_lab.scenario.steps_model import (
     Step,
     StruckTimes,
     TransactionIs,
-    needed,
+    required,
 )
 from txnsim_lab.target.cluster import Target, TargetError, until
 
@@ -84,7 +84,7 @@ async def act(stage: Stage, step: Step) -> None:
             await expect(stage, step.expect)
     elif step.observe == "healed":
         stage.healed = True
-        stage.recorder.healed(LOOKER)
+        stage.recorder.note_healing(LOOKER)
     else:
         await look_at_everything(stage)
 
@@ -114,9 +114,9 @@ async def _act_on_cluster(stage: Stage, act: ClusterAct) -> None:
     asked_ms = stage.environment.clock.now_ms()
     await act_on_cluster(stage, act)
     if act.do == "clean" and act.partition is not None:
-        stage.recorder.cleaned(LOOKER, act.partition)
+        stage.recorder.note_cleaning(LOOKER, act.partition)
     elif act.do == "delete-topic" and act.topic is not None:
-        stage.recorder.deleted(LOOKER, act.topic, asked_ms=asked_ms)
+        stage.recorder.note_topic_deletion(LOOKER, act.topic, asked_ms=asked_ms)
 
 
 # Calls
@@ -126,13 +126,13 @@ async def _call(stage: Stage, call: Call) -> None:
     actor = stage.actors[call.who]
     expected_code = expected_error(call.error, stage.situation)
     if call.background is None:
-        answer = await done(stage, actor, call, expected_code=expected_code)
+        answer = await make_call(stage, actor, call, expected_code=expected_code)
         _compare(stage, f"{call.who}: {call.do}", answer, expected_code, call.offset)
         return
     sent = asyncio.Event()
     final_error = ANY if call.error is None else expected_code
     task: asyncio.Task[CallResult | StoryFailedError] = stage.environment.tasks.spawn(
-        _outcome_of_call(done(stage, actor, call, expected_code=final_error, sent=sent.set)),
+        _outcome_of_call(make_call(stage, actor, call, expected_code=final_error, sent=sent.set)),
         name=f"{call.who}: {call.do} ({call.background})",
     )
     stage.background[call.background] = Background(actor, call, task)
@@ -155,7 +155,7 @@ def _nothing() -> None:
     """Default: a foreground call needs no signal that its request was sent."""
 
 
-async def done(
+async def make_call(
     stage: Stage,
     actor: Actor,
     call: Call,
@@ -186,7 +186,7 @@ async def done(
 
 async def _await(stage: Stage, awaited: str | Awaited) -> None:
     name = awaited if isinstance(awaited, str) else awaited.call
-    background = stage.called(name)
+    background = stage.background_call(name)
     answer = await _await_answer(stage, name)
     call = background.call
     error_by_run = (
@@ -247,7 +247,7 @@ async def _await_answer(stage: Stage, name: str) -> CallResult:
 
 
 async def _give_up(stage: Stage, name: str) -> None:
-    background = stage.called(name)
+    background = stage.background_call(name)
     await background.who.give_up(background.call)
 
 
@@ -352,34 +352,36 @@ async def act_on_cluster(stage: Stage, act: ClusterAct) -> None:
 async def _act(stage: Stage, act: ClusterAct, target: Target) -> None:
     match act.do:
         case "move-leader":
-            await target.move_leader(await _partition_of_act(target, act), needed(act.to))
+            await target.move_leader(await _partition_of_act(target, act), required(act.to))
         case "reload-coordinator":
             await target.reload_coordinator(await _partition_of_act(target, act))
         case "reassign":
-            await target.reassign(needed(act.partition), needed(act.replicas))
+            await target.reassign(required(act.partition), required(act.replicas))
         case "kill" | "stop" | "start" | "restart":
             await _care_for_broker(act, target)
         case "isolate":
-            await target.isolate(needed(act.broker), from_clients=bool(act.from_clients))
+            await target.isolate(required(act.broker), from_clients=bool(act.from_clients))
         case "heal":
-            await target.heal(needed(act.broker))
+            await target.heal(required(act.broker))
         case "age":
-            await target.age(act.transactional_id or "", needed(act.epoch))
+            await target.age(act.transactional_id or "", required(act.epoch))
         case "configure":
-            await target.configure(needed(act.topic), needed(act.name), act.value)
+            await target.configure(required(act.topic), required(act.name), act.value)
         case "create-topic":
             brokers = min(target.brokers, stage.scenario.brokers)
-            await target.create_topic(new_topic(needed(act.topic), topic_of(act), brokers=brokers))
+            await target.create_topic(
+                new_topic(required(act.topic), topic_of(act), brokers=brokers)
+            )
         case "delete-topic":
-            await target.delete_topic(needed(act.topic))
+            await target.delete_topic(required(act.topic))
         case "grow-topic":
-            await target.grow_topic(needed(act.topic), needed(act.partitions), act.leaders)
+            await target.grow_topic(required(act.topic), required(act.partitions), act.leaders)
         case "roll":
-            await target.roll(needed(act.partition))
+            await target.roll(required(act.partition))
         case "clean":
-            await target.clean(needed(act.partition))
+            await target.clean(required(act.partition))
         case "delete-old":
-            await target.delete_old(needed(act.partition))
+            await target.delete_old(required(act.partition))
         case unknown:
             raise InvariantViolation(f"the cluster can't {unknown!r}, and the file was accepted")
 
@@ -388,11 +390,11 @@ async def _partition_of_act(target: Target, act: ClusterAct) -> TopicPartition:
     """The partition of the act; for a transactional id, that of its coordinator's log."""
     if act.partition is not None:
         return act.partition
-    return await target.home_of_id(needed(act.coordinator_of))
+    return await target.home_of_id(required(act.coordinator_of))
 
 
 async def _care_for_broker(act: ClusterAct, target: Target) -> None:
-    broker = needed(act.broker)
+    broker = required(act.broker)
     if act.do == "kill" or (act.do == "restart" and (act.kill or act.lose_unflushed)):
         await target.kill(broker, lose_unflushed=bool(act.lose_unflushed))
     elif act.do in ("stop", "restart"):
@@ -440,7 +442,7 @@ async def wait_until(stage: Stage, condition: Condition) -> None:
 def _look_for(stage: Stage, condition: Condition) -> tuple[str, Look]:
     """A description of the condition, and its look."""
     if condition.answered is not None:
-        background = stage.called(condition.answered)
+        background = stage.background_call(condition.answered)
         return f"{condition.answered} is answered", partial(_has_answer, background)
     if (transaction := condition.transaction) is not None:
         what = f"{transaction.id} is {' or '.join(transaction.is_)}"
@@ -461,7 +463,7 @@ def _look_for(stage: Stage, condition: Condition) -> tuple[str, Look]:
     if (leader := condition.leader) is not None:
         who = "no broker" if leader.is_ == NO_LEADER else f"broker {leader.is_}"
         return f"{who} leads {leader.partition}", partial(_is_led_by, stage, leader)
-    whole = needed(condition.in_sync)
+    whole = required(condition.in_sync)
     return f"all replicas of {whole} are in sync", partial(_is_in_sync, stage, whole)
 
 
@@ -517,14 +519,14 @@ async def expect(stage: Stage, expectation: Expectation) -> None:
         StoryFailedError: It is not as expected.
     """
     if expectation.unanswered is not None:
-        background = stage.called(expectation.unanswered)
+        background = stage.background_call(expectation.unanswered)
         if background.task.done():
             raise StoryFailedError(f"{expectation.unanswered} is answered, expected no answer yet")
         return
     if expectation.group is not None:
-        await _positions(stage, expectation.group, needed(expectation.positions))
+        await _positions(stage, expectation.group, required(expectation.positions))
         return
-    partition = needed(expectation.partition)
+    partition = required(expectation.partition)
     for isolation, expected in (
         (IsolationLevel.READ_COMMITTED, expectation.committed),
         (IsolationLevel.READ_UNCOMMITTED, expectation.uncommitted),
@@ -548,7 +550,7 @@ async def expect(stage: Stage, expectation: Expectation) -> None:
 async def _positions(stage: Stage, group: str, expected: Mapping[TopicPartition, int]) -> None:
     admin = await stage.operator.admin()
     offsets = await admin.committed_positions(group, tuple(expected))
-    stage.recorder.positions(LOOKER, group, offsets)
+    stage.recorder.note_positions(LOOKER, group, offsets)
     for partition, position in expected.items():
         _expect(f"the position of group {group} on {partition} is", offsets[partition], position)
 

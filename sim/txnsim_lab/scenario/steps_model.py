@@ -179,7 +179,7 @@ class Doing(Model):
     """A step that does something; its ``do`` determines the allowed fields."""
 
     @property
-    def given(self) -> frozenset[str]:
+    def given_fields(self) -> frozenset[str]:
         """The fields that were given, by the names of Python."""
         return frozenset(self.model_fields_set) - {"who", "do"}
 
@@ -482,7 +482,7 @@ class Step(OneOf):
         return self.hold if self.hold is not None else self.arm
 
     @property
-    def released(self) -> str | None:
+    def released_rule(self) -> str | None:
         """The rule that it releases."""
         return self.release.rule if isinstance(self.release, ReleasedAs) else self.release
 
@@ -499,7 +499,7 @@ class Step(OneOf):
         return any(act is not None for act in acts)
 
 
-def needed(value: T | None) -> T:
+def required(value: T | None) -> T:
     """A field that validation has guaranteed."""
     assert value is not None, "the file was accepted"
     return value

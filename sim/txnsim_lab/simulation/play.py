@@ -47,7 +47,7 @@ from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.runner import ScenarioRun, casts_of
 from txnsim_lab.scenario.stage import LOOKER, Stage, simulated_target, stage
-from txnsim_lab.scenario.steps import act, done, expected_error
+from txnsim_lab.scenario.steps import act, expected_error, make_call
 from txnsim_lab.scenario.steps_model import Call, Step
 from txnsim_lab.simulation._broker_promises import Broken, broken_promises
 from txnsim_lab.simulation._client_behaviour import OPERATOR, READER
@@ -304,7 +304,7 @@ class _Run:
         if self._curious is not None:
             await self._curious.close()
         await pause(clock, SETTLING_MS)
-        built.recorder.healed(LOOKER)
+        built.recorder.note_healing(LOOKER)
         await _drain_share_groups(built, self.plan)
         try:
             await look_twice(built)
@@ -487,7 +487,7 @@ async def _look_at_positions(built: Stage, plan: Plan) -> None:
     for group in plan.groups:
         admin = await built.operator.admin()
         positions = await admin.committed_positions(group, places)
-        built.recorder.positions(LOOKER, group, positions)
+        built.recorder.note_positions(LOOKER, group, positions)
 
 
 async def _drain_share_groups(built: Stage, plan: Plan) -> None:
@@ -567,7 +567,7 @@ async def _play_step(built: Stage, step: Step) -> CallResult:
     call_step = built.with_numbers(step)
     assert call_step.call is not None
     expected = expected_error(call.error, built.situation)
-    return await done(built, built.actors[call.who], call_step.call, expected_code=expected)
+    return await make_call(built, built.actors[call.who], call_step.call, expected_code=expected)
 
 
 async def _until_done(clock: Any, tasks: list[asyncio.Task[Any]], patience_ms: int) -> None:

@@ -17,7 +17,7 @@ from tests.support.own_client import Shop, program_of_the_lesson
 from tests.support.txnsim_server import TxnsimServer, installed_txnsim
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.scenario_reader import read
-from txnsim_lab.scenario.teaching.lesson_solver import played
+from txnsim_lab.scenario.teaching.lesson_solver import solve_lesson
 from txnsim_lab.scenario.teaching.lessons import lesson, lessons
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
     page.wait_for_selector("#lesson-L1")
     press(page, "#lesson-L1")
     lesson_one = lesson("L1")
-    answers = {number: came_to.answer for number, came_to in apart(played, lesson_one).items()}
+    answers = {
+        number: came_to.answer for number, came_to in apart(solve_lesson, lesson_one).items()
+    }
     for number, part in enumerate(lesson_one.parts):
         page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(lesson_one.parts)}')")
         if part.goal:

@@ -21,7 +21,7 @@ from tests.support.site import built_site, in_node
 from tests.support.trace_survey import first_runs, scenario_runs
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
-from txnsim_lab.scenario.teaching.lesson_solver import played
+from txnsim_lab.scenario.teaching.lesson_solver import solve_lesson
 from txnsim_lab.scenario.teaching.lessons import lessons
 
 pytestmark = pytest.mark.browser
@@ -139,5 +139,5 @@ def test_lessons_come_to_the_same_answers_and_goals_in_webassembly(
         for name, lesson in lessons().items():
             if lesson.cluster is not None:
                 continue  # the site has none
-            parts = aside.submit(played, lesson).result().values()
+            parts = aside.submit(solve_lesson, lesson).result().values()
             assert outcomes_there[name] == [[part.answer, part.is_reached] for part in parts]

@@ -82,7 +82,7 @@ class JudgedChaos(Chaos):
 
     async def _recorded(self, producer: Producer, client_name: str, label: str) -> None:
         producer.begin()
-        self.recorder.began(client_name, client_name.split("/", maxsplit=1)[0], label)
+        self.recorder.note_begin(client_name, client_name.split("/", maxsplit=1)[0], label)
         try:
             sent = [
                 producer.send(topic_partition.topic, topic_partition.partition, label.encode())
@@ -162,7 +162,7 @@ class JudgedChaos(Chaos):
         for name, description in (await admin.describe_transactions(PRODUCERS)).items():
             if not isinstance(description, ClientError):
                 assert description.transactional_id == name
-                self.recorder.described("watcher", description)
+                self.recorder.note_description("watcher", description)
         for topic_partition in PLACES:
             await self._look_at_producers(admin, topic_partition)
             isolation = IsolationLevel.READ_COMMITTED
@@ -176,13 +176,13 @@ class JudgedChaos(Chaos):
                 max_wait_ms=0,
                 timeout_ms=5_000,
             )
-            self.recorder.read("watcher", offset, isolation, result)
+            self.recorder.note_fetch("watcher", offset, isolation, result)
             positions[topic_partition] = result.next_offset
 
     async def _look_at_producers(self, admin: Admin, topic_partition: TopicPartition) -> None:
         producers = (await admin.describe_producers([topic_partition]))[topic_partition]
         if not isinstance(producers, ClientError):
-            self.recorder.producers("watcher", topic_partition, producers)
+            self.recorder.note_producers("watcher", topic_partition, producers)
 
 
 async def chaos(cluster: VirtualCluster) -> JudgedChaos:
@@ -192,7 +192,7 @@ async def chaos(cluster: VirtualCluster) -> JudgedChaos:
     await asyncio.gather(*(run.work(name) for name in PRODUCERS))
     run.is_over = True
     await asyncio.gather(*around)
-    run.recorder.healed("watcher")
+    run.recorder.note_healing("watcher")
     # What is still open times out, and its markers are written.
     cluster.advance(200_000)
     await asyncio.sleep(200)

@@ -53,7 +53,7 @@ from txnsim_lab.scenario.runner import (
     LOOK,
     ScenarioRun,
     casts_of,
-    planned,
+    plan_steps,
     run_in_real_time,
     run_in_virtual_time,
 )
@@ -309,8 +309,8 @@ def test_a_batch_is_one_observation_per_record() -> None:
     batch = Batch(
         partition=TopicPartition("t", 0), values=("a", "b"), identity=IDENTITY, sequence=4
     )
-    recorder.wrote("P", "T1", batch, CallResult(offset=9))
-    recorder.wrote("P", None, batch, CallResult(error="CONNECTION_LOST"))
+    recorder.note_write("P", "T1", batch, CallResult(offset=9))
+    recorder.note_write("P", None, batch, CallResult(error="CONNECTION_LOST"))
     first_wrote, second, third, _ = [wrote for _, wrote in recorder.history.all_of(Wrote)]
     assert [(wrote.value, wrote.offset, wrote.sequence) for wrote in (first_wrote, second)] == [
         ("a", 9, 4), ("b", 10, 5),
@@ -320,11 +320,11 @@ def test_a_batch_is_one_observation_per_record() -> None:
 
 def test_what_belongs_to_no_transaction_is_no_part_of_one() -> None:
     recorder = Recorder(ManualClock())
-    recorder.ended("P", None, CallResult(), committed=True)
-    recorder.added("P", None, (), CallResult(), IDENTITY)
+    recorder.note_end("P", None, CallResult(), committed=True)
+    recorder.note_partitions_added("P", None, (), CallResult(), IDENTITY)
     assert list(recorder.history) == []
-    recorder.began("P", "app", "T1")
-    recorder.ended("P", "T1", CallResult(error="PRODUCER_FENCED"), committed=True, asked_ms=3)
+    recorder.note_begin("P", "app", "T1")
+    recorder.note_end("P", "T1", CallResult(error="PRODUCER_FENCED"), committed=True, asked_ms=3)
     began, ended = recorder.history
     assert isinstance(began, Began)
     assert isinstance(ended, Ended)
@@ -335,9 +335,9 @@ def test_what_belongs_to_no_transaction_is_no_part_of_one() -> None:
 def test_the_identity_that_was_sent_is_noted_and_the_one_that_follows() -> None:
     recorder = Recorder(ManualClock())
     following = ProducerIdAndEpoch(producer_id=ProducerId(8), producer_epoch=ProducerEpoch(0))
-    recorder.added("P", "T1", (), CallResult(), IDENTITY)
-    recorder.sent_offsets("P", "T1", "g", {TopicPartition("in", 0): 5}, CallResult(), IDENTITY)
-    recorder.ended("P", "T1", CallResult(), committed=True, sent=IDENTITY, following=following)
+    recorder.note_partitions_added("P", "T1", (), CallResult(), IDENTITY)
+    recorder.note_sent_offsets("P", "T1", "g", {TopicPartition("in", 0): 5}, CallResult(), IDENTITY)
+    recorder.note_end("P", "T1", CallResult(), committed=True, sent=IDENTITY, following=following)
     added, sent, ended = recorder.history
     assert isinstance(added, Added)
     assert isinstance(sent, SentOffsets)
@@ -351,7 +351,7 @@ def test_the_identity_that_was_sent_is_noted_and_the_one_that_follows() -> None:
 
 def test_an_identity_that_was_refused_is_none() -> None:
     recorder = Recorder(ManualClock())
-    recorder.initialised("P", "app", IDENTITY, CallResult(error="PRODUCER_FENCED"))
+    recorder.note_init("P", "app", IDENTITY, CallResult(error="PRODUCER_FENCED"))
     (observation,) = recorder.history
     assert isinstance(observation, Initialised)
     assert (observation.producer_id, observation.error) == (-1, "PRODUCER_FENCED")
@@ -446,7 +446,7 @@ async def test_who_does_not_answer_ends_the_look(kafka: AsyncSimulatedKafka) -> 
 
 
 def test_steps_are_numbered_and_told_in_words() -> None:
-    planned_steps = planned((*find("z01")[1].steps, LOOK))
+    planned_steps = plan_steps((*find("z01")[1].steps, LOOK))
     assert [step.number for step in planned_steps] == list(range(len(planned_steps)))
     assert {step.of for step in planned_steps} == {len(planned_steps)}
     assert planned_steps[0].text == "The producer opens a transaction."
@@ -463,7 +463,7 @@ def test_a_step_without_a_sentence_is_told_by_what_it_does() -> None:
             {"call": {"who": "reader", "do": "read", "partition": "t-0"}},
         )
     ]
-    assert [step.text for step in planned(steps)] == [
+    assert [step.text for step in plan_steps(steps)] == [
         "wait until: struck late",
         "release: late",
         "reader: read t-0",

@@ -36,7 +36,7 @@ from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.json_schema import fault_schema, scenario_schema
 from txnsim_lab.scenario.model import Actor, Run, Topic
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
-from txnsim_lab.scenario.saved_story import saved
+from txnsim_lab.scenario.saved_story import story_with_inputs
 from txnsim_lab.scenario.scenario_reader import read, read_step
 
 TEXT = catalog.find("z01")[0].read_text("utf-8")
@@ -488,7 +488,7 @@ def test_what_was_done_to_a_run_becomes_steps_where_it_was_done() -> None:
     hang, end = find("z01")[1], Input(before=12, step={"advance": "5m"})
     read_early = {"who": "reader", "do": "read", "partition": "payments-0", "reads": []}
     look = Input(before=1, step={"call": read_early})
-    text = saved(hang, "V-", "armed", [end, look], name="mine", verdict="stuck-last-stable-offset")
+    text = story_with_inputs(hang, "V-", "armed", [end, look], name="mine", verdict="stuck-last-stable-offset")
     scenario_read = read("mine.yaml", text)
     assert scenario_read.steps[1].call is not None
     assert scenario_read.steps[1].call.who == "reader"
@@ -502,7 +502,7 @@ def test_what_was_done_to_a_run_becomes_steps_where_it_was_done() -> None:
 
 def test_what_is_said_of_other_runs_is_left_out_and_durations_are_kept() -> None:
     late = find("z23")[1]
-    text = saved(late, "TV2/before", "armed", [Input(before=12, step={"advance": "1s"})],
+    text = story_with_inputs(late, "TV2/before", "armed", [Input(before=12, step={"advance": "1s"})],
                  name="mine", verdict="false-fencing")  # fmt: skip
     assert "V+" not in text
     assert "transaction-timeout: 60s" in text or "60000ms" not in text  # the default is left out

@@ -43,10 +43,10 @@ from txnsim_lab.scenario.driver_commands import (
 from txnsim_lab.scenario.fields import (
     ByRun,
     Situation,
+    as_tuple,
     content,
     duration_ms,
     fault_rule,
-    listed,
     offsets,
     partition,
 )
@@ -636,7 +636,7 @@ def test_values_are_read() -> None:
     assert offsets({"t-0": 3}) == {TopicPartition("t", 0): 3}
     assert content("k") == b"k"
     assert content({"hex": "0001"}) == b"\x00\x01"
-    assert (listed("a"), listed(3), listed(["a"])) == (("a",), (3,), ["a"])
+    assert (as_tuple("a"), as_tuple(3), as_tuple(["a"])) == (("a",), (3,), ["a"])
     rule = fault_rule({"id": "x", "point": "client.request"})
     assert isinstance(rule, FaultRule)
     assert str(rule.action) == "hold"
@@ -709,7 +709,7 @@ def test_every_field_of_a_call_and_of_an_act_belongs_to_somebody() -> None:
 
 def test_a_call_knows_what_was_given_and_its_records() -> None:
     call = Call.model_validate({"who": "P", "do": "produce", "value": "a", "from": 3})
-    assert call.given == {"value", "from_"}
+    assert call.given_fields == {"value", "from_"}
     assert call.records == ("a",)
     assert Call.model_validate({"who": "P", "do": "x", "values": ["a", "b"]}).records == ("a", "b")
 

@@ -41,7 +41,7 @@ from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.options import ProxyOptions
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.on_real.comparison import adapted, target_of
+from txnsim_lab.scenario.on_real.comparison import with_prefixed_names, target_of
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun, casts_of, run_on
 from txnsim_lab.scenario.stage import simulated_target
@@ -115,7 +115,7 @@ def told(
     async def main(proxied_cluster: ProxiedCluster) -> None:
         for rule in faults:
             proxied_cluster.sim.injector.arm(rule)
-        own = adapted(scenario, prefix)
+        own = with_prefixed_names(scenario, prefix)
         scenario_run = ScenarioRun(scenario=own, run=run, take=take)
         target = target_of(
             own,
@@ -435,7 +435,7 @@ def test_a_leader_has_moved_when_every_broker_knows() -> None:
     topic_partition = TopicPartition(f"{PREFIX}t", 0)
 
     async def main(proxied_cluster: ProxiedCluster) -> set[int]:
-        scenario = adapted(small([REAL_INIT]), PREFIX)
+        scenario = with_prefixed_names(small([REAL_INIT]), PREFIX)
         target = target_of(
             scenario, proxied_cluster.env, proxied_cluster.proxy, prefix=PREFIX, processes=None
         )
@@ -556,14 +556,14 @@ async def test_brokers_reach_each_other_through_the_proxy_and_the_controller_is_
         formatted = (tmp_path / "formatted").read_text().splitlines()
         assert len(formatted) == 4
         assert all("--feature transaction.version=2" in line for line in formatted)
-        assert brokers.exited() == ""
+        assert brokers.exit_report() == ""
 
         await brokers.kill(2)
-        assert brokers.exited().startswith("broker-2 exited with -9")
+        assert brokers.exit_report().startswith("broker-2 exited with -9")
         with pytest.raises(ConfigError, match="there is no broker 2 that runs"):
             await brokers.shut_down(2)
         await brokers.mend()
-        assert brokers.exited() == ""
+        assert brokers.exit_report() == ""
         await brokers.shut_down(2)
         await brokers.start_again(2)
     finally:

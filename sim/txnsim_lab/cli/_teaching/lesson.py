@@ -191,7 +191,7 @@ class _Player:
             if part.beside is not None and same:
                 self._beside[number] = _told_beside(told, part.beside)
 
-    async def before(self, stage: Stage, step: PlannedStep) -> None:
+    async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
         """Explain a part once the previous part has been played."""
         from txnsim_lab.scenario.teaching.lesson_solver import PlayedError
 
@@ -272,7 +272,7 @@ class _Player:
         from txnsim_lab.scenario.repeated_inputs import do_input
         from txnsim_lab.scenario.scenario_reader import read_step
         from txnsim_lab.scenario.teaching.lesson_solver import so_far
-        from txnsim_lab.scenario.teaching.lessons import is_reached
+        from txnsim_lab.scenario.teaching.lessons import reaches_goal
 
         print_filled(part.say)
         while True:
@@ -286,7 +286,7 @@ class _Player:
             except (ClientError, ConfigError, StoryFailedError) as error:
                 TERMINAL.text(f"\nThat can't be done now: {error}.")
                 continue
-            if is_reached(part, so_far(stage)):
+            if reaches_goal(part, so_far(stage)):
                 TERMINAL.text("\nGoal reached.")
                 self.goals += 1
                 print_paragraphs(part.then)
@@ -296,7 +296,7 @@ class _Player:
             self._save(part)
 
     def _save(self, part: Part) -> None:
-        from txnsim_lab.scenario.saved_story import saved
+        from txnsim_lab.scenario.saved_story import story_with_inputs
 
         name = f"my-{self._lesson.id.lower()}"
         try:
@@ -309,7 +309,7 @@ class _Player:
             return
         path = Path(word or f"{name}.yaml")
         assert self.scenario_run is not None
-        text = saved(
+        text = story_with_inputs(
             self.scenario_run.scenario,
             self.scenario_run.run,
             self.scenario_run.take,
@@ -332,7 +332,7 @@ class _Until:
         self._number = number
         self.found: Recording | None = None
 
-    async def before(self, stage: Stage, step: PlannedStep) -> None:
+    async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
         """Take the trace and end the run at the wanted step."""
         from txnsim_lab.scenario.teaching.lesson_solver import PlayedError, so_far
 

@@ -89,9 +89,9 @@ class _Player:
         print_paragraphs(self._filled(part.then))
 
     def _filled(self, text: str) -> str:
-        from txnsim_lab.scenario.teaching.lessons import filled
+        from txnsim_lab.scenario.teaching.lessons import fill_addresses
 
-        return filled(text, bootstrap=self._bootstrap, http=self._port.url)
+        return fill_addresses(text, bootstrap=self._bootstrap, http=self._port.url)
 
     def _show(self, part: Part, number: int) -> None:
         keys = list(part.choices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from txnsim_lab.scenario.teaching.lessons import Lesson, Part, filled
+from txnsim_lab.scenario.teaching.lessons import Lesson, Part, fill_addresses
 
 
 def sheet(one: Lesson, *, with_answers: bool) -> str:
@@ -27,7 +27,7 @@ def sheet(one: Lesson, *, with_answers: bool) -> str:
             lines += [*(f"- ☐ {action.text}" for action in part.actions), ""]
         if with_answers:
             lines += [*_solved(part, right.get(number)), ""]
-    return filled("\n".join(lines))
+    return fill_addresses("\n".join(lines))
 
 
 def _solved(part: Part, answer: str | None) -> Iterator[str]:

@@ -173,9 +173,9 @@ def _read(path: Path, model: type[Model]) -> Model:
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        from txnsim_lab.scenario.scenario_reader import parsed
+        from txnsim_lab.scenario.scenario_reader import parse_document
 
-        _, lines = parsed(path.name, path.read_text("utf-8"))
+        _, lines = parse_document(path.name, path.read_text("utf-8"))
         raise ConfigError(
             "\n".join(_problem(path.name, problem, lines) for problem in error.errors())
         ) from None

@@ -29,7 +29,12 @@ from txnsim_lab.check.observations import Seen
 from txnsim_lab.http._judging import LOOK_TIMEOUT_MS
 from txnsim_lab.http._runs.lessons import LessonAnswer, lesson_of
 from txnsim_lab.scenario.teaching.lessons import Lesson, OwnCluster, Part
-from txnsim_lab.scenario.teaching.outside_facts import is_seen, judged, places, seen_fact
+from txnsim_lab.scenario.teaching.outside_facts import (
+    is_outside_fact,
+    judge_topic,
+    places,
+    seen_fact,
+)
 from txnsim_lab.scenario.teaching.trace_facts import fact, in_words, is_fact
 
 if TYPE_CHECKING:
@@ -171,7 +176,7 @@ class OwnClusterRoutes(ClusterNoun):
         pieces = self._cluster.environment.tracer.pieces()
         reading = partial(_of_trace, pieces, [name for name in words if is_fact(name)])
         facts = await WorkThread.beside(reading)
-        seen_facts = {name: seen_fact(history, name) for name in words if is_seen(name)}
+        seen_facts = {name: seen_fact(history, name) for name in words if is_outside_fact(name)}
         return facts | seen_facts, because
 
     async def _look_at_partitions(
@@ -188,7 +193,7 @@ class OwnClusterRoutes(ClusterNoun):
                     for partition in partitions:
                         await outside_view.look(outside, partition, notes)
             history = History((*self._noted.get(lesson.id, ()), *notes.history))
-            verdicts = [judged(history, partition.topic) for partition in partitions]
+            verdicts = [judge_topic(history, partition.topic) for partition in partitions]
         except ClientError as error:
             raise RefusedError(503, f"the onlooker was not answered: {error}") from error
         except HistoryError as error:

@@ -563,9 +563,9 @@ class ScenarioRoutes(Noun):
 
 
 def _story_of(scenario_run: ScenarioRun, inputs: Sequence[Input], name: str, verdict: str) -> str:
-    from txnsim_lab.scenario.saved_story import saved
+    from txnsim_lab.scenario.saved_story import story_with_inputs
 
-    return saved(
+    return story_with_inputs(
         scenario_run.scenario,
         scenario_run.run,
         scenario_run.take,

@@ -42,7 +42,7 @@ class Origins:
         self._places[part, index] = path
         self._only[part, index] = only
 
-    def of(self, path: Place) -> Place:
+    def place_in_file(self, path: Place) -> Place:
         """The place in the file; the same if no block was expanded."""
         if len(path) < 2 or not isinstance(path[1], int):
             return path

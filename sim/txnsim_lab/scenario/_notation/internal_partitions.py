@@ -31,7 +31,7 @@ def by_name(text: str) -> TopicPartition | None:
     return TopicPartition(text, BY_NAME)
 
 
-def shown(partition: TopicPartition) -> str:
+def partition_text(partition: TopicPartition) -> str:
     return partition.topic if partition.partition == BY_NAME else str(partition)
 
 
@@ -46,7 +46,7 @@ def count_of(topic: str, settings: Settings) -> int:
     return settings.offsets_topic_num_partitions
 
 
-def located(partition: TopicPartition, settings: Settings) -> TopicPartition:
+def with_partition_number(partition: TopicPartition, settings: Settings) -> TopicPartition:
     """The partition with its number."""
     if partition.partition != BY_NAME:
         return partition
@@ -56,4 +56,6 @@ def located(partition: TopicPartition, settings: Settings) -> TopicPartition:
 
 def of_group(group: str, settings: Settings) -> TopicPartition:
     """Where a group lives."""
-    return located(TopicPartition(f"{CONSUMER_OFFSETS_TOPIC}{AT}{group}", BY_NAME), settings)
+    return with_partition_number(
+        TopicPartition(f"{CONSUMER_OFFSETS_TOPIC}{AT}{group}", BY_NAME), settings
+    )

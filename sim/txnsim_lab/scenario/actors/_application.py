@@ -9,7 +9,7 @@ from txnsim_lab.scenario.actors.base import Surroundings
 from txnsim_lab.scenario.call_results import GIVEN_UP, CallResult, failure
 from txnsim_lab.scenario.players._base import Player
 from txnsim_lab.scenario.recorder import Batch
-from txnsim_lab.scenario.steps_model import Call, needed
+from txnsim_lab.scenario.steps_model import Call, required
 
 
 class ApplicationActor:
@@ -51,11 +51,11 @@ class ApplicationActor:
                 await player.begin()
                 self._begun += 1
                 self._transaction = call.transaction or f"{self.name}.T{self._begun}"
-                self._recorder.began(self.name, self._id, self._transaction)
+                self._recorder.note_begin(self.name, self._id, self._transaction)
             case "send":
                 self._has_sent = True
-                partition = needed(call.partition)
-                await player.send(needed(call.records[0]), partition)
+                partition = required(call.partition)
+                await player.send(required(call.records[0]), partition)
                 self._sent.append(
                     Batch(
                         partition=partition,
@@ -87,10 +87,10 @@ class ApplicationActor:
         sent, self._sent = self._sent, []
         for batch in sent:
             answer_of_batch = answer if batch is sent[-1] else CallResult(error=answer.error)
-            self._recorder.wrote(self.name, self._transaction, batch, answer_of_batch)
+            self._recorder.note_write(self.name, self._transaction, batch, answer_of_batch)
 
     def _end(self, answer: CallResult, *, committed: bool) -> None:
-        self._recorder.ended(self.name, self._transaction, answer, committed=committed)
+        self._recorder.note_end(self.name, self._transaction, answer, committed=committed)
 
     async def give_up(self, call: Call) -> None:
         """Never called: an application has no calls in the background."""

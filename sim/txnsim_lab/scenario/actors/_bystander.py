@@ -10,8 +10,8 @@ from txnsim.client.producer import Producer, RecordMetadata
 from txnsim.errors import ClientError
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
 from txnsim_lab.scenario.call_results import NONE, CallResult, failure
-from txnsim_lab.scenario.recorder import Batch, encoded, shown
-from txnsim_lab.scenario.steps_model import UPDATE, Call, needed
+from txnsim_lab.scenario.recorder import Batch, encode_value, values_text
+from txnsim_lab.scenario.steps_model import UPDATE, Call, required
 
 AT_ONCE_MAX: Final = 200
 """Limit of unacknowledged records when many are written."""
@@ -49,7 +49,7 @@ class BystanderActor(ClientActor):
     def _send(self, producer: Producer, batch: Batch) -> asyncio.Future[RecordMetadata]:
         partition = batch.partition
         return producer.send(
-            partition.topic, partition.partition, encoded(batch.values[0]), key=batch.key
+            partition.topic, partition.partition, encode_value(batch.values[0]), key=batch.key
         )
 
     async def _await_answers(
@@ -61,7 +61,7 @@ class BystanderActor(ClientActor):
                 answer = CallResult(offset=(await acknowledgement).offset)
             except ClientError as error:
                 answer = failure(error)
-            self._around.recorder.wrote(self.name, None, batch, answer)
+            self._around.recorder.note_write(self.name, None, batch, answer)
             answers.append(answer)
         return answers
 
@@ -77,7 +77,7 @@ class BystanderActor(ClientActor):
         elif len(values) > TOLD_MAX:
             text = f"{len(values)} records acknowledged, the last at {offsets[-1]}"
         else:
-            text = f"{shown(values)} acknowledged at {', '.join(map(str, offsets))}"
+            text = f"{values_text(values)} acknowledged at {', '.join(map(str, offsets))}"
         self._around.tell(self.name, text)
 
     async def close(self) -> None:
@@ -100,5 +100,5 @@ def _records(call: Call) -> Iterator[Batch]:
 
 
 def _batch(call: Call, value: str | None, key: bytes | None) -> Batch:
-    partition = needed(call.partition)
+    partition = required(call.partition)
     return Batch(partition=partition, values=(value,), key=key, item=call.item, of=call.inputs)

@@ -21,8 +21,8 @@ from txnsim_lab.scenario.actors.base import FAREWELL_S, ClientActor, Surrounding
 from txnsim_lab.scenario.call_results import CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import expected_values
 from txnsim_lab.scenario.model import Actor
-from txnsim_lab.scenario.recorder import decoded, shown
-from txnsim_lab.scenario.steps_model import Call, needed
+from txnsim_lab.scenario.recorder import decode_value, values_text
+from txnsim_lab.scenario.steps_model import Call, required
 
 UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
 
@@ -78,7 +78,7 @@ class MemberActor(ClientActor):
                 )
                 self._note_poll(call, member, polled)
             case "seek":
-                self._alive.seek(needed(call.partition), call.from_ or 0)
+                self._alive.seek(required(call.partition), call.from_ or 0)
             case "stand-still":
                 self._alive.stand_still()
             case "leave":
@@ -99,7 +99,7 @@ class MemberActor(ClientActor):
         offsets = dict(member.positions) if call.offsets is None else call.offsets
         asking = Asking(self._cluster, call, expected_code=expected_code, sent=sent)
         answer = await asking.group_coordinator(group, offset_commit(group, metadata, offsets))
-        self._around.recorder.sent_offsets(self.name, None, group, offsets, answer, None)
+        self._around.recorder.note_sent_offsets(self.name, None, group, offsets, answer, None)
         return answer
 
     # Life
@@ -160,15 +160,15 @@ class MemberActor(ClientActor):
         recorder = self._around.recorder
         if polled.positions:
             self._tell_place(member)
-            recorder.positions(self.name, member.options.group_id, polled.positions)
+            recorder.note_positions(self.name, member.options.group_id, polled.positions)
         values: list[str | None] = []
         for fetch_offset, result in polled.fetched:
-            recorder.read(
+            recorder.note_fetch(
                 self.name, fetch_offset, self._isolation, result, transaction=call.transaction
             )
-            values += [decoded(record.value) for record in result.records]
-        got = shown(values)
+            values += [decode_value(record.value) for record in result.records]
+        got = values_text(values)
         self._around.tell(self.name, f"polls {got}")
         expected = expected_values(call.reads, self._around.situation)
         if expected not in (None, tuple(values)):
-            raise StoryFailedError(f"{self.name} polls {got}, expected {shown(expected)}")
+            raise StoryFailedError(f"{self.name} polls {got}, expected {values_text(expected)}")

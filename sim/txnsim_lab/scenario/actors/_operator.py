@@ -14,7 +14,7 @@ from txnsim.types import INTERNAL_TOPICS, ProducerIdAndEpoch, TopicPartition
 from txnsim_lab.check.observations import NamedHanging
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
 from txnsim_lab.scenario.call_results import NONE, CallResult, StoryFailedError, failure
-from txnsim_lab.scenario.steps_model import Call, needed
+from txnsim_lab.scenario.steps_model import Call, required
 
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2
@@ -58,19 +58,19 @@ class OperatorActor(ClientActor):
             case "describe":
                 return await self._describe(call)
             case "update-feature":
-                await self._update_feature(needed(call.name), needed(call.level))
+                await self._update_feature(required(call.name), required(call.level))
                 return CallResult()
             case "delete-group":
-                return await self._delete_group(needed(call.group))
+                return await self._delete_group(required(call.group))
             case "configure-group":
-                value = needed(call.value)
+                value = required(call.value)
                 await (await self.admin()).set_group_config(
-                    needed(call.group), needed(call.name), value
+                    required(call.group), required(call.name), value
                 )
                 self._around.tell(self.name, f"sets {call.name} of group {call.group} to {value}")
                 return CallResult()
             case "producers":
-                return await self._producers(call, needed(call.partition))
+                return await self._producers(call, required(call.partition))
         raise InvariantViolation(f"{self.name} can't {call.do!r}, and the file was accepted")
 
     async def admin(self) -> Admin:
@@ -103,7 +103,7 @@ class OperatorActor(ClientActor):
         self._found = tuple(
             (transaction.partition, transaction.producer) for transaction in hanging
         )
-        self._around.recorder.searched(
+        self._around.recorder.note_search(
             self.name, [_finding(*transaction) for transaction in self._found]
         )
         for partition, producer in self._found:
@@ -130,7 +130,7 @@ class OperatorActor(ClientActor):
         else:
             answer = CallResult()
         start = producer.txn_start_offset
-        self._around.recorder.aborted(
+        self._around.recorder.note_operator_abort(
             self.name,
             partition,
             answer,
@@ -140,12 +140,12 @@ class OperatorActor(ClientActor):
         return answer
 
     async def _abort_at(self, call: Call) -> CallResult:
-        partition = needed(call.partition)
+        partition = required(call.partition)
         start = call.start_offset
         named = (call.producer_id, call.epoch, call.coordinator_epoch)
         simple = named == (None, None, None) and call.decision != "commit"
         if start is None:
-            producer_id, epoch = needed(call.producer_id), needed(call.epoch)
+            producer_id, epoch = required(call.producer_id), required(call.epoch)
             return await self._mark(partition, call, producer_id, epoch, call.coordinator_epoch)
         for producer in await self.producers(partition):
             if producer.txn_start_offset != start:
@@ -189,14 +189,14 @@ class OperatorActor(ClientActor):
         )
         if not marker.committed:
             start = -1 if call.start_offset is None else call.start_offset
-            self._around.recorder.aborted(
+            self._around.recorder.note_operator_abort(
                 self.name, partition, answer, producer_id=producer_id, start=start
             )
         return answer
 
     async def _delete_records(self, call: Call) -> CallResult:
-        partition = needed(call.partition)
-        error = await (await self.admin()).delete_records(partition, needed(call.before))
+        partition = required(call.partition)
+        error = await (await self.admin()).delete_records(partition, required(call.before))
         return CallResult(error=code_name(error))
 
     async def _fence(self, transactional_id: str) -> CallResult:
@@ -207,7 +207,7 @@ class OperatorActor(ClientActor):
             answer = failure(outcome)
         else:
             identity = outcome
-        self._around.recorder.initialised(self.name, transactional_id, identity, answer)
+        self._around.recorder.note_init(self.name, transactional_id, identity, answer)
         return answer
 
     async def _update_feature(self, name: str, level: int) -> None:
@@ -229,7 +229,7 @@ class OperatorActor(ClientActor):
     async def _describe(self, call: Call) -> CallResult:
         transactional_id = call.transactional_id or ""
         description = await (await self.admin()).describe_transaction(transactional_id)
-        self._around.recorder.described(self.name, description)
+        self._around.recorder.note_description(self.name, description)
         where = ", ".join(map(str, description.partitions)) or "no partition"
         self._around.tell(
             self.name,
@@ -259,11 +259,11 @@ class OperatorActor(ClientActor):
             if listing.transactional_id.startswith(self._around.prefix)
         ]
         if len(described) == len(listed):
-            self._around.recorder.listed(self.name, rows)
+            self._around.recorder.note_listing(self.name, rows)
         ids = sorted({listing.transactional_id for listing in rows})
         for answer in (await admin.describe_transactions(ids)).values():
             if not isinstance(answer, ClientError):
-                self._around.recorder.described(self.name, answer)
+                self._around.recorder.note_description(self.name, answer)
 
     async def _producers(self, call: Call, partition: TopicPartition) -> CallResult:
         """What the leader, or the named replica, knows of producers."""
@@ -299,7 +299,7 @@ class OperatorActor(ClientActor):
         """
         producers = await (await self.admin()).producers_of(partition, broker_id=broker)
         if broker is None:
-            self._around.recorder.producers(self.name, partition, producers)
+            self._around.recorder.note_producers(self.name, partition, producers)
         return producers
 
 

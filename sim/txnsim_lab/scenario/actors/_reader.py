@@ -14,8 +14,8 @@ from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
 from txnsim_lab.scenario.call_results import CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import Values, expected_values
 from txnsim_lab.scenario.model import Actor
-from txnsim_lab.scenario.recorder import decoded, shown
-from txnsim_lab.scenario.steps_model import Call, needed
+from txnsim_lab.scenario.recorder import decode_value, values_text
+from txnsim_lab.scenario.steps_model import Call, required
 
 READ_BYTES_MAX: Final = 1_000_000
 NO_WAIT_MS: Final = 0
@@ -38,7 +38,7 @@ class ReaderActor(ClientActor):
         sent()
         if call.do == "read-positions":
             return await self._read_positions(call)
-        partition = needed(call.partition)
+        partition = required(call.partition)
         isolation = IsolationLevel.READ_COMMITTED
         if call.uncommitted or self._part.uncommitted:
             isolation = IsolationLevel.READ_UNCOMMITTED
@@ -49,8 +49,8 @@ class ReaderActor(ClientActor):
         wanted_values = expected_values(call.reads, self._around.situation)
         if wanted_values not in (None, values):
             raise StoryFailedError(
-                f"{self.name} reads {shown(values)} from {partition}, expected"
-                f" {shown(wanted_values)}"
+                f"{self.name} reads {values_text(values)} from {partition}, expected"
+                f" {values_text(wanted_values)}"
             )
         if last_fetch.error != ErrorCode.none:
             return CallResult(error=last_fetch.error.name.upper())
@@ -86,11 +86,11 @@ class ReaderActor(ClientActor):
         values: list[str | None] = []
         while True:
             result = await self._fetch(partition, offset, isolation, max_bytes)
-            self._around.recorder.read(self.name, offset, isolation, result)
+            self._around.recorder.note_fetch(self.name, offset, isolation, result)
             if result.error == ErrorCode.offset_out_of_range and start is None:
                 offset = await self._earliest(partition)  # auto.offset.reset=earliest
                 continue
-            values += [decoded(record.value) for record in result.records]
+            values += [decode_value(record.value) for record in result.records]
             self._positions[key] = result.next_offset
             if result.next_offset == offset:
                 return tuple(values), result
@@ -126,9 +126,9 @@ class ReaderActor(ClientActor):
             )
         except ClientError as error:
             answer = failure(error)
-            self._around.recorder.positions(self.name, group, {}, error=answer.error)
+            self._around.recorder.note_positions(self.name, group, {}, error=answer.error)
             return answer
-        self._around.recorder.positions(self.name, group, offsets)
+        self._around.recorder.note_positions(self.name, group, offsets)
         positions = ", ".join(f"{partition} at {offset}" for partition, offset in offsets.items())
         self._around.tell(self.name, f"group {group} stands on {positions}")
         if call.positions is not None and call.positions != offsets:
@@ -151,4 +151,4 @@ def _sentence_of_read(
         if starves and isolation is IsolationLevel.READ_COMMITTED
         else f"; the last stable offset is {stable}, the high watermark {high}"
     )
-    return f"a {name} reader of {partition} gets {shown(values)}{why}"
+    return f"a {name} reader of {partition} gets {values_text(values)}{why}"

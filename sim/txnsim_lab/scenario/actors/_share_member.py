@@ -19,7 +19,7 @@ from txnsim_lab.scenario.actors.base import FAREWELL_S, ClientActor, Surrounding
 from txnsim_lab.scenario.call_results import CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import expected_values
 from txnsim_lab.scenario.model import Actor
-from txnsim_lab.scenario.recorder import decoded, shown
+from txnsim_lab.scenario.recorder import decode_value, values_text
 from txnsim_lab.scenario.steps_model import Call
 
 WAIT_MS: Final = 500
@@ -131,7 +131,7 @@ class ShareMemberActor(ClientActor):
         cluster, self._cluster = self._cluster, None
         self._held.clear()
         if member is not None:
-            self._around.recorder.share_left(self.name, self._group)
+            self._around.recorder.note_share_leave(self.name, self._group)
             await member.close()
         if cluster is not None:
             await cluster.close()
@@ -158,20 +158,20 @@ class ShareMemberActor(ClientActor):
         values: list[str | None] = []
         for acquired in shared.acquired:
             for record, _ in acquired.records:
-                value = decoded(record.value)
+                value = decode_value(record.value)
                 self._held[value] = (acquired.place, record.offset)
                 values.append(value)
         answer = self._note_answers(shared)
-        got = shown(values)
+        got = values_text(values)
         self._around.tell(self.name, f"is given {got}")
         expected = expected_values(call.reads, self._around.situation)
         if expected not in (None, tuple(values)):
-            raise StoryFailedError(f"{self.name} is given {got}, expected {shown(expected)}")
+            raise StoryFailedError(f"{self.name} is given {got}, expected {values_text(expected)}")
         return answer
 
     def _note_answers(self, shared: Shared) -> CallResult:
         """Note what leaders answered; the first error is the answer."""
-        self._around.recorder.shared(
+        self._around.recorder.note_share_answers(
             self.name,
             self._group,
             shared,

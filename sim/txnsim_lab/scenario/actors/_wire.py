@@ -29,8 +29,8 @@ from txnsim_lab.scenario.call_results import (
     answers_of,
 )
 from txnsim_lab.scenario.model import Actor
-from txnsim_lab.scenario.recorder import Batch, encoded
-from txnsim_lab.scenario.steps_model import Call, needed
+from txnsim_lab.scenario.recorder import Batch, encode_value
+from txnsim_lab.scenario.steps_model import Call, required
 
 _OFFSETS: Final[Mapping[TxnProtocol, VersionRange]] = {
     TxnProtocol.V1: VersionRange(0, 4),
@@ -99,7 +99,7 @@ class WireActor(ClientActor):
     def _begin(self, call: Call) -> CallResult:
         self._begun += 1
         self._transaction = call.transaction or f"{self.name}.T{self._begun}"
-        self._recorder.began(self.name, self._id, self._transaction)
+        self._recorder.note_begin(self.name, self._id, self._transaction)
         return CallResult()
 
     async def _init(self, call: Call, asking: Asking) -> CallResult:
@@ -113,7 +113,7 @@ class WireActor(ClientActor):
         answer = await asking.coordinator(self._id, request)
         if answer.error == NONE:
             self._adopt(asking.message)
-        self._recorder.initialised(
+        self._recorder.note_init(
             self.name,
             self._id,
             self.identity,
@@ -139,11 +139,11 @@ class WireActor(ClientActor):
                 self._id, producer_id=producer_id, producer_epoch=epoch
             ).add_offsets(group_id=group)
         answer = await asking.coordinator(self._id, request)
-        self._recorder.added(self.name, transaction, partitions, answer, identity)
+        self._recorder.note_partitions_added(self.name, transaction, partitions, answer, identity)
         return answer
 
     async def _produce(self, call: Call, asking: Asking) -> CallResult:
-        target = needed(call.partition)
+        target = required(call.partition)
         values_elsewhere = call.beside or {}
         batches = [
             self._batch(call, target, call.records, first_sequence=call.sequence, item=call.item),
@@ -158,7 +158,7 @@ class WireActor(ClientActor):
         def note(answer: CallResult) -> None:
             for batch in batches:
                 answer_of_it = answers.get(batch.partition, answer)
-                self._recorder.wrote(self.name, transaction, batch, answer_of_it)
+                self._recorder.note_write(self.name, transaction, batch, answer_of_it)
 
         self._unanswered[id(call)] = call, note
         request = self._produce_request(call, batches)
@@ -217,7 +217,7 @@ class WireActor(ClientActor):
         offsets = polled if call.offsets is None else call.offsets
         self._unanswered[id(call)] = (
             call,
-            lambda answer: self._recorder.sent_offsets(
+            lambda answer: self._recorder.note_sent_offsets(
                 self.name, transaction, group, offsets, answer, identity, member=call.member
             ),
         )
@@ -236,7 +236,7 @@ class WireActor(ClientActor):
         committed, asked_ms = call.do == "commit", self._around.environment.clock.now_ms()
         self._unanswered[id(call)] = (
             call,
-            lambda answer: self._recorder.ended(
+            lambda answer: self._recorder.note_end(
                 self.name,
                 transaction,
                 answer,
@@ -324,7 +324,7 @@ class WireActor(ClientActor):
         assert batch.sequence is not None
         return build_batch(
             [
-                Record(timestamp_ms=now_ms, key=batch.key, value=encoded(value))
+                Record(timestamp_ms=now_ms, key=batch.key, value=encode_value(value))
                 for value in batch.values
             ],
             timestamp_ms=now_ms,

@@ -130,7 +130,7 @@ def group_metadata(
     """The member that commits positions: ``member_metadata``, unless the step names another; None
     for a producer that names no member.
     """
-    if {"generation", "member_id", "instance_id"}.isdisjoint(call.given):
+    if {"generation", "member_id", "instance_id"}.isdisjoint(call.given_fields):
         return member_metadata
     base = GroupMetadata() if member_metadata is None else member_metadata
     generation = call.generation

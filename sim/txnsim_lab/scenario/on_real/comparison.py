@@ -28,7 +28,7 @@ from txnsim_lab.scenario._cluster_options import (
     VERIFICATION,
 )
 from txnsim_lab.scenario._notation.internal_partitions import AT, BY_NAME, is_internal
-from txnsim_lab.scenario.fields import Model, Situation, changed
+from txnsim_lab.scenario.fields import Model, Situation, map_values
 from txnsim_lab.scenario.model import Actor, Run, Scenario
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun, casts_of, run_in_virtual_time, run_on
@@ -188,7 +188,7 @@ def _world_of(scenario_run: ScenarioRun) -> _World:
     )
 
 
-def simulated(scenario_run: ScenarioRun, version: str) -> ScenarioRun:
+def simulated_counterpart(scenario_run: ScenarioRun, version: str) -> ScenarioRun:
     """The same run in the simulated world that a real release is held against."""
     counterpart = counterpart_of(version)
     scenario, run = scenario_run.scenario, scenario_run.scenario.runs[scenario_run.run]
@@ -294,7 +294,7 @@ async def _cell_of(
 async def _cell_of_one_try(
     scenario_run: ScenarioRun, brokers: _There, *, prefix: str, leftovers: list[Left]
 ) -> Cell:
-    scenario = adapted(scenario_run.scenario, prefix)
+    scenario = with_prefixed_names(scenario_run.scenario, prefix)
     environment, cluster, on = brokers.environment, brokers.cluster, brokers.on
     target = target_of(
         scenario, environment, cluster.proxy, prefix=prefix, processes=cluster.brokers
@@ -350,7 +350,7 @@ def beforehand(
     """
     return {
         str(scenario_run): run_in_virtual_time(
-            simulated(scenario_run, on) if generation is None else scenario_run
+            simulated_counterpart(scenario_run, on) if generation is None else scenario_run
         )
         for scenario_run in plan
         if why_not(scenario_run, on, generation) is None
@@ -409,7 +409,7 @@ SHORT_MS: Final = 20_000
 """What it is on real brokers, whose clocks can't be moved; a story takes some seconds."""
 
 
-def adapted(scenario: Scenario, prefix: str) -> Scenario:
+def with_prefixed_names(scenario: Scenario, prefix: str) -> Scenario:
     """The same story, every topic, group and transactional id of which begins with a prefix, and
     whose ordinary timeouts are short.
     """
@@ -457,7 +457,7 @@ def _prefix_names(steps: tuple[Step, ...], prefix: str) -> Any:
         is_name = field in NAMES or (field == "id" and isinstance(part, TransactionIs))
         return _name(value, prefix) if is_name and isinstance(value, str) else value
 
-    return changed(steps, change)
+    return map_values(steps, change)
 
 
 def _name(name: str, prefix: str) -> str:

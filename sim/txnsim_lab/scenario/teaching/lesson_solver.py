@@ -13,7 +13,7 @@ from txnsim_lab.scenario.repeated_inputs import do_input
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.scenario_reader import read_step
 from txnsim_lab.scenario.stage import Stage
-from txnsim_lab.scenario.teaching.lessons import Lesson, StoryRun, is_reached
+from txnsim_lab.scenario.teaching.lessons import Lesson, StoryRun, reaches_goal
 from txnsim_lab.scenario.teaching.trace_facts import fact
 
 
@@ -41,7 +41,7 @@ def so_far(stage: Stage) -> Recording:
     return Recording.of("the run", b"".join(stage.environment.tracer.pieces()).splitlines())
 
 
-def played(lesson: Lesson) -> dict[int, PlayedPart]:
+def solve_lesson(lesson: Lesson) -> dict[int, PlayedPart]:
     """Every part of a lesson, by its number from 0 on."""
     parts: dict[int, PlayedPart] = {}
     while len(parts) < len(lesson.parts):
@@ -57,7 +57,7 @@ def answers(lesson: Lesson) -> dict[int, str]:
     """
     if lesson.cluster is not None:
         return {number: part.expected for number, part in enumerate(lesson.parts) if part.ask}
-    return {number: part.answer for number, part in played(lesson).items() if part.answer}
+    return {number: part.answer for number, part in solve_lesson(lesson).items() if part.answer}
 
 
 class _Solver:
@@ -68,7 +68,7 @@ class _Solver:
         self._found = parts
         self._first = len(parts)
 
-    async def before(self, stage: Stage, step: PlannedStep) -> None:
+    async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
         """Take in the parts that end before this step."""
         parts = self._lesson.parts
         while (number := len(self._found)) < len(parts):
@@ -77,7 +77,7 @@ class _Solver:
             if self._lesson.story_of(number)[1] != self._first:
                 break
             part = parts[number]
-            was = bool(part.goal) and is_reached(part, so_far(stage))
+            was = bool(part.goal) and reaches_goal(part, so_far(stage))
             steps = [
                 step_data
                 for chosen in part.solution
@@ -89,7 +89,7 @@ class _Solver:
             self._found[number] = PlayedPart(
                 answer=fact(run, part.fact) if part.fact else "",
                 was_reached=was,
-                is_reached=bool(part.goal) and is_reached(part, run),
+                is_reached=bool(part.goal) and reaches_goal(part, run),
                 inputs=tuple(Input(before=step.number, step=step_data) for step_data in steps),
             )
         raise PlayedError

@@ -21,7 +21,7 @@ from txnsim.faults.rule import FaultRule
 from txnsim.text import unknown
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.scenario.catalog import directory
-from txnsim_lab.scenario.teaching.outside_facts import is_seen
+from txnsim_lab.scenario.teaching.outside_facts import is_outside_fact
 from txnsim_lab.scenario.teaching.trace_facts import fact, is_fact
 
 FOLDER: Final = "lessons"
@@ -197,7 +197,7 @@ def lesson(lesson_id: str) -> Lesson:
     return match
 
 
-def filled(text: str, *, bootstrap: str = "BOOTSTRAP", http: str = "PAGE") -> str:
+def fill_addresses(text: str, *, bootstrap: str = "BOOTSTRAP", http: str = "PAGE") -> str:
     """The text with the addresses of the cluster; placeholders on paper."""
     return text.replace("{bootstrap}", bootstrap).replace("{http}", http)
 
@@ -212,7 +212,7 @@ def goals(lesson_id: str) -> list[Part]:
     return lesson(name).goals_from(int(part) if part.isdecimal() else 0)
 
 
-def is_reached(goal: Part, run: Recording) -> bool:
+def reaches_goal(goal: Part, run: Recording) -> bool:
     """Whether a trace reaches a goal; False while the trace lacks a fact."""
     try:
         return all(fact(run, words) == value for words, value in goal.goal.items())
@@ -230,11 +230,11 @@ def read(path: Path, text: str) -> Lesson:
         ConfigError: It is none; with file, line and field.
     """
     from txnsim_lab.scenario.scenario_reader import (  # YAML: only when a file is read
-        parsed,
+        parse_document,
         place_error,
     )
 
-    document, lines = parsed(str(path), text)
+    document, lines = parse_document(str(path), text)
     try:
         converted = msgspec.convert(document, Lesson)
     except msgspec.ValidationError as error:
@@ -268,7 +268,7 @@ def _problems(lesson_read: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]
         for wrong in part.mistakes.keys() - part.choices.keys():
             yield (*path, "mistakes", wrong), unknown("choice", wrong, dict.fromkeys(part.choices))
         for words in (*([part.fact] if part.fact else ()), *part.goal):
-            if not (is_fact(words) or (lesson_read.cluster and is_seen(words))):
+            if not (is_fact(words) or (lesson_read.cluster and is_outside_fact(words))):
                 yield (*path, "fact" if words == part.fact else "goal"), f"no fact {words!r}"
         yield from _problems_of_goal(part, path)
 

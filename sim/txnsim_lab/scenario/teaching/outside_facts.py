@@ -21,7 +21,7 @@ else:
 NOTHING: Final = "nothing"
 
 
-def is_seen(words: str) -> bool:
+def is_outside_fact(words: str) -> bool:
     """Whether there is a fact of that name, and it names a partition."""
     name, _, subject = words.partition(" ")
     return name in SEEN and subject.rpartition("-")[2].isdecimal()
@@ -30,10 +30,10 @@ def is_seen(words: str) -> bool:
 def seen_fact(history: History, words: str) -> str:
     """A fact of a history: ``verdict orders-0``."""
     name, _, subject = words.partition(" ")
-    return SEEN[name][1](history, place_of(subject))
+    return SEEN[name][1](history, partition_named(subject))
 
 
-def place_of(subject: str) -> TopicPartition:
+def partition_named(subject: str) -> TopicPartition:
     """The partition of a name like ``orders-0``."""
     topic, _, partition = subject.rpartition("-")
     return TopicPartition(topic, int(partition))
@@ -42,11 +42,15 @@ def place_of(subject: str) -> TopicPartition:
 def places(words: Iterable[str]) -> list[TopicPartition]:
     """The partitions that facts of this kind are about."""
     return sorted(
-        {place_of(fact_words.partition(" ")[2]) for fact_words in words if is_seen(fact_words)}
+        {
+            partition_named(fact_words.partition(" ")[2])
+            for fact_words in words
+            if is_outside_fact(fact_words)
+        }
     )
 
 
-def judged(history: History, topic: str) -> judges.Verdict:
+def judge_topic(history: History, topic: str) -> judges.Verdict:
     """The verdict on one topic: a lesson has another one for each try."""
     return judges.judge(
         History(
@@ -56,7 +60,7 @@ def judged(history: History, topic: str) -> judges.Verdict:
 
 
 def _verdict(history: History, partition: TopicPartition) -> str:
-    return str(judged(history, partition.topic))
+    return str(judge_topic(history, partition.topic))
 
 
 def _reads(history: History, partition: TopicPartition) -> str:

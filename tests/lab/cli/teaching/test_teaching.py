@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from txnsim.cli.main import main
-from txnsim_lab.scenario.teaching.lesson_solver import played
+from txnsim_lab.scenario.teaching.lesson_solver import solve_lesson
 from txnsim_lab.scenario.teaching.lessons import lesson, lessons
 
 # ``lesson``
@@ -67,7 +67,7 @@ def test_a_lesson_is_played_to_its_goals_and_its_story_is_saved(
 
 def test_the_quiz_counts_what_came_true(typed) -> None:
     quiz = lesson("quiz")
-    right = [part.answer for part in played(quiz).values()]
+    right = [part.answer for part in solve_lesson(quiz).values()]
     places = [list(part.choices).index(key) for part, key in zip(quiz.parts, right, strict=True)]
     status, output = typed("quiz", "".join(f"{choice + 1}\n" for choice in places))
     assert status == 0

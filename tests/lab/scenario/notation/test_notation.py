@@ -136,7 +136,7 @@ def test_a_file_without_a_block_is_left_alone() -> None:
     rolled_out_document, origins, complaints = rolled_out(document_given)
     assert rolled_out_document == document_given
     assert not complaints
-    assert origins.of(("steps", 0, "call")) == ("steps", 0, "call")
+    assert origins.place_in_file(("steps", 0, "call")) == ("steps", 0, "call")
     assert small([INIT]).steps[0].place == "small.yaml:26: steps.0.call"
 
 
@@ -150,11 +150,11 @@ POSITIONS = [
 def test_a_partition_is_asked_for_by_whom_it_serves() -> None:
     group = internal_partitions.by_name("__consumer_offsets@readers")
     assert group is not None
-    assert internal_partitions.shown(group) == "__consumer_offsets@readers"
+    assert internal_partitions.partition_text(group) == "__consumer_offsets@readers"
     count = DEFAULTS.offsets_topic_num_partitions
     group_partition = TopicPartition("__consumer_offsets", partition_for("readers", count))
     assert (
-        internal_partitions.located(group, DEFAULTS)
+        internal_partitions.with_partition_number(group, DEFAULTS)
         == group_partition
         == internal_partitions.of_group("readers", DEFAULTS)
     )

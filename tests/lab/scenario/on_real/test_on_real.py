@@ -14,11 +14,11 @@ from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.on_real.comparison import (
     SHORT_MS,
     Cell,
-    adapted,
+    with_prefixed_names,
     beforehand,
     counterpart_of,
     only_simulated,
-    simulated,
+    simulated_counterpart,
     why_not,
     why_not_of,
     why_not_there,
@@ -221,7 +221,7 @@ def test_where_a_story_is_the_same_with_strict_markers_both_will_do() -> None:
 
 def test_a_member_and_what_it_subscribes_to() -> None:
     actors = {"a": {"plays": "member", "group": "g"}}
-    adapted_scenario = adapted(
+    adapted_scenario = with_prefixed_names(
         small([call("subscribe", "a", topics=["t", "in"])], actors=actors), "my-"
     )
     assert adapted_scenario.actors["a"].group == "my-g"
@@ -243,8 +243,8 @@ def test_every_name_of_the_clusters_gets_the_prefix_and_no_other() -> None:
         {"cluster": {"do": "create-topic", "topic": "late"}},
         call("begin", transaction="T1"),
     ]  # fmt: skip
-    adapted_steps = adapted(small(steps), "my-").steps
-    assert set(adapted(small(steps), "my-").topics) == {"my-t", "my-in"}
+    adapted_steps = with_prefixed_names(small(steps), "my-").steps
+    assert set(with_prefixed_names(small(steps), "my-").topics) == {"my-t", "my-in"}
     rule = adapted_steps[0].rule
     assert rule is not None
     assert (rule.id, rule.transactional_id) == ("t", "my-app")
@@ -276,7 +276,7 @@ def test_only_ordinary_timeouts_are_shortened() -> None:
         "Q": {"plays": "wire", "transactional-id": "q", "transaction-timeout": "1h"},
         "R": {"plays": "reader"},
     }
-    adapted_actors = adapted(small([call("begin")], actors=actors), "my-").actors
+    adapted_actors = with_prefixed_names(small([call("begin")], actors=actors), "my-").actors
     assert (adapted_actors["P"].transactional_id, adapted_actors["P"].transaction_timeout) == (
         "my-P",
         SHORT_MS,
@@ -290,13 +290,13 @@ def test_only_ordinary_timeouts_are_shortened() -> None:
 
 def test_a_story_that_stays_within_a_timeout_keeps_it() -> None:
     actors = {"P": {"plays": "wire"}}
-    adapted_actors = adapted(small([{"advance": "50s"}], actors=actors), "my-").actors
+    adapted_actors = with_prefixed_names(small([{"advance": "50s"}], actors=actors), "my-").actors
     assert adapted_actors["P"].transaction_timeout == 60_000
 
 
 def test_a_step_keeps_its_place_in_the_file() -> None:
     scenario = find("z01")[1]
-    assert [step.place for step in adapted(scenario, "my-").steps] == [
+    assert [step.place for step in with_prefixed_names(scenario, "my-").steps] == [
         step.place for step in scenario.steps
     ]
 
@@ -307,7 +307,7 @@ INIT = call("init-producer-id")
 def test_the_simulated_side_is_the_world_of_the_release() -> None:
     scenario_run = ScenarioRun(scenario=find("z12")[1], run="V-/before")
     assert why_not(scenario_run, "3.5.2") is None
-    assert simulated(scenario_run, "3.5.2").scenario.runs["V-/before"].as_version == "3.6"
+    assert simulated_counterpart(scenario_run, "3.5.2").scenario.runs["V-/before"].as_version == "3.6"
     (result,) = beforehand([scenario_run], "3.5.2").values()
     assert result.verdict.observed == ("stuck-coordinator",)
 

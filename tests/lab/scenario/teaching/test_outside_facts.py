@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Began, Ended, Read, Record, Seen, Wrote
-from txnsim_lab.scenario.teaching.outside_facts import SEEN, is_seen, judged, places, seen_fact
+from txnsim_lab.scenario.teaching.outside_facts import SEEN, is_outside_fact, judge_topic, places, seen_fact
 
 T1, T2 = "order-1 by shop 1", "order-1 by shop 2"
 
@@ -62,12 +62,12 @@ def test_what_was_not_noted_is_read_by_its_value_and_nothing_is_said_so() -> Non
 
 def test_another_topic_is_judged_apart() -> None:
     observations = (*written(T1, 0, is_answered=False), *written(T2, 2), read(T1, T2))
-    assert judged(History(observations), "t").kinds == ("duplicate",)
-    assert judged(History((*observations, read(topic="u"))), "u").kinds == ()
+    assert judge_topic(History(observations), "t").kinds == ("duplicate",)
+    assert judge_topic(History((*observations, read(topic="u"))), "u").kinds == ()
 
 
 def test_the_words_of_such_a_fact_name_a_partition() -> None:
-    assert is_seen("reads my-topic-0")
-    assert not is_seen("reads my-topic")
-    assert not is_seen("lso t-0")
+    assert is_outside_fact("reads my-topic-0")
+    assert not is_outside_fact("reads my-topic")
+    assert not is_outside_fact("lso t-0")
     assert places(["reads b-1", "lso a-0", "verdict b-1"]) == [TopicPartition("b", 1)]

@@ -12,8 +12,8 @@ from tests.support.small_trace import small
 from tests.support.traces import hung_at, told_run
 from txnsim.errors import BadInputError, ConfigError
 from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.teaching.lesson_solver import answers, played
-from txnsim_lab.scenario.teaching.lessons import Lesson, filled, goals, lesson, lessons, read
+from txnsim_lab.scenario.teaching.lesson_solver import answers, solve_lesson
+from txnsim_lab.scenario.teaching.lessons import Lesson, fill_addresses, goals, lesson, lessons, read
 from txnsim_lab.scenario.teaching.trace_facts import FACTS, fact, in_words, is_fact
 
 ALL = ("L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11")
@@ -51,7 +51,7 @@ def test_a_lesson_takes_the_minutes_that_it_states(name: str) -> None:
 
 def test_the_quiz_has_a_right_choice_for_each_question() -> None:
     quiz = lesson("quiz")
-    answers = [part.answer for part in played(quiz).values()]
+    answers = [part.answer for part in solve_lesson(quiz).values()]
     assert len(answers) == 12
     for part, answer in zip(quiz.parts, answers, strict=True):
         assert answer in part.choices
@@ -127,8 +127,8 @@ def assert_refused(name: str, right: str, wrong: str, complaint: str) -> None:
 
 
 def test_on_paper_addresses_are_words() -> None:
-    assert filled("run it {bootstrap} {http}") == "run it BOOTSTRAP PAGE"
-    assert filled("run it {bootstrap}", bootstrap="127.0.0.1:9092") == "run it 127.0.0.1:9092"
+    assert fill_addresses("run it {bootstrap} {http}") == "run it BOOTSTRAP PAGE"
+    assert fill_addresses("run it {bootstrap}", bootstrap="127.0.0.1:9092") == "run it 127.0.0.1:9092"
 
 
 def test_what_is_no_lesson_is_told() -> None:
@@ -191,7 +191,7 @@ def test_what_is_no_fact_is_told() -> None:
 @pytest.mark.parametrize("name", [name.id for name in lessons().values() if name.story])
 def test_a_lesson_is_played_to_its_end_and_what_it_asks_is_answered_by_its_runs(name: str) -> None:
     lesson_played = lesson(name)
-    for number, came_to in played(lesson_played).items():
+    for number, came_to in solve_lesson(lesson_played).items():
         part = lesson_played.parts[number]
         if part.ask:
             assert came_to.answer in part.choices, part.ask
@@ -202,7 +202,7 @@ def test_a_lesson_is_played_to_its_end_and_what_it_asks_is_answered_by_its_runs(
 
 
 def test_what_a_sheet_calls_right_is_played_or_stands_in_the_lesson() -> None:
-    assert answers(lesson("L0"))[2] == played(lesson("L0"))[2].answer
+    assert answers(lesson("L0"))[2] == solve_lesson(lesson("L0"))[2].answer
     assert answers(lesson("L11")) == {
         0: "nothing", 1: "open transaction", 2: "hanging transaction", 3: "nothing",
     }  # fmt: skip
@@ -215,7 +215,7 @@ def test_other_actions_do_not_reach_the_goal_of_the_first_lesson() -> None:
     for wrong in range(1, len(part.actions) + 1):
         changed = msgspec.structs.replace(part, solution=(wrong,))
         begun = msgspec.structs.replace(lesson_one, parts=(*lesson_one.parts[:number], changed))
-        assert played(begun)[number].is_reached == (wrong in part.solution)
+        assert solve_lesson(begun)[number].is_reached == (wrong in part.solution)
 
 
 def test_the_tour_says_how_many_records_its_run_writes() -> None:
@@ -224,7 +224,7 @@ def test_the_tour_says_how_many_records_its_run_writes() -> None:
     counted = [
         msgspec.structs.replace(part, fact="withheld payments-0") for part in tour_lesson.parts[:3]
     ]
-    tour = played(msgspec.structs.replace(tour_lesson, parts=tuple(counted)))
+    tour = solve_lesson(msgspec.structs.replace(tour_lesson, parts=tuple(counted)))
     assert [came_to.answer for came_to in tour.values()] == ["1", "2", "0"]
     assert "writes its first record" in " ".join(tour_lesson.parts[0].say.split())
     assert "writes a second record" in " ".join(tour_lesson.parts[1].say.split())
