@@ -182,7 +182,7 @@ class Engine(Protocol):
     ) -> Iterator[Record]:
         """The rows that workers make of tasks."""
 
-    def each(self, work: Callable[[int], T], seeds: Sequence[int]) -> Iterator[T]:
+    def run_each(self, work: Callable[[int], T], seeds: Sequence[int]) -> Iterator[T]:
         """What workers make of each seed."""
 
 
@@ -219,7 +219,7 @@ def campaign(
 # Where runs are played
 
 
-def here(options: Wanted, *, jobs: int, cpu_s: float) -> tuple[Play, Examine]:
+def on_this_machine(options: Wanted, *, jobs: int, cpu_s: float) -> tuple[Play, Examine]:
     """In processes of this machine."""
 
     def play(ranges: Sequence[range]) -> Iterator[Record]:
@@ -236,7 +236,7 @@ def elsewhere(engine: Engine, options: Wanted, *, cpu_s: float) -> tuple[Play, E
         for part in ranges:
             yield from engine.rows(_shares(part, options, cpu_s), Share, _play_share, DDL)
 
-    return play, lambda seeds: engine.each(partial(_examine_on_worker, options), seeds)
+    return play, lambda seeds: engine.run_each(partial(_examine_on_worker, options), seeds)
 
 
 def _shares(seeds: range, options: Wanted, cpu_s: float) -> list[Share]:
@@ -343,7 +343,7 @@ class Folder:
         write_whole(file, head)
 
     @classmethod
-    def opened(cls, path: Path) -> Folder:
+    def open(cls, path: Path) -> Folder:
         """One that is there, to be read.
 
         Raises:

@@ -48,7 +48,7 @@ class SparkEngine:
     ) -> Iterator[Mapping[str, Any]]:
         yield from on_workers(self._spark, tasks, kind, read, ddl).toArrow().to_pylist()
 
-    def each(self, work: Callable[[int], T], seeds: Sequence[int]) -> Iterator[T]:
+    def run_each(self, work: Callable[[int], T], seeds: Sequence[int]) -> Iterator[T]:
         def read(seed: int) -> Iterator[pa.RecordBatch]:
             import pyarrow as pa
 

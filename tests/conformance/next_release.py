@@ -29,7 +29,7 @@ from typing import Any, Final
 from tests.broker.codec.golden.record import HERE
 from tests.conformance import releases
 from tests.support.apache_kafka import java_command, kafka_libs, output_of, tool
-from txnsim_lab.conformance._book.casebook_reader import chosen
+from txnsim_lab.conformance._book.casebook_reader import choose_cases
 
 CONFIGS: Final = Path(__file__).parents[1] / "support" / "java" / "configs" / "Configs.java"
 LEVEL: Final = 2
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sides = releases.two_real(options.older, options.newer)
         compared = releases.Compared(options.keep)
         for compared_case in releases.compared_cases(
-            sides, chosen([]), [LEVEL], labels_done=compared.plays
+            sides, choose_cases([]), [LEVEL], labels_done=compared.plays
         ):
             compared.add(compared_case)
         for compared_story in releases.compared_stories(

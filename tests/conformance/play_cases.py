@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.conformance.grounds import ground_of, virtual_on
 from txnsim_lab.conformance._book.case_player import finalize, play
-from txnsim_lab.conformance._book.casebook_reader import Case, brokers, chosen, rules
+from txnsim_lab.conformance._book.casebook_reader import Case, brokers, choose_cases, rules
 from txnsim_lab.conformance._book.model import LEVELS, BrokerConfig
 from txnsim_lab.conformance._book.values import CaseError
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tell", action="store_true", help="print every answer")
     options = parser.parse_args(arguments)
     rules()  # a mistake there is told once
-    cases_chosen = chosen(options.case)
+    cases_chosen = choose_cases(options.case)
     wrong = 0
     for name, config in brokers().items():
         cases_of_broker = [case for case in cases_chosen if case.broker == name]

@@ -24,7 +24,7 @@ from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.console import say
 from txnsim_lab.conformance._book import answers
 from txnsim_lab.conformance._book.case_player import Play, finalize, play_all
-from txnsim_lab.conformance._book.casebook_reader import Case, brokers, cases, chosen, rules
+from txnsim_lab.conformance._book.casebook_reader import Case, brokers, cases, choose_cases, rules
 from txnsim_lab.conformance._book.model import LEVELS
 from txnsim_lab.conformance._book.recordings import (
     Exchange,
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="compare, and change nothing")
     options = parser.parse_args(arguments)
     rules()  # a mistake there is told once
-    cases_chosen = chosen(options.case)
+    cases_chosen = choose_cases(options.case)
     plays, wrong = recorded(cases_chosen, options.level or LEVELS, options.times)
     recordings = {case_and_level: _together(several) for case_and_level, several in plays.items()}
     wrong += undeclared(plays, recordings)

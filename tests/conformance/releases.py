@@ -30,7 +30,7 @@ from tests.conformance import programme
 from tests.conformance.grounds import ground_of, kafka_on, simulator_on
 from txnsim.releases import RELEASES, Release
 from txnsim_lab.conformance._book.case_player import Play, finalize, play_all
-from txnsim_lab.conformance._book.casebook_reader import Case, brokers, chosen, rules
+from txnsim_lab.conformance._book.casebook_reader import Case, brokers, choose_cases, rules
 from txnsim_lab.conformance._book.frame_player import KEYS, Story
 from txnsim_lab.conformance._book.model import LEVELS, BrokerConfig
 from txnsim_lab.conformance._book.targets import ALONE, Around, There
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     compared = Compared(options.keep, accepted)
     sides = partial(both, release)
     if everything or options.case:
-        cases = [case for case in chosen(options.case) if feature or not _moves_level(case)]
+        cases = [case for case in choose_cases(options.case) if feature or not _moves_level(case)]
         around = Around(offered=offered_by(release))
         for comparison in compared_cases(
             sides, cases, levels, labels_done=compared.plays, around=around

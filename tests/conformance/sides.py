@@ -70,7 +70,7 @@ class Side:
         values = resolved(operation.values, self)
         label = f"{operation.api} ({operation.flow}, {operation.mode})"
         if operation.unanswered:
-            self.player.unanswered(operation.api, operation.version, label, **values)
+            self.player.ask_in_vain(operation.api, operation.version, label, **values)
             _, happened = self.player.transcript.entries[-1]
             return Outcome(happened) if happened in _OUTCOMES else happened
         deadline_s = time.monotonic() + PATIENCE_S

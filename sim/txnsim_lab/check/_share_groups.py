@@ -74,18 +74,18 @@ def _consumptions(history: History) -> tuple[_Consumption, ...]:
         leavers[member.group].append((index, member))
     by_partition: dict[tuple[str, TopicPartition], _Consumption] = {}
 
-    def of(observation: ShareFetched | ShareAcknowledged | ShareStart) -> _Consumption:
+    def consumption_of(observation: ShareFetched | ShareAcknowledged | ShareStart) -> _Consumption:
         key = (observation.group, observation.place)
         if key not in by_partition:
             by_partition[key] = _Consumption(*key, [], [], [], leavers[observation.group])
         return by_partition[key]
 
     for index, fetch in history.all_of(ShareFetched):
-        of(fetch).fetches.append((index, fetch))
+        consumption_of(fetch).fetches.append((index, fetch))
     for index, acknowledged in history.all_of(ShareAcknowledged):
-        of(acknowledged).acknowledgements.append((index, acknowledged))
+        consumption_of(acknowledged).acknowledgements.append((index, acknowledged))
     for index, start in history.all_of(ShareStart):
-        of(start).starts.append((index, start))
+        consumption_of(start).starts.append((index, start))
     return tuple(by_partition.values())
 
 

@@ -83,28 +83,34 @@ class _Names:
                 return replace(observation, topic=_name(observation.topic, len(earlier_deletions)))
             case Wrote():
                 inputs = tuple(
-                    replace(input_record, topic=self._of(input_record.topic, index, observation))
+                    replace(
+                        input_record, topic=self._name_of(input_record.topic, index, observation)
+                    )
                     for input_record in observation.of
                 )
                 return replace(
-                    observation, topic=self._of(observation.topic, index, observation), of=inputs
+                    observation,
+                    topic=self._name_of(observation.topic, index, observation),
+                    of=inputs,
                 )
             case OnPartition():
-                return replace(observation, topic=self._of(observation.topic, index, observation))
+                return replace(
+                    observation, topic=self._name_of(observation.topic, index, observation)
+                )
             case PositionsRead():
                 return replace(
                     observation,
                     positions=tuple(
-                        replace(position, topic=self._of(position.topic, index, observation))
+                        replace(position, topic=self._name_of(position.topic, index, observation))
                         for position in observation.positions
                     ),
                 )
             case Added() | Described():
-                return replace(observation, partitions=self._all_of(observation.partitions))
+                return replace(observation, partitions=self._all_names_of(observation.partitions))
             case _:
                 return observation
 
-    def _of(self, topic: str, index: int, observation: Seen) -> str:
+    def _name_of(self, topic: str, index: int, observation: Seen) -> str:
         """Certain are answers that came before a deletion was asked for, and requests that were
         sent after it was answered. An acknowledged deletion ends the doubt about those before it.
         """
@@ -117,7 +123,7 @@ class _Names:
             in_doubt = deleted.outcome is not Outcome.OK or sent_ms <= deleted.at_ms
         return f"{topic}{IN_DOUBT}{index}" if in_doubt else _name(topic, number)
 
-    def _all_of(self, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
+    def _all_names_of(self, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
         """A coordinator knows partitions by their names alone, whichever topic has it."""
         return tuple(
             TopicPartition(_name(partition.topic, number), partition.partition)

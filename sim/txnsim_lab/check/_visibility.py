@@ -50,7 +50,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         if wrote.value is None:
             return ()
         name = (wrote.place, wrote.value)
-        if wrote.outcome is Outcome.FAILED and not _all_refused(self.writers[name]):
+        if wrote.outcome is Outcome.FAILED and not _failed_everywhere(self.writers[name]):
             return ()  # another attempt has written it
         return self.sights.get(name, ())
 
@@ -79,12 +79,12 @@ def _visibility(history: History) -> Visibility:
 
 def _effective(attempts: list[tuple[int, Wrote]]) -> tuple[tuple[int, Wrote], ...]:
     """The attempts that may have had an effect; all of them where all were refused."""
-    if _all_refused(attempts):
+    if _failed_everywhere(attempts):
         return tuple(attempts)
     return tuple(pair for pair in attempts if pair[1].outcome is not Outcome.FAILED)
 
 
-def _all_refused(attempts: Iterable[tuple[int, Wrote]]) -> bool:
+def _failed_everywhere(attempts: Iterable[tuple[int, Wrote]]) -> bool:
     return all(wrote.outcome is Outcome.FAILED for _, wrote in attempts)
 
 

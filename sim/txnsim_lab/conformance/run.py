@@ -24,7 +24,7 @@ from txnsim.wire.apis import api_name
 from txnsim.wire.registry import versions
 from txnsim_lab.conformance._book import answers
 from txnsim_lab.conformance._book.case_player import FEATURE, Play, play_all
-from txnsim_lab.conformance._book.casebook_reader import Case, brokers, chosen
+from txnsim_lab.conformance._book.casebook_reader import Case, brokers, choose_cases
 from txnsim_lab.conformance._book.frame_player import KEYS, NotOfferedError
 from txnsim_lab.conformance._book.recordings import Recording, unlike
 from txnsim_lab.conformance._book.targets import Around, There
@@ -85,13 +85,13 @@ def run_conformance(
         ClientError: The broker does not take the login.
     """
     release = release_named(options.release)
-    book = answers.Answers.of(release.name)
+    book = answers.Answers.of_release(release.name)
     with (
         RawConnection.reaching(options.security),
         contextlib.closing(_Cluster(options.bootstrap)) as cluster,
     ):
         cluster.check(beside_others=options.beside_others)
-        cases = [case for case in chosen(options.only) if cluster.level in case.text.levels]
+        cases = [case for case in choose_cases(options.only) if cluster.level in case.text.levels]
         if not cases:
             raise ConfigError(f"no case is called {' or '.join(options.only)}")
         cluster.clean(PREFIX)  # of a run that was killed
@@ -140,7 +140,7 @@ def _replay_differing(
         return results
     second: dict[str, CaseResult] = {}
     for name in differing:
-        (case,) = (candidate for candidate in chosen([name]) if candidate.id == name)
+        (case,) = (candidate for candidate in choose_cases([name]) if candidate.id == name)
         for result in _play_cases([case], bootstrap, cluster, around, book):
             second[name] = result
     return [second.get(result.case, result) for result in results]

@@ -185,7 +185,7 @@ def _explain_pieces(
     events = run.through(asked_position)
     state = state_at(events, run.nodes, level=run.level)
     position = events[-1].i if events else -1
-    return _explanation(state, Remembered.of(events), position, partition, program)
+    return _explanation(state, Remembered.from_events(events), position, partition, program)
 
 
 def _explanation(

@@ -67,12 +67,12 @@ class Unit:
 def application(dice: Dice, scene: Scene, name: str, transactional_id: str) -> Track:
     """A program with a client library that does what its manual says."""
     acts: list[Act] = []
-    for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
+    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
         unit = Unit(dice, name, number)
         unit.call("begin")
-        for record in range(dice.weighted(defaults.RECORDS)):
+        for record in range(dice.pick_weighted(defaults.RECORDS)):
             value = f"{name}.{number}.{record}"
-            unit.call("send", partition=dice.one_of(scene.places), value=value)
+            unit.call("send", partition=dice.pick(scene.places), value=value)
             unit.call("await-ack", after_ms=0)
         if scene.has("long-transactions") and dice.happens(0.3):
             unit.call(_end(dice), habit="long-transactions", after_ms=_long(dice))
@@ -88,15 +88,15 @@ def wire(dice: Dice, scene: Scene, name: str, transactional_id: str) -> Track:
     first_unit = Unit(dice, name, 0)
     first_unit.call("init-producer-id")
     acts = first_unit.acts
-    for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
+    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
         acts += _wire_unit(dice, scene, name, number)
     actor = {
         "plays": "wire",
         "transactional-id": transactional_id,
-        "transaction-timeout": f"{dice.weighted(defaults.TIMEOUTS_S)}s",
+        "transaction-timeout": f"{dice.pick_weighted(defaults.TIMEOUTS_S)}s",
     }
     manners: tuple[OnError, ...] = ("go-on", "abort", "anew", "leave")
-    return Track(name, tuple(acts), actor, dice.one_of(manners))
+    return Track(name, tuple(acts), actor, dice.pick(manners))
 
 
 def _wire_unit(dice: Dice, scene: Scene, name: str, number: int) -> list[Act]:
@@ -104,7 +104,7 @@ def _wire_unit(dice: Dice, scene: Scene, name: str, number: int) -> list[Act]:
     if scene.has("bumps") and dice.happens(0.2):
         unit.call("init-producer-id", habit="bumps", bump=True)
     unit.call("begin")
-    places = dice.some(scene.places, dice.weighted(defaults.RECORDS))
+    places = dice.pick_several(scene.places, dice.pick_weighted(defaults.RECORDS))
     habit = _add(dice, scene, unit, places)
     if scene.has("zombie") and dice.happens(0.25):
         unit.add({"observe": "everything"}, habit="zombie", after_ms=_long(dice))
@@ -139,11 +139,11 @@ def _produce(
         unit.call("produce", habit="plain-records", plain=True, **fields)
         return False
     if scene.has("wrong-broker") and dice.happens(0.15):
-        broker = dice.one_of(range(1, scene.brokers + 1))
+        broker = dice.pick(range(1, scene.brokers + 1))
         unit.call("produce", habit="wrong-broker", broker=broker, once=True, **fields)
         return False
     if scene.has("other-identity") and dice.happens(0.2):
-        other = dice.one_of([f"w{index}" for index in range(1, 4)])
+        other = dice.pick([f"w{index}" for index in range(1, 4)])
         unit.call("produce", habit="other-identity", first_identity_of=other, **fields)
         return False
     if scene.has("gives-up") and dice.happens(0.3):
@@ -191,7 +191,7 @@ def group(dice: Dice, scene: Scene, number: int) -> Iterator[Track]:
     """Members that poll, and a producer that commits their positions in transactions."""
     name = f"g{number}"
     protocol = "consumer" if scene.has("new-protocol") else "classic"
-    for index in range(1, dice.weighted(((1, 0.4), (2, 0.6))) + 1):
+    for index in range(1, dice.pick_weighted(((1, 0.4), (2, 0.6))) + 1):
         member, producer = f"m{number}{index}", f"p{number}{index}"
         actor: Body = {"plays": "member", "group": name, "group-protocol": protocol}
         if scene.has("static-members"):
@@ -201,18 +201,18 @@ def group(dice: Dice, scene: Scene, number: int) -> Iterator[Track]:
             producer,
             tuple(_transform(dice, scene, producer, member, name)),
             {"plays": "wire", "transactional-id": producer, "transaction-timeout": "20s"},
-            dice.one_of(("abort", "anew", "go-on")),
+            dice.pick(("abort", "anew", "go-on")),
         )
 
 
 def _member(dice: Dice, scene: Scene, name: str) -> Iterator[Act]:
-    for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
+    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
         unit = Unit(dice, name, number)
         if number == 1:
             unit.call("subscribe", topics=[*scene.inputs], generation=f"{name} first")
         unit.call("poll")
         if scene.has("members-die") and dice.happens(0.2):
-            unit.call(dice.one_of(("die", "leave", "stand-still")), habit="members-die")
+            unit.call(dice.pick(("die", "leave", "stand-still")), habit="members-die")
             unit.call("subscribe", habit="members-die", topics=[*scene.inputs])
         elif dice.happens(0.2):
             unit.call("commit-offsets")
@@ -223,11 +223,11 @@ def _transform(dice: Dice, scene: Scene, name: str, member: str, group_id: str) 
     first_unit = Unit(dice, name, 0)
     first_unit.call("init-producer-id", after_ms=dice.up_to(((3_000, 1),)))
     yield from first_unit.acts
-    for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
+    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
         unit = Unit(dice, name, number)
         unit.call("begin")
         if dice.happens(0.6):
-            partition = dice.one_of(scene.places)
+            partition = dice.pick(scene.places)
             habit = _add(dice, scene, unit, [partition])
             unit.call("produce", habit=habit, partition=partition, value=f"{name}.{number}")
         if not scene.is_v2:
@@ -247,9 +247,9 @@ def _transform(dice: Dice, scene: Scene, name: str, member: str, group_id: str) 
 def bystander(dice: Dice, scene: Scene) -> Track:
     """Records outside of transactions."""
     acts: list[Act] = []
-    for number in range(1, dice.weighted(defaults.TRANSACTIONS) * 2 + 1):
+    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
         unit = Unit(dice, BYSTANDER, number)
-        partition = dice.one_of(scene.places)
+        partition = dice.pick(scene.places)
         unit.call("append", partition=partition, value=f"b{number}", key=f"k{number % 3}")
         acts += unit.acts
     return Track(BYSTANDER, tuple(acts))
@@ -258,9 +258,9 @@ def bystander(dice: Dice, scene: Scene) -> Track:
 def reader(dice: Dice, scene: Scene) -> Track:
     """A track that reads on from its position."""
     acts: list[Act] = []
-    for number in range(1, dice.weighted(defaults.TRANSACTIONS) * 2 + 1):
+    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
         unit = Unit(dice, READER, number)
-        unit.call("read", partition=dice.one_of(scene.places))
+        unit.call("read", partition=dice.pick(scene.places))
         acts += unit.acts
     return Track(READER, tuple(acts))
 
@@ -270,9 +270,9 @@ def monitor(
 ) -> Track:
     """Somebody who watches how far groups are, as monitoring does: from positions as they stand."""
     acts: list[Act] = []
-    for number in range(1, dice.weighted(defaults.TRANSACTIONS) * 2 + 1):
+    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
         unit = Unit(dice, name, number)
-        fields: Body = {"group": dice.one_of(groups), "partitions": [*places]}
+        fields: Body = {"group": dice.pick(groups), "partitions": [*places]}
         unit.call("read-positions", habit=habit, **fields)
         acts += unit.acts
     return Track(name, tuple(acts), {"plays": "reader"})
@@ -282,9 +282,9 @@ def operator(dice: Dice, scene: Scene) -> Track:
     """Somebody who looks after the cluster, and is wrong at times."""
     habits = [name for name in _OPERATOR if scene.has(name)]
     acts: list[Act] = []
-    for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
+    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
         unit = Unit(dice, OPERATOR, number)
-        feature = dice.one_of(habits)
+        feature = dice.pick(habits)
         after_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
         for call in _operator_calls(dice, scene, feature):
             do = call.pop("do")
@@ -308,7 +308,7 @@ def has_operator(scene: Scene) -> bool:
 
 
 def _operator_calls(dice: Dice, scene: Scene, feature: str) -> tuple[Body, ...]:
-    partition = dice.one_of(scene.places)
+    partition = dice.pick(scene.places)
     match feature:
         case "operator-looks":
             return {"do": "find-hanging"}, {"do": "producers", "partition": partition}
@@ -319,9 +319,9 @@ def _operator_calls(dice: Dice, scene: Scene, feature: str) -> tuple[Body, ...]:
                 {"do": "abort", "partition": partition, "start_offset": dice.up_to(((12, 1),))},
             )
         case "operator-fences":
-            return ({"do": "fence", "transactional_id": dice.one_of(scene.ids)},)
+            return ({"do": "fence", "transactional_id": dice.pick(scene.ids)},)
         case "delete-records":
             before_offset = dice.up_to(((12, 1),))
             return ({"do": "delete-records", "partition": partition, "before": before_offset},)
-    level = dice.one_of((0, 1, 2))
+    level = dice.pick((0, 1, 2))
     return ({"do": "update-feature", "name": "transaction.version", "level": level},)

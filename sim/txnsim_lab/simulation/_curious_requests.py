@@ -160,17 +160,17 @@ class _Drawing:
         self._looks = api.startswith(_LOOKS)
         self._is_member = dice.happens(0.5)
         self._resource, self._config = 0, ""
-        self._topic, self._id, self._group = (dice.one_of(own) for own in (TOPICS, IDS, GROUPS))
+        self._topic, self._id, self._group = (dice.pick(own) for own in (TOPICS, IDS, GROUPS))
         self._place = f"{self._topic}-0"
         self._whom: Body = {}
-        self._member = dice.one_of(("m1", "m2", "m3", "m4"))
+        self._member = dice.pick(("m1", "m2", "m3", "m4"))
 
     def message(self, kind: Any) -> Body:
         return {hint.name: self._field(hint) for hint in hints_of(kind)}
 
     def to(self) -> Body:
         """Who is to answer the message that was drawn; anybody at times."""
-        broker: Body = {"broker": self._dice.one_of(range(1, self._plan.world.brokers + 1))}
+        broker: Body = {"broker": self._dice.pick(range(1, self._plan.world.brokers + 1))}
         if self._is_odd():
             return broker
         if self._api in _BY_LEADER:
@@ -190,7 +190,7 @@ class _Drawing:
         if not self._is_odd():
             return [first_value]
         more = [first_value, self._value(hint)], [first_value, self._value(hint), self._value(hint)]
-        return self._dice.one_of(
+        return self._dice.pick(
             ([], *more, [first_value, first_value], {"each": first_value, "times": _MANY})
         )
 
@@ -203,7 +203,7 @@ class _Drawing:
                 return "" if configured is None and not hint.may_be_null else configured
             case "resource_type", _:
                 more = (_BROKER, 99) if self._looks else ()
-                self._resource = self._dice.one_of((*self._known, *more))
+                self._resource = self._dice.pick((*self._known, *more))
                 return self._resource
             case "key" | "coordinator_keys", _ if self._api == "FindCoordinator":
                 return self._pick((*GROUPS, *IDS), MISSING)
@@ -252,7 +252,7 @@ class _Drawing:
         return self._dice.happens(self._odd)
 
     def _pick(self, sensible: Sequence[Any], odd: Sequence[Any]) -> Any:
-        return self._dice.one_of(odd if odd and self._is_odd() else sensible)
+        return self._dice.pick(odd if odd and self._is_odd() else sensible)
 
     def _names_of_others(self, name: str) -> list[str]:
         """Names of other actors' resources; empty unless it only looks."""
@@ -287,7 +287,7 @@ class _Drawing:
 
     def _records(self) -> Body:
         """A batch: keys as texts, as numbers, or none."""
-        numbers = self._dice.one_of(("00000000", "00000001"))
+        numbers = self._dice.pick(("00000000", "00000001"))
         keys = [
             self._pick((*(f"k{suffix}".encode().hex() for suffix in (0, number)), numbers), ("",))
             for number in range(self._pick((1, 3), (2,)))
@@ -318,29 +318,31 @@ def curious(dice: Dice, plan: Plan) -> Track:
     """A track that sends all kinds of requests to brokers."""
     release = REFERENCE if plan.world.as_version is None else release_named(plan.world.as_version)
     spoken = shipped(release)
-    interests = dice.some(INTERESTS, dice.weighted(defaults.INTERESTS))
+    interests = dice.pick_several(INTERESTS, dice.pick_weighted(defaults.INTERESTS))
     kinds = {kind for interest in interests for kind in interest}
     apis = [
         api_name(key)
         for key in spoken.accepted
         if spoken.handlers[key].kind in kinds and api_name(key) not in _HARMFUL
     ]
-    apis = dice.some(apis, dice.weighted(defaults.ASKED_FOR))
-    odd = dice.weighted(defaults.ODDITIES)
-    favourites = dice.some(apis, 2)
-    configs = {kind: dice.some(_CONFIGS[kind], 2) for kind in dice.some([*_CONFIGS], 2)}
+    apis = dice.pick_several(apis, dice.pick_weighted(defaults.ASKED_FOR))
+    odd = dice.pick_weighted(defaults.ODDITIES)
+    favourites = dice.pick_several(apis, 2)
+    configs = {
+        kind: dice.pick_several(_CONFIGS[kind], 2) for kind in dice.pick_several([*_CONFIGS], 2)
+    }
     acts = [*_setup_acts(dice, plan.world, may_be_old="transactions" in kinds)]
-    for number in range(2, dice.weighted(defaults.QUESTIONS) + 2):
+    for number in range(2, dice.pick_weighted(defaults.QUESTIONS) + 2):
         pause_ms = dice.up_to(defaults.PAUSES_MS)
         if dice.happens(defaults.CARE):
-            partition = f"{dice.one_of(TOPICS)}-0"
+            partition = f"{dice.pick(TOPICS)}-0"
             for do in ("roll", "clean"):
                 cared: Body = {"do": do, "partition": partition}
                 acts.append(Act({"cluster": cared}, pause_ms, number, CURIOUS))
             continue
-        api = dice.one_of(favourites if dice.happens(defaults.FAVOURITES) else apis)
+        api = dice.pick(favourites if dice.happens(defaults.FAVOURITES) else apis)
         low, high = spoken.accepted[KEYS[api]]
-        version = high if dice.happens(0.5) else dice.one_of(range(low, high + 1))
+        version = high if dice.happens(0.5) else dice.pick(range(low, high + 1))
         drawing = _Drawing(dice, plan, api, odd=odd, configs=configs)
         message_fields = drawing.message(request_class(KEYS[api], version))
         request: Body = {
@@ -355,14 +357,14 @@ def curious(dice: Dice, plan: Plan) -> Track:
 
 def _setup_acts(dice: Dice, world: World, *, may_be_old: bool) -> Iterator[Act]:
     """Acts that create its own topics, and an id that may have ended many transactions."""
-    replicas = min(world.brokers, dice.weighted(defaults.REPLICATION))
+    replicas = min(world.brokers, dice.pick_weighted(defaults.REPLICATION))
     for topic, policy in zip(TOPICS, ("delete", "compact"), strict=True):
         new_topic: Body = {"topic": topic, "partitions": 2, "replication-factor": replicas}
         new_topic["configs"] = {"cleanup.policy": policy, "delete.retention.ms": 100}
         yield Act({"cluster": {"do": "create-topic", **new_topic}}, 0, 1, CURIOUS)
     if may_be_old and dice.happens(0.6):
         epoch = PRODUCER_EPOCH_MAX - dice.up_to(((3, 1),))
-        aged: Body = {"do": "age", "transactional-id": dice.one_of(IDS), "epoch": epoch}
+        aged: Body = {"do": "age", "transactional-id": dice.pick(IDS), "epoch": epoch}
         yield Act({"cluster": aged}, 0, 1, CURIOUS)
 
 

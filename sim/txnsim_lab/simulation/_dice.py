@@ -18,7 +18,7 @@ class Dice:
     def __init__(self, seed: int, name: str) -> None:
         self._stream = SeededRng(seed).stream(name)
 
-    def weighted(self, table: Sequence[tuple[T, float]]) -> T:
+    def pick_weighted(self, table: Sequence[tuple[T, float]]) -> T:
         """A choice by weight."""
         return self._stream.choices(
             [choice for choice, _ in table], weights=[weight for _, weight in table]
@@ -26,15 +26,15 @@ class Dice:
 
     def up_to(self, table: Sequence[tuple[int, float]]) -> int:
         """A number from 0 to a bound drawn by weight."""
-        return self._stream.randint(0, self.weighted(table))
+        return self._stream.randint(0, self.pick_weighted(table))
 
     def happens(self, probability: float) -> bool:
         return self._stream.random() < probability
 
-    def one_of(self, among: Sequence[T]) -> T:
+    def pick(self, among: Sequence[T]) -> T:
         return self._stream.choice(among)
 
-    def some(self, among: Sequence[T], count: int) -> list[T]:
+    def pick_several(self, among: Sequence[T], count: int) -> list[T]:
         """Up to ``count`` different elements, in their order."""
         chosen = set(self._stream.sample(range(len(among)), min(count, len(among))))
         return [element for index, element in enumerate(among) if index in chosen]

@@ -21,8 +21,8 @@ def disturber(dice: Dice, scene: Scene, number: int) -> Track:
     """A track that disturbs the cluster, one disturbance after the other."""
     disturbances = [name for name in MAKERS if scene.has(name)]
     acts: list[Act] = []
-    for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
-        feature = dice.one_of(disturbances)
+    for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
+        feature = dice.pick(disturbances)
         rule = f"d{number}.{unit}"
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
         for after_ms, step in MAKERS[feature](dice, scene, rule):
@@ -37,7 +37,7 @@ def has_disturber(scene: Scene) -> bool:
 
 
 def _broker(dice: Dice, scene: Scene) -> int:
-    return dice.one_of(range(1, scene.brokers + 1))
+    return dice.pick(range(1, scene.brokers + 1))
 
 
 def _outage(dice: Dice) -> int:
@@ -81,8 +81,8 @@ def _full_disk(dice: Dice, scene: Scene, rule: str) -> Steps:
 
 
 def _move_leader(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    for _ in range(dice.weighted(((1, 0.6), (2, 0.4)))):
-        act = {"do": "move-leader", "partition": dice.one_of(scene.places)}
+    for _ in range(dice.pick_weighted(((1, 0.6), (2, 0.4)))):
+        act = {"do": "move-leader", "partition": dice.pick(scene.places)}
         yield (
             dice.up_to(defaults.PAUSES_MS),
             {"cluster": {**act, "to": _broker(dice, scene)}},
@@ -90,8 +90,8 @@ def _move_leader(dice: Dice, scene: Scene, _rule: str) -> Steps:
 
 
 def _move_coordinator(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    name = dice.one_of(scene.ids)
-    for _ in range(dice.weighted(((1, 0.6), (2, 0.4)))):
+    name = dice.pick(scene.ids)
+    for _ in range(dice.pick_weighted(((1, 0.6), (2, 0.4)))):
         act = {"do": "move-leader", "coordinator-of": name, "to": _broker(dice, scene)}
         yield dice.up_to(defaults.PAUSES_MS), {"cluster": act}
 
@@ -105,8 +105,8 @@ def _lagging_replica(dice: Dice, scene: Scene, rule: str) -> Steps:
 
 def _reassign(dice: Dice, scene: Scene, _rule: str) -> Steps:
     everyone = range(1, scene.brokers + 1)
-    replicas = dice.some(everyone, dice.weighted(defaults.REPLICATION))
-    partition = dice.one_of((*scene.places, f"__transaction_state@{dice.one_of(scene.ids)}"))
+    replicas = dice.pick_several(everyone, dice.pick_weighted(defaults.REPLICATION))
+    partition = dice.pick((*scene.places, f"__transaction_state@{dice.pick(scene.ids)}"))
     yield 0, {"cluster": {"do": "reassign", "partition": partition, "replicas": replicas}}
 
 
@@ -114,7 +114,7 @@ def _reassign(dice: Dice, scene: Scene, _rule: str) -> Steps:
 
 
 def _remake_topic(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    topic = dice.one_of(scene.places).rpartition("-")[0]
+    topic = dice.pick(scene.places).rpartition("-")[0]
     count = sum(partition.rpartition("-")[0] == topic for partition in scene.places)
     yield 0, {"cluster": {"do": "delete-topic", "topic": topic}}
     new_topic = {"do": "create-topic", "topic": topic, "partitions": count}
@@ -122,14 +122,14 @@ def _remake_topic(dice: Dice, scene: Scene, _rule: str) -> Steps:
 
 
 def _grow_topic(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    topic = dice.one_of(scene.places).rpartition("-")[0]
+    topic = dice.pick(scene.places).rpartition("-")[0]
     count = sum(partition.rpartition("-")[0] == topic for partition in scene.places)
     yield 0, {"cluster": {"do": "grow-topic", "topic": topic, "partitions": count + 1}}
 
 
 def _care_for_logs(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    internal = f"__transaction_state@{dice.one_of(scene.ids)}"
-    partition = dice.one_of((*scene.places, internal))
+    internal = f"__transaction_state@{dice.pick(scene.ids)}"
+    partition = dice.pick((*scene.places, internal))
     yield 0, {"cluster": {"do": "roll", "partition": partition}}
     do = "clean" if partition == internal or dice.happens(0.5) else "delete-old"
     yield dice.up_to(defaults.PAUSES_MS), {"cluster": {"do": do, "partition": partition}}
@@ -143,7 +143,7 @@ def _time_passes(dice: Dice, _scene: Scene, _rule: str) -> Steps:
 
 
 def _clock_jumps(dice: Dice, scene: Scene, rule: str) -> Steps:
-    by_ms = (1 + dice.up_to(defaults.TIME_JUMPS_S)) * dice.one_of((-1_000, 1_000))
+    by_ms = (1 + dice.up_to(defaults.TIME_JUMPS_S)) * dice.pick((-1_000, 1_000))
     action = {"do": "clock", "by_ms": by_ms, "broker": _broker(dice, scene)}
     yield 0, {"arm": {"id": rule, "point": "now", "action": action}}
     yield _outage(dice), {"disarm": rule}
@@ -153,33 +153,33 @@ def _clock_jumps(dice: Dice, scene: Scene, rule: str) -> Steps:
 
 
 def _slow_peers(dice: Dice, _scene: Scene, rule: str) -> Steps:
-    fields = {"point": dice.one_of(("peer.request", "peer.response")), **_peer_api(dice)}
+    fields = {"point": dice.pick(("peer.request", "peer.response")), **_peer_api(dice)}
     yield from slow(dice, {"id": rule, **fields})
 
 
 def _lossy_peers(dice: Dice, _scene: Scene, rule: str) -> Steps:
-    point = dice.one_of(("peer.request", "peer.response"))
-    do = dice.one_of(("drop", "disconnect", *(("duplicate",) if point == "peer.request" else ())))
+    point = dice.pick(("peer.request", "peer.response"))
+    do = dice.pick(("drop", "disconnect", *(("duplicate",) if point == "peer.request" else ())))
     fields = {"id": rule, "point": point, **_peer_api(dice), "action": {"do": do}}
-    yield 0, {"arm": {**fields, "limit": dice.weighted(defaults.FAULT_TIMES)}}
+    yield 0, {"arm": {**fields, "limit": dice.pick_weighted(defaults.FAULT_TIMES)}}
 
 
 def _slow_clients(dice: Dice, _scene: Scene, rule: str) -> Steps:
-    point = dice.one_of(("client.request", "client.response"))
-    yield from slow(dice, {"id": rule, "point": point, "api": dice.one_of(defaults.CLIENT_APIS)})
+    point = dice.pick(("client.request", "client.response"))
+    yield from slow(dice, {"id": rule, "point": point, "api": dice.pick(defaults.CLIENT_APIS)})
 
 
 def _lossy_clients(dice: Dice, _scene: Scene, rule: str) -> Steps:
-    point = dice.one_of(("client.request", "client.response"))
+    point = dice.pick(("client.request", "client.response"))
     loss = "drop-answer" if point == "client.request" else "drop"  # no network doubles a request
-    fields = {"id": rule, "point": point, "api": dice.one_of(defaults.CLIENT_APIS)}
-    action = {"do": dice.one_of((loss, "disconnect"))}
-    limit = dice.weighted(defaults.FAULT_TIMES)
+    fields = {"id": rule, "point": point, "api": dice.pick(defaults.CLIENT_APIS)}
+    action = {"do": dice.pick((loss, "disconnect"))}
+    limit = dice.pick_weighted(defaults.FAULT_TIMES)
     yield 0, {"arm": {**fields, "action": action, "limit": limit}}
 
 
 def _slow_logs(dice: Dice, scene: Scene, rule: str) -> Steps:
-    kind = dice.one_of(("data", "marker", "coordinator"))
+    kind = dice.pick(("data", "marker", "coordinator"))
     fields = {"point": "log.append", "kind": kind, "broker": _broker(dice, scene)}
     yield from slow(dice, {"id": rule, **fields})
 
@@ -190,7 +190,7 @@ def _slow_loading(dice: Dice, scene: Scene, rule: str) -> Steps:
 
 def slow(dice: Dice, rule: Body) -> Steps:
     """Hold some messages until the rule is disarmed, or delay each by a drawn time."""
-    limit = dice.weighted(defaults.FAULT_TIMES)
+    limit = dice.pick_weighted(defaults.FAULT_TIMES)
     if dice.happens(0.4):
         yield 0, {"arm": {**rule, "action": {"do": "hold"}, "limit": limit}}
         yield _outage(dice), {"disarm": rule["id"]}
@@ -204,15 +204,15 @@ def trouble(dice: Dice, rule: Body) -> Steps:
     refuses something.
     """
     if not dice.happens(defaults.REFUSED):
-        yield from slow(dice, {**rule, "point": dice.one_of(defaults.STEPS)})
+        yield from slow(dice, {**rule, "point": dice.pick(defaults.STEPS)})
         return
-    rule |= {"point": "log.append", "role": "leader", "kind": dice.one_of(defaults.KINDS)}
+    rule |= {"point": "log.append", "role": "leader", "kind": dice.pick(defaults.KINDS)}
     rule |= {"action": {"do": "error", "error": defaults.REFUSAL}}
-    yield 0, {"arm": {**rule, "limit": dice.weighted(defaults.FAULT_TIMES)}}
+    yield 0, {"arm": {**rule, "limit": dice.pick_weighted(defaults.FAULT_TIMES)}}
 
 
 def _peer_api(dice: Dice) -> Body:
-    api = dice.one_of(defaults.PEER_APIS)
+    api = dice.pick(defaults.PEER_APIS)
     return {} if api == "any" else {"api": api}
 
 

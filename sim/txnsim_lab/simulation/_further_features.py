@@ -78,7 +78,7 @@ def with_further_features(plan: Plan, *, older: Sequence[str]) -> Plan:
         features -= {"move-groups"}
     if "rolling-upgrade" in features and older:
         newest = world.as_version or REFERENCE.name
-        world = msgspec.structs.replace(world, as_version=dice.one_of(older))
+        world = msgspec.structs.replace(world, as_version=dice.pick(older))
         tracks = (*tracks, Track(CLUSTER, tuple(_upgrade(dice, world.brokers, newest))))
     else:
         features -= {"rolling-upgrade"}
@@ -179,11 +179,11 @@ def _short_expirations(dice: Dice) -> Iterator[tuple[str, object]]:
     """Of ids, producers or positions that are not in use, as on a cluster that saves memory."""
     kinds: tuple[Body, ...] = (
         {
-            EXPIRATIONS[0]: dice.weighted(defaults.EXPIRATIONS_MS),
+            EXPIRATIONS[0]: dice.pick_weighted(defaults.EXPIRATIONS_MS),
             "transaction.remove.expired.transaction.cleanup.interval.ms": 5_000,
         },
         {
-            EXPIRATIONS[1]: dice.weighted(defaults.EXPIRATIONS_MS),
+            EXPIRATIONS[1]: dice.pick_weighted(defaults.EXPIRATIONS_MS),
             "producer.id.expiration.check.interval.ms": 5_000,
         },
         {EXPIRATIONS[2]: 1, "offsets.retention.check.interval.ms": 5_000},
@@ -212,9 +212,9 @@ def _actors(tracks: Iterable[Track]) -> Iterator[Body]:
 
 def _group_moves(dice: Dice, brokers: int, groups: Sequence[str]) -> Iterator[Act]:
     """The coordinators of groups move from broker to broker."""
-    for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
-        partition = f"__consumer_offsets@{dice.one_of(groups)}"
-        to = dice.one_of(range(1, brokers + 1))
+    for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
+        partition = f"__consumer_offsets@{dice.pick(groups)}"
+        to = dice.pick(range(1, brokers + 1))
         step: Body = {"cluster": {"do": "move-leader", "partition": partition, "to": to}}
         yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit, "move-groups")
 
@@ -231,13 +231,13 @@ def _places(world: World, tracks: Iterable[Track], groups: Iterable[str]) -> Ite
 def _moves_while_held(dice: Dice, brokers: int, places: Sequence[str]) -> Iterator[Act]:
     """Leader moves, as in a rolling restart, while one background step is held."""
     everyone = range(1, brokers + 1)
-    for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
-        rule, partition, to = f"held.{unit}", dice.one_of(places), 0
-        held_step = _held_match(dice, dice.one_of(everyone), dice.weighted(defaults.HELD))
+    for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
+        rule, partition, to = f"held.{unit}", dice.pick(places), 0
+        held_step = _held_match(dice, dice.pick(everyone), dice.pick_weighted(defaults.HELD))
         step: Body = {"arm": {"id": rule, **held_step, "action": {"do": "hold"}}}
         yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit, HELD)
-        for _ in range(dice.weighted(defaults.MOVES)):
-            to = dice.one_of([broker for broker in everyone if broker != to])
+        for _ in range(dice.pick_weighted(defaults.MOVES)):
+            to = dice.pick([broker for broker in everyone if broker != to])
             move: Body = {"cluster": {"do": "move-leader", "partition": partition, "to": to}}
             yield Act(move, dice.up_to(defaults.MOVE_PAUSES_MS), unit, HELD)
         yield Act({"disarm": rule}, dice.up_to(defaults.MOVE_PAUSES_MS), unit, HELD)
@@ -271,7 +271,7 @@ def _soon_forgotten(dice: Dice, world: World, compacted: Sequence[str]) -> World
     """The world that keeps markers and tombstones for a short time, or for Kafka's day."""
     topics = dict(world.topics)
     for name in compacted:
-        retention_ms = dice.weighted(defaults.DELETE_RETENTIONS_MS)
+        retention_ms = dice.pick_weighted(defaults.DELETE_RETENTIONS_MS)
         configs = {**topics[name]["configs"], "delete.retention.ms": retention_ms}
         topics[name] = {**topics[name], "configs": configs}
     return msgspec.structs.replace(world, topics=topics)
@@ -294,8 +294,8 @@ def _with_keys(dice: Dice, track: Track, compacted: Sequence[str]) -> Track:
 
 def _cleaner_turns(dice: Dice, compacted: Sequence[str]) -> Iterator[Act]:
     """The cleaner comes again and again."""
-    for unit in range(1, 2 * dice.weighted(defaults.DISTURBANCES) + 1):
-        partition = f"{dice.one_of(compacted)}-0"
+    for unit in range(1, 2 * dice.pick_weighted(defaults.DISTURBANCES) + 1):
+        partition = f"{dice.pick(compacted)}-0"
         for do, after_ms in (("roll", dice.up_to(defaults.DISTURBANCE_PAUSES_MS)), ("clean", 0)):
             yield Act({"cluster": {"do": do, "partition": partition}}, after_ms, unit, KEYED)
 
@@ -385,9 +385,9 @@ def _both_ways(dice: Dice, track: Track, read: Sequence[str]) -> Track:
             continue
         acts.append(act)
         if call.get("do") == "poll":
-            for _ in range(dice.weighted(defaults.ROUNDS)):
+            for _ in range(dice.pick_weighted(defaults.ROUNDS)):
                 if dice.happens(defaults.GOES_BACK):
-                    back = {"do": "seek", "partition": dice.one_of(read), "from": 0}
+                    back = {"do": "seek", "partition": dice.pick(read), "from": 0}
                     acts.append(_by_itself(dice, track.name, act.unit, back))
                 for do in ("commit-offsets", "poll"):
                     acts.append(_by_itself(dice, track.name, act.unit, {"do": do}))
@@ -398,7 +398,7 @@ def _processed_less(dice: Dice, act: Act, read: Sequence[str]) -> Act:
     """It has processed nothing of one partition yet."""
     if not dice.happens(0.5):
         return act
-    call = {**act.step["call"], "offsets": {dice.one_of(read): 0}}
+    call = {**act.step["call"], "offsets": {dice.pick(read): 0}}
     return msgspec.structs.replace(act, step={"call": call}, habit=act.habit or BOTH_WAYS)
 
 
@@ -410,7 +410,7 @@ def _by_itself(dice: Dice, member: str, unit: int, call: Body) -> Act:
 def _soon_out_of_sync(dice: Dice, world: World) -> World:
     """The world with replicas, which are out of sync soon."""
     world = _fully_replicated(dice, world)
-    lag = {"replica.lag.time.max.ms": dice.weighted(defaults.LAGS_MS)}
+    lag = {"replica.lag.time.max.ms": dice.pick_weighted(defaults.LAGS_MS)}
     return msgspec.structs.replace(world, settings={**world.settings, **lag})
 
 
@@ -419,19 +419,19 @@ def _late_followers(dice: Dice, brokers: int, places: Sequence[str]) -> Iterator
     leader moves to and fro between the others, and whoever led before asks for nothing for a while.
     """
     everyone = range(1, brokers + 1)
-    for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
-        late, partition = f"late.{unit}", dice.one_of(places)
-        slow_broker = dice.one_of(everyone)
+    for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
+        late, partition = f"late.{unit}", dice.pick(places)
+        slow_broker = dice.pick(everyone)
         old_leader, new_leader = (broker for broker in everyone if broker != slow_broker)
-        told_ms = dice.weighted(defaults.LATE_ANSWERS_MS)
+        told_ms = dice.pick_weighted(defaults.LATE_ANSWERS_MS)
         steps: list[Body] = [
             {"cluster": {"do": "move-leader", "partition": partition, "to": old_leader}},
             _told_late(
-                f"{late}.last", told_ms * dice.one_of((3, 10)), source=f"broker/{slow_broker}"
+                f"{late}.last", told_ms * dice.pick((3, 10)), source=f"broker/{slow_broker}"
             ),
             _told_late(f"{late}.all", told_ms),
         ]
-        for move in range(2 * dice.weighted(defaults.MOVES)):
+        for move in range(2 * dice.pick_weighted(defaults.MOVES)):
             steps += [
                 _asks_nothing(f"{late}.{move}", old_leader),
                 {"cluster": {"do": "move-leader", "partition": partition, "to": new_leader}},
@@ -454,8 +454,8 @@ def _asks_nothing(rule: str, broker: int) -> Body:
 
 
 def _trouble_acts(dice: Dice, brokers: int) -> Iterator[Act]:
-    for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
-        rule: Body = {"id": f"step.{unit}", "broker": dice.one_of(range(1, brokers + 1))}
+    for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
+        rule: Body = {"id": f"step.{unit}", "broker": dice.pick(range(1, brokers + 1))}
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
         for after_ms, step in trouble(dice, rule):
             yield Act(step, pause_ms + after_ms, unit, TROUBLED)
@@ -523,13 +523,13 @@ def _scene(plan: Plan) -> Scene:
 def _amid_faults(dice: Dice, scene: Scene) -> Iterator[Act]:
     """A disturbance begins, others come, and then it ends."""
     makers: dict[str, _Maker] = {**MAKERS, TROUBLED: _trouble, OWN_TOPICS: _to_internal_topics}
-    for unit in range(1, dice.weighted(defaults.AMID_UNITS) + 1):
+    for unit in range(1, dice.pick_weighted(defaults.AMID_UNITS) + 1):
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
-        outer = dice.one_of(_LASTING)
+        outer = dice.pick(_LASTING)
         first_step, *ends = makers[outer](dice, scene, f"amid.{unit}")
         acts = [(outer, *first_step)]
-        for number in range(dice.weighted(defaults.AMID)):
-            inner = dice.one_of(_SHORT if dice.happens(0.7) else _LASTING)
+        for number in range(dice.pick_weighted(defaults.AMID)):
+            inner = dice.pick(_SHORT if dice.happens(0.7) else _LASTING)
             acts += (
                 (inner, *inner_step)
                 for inner_step in makers[inner](dice, scene, f"amid.{unit}.{number}")
@@ -540,27 +540,27 @@ def _amid_faults(dice: Dice, scene: Scene) -> Iterator[Act]:
 
 
 def _trouble(dice: Dice, scene: Scene, rule: str) -> Steps:
-    yield from trouble(dice, {"id": rule, "broker": dice.one_of(range(1, scene.brokers + 1))})
+    yield from trouble(dice, {"id": rule, "broker": dice.pick(range(1, scene.brokers + 1))})
 
 
 def _to_internal_topics(dice: Dice, scene: Scene, _rule: str) -> Steps:
     places = [f"__transaction_state@{transactional_id}" for transactional_id in scene.ids]
     places += [f"__consumer_offsets@{group}" for group in scene.groups]
-    yield from _care(dice, dice.one_of(places), scene.brokers)
+    yield from _care(dice, dice.pick(places), scene.brokers)
 
 
 def _care(dice: Dice, partition: str, brokers: int) -> Steps:
     """Something that is done to a partition and loses nothing."""
     everyone = range(1, brokers + 1)
-    act: Body = {"do": dice.one_of(defaults.CARES), "partition": partition}
+    act: Body = {"do": dice.pick(defaults.CARES), "partition": partition}
     match act["do"]:
         case "clean" | "delete-old":
             roll: Body = {"do": "roll", "partition": partition}
             yield dice.up_to(defaults.PAUSES_MS), {"cluster": roll}
         case "move-leader":
-            act["to"] = dice.one_of(everyone)
+            act["to"] = dice.pick(everyone)
         case "reassign":
-            act["replicas"] = dice.some(everyone, dice.weighted(defaults.REPLICATION))
+            act["replicas"] = dice.pick_several(everyone, dice.pick_weighted(defaults.REPLICATION))
         case "producers":
             yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": OPERATOR, **act}}
             return
@@ -607,7 +607,7 @@ def _leaving(dice: Dice, track: Track, topics: Sequence[str]) -> Track:
         if call.get("do") != "commit-offsets" or "member" not in call or not dice.happens(0.4):
             continue
         for call_fields in (
-            {"do": dice.one_of(defaults.GOES)},
+            {"do": dice.pick(defaults.GOES)},
             {"do": "subscribe", "topics": topics},
         ):
             step: Body = {"call": {"who": call["member"], **call_fields}}

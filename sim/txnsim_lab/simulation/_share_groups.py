@@ -29,17 +29,17 @@ def with_share_groups(
     dice: Dice, world: World, places: Sequence[str]
 ) -> tuple[World, tuple[Track, ...]]:
     """The world with its settings, and the tracks of groups, their operator and a writer."""
-    names = [f"s{number}" for number in range(1, dice.weighted(defaults.SHARE_GROUPS) + 1)]
+    names = [f"s{number}" for number in range(1, dice.pick_weighted(defaults.SHARE_GROUPS) + 1)]
     settings: Body = {
         **world.settings,
         **_SETTINGS,
-        "group.share.record.lock.duration.ms": dice.weighted(defaults.LOCKS_MS),
-        RECORD_LOCKS: dice.weighted(defaults.RECORD_LOCKS),
+        "group.share.record.lock.duration.ms": dice.pick_weighted(defaults.LOCKS_MS),
+        RECORD_LOCKS: dice.pick_weighted(defaults.RECORD_LOCKS),
     }
     inputs = sorted({partition.rpartition("-")[0] for partition in places})
     tracks = [Track(HOST, tuple(_group_configs(dice, names)), {"plays": "operator"})]
     for name in names:
-        for index in range(1, dice.weighted(defaults.SHARE_MEMBERS) + 1):
+        for index in range(1, dice.pick_weighted(defaults.SHARE_MEMBERS) + 1):
             member = f"{name}m{index}"
             actor = {"plays": "share-member", "group": name}
             tracks.append(Track(member, tuple(_member(dice, member, inputs)), actor))
@@ -55,8 +55,8 @@ def _group_configs(dice: Dice, groups: Sequence[str]) -> Iterator[Act]:
         unit = Unit(dice, HOST, number)
         configs = {
             "share.auto.offset.reset": "earliest",
-            "share.isolation.level": dice.weighted(defaults.SHARE_ISOLATIONS),
-            "share.delivery.count.limit": str(dice.weighted(defaults.DELIVERY_LIMITS)),
+            "share.isolation.level": dice.pick_weighted(defaults.SHARE_ISOLATIONS),
+            "share.delivery.count.limit": str(dice.pick_weighted(defaults.DELIVERY_LIMITS)),
         }
         for name, value in configs.items():
             unit.call(
@@ -66,28 +66,28 @@ def _group_configs(dice: Dice, groups: Sequence[str]) -> Iterator[Act]:
 
 
 def _member(dice: Dice, name: str, topics: Sequence[str]) -> Iterator[Act]:
-    for number in range(1, dice.weighted(defaults.SHARE_POLLS) + 1):
+    for number in range(1, dice.pick_weighted(defaults.SHARE_POLLS) + 1):
         unit = Unit(dice, name, number)
         if number == 1:
             unit.call("subscribe", habit=SHARED, after_ms=100, topics=[*topics])
         unit.call("poll", habit=SHARED)
         if dice.happens(defaults.SAYS_SOMETHING):
-            call_fields: Body = {"as": dice.weighted(defaults.ACKNOWLEDGED_AS)}
+            call_fields: Body = {"as": dice.pick_weighted(defaults.ACKNOWLEDGED_AS)}
             unit.call("acknowledge", habit=SHARED, **call_fields)
         if dice.happens(defaults.COMES_AND_GOES):
-            unit.call(dice.one_of(("die", "leave")), habit=SHARED)
+            unit.call(dice.pick(("die", "leave")), habit=SHARED)
             unit.call("subscribe", habit=SHARED, topics=[*topics])
         yield from unit.acts
 
 
 def _writer(dice: Dice, places: Sequence[str]) -> Iterator[Act]:
     """Transactions of more records than a group may lock, and mostly aborted."""
-    for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
+    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
         unit = Unit(dice, WRITER, number)
         if number == 1:
             unit.call("init-producer-id", habit=SHARED)
         unit.call("begin", habit=SHARED)
-        partition, count = dice.one_of(places), dice.weighted(defaults.LARGE)
+        partition, count = dice.pick(places), dice.pick_weighted(defaults.LARGE)
         unit.call("add-partitions", habit=SHARED, partitions=[partition])
         values = [f"{WRITER}.{number}.{record}" for record in range(count)]
         unit.call("produce", habit=SHARED, partition=partition, values=values)

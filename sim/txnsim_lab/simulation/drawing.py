@@ -46,11 +46,11 @@ def draw(seed: int, options: Wanted = Wanted()) -> Plan:  # noqa: B008 - a froze
     dice = Dice(seed, STREAM)
     drawn = dice.left_in({**defaults.CLIENT_FEATURES, **defaults.CLUSTER_FEATURES})
     modes = modes_of(options.as_version)
-    mode = dice.one_of(modes)
-    brokers = dice.weighted(defaults.BROKERS)
+    mode = dice.pick(modes)
+    brokers = dice.pick_weighted(defaults.BROKERS)
     topics = {
         f"t{number}": _topic(dice, brokers)
-        for number in range(1, dice.weighted(defaults.TOPICS) + 1)
+        for number in range(1, dice.pick_weighted(defaults.TOPICS) + 1)
     }
     settings = _settings(dice, brokers)
     features = drawn - (frozenset() if _survives(topics, settings, drawn) else {POWER_FAILURE})
@@ -66,7 +66,7 @@ def draw(seed: int, options: Wanted = Wanted()) -> Plan:  # noqa: B008 - a froze
         ids=("a1", "a2", "x1", "x2"),
         inputs=tuple(topics),
     )
-    latency_us, peer_us = (dice.weighted(defaults.LATENCIES_US) for _ in range(2))
+    latency_us, peer_us = (dice.pick_weighted(defaults.LATENCIES_US) for _ in range(2))
     world = World(
         mode=mode,
         brokers=brokers,
@@ -121,9 +121,9 @@ def _older(as_version: str | None, mode: str) -> list[str]:
 
 
 def _topic(dice: Dice, brokers: int) -> Body:
-    replicas = min(brokers, dice.weighted(defaults.REPLICATION))
-    count = dice.weighted(defaults.PARTITIONS)
-    first_leader = dice.one_of(range(brokers))
+    replicas = min(brokers, dice.pick_weighted(defaults.REPLICATION))
+    count = dice.pick_weighted(defaults.PARTITIONS)
+    first_leader = dice.pick(range(brokers))
     topic: Body = {
         "partitions": count,
         "replication-factor": replicas,
@@ -140,23 +140,23 @@ def _topic(dice: Dice, brokers: int) -> Body:
 def _settings(dice: Dice, brokers: int) -> Body:
     """Of the cluster: internal topics above all."""
     settings: Body = {
-        "broker.session.timeout.ms": dice.one_of((4_000, 6_000, 9_000)),
+        "broker.session.timeout.ms": dice.pick((4_000, 6_000, 9_000)),
         "group.initial.rebalance.delay.ms": 0,
     }
     for topic in ("transaction.state.log", "offsets.topic"):
-        replicas = min(brokers, dice.weighted(defaults.REPLICATION))
+        replicas = min(brokers, dice.pick_weighted(defaults.REPLICATION))
         settings[f"{topic}.replication.factor"] = replicas
-        settings[f"{topic}.num.partitions"] = dice.weighted(defaults.INTERNAL_PARTITIONS)
+        settings[f"{topic}.num.partitions"] = dice.pick_weighted(defaults.INTERNAL_PARTITIONS)
         if topic == "transaction.state.log":
-            settings[f"{topic}.min.isr"] = min(replicas, dice.one_of((1, 2)))
+            settings[f"{topic}.min.isr"] = min(replicas, dice.pick((1, 2)))
     return settings
 
 
 def _clients(dice: Dice, scene: Scene) -> Iterator[Track]:
-    for number in range(1, dice.weighted(defaults.APPLICATIONS) + 1):
+    for number in range(1, dice.pick_weighted(defaults.APPLICATIONS) + 1):
         yield application(dice, scene, f"a{number}", f"a{number}")
     pooled = scene.has("pooled")
-    for number in range(1, dice.weighted(defaults.WIRES) + 1):
+    for number in range(1, dice.pick_weighted(defaults.WIRES) + 1):
         yield wire(dice, scene, f"w{number}", "x1" if pooled else f"x{number}")
     if scene.has("groups"):
         yield from group(dice, scene, 1)
@@ -171,5 +171,5 @@ def _surroundings(dice: Dice, scene: Scene) -> Iterator[Track]:
     if has_operator(scene):
         yield operator(dice, scene)
     if has_disturber(scene):
-        for number in range(1, dice.weighted(defaults.DISTURBERS) + 1):
+        for number in range(1, dice.pick_weighted(defaults.DISTURBERS) + 1):
             yield disturber(dice, scene, number)

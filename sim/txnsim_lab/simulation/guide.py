@@ -22,7 +22,7 @@ TROUBLES: Final = frozenset(("cluster", "arm", "advance"))
 """Step kinds done to the cluster; all others are requests."""
 
 
-def guided(seeds: Iterable[int], options: Wanted) -> Iterator[int]:
+def guided_seeds(seeds: Iterable[int], options: Wanted) -> Iterator[int]:
     """One of each eight seeds; the same seeds give the same ones.
 
     Args:

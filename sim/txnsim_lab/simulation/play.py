@@ -171,7 +171,7 @@ def play(
         broken.append(Finding(CRASH, _error_text(error)))
     if limit.is_over:
         broken = [Finding(OVER_LIMIT, f"it took more than {cpu_s:g} s of processor time")]
-    return run.played(broken)
+    return run.to_played_run(broken)
 
 
 def _error_text(error: BaseException) -> str:
@@ -220,7 +220,7 @@ class _Run:
         self._virtual_ms = 0
         self._guest_commits = 0
 
-    def played(self, broken: Iterable[Finding]) -> PlayedRun:
+    def to_played_run(self, broken: Iterable[Finding]) -> PlayedRun:
         history, trace = b"", b""
         findings = [*broken, *self._findings, *self._shared]
         if self._recorder is not None:
@@ -662,7 +662,7 @@ def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Itera
         yield limit
         return
 
-    def over(_signal: int, frame: FrameType | None) -> None:
+    def on_limit(_signal: int, frame: FrameType | None) -> None:
         if _is_in_finalizer(frame):
             signal.setitimer(signal.ITIMER_VIRTUAL, SOON_S, again_s)
         else:
@@ -671,7 +671,7 @@ def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Itera
             warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
             raise OverLimitError
 
-    handler_before = signal.signal(signal.SIGVTALRM, over)
+    handler_before = signal.signal(signal.SIGVTALRM, on_limit)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds, again_s)
     try:
         with warnings.catch_warnings():

@@ -140,7 +140,7 @@ def row_of(seed: int, options: Wanted, *, cpu_s: float | None = None) -> Row:
     )
 
 
-def named(row: Row, options: Wanted) -> Row:
+def with_names(row: Row, options: Wanted) -> Row:
     if row.names is not None or not row.kinds:
         return row
     return msgspec.structs.replace(row, names=_names(draw(row.seed, options)))

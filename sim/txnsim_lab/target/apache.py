@@ -148,7 +148,7 @@ class ApacheBrokers:
             if node.process is not None and node.process.returncode is not None:
                 await self.start_again(number)
 
-    def exited(self) -> str:
+    def exit_report(self) -> str:
         """Log tail of a process that ended on its own; empty while all run."""
         for node in (self._controller, *self._brokers.values()):
             process = node.process

@@ -95,14 +95,14 @@ class Cleaner:
         try:
             await self._cluster.refresh(deadline=self._cluster.deadline(TIMEOUT_MS))
         except ClientError as error:
-            return list(self._all_left(belongings, why=f"the cluster does not answer: {error}"))
+            return list(self._leftovers(belongings, why=f"the cluster does not answer: {error}"))
         described = await self._end_transactions(belongings.transactional_ids, leftovers)
         kept_topics = await self._delete_topics(belongings.topics, leftovers)
         await self._delete_groups(belongings.groups, leftovers)
         await self._abort_hanging(belongings, kept_topics, described, leftovers)
         return leftovers
 
-    def _all_left(self, belongings: Belongings, *, why: str) -> Iterator[Left]:
+    def _leftovers(self, belongings: Belongings, *, why: str) -> Iterator[Left]:
         for name in sorted(belongings.transactional_ids):
             yield Left(kind="transaction", name=name, why=why, command=self._describe(name))
         for name in belongings.topics:

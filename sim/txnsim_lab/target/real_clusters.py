@@ -69,13 +69,13 @@ async def apache_cluster(
         await brokers.start({listener.node_id: listener.port for listener in proxy.peers})
         starting = environment.tasks.spawn(proxy.start(), name="the proxy in front of brokers")
         while not starting.done():
-            if ended := brokers.exited():
+            if ended := brokers.exit_report():
                 starting.cancel()
                 raise ConfigError(f"Apache Kafka {options.version}: {ended}")
             await asyncio.wait([starting], timeout=POLL_MS / 1000)
         starting.result()
         while len(list(proxy.clients)) < options.brokers:
-            if ended := brokers.exited():
+            if ended := brokers.exit_report():
                 raise ConfigError(f"Apache Kafka {options.version}: {ended}")
             await pause(environment.clock, POLL_MS)
             await proxy.look_up_brokers()

@@ -97,7 +97,9 @@ def explain_lso(run: Recording, partition: str, *, at: int | None = None) -> Lso
     """
     events = run.through(at)
     state = state_at(events, run.nodes, level=run.level)
-    return lso_of(state, partition, at=_last_position(events), remembered=Remembered.of(events))
+    return lso_of(
+        state, partition, at=_last_position(events), remembered=Remembered.from_events(events)
+    )
 
 
 def _last_position(events: Sequence[Event]) -> int:
@@ -210,7 +212,7 @@ def mismatches(
                 is_two_phase=verdict is OpenTxnStatus.ALIVE
                 and coordinated is not None
                 and coordinated.is_two_phase,
-                decided=remembered.decided(
+                decided=remembered.decision_of(
                     _partition(tp),
                     producer_id=int(pid),
                     producer_epoch=producer["epoch"],
@@ -268,7 +270,7 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
         if whose == transactional_id:
             lines.append(_owed_line(partition, owed))
             evidence.append(owed["i"])
-    for mismatch in mismatches(state, Remembered.of(events)):
+    for mismatch in mismatches(state, Remembered.from_events(events)):
         if mismatch.transactional_id == transactional_id:
             decided = "" if mismatch.decided is None else f" {mismatch.decided}."
             lines.append(
@@ -355,7 +357,7 @@ def _evidence(
                 yield owed["i"]
     if mismatch.verdict is OpenTxnStatus.HANGING:
         return  # whatever is held now, no marker of this one is on its way
-    held_crossings = remembered.held(
+    held_crossings = remembered.held_strikes(
         mismatch.transactional_id, mismatch.producer_id, mismatch.partition
     )
     yield from (

@@ -55,7 +55,7 @@ class Remembered(msgspec.Struct, kw_only=True):
     """What events before this position have told is forgotten."""
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> Remembered:
+    def from_events(cls, events: Iterable[Event]) -> Remembered:
         """What these events leave."""
         remembered = cls()
         for event in events:
@@ -98,7 +98,7 @@ class Remembered(msgspec.Struct, kw_only=True):
         elif data["state"] != _ONGOING:
             self.ended[id_of(event.tx)] = event.i
 
-    def held(
+    def held_strikes(
         self, transactional_id: str | None, producer_id: int, partition: str
     ) -> Iterator[tuple[int, str]]:
         """Held crossings of the id's newest transaction: positions and rules."""
@@ -131,7 +131,7 @@ class Remembered(msgspec.Struct, kw_only=True):
         )
         self.markers = {whose: written for whose, written in later_markers if written}
 
-    def decided(
+    def decision_of(
         self,
         partition: TopicPartition,
         *,

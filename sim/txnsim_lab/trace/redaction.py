@@ -19,7 +19,7 @@ _TEXTS: Final = frozenset({"text", "found", "expected", "subject"})
 """Sentences, which may quote what was read."""
 
 
-def redacted(run: Recording) -> Recording:
+def redact_run(run: Recording) -> Recording:
     """The same run; what its clients wrote and read is replaced by ``(left out)``."""
     texts = {text for event in run.events for text in _values(event.d) if text}
     longest_first = tuple(sorted(texts, key=len, reverse=True))

@@ -316,7 +316,7 @@ def test_an_operator_and_a_reader_of_the_trace_hear_the_same(name: str, run: str
             )
             state = state_at(tracer.events(0), tracer.nodes)
             state.at_us = (now_ms - state.wall_ms) * 1000
-            remembered = Remembered.of(tracer.events(0))
+            remembered = Remembered.from_events(tracer.events(0))
             trace_explanation = lso_of(state, str(partition), at=0, remembered=remembered)
             sentence_pairs.append((operator_explanation.sentences, trace_explanation.sentences))
 

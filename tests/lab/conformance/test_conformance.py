@@ -14,7 +14,7 @@ from txnsim.cli.main import main
 from txnsim.client.raw.connection import RawConnection
 from txnsim.testing import SimulatedKafka
 from txnsim_lab.conformance._book.answers import Answers
-from txnsim_lab.conformance._book.casebook_reader import chosen
+from txnsim_lab.conformance._book.casebook_reader import choose_cases
 from txnsim_lab.conformance._book.transcript import Transcript
 from txnsim_lab.conformance._name_prefixes import java_hash, prefix_without_hash
 from txnsim_lab.conformance.results import CaseResult, Conformance, Outcome, junit
@@ -79,8 +79,8 @@ def test_an_older_release_has_answers_of_its_own() -> None:
 
 
 def test_cases_that_need_more_of_a_cluster_do_not_apply() -> None:
-    (death,) = chosen(["leader/deaths"])[:1]
-    (climbs,) = chosen(["coordinator/exhausted"])[:1]
+    (death,) = choose_cases(["leader/deaths"])[:1]
+    (climbs,) = choose_cases(["coordinator/exhausted"])[:1]
     assert why_not(death, 2).startswith("it needs other brokers or settings")
     assert why_not(climbs, 2) == "it goes through all epochs of a producer"
 
@@ -195,7 +195,7 @@ def test_a_prefix_does_not_change_the_hash_of_a_name() -> None:
 
 
 def test_the_reference_is_asked_where_a_release_answers_the_same() -> None:
-    older, newest = Answers.of("3.9"), Answers.of("4.4")
+    older, newest = Answers.of_release("3.9"), Answers.of_release("4.4")
     assert older.kafka == "3.9.2"
     case = ("coordinator/end_txn", "commit-v4", 0)
     assert older.of_case(*case) == newest.of_case(*case)

@@ -39,7 +39,7 @@ from txnsim_lab.simulation._share_groups import SHARED
 from txnsim_lab.simulation.differential import difference, other_plan
 from txnsim_lab.simulation.drawing import Wanted, draw
 from txnsim_lab.simulation.guests import Guest
-from txnsim_lab.simulation.guide import AMONG, guided, pairs_of
+from txnsim_lab.simulation.guide import AMONG, guided_seeds, pairs_of
 from txnsim_lab.simulation.play import CRASH, Cell, play, quieten
 from txnsim_lab.simulation.reports import pytest_of, story_of
 from txnsim_lab.simulation.seed_batch import Tally, row_of
@@ -402,9 +402,9 @@ WANTED = Wanted()
 
 
 def test_of_each_eight_seeds_one_is_played_and_always_the_same() -> None:
-    chosen = [*guided(range(100), WANTED)]
+    chosen = [*guided_seeds(range(100), WANTED)]
     assert [seed // AMONG for seed in chosen] == [*range(13)]
-    assert chosen == [*guided(range(100), WANTED)]
+    assert chosen == [*guided_seeds(range(100), WANTED)]
 
 
 @pytest.mark.costly
@@ -412,7 +412,7 @@ def test_what_is_chosen_has_more_pairs_than_what_comes_first() -> None:
     def pairs(seeds: list[int]) -> int:
         return len({pair for seed in seeds for pair in pairs_of(draw(seed))})
 
-    chosen = [*guided(range(40 * AMONG), WANTED)]
+    chosen = [*guided_seeds(range(40 * AMONG), WANTED)]
     assert pairs(chosen) > 1.1 * pairs([*range(40)])
 
 

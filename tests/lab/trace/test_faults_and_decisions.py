@@ -24,7 +24,7 @@ def decision(
     *events: tuple[Any, ...], entry: Mapping[str, Any] | None = None, epoch: int = 0
 ) -> Decision:
     run = small(NODES, *events)
-    decided = Remembered.of(run.events).decided(
+    decided = Remembered.from_events(run.events).decided(
         T0,
         producer_id=7,
         producer_epoch=epoch,
@@ -124,11 +124,11 @@ def test_only_what_is_held_of_the_transaction_itself_holds_it_back(
     events: tuple[tuple[Any, ...], ...], expected_indexes: list[int]
 ) -> None:
     """The last strike of any rule that held something was named as the cause."""
-    remembered = Remembered.of(small(NODES, *events).events)
-    assert [index for index, _ in remembered.held("app", 7, "t-0")] == expected_indexes
+    remembered = Remembered.from_events(small(NODES, *events).events)
+    assert [index for index, _ in remembered.held_strikes("app", 7, "t-0")] == expected_indexes
 
 
 def test_what_a_ring_has_dropped_is_forgotten() -> None:
-    remembered = Remembered.of(small(NODES, MINE, moved("Dead"), MINE).events)
+    remembered = Remembered.from_events(small(NODES, MINE, moved("Dead"), MINE).events)
     remembered.forget(1)
-    assert [index for index, _ in remembered.held("app", 7, "t-0")] == [2]
+    assert [index for index, _ in remembered.held_strikes("app", 7, "t-0")] == [2]

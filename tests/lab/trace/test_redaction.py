@@ -2,21 +2,21 @@ from __future__ import annotations
 
 from tests.support.small_trace import small
 from tests.support.traces import told_run
-from txnsim_lab.trace.redaction import LEFT_OUT, redacted
+from txnsim_lab.trace.redaction import LEFT_OUT, redact_run
 
 
 def test_no_value_of_a_record_is_left() -> None:
     text = told_run().to_lines()
     assert b"after-1" in text
     assert b'"late"' in text
-    redacted_trace = redacted(told_run()).to_lines()
+    redacted_trace = redact_run(told_run()).to_lines()
     assert b"after-1" not in redacted_trace
     assert b'"late"' not in redacted_trace
 
 
 def test_names_offsets_and_causes_stay() -> None:
     run = told_run()
-    redacted_run = redacted(run)
+    redacted_run = redact_run(run)
     assert redacted_run.nodes == run.nodes
     assert [(event.i, event.k, event.tx, event.p) for event in redacted_run.events] == [
         (event.i, event.k, event.tx, event.p) for event in run.events
@@ -31,7 +31,7 @@ def test_a_sentence_loses_the_values_it_quotes_and_no_others() -> None:
         ("client/a", "client.call", (), "", {"args": {"records": ["secret-1", ""]}}),
         ("story", "note", (), "", {"text": "it reads secret-12 and secret-1 at 1"}),
     )
-    delivered, called, note = (event.d for event in redacted(run).events)
+    delivered, called, note = (event.d for event in redact_run(run).events)
     assert delivered == {"key": None, "value": LEFT_OUT, "offset": 1}
     assert called == {"args": {"records": [LEFT_OUT, ""]}}
     assert note == {"text": f"it reads {LEFT_OUT} and {LEFT_OUT} at 1"}

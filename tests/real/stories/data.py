@@ -83,7 +83,7 @@ def unanswered(player: Player, version: int, topic: Topic, missing: Topic) -> No
         ("acks 0, unknown", produce(missing, records("g"), version, acks=0)),
         ("null records", produce(topic, None, version)),
     ):
-        player.unanswered("Produce", version, note, **wanted)
+        player.ask_in_vain("Produce", version, note, **wanted)
 
 
 GOOD: Final = records("a", "b")

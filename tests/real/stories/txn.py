@@ -37,7 +37,7 @@ class Txn:
 
     def reinit(self, note: str, version: int = 4, *, expected: tuple[int, int] = (-1, -1)) -> Any:
         """InitProducerId until the coordinator has finished what it does; take the identity."""
-        answer = self.player.settled(
+        answer = self.player.ask_until_settled(
             "InitProducerId",
             version,
             note,

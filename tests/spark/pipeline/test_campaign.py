@@ -12,7 +12,16 @@ import pytest
 
 from tests.spark.pipeline.test_standalone import with_a_worker_killed
 from tests.support.standalone_spark import StandaloneSpark
-from txnsim_lab.campaigns import COLUMNS, DDL, FAILED, FOUND, Folder, campaign, elsewhere, here
+from txnsim_lab.campaigns import (
+    COLUMNS,
+    DDL,
+    FAILED,
+    FOUND,
+    Folder,
+    campaign,
+    elsewhere,
+    on_this_machine,
+)
 from txnsim_lab.simulation.drawing import Wanted
 from txnsim_spark.campaign_engine import SparkEngine
 
@@ -77,7 +86,7 @@ def test_a_hundred_seeds_on_spark_are_what_this_machine_plays(
     found = [row for row in table.to_pylist() if row["verdict"] == FOUND]
     assert [row["seed"] for row in found if not row["causes"]] == []
     local = Folder(tmp_path / "local", Wanted())
-    play_here, _ = here(Wanted(), jobs=2, cpu_s=LIMIT_S)
+    play_here, _ = on_this_machine(Wanted(), jobs=2, cpu_s=LIMIT_S)
     [*local.take([ALIKE], play_here([ALIKE]))]
     assert kept(local.read()).equals(kept(table.slice(0, len(ALIKE))), check_metadata=True)
 
@@ -110,7 +119,7 @@ def test_a_worker_that_is_killed_costs_no_seed_and_doubles_none(
     printed, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
     assert printed == f"{len(ALIKE)}\n"
     assert ends > {"Success"}, "the task of the worker that was killed has failed"
-    play_here, _ = here(Wanted(), jobs=2, cpu_s=LIMIT_S)
+    play_here, _ = on_this_machine(Wanted(), jobs=2, cpu_s=LIMIT_S)
     local = Folder(tmp_path / "local", Wanted())
     [*local.take([ALIKE], play_here([ALIKE]))]
     assert kept(Folder(out, Wanted()).read()).equals(kept(local.read()), check_metadata=True)

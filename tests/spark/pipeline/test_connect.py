@@ -49,7 +49,7 @@ found["endings"] = spark.table("some").count()
 engine = Engine(lambda: spark, with_spark=True)
 kept = kept_rows(engine, "batches", [Path(logs)], lambda batch: batch)
 found["by_spark"] = [sum(map(len, kept)), engine.has_used_spark]
-found["each"] = list(SparkEngine(spark).each(lambda number: number * 2, [1, 2, 3]))
+found["each"] = list(SparkEngine(spark).run_each(lambda number: number * 2, [1, 2, 3]))
 rows = spark.readStream.format("kafka_log").option("table", "records").load(logs)
 query = (
     rows.writeStream.format("parquet")

@@ -101,14 +101,14 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _engine(args: argparse.Namespace, wanted: Wanted, stack: ExitStack) -> tuple[Play, Examine]:
-    from txnsim_lab.campaigns import elsewhere, here
+    from txnsim_lab.campaigns import elsewhere, on_this_machine
     from txnsim_lab.simulation.seed_batch import processors
 
     cpu_s = duration_of("--seed-limit", args.seed_limit) / 1_000
     if args.engine == LOCAL:
         if getattr(args, "master", None) is not None:
             raise ConfigError("--master is of --engine spark")
-        return here(wanted, jobs=args.jobs or processors(), cpu_s=cpu_s)
+        return on_this_machine(wanted, jobs=args.jobs or processors(), cpu_s=cpu_s)
     if args.jobs is not None:
         raise ConfigError("--jobs is of --engine local; Spark's master says how many")
     chosen = next(one for one in offered("campaign_engine") if args.engine == one.NAME)

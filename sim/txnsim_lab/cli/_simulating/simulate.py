@@ -84,9 +84,9 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: A release, a switch, a workload or a range is none.
     """
-    from txnsim_lab.simulation.guide import AMONG, guided
+    from txnsim_lab.simulation.guide import AMONG, guided_seeds
     from txnsim_lab.simulation.play import quieten
-    from txnsim_lab.simulation.seed_batch import Tally, named, processors, rows
+    from txnsim_lab.simulation.seed_batch import Tally, processors, rows, with_names
 
     quieten()
     wanted = wanted_of(args)
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         for seed, row in known.items():
             if seed in seeds:
                 tally.add(row)
-        order = guided(seeds, wanted) if args.guided else seeds
+        order = guided_seeds(seeds, wanted) if args.guided else seeds
         left = (seed for seed in order if seed not in known)
         try:
             for row in rows(left, wanted, jobs=jobs, goes_on=goes_on):
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
     progress.end()
     if is_stopped:
         return _end_stopped(tally, args)
-    tally.failed = [named(row, wanted) for row in tally.failed]
+    tally.failed = [with_names(row, wanted) for row in tally.failed]
     reports = list(_reports(tally, wanted, args))
     if args.json:
         TERMINAL.json(_values(tally, reports))

@@ -40,7 +40,7 @@ class Answers:
         self._read = cache(self._both)
 
     @classmethod
-    def of(cls, release: str) -> Answers:
+    def of_release(cls, release: str) -> Answers:
         """Those of a release line.
 
         Raises:

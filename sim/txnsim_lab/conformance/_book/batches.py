@@ -82,14 +82,16 @@ def _build_from(fields: Mapping[str, Any]) -> bytes:
 
 
 def _record(fields: Mapping[str, Any]) -> Record:
-    def encoded(text: str | None) -> bytes | None:
+    def encode_text(text: str | None) -> bytes | None:
         return None if text is None else text.encode()
 
     return Record(
-        key=encoded(fields.get("key", "k")),
-        value=encoded(fields.get("value")),
+        key=encode_text(fields.get("key", "k")),
+        value=encode_text(fields.get("value")),
         timestamp_ms=fields.get("time"),
-        headers=tuple((name, encoded(text)) for name, text in fields.get("headers", {}).items()),
+        headers=tuple(
+            (name, encode_text(text)) for name, text in fields.get("headers", {}).items()
+        ),
     )
 
 

@@ -33,7 +33,7 @@ from txnsim_lab.conformance._book.values import (
     at_path,
     check_fields,
     error_codes,
-    resolved,
+    resolve,
 )
 from txnsim_lab.conformance._book.verbs import DESCRIBING, TIMEOUT_MS, Request, partition_of
 from txnsim_lab.conformance._book.vocabulary import requests_of
@@ -135,7 +135,7 @@ class CasePlayer:
         """
         begun_s = RawConnection.now_s()
         for name, topic in self._case.topics().items():
-            configs = resolved(topic.configs, self._variables, self._player.name)
+            configs = resolve(topic.configs, self._variables, self._player.name)
             configs = {"segment.ms": str(2**63 - 1), "retention.ms": "-1", **configs}
             name_and_id = self._player.plain_topic(name, topic.partitions, **configs)
             self._variables[name] = Topic(name=name_and_id[0], id=name_and_id[1])
@@ -165,7 +165,7 @@ class CasePlayer:
     # Steps
 
     def _take(self, step: Step) -> None:
-        parameters = resolved(step.given, self._variables, self._player.name)
+        parameters = resolve(step.given, self._variables, self._player.name)
         quietly = _QUIET.get(step.verb)
         if quietly is not None:
             quietly(self, parameters)
@@ -228,7 +228,7 @@ class CasePlayer:
 
     def _ask_until(self, step: Step, request: Request) -> Any:
         deadline_s = RawConnection.now_s() + self._around.patience_s
-        until = resolved(step.until, self._variables, self._player.name)
+        until = resolve(step.until, self._variables, self._player.name)
         while True:
             answer = self._ask(step, request)
             busy = step.settled and bool(_BUSY & set(error_codes(answer)))
@@ -464,7 +464,7 @@ class CasePlayer:
         group, configs = parameters["group"], parameters.get("configs", {})
         for name in parameters.get("of", ["t.0"]):
             topic, partition = partition_of(self._variables, name)
-            key = resolved({"$share": [group, topic.id, partition]}, self._variables, str)
+            key = resolve({"$share": [group, topic.id, partition]}, self._variables, str)
             self._player.until(
                 lambda answer: answer.coordinators[0].error_code is ErrorCode.none,
                 *("FindCoordinator", 6),
@@ -587,13 +587,13 @@ def play_all(
 ) -> Generator[tuple[Case, Future[Play]], None, None]:
     played_cases = [case for case in cases if level in case.text.levels]
 
-    def asked(case: Case) -> Play:
+    def play_case(case: Case) -> Play:
         return play(case, target, level, turn=turn, around=around)
 
     threads = ThreadPoolExecutor(WORKERS)
     try:
         together = [
-            (case, threads.submit(copy_context().run, asked, case))
+            (case, threads.submit(copy_context().run, play_case, case))
             for case in played_cases
             if not case.alone
         ]
@@ -607,7 +607,7 @@ def play_all(
         if case.alone:
             outcome: Future[Play] = Future()
             try:
-                outcome.set_result(asked(case))
+                outcome.set_result(play_case(case))
             except Exception as failure:  # noqa: BLE001 - handed to whoever asks for the result
                 outcome.set_exception(failure)
             yield case, outcome

@@ -85,7 +85,7 @@ def cases() -> tuple[Case, ...]:
     return tuple(read_cases)
 
 
-def chosen(names: Sequence[str]) -> list[Case]:
+def choose_cases(names: Sequence[str]) -> list[Case]:
     return [
         case
         for case in cases()

@@ -97,7 +97,7 @@ class Player:
         self.note(note, answer if isinstance(answer, Outcome) else answer.hex())
         return answer
 
-    def unanswered(self, api: str, version: int, note: str, **values: Any) -> None:
+    def ask_in_vain(self, api: str, version: int, note: str, **values: Any) -> None:
         """Ask on a connection of its own where no answer is expected; write down what happens."""
         with RawConnection(self._address) as connection:
             connection.send(KEYS[api], version, **values)
@@ -128,7 +128,7 @@ class Player:
             assert RawConnection.now_s() < deadline_s, f"{api} stays {answer}"
             RawConnection.pause(_PAUSE_S)
 
-    def settled(self, api: str, version: int, note: str = "", **values: Any) -> Any:
+    def ask_until_settled(self, api: str, version: int, note: str = "", **values: Any) -> Any:
         answer = self.until(
             lambda answer: answer.error_code not in _NOT_YET, api, version, **values
         )

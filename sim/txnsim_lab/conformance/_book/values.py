@@ -50,7 +50,7 @@ class TooLateError(CaseError):
     """A busy machine let a transaction time out before its step."""
 
 
-def resolved(value: Any, variables: Variables, name: Callable[[str], str]) -> Any:
+def resolve(value: Any, variables: Variables, name: Callable[[str], str]) -> Any:
     """The value with everything that stands for something else replaced.
 
     Args:
@@ -61,10 +61,10 @@ def resolved(value: Any, variables: Variables, name: Callable[[str], str]) -> An
     if isinstance(value, str):
         return _text(value, variables, name)
     if isinstance(value, list | tuple):
-        return [resolved(element, variables, name) for element in value]
+        return [resolve(element, variables, name) for element in value]
     if not isinstance(value, Mapping):
         return value
-    inner = {key: resolved(element, variables, name) for key, element in value.items()}
+    inner = {key: resolve(element, variables, name) for key, element in value.items()}
     match inner:
         case {"$batch": fields}:
             return batch_from(fields)

@@ -18,7 +18,7 @@ from txnsim.errors import ConfigError
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.http.page._files import digest, files, script
 from txnsim_lab.trace.explained_moments import Moment, moments
-from txnsim_lab.trace.redaction import redacted
+from txnsim_lab.trace.redaction import redact_run
 
 EVENTS_MAX: Final = 1_500_000
 """So many the page holds (``EVENTS_MAX`` in static/book.js)."""
@@ -65,7 +65,7 @@ def one_file(
                 f"{title}: {len(run.events):,} events, and the page holds at most {EVENTS_MAX:,}:"
                 " read it with `txnsim trace brief` or `txnsim trace export`, or record less"
             )
-    titled_runs = [(title, redacted(run) if redact else run) for title, run in runs]
+    titled_runs = [(title, redact_run(run) if redact else run) for title, run in runs]
     remark_text = remark(redact=redact)
     contents = _Contents(
         remark=remark_text,

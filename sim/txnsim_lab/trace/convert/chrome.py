@@ -37,9 +37,9 @@ class _Places:
     def __init__(self, nodes: tuple[str, ...]) -> None:
         self.processes: dict[str, int] = {}
         self.threads: dict[tuple[int, str], int] = {}
-        self.nodes = [self.of(_process(node), node) for node in nodes]
+        self.nodes = [self.ids_of(_process(node), node) for node in nodes]
 
-    def of(self, process: str, thread: str) -> tuple[int, int]:
+    def ids_of(self, process: str, thread: str) -> tuple[int, int]:
         pid = self.processes.setdefault(process, len(self.processes) + 1)
         return pid, self.threads.setdefault((pid, thread), len(self.threads) + 1)
 
@@ -60,7 +60,7 @@ def _places_of(run: Recording) -> _Places:
     places = _Places(run.nodes)
     for event in run.events:
         if event.k == "txn.complete":
-            places.of(_process(run.nodes[event.n]), _thread_of(event))
+            places.ids_of(_process(run.nodes[event.n]), _thread_of(event))
     return places
 
 
@@ -110,7 +110,7 @@ def _states(run: Recording) -> Iterator[Row]:
 
 
 def _slice(run: Recording, places: _Places, begun: Event, state: str, *, until: int) -> Row:
-    pid, tid = places.of(_process(run.nodes[begun.n]), _thread_of(begun))
+    pid, tid = places.ids_of(_process(run.nodes[begun.n]), _thread_of(begun))
     return {
         "ph": "X", "cat": "transaction", "name": state, "ts": begun.t, "dur": until - begun.t,
         "pid": pid, "tid": tid, "args": {"event": begun.i, "tx": begun.tx},
