@@ -27,7 +27,13 @@ from txnsim_lab.exam._application import Application, Neighbour, together
 from txnsim_lab.exam._driver import Answer, Driver, LibraryError, NoAnswerError
 from txnsim_lab.exam._ledger import Entry, Ledger, Told
 from txnsim_lab.exam._session import DriverSession, without_repeats
-from txnsim_lab.exam.fixture_topics import FIXTURE_TOPICS, LARGE, FixtureTopic, short_values, write_fixture
+from txnsim_lab.exam.fixture_topics import (
+    FIXTURE_TOPICS,
+    LARGE,
+    FixtureTopic,
+    short_values,
+    write_fixture,
+)
 from txnsim_lab.exam.results import (
     ExamRun,
     MissError,
@@ -69,7 +75,9 @@ def driver(program: str) -> str:
 
 def played(program: str, *only: str, levels: tuple[int, ...] = (2,)) -> ExamRun:
     """A run."""
-    return asyncio.run(run_exam(driver(program), choose_situations(SITUATIONS, only), levels=levels))
+    return asyncio.run(
+        run_exam(driver(program), choose_situations(SITUATIONS, only), levels=levels)
+    )
 
 
 def test_there_are_situations_of_every_kind_and_names_are_unique() -> None:

@@ -49,7 +49,8 @@ async def test_a_group_has_read_all_topics() -> None:
     async with library() as kafka:
         cluster = (await kafka.rebuilt.admin()).cluster
         places = [
-            TopicPartition(expected_topic.topic, 0) for expected_topic in expected_topics(on_disk=False)
+            TopicPartition(expected_topic.topic, 0)
+            for expected_topic in expected_topics(on_disk=False)
         ]
         positions = await committed_positions(cluster, GROUP, places)
     assert [positions[topic_partition] for topic_partition in places] == [

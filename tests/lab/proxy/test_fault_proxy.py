@@ -208,7 +208,9 @@ def test_a_version_nobody_knows_is_answered_in_the_oldest_layout() -> None:
     frame = built(18, 0, error_code=35, api_keys=[{"api_key": FETCH, "max_version": 40}])
     _, message = codec.read_response(18, 0, addresses.limit_api_versions(5, frame)[4:])
     assert message.api_keys[0].max_version == 18
-    assert addresses.limit_api_versions(0, frame[:-1]) == frame[:-1], "a row that is cut off is left alone"
+    assert addresses.limit_api_versions(0, frame[:-1]) == frame[:-1], (
+        "a row that is cut off is left alone"
+    )
 
 
 # The proxy as a whole: what it stands in front of, and how it starts and ends.

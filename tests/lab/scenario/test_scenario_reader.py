@@ -488,7 +488,9 @@ def test_what_was_done_to_a_run_becomes_steps_where_it_was_done() -> None:
     hang, end = find("z01")[1], Input(before=12, step={"advance": "5m"})
     read_early = {"who": "reader", "do": "read", "partition": "payments-0", "reads": []}
     look = Input(before=1, step={"call": read_early})
-    text = story_with_inputs(hang, "V-", "armed", [end, look], name="mine", verdict="stuck-last-stable-offset")
+    text = story_with_inputs(
+        hang, "V-", "armed", [end, look], name="mine", verdict="stuck-last-stable-offset"
+    )
     scenario_read = read("mine.yaml", text)
     assert scenario_read.steps[1].call is not None
     assert scenario_read.steps[1].call.who == "reader"
@@ -502,8 +504,10 @@ def test_what_was_done_to_a_run_becomes_steps_where_it_was_done() -> None:
 
 def test_what_is_said_of_other_runs_is_left_out_and_durations_are_kept() -> None:
     late = find("z23")[1]
-    text = story_with_inputs(late, "TV2/before", "armed", [Input(before=12, step={"advance": "1s"})],
-                 name="mine", verdict="false-fencing")  # fmt: skip
+    inputs = [Input(before=12, step={"advance": "1s"})]
+    text = story_with_inputs(
+        late, "TV2/before", "armed", inputs, name="mine", verdict="false-fencing"
+    )
     assert "V+" not in text
     assert "transaction-timeout: 60s" in text or "60000ms" not in text  # the default is left out
     assert run_in_virtual_time(

@@ -41,7 +41,7 @@ from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.options import ProxyOptions
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.on_real.comparison import with_prefixed_names, target_of
+from txnsim_lab.scenario.on_real.comparison import target_of, with_prefixed_names
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun, casts_of, run_on
 from txnsim_lab.scenario.stage import simulated_target

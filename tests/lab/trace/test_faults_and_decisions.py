@@ -24,7 +24,7 @@ def decision(
     *events: tuple[Any, ...], entry: Mapping[str, Any] | None = None, epoch: int = 0
 ) -> Decision:
     run = small(NODES, *events)
-    decided = Remembered.from_events(run.events).decided(
+    decided = Remembered.from_events(run.events).decision_of(
         T0,
         producer_id=7,
         producer_epoch=epoch,

@@ -14,7 +14,6 @@ from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.on_real.comparison import (
     SHORT_MS,
     Cell,
-    with_prefixed_names,
     beforehand,
     counterpart_of,
     only_simulated,
@@ -22,6 +21,7 @@ from txnsim_lab.scenario.on_real.comparison import (
     why_not,
     why_not_of,
     why_not_there,
+    with_prefixed_names,
 )
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.target.cluster import STARTED, THERE
@@ -307,7 +307,9 @@ INIT = call("init-producer-id")
 def test_the_simulated_side_is_the_world_of_the_release() -> None:
     scenario_run = ScenarioRun(scenario=find("z12")[1], run="V-/before")
     assert why_not(scenario_run, "3.5.2") is None
-    assert simulated_counterpart(scenario_run, "3.5.2").scenario.runs["V-/before"].as_version == "3.6"
+    assert (
+        simulated_counterpart(scenario_run, "3.5.2").scenario.runs["V-/before"].as_version == "3.6"
+    )
     (result,) = beforehand([scenario_run], "3.5.2").values()
     assert result.verdict.observed == ("stuck-coordinator",)
 

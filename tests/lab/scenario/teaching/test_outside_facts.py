@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Began, Ended, Read, Record, Seen, Wrote
-from txnsim_lab.scenario.teaching.outside_facts import SEEN, is_outside_fact, judge_topic, places, seen_fact
+from txnsim_lab.scenario.teaching.outside_facts import (
+    SEEN,
+    is_outside_fact,
+    judge_topic,
+    places,
+    seen_fact,
+)
 
 T1, T2 = "order-1 by shop 1", "order-1 by shop 2"
 

@@ -13,7 +13,14 @@ from tests.support.traces import hung_at, told_run
 from txnsim.errors import BadInputError, ConfigError
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.teaching.lesson_solver import answers, solve_lesson
-from txnsim_lab.scenario.teaching.lessons import Lesson, fill_addresses, goals, lesson, lessons, read
+from txnsim_lab.scenario.teaching.lessons import (
+    Lesson,
+    fill_addresses,
+    goals,
+    lesson,
+    lessons,
+    read,
+)
 from txnsim_lab.scenario.teaching.trace_facts import FACTS, fact, in_words, is_fact
 
 ALL = ("L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11")
@@ -128,7 +135,9 @@ def assert_refused(name: str, right: str, wrong: str, complaint: str) -> None:
 
 def test_on_paper_addresses_are_words() -> None:
     assert fill_addresses("run it {bootstrap} {http}") == "run it BOOTSTRAP PAGE"
-    assert fill_addresses("run it {bootstrap}", bootstrap="127.0.0.1:9092") == "run it 127.0.0.1:9092"
+    assert (
+        fill_addresses("run it {bootstrap}", bootstrap="127.0.0.1:9092") == "run it 127.0.0.1:9092"
+    )
 
 
 def test_what_is_no_lesson_is_told() -> None:
