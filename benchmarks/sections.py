@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.log_data import TOPIC, small_batches
 from benchmarks.log_growth import LARGE
-from txnsim_spark.forensics._read_compiled import walked
+from txnsim_spark.forensics._read_compiled import walk_segments
 from txnsim_spark.scan.sections import in_sections
 from txnsim_spark.scan.segments import SegmentFile, replicas_in, segments_of
 
@@ -50,7 +50,7 @@ def main() -> None:
 
 def _walk_s(segments: Sequence[SegmentFile]) -> float:
     began_s = time.process_time()
-    for _ in walked(segments):
+    for _ in walk_segments(segments):
         pass
     return time.process_time() - began_s
 

@@ -125,24 +125,24 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
 class EntryFolder:
     """Folds the records of each partition, in order, into entries."""
 
-    __slots__ = ("_entries", "decisions", "gone")
+    __slots__ = ("_entries", "decisions", "forgotten_ids")
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
-        self.gone: dict[int, str] = {}
+        self.forgotten_ids: dict[int, str] = {}
         """Producer id -> transactional id of those that were forgotten."""
         self.decisions: dict[int, list[TxnRecord]] = {}
         """Producer id -> every decision, in order, and the beginning of each epoch (Empty)."""
 
     def take(self, record: TxnRecord) -> None:
         """The next record."""
-        known = self._entries.get(record.transactional_id)
+        entry = self._entries.get(record.transactional_id)
         if record.is_tombstone:
-            if known is not None:
+            if entry is not None:
                 del self._entries[record.transactional_id]
-                self.gone[known.newest.producer_id] = record.transactional_id
+                self.forgotten_ids[entry.newest.producer_id] = record.transactional_id
             return
-        decision = None if known is None else known.decision
+        decision = None if entry is None else entry.decision
         if record.state in DECIDED_STATES:
             decision = record
         if record.state in DECIDED_STATES or record.state == "Empty":
@@ -158,7 +158,7 @@ def coordinators_of(
     entries: Iterable[Entry],
     *,
     forgotten: Mapping[int, str],
-    held: Iterable[int],
+    partitions_there: Iterable[int],
     damaged: Iterable[int] = (),
     cut_off: Mapping[int, str] | None = None,
     newest_timestamp_ms: int = -1,
@@ -169,33 +169,33 @@ def coordinators_of(
     Args:
         entries: One per transactional id.
         forgotten: Producer id -> transactional id of those with a tombstone.
-        held: Partitions of ``__transaction_state`` that were there.
+        partitions_there: Partitions of ``__transaction_state`` that were there.
         damaged: Of them those that could not be read to their end.
         cut_off: Of them those whose end is lost -> where and why.
         newest_timestamp_ms: When one of them last wrote.
         decisions: Producer id -> every decision, in order; the last one of each entry where it is
             not given.
     """
-    known = tuple(entries)
+    all_entries = tuple(entries)
     by_producer: dict[int, Entry] = {}
     by_other_id: dict[int, Entry] = {}
-    for entry in known:
+    for entry in all_entries:
         by_producer[entry.newest.producer_id] = entry
-        for other in entry.newest.producer_ids[1:]:
-            if other >= 0:
-                by_other_id[other] = entry
-    there = frozenset(held)
-    places = {(entry.newest.transactional_id, entry.newest.log_partition) for entry in known}
-    partitions = partitions_of_log(there, places)
-    owing = (entry for entry in known if entry.newest.state in DECIDED_STATES)
+        for earlier_id in entry.newest.producer_ids[1:]:
+            if earlier_id >= 0:
+                by_other_id[earlier_id] = entry
+    present = frozenset(partitions_there)
+    places = {(entry.newest.transactional_id, entry.newest.log_partition) for entry in all_entries}
+    partitions = partitions_of_log(present, places)
+    owing = (entry for entry in all_entries if entry.newest.state in DECIDED_STATES)
     return Coordinators(
         by_producer=by_producer,
         by_other_id=by_other_id,
         forgotten=forgotten,
-        decisions=_last_ones(known) if decisions is None else decisions,
+        decisions=_last_ones(all_entries) if decisions is None else decisions,
         owing=tuple(sorted(owing, key=lambda entry: entry.newest.transactional_id)),
         partitions=partitions,
-        missing=tuple(sorted(frozenset(range(partitions)) - there)),
+        missing=tuple(sorted(frozenset(range(partitions)) - present)),
         damaged=frozenset(damaged),
         cut_off=cut_off or {},
         newest_timestamp_ms=newest_timestamp_ms,
@@ -207,15 +207,15 @@ def _last_ones(entries: Iterable[Entry]) -> Mapping[int, Sequence[TxnRecord]]:
     return {decision.producer_id: (decision,) for decision in decisions}
 
 
-def partitions_of_log(held: frozenset[int], places: Iterable[tuple[str, int]]) -> int:
+def partitions_of_log(present: frozenset[int], places: Iterable[tuple[str, int]]) -> int:
     """How many partitions ``__transaction_state`` has, by those that are there and the places
     (transactional id, partition) of some ids: the least number that is above all that are there and
     under which each id belongs where it was found; nothing in a log directory tells it.
     """
-    if not held:
+    if not present:
         return 0
-    found = tuple(places)
-    for count in range(max(held) + 1, PARTITIONS_MAX + 1):
-        if all(partition_for(name, count) == partition for name, partition in found):
+    known_places = tuple(places)
+    for count in range(max(present) + 1, PARTITIONS_MAX + 1):
+        if all(partition_for(name, count) == partition for name, partition in known_places):
             return count
-    return max(held) + 1  # the topic was enlarged: ids lie where they belonged before
+    return max(present) + 1  # the topic was enlarged: ids lie where they belonged before

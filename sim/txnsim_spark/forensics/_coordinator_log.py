@@ -42,20 +42,22 @@ SAMPLE: Final = 200
 
 def logs_of(states: Iterable[ReplicaState]) -> dict[int, tuple[ReplicaState, ...]]:
     """Partition of ``__transaction_state`` -> its replicas, the one whose word counts first."""
-    found: dict[int, list[ReplicaState]] = {}
+    by_partition: dict[int, list[ReplicaState]] = {}
     for state in states:
         if state.replica.topic == TRANSACTION_STATE_TOPIC:
-            found.setdefault(state.replica.partition, []).append(state)
-    return {partition: _ranked(found[partition]) for partition in sorted(found)}
+            by_partition.setdefault(state.replica.partition, []).append(state)
+    return {
+        partition: _rank_replicas(by_partition[partition]) for partition in sorted(by_partition)
+    }
 
 
-def _ranked(states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
-    left = list(states)
+def _rank_replicas(states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
+    unranked = list(states)
     ranked = []
-    while left:
-        first = leading([state.ends for state in left])
-        ranked.append(next(state for state in left if state.ends is first))
-        left.remove(ranked[-1])
+    while unranked:
+        best_ends = leading([state.ends for state in unranked])
+        ranked.append(next(state for state in unranked if state.ends is best_ends))
+        unranked.remove(ranked[-1])
     return tuple(ranked)
 
 
@@ -71,40 +73,44 @@ def read_coordinators(
         on_problem: Called with what can't be read.
         replay: Replays one replica; from its segments unless given.
     """
-    replay = replay or replayed
-    logs_read: list[Replayed] = []
+    replay = replay or replay_log
+    logs_read: list[ReplayedLog] = []
     damaged: list[int] = []
     cut_off: dict[int, str] = {}
     newest_ms = -1
     for partition, replicas in logs.items():
-        found = [replay(replicas[0], on_problem)]
-        newest_ms = max(newest_ms, found[0].newest_timestamp_ms)
+        replays = [replay(replicas[0], on_problem)]
+        newest_ms = max(newest_ms, replays[0].newest_timestamp_ms)
         for state in replicas[1:]:
-            if found[-1].is_sound:
+            if replays[-1].is_sound:
                 break
-            found.append(replay(state, on_problem))
-        best = next((one for one in found if one.is_sound), found[0])
+            replays.append(replay(state, on_problem))
+        best = next((log_read for log_read in replays if log_read.is_sound), replays[0])
         logs_read.append(best)
         if best.is_damaged:
             damaged.append(partition)
         if best.cut_off:
             cut_off[partition] = best.cut_off
     return coordinators_of(
-        (entry for one in logs_read for entry in one.entries),
+        (entry for log_read in logs_read for entry in log_read.entries),
         forgotten={
-            producer_id: name for one in logs_read for producer_id, name in one.gone.items()
+            producer_id: name
+            for log_read in logs_read
+            for producer_id, name in log_read.forgotten_ids.items()
         },
-        held=logs,
+        partitions_there=logs,
         damaged=damaged,
         cut_off=cut_off,
         newest_timestamp_ms=newest_ms,
         decisions={
-            producer_id: made for one in logs_read for producer_id, made in one.decisions.items()
+            producer_id: decisions
+            for log_read in logs_read
+            for producer_id, decisions in log_read.decisions.items()
         },
     )
 
 
-def _last_of(segment: SegmentFile) -> BatchHeader | None:
+def _last_batch_of(segment: SegmentFile) -> BatchHeader | None:
     try:
         return last_batch_of(segment)
     except OSError:  # reported where its records are read
@@ -140,11 +146,11 @@ def records_of(
             on_problem(f"{segment.path}: {error.strerror or error}; passed by")
             damage.is_damaged = True
         if torn:
-            place = f"{segment.path}, byte {torn[0].position}: {torn[0].reason}"
+            cut = f"{segment.path}, byte {torn[0].position}: {torn[0].reason}"
             if segment.is_recovered:
-                damage.cut_off = place
+                damage.cut_off = cut
                 return
-            on_problem(place)
+            on_problem(cut)
             damage.is_damaged = True
 
 
@@ -158,65 +164,65 @@ def _records_in(
         on_old=untold,
     )
     for stored in read:
-        place = f"{segment.path}, offset {stored.header.base_offset}"
+        batch_place = f"{segment.path}, offset {stored.header.base_offset}"
         if not segment.is_recovered and not crc_is_valid(stored.data, stored.header):
             on_problem(f"{segment.path}, byte {stored.position}: {stored.header.wrong_crc}")
             damage.is_damaged = True
         if stored.header.is_control:
             continue
         try:
-            yield from _decoded(stored, segment.partition)
+            yield from _decode_records(stored, segment.partition)
         except (CorruptBatchError, CorruptLogRecordError, MissingExtraError) as error:
-            on_problem(f"{place}: {error}")
+            on_problem(f"{batch_place}: {error}")
             damage.is_damaged = True
 
 
-def _decoded(stored: StoredBatch, partition: int) -> Iterator[TxnRecord]:
+def _decode_records(stored: StoredBatch, partition: int) -> Iterator[TxnRecord]:
     only = only_record(stored.data, stored.header)
     if only is not None:
         key, value = only
-        found = decode_record(key, value, rules=LATEST)
-        if found is not None:
-            yield _record(found, partition, stored.header.base_offset)
+        decoded = decode_record(key, value, rules=LATEST)
+        if decoded is not None:
+            yield _record(decoded, partition, stored.header.base_offset)
         return
     for record in iter_records(stored.data):
         if record.key is None:
             raise CorruptLogRecordError(f"record {record.offset} has no key")
-        found = decode_record(record.key, record.value, rules=LATEST)
-        if found is not None:  # a version that is not known: coordinators pass it over as well
-            yield _record(found, partition, record.offset)
+        decoded = decode_record(record.key, record.value, rules=LATEST)
+        if decoded is not None:  # a version that is not known: coordinators pass it over as well
+            yield _record(decoded, partition, record.offset)
 
 
-def _record(found: TxnTransition | Tombstone, partition: int, offset: int) -> TxnRecord:
-    if isinstance(found, Tombstone):
+def _record(decoded: TxnTransition | Tombstone, partition: int, offset: int) -> TxnRecord:
+    if isinstance(decoded, Tombstone):
         return TxnRecord(
             log_partition=partition,
             offset=offset,
-            transactional_id=found.transactional_id,
+            transactional_id=decoded.transactional_id,
             state="",
         )
     return TxnRecord(
         log_partition=partition,
         offset=offset,
-        transactional_id=found.transactional_id,
-        state=found.state.wire_name,
-        producer_id=found.producer_id,
-        producer_epoch=found.producer_epoch,
-        previous_producer_id=found.prev_producer_id,
-        next_producer_id=found.next_producer_id,
-        timeout_ms=found.txn_timeout_ms,
-        partitions=found.partitions,
-        start_timestamp_ms=found.start_timestamp_ms,
-        last_update_timestamp_ms=found.last_update_timestamp_ms,
-        is_v2=found.client_version >= TransactionVersion.TV_2,
+        transactional_id=decoded.transactional_id,
+        state=decoded.state.wire_name,
+        producer_id=decoded.producer_id,
+        producer_epoch=decoded.producer_epoch,
+        previous_producer_id=decoded.prev_producer_id,
+        next_producer_id=decoded.next_producer_id,
+        timeout_ms=decoded.txn_timeout_ms,
+        partitions=decoded.partitions,
+        start_timestamp_ms=decoded.start_timestamp_ms,
+        last_update_timestamp_ms=decoded.last_update_timestamp_ms,
+        is_v2=decoded.client_version >= TransactionVersion.TV_2,
     )
 
 
-class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayedLog(msgspec.Struct, frozen=True, kw_only=True):
     """The entries as they are at a replica's end."""
 
     entries: tuple[Entry, ...]
-    gone: Mapping[int, str]
+    forgotten_ids: Mapping[int, str]
     """Producer id -> transactional id of those that were forgotten."""
     decisions: Mapping[int, Sequence[TxnRecord]]
     """Producer id -> every decision, in order."""
@@ -229,7 +235,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     def is_sound(self) -> bool:
         return not self.is_damaged and not self.cut_off
 
-    def concerning(self, producer_ids: Set[int]) -> Replayed:
+    def concerning(self, producer_ids: Set[int]) -> ReplayedLog:
         """What concerns some producers, entries that still owe markers, and a sample of others."""
         entries = tuple(
             entry
@@ -238,16 +244,24 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
             or entry.newest.state in DECIDED_STATES
             or not producer_ids.isdisjoint(entry.newest.producer_ids)
         )
-        decided = producer_ids | {one.decision.producer_id for one in entries if one.decision}
+        decided = producer_ids | {entry.decision.producer_id for entry in entries if entry.decision}
         return msgspec.structs.replace(
             self,
             entries=entries,
-            gone={one: name for one, name in self.gone.items() if one in producer_ids},
-            decisions={one: made for one, made in self.decisions.items() if one in decided},
+            forgotten_ids={
+                producer_id: name
+                for producer_id, name in self.forgotten_ids.items()
+                if producer_id in producer_ids
+            },
+            decisions={
+                producer_id: decisions
+                for producer_id, decisions in self.decisions.items()
+                if producer_id in decided
+            },
         )
 
 
-def replayed(state: ReplicaState, on_problem: OnProblem) -> Replayed:
+def replay_log(state: ReplicaState, on_problem: OnProblem) -> ReplayedLog:
     """Replay one replica.
 
     Args:
@@ -257,17 +271,17 @@ def replayed(state: ReplicaState, on_problem: OnProblem) -> Replayed:
     folder, damage = EntryFolder(), LogDamage()
     for record in records_of(state, on_problem, damage):
         folder.take(record)
-    last = _last_of(state.segments[-1]) if state.segments else None
+    last_batch = _last_batch_of(state.segments[-1]) if state.segments else None
     short = [f"{state.replica.path} {shortcoming}" for shortcoming in state.shortcomings]
     short += [f"{state.replica.path}: {state.lost_end}"] if state.lost_end else []
-    return Replayed(
+    return ReplayedLog(
         entries=folder.entries,
-        gone=folder.gone,
+        forgotten_ids=folder.forgotten_ids,
         decisions=folder.decisions,
-        newest_timestamp_ms=-1 if last is None else last.max_timestamp_ms,
+        newest_timestamp_ms=-1 if last_batch is None else last_batch.max_timestamp_ms,
         is_damaged=damage.is_damaged or (bool(short) and not damage.cut_off),
         cut_off=damage.cut_off or next(iter(short), ""),
     )
 
 
-Replay = Callable[[ReplicaState, OnProblem], Replayed]
+Replay = Callable[[ReplicaState, OnProblem], ReplayedLog]

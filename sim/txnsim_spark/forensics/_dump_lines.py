@@ -136,7 +136,7 @@ class IncompleteLine(msgspec.Struct, frozen=True):
 class OtherLine(msgspec.Struct, frozen=True):
     """Anything else."""
 
-    known: bool
+    is_known: bool
     """True for remarks of the tool, SLF4J's warnings and lines of indexes."""
 
 
@@ -192,8 +192,8 @@ class DumpLineReader:
             if _shape(prefix) == self._prefix:
                 return self._line(line)
         elsewhere = self._suffix not in (".log", ".snapshot", None)
-        rest = text[_prefix_length(text, self._prefix) :]
-        return OtherLine(known=elsewhere or _NOISE.match(rest) is not None)
+        content = text[_prefix_length(text, self._prefix) :]
+        return OtherLine(is_known=elsewhere or _NOISE.match(content) is not None)
 
     def starts(self, text: str) -> bool:
         """Whether a batch, record, producer or file begins here: not the rest of a wrapped line."""
@@ -206,13 +206,15 @@ class DumpLineReader:
                 return _log_line(line)
             case ".snapshot":
                 return (
-                    _producer(line) if line.startswith("producerId: ") else OtherLine(known=False)
+                    _producer(line)
+                    if line.startswith("producerId: ")
+                    else OtherLine(is_known=False)
                 )
             case _:
-                return OtherLine(known=True)
+                return OtherLine(is_known=True)
 
 
-def unwrapped(text: str, depth: int = 0) -> Iterator[str]:
+def unwrap_lines(text: str, depth: int = 0) -> Iterator[str]:
     """The lines of the tool in a line of a file: without colours, line ends, and JSON around them.
 
     Args:
@@ -225,7 +227,7 @@ def unwrapped(text: str, depth: int = 0) -> Iterator[str]:
         if inner is not None:
             for line in inner.split("\n") if inner else ("",):
                 if line or "\n" not in inner:
-                    yield from unwrapped(line, depth + 1)
+                    yield from unwrap_lines(line, depth + 1)
             return
     yield text
 
@@ -288,7 +290,7 @@ def _log_line(line: str) -> DumpLine:
         return _record(line)
     if line.startswith(("Log starting offset: ", "Starting offset: ")):
         return DumpedStart()
-    return OtherLine(known=False)
+    return OtherLine(is_known=False)
 
 
 def _batch(line: str) -> DumpedBatch | IncompleteLine:
@@ -300,10 +302,10 @@ def _batch(line: str) -> DumpedBatch | IncompleteLine:
     # A size follows the time in every release: with it the time is whole, too.
     if len(numbers) != 5 or "size" not in fields or not {"true", "false"}.issuperset(flags):
         return IncompleteLine()
-    first, last, producer_id, epoch, timestamp_ms = numbers
+    first_offset, last_offset, producer_id, epoch, timestamp_ms = numbers
     return DumpedBatch(
-        first_offset=first,
-        last_offset=last,
+        first_offset=first_offset,
+        last_offset=last_offset,
         producer_id=producer_id,
         producer_epoch=epoch,
         transactional=flags[0] == "true",

@@ -23,7 +23,7 @@ from typing import Annotated
 import msgspec
 
 from txnsim_spark.forensics._coordinator_entries import Coordinators
-from txnsim_spark.forensics._read_notes import CutOff, Gap, ReadNotes, said, seen_again
+from txnsim_spark.forensics._read_notes import CutOff, Gap, ReadNotes, damage_met_again, meaning
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import OpenTxn, Opinion, Reason, Spread
 
@@ -49,55 +49,55 @@ class StartBatch(StrEnum):
 class CoordinatorEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """The completeness of the coordinators' logs."""
 
-    partitions: Annotated[int, said("Of __transaction_state, as far as is known.")]
+    partitions: Annotated[int, meaning("Of __transaction_state, as far as is known.")]
     missing: tuple[int, ...]
-    damaged: Annotated[tuple[int, ...], said("Those that could not be read to their end.")]
-    cut_off: Annotated[Mapping[int, str], said("Partitions that break off: where, and why.")]
+    damaged: Annotated[tuple[int, ...], meaning("Those that could not be read to their end.")]
+    cut_off: Annotated[Mapping[int, str], meaning("Partitions that break off: where, and why.")]
     log_partition: Annotated[
-        int | None, said("That of the transactional id; null where no id is known.")
+        int | None, meaning("That of the transactional id; null where no id is known.")
     ]
 
 
 class ReplicaEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """The replicas in the directories, compared with the existing ones."""
 
-    seen: Annotated[tuple[int, ...], said("Brokers whose replica is among the directories.")]
+    seen: Annotated[tuple[int, ...], meaning("Brokers whose replica is among the directories.")]
     exist: Annotated[
-        tuple[int, ...] | None, said("By the metadata log; null where no copy of it is there.")
+        tuple[int, ...] | None, meaning("By the metadata log; null where no copy of it is there.")
     ]
     in_sync: Annotated[
         tuple[int, ...] | None,
-        said("By the metadata log: the ISR; where it is empty, the eligible leader replicas."),
+        meaning("By the metadata log: the ISR; where it is empty, the eligible leader replicas."),
     ]
-    leader: Annotated[int | None, said("By the metadata log; -1 for none.")]
+    leader: Annotated[int | None, meaning("By the metadata log; -1 for none.")]
     missing: Annotated[
-        tuple[int, ...] | None, said("Those that exist and were not seen; null as exist is.")
+        tuple[int, ...] | None, meaning("Those that exist and were not seen; null as exist is.")
     ]
-    summary: Annotated[str, said("All of it in a few words.")]
+    summary: Annotated[str, meaning("All of it in a few words.")]
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What a verdict rests on."""
 
     status: Status
-    reasons: Annotated[tuple[str, ...], said("Why it is not sound; empty where it is.")]
+    reasons: Annotated[tuple[str, ...], meaning("Why it is not sound; empty where it is.")]
     read_from: Annotated[
         int | None,
-        said(
+        meaning(
             "First offset that was read, its CRC computed; null where a snapshot at the end was"
             " enough."
         ),
     ]
-    read_until: Annotated[int | None, said("Behind the last offset that was read.")]
+    read_until: Annotated[int | None, meaning("Behind the last offset that was read.")]
     gaps: Annotated[
-        tuple[Gap, ...], said("Offsets that are missing behind the transaction's beginning.")
+        tuple[Gap, ...], meaning("Offsets that are missing behind the transaction's beginning.")
     ]
-    cut_off: Annotated[CutOff | None, said("Where a starting broker cuts this log off.")]
+    cut_off: Annotated[CutOff | None, meaning("Where a starting broker cuts this log off.")]
     log_end_offset: int
-    high_watermark: Annotated[int | None, said("As checkpointed.")]
-    recovery_point: Annotated[int | None, said("As checkpointed.")]
+    high_watermark: Annotated[int | None, meaning("As checkpointed.")]
+    recovery_point: Annotated[int | None, meaning("As checkpointed.")]
     snapshot_offset: Annotated[
-        int | None, said("Of the snapshot of producer state that was gone on from.")
+        int | None, meaning("Of the snapshot of producer state that was gone on from.")
     ]
     start_batch: StartBatch
     coordinator: CoordinatorEvidence
@@ -126,7 +126,7 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[Gap, ...]
     """Behind the transaction's beginning, in what was not read too."""
     start_batch: StartBatch
-    seen: tuple[int, ...]
+    brokers_seen: tuple[int, ...]
     assignment: Assignment | None = None
     undecided: str = ""
     """Why the files do not tell whether it belongs to the topic that exists now; empty where they
@@ -158,21 +158,21 @@ def evidence_of(
         coordinators: All of them.
         facts: About the replica whose word counts.
     """
-    found = [
+    doubts = [
         *_of_replica(spread.transaction, facts),
         *_of_replicas(facts),
         *_of_coordinators(opinion, coordinators),
     ]
-    statuses = [status for status, _ in found]
+    statuses = [status for status, _ in doubts]
     status = Status.SOUND
-    if found:
+    if doubts:
         status = Status.DAMAGED if Status.DAMAGED in statuses else Status.INCOMPLETE
     state, notes = facts.state, facts.notes
     read_from = notes.read_from
     entry = opinion.entry
     return Evidence(
         status=status,
-        reasons=tuple(reason for _, reason in found),
+        reasons=tuple(reason for _, reason in doubts),
         read_from=read_from,
         read_until=None if read_from is None else state.ends.end_offset,
         gaps=facts.gaps,
@@ -189,52 +189,52 @@ def evidence_of(
             cut_off=dict(sorted(coordinators.cut_off.items())),
             log_partition=None if entry is None else entry.newest.log_partition,
         ),
-        replicas=_replicas(facts.seen, facts.assignment),
+        replicas=_replicas(facts.brokers_seen, facts.assignment),
     )
 
 
-def _replicas(seen: tuple[int, ...], known: Assignment | None) -> ReplicaEvidence:
-    if known is None:
+def _replicas(brokers_seen: tuple[int, ...], assignment: Assignment | None) -> ReplicaEvidence:
+    if assignment is None:
         return ReplicaEvidence(
-            seen=seen,
+            seen=brokers_seen,
             exist=None,
             in_sync=None,
             leader=None,
             missing=None,
-            summary=f"{len(seen)} replicas seen; no copy of the metadata log is there",
+            summary=f"{len(brokers_seen)} replicas seen; no copy of the metadata log is there",
         )
-    missing = tuple(one for one in known.replicas if one not in seen)
-    there = sum(one in seen for one in known.replicas)
+    missing = tuple(broker for broker in assignment.replicas if broker not in brokers_seen)
+    seen_count = sum(broker in brokers_seen for broker in assignment.replicas)
     words = [
-        f"{there} of {len(known.replicas)} replicas seen",
-        f"in sync {{{','.join(map(str, sorted(known.in_sync)))}}}",
-        f"leader {known.leader}" if known.leader >= 0 else "no leader",
+        f"{seen_count} of {len(assignment.replicas)} replicas seen",
+        f"in sync {{{','.join(map(str, sorted(assignment.in_sync)))}}}",
+        f"leader {assignment.leader}" if assignment.leader >= 0 else "no leader",
     ]
     not_seen = f"; not seen: broker {', '.join(map(str, missing))}" if missing else ""
     return ReplicaEvidence(
-        seen=seen,
-        exist=known.replicas,
-        in_sync=known.in_sync,
-        leader=known.leader,
+        seen=brokers_seen,
+        exist=assignment.replicas,
+        in_sync=assignment.in_sync,
+        leader=assignment.leader,
         missing=missing,
         summary=", ".join(words) + not_seen,
     )
 
 
-Found = Iterator[tuple[Status, str]]
+Doubts = Iterator[tuple[Status, str]]
 
 
-def _of_replica(txn: OpenTxn, facts: ReplicaFacts) -> Found:
+def _of_replica(txn: OpenTxn, facts: ReplicaFacts) -> Doubts:
     ends, notes = facts.state.ends, facts.notes
-    again = seen_again(facts.state.damage, notes)
-    for place in dict.fromkeys((*notes.damage, *facts.state.damage)):
-        if place not in again:
-            yield Status.DAMAGED, place
+    repeated_damage = damage_met_again(facts.state.damage, notes)
+    for damage in dict.fromkeys((*notes.damage, *facts.state.damage)):
+        if damage not in repeated_damage:
+            yield Status.DAMAGED, damage
     if notes.cut_off is not None:
         yield Status.DAMAGED, f"a starting broker cuts the log off: {notes.cut_off.text}"
     for gap in facts.gaps:
-        last = gap.next_offset - 1
-        yield Status.INCOMPLETE, f"offsets {gap.first_offset} to {last} are missing"
+        last_missing = gap.next_offset - 1
+        yield Status.INCOMPLETE, f"offsets {gap.first_offset} to {last_missing} are missing"
     for lost_end in lost_ends(facts.state):
         yield Status.INCOMPLETE, lost_end
     match facts.start_batch:
@@ -254,11 +254,11 @@ def _of_replica(txn: OpenTxn, facts: ReplicaFacts) -> Found:
             pass
 
 
-def _of_replicas(facts: ReplicaFacts) -> Found:
+def _of_replicas(facts: ReplicaFacts) -> Doubts:
     if facts.undecided:
         yield Status.INCOMPLETE, "nothing tells whether this replica is of the topic that lives"
     assignment = facts.assignment
-    if assignment is None or assignment.leader < 0 or assignment.leader in facts.seen:
+    if assignment is None or assignment.leader < 0 or assignment.leader in facts.brokers_seen:
         return
     yield (
         Status.INCOMPLETE,
@@ -266,27 +266,34 @@ def _of_replicas(facts: ReplicaFacts) -> Found:
     )
 
 
-def _of_coordinators(opinion: Opinion, known: Coordinators) -> Found:
-    if not known.partitions:
-        yield Status.INCOMPLETE, known.gap
+def _of_coordinators(opinion: Opinion, coordinators: Coordinators) -> Doubts:
+    if not coordinators.partitions:
+        yield Status.INCOMPLETE, coordinators.gap
         return
-    if known.missing:
-        yield Status.INCOMPLETE, _named("is not among the directories", known.missing)
+    if coordinators.missing:
+        yield (
+            Status.INCOMPLETE,
+            _partitions_text("is not among the directories", coordinators.missing),
+        )
     entry = opinion.entry
     matter = (
         None if entry is None or opinion.rule is Reason.FORGOTTEN else entry.newest.log_partition
     )
-    damaged = [one for one in sorted(known.damaged - set(known.cut_off)) if matter in (None, one)]
+    damaged = [
+        partition
+        for partition in sorted(coordinators.damaged - set(coordinators.cut_off))
+        if matter in (None, partition)
+    ]
     if damaged:
-        yield Status.DAMAGED, _named("can't be read to its end", damaged)
-    for partition, reason in sorted(known.cut_off.items()):
+        yield Status.DAMAGED, _partitions_text("can't be read to its end", damaged)
+    for partition, reason in sorted(coordinators.cut_off.items()):
         if matter in (None, partition):
-            yield Status.DAMAGED, _named(f"has lost its end: {reason}", [partition])
-    for partition, reason in sorted(known.not_in_sync.items()):
+            yield Status.DAMAGED, _partitions_text(f"has lost its end: {reason}", [partition])
+    for partition, reason in sorted(coordinators.not_in_sync.items()):
         if matter in (None, partition):
-            yield Status.INCOMPLETE, _named(reason, [partition])
+            yield Status.INCOMPLETE, _partitions_text(reason, [partition])
 
 
-def _named(what: str, partitions: Sequence[int]) -> str:
+def _partitions_text(state: str, partitions: Sequence[int]) -> str:
     numbers = ", ".join(map(str, partitions))
-    return f"__transaction_state, partition {numbers}, {what}"
+    return f"__transaction_state, partition {numbers}, {state}"

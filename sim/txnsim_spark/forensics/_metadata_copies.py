@@ -21,10 +21,10 @@ from txnsim_spark.scan.log_dirs import OnProblem
 from txnsim_spark.scan.segments import UNKNOWN_BROKER, broker_of
 
 
-def completed(
+def complete_coordinators(
     coordinators: Coordinators,
     assignments: Mapping[TopicPartition, Assignment],
-    seen: Mapping[int, Collection[int]],
+    brokers_by_partition: Mapping[int, Collection[int]],
 ) -> Coordinators:
     """Coordinators' logs beside what the metadata log says of ``__transaction_state``: how many
     partitions it has, which log directories can only guess, and whether a replica in sync was seen.
@@ -32,32 +32,35 @@ def completed(
     Args:
         coordinators: By the logs themselves.
         assignments: By the metadata log; empty where no copy is there.
-        seen: Partition of ``__transaction_state`` -> brokers whose replica was read or could be.
+        brokers_by_partition: Partition of ``__transaction_state`` -> brokers whose replica was
+            read or could be.
     """
-    known = {
-        whose.partition: one
-        for whose, one in assignments.items()
+    state_assignments = {
+        whose.partition: assignment
+        for whose, assignment in assignments.items()
         if whose.topic == TRANSACTION_STATE_TOPIC
     }
-    if not known:
+    if not state_assignments:
         return coordinators
-    count = max({*known, *seen}) + 1
+    count = max({*state_assignments, *brokers_by_partition}) + 1
     return msgspec.structs.replace(
         coordinators,
         partitions=count,
-        missing=tuple(one for one in range(count) if one not in seen),
+        missing=tuple(
+            partition for partition in range(count) if partition not in brokers_by_partition
+        ),
         not_in_sync={
-            partition: f"was seen on broker {_listed(brokers)} only; in sync are"
-            f" {_listed(known[partition].in_sync)}"
-            for partition, brokers in seen.items()
-            if partition in known
+            partition: f"was seen on broker {_broker_list(brokers)} only; in sync are"
+            f" {_broker_list(state_assignments[partition].in_sync)}"
+            for partition, brokers in brokers_by_partition.items()
+            if partition in state_assignments
             and UNKNOWN_BROKER not in brokers
-            and not set(known[partition].in_sync) & set(brokers)
+            and not set(state_assignments[partition].in_sync) & set(brokers)
         },
     )
 
 
-def _listed(brokers: Iterable[int]) -> str:
+def _broker_list(brokers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(brokers))) or "none"
 
 
@@ -86,7 +89,7 @@ def known_topics_in(log_dirs: Iterable[Path], on_problem: OnProblem) -> KnownTop
     copies = [(broker_of(log_dir), copy) for log_dir, copy in _copies(log_dirs, on_problem)]
     if not copies:
         return KnownTopics()
-    newest = max((copy for _, copy in copies), key=lambda one: one.age)
+    newest = max((copy for _, copy in copies), key=lambda copy: copy.age)
     return KnownTopics(
         age=newest.age,
         assignments=_assignments_of(newest),

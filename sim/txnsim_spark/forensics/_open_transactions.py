@@ -42,30 +42,32 @@ class Fragment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     open_epoch: int | None = None
 
 
-def merged(fragments: Iterable[Fragment]) -> OpenTxn | None:
+def merge_fragments(fragments: Iterable[Fragment]) -> OpenTxn | None:
     """What a producer has open behind all of its fragments in one replica.
 
     Args:
         fragments: In any order, at least one.
     """
-    ordered = sorted(fragments, key=lambda one: one.first_offset)
-    marked = [number for number, one in enumerate(ordered) if one.markers]
-    behind = ordered[marked[-1] :] if marked else ordered
-    opened = [one for one in behind if one.open_offset is not None]
+    ordered = sorted(fragments, key=lambda fragment: fragment.first_offset)
+    marked = [number for number, fragment in enumerate(ordered) if fragment.markers]
+    after_marker = ordered[marked[-1] :] if marked else ordered
+    opened = [fragment for fragment in after_marker if fragment.open_offset is not None]
     if not opened:
         return None
-    first, last = opened[0], opened[-1]
-    epochs = [one.coordinator_epoch for one in ordered if one.coordinator_epoch is not None]
-    assert first.open_offset is not None
-    assert last.open_epoch is not None
-    assert last.open_last_timestamp_ms is not None
+    first_opened, last_opened = opened[0], opened[-1]
+    epochs = [
+        fragment.coordinator_epoch for fragment in ordered if fragment.coordinator_epoch is not None
+    ]
+    assert first_opened.open_offset is not None
+    assert last_opened.open_epoch is not None
+    assert last_opened.open_last_timestamp_ms is not None
     return OpenTxn(
-        producer_id=first.producer_id,
-        producer_epoch=last.open_epoch,
-        start_offset=first.open_offset,
-        start_position=first.open_position,
-        start_timestamp_ms=first.open_timestamp_ms,
-        last_timestamp_ms=last.open_last_timestamp_ms,
+        producer_id=first_opened.producer_id,
+        producer_epoch=last_opened.open_epoch,
+        start_offset=first_opened.open_offset,
+        start_position=first_opened.open_position,
+        start_timestamp_ms=first_opened.open_timestamp_ms,
+        last_timestamp_ms=last_opened.open_last_timestamp_ms,
         coordinator_epoch=epochs[-1] if epochs else None,
     )
 
@@ -76,13 +78,15 @@ def open_after(
     """Producer id -> what it has open at the end of a log, by its entry in the snapshot that the
     first piece begins at, and its fragment of each piece.
     """
-    found: dict[int, list[Fragment]] = {
+    by_producer: dict[int, list[Fragment]] = {
         entry.producer_id: [of_snapshot(entry)] for entry in seeds.values()
     }
     for piece in pieces:
         for producer_id, fragment in piece.items():
-            found.setdefault(producer_id, []).append(fragment)
-    spread = ((producer_id, merged(fragments)) for producer_id, fragments in found.items())
+            by_producer.setdefault(producer_id, []).append(fragment)
+    spread = (
+        (producer_id, merge_fragments(fragments)) for producer_id, fragments in by_producer.items()
+    )
     return {producer_id: txn for producer_id, txn in spread if txn is not None}
 
 

@@ -48,15 +48,15 @@ def markers_before(
         before_offset: Where the open transaction begins.
         since_ms: Older markers are not needed.
     """
-    wanted = _needed(segments, before_offset, since_ms)
-    if not wanted:
+    needed = _needed_segments(segments, before_offset, since_ms)
+    if not needed:
         return NO_MARKERS
-    MOUNTS.expect([segment.path for segment in wanted])
+    MOUNTS.expect([segment.path for segment in needed])
     gaps: list[None] = []
-    seen: list[tuple[BatchHeader, bool]] = []
+    markers: list[tuple[BatchHeader, bool]] = []
     try:
-        for segment in wanted:
-            seen += (
+        for segment in needed:
+            markers += (
                 (header, is_commit)
                 for header, is_commit in read_markers(segment, lambda: gaps.append(None))
                 if header.base_offset < before_offset
@@ -65,12 +65,12 @@ def markers_before(
         gaps.append(None)
     if gaps:
         whole_since_ms = NEVER_WHOLE
-    elif wanted[0] is not segments[0]:
+    elif needed[0] is not segments[0]:
         whole_since_ms = since_ms
     elif segments[0].base_offset == 0:
         whole_since_ms = FROM_THE_START
     else:
-        whole_since_ms = seen[0][0].max_timestamp_ms if seen else NEVER_WHOLE
+        whole_since_ms = markers[0][0].max_timestamp_ms if markers else NEVER_WHOLE
     return PartitionMarkers(
         markers=tuple(
             PartitionMarker(
@@ -79,23 +79,23 @@ def markers_before(
                 is_commit=is_commit,
                 timestamp_ms=header.max_timestamp_ms,
             )
-            for header, is_commit in seen
+            for header, is_commit in markers
             if header.producer_id == producer_id
         ),
         whole_since_ms=whole_since_ms,
     )
 
 
-def _needed(
+def _needed_segments(
     segments: Sequence[SegmentFile], before_offset: int, since_ms: int
 ) -> Sequence[SegmentFile]:
     """The segments to read: older ones end before the time, newer ones begin behind the offset."""
-    last = sum(segment.base_offset < before_offset for segment in segments)
-    first = last
-    while first > 0:
-        greatest = greatest_timestamp_of(segments[first - 1])
+    end = sum(segment.base_offset < before_offset for segment in segments)
+    begin = end
+    while begin > 0:
+        greatest = greatest_timestamp_of(segments[begin - 1])
         # The newest segment has no last entry in its index yet.
-        if first < last and greatest is not None and greatest < since_ms:
+        if begin < end and greatest is not None and greatest < since_ms:
             break
-        first -= 1
-    return segments[first : max(last, 1)]
+        begin -= 1
+    return segments[begin : max(end, 1)]

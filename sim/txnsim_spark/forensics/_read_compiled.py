@@ -21,10 +21,10 @@ import numpy as np
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.storage.regular_file import MOUNTS
 from txnsim_spark.engine import Job
-from txnsim_spark.forensics._coordinator_log import Replayed, replayed
+from txnsim_spark.forensics._coordinator_log import ReplayedLog, replay_log
 from txnsim_spark.forensics._open_transactions import Fragment, of_snapshot, open_after
-from txnsim_spark.forensics._read_notes import Note, NoteKind, ReadNotes, joined
-from txnsim_spark.forensics.replica_state import Kept, Known, ReplicaState
+from txnsim_spark.forensics._read_notes import Note, NoteKind, ReadNotes, join_notes
+from txnsim_spark.forensics.replica_state import ReplicaMemory, ReplicaState, SegmentMemory
 from txnsim_spark.forensics.verdicts import OpenTxn
 from txnsim_spark.planning import in_tasks
 from txnsim_spark.scan import kernel_fragments as fk
@@ -33,12 +33,12 @@ from txnsim_spark.scan.sections import stands_alone
 from txnsim_spark.scan.segment_examination import Examined, Examiner
 from txnsim_spark.scan.segments import Replica, Section, SegmentFile
 
-Found = Ints | Note
+RowsOrNote = Ints | Note
 """What producers did in a stretch of a log (``walk.fragment_rows``), or what came to light there.
 """
 Place = tuple[int, int]
 """Of a segment, or a section of one, in its replica: the base offset, and where it starts."""
-Piece = tuple[Place, Found]
+Piece = tuple[Place, RowsOrNote]
 
 
 class ReplicaRead(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,14 +47,14 @@ class ReplicaRead(msgspec.Struct, frozen=True, kw_only=True):
     opened: Mapping[int, OpenTxn]
     """Producer id -> what it has open."""
     notes: ReadNotes
-    kept: Mapping[int, Kept] = {}
+    segment_memories: Mapping[int, SegmentMemory] = {}
     """Base offset -> what the next search need not read (``since``)."""
 
 
 class LogRead(msgspec.Struct, frozen=True, kw_only=True):
     """A replica of ``__transaction_state`` that was read."""
 
-    replayed: Replayed
+    replayed: ReplayedLog
     problems: tuple[str, ...]
 
 
@@ -62,18 +62,20 @@ def log_job(logs: Iterable[ReplicaState], producer_ids: Set[int]) -> Job[Replica
     """Replaying replicas of ``__transaction_state``, as far as some producers are concerned
     (``Replayed.concerning``).
     """
-    largest_first = sorted(logs, key=lambda log: sum(one.size for one in log.segments))[::-1]
+    largest_first = sorted(logs, key=lambda log: sum(segment.size for segment in log.segments))[
+        ::-1
+    ]
     return Job(tasks=largest_first, read=partial(_replay, frozenset(producer_ids)), join=_only)
 
 
 def _replay(producer_ids: Set[int], state: ReplicaState) -> Iterator[tuple[str, LogRead]]:
     problems: list[str] = []
-    found = replayed(state, problems.append).concerning(producer_ids)
-    yield state.replica.path, LogRead(replayed=found, problems=tuple(problems))
+    replayed_log = replay_log(state, problems.append).concerning(producer_ids)
+    yield state.replica.path, LogRead(replayed=replayed_log, problems=tuple(problems))
 
 
-def _only(_path: str, found: Sequence[LogRead]) -> LogRead:
-    (only,) = found
+def _only(_path: str, log_reads: Sequence[LogRead]) -> LogRead:
+    (only,) = log_reads
     return only
 
 
@@ -84,16 +86,16 @@ def replica_job(
     cores for them.
     """
     return Job(
-        tasks=in_tasks([one.new for one in states], cores=cores, are_cut=cores > 1),
+        tasks=in_tasks([state.new for state in states], cores=cores, are_cut=cores > 1),
         read=_pieces_of,
-        join=partial(_put_together, {one.replica.path: _light(one) for one in states}),
+        join=partial(_put_together, {state.replica.path: _light(state) for state in states}),
     )
 
 
 def _pieces_of(task: Sequence[SegmentFile]) -> Iterator[tuple[str, Piece]]:
-    for segment, found in walked(task):
-        told = found if isinstance(found, Note) else that_matter(found)
-        yield segment.replica.path, (place_of(segment), told)
+    for segment, piece in walk_segments(task):
+        content = piece if isinstance(piece, Note) else that_matter(piece)
+        yield segment.replica.path, (section_key(segment), content)
 
 
 def _put_together(
@@ -104,70 +106,80 @@ def _put_together(
 
 def _light(state: ReplicaState) -> ReplicaState:
     """With only what is needed to join the results."""
-    seeds = {one: entry for one, entry in state.seeds.items() if entry.txn_first_offset >= 0}
+    seeds = {
+        producer_id: entry
+        for producer_id, entry in state.seeds.items()
+        if entry.txn_first_offset >= 0
+    }
     return msgspec.structs.replace(state, segments=(), seeds=seeds)
 
 
 def with_epochs(read: ReplicaRead, state: ReplicaState) -> ReplicaRead:
     """The result with coordinator epochs from the snapshot, where no later marker was read."""
 
-    def dated(txn: OpenTxn) -> OpenTxn:
+    def date_txn(txn: OpenTxn) -> OpenTxn:
         seed = state.seeds.get(txn.producer_id)
         if txn.coordinator_epoch is not None or seed is None:
             return txn
         epoch = of_snapshot(seed).coordinator_epoch
         return msgspec.structs.replace(txn, coordinator_epoch=epoch)
 
-    opened = {producer_id: dated(txn) for producer_id, txn in read.opened.items()}
+    opened = {producer_id: date_txn(txn) for producer_id, txn in read.opened.items()}
     return msgspec.structs.replace(read, opened=opened)
 
 
-def place_of(segment: SegmentFile) -> Place:
+def section_key(segment: SegmentFile) -> Place:
     """(base offset, start position) of a segment or section in its replica."""
     return segment.base_offset, 0 if segment.section is None else segment.section.start
 
 
 def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReplicaRead:
     """The merged pieces of a replica, given in any order."""
-    before = [] if state.known is None else list(_known_pieces(state.known, state.unread))
-    by_segment = list(_in_order(state.unread, [*before, *pieces]))
-    found = [one for _, many in by_segment for one in many]
+    known_pieces = [] if state.memory is None else list(_known_pieces(state.memory, state.unread))
+    by_segment = list(_in_order(state.unread, [*known_pieces, *pieces]))
+    all_pieces = [piece for _, many in by_segment for piece in many]
     return ReplicaRead(
-        opened=_opened(state.seeds, [one for one in found if not isinstance(one, Note)]),
-        notes=joined(state.unread[0].base_offset, [one for one in found if isinstance(one, Note)]),
-        kept={} if state.known is None else dict(_kept(by_segment)),
+        opened=_merge_open(
+            state.seeds, [piece for piece in all_pieces if not isinstance(piece, Note)]
+        ),
+        notes=join_notes(
+            state.unread[0].base_offset, [piece for piece in all_pieces if isinstance(piece, Note)]
+        ),
+        segment_memories={} if state.memory is None else dict(_segment_memories(by_segment)),
     )
 
 
-def _known_pieces(known: Known, unread: Sequence[SegmentFile]) -> Iterator[Piece]:
+def _known_pieces(remembered: ReplicaMemory, unread: Sequence[SegmentFile]) -> Iterator[Piece]:
     """What was read before, as if it were read now."""
     for segment in unread:
-        kept = known.of(segment)
-        if kept is None:
+        segment_memory = remembered.memory_of_segment(segment)
+        if segment_memory is None:
             continue
-        place = (segment.base_offset, 0)
-        yield place, table_of(kept.fragments)
-        for first, following in kept.gaps:
-            gap = Note(kind=NoteKind.GAP, file=segment.path, from_offset=first, to_offset=following)
-            yield place, gap
+        begin_of_segment = (segment.base_offset, 0)
+        yield begin_of_segment, table_of(segment_memory.fragments)
+        for gap_begin, gap_end in segment_memory.gaps:
+            gap = Note(
+                kind=NoteKind.GAP, file=segment.path, from_offset=gap_begin, to_offset=gap_end
+            )
+            yield begin_of_segment, gap
 
 
-def _kept(
-    by_segment: Sequence[tuple[SegmentFile, Sequence[Found]]],
-) -> Iterator[tuple[int, Kept]]:
+def _segment_memories(
+    by_segment: Sequence[tuple[SegmentFile, Sequence[RowsOrNote]]],
+) -> Iterator[tuple[int, SegmentMemory]]:
     """What was found in sound segments, for the next search."""
-    for segment, found in by_segment:
-        notes = [one for one in found if isinstance(one, Note)]
-        if any(one.kind is not NoteKind.GAP for one in notes):
+    for segment, pieces in by_segment:
+        notes = [piece for piece in pieces if isinstance(piece, Note)]
+        if any(note.kind is not NoteKind.GAP for note in notes):
             continue
-        tables = [that_matter(one) for one in found if not isinstance(one, Note)]
+        tables = [that_matter(piece) for piece in pieces if not isinstance(piece, Note)]
         yield (
             segment.base_offset,
-            Kept(
+            SegmentMemory(
                 size=segment.size,
                 next_base_offset=segment.next_base_offset,
-                fragments=b"".join(one.tobytes() for one in tables),
-                gaps=tuple((one.from_offset, one.to_offset) for one in notes),
+                fragments=b"".join(table.tobytes() for table in tables),
+                gaps=tuple((note.from_offset, note.to_offset) for note in notes),
             ),
         )
 
@@ -180,47 +192,49 @@ def table_of(fragments: bytes) -> Ints:
 def that_matter(table: Ints) -> Ints:
     """The producers that began or ended a transaction."""
     markers = table[:, fk.COMMITS] + table[:, fk.ABORTS]
-    found: Ints = table[(table[:, fk.OPEN_OFFSET] >= 0) | (markers > 0)]
-    return found
+    rows: Ints = table[(table[:, fk.OPEN_OFFSET] >= 0) | (markers > 0)]
+    return rows
 
 
 def _in_order(
     unread: Sequence[SegmentFile], pieces: Sequence[Piece]
-) -> Iterator[tuple[SegmentFile, list[Found]]]:
+) -> Iterator[tuple[SegmentFile, list[RowsOrNote]]]:
     """As one walk from the first segment to the last would have it: up to where a starting broker
     cuts the log off. A segment with a section that can't be judged apart is read again.
     """
-    by_segment: defaultdict[int, list[tuple[int, Found]]] = defaultdict(list)
-    for (base_offset, start), found in pieces:
-        by_segment[base_offset].append((start, found))
+    by_segment: defaultdict[int, list[tuple[int, RowsOrNote]]] = defaultdict(list)
+    for (base_offset, start), piece in pieces:
+        by_segment[base_offset].append((start, piece))
     for segment in unread:
         mine = by_segment[segment.base_offset]
-        if any(_is(found, NoteKind.AGAIN) for _, found in mine):
-            mine = [(0, found) for _, found in walked([segment])]
-        cuts = [start for start, found in mine if _is(found, NoteKind.CUT)]
-        yield segment, [found for start, found in mine if not cuts or start <= min(cuts)]
+        if any(_is_note_of(piece, NoteKind.AGAIN) for _, piece in mine):
+            mine = [(0, piece) for _, piece in walk_segments([segment])]
+        cuts = [start for start, piece in mine if _is_note_of(piece, NoteKind.CUT)]
+        yield segment, [piece for start, piece in mine if not cuts or start <= min(cuts)]
         if cuts:
             return
 
 
-def _is(found: Found, kind: NoteKind) -> bool:
-    return isinstance(found, Note) and found.kind is kind
+def _is_note_of(piece: RowsOrNote, kind: NoteKind) -> bool:
+    return isinstance(piece, Note) and piece.kind is kind
 
 
-def _opened(seeds: Mapping[int, SnapshotEntry], tables: Sequence[Ints]) -> Mapping[int, OpenTxn]:
+def _merge_open(
+    seeds: Mapping[int, SnapshotEntry], tables: Sequence[Ints]
+) -> Mapping[int, OpenTxn]:
     """Transactions open at the end of a log, of producers with one open after a piece."""
-    asked = {entry.producer_id for entry in seeds.values() if entry.txn_first_offset >= 0}
+    producer_ids = {entry.producer_id for entry in seeds.values() if entry.txn_first_offset >= 0}
     for table in tables:
-        asked.update(table[table[:, fk.OPEN_OFFSET] >= 0, fk.PRODUCER].tolist())
-    if not asked:
+        producer_ids.update(table[table[:, fk.OPEN_OFFSET] >= 0, fk.PRODUCER].tolist())
+    if not producer_ids:
         return {}
-    ids = np.array(list(asked), dtype=np.int64)
+    ids = np.array(list(producer_ids), dtype=np.int64)
     return open_after(
-        {one: entry for one, entry in seeds.items() if one in asked},
+        {producer_id: entry for producer_id, entry in seeds.items() if producer_id in producer_ids},
         [
             {
-                one.producer_id: one
-                for one in fragments_of(table[np.isin(table[:, fk.PRODUCER], ids)])
+                fragment.producer_id: fragment
+                for fragment in fragments_of(table[np.isin(table[:, fk.PRODUCER], ids)])
             }
             for table in tables
         ],
@@ -251,7 +265,7 @@ def fragments_of(table: Ints) -> Iterator[Fragment]:
 # One pass over segments: what each producer did, where a segment makes no sense
 
 
-def walked(
+def walk_segments(
     segments: Iterable[SegmentFile],
 ) -> Iterator[tuple[SegmentFile, Ints | Note]]:
     """Go over segments, in order: what each producer did (``walk.fragment_rows``), and what came to
@@ -266,24 +280,24 @@ def walked(
     ended: Replica | None = None
     examiner = Examiner()
     segments = tuple(segments)
-    MOUNTS.expect([one.path for one in segments if one.section is None])
+    MOUNTS.expect([segment.path for segment in segments if segment.section is None])
     for segment in segments:
         if segment.section is None and segment.is_recovered and segment.replica == ended:
             continue  # it goes with what is cut off before it
         section = segment.section or _whole(segment)
         try:
-            found = examiner.examine(
+            examined = examiner.examine(
                 Path(segment.path),
                 until=segment.size,
                 base_offset=section.first_offset,
                 start=section.start,
             )
-            if segment.section is not None and not stands_alone(segment, section, found):
+            if segment.section is not None and not stands_alone(segment, section, examined):
                 yield segment, Note(kind=NoteKind.AGAIN, file=segment.path)
                 continue
-            is_cut = segment.is_recovered and found.damage is not None
+            is_cut = segment.is_recovered and examined.damage is not None
             ended = segment.replica if is_cut else ended
-            for note in _notes(segment, section, found, is_cut=is_cut):
+            for note in _notes(segment, section, examined, is_cut=is_cut):
                 yield segment, note
             for table in examiner.fragments(is_cut=segment.is_recovered):
                 yield segment, table
@@ -305,25 +319,25 @@ def _whole(segment: SegmentFile) -> Section:
 
 
 def _notes(
-    segment: SegmentFile, section: Section, found: Examined, *, is_cut: bool
+    segment: SegmentFile, section: Section, examined: Examined, *, is_cut: bool
 ) -> Iterator[Note]:
     file = segment.path
-    gaps = [*found.gaps]
-    for position, kind in found.odd_controls:
+    gaps = [*examined.gaps]
+    for position, kind in examined.odd_controls:
         text = f"a control record of type {kind}, no marker"
         yield Note(kind=NoteKind.DAMAGE, file=file, text=text, position=position)
-    damage = found.damage
+    damage = examined.damage
     if damage is not None:
         yield Note(
             kind=NoteKind.CUT if is_cut else NoteKind.DAMAGE,
             file=file,
             text=damage.reason,
             position=damage.position,
-            from_offset=found.damaged_offset,
+            from_offset=examined.damaged_offset,
         )
     following = section.next_offset
-    is_followed = damage is None or (found.is_torn and not is_cut)
-    if is_followed and following is not None and following > found.damaged_offset:
-        gaps.append((found.damaged_offset, following))
-    for missing, there in gaps:
-        yield Note(kind=NoteKind.GAP, file=file, from_offset=missing, to_offset=there)
+    is_followed = damage is None or (examined.is_torn and not is_cut)
+    if is_followed and following is not None and following > examined.damaged_offset:
+        gaps.append((examined.damaged_offset, following))
+    for missing_offset, next_offset in gaps:
+        yield Note(kind=NoteKind.GAP, file=file, from_offset=missing_offset, to_offset=next_offset)

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 
 
-def said(text: str) -> msgspec.Meta:
+def meaning(text: str) -> msgspec.Meta:
     """What a field of a report means."""
     return msgspec.Meta(description=text)
 
@@ -30,16 +30,16 @@ class NoteKind(StrEnum):
 class Gap(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """Offsets that no batch has."""
 
-    first_offset: Annotated[int, said("The first one that is missing.")]
-    next_offset: Annotated[int, said("The next one that is there.")]
+    first_offset: Annotated[int, meaning("The first one that is missing.")]
+    next_offset: Annotated[int, meaning("The next one that is there.")]
 
 
 class CutOff(msgspec.Struct, frozen=True, kw_only=True):
     """Where a starting broker cuts a log off."""
 
     file: str
-    position: Annotated[int, said("Of the first byte that goes.")]
-    offset: Annotated[int, said("Where the log ends then.")]
+    position: Annotated[int, meaning("Of the first byte that goes.")]
+    offset: Annotated[int, meaning("Where the log ends then.")]
     reason: str
 
     @property
@@ -81,39 +81,43 @@ any lies behind the beginning of a transaction, the last one does.
 NOTHING_READ: Final = ReadNotes()
 
 
-def seen_again(before: Iterable[str], notes: ReadNotes) -> frozenset[str]:
+def damage_met_again(earlier_damage: Iterable[str], notes: ReadNotes) -> frozenset[str]:
     """The damage that was named before (``FILE, byte N: …``), in other words, at a place where the
     walk met it too.
     """
-    met = [one.text for one in (notes.cut_off,) if one is not None]
-    places = {_place(text) for text in (*notes.damage, *met)}
-    return frozenset(text for text in before if text not in notes.damage and _place(text) in places)
+    met = [cut.text for cut in (notes.cut_off,) if cut is not None]
+    places = {_place_in_text(text) for text in (*notes.damage, *met)}
+    return frozenset(
+        text
+        for text in earlier_damage
+        if text not in notes.damage and _place_in_text(text) in places
+    )
 
 
-def _place(text: str) -> str:
-    found = _PLACE.match(text)
-    return text if found is None else found[0]
+def _place_in_text(text: str) -> str:
+    match = _PLACE.match(text)
+    return text if match is None else match[0]
 
 
 _PLACE: Final = re.compile(r".*, byte \d+(?=: )")
 
 
-def joined(first_offset: int, notes: Iterable[Note]) -> ReadNotes:
+def join_notes(first_offset: int, notes: Iterable[Note]) -> ReadNotes:
     """What came to light about a replica, of which all segments that were left were read.
 
     Args:
         first_offset: Where reading began.
         notes: Of its segments, in any order.
     """
-    found = tuple(notes)
-    cuts = [one for one in found if one.kind is NoteKind.CUT]
+    all_notes = tuple(notes)
+    cuts = [note for note in all_notes if note.kind is NoteKind.CUT]
     gaps = sorted(
-        Gap(first_offset=one.from_offset, next_offset=one.to_offset)
-        for one in found
-        if one.kind is NoteKind.GAP
+        Gap(first_offset=note.from_offset, next_offset=note.to_offset)
+        for note in all_notes
+        if note.kind is NoteKind.GAP
     )
-    damage = sorted(one.place for one in found if one.kind is NoteKind.DAMAGE)
-    cut = min(cuts, key=lambda one: one.from_offset, default=None)
+    damage = sorted(note.place for note in all_notes if note.kind is NoteKind.DAMAGE)
+    cut = min(cuts, key=lambda note: note.from_offset, default=None)
     return ReadNotes(
         read_from=first_offset,
         gaps=tuple(gaps[-NOTES_MAX:]),

@@ -20,7 +20,7 @@ import msgspec
 from txnsim.errors import BadInputError
 from txnsim.files import write_whole
 from txnsim.wire.batch import read_batch_header
-from txnsim_spark.forensics.replica_state import Known, ReplicaState
+from txnsim_spark.forensics.replica_state import ReplicaMemory, ReplicaState
 from txnsim_spark.scan.log_seek import header_at, last_batch_position
 from txnsim_spark.stores.mirror import with_store_names
 
@@ -32,7 +32,7 @@ VERSION: Final = 1
 
 class _File(msgspec.Struct, frozen=True, kw_only=True):
     version: int
-    replicas: Mapping[str, Known] = {}
+    replicas: Mapping[str, ReplicaMemory] = {}
     """By folder."""
 
 
@@ -48,46 +48,50 @@ class Memory:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._new: dict[str, Known] = {}
+        self._new: dict[str, ReplicaMemory] = {}
         try:
-            found = msgspec.msgpack.decode(path.read_bytes(), type=_File)
+            stored = msgspec.msgpack.decode(path.read_bytes(), type=_File)
         except FileNotFoundError:
-            found = _File(version=VERSION)
+            stored = _File(version=VERSION)
         except msgspec.MsgspecError as error:
             raise BadInputError(f"{path}: no state of 'find-hanging --since': {error}") from error
-        if found.version != VERSION:
-            raise BadInputError(f"{path}: of version {found.version}, {VERSION} is read")
-        self._old = found.replicas
+        if stored.version != VERSION:
+            raise BadInputError(f"{path}: of version {stored.version}, {VERSION} is read")
+        self._old = stored.replicas
 
-    def recalled(self, state: ReplicaState) -> ReplicaState:
+    def with_memory(self, state: ReplicaState) -> ReplicaState:
         """The replica's state with the results of the previous search."""
-        known = self._old.get(with_store_names(state.replica.path))
-        if known is None or not _holds(known, state):
-            known = Known()
-        return msgspec.structs.replace(state, known=known)
+        remembered = self._old.get(with_store_names(state.replica.path))
+        if remembered is None or not _holds(remembered, state):
+            remembered = ReplicaMemory()
+        return msgspec.structs.replace(state, memory=remembered)
 
     def take(self, state: ReplicaState, read: ReplicaRead) -> None:
         """Keep what was read of a replica. Without its last segment nothing would tell whether the
         log was cut back.
         """
-        if not read.kept:
+        if not read.segment_memories:
             return
-        last = next(one for one in reversed(state.unread) if one.base_offset in read.kept)
+        last_segment = next(
+            segment
+            for segment in reversed(state.unread)
+            if segment.base_offset in read.segment_memories
+        )
         try:
-            position, header = last_batch_position(last)
+            position, header = last_batch_position(last_segment)
         except OSError:  # gone meanwhile
             return
         if header:
-            self._new[with_store_names(state.replica.path)] = Known(
+            self._new[with_store_names(state.replica.path)] = ReplicaMemory(
                 topic_id=state.topic_id,
                 end_offset=read_batch_header(header).last_offset + 1,
-                newest=last.base_offset,
+                newest=last_segment.base_offset,
                 last_position=position,
                 last_header=header,
                 segments={
-                    base_offset: kept
-                    for base_offset, kept in read.kept.items()
-                    if base_offset <= last.base_offset
+                    base_offset: segment_memory
+                    for base_offset, segment_memory in read.segment_memories.items()
+                    if base_offset <= last_segment.base_offset
                 },
             )
 
@@ -101,14 +105,14 @@ class Memory:
         write_whole(self._path, data)
 
 
-def _holds(known: Known, state: ReplicaState) -> bool:
+def _holds(remembered: ReplicaMemory, state: ReplicaState) -> bool:
     """Whether the log still has the last read batch at its position."""
-    newest = known.newest
-    segment = next((one for one in state.segments if one.base_offset == newest), None)
-    if segment is None or segment.size < known.segments[newest].size:
+    newest = remembered.newest
+    segment = next((segment for segment in state.segments if segment.base_offset == newest), None)
+    if segment is None or segment.size < remembered.segments[newest].size:
         return False
     try:
-        is_there = header_at(segment, known.last_position) == known.last_header
+        is_there = header_at(segment, remembered.last_position) == remembered.last_header
     except OSError:  # told by who reads it
         return False
-    return is_there and known.topic_id == state.topic_id
+    return is_there and remembered.topic_id == state.topic_id

@@ -38,40 +38,46 @@ class Lookups:
         """What lies where a transaction begins."""
         last_offset = self._deleted_from(txn)
         if last_offset is not None:
-            seen = self._batches.get(last_offset)
-            is_its = seen is not None and _is_of(seen, txn)
+            batch = self._batches.get(last_offset)
+            is_its = batch is not None and _is_batch_of(batch, txn)
             return StartBatch.DELETED if is_its else StartBatch.ANOTHERS
         if not self._lowest <= txn.start_offset < self._state.ends.end_offset:
             return StartBatch.NOT_THERE
-        seen = self._batches.get(txn.start_offset)
-        if seen is None or seen.header.base_offset != txn.start_offset or not _is_of(seen, txn):
+        batch = self._batches.get(txn.start_offset)
+        if (
+            batch is None
+            or batch.header.base_offset != txn.start_offset
+            or not _is_batch_of(batch, txn)
+        ):
             return StartBatch.ANOTHERS
         return StartBatch.THIS_PRODUCERS
 
-    def dated(self) -> dict[int, OpenTxn]:
+    def dated_transactions(self) -> dict[int, OpenTxn]:
         """All transactions, with start times that snapshots lack."""
-        found = dict(self._txns)
+        by_producer = dict(self._txns)
         for producer_id, txn in self._txns.items():
             if txn.start_timestamp_ms is None:
-                first = self._batches.get(txn.start_offset)
-                started_ms = None if first is None else first.header.max_timestamp_ms
-                found[producer_id] = msgspec.structs.replace(txn, start_timestamp_ms=started_ms)
-        return found
+                first_batch = self._batches.get(txn.start_offset)
+                started_ms = None if first_batch is None else first_batch.header.max_timestamp_ms
+                by_producer[producer_id] = msgspec.structs.replace(
+                    txn, start_timestamp_ms=started_ms
+                )
+        return by_producer
 
     def gaps_behind(self, notes: ReadNotes, start_offset: int) -> tuple[Gap, ...]:
         """Offsets that are missing from a transaction's beginning to the end of the log. What was
         read is known (``notes``); between the other segments their ends are looked up.
         """
-        found = {gap for gap in notes.gaps if gap.next_offset > start_offset}
-        for segment, behind in pairwise(self._state.segments):
+        gaps = {gap for gap in notes.gaps if gap.next_offset > start_offset}
+        for segment, next_segment in pairwise(self._state.segments):
             is_read = notes.read_from is not None and segment.base_offset >= notes.read_from
             is_beyond = segment.base_offset >= self._state.ends.end_offset
-            if is_read or is_beyond or behind.base_offset <= start_offset:
+            if is_read or is_beyond or next_segment.base_offset <= start_offset:
                 continue
             end = self._end_of(segment)
-            if end < behind.base_offset:
-                found.add(Gap(first_offset=end, next_offset=behind.base_offset))
-        return tuple(sorted(found))[:NOTES_MAX]
+            if end < next_segment.base_offset:
+                gaps.add(Gap(first_offset=end, next_offset=next_segment.base_offset))
+        return tuple(sorted(gaps))[:NOTES_MAX]
 
     def _end_of(self, segment: SegmentFile) -> int:
         if segment.path not in self._ends:
@@ -98,39 +104,39 @@ class Lookups:
 
     @cached_property
     def _batches(self) -> Mapping[int, Seen]:
-        places = {one.start_offset: one.start_position for one in self._txns.values()}
-        last_ones = (self._deleted_from(one) for one in self._txns.values())
+        places = {txn.start_offset: txn.start_position for txn in self._txns.values()}
+        last_ones = (self._deleted_from(txn) for txn in self._txns.values())
         places.update((offset, None) for offset in last_ones if offset is not None)
-        asked: dict[SegmentFile, dict[int, int | None]] = {}
+        places_by_segment: dict[SegmentFile, dict[int, int | None]] = {}
         for offset, position in places.items():
             for segment in reversed(self._state.segments):
                 if segment.base_offset <= offset:
-                    asked.setdefault(segment, {})[offset] = position
+                    places_by_segment.setdefault(segment, {})[offset] = position
                     break
-        found: dict[int, Seen] = {}
-        for segment, here in asked.items():
+        batches: dict[int, Seen] = {}
+        for segment, places_in_segment in places_by_segment.items():
             try:
-                found |= _looked_up(segment, here)
+                batches |= _looked_up(segment, places_in_segment)
             except OSError:  # reported where the replica was looked at
                 continue
-        return found
+        return batches
 
 
 def _looked_up(segment: SegmentFile, places: Mapping[int, int | None]) -> dict[int, Seen]:
     """First batches in one segment, looked up by a known position or by offset."""
-    found: dict[int, Seen] = {}
+    batches: dict[int, Seen] = {}
     for offset, position in places.items():
-        seen = None if position is None else batch_from(segment, position, offset)
-        if seen is not None:
-            found[offset] = seen
-    return found | batches_at(segment, places.keys() - found.keys())
+        batch = None if position is None else batch_from(segment, position, offset)
+        if batch is not None:
+            batches[offset] = batch
+    return batches | batches_at(segment, places.keys() - batches.keys())
 
 
-def _is_of(seen: Seen, txn: OpenTxn) -> bool:
+def _is_batch_of(batch: Seen, txn: OpenTxn) -> bool:
     """Epochs may go up within a transaction, so the producer id is what counts."""
-    header = seen.header
+    header = batch.header
     return (
-        seen.is_sound
+        batch.is_sound
         and header.producer_id == txn.producer_id
         and header.producer_epoch <= txn.producer_epoch
         and header.is_transactional

@@ -31,7 +31,7 @@ from txnsim_spark.forensics._dump_lines import (
     OtherLine,
     ToolError,
     entry_of,
-    unwrapped,
+    unwrap_lines,
 )
 
 UNKNOWN_BROKER: Final = -1
@@ -155,7 +155,7 @@ class _Segment:
             first_timestamp_ms=batch.timestamp_ms,
             last_timestamp_ms=batch.timestamp_ms,
         )
-        self.open[batch.producer_id] = _continued(self.open.get(batch.producer_id), opened)
+        self.open[batch.producer_id] = _continue_txn(self.open.get(batch.producer_id), opened)
 
     def mark(self, offset: int, marker: str) -> None:
         """The record of a control batch. A record of data may hold the same words."""
@@ -203,10 +203,10 @@ class _Replica:
         return bool(self.snapshots) or any(segment.read for segment in self.segments.values())
 
     @property
-    def behind(self) -> list[_Segment]:
+    def segments_after_snapshot(self) -> list[_Segment]:
         """Segments with offsets at or above the newest snapshot's; all without a snapshot."""
         offset = self.snapshot_offset
-        return [one for one in self.in_order if offset is None or one.last >= offset]
+        return [segment for segment in self.in_order if offset is None or segment.last >= offset]
 
     def open_transactions(self) -> list[DumpedOpen]:
         """By the newest snapshot and the log behind it, as a broker that starts reads them."""
@@ -217,24 +217,24 @@ class _Replica:
             for segment in self.in_order:
                 begun = segment.open.get(producer_id)
                 if begun is not None and begun.start_offset == txn.start_offset:
-                    state[producer_id] = _continued(begun, txn)
-        for segment in self.behind:
+                    state[producer_id] = _continue_txn(begun, txn)
+        for segment in self.segments_after_snapshot:
             for producer_id in segment.ended:
                 state.pop(producer_id, None)
             for producer_id, txn in segment.open.items():
-                state[producer_id] = _continued(state.get(producer_id), txn)
+                state[producer_id] = _continue_txn(state.get(producer_id), txn)
         return sorted(state.values(), key=lambda txn: txn.start_offset)
 
     @property
     def begins_late(self) -> bool:
         """Whether a snapshot or segments in front of the first dumped batch are missing."""
-        behind = self.behind
-        if not behind:
+        segments = self.segments_after_snapshot
+        if not segments:
             return False
-        return (behind[0].first or 0) > (self.snapshot_offset or 0)
+        return (segments[0].first or 0) > (self.snapshot_offset or 0)
 
 
-def _continued(begun: DumpedOpen | None, txn: DumpedOpen) -> DumpedOpen:
+def _continue_txn(begun: DumpedOpen | None, txn: DumpedOpen) -> DumpedOpen:
     """A transaction with a later part of it."""
     if begun is None:
         return txn
@@ -271,7 +271,7 @@ class _Reading:
         self._begin_text()
         for raw in text:
             self._numbers += 1
-            for line in unwrapped(raw):
+            for line in unwrap_lines(raw):
                 self._read_line(line)
         self._give_up_wrapped()
 
@@ -329,8 +329,8 @@ class _Reading:
                 self._add_producer(line)
             case ToolError(message):
                 self.errors.append(message)
-            case OtherLine(known):
-                if not known:
+            case OtherLine(is_known):
+                if not is_known:
                     self.unknown.append(self._numbers)
             case IncompleteLine():
                 self.incomplete.append(self._numbers)
@@ -424,7 +424,9 @@ def _understood(reading: _Reading, longest: Mapping[TopicPartition, _Replica]) -
 
 def _invalid_offset(replica: _Replica) -> int | None:
     """Of the first batch whose checksum is wrong."""
-    return next((one.invalid for one in replica.in_order if one.invalid is not None), None)
+    return next(
+        (segment.invalid for segment in replica.in_order if segment.invalid is not None), None
+    )
 
 
 def _partition(
@@ -445,22 +447,22 @@ def _partition(
         aborts=sum(segment.aborts for segment in segments),
         unread_markers=sum(segment.unread for segment in segments),
         open=tuple(
-            _judged(partition, txn, owners.get(txn.producer_id), newest_ms)
+            _judge(partition, txn, owners.get(txn.producer_id), newest_ms)
             for txn in longest.open_transactions()
         ),
         snapshot_offset=longest.snapshot_offset,
     )
 
 
-def _judged(
-    partition: TopicPartition, one: DumpedOpen, entry: DumpedEntry | None, newest_ms: int
+def _judge(
+    partition: TopicPartition, txn: DumpedOpen, entry: DumpedEntry | None, newest_ms: int
 ) -> DumpedOpen:
     if entry is None:
-        reason = f"the text has no entry of the transaction log with producer id {one.producer_id}"
-        return msgspec.structs.replace(one, reason=reason)
+        reason = f"the text has no entry of the transaction log with producer id {txn.producer_id}"
+        return msgspec.structs.replace(txn, reason=reason)
     verdict, reason = OpenTxnStatus.judge(
-        one.producer_id,
-        one.producer_epoch,
+        txn.producer_id,
+        txn.producer_epoch,
         entry.transactional_id,
         Coordinated(
             transactional_id=entry.transactional_id,
@@ -473,16 +475,16 @@ def _judged(
         ),
     )
     reason = reason.replace(f", broker {UNKNOWN_BROKER},", "")
-    if verdict is OpenTxnStatus.HANGING and one.first_timestamp_ms > entry.written_ms:
+    if verdict is OpenTxnStatus.HANGING and txn.first_timestamp_ms > entry.written_ms:
         verdict = OpenTxnStatus.UNKNOWN
         reason += "; but that was written before the transaction's first record, so it may be old"
     elif verdict is OpenTxnStatus.HANGING and (
-        newest_ms - one.last_timestamp_ms < MAX_TRANSACTION_TIMEOUT_MS
+        newest_ms - txn.last_timestamp_ms < MAX_TRANSACTION_TIMEOUT_MS
     ):
         verdict = OpenTxnStatus.RECENT
         reason += "; but its last write is less than 15 minutes older than the newest of the text"
     return msgspec.structs.replace(
-        one, verdict=verdict, reason=reason, transactional_id=entry.transactional_id
+        txn, verdict=verdict, reason=reason, transactional_id=entry.transactional_id
     )
 
 
@@ -505,12 +507,13 @@ def _missing(
     if reading.incomplete:
         yield (
             f"{len(reading.incomplete)} lines are of a batch or a producer, but lack fields or the"
-            f" name of a partition: {_named(reading.incomplete)}. A transaction may be open there."
+            f" name of a partition: {_line_numbers(reading.incomplete)}. A transaction may be open"
+            " there."
         )
     if reading.unknown:
         yield (
             f"{len(reading.unknown)} lines say nothing that is known here:"
-            f" {_named(reading.unknown)}."
+            f" {_line_numbers(reading.unknown)}."
         )
     if not reading.replicas:
         return
@@ -567,5 +570,5 @@ def _missing_of_partitions(longest: Mapping[TopicPartition, _Replica]) -> Iterat
             )
 
 
-def _named(numbers: list[int]) -> str:
+def _line_numbers(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers[:_NAMED_LINES_MAX]))

@@ -25,12 +25,21 @@ from txnsim.text import time_text
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim_spark.engine import Engine, NewSession, Progress, Way, cost_of
 from txnsim_spark.forensics._coordinator_entries import Coordinators
-from txnsim_spark.forensics._coordinator_log import Replayed, logs_of, read_coordinators, replayed
+from txnsim_spark.forensics._coordinator_log import (
+    ReplayedLog,
+    logs_of,
+    read_coordinators,
+    replay_log,
+)
 from txnsim_spark.forensics._evidence import ReplicaFacts, lost_ends
-from txnsim_spark.forensics._metadata_copies import KnownTopics, completed, known_topics_in
+from txnsim_spark.forensics._metadata_copies import (
+    KnownTopics,
+    complete_coordinators,
+    known_topics_in,
+)
 from txnsim_spark.forensics._open_transactions import open_after
 from txnsim_spark.forensics._partition_markers import reader_of
-from txnsim_spark.forensics._read_notes import NOTHING_READ, ReadNotes, seen_again
+from txnsim_spark.forensics._read_notes import NOTHING_READ, ReadNotes, damage_met_again
 from txnsim_spark.forensics._search_memory import Memory
 from txnsim_spark.forensics._start_batch import Lookups
 from txnsim_spark.forensics.findings import (
@@ -45,7 +54,7 @@ from txnsim_spark.forensics.findings import (
     finding_of,
     owed_by,
 )
-from txnsim_spark.forensics.identity import Identities, identified
+from txnsim_spark.forensics.identity import Identities, identify_replicas
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
 from txnsim_spark.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
 from txnsim_spark.libraries import require_libraries
@@ -124,12 +133,14 @@ def find_hanging(
     reading = reading or Reading(search, new_session, progress)
     states = reading.living_states()
     logs = reading.coordinators_logs(states)
-    data = [one for one in states if one.replica.topic not in NOT_JUDGED]
-    opened = reading.opened(data)
-    producer_ids = {producer_id for found in opened.values() for producer_id in found}
+    data = [state for state in states if state.replica.topic not in NOT_JUDGED]
+    opened = reading.open_transactions(data)
+    producer_ids = {producer_id for txns in opened.values() for producer_id in txns}
     coordinators = reading.coordinators(logs, producer_ids)
-    seen = {partition: _brokers_of(ranked) for partition, ranked in logs.items()}
-    coordinators = completed(coordinators, reading.known.assignments, seen)
+    brokers_by_partition = {partition: _brokers_of(ranked) for partition, ranked in logs.items()}
+    coordinators = complete_coordinators(
+        coordinators, reading.known.assignments, brokers_by_partition
+    )
     states = reading.as_read(states)
     question = Question(
         as_of_ms=reading.as_of_ms(states, coordinators),
@@ -140,7 +151,7 @@ def find_hanging(
     )
     reading.keep()
     progress("comparing replicas")
-    findings, figures = _judged(states, opened, coordinators, question, reading)
+    findings, figures = _judge(states, opened, coordinators, question, reading)
     return Report(
         as_of_ms=question.as_of_ms,
         max_transaction_timeout_ms=question.max_transaction_timeout_ms,
@@ -152,7 +163,7 @@ def find_hanging(
     )
 
 
-Opened = Mapping[str, Mapping[int, OpenTxn]]
+OpenByReplica = Mapping[str, Mapping[int, OpenTxn]]
 """Path of a replica -> producer id -> what it has open."""
 
 
@@ -196,56 +207,62 @@ class Reading:
         """One line for all: a cluster whose clock was advanced stamps every file so."""
         if not self._future:
             return
-        whose, newest_ms = max(self._future.items(), key=lambda one: (one[1], one[0]))
-        shown = time_text(newest_ms + 999)  # --as-of knows whole seconds
-        others, also, it = len(self._future) - 1, "", "it"
-        if others:
-            also = f", and neither are those of {others} other file{'s' * (others > 1)}"
+        whose, newest_ms = max(self._future.items(), key=lambda item: (item[1], item[0]))
+        newest = time_text(newest_ms + 999)  # --as-of knows whole seconds
+        other_files, also, it = len(self._future) - 1, "", "it"
+        if other_files:
+            also = f", and neither are those of {other_files} other file{'s' * (other_files > 1)}"
             it = "them"
-        yield f"{whose}: a time in the future, {shown}; not used{also}: --as-of {shown} takes {it}"
+        yield (
+            f"{whose}: a time in the future, {newest}; not used{also}: --as-of {newest} takes {it}"
+        )
 
     def states(self) -> tuple[ReplicaState, ...]:
         """Every replica, as far as its small files tell."""
         topics = self._search.topics
-        wanted = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
+        with_state_topic = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
         # Absolute, as the data source tells them: its workers have folders of their own.
         paths = [path.absolute() for path in self._search.paths]
-        replicas = replicas_in(paths, wanted, self._problem)
+        replicas = replicas_in(paths, with_state_topic, self._problem)
         self._log_dirs = _log_dirs(replicas)
         one_cluster(log_dirs_in(paths))
-        found = self._looked_at(replicas)
-        self._segments = {one.replica.path: one.segments for one in found}
-        return tuple(found)
+        states = self._read_states(replicas)
+        self._segments = {state.replica.path: state.segments for state in states}
+        return tuple(states)
 
     def living_states(self) -> tuple[ReplicaState, ...]:
         """Those of topics that live; the stale ones are named in ``source``."""
         states = self.states()
         self.known = self.known_topics()
-        found = identified(((one.replica, one.topic_id) for one in states), self.known)
-        self._identities = found
-        return tuple(one for one in states if not found.is_stale(one.replica))
+        identities = identify_replicas(
+            ((state.replica, state.topic_id) for state in states), self.known
+        )
+        self._identities = identities
+        return tuple(state for state in states if not identities.is_stale(state.replica))
 
     def coordinators_logs(self, states: Sequence[ReplicaState]) -> CoordinatorLogs:
         """The replicas of ``__transaction_state``; none where the files do not tell which replicas
         exist.
         """
-        doubts = self.undecided(TRANSACTION_STATE_TOPIC)
+        doubts = self.undecided_reasons(TRANSACTION_STATE_TOPIC)
         for doubt in doubts:
             self._problem(doubt)
         return {} if doubts else logs_of(states)
 
-    def undecided(self, topic: str) -> tuple[str, ...]:
+    def undecided_reasons(self, topic: str) -> tuple[str, ...]:
         """Why the current topic of the name is unknown; empty if known."""
         doubts = self._identities.undecided
-        return tuple(doubts[one] for one in [topic] if one in doubts)
+        return tuple(doubts[name] for name in [topic] if name in doubts)
 
-    def _looked_at(self, replicas: Sequence[Replica]) -> list[ReplicaState]:
-        directories = {one: LogDirectory.at(Path(one), self._problem) for one in self._log_dirs}
-        for one in directories.values():
-            for file, written_ms in one.written_ms:
+    def _read_states(self, replicas: Sequence[Replica]) -> list[ReplicaState]:
+        directories = {
+            log_dir: LogDirectory.at(Path(log_dir), self._problem) for log_dir in self._log_dirs
+        }
+        for directory in directories.values():
+            for file, written_ms in directory.written_ms:
                 self._take_time(file, written_ms)
 
-        def looked_at(replica: Replica) -> ReplicaState | None:
+        def read_state(replica: Replica) -> ReplicaState | None:
             try:
                 state = state_of(
                     replica,
@@ -258,38 +275,38 @@ class Reading:
                 return None
             if self._memory is None or not state.unread:
                 return state
-            return self._memory.recalled(state)
+            return self._memory.with_memory(state)
 
-        found = []
+        states = []
         with overlapping_map(self._log_dirs) as mapped:
-            for number, state in enumerate(mapped(looked_at, replicas), 1):
+            for number, state in enumerate(mapped(read_state, replicas), 1):
                 if not number % _TOLD_EVERY:
                     self._progress(f"looked at {number} of {len(replicas)} replicas")
                 if state is not None:
-                    found.append(state)
-        return found
+                    states.append(state)
+        return states
 
     def _take_time(self, file: str, written_ms: int) -> None:
         self._newest_ms = max(self._newest_ms, self._not_future(written_ms, file))
 
-    def opened(self, states: Sequence[ReplicaState]) -> Opened:
+    def open_transactions(self, states: Sequence[ReplicaState]) -> OpenByReplica:
         """Replica path -> transactions open at its end; replicas without any are omitted."""
         unread = [state for state in states if state.unread]
-        found = {
+        by_replica = {
             state.replica.path: open_after(state.seeds, ()) for state in states if not state.unread
         }
         read = self._read(unread)
         for state in unread:
             path = state.replica.path
-            found[path] = dict(read[path].opened)
+            by_replica[path] = dict(read[path].opened)
             notes = self._notes[path] = read[path].notes
             if self._memory is not None:
                 self._memory.take(state, read[path])
-            for problem in seen_again(state.damage, notes):
+            for problem in damage_met_again(state.damage, notes):
                 self._problems.pop(problem, None)
             for problem in notes.damage:
                 self._problem(problem)
-        return {path: txns for path, txns in found.items() if txns}
+        return {path: txns for path, txns in by_replica.items() if txns}
 
     def _read(self, unread: Sequence[ReplicaState]) -> Mapping[str, ReplicaRead]:
         """Path of a replica -> what was read of it."""
@@ -298,14 +315,23 @@ class Reading:
         require_libraries()
         from txnsim_spark.forensics import _read_compiled as compiled
 
-        way = self._engine.way(cost_of(one.unread_bytes for state in unread for one in state.new))
+        way = self._engine.way(
+            cost_of(replica_state.unread_bytes for state in unread for replica_state in state.new)
+        )
         read = self._engine.results_of(
             compiled.replica_job(unread, cores=self._engine.cores(way)), way
         )
-        nothing = {one.replica.path: one for one in unread if one.replica.path not in read}
+        nothing = {
+            replica_state.replica.path: replica_state
+            for replica_state in unread
+            if replica_state.replica.path not in read
+        }
         read |= {path: compiled.read_of(state, ()) for path, state in nothing.items()}
         return {
-            one.replica.path: compiled.with_epochs(read[one.replica.path], one) for one in unread
+            replica_state.replica.path: compiled.with_epochs(
+                read[replica_state.replica.path], replica_state
+            )
+            for replica_state in unread
         }
 
     def keep(self) -> None:
@@ -329,20 +355,20 @@ class Reading:
 
     def coordinators(self, logs: CoordinatorLogs, producer_ids: Set[int]) -> Coordinators:
         """What coordinators had written down, as far as some producers are concerned."""
-        first = [ranked[0] for ranked in logs.values()]
-        sizes = [segment.size for state in first for segment in state.segments]
+        best_replicas = [ranked[0] for ranked in logs.values()]
+        sizes = [segment.size for state in best_replicas for segment in state.segments]
         self._progress(f"reading __transaction_state, {sum(sizes)} bytes")
         way = self._engine.way(cost_of(sizes, is_decoded=True))
         if way is not Way.HERE:
             from txnsim_spark.forensics._read_compiled import log_job
 
-            self._logs_read = self._engine.results_of(log_job(first, producer_ids), way)
-        return read_coordinators(logs, self._problem, self._replayed)
+            self._logs_read = self._engine.results_of(log_job(best_replicas, producer_ids), way)
+        return read_coordinators(logs, self._problem, self._replay_log)
 
-    def _replayed(self, state: ReplicaState, on_problem: OnProblem) -> Replayed:
+    def _replay_log(self, state: ReplicaState, on_problem: OnProblem) -> ReplayedLog:
         read = self._logs_read.get(state.replica.path)
         if read is None:
-            return replayed(state, on_problem)
+            return replay_log(state, on_problem)
         for problem in read.problems:
             on_problem(problem)
         return read.replayed
@@ -353,7 +379,7 @@ class Reading:
         """
         if self._search.as_of_ms is not None:
             return self._search.as_of_ms
-        written_ms = [self._not_future(one.newest_ms, one.replica.path) for one in states]
+        written_ms = [self._not_future(state.newest_ms, state.replica.path) for state in states]
         told_ms = self._not_future(coordinators.newest_timestamp_ms, TRANSACTION_STATE_TOPIC)
         known_ms = max([self._newest_ms, told_ms, *written_ms])
         return known_ms if known_ms >= 0 or self._search.now_ms == NEVER else self._search.now_ms
@@ -379,13 +405,13 @@ class Reading:
     def _markers_behind(self, path: str, offset: int) -> Iterator[int]:
         """Their producers."""
         segments = self._segments[path]
-        behind = [
+        segments_after = [
             segment
             for segment, following in zip_longest(segments, segments[1:])
             if following is None or following.base_offset > offset
         ]
-        MOUNTS.expect([segment.path for segment in behind])
-        for segment in behind:
+        MOUNTS.expect([segment.path for segment in segments_after])
+        for segment in segments_after:
             with suppress(OSError):  # reported where the replica was looked at
                 yield from (producer_id for producer_id, _ in markers_in(segment, offset))
 
@@ -400,7 +426,7 @@ class Reading:
             lookups: Path of a replica -> what its log says of what it has open.
         """
         holder = spread.counts if spread.is_open_there else leading(spread.open_on)
-        state = next(one for one in replicas if one.replica == holder.replica)
+        state = next(state for state in replicas if state.replica == holder.replica)
         notes = self.notes_on(state)
         txn = spread.transaction
         mine = lookups[state.replica.path]
@@ -411,16 +437,16 @@ class Reading:
             notes=notes,
             gaps=mine.gaps_behind(notes, txn.start_offset),
             start_batch=mine.start_batch_of(txn),
-            seen=tuple(sorted(one.replica.broker for one in replicas)),
+            brokers_seen=tuple(sorted(state.replica.broker for state in replicas)),
             assignment=None if undecided else self.known.assignments.get(whose),
             undecided=undecided,
         )
 
     def source(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> Source:
         """The amount of data read, and the way of reading."""
-        data = [one for one in states if one.replica.topic not in NOT_JUDGED]
-        read = [size for one in data if (size := self._bytes_read(one)) is not None]
-        cuts = (self.notes_on(one).cut_off for one in data)
+        data = [state for state in states if state.replica.topic not in NOT_JUDGED]
+        read = [size for state in data if (size := self._bytes_read(state)) is not None]
+        cuts = (self.notes_on(state).cut_off for state in data)
         return Source(
             directories=_log_dirs(state.replica for state in states),
             replicas=len(data),
@@ -467,9 +493,9 @@ def _log_dirs(replicas: Iterable[Replica]) -> tuple[str, ...]:
 # Judging
 
 
-def _judged(
+def _judge(
     states: Sequence[ReplicaState],
-    opened: Opened,
+    opened: OpenByReplica,
     coordinators: Coordinators,
     question: Question,
     reading: Reading,
@@ -479,13 +505,15 @@ def _judged(
     figures: list[PartitionFigures] = []
     for partition, replicas in _by_partition(states):
         lookups = {
-            one.replica.path: Lookups(one, opened[one.replica.path])
-            for one in replicas
-            if one.replica.path in opened
+            state.replica.path: Lookups(state, opened[state.replica.path])
+            for state in replicas
+            if state.replica.path in opened
         }
-        txns_of = {path: one.dated() for path, one in lookups.items()}
-        ends = [one.ends for one in replicas]
-        for producer_id in sorted({one for txns in txns_of.values() for one in txns}):
+        txns_of = {path: lookup.dated_transactions() for path, lookup in lookups.items()}
+        ends = [state.ends for state in replicas]
+        for producer_id in sorted(
+            {producer_id for txns in txns_of.values() for producer_id in txns}
+        ):
             opens = {
                 path: txns[producer_id] for path, txns in txns_of.items() if producer_id in txns
             }
@@ -504,7 +532,7 @@ def _judged(
         mine = txns_of.get(counts.replica.path)
         if mine is not None:
             figures.append(figures_of(ends, counts, tuple(mine.values()), question))
-    findings.sort(key=lambda one: (one.last_timestamp_ms, one.topic_partition))
+    findings.sort(key=lambda finding: (finding.last_timestamp_ms, finding.topic_partition))
     return tuple(findings), tuple(figures)
 
 
@@ -512,11 +540,11 @@ def _by_partition(
     states: Iterable[ReplicaState],
 ) -> Iterator[tuple[TopicPartition, Sequence[ReplicaState]]]:
     """The replicas of each partition; those of several topics of one name apart."""
-    found: dict[TopicPartition, list[ReplicaState]] = {}
+    by_partition: dict[TopicPartition, list[ReplicaState]] = {}
     for state in states:
-        found.setdefault(state.replica.topic_partition, []).append(state)
-    for partition, named in sorted(found.items()):
-        for replicas in by_topic_id(named, lambda one: one.topic_id):
+        by_partition.setdefault(state.replica.topic_partition, []).append(state)
+    for partition, named in sorted(by_partition.items()):
+        for replicas in by_topic_id(named, lambda state: state.topic_id):
             yield partition, replicas
 
 
@@ -525,7 +553,7 @@ def _lost_ends(states: Iterable[ReplicaState]) -> Iterator[str]:
     so it is said of the partition.
     """
     for _, replicas in _by_partition(states):
-        counts = leading([one.ends for one in replicas])
-        state = next(one for one in replicas if one.ends is counts)
+        counts = leading([state.ends for state in replicas])
+        state = next(state for state in replicas if state.ends is counts)
         for lost_end in islice(lost_ends(state), 1):
             yield f"{state.replica.path}: {lost_end}"

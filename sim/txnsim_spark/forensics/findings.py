@@ -17,7 +17,7 @@ from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import Coordinators
 from txnsim_spark.forensics._evidence import Evidence, ReplicaFacts, evidence_of
 from txnsim_spark.forensics._partition_markers import ReadMarkers
-from txnsim_spark.forensics._read_notes import said
+from txnsim_spark.forensics._read_notes import meaning
 from txnsim_spark.forensics.identity import Stale
 from txnsim_spark.forensics.verdicts import (
     MARKERS,
@@ -43,7 +43,7 @@ class AbortCommands(msgspec.Struct, frozen=True, kw_only=True):
 
     kafka: str
     kafka_before_3_0: Annotated[
-        str, said("By identity, for brokers that can't look up a start offset.")
+        str, meaning("By identity, for brokers that can't look up a start offset.")
     ]
 
 
@@ -52,71 +52,79 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     topic: str
     partition: int
-    topic_id: Annotated[str | None, said("Of partition.metadata; null where the replica has none.")]
+    topic_id: Annotated[
+        str | None, meaning("Of partition.metadata; null where the replica has none.")
+    ]
     producer_id: int
     producer_epoch: int
     coordinator_epoch: Annotated[
-        int | None, said("Of the producer's last marker on the partition; null before the first.")
+        int | None,
+        meaning("Of the producer's last marker on the partition; null before the first."),
     ]
-    start_offset: Annotated[int, said("Of its first record.")]
+    start_offset: Annotated[int, meaning("Of its first record.")]
     start_timestamp_ms: Annotated[
-        int | None, said("Of its first batch; null where that is not there any more.")
+        int | None, meaning("Of its first batch; null where that is not there any more.")
     ]
-    last_timestamp_ms: Annotated[int, said("Of its last batch: what its age is counted from.")]
-    age_ms: Annotated[int, said("From the last batch to as_of_ms.")]
+    last_timestamp_ms: Annotated[int, meaning("Of its last batch: what its age is counted from.")]
+    age_ms: Annotated[int, meaning("From the last batch to as_of_ms.")]
     verdict: OpenTxnStatus
-    rule: Annotated[Reason, said("What the coordinator's log decided.")]
-    reason: Annotated[str, said("A sentence for people.")]
+    rule: Annotated[Reason, meaning("What the coordinator's log decided.")]
+    reason: Annotated[str, meaning("A sentence for people.")]
     listed_by_kafka: Annotated[
-        bool, said("Whether kafka-transactions.sh find-hanging lists it, asked at as_of_ms.")
+        bool, meaning("Whether kafka-transactions.sh find-hanging lists it, asked at as_of_ms.")
     ]
-    transactional_id: Annotated[str | None, said("Null where no coordinator knows the producer.")]
-    state: Annotated[str | None, said("Of the transactional id's entry.")]
+    transactional_id: Annotated[
+        str | None, meaning("Null where no coordinator knows the producer.")
+    ]
+    state: Annotated[str | None, meaning("Of the transactional id's entry.")]
     outcome: Annotated[
         str | None,
-        said(
+        meaning(
             "The marker that it should have had: commit, abort or unknown; null where it is not"
             " over."
         ),
     ]
     outcome_because: Annotated[
-        str | None, said("Why that is taken for the outcome; null as outcome is.")
+        str | None, meaning("Why that is taken for the outcome; null as outcome is.")
     ]
-    timeout_ms: Annotated[int | None, said("transaction.timeout.ms of the producer.")]
+    timeout_ms: Annotated[int | None, meaning("transaction.timeout.ms of the producer.")]
     is_late: Annotated[
         bool,
-        said("Older than its timeout and five minutes, the grace of brokers' late figure."),
+        meaning("Older than its timeout and five minutes, the grace of brokers' late figure."),
     ]
-    broker: Annotated[int, said("Whose replica counts; -1 where the directory does not tell.")]
-    log_dir: Annotated[str, said("Where that replica lies.")]
-    open_on: Annotated[tuple[int, ...], said("Brokers whose replica has it open.")]
+    broker: Annotated[int, meaning("Whose replica counts; -1 where the directory does not tell.")]
+    log_dir: Annotated[str, meaning("Where that replica lies.")]
+    open_on: Annotated[tuple[int, ...], meaning("Brokers whose replica has it open.")]
     behind: Annotated[
-        tuple[int, ...], said("Brokers whose replica has not come that far, or would cut it off.")
+        tuple[int, ...],
+        meaning("Brokers whose replica has not come that far, or would cut it off."),
     ]
     against: Annotated[
-        tuple[int, ...], said("Brokers whose replica contradicts, below what both have.")
+        tuple[int, ...], meaning("Brokers whose replica contradicts, below what both have.")
     ]
-    evidence: Annotated[Evidence, said("What the verdict rests on.")]
+    evidence: Annotated[Evidence, meaning("What the verdict rests on.")]
     recent_until_ms: Annotated[
-        int | None, said("Of a recent one: as of later than this it would be called hanging.")
+        int | None, meaning("Of a recent one: as of later than this it would be called hanging.")
     ]
     command: Annotated[
         str | None,
-        said(
+        meaning(
             "What ends it with the marker that was decided, once the brokers run again. Null unless"
             " it hangs, and where the evidence is not sound, unless damage is accepted."
         ),
     ]
     abort: Annotated[
-        AbortCommands | None, said("The same by Kafka's own tool; null unless outcome is abort.")
+        AbortCommands | None, meaning("The same by Kafka's own tool; null unless outcome is abort.")
     ]
 
     @property
-    def decided(self) -> Decided | None:
+    def decided_outcome(self) -> Decided | None:
         """What was decided about a hanging transaction, for people; None for all others."""
         if self.verdict is not OpenTxnStatus.HANGING or self.outcome is None:
             return None
-        decision = next(one for one, marker in MARKERS.items() if marker == self.outcome)
+        decision = next(
+            decision_kind for decision_kind, marker in MARKERS.items() if marker == self.outcome
+        )
         return Decided(decision=decision, because=self.outcome_because or "")
 
     @property
@@ -131,25 +139,25 @@ class PartitionFigures(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     broker: int
     log_start_offset: int
-    last_stable_offset: Annotated[int, said("Up to here read_committed consumers come.")]
+    last_stable_offset: Annotated[int, meaning("Up to here read_committed consumers come.")]
     high_watermark: Annotated[
         int,
-        said(
+        meaning(
             "The highest that a replica of this leader epoch noted, at most the log's end; the end"
             " where none noted one."
         ),
     ]
     end_offset: int
-    lag: Annotated[int, said("high_watermark less last_stable_offset: what is withheld.")]
-    producer_id: Annotated[int, said("Whose transaction is the oldest open one.")]
+    lag: Annotated[int, meaning("high_watermark less last_stable_offset: what is withheld.")]
+    producer_id: Annotated[int, meaning("Whose transaction is the oldest open one.")]
     stands_since_ms: Annotated[
         int | None,
-        said("Timestamp of that transaction's first batch, where it is there and has one."),
+        meaning("Timestamp of that transaction's first batch, where it is there and has one."),
     ]
-    stands_for_ms: Annotated[int | None, said("From then to as_of_ms.")]
+    stands_for_ms: Annotated[int | None, meaning("From then to as_of_ms.")]
     open_transactions: int
     has_late_transaction: Annotated[
-        bool, said("What the broker's gauge PartitionsWithLateTransactionsCount would count.")
+        bool, meaning("What the broker's gauge PartitionsWithLateTransactionsCount would count.")
     ]
 
 
@@ -161,10 +169,10 @@ class Owed(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     state: str
     decided_at_ms: int
-    open_on: Annotated[tuple[str, ...], said("Partitions that wait for the marker.")]
+    open_on: Annotated[tuple[str, ...], meaning("Partitions that wait for the marker.")]
     not_open_on: Annotated[
         tuple[str, ...],
-        said("Listed, and nothing of it is open there: marked already, or not looked at."),
+        meaning("Listed, and nothing of it is open there: marked already, or not looked at."),
     ]
 
 
@@ -172,29 +180,30 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     """The amount of data read, and the way of reading."""
 
     directories: tuple[str, ...]
-    replicas: Annotated[int, said("Without the stale ones.")]
+    replicas: Annotated[int, meaning("Without the stale ones.")]
     from_snapshots: Annotated[
-        int, said("Replicas whose last producer snapshot lies at the log's end: none was scanned.")
+        int,
+        meaning("Replicas whose last producer snapshot lies at the log's end: none was scanned."),
     ]
     scanned: int
     scanned_bytes: int
     with_spark: bool
     transaction_log_partitions: Annotated[
-        int, said("Of __transaction_state, as far as directories tell.")
+        int, meaning("Of __transaction_state, as far as directories tell.")
     ]
     transaction_log_gap: Annotated[
-        str, said("What of the coordinators' logs is missing; empty if nothing is.")
+        str, meaning("What of the coordinators' logs is missing; empty if nothing is.")
     ]
     cut_off: Annotated[
         tuple[str, ...],
-        said("Torn tails that a starting broker cuts off: as a kill leaves them."),
+        meaning("Torn tails that a starting broker cuts off: as a kill leaves them."),
     ]
     problems: Annotated[
-        tuple[str, ...], said("Files that make no sense otherwise, each with its place.")
+        tuple[str, ...], meaning("Files that make no sense otherwise, each with its place.")
     ]
     stale: Annotated[
         tuple[Stale, ...],
-        said("Replicas of topics that were deleted, by the metadata log; they are not judged."),
+        meaning("Replicas of topics that were deleted, by the metadata log; they are not judged."),
     ] = ()
 
 
@@ -202,18 +211,18 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """All that txnsim logs find-hanging --json prints."""
 
     schema_version: int = SCHEMA_VERSION
-    as_of_ms: Annotated[int, said("The time that ages are counted to.")]
-    max_transaction_timeout_ms: Annotated[int, said("Younger ones are never called hanging.")]
+    as_of_ms: Annotated[int, meaning("The time that ages are counted to.")]
+    max_transaction_timeout_ms: Annotated[int, meaning("Younger ones are never called hanging.")]
     accepts_damage: Annotated[
-        bool, said("Commands are given on evidence that is not sound as well.")
+        bool, meaning("Commands are given on evidence that is not sound as well.")
     ]
-    findings: Annotated[tuple[Finding, ...], said("Every open transaction, oldest write first.")]
+    findings: Annotated[tuple[Finding, ...], meaning("Every open transaction, oldest write first.")]
     partitions: tuple[PartitionFigures, ...]
     owed: tuple[Owed, ...]
     source: Source
 
-    def of(self, *verdicts: OpenTxnStatus) -> tuple[Finding, ...]:
-        return tuple(one for one in self.findings if one.verdict in verdicts)
+    def with_verdicts(self, *verdicts: OpenTxnStatus) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.verdict in verdicts)
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,7 +263,7 @@ def finding_of(
     evidence = evidence_of(spread, opinion, coordinators, facts)
     written_ms = _written_ms(txn, facts, question)
     judged = _verdict(spread, opinion, question.as_of_ms - written_ms, question)
-    verdict, reason = _doubted(*judged, txn, facts)
+    verdict, reason = _apply_doubt(*judged, txn, facts)
     reason += _by_the_file(txn, written_ms)
     newest = None if opinion.entry is None else opinion.entry.newest
     timeout_ms = None if newest is None else newest.timeout_ms
@@ -303,7 +312,7 @@ def finding_of(
     )
 
 
-def _doubted(
+def _apply_doubt(
     verdict: OpenTxnStatus, reason: str, txn: OpenTxn, facts: ReplicaFacts
 ) -> tuple[OpenTxnStatus, str]:
     """The verdict and its reason, where nothing that is missing may say otherwise."""
@@ -343,8 +352,8 @@ def _by_the_file(txn: OpenTxn, written_ms: int) -> str:
     """Why the time of its files counts, where it does."""
     if written_ms == txn.last_timestamp_ms:
         return ""
-    told = "no time" if txn.last_timestamp_ms < 0 else "a time in the future"
-    return f"; its records bear {told}, so the time of the file counts"
+    time_problem = "no time" if txn.last_timestamp_ms < 0 else "a time in the future"
+    return f"; its records bear {time_problem}, so the time of the file counts"
 
 
 def _verdict(
@@ -364,21 +373,24 @@ def _verdict(
 
 def _contradiction(spread: Spread) -> str:
     start = spread.transaction.start_offset
-    shared = min(one.end_offset for one in (*spread.open_on, *spread.against))
-    committed = [one.high_watermark for one in spread.against if one.high_watermark is not None]
+    shared = min(replica.end_offset for replica in (*spread.open_on, *spread.against))
+    committed = [
+        replica.high_watermark for replica in spread.against if replica.high_watermark is not None
+    ]
     below = ", below a high watermark too" if any(start < offset for offset in committed) else ""
     return (
-        f"open since offset {start} on broker {_named(spread.open_on)}, and not so on broker"
-        f" {_named(spread.against)}, although both have the log up to offset {shared}{below}"
+        f"open since offset {start} on broker {_replica_names(spread.open_on)}, and not so on"
+        f" broker {_replica_names(spread.against)}, although both have the log up to offset"
+        f" {shared}{below}"
     )
 
 
-def _named(replicas: Sequence[ReplicaEnds]) -> str:
+def _replica_names(replicas: Sequence[ReplicaEnds]) -> str:
     return ", ".join(map(str, _brokers(replicas)))
 
 
 def _brokers(replicas: Sequence[ReplicaEnds]) -> tuple[int, ...]:
-    return tuple(sorted(one.replica.broker for one in replicas))
+    return tuple(sorted(replica.replica.broker for replica in replicas))
 
 
 def _commands(
@@ -442,11 +454,11 @@ def figures_of(
         transactions: What it has open, at least one.
         question: The time to count to.
     """
-    oldest = min(transactions, key=lambda one: one.start_offset)
+    oldest = min(transactions, key=lambda txn: txn.start_offset)
     noted = [
-        one.high_watermark
-        for one in replicas
-        if one.high_watermark is not None and one.last_epoch == counts.last_epoch
+        replica.high_watermark
+        for replica in replicas
+        if replica.high_watermark is not None and replica.last_epoch == counts.last_epoch
     ]
     mark = min(max(noted, default=counts.end_offset), counts.end_offset)
     stable = min(mark, max(oldest.start_offset, counts.log_start_offset))
@@ -476,12 +488,14 @@ def figures_of(
 
 def owed_by(coordinators: Coordinators, findings: Sequence[Finding]) -> tuple[Owed, ...]:
     """The transactions that are decided and not completed, with where their markers are awaited."""
-    open_at = {(one.producer_id, one.topic_partition) for one in findings}
+    open_at = {(finding.producer_id, finding.topic_partition) for finding in findings}
     owed = []
     for entry in coordinators.owing:
         newest = entry.newest
         listed = sorted(newest.partitions)
-        waiting = [one for one in listed if (newest.producer_id, one) in open_at]
+        open_partitions = [
+            partition for partition in listed if (newest.producer_id, partition) in open_at
+        ]
         owed.append(
             Owed(
                 transactional_id=newest.transactional_id,
@@ -489,8 +503,10 @@ def owed_by(coordinators: Coordinators, findings: Sequence[Finding]) -> tuple[Ow
                 producer_epoch=newest.producer_epoch,
                 state=newest.state,
                 decided_at_ms=newest.last_update_timestamp_ms,
-                open_on=tuple(map(str, waiting)),
-                not_open_on=tuple(str(one) for one in listed if one not in waiting),
+                open_on=tuple(map(str, open_partitions)),
+                not_open_on=tuple(
+                    str(partition) for partition in listed if partition not in open_partitions
+                ),
             )
         )
     return tuple(owed)

@@ -67,13 +67,13 @@ def find_hanging(
 
     register(spark)
     named = [paths] if isinstance(paths, str | Path) else list(paths)
-    elsewhere = [one for one in named if isinstance(one, str) and is_elsewhere(one)]
+    elsewhere = [path for path in named if isinstance(path, str) and is_elsewhere(path)]
     stores = None
     if elsewhere:
         stores = Stores(settings_of(spark) or StoreSettings(root=own_root()))
-    here = tuple(Path(one) for one in named if one not in elsewhere)
+    local_paths = tuple(Path(path) for path in named if path not in elsewhere)
     search = searching.Search(
-        paths=here if stores is None else here + stores.folders(elsewhere),
+        paths=local_paths if stores is None else local_paths + stores.folders(elsewhere),
         topics=frozenset(topics),
         as_of_ms=_time_ms(as_of),
         max_transaction_timeout_ms=max_transaction_timeout_ms,

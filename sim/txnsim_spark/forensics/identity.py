@@ -22,7 +22,7 @@ import msgspec
 from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.types import INTERNAL_TOPICS
 from txnsim_spark.forensics._metadata_copies import KnownTopics, known_topics_in
-from txnsim_spark.forensics._read_notes import said
+from txnsim_spark.forensics._read_notes import meaning
 from txnsim_spark.scan.log_dirs import OnProblem, topic_id_of, untold
 from txnsim_spark.scan.segments import Replica, log_dirs_in, one_cluster, replicas_in
 from txnsim_spark.stores.mirror import with_store_names
@@ -38,13 +38,13 @@ class Stale(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     topic_id: Annotated[
         str | None,
-        said("Of the topic that was deleted; null where only this replica of its log directory"
+        meaning("Of the topic that was deleted; null where only this replica of its log directory"
               " has no partition.metadata."),
     ]  # fmt: skip
     living_topic_id: Annotated[
-        str | None, said("Of the topic that has its name now; null where none has.")
+        str | None, meaning("Of the topic that has its name now; null where none has.")
     ]
-    broker: Annotated[int, said("Whose replica it is; -1 where the directory does not tell.")]
+    broker: Annotated[int, meaning("Whose replica it is; -1 where the directory does not tell.")]
     log_dir: str
 
 
@@ -64,7 +64,9 @@ class Identities(msgspec.Struct, frozen=True, kw_only=True):
 
     def living(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """Rows of a table without those of stale replicas; they name directories as people do."""
-        places = {(with_store_names(one.log_dir), one.topic, one.partition) for one in self.stale}
+        places = {
+            (with_store_names(stale.log_dir), stale.topic, stale.partition) for stale in self.stale
+        }
         for row in rows:
             if (row["log_dir"], row["topic"], row["partition"]) not in places:
                 yield row
@@ -72,27 +74,29 @@ class Identities(msgspec.Struct, frozen=True, kw_only=True):
 
 def stale_words(stale: Iterable[Stale]) -> tuple[str, ...]:
     """Stale replicas for people: a line per topic and broker."""
-    found: defaultdict[tuple[str, int, str], list[Stale]] = defaultdict(list)
-    for one in stale:
-        found[one.topic, one.broker, one.topic_id or ""].append(one)
-    return tuple(_words(many) for _, many in sorted(found.items()))
+    by_topic: defaultdict[tuple[str, int, str], list[Stale]] = defaultdict(list)
+    for replica in stale:
+        by_topic[replica.topic, replica.broker, replica.topic_id or ""].append(replica)
+    return tuple(_words(many) for _, many in sorted(by_topic.items()))
 
 
 def _words(many: Sequence[Stale]) -> str:
-    first = many[0]
-    numbers = ", ".join(str(one.partition) for one in many)
-    now = (
+    first_stale = many[0]
+    numbers = ", ".join(str(replica.partition) for replica in many)
+    reason = (
         "that topic was deleted"
-        if first.living_topic_id is None
-        else f"that topic was deleted, the one of this name has id {first.living_topic_id}"
+        if first_stale.living_topic_id is None
+        else f"that topic was deleted, the one of this name has id {first_stale.living_topic_id}"
     )
-    where = f"stale: {first.topic}, partition {numbers}, on broker {first.broker} has"
-    if first.topic_id is None:
+    where = f"stale: {first_stale.topic}, partition {numbers}, on broker {first_stale.broker} has"
+    if first_stale.topic_id is None:
         return f"{where} no partition.metadata: its broker sets it aside when it starts"
-    return f"{where} topic id {first.topic_id}: {now}"
+    return f"{where} topic id {first_stale.topic_id}: {reason}"
 
 
-def identified(found: Iterable[tuple[Replica, str | None]], known: KnownTopics) -> Identities:
+def identify_replicas(
+    replicas_with_ids: Iterable[tuple[Replica, str | None]], known_topics: KnownTopics
+) -> Identities:
     """Tell stale replicas from living ones.
 
     The newest copy does not have the id. The topic was deleted if that copy has the record of it,
@@ -104,12 +108,13 @@ def identified(found: Iterable[tuple[Replica, str | None]], known: KnownTopics) 
     coordinator is read all the same, as it tells what was decided.
 
     Args:
-        found: Replicas, each with its topic's id; None where it has none, as before Kafka 2.8.
-        known: By the metadata log.
+        replicas_with_ids: Replicas, each with its topic's id; None where it has none, as before
+            Kafka 2.8.
+        known_topics: By the metadata log.
     """
     by_topic: defaultdict[str, list[tuple[Replica, str]]] = defaultdict(list)
     nameless = []
-    for replica, topic_id in found:
+    for replica, topic_id in replicas_with_ids:
         if replica.topic == _METADATA_TOPIC:
             continue
         if topic_id is None:
@@ -117,36 +122,41 @@ def identified(found: Iterable[tuple[Replica, str | None]], known: KnownTopics) 
                 nameless.append(replica)
         else:
             by_topic[replica.topic].append((replica, topic_id))
-    stale = _nameless(nameless, by_topic, known)
+    stale = _nameless(nameless, by_topic, known_topics)
     undecided: dict[str, str] = {}
     for topic, replicas in sorted(by_topic.items()):
-        living = None if known.topic_ids is None else known.topic_ids.get(topic)
-        others = [(replica, its) for replica, its in replicas if its != living]
-        if known.topic_ids is not None and all(
-            its in known.removed or one.broker in known.brokers for one, its in others
+        living = None if known_topics.topic_ids is None else known_topics.topic_ids.get(topic)
+        not_living = [(replica, topic_id) for replica, topic_id in replicas if topic_id != living]
+        if known_topics.topic_ids is not None and all(
+            topic_id in known_topics.removed or replica.broker in known_topics.brokers
+            for replica, topic_id in not_living
         ):
-            stale |= {one.path: _stale(one, its, living) for one, its in others}
+            stale |= {
+                replica.path: _stale(replica, topic_id, living) for replica, topic_id in not_living
+            }
             continue
-        ids = {its for _, its in replicas} | ({living} if living is not None else set())
+        ids = {topic_id for _, topic_id in replicas} | ({living} if living is not None else set())
         if len(ids) > 1:
-            undecided[topic] = _undecided(topic, replicas)
-    named = sorted(stale.values(), key=lambda one: (one.topic, one.partition, one.broker))
+            undecided[topic] = _undecided_reason(topic, replicas)
+    named = sorted(
+        stale.values(), key=lambda replica: (replica.topic, replica.partition, replica.broker)
+    )
     return Identities(stale=tuple(named), paths=frozenset(stale), undecided=undecided)
 
 
 def _nameless(
     replicas: Iterable[Replica],
     named: Mapping[str, Sequence[tuple[Replica, str]]],
-    known: KnownTopics,
+    known_topics: KnownTopics,
 ) -> dict[str, Stale]:
     """Stale ones of the replicas without an id, by path."""
-    if known.topic_ids is None:
+    if known_topics.topic_ids is None:
         return {}
-    have_ids = {one.log_dir for several in named.values() for one, _ in several}
+    have_ids = {replica.log_dir for several in named.values() for replica, _ in several}
     return {
-        one.path: _stale(one, None, known.topic_ids.get(one.topic))
-        for one in replicas
-        if one.log_dir in have_ids
+        replica.path: _stale(replica, None, known_topics.topic_ids.get(replica.topic))
+        for replica in replicas
+        if replica.log_dir in have_ids
     }
 
 
@@ -161,7 +171,7 @@ def _stale(replica: Replica, topic_id: str | None, living: str | None) -> Stale:
     )
 
 
-def _undecided(topic: str, replicas: Iterable[tuple[Replica, str]]) -> str:
+def _undecided_reason(topic: str, replicas: Iterable[tuple[Replica, str]]) -> str:
     brokers: defaultdict[str, set[int]] = defaultdict(set)
     for replica, topic_id in replicas:
         brokers[topic_id].add(replica.broker)
@@ -193,7 +203,7 @@ def identities_in(
     log_dirs = log_dirs_in(named)  # also those without a replica of these topics: they have copies
     one_cluster(log_dirs)
     replicas = replicas_in(named, topics, on_problem)
-    return identified(
-        ((one, topic_id_of(Path(one.path), on_problem)) for one in replicas),
+    return identify_replicas(
+        ((replica, topic_id_of(Path(replica.path), on_problem)) for replica in replicas),
         known_topics_in(log_dirs, on_problem),
     )

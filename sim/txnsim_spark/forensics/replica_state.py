@@ -32,7 +32,7 @@ from txnsim_spark.scan.log_seek import tail_of
 from txnsim_spark.scan.segments import Replica, Section, SegmentFile, segments_of
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentMemory(msgspec.Struct, frozen=True, kw_only=True):
     """The result for a sound segment, up to the position read."""
 
     size: int
@@ -43,7 +43,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[tuple[int, int], ...] = ()
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class ReplicaMemory(msgspec.Struct, frozen=True, kw_only=True):
     """The saved state of a replica from the previous search (``since``)."""
 
     topic_id: str | None = None
@@ -54,26 +54,32 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     """Of that batch."""
     newest: int = -1
     """Base offset of its segment."""
-    segments: Mapping[int, Kept] = {}
+    segments: Mapping[int, SegmentMemory] = {}
     """By base offset."""
 
-    def of(self, segment: SegmentFile) -> Kept | None:
+    def memory_of_segment(self, segment: SegmentFile) -> SegmentMemory | None:
         """The saved result of a segment, if still valid."""
-        kept = self.segments.get(segment.base_offset)
-        if kept is None or segment.base_offset == self.newest:
-            return kept
-        is_same = (kept.size, kept.next_base_offset) == (segment.size, segment.next_base_offset)
-        return kept if is_same else None
+        segment_memory = self.segments.get(segment.base_offset)
+        if segment_memory is None or segment.base_offset == self.newest:
+            return segment_memory
+        is_same = (segment_memory.size, segment_memory.next_base_offset) == (
+            segment.size,
+            segment.next_base_offset,
+        )
+        return segment_memory if is_same else None
 
-    def rest_of(self, segment: SegmentFile) -> SegmentFile | None:
+    def unread_part(self, segment: SegmentFile) -> SegmentFile | None:
         """The unread rest of a segment; None if fully read."""
-        kept = self.of(segment)
-        if kept is None:
+        segment_memory = self.memory_of_segment(segment)
+        if segment_memory is None:
             return segment
-        if (kept.size, kept.next_base_offset) == (segment.size, segment.next_base_offset):
+        if (segment_memory.size, segment_memory.next_base_offset) == (
+            segment.size,
+            segment.next_base_offset,
+        ):
             return None
         section = Section(
-            start=kept.size,
+            start=segment_memory.size,
             first_offset=self.end_offset,
             next_offset=segment.next_base_offset,
             has_followers=False,
@@ -104,16 +110,16 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     """Newest modification time of a segment; -1 without one."""
     topic_id: str | None = None
     """None where unknown, as before Kafka 2.8."""
-    known: Known | None = None
+    memory: ReplicaMemory | None = None
     """Results of the previous search; None where no results are saved."""
 
     @property
     def new(self) -> tuple[SegmentFile, ...]:
         """The unread parts of the unread segments."""
-        if self.known is None:
+        if self.memory is None:
             return self.unread
-        rests = map(self.known.rest_of, self.unread)
-        return tuple(one for one in rests if one is not None)
+        rests = map(self.memory.unread_part, self.unread)
+        return tuple(segment for segment in rests if segment is not None)
 
     @property
     def replica(self) -> Replica:
@@ -172,10 +178,8 @@ def state_of(
     # A starting broker goes through what is to be recovered, so nothing in it is taken for granted.
     recovered = [segment.base_offset for segment in segments if segment.is_recovered]
     most = min([end, *recovered])
-    offset, seeds = _newest(
-        [one for one in snapshots if use_snapshots and one[0] in starts and one[0] <= most],
-        on_problem,
-    )
+    usable = [(start, path) for start, path in snapshots if start in starts and start <= most]
+    offset, seeds = _newest(usable if use_snapshots else [], on_problem)
     unread = tuple(
         segment
         for segment in segments
@@ -185,7 +189,7 @@ def state_of(
     if len(unread) == 1 and not unread[0].size:
         unread = ()  # beside others, an empty segment shows how far the one before it went
     if not unread:  # then only what is open is asked for: all else would be kept for nothing
-        seeds = {one: entry for one, entry in seeds.items() if entry.txn_first_offset >= 0}
+        seeds = {key: entry for key, entry in seeds.items() if entry.txn_first_offset >= 0}
     return ReplicaState(
         ends=ends,
         segments=segments,
@@ -208,14 +212,14 @@ def state_of(
 
 def _readable(segments: Iterable[SegmentFile], on_damage: OnProblem) -> tuple[SegmentFile, ...]:
     """Without those that can't be opened, which are reported."""
-    found = []
+    segments_read = []
     for segment in segments:
         why = RegularFile(Path(segment.path)).why_unreadable()
         if why:
             on_damage(f"{segment.path}: {why}; passed by")
         else:
-            found.append(segment)
-    return tuple(found)
+            segments_read.append(segment)
+    return tuple(segments_read)
 
 
 def _end_of(segments: Sequence[SegmentFile], on_damage: OnProblem) -> int:
@@ -224,13 +228,13 @@ def _end_of(segments: Sequence[SegmentFile], on_damage: OnProblem) -> int:
     """
     if not segments:
         return 0
-    last = segments[-1]
+    last_segment = segments[-1]
     try:
-        tail = tail_of(last)
+        tail = tail_of(last_segment)
     except OSError as error:
-        on_damage(f"{last.path}: {error.strerror}; passed by")
-        return last.base_offset
-    if tail.problem and not last.is_recovered:
+        on_damage(f"{last_segment.path}: {error.strerror}; passed by")
+        return last_segment.base_offset
+    if tail.problem and not last_segment.is_recovered:
         on_damage(tail.problem)
     return tail.end_offset
 
@@ -246,9 +250,11 @@ def _lost_end(
     end though no segment begins there. Brokers write such a one when they stop in order, and note
     the recovery point there as well, so that one tells nothing.
     """
-    behind = [offset for offset, _ in snapshots if offset > end]
-    if behind:
-        return f"the log ends at offset {end}, but there is a snapshot of offset {behind[-1]}"
+    offsets_beyond = [offset for offset, _ in snapshots if offset > end]
+    if offsets_beyond:
+        return (
+            f"the log ends at offset {end}, but there is a snapshot of offset {offsets_beyond[-1]}"
+        )
     if len(segments) > 1 and not segments[-1].size:
         return (
             f"the segment from offset {end} on is empty, and brokers make one as they write to it"

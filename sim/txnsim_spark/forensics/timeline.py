@@ -172,8 +172,12 @@ def producer_ids_of(records: Iterable[CoordinatorRecord]) -> tuple[int, ...]:
     """Every producer id that the coordinator ever gave to the transactional id."""
     named = (
         producer_id
-        for one in records
-        for producer_id in (one.producer_id, one.previous_producer_id, one.next_producer_id)
+        for record in records
+        for producer_id in (
+            record.producer_id,
+            record.previous_producer_id,
+            record.next_producer_id,
+        )
     )
     return tuple(sorted({producer_id for producer_id in named if producer_id != NO_ID}))
 
@@ -197,10 +201,10 @@ class _Decisions:
         bounds: dict[tuple[TopicPartition, int, int | None], int] = {}
         for stay in sorted(ended, key=lambda stay: stay.marker_offset or 0, reverse=True):
             whose = (stay.topic_partition, stay.producer_id, stay.marker_epoch)
-            found = self._latest(stay, bounds.get(whose))
-            if found is None:
+            latest = self._latest(stay, bounds.get(whose))
+            if latest is None:
                 continue
-            number, decision = found
+            number, decision = latest
             self._of[stay.topic_partition, stay.marker_offset] = decision
             if stay.first_offset is not None:
                 bounds[whose] = number
@@ -212,21 +216,21 @@ class _Decisions:
     def _latest(self, stay: Stay, bound: int | None) -> tuple[int, CoordinatorRecord] | None:
         """The decision about a stay below a bound, and its number."""
         epoch = -1 if stay.marker_epoch is None else stay.marker_epoch
-        made = self._made.get((stay.producer_id, epoch), [])
-        end = len(made) if bound is None else bound
+        decisions = self._made.get((stay.producer_id, epoch), [])
+        end = len(decisions) if bound is None else bound
         at_ms = -1 if stay.marker_timestamp_ms is None else stay.marker_timestamp_ms
         for names_it in (True, False):
             late: int | None = None
             for number in range(end - 1, -1, -1):
-                one = made[number]
-                if names_it and stay.topic_partition not in one.partitions:
+                decision = decisions[number]
+                if names_it and stay.topic_partition not in decision.partitions:
                     continue
-                if one.timestamp_ms <= at_ms:
-                    return number, one
-                if one.timestamp_ms <= at_ms + SKEW_MS:
+                if decision.timestamp_ms <= at_ms:
+                    return number, decision
+                if decision.timestamp_ms <= at_ms + SKEW_MS:
                     late = number  # the earliest of those that only another clock explains
             if late is not None:
-                return late, made[late]
+                return late, decisions[late]
         return None
 
 
@@ -240,12 +244,14 @@ def _in_order(events: Iterable[Event]) -> tuple[Event, ...]:
     logs: defaultdict[tuple[str, int], list[Event]] = defaultdict(list)
     for event in events:
         logs[event.topic, event.partition].append(event)
-    placed = [_placed(sorted(logs[log], key=lambda event: event.offset)) for log in sorted(logs)]
+    placed = [
+        _with_places(sorted(logs[log], key=lambda event: event.offset)) for log in sorted(logs)
+    ]
     # Only the fronts of the logs are compared, so each keeps its order.
-    return tuple(event for *_, event in merge(*placed, key=lambda one: one[:2]))
+    return tuple(event for *_, event in merge(*placed, key=lambda timed_event: timed_event[:2]))
 
 
-def _placed(log: Iterable[Event]) -> Iterator[tuple[int, int, Event]]:
+def _with_places(log: Iterable[Event]) -> Iterator[tuple[int, int, Event]]:
     at_ms = -1
     for event in log:
         at_ms = max(at_ms, event.timestamp_ms)
@@ -253,9 +259,9 @@ def _placed(log: Iterable[Event]) -> Iterator[tuple[int, int, Event]]:
 
 
 def _coordinator_events(records: Sequence[CoordinatorRecord]) -> Iterator[Event]:
-    before: CoordinatorRecord | None = None
+    record_before: CoordinatorRecord | None = None
     for record in records:
-        added = _added(before, record)
+        added = _added_partitions(record_before, record)
         yield Event(
             timestamp_ms=record.timestamp_ms,
             source="coordinator",
@@ -264,26 +270,30 @@ def _coordinator_events(records: Sequence[CoordinatorRecord]) -> Iterator[Event]
             partition=record.partition,
             offset=record.offset,
             brokers=record.brokers,
-            text=_text_of(before, record, added),
+            text=_text_of(record_before, record, added),
             producer_id=record.producer_id,
             producer_epoch=record.producer_epoch,
             added=added,
             committed=record.commits,
         )
-        before = record
+        record_before = record
 
 
-def _added(
-    before: CoordinatorRecord | None, record: CoordinatorRecord
+def _added_partitions(
+    record_before: CoordinatorRecord | None, record: CoordinatorRecord
 ) -> tuple[TopicPartition, ...]:
     if record.state != "Ongoing":
         return ()
-    known = before.partitions if before is not None and before.state == "Ongoing" else ()
-    return tuple(one for one in record.partitions if one not in known)
+    listed_before = (
+        record_before.partitions
+        if record_before is not None and record_before.state == "Ongoing"
+        else ()
+    )
+    return tuple(partition for partition in record.partitions if partition not in listed_before)
 
 
 def _text_of(
-    before: CoordinatorRecord | None,
+    record_before: CoordinatorRecord | None,
     record: CoordinatorRecord,
     added: Sequence[TopicPartition],
 ) -> str:
@@ -293,35 +303,38 @@ def _text_of(
             return "the coordinator forgets the transactional id"
         case "Empty":
             parts.append("InitProducerId")
-        case "Ongoing" if before is None or before.state != "Ongoing":
+        case "Ongoing" if record_before is None or record_before.state != "Ongoing":
             parts.append("the transaction begins")
         case "PrepareCommit" | "PrepareAbort":
-            what = "commit" if record.commits else "abort"
+            outcome = "commit" if record.commits else "abort"
             since = record.start_timestamp_ms
-            after = (
+            delay_text = (
                 "" if since is None else f", {record.timestamp_ms - since} ms after its beginning"
             )
-            parts.append(f"decided to {what}{after}")
+            parts.append(f"decided to {outcome}{delay_text}")
         case "CompleteCommit" | "CompleteAbort":
             parts.append("every partition has its marker")
         case _:
             pass
     if added:
         parts.append(f"added {', '.join(map(str, added))}")
-    parts += _changed_ids(before, record)
+    parts += _changed_ids(record_before, record)
     return "; ".join(parts) or "written again"
 
 
-def _changed_ids(before: CoordinatorRecord | None, record: CoordinatorRecord) -> Iterator[str]:
+def _changed_ids(
+    record_before: CoordinatorRecord | None, record: CoordinatorRecord
+) -> Iterator[str]:
     """How producer id and epoch changed."""
-    if before is None or before.state is None:
+    if record_before is None or record_before.state is None:
         yield f"producer {record.producer_id} epoch {record.producer_epoch}"
-    elif before.producer_id != record.producer_id:
+    elif record_before.producer_id != record.producer_id:
         yield (
-            f"producer {before.producer_id} -> {record.producer_id}, epoch {record.producer_epoch}"
+            f"producer {record_before.producer_id} -> {record.producer_id},"
+            f" epoch {record.producer_epoch}"
         )
-    elif before.producer_epoch != record.producer_epoch:
-        yield f"epoch {before.producer_epoch} -> {record.producer_epoch}"
+    elif record_before.producer_epoch != record.producer_epoch:
+        yield f"epoch {record_before.producer_epoch} -> {record.producer_epoch}"
 
 
 def _stay_events(stay: Stay, decided: _Decisions) -> Iterator[Event]:
@@ -343,14 +356,14 @@ def _stay_events(stay: Stay, decided: _Decisions) -> Iterator[Event]:
     if stay.marker_offset is None:
         return
     decision = decided.about(stay)
-    after = None
+    after_decision_ms = None
     if decision is not None and stay.marker_timestamp_ms is not None:
-        after = stay.marker_timestamp_ms - decision.timestamp_ms
+        after_decision_ms = stay.marker_timestamp_ms - decision.timestamp_ms
     parts = [
         f"{'COMMIT' if stay.committed else 'ABORT'}, coordinator epoch {stay.coordinator_epoch}"
     ]
-    if after is not None:
-        parts.append(f"{after} ms after the decision")
+    if after_decision_ms is not None:
+        parts.append(f"{after_decision_ms} ms after the decision")
     if stay.first_offset is None:
         parts.append("nothing was written here")
     event = _stay_event(
@@ -361,7 +374,7 @@ def _stay_events(stay: Stay, decided: _Decisions) -> Iterator[Event]:
         producer_epoch=-1 if stay.marker_epoch is None else stay.marker_epoch,
         committed=stay.committed,
         coordinator_epoch=stay.coordinator_epoch,
-        after_decision_ms=after,
+        after_decision_ms=after_decision_ms,
     )
 
 
@@ -480,17 +493,17 @@ def _without_marker(
     records: Sequence[CoordinatorRecord], stays: Sequence[Stay], decided: _Decisions
 ) -> Iterator[str]:
     """Complete for the coordinator, and no marker in a log that is here."""
-    done = {
+    marked = {
         (id(decision), stay.topic_partition)
         for stay in stays
         if (decision := decided.about(stay)) is not None
     }
-    here = {stay.topic_partition for stay in stays}
+    partitions_with_stays = {stay.topic_partition for stay in stays}
     for decision, record in pairwise(records):
         if decision.commits is None or record.state not in COMPLETE:
             continue
         for partition in decision.partitions:
-            if partition in here and (id(decision), partition) not in done:
+            if partition in partitions_with_stays and (id(decision), partition) not in marked:
                 yield (
                     f"{partition}: no marker of the transaction that the coordinator has as "
                     f"{record.state} (offset {record.offset})"

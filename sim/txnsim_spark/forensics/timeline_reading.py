@@ -44,9 +44,11 @@ def read_timeline(
     any case the coordinators' log.
     """
     problems: dict[str, None] = {}
-    wanted = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
-    identities = identities_in([path.absolute() for path in paths], wanted)  # as rows have them
-    records, apart = merged_records(
+    with_state_topic = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
+    identities = identities_in(
+        [path.absolute() for path in paths], with_state_topic
+    )  # as rows have them
+    records, record_disagreements = merged_records(
         identities.living(_coordinator_rows(engine, paths, transactional_id, problems.setdefault))
     )
     producer_ids = producer_ids_of(records)
@@ -54,12 +56,17 @@ def read_timeline(
         timeline = timeline_of(transactional_id, records, ())
         return msgspec.structs.replace(timeline, problems=tuple(problems))
     rows = transactions_of(engine, paths, producer_ids, topics, problems.setdefault)
-    stays, behind = merged_stays(identities.living(rows))
+    stays, stay_disagreements = merged_stays(identities.living(rows))
     timeline = timeline_of(transactional_id, records, stays)
     doubts = identities.undecided.values()
     return msgspec.structs.replace(
         timeline,
-        disagreements=(*doubts, *apart, *behind, *timeline.disagreements),
+        disagreements=(
+            *doubts,
+            *record_disagreements,
+            *stay_disagreements,
+            *timeline.disagreements,
+        ),
         stale=identities.stale,
         problems=tuple(problems),
     )
@@ -70,8 +77,8 @@ def _coordinator_rows(
 ) -> Iterator[dict[str, Any]]:
     topics = frozenset({TRANSACTION_STATE_TOPIC})
     keep = partial(_of_id, transactional_id)
-    found = kept_rows(engine, "transactions", paths, keep, topics=topics, on_problem=on_problem)
-    for batch in found:
+    batches = kept_rows(engine, "transactions", paths, keep, topics=topics, on_problem=on_problem)
+    for batch in batches:
         yield from batch.to_pylist()
 
 
@@ -85,11 +92,11 @@ def transactions_of(
     """A row per transaction of some producers, on each replica, by the headers of batches. What
     can't be read is told, or refused (``kept_rows``).
     """
-    wanted = RowScope(producer_ids=frozenset(producer_ids))
-    found = kept_rows(
-        engine, "batches", paths, _all_of, topics=topics, scope=wanted, on_problem=on_problem
+    scope = RowScope(producer_ids=frozenset(producer_ids))
+    kept_batches = kept_rows(
+        engine, "batches", paths, _keep_all, topics=topics, scope=scope, on_problem=on_problem
     )
-    batches = pa.Table.from_batches(found, TABLES["batches"].arrow())
+    batches = pa.Table.from_batches(kept_batches, TABLES["batches"].arrow())
     database = Embedded()
     database.register("kafka_batches", batches)
     database.create("kafka_partition_transactions", PARTITION_TRANSACTIONS)
@@ -102,7 +109,7 @@ ORDER BY log_dir, topic, partition, producer_id, coalesce(first_offset, marker_o
 """
 
 
-def _all_of(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _keep_all(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
@@ -119,28 +126,28 @@ def merged_records(
     rows: Iterable[dict[str, Any]],
 ) -> tuple[list[CoordinatorRecord], list[str]]:
     """Each record once, by offset; and what replicas tell differently."""
-    found: defaultdict[tuple[int, int], dict[CoordinatorRecord, set[int]]] = defaultdict(dict)
+    by_place: defaultdict[tuple[int, int], dict[CoordinatorRecord, set[int]]] = defaultdict(dict)
     for row in rows:
         record = _record_of(row)
-        at = (record.partition, record.offset)
-        found[at].setdefault(record, set()).add(row["broker"])
-    apart = [
+        place = (record.partition, record.offset)
+        by_place[place].setdefault(record, set()).add(row["broker"])
+    disagreements = [
         f"{TRANSACTION_STATE_TOPIC}-{partition}: replicas hold different records at offset {offset}"
-        for (partition, offset), held in sorted(found.items())
-        if len(held) > 1
+        for (partition, offset), brokers_by_record in sorted(by_place.items())
+        if len(brokers_by_record) > 1
     ]
     merged = [
         msgspec.structs.replace(record, brokers=tuple(sorted(brokers)))
-        for _, held in sorted(found.items())
-        for record, brokers in held.items()
+        for _, brokers_by_record in sorted(by_place.items())
+        for record, brokers in brokers_by_record.items()
     ]
-    return merged, apart
+    return merged, disagreements
 
 
 def _record_of(row: dict[str, Any]) -> CoordinatorRecord:
-    told = {name: row[name] for name in _RECORD if row[name] is not None}
-    places = [TopicPartition(**one) for one in row["partitions"] or ()]
-    return CoordinatorRecord(**{**told, "brokers": (), "partitions": tuple(places)})
+    fields = {name: row[name] for name in _RECORD if row[name] is not None}
+    places = [TopicPartition(**partition) for partition in row["partitions"] or ()]
+    return CoordinatorRecord(**{**fields, "brokers": (), "partitions": tuple(places)})
 
 
 _RECORD: Final = frozenset(CoordinatorRecord.__struct_fields__) - {"brokers"}
@@ -148,25 +155,30 @@ _RECORD: Final = frozenset(CoordinatorRecord.__struct_fields__) - {"brokers"}
 
 def merged_stays(rows: Iterable[dict[str, Any]]) -> tuple[list[Stay], list[str]]:
     """Each transaction per partition from the most advanced replicas; and those behind."""
-    found: defaultdict[tuple[Any, ...], dict[Stay, set[int]]] = defaultdict(dict)
+    by_start: defaultdict[tuple[Any, ...], dict[Stay, set[int]]] = defaultdict(dict)
     for row in rows:
         stay = _stay_of(row)
         start = stay.marker_offset if stay.first_offset is None else stay.first_offset
-        found[stay.topic, stay.partition, start, stay.producer_id].setdefault(stay, set()).add(
+        by_start[stay.topic, stay.partition, start, stay.producer_id].setdefault(stay, set()).add(
             row["broker"]
         )
     merged: list[Stay] = []
-    behind: list[str] = []
-    for _, held in sorted(found.items()):
-        ranked = sorted(held, key=_reach, reverse=True)
-        merged.append(msgspec.structs.replace(ranked[0], brokers=tuple(sorted(held[ranked[0]]))))
-        for other in ranked[1:]:
-            brokers = ", ".join(f"broker {broker}" for broker in sorted(held[other]))
-            behind.append(
-                f"{other.topic_partition}: on {brokers} the transaction from offset "
-                f"{other.first_offset} on {_ending_of(other)}; elsewhere it {_ending_of(ranked[0])}"
+    disagreements: list[str] = []
+    for _, brokers_by_stay in sorted(by_start.items()):
+        ranked = sorted(brokers_by_stay, key=_reach, reverse=True)
+        merged.append(
+            msgspec.structs.replace(ranked[0], brokers=tuple(sorted(brokers_by_stay[ranked[0]])))
+        )
+        for other_stay in ranked[1:]:
+            brokers = ", ".join(
+                f"broker {broker}" for broker in sorted(brokers_by_stay[other_stay])
             )
-    return merged, behind
+            disagreements.append(
+                f"{other_stay.topic_partition}: on {brokers} the transaction from offset "
+                f"{other_stay.first_offset} on {_ending_of(other_stay)};"
+                f" elsewhere it {_ending_of(ranked[0])}"
+            )
+    return merged, disagreements
 
 
 def _reach(stay: Stay) -> tuple[int, int]:
@@ -180,5 +192,5 @@ def _ending_of(stay: Stay) -> str:
 
 
 def _stay_of(row: dict[str, Any]) -> Stay:
-    told = {name: row[name] for name in Stay.__struct_fields__ if name != "brokers"}
-    return Stay(brokers=(), **told)
+    fields = {name: row[name] for name in Stay.__struct_fields__ if name != "brokers"}
+    return Stay(brokers=(), **fields)

@@ -141,18 +141,18 @@ def leading(replicas: Sequence[ReplicaEnds]) -> ReplicaEnds:
     """The replica that an election would choose: no other replica has a newer leader epoch, and of
     those with the same epoch none has a longer log.
     """
-    return max(replicas, key=lambda one: (one.last_epoch, one.end_offset, -one.replica.broker))
+    return max(replicas, key=lambda ends: (ends.last_epoch, ends.end_offset, -ends.replica.broker))
 
 
-def common_end(one: ReplicaEnds, other: ReplicaEnds) -> int:
+def common_end(ends: ReplicaEnds, other_ends: ReplicaEnds) -> int:
     """The offset up to which two replicas must hold the same: the end of the shorter one, or the
     start of the newer leader epoch where one of them does not know that epoch (KIP-101,
     OffsetsForLeaderEpoch).
     """
-    shorter = min(one.end_offset, other.end_offset)
-    if not one.epochs or not other.epochs:
+    shorter = min(ends.end_offset, other_ends.end_offset)
+    if not ends.epochs or not other_ends.epochs:
         return shorter
-    older, newer = sorted((one, other), key=lambda each: each.last_epoch)
+    older, newer = sorted((ends, other_ends), key=lambda replica_ends: replica_ends.last_epoch)
     unheard = [start for epoch, start in newer.epochs if epoch > older.last_epoch]
     return min(shorter, *unheard[:1]) if unheard else shorter
 
@@ -174,24 +174,30 @@ def spread_of(
         end, or on replicas that would have to cut it off.
     """
     counts = leading(replicas)
-    holders = tuple(one for one in replicas if one.replica.path in opens)
-    others = tuple(one for one in replicas if one.replica.path not in opens)
+    holders = tuple(replica for replica in replicas if replica.replica.path in opens)
+    without_it = tuple(replica for replica in replicas if replica.replica.path not in opens)
     mine = opens.get(counts.replica.path)
     if mine is not None:
-        against = [one for one in others if _has_ended(mine, counts, one, has_marker)]
-        behind = [one for one in others if one not in against]
+        against = [
+            replica for replica in without_it if _has_ended(mine, counts, replica, has_marker)
+        ]
+        not_there_yet = [replica for replica in without_it if replica not in against]
         against += [
-            one for one in holders if _began_elsewhere(mine, counts, opens[one.replica.path], one)
+            replica
+            for replica in holders
+            if _began_elsewhere(mine, counts, opens[replica.replica.path], replica)
         ]
         return Spread(
             transaction=mine,
             counts=counts,
             open_on=holders,
-            behind=tuple(behind),
+            behind=tuple(not_there_yet),
             against=tuple(against),
         )
     stubborn = [
-        one for one in holders if _has_ended(opens[one.replica.path], one, counts, has_marker)
+        replica
+        for replica in holders
+        if _has_ended(opens[replica.replica.path], replica, counts, has_marker)
     ]
     if not stubborn:
         return None
@@ -200,29 +206,31 @@ def spread_of(
         counts=counts,
         is_open_there=False,
         open_on=holders,
-        behind=tuple(one for one in others if one is not counts),
+        behind=tuple(replica for replica in without_it if replica is not counts),
         against=(counts,),
     )
 
 
 def _has_ended(
-    txn: OpenTxn, holder: ReplicaEnds, other: ReplicaEnds, has_marker: HasMarker
+    txn: OpenTxn, holder: ReplicaEnds, other_replica: ReplicaEnds, has_marker: HasMarker
 ) -> bool:
-    """Whether ``other`` ended or never had a transaction within what both replicas have."""
-    common = common_end(holder, other)
+    """Whether ``other_replica`` ended or never had a transaction within what both replicas have."""
+    common = common_end(holder, other_replica)
     if txn.start_offset >= common:
         return False
-    return other.end_offset <= common or not has_marker(other, common, txn.producer_id)
+    return other_replica.end_offset <= common or not has_marker(
+        other_replica, common, txn.producer_id
+    )
 
 
 def _began_elsewhere(
-    mine: OpenTxn, counts: ReplicaEnds, theirs: OpenTxn, other: ReplicaEnds
+    mine: OpenTxn, counts: ReplicaEnds, theirs: OpenTxn, other_replica: ReplicaEnds
 ) -> bool:
     later = max(mine.start_offset, theirs.start_offset)
-    if mine.start_offset == theirs.start_offset or later >= common_end(counts, other):
+    if mine.start_offset == theirs.start_offset or later >= common_end(counts, other_replica):
         return False
     # Behind a deleted segment the first record that is left looks like the beginning.
-    return later > max(counts.log_start_offset, other.log_start_offset)
+    return later > max(counts.log_start_offset, other_replica.log_start_offset)
 
 
 # The coordinator
@@ -245,12 +253,12 @@ def opinion_on(
         as_of_ms: The time of the verdict.
         markers: Reads the producer's markers in front of it; called only where it hangs.
     """
-    found = _opinion_on(txn, partition, coordinators, as_of_ms)
-    if found.verdict is not OpenTxnStatus.HANGING:
-        return found
-    outcome = _decided(txn, partition, coordinators, found.entry, markers)
+    opinion = _opinion_on(txn, partition, coordinators, as_of_ms)
+    if opinion.verdict is not OpenTxnStatus.HANGING:
+        return opinion
+    outcome = _decide_outcome(txn, partition, coordinators, opinion.entry, markers)
     return msgspec.structs.replace(
-        found, outcome=MARKERS[outcome.decision], because=outcome.because
+        opinion, outcome=MARKERS[outcome.decision], because=outcome.because
     )
 
 
@@ -261,10 +269,10 @@ MARKERS: Final = {
 }
 
 
-def _decided(
+def _decide_outcome(
     txn: OpenTxn,
     partition: TopicPartition,
-    known: Coordinators,
+    coordinators: Coordinators,
     entry: Entry | None,
     markers: ReadMarkers,
 ) -> Decided:
@@ -273,17 +281,17 @@ def _decided(
     """
     log = [
         Noted(
-            state=one.state,
-            producer_id=one.producer_id,
-            producer_epoch=one.producer_epoch,
-            partitions=one.partitions,
-            is_v2=one.is_v2,
-            timestamp_ms=one.last_update_timestamp_ms,
-            start_timestamp_ms=one.start_timestamp_ms
-            if one.start_timestamp_ms >= 0
-            else one.last_update_timestamp_ms,
+            state=decision.state,
+            producer_id=decision.producer_id,
+            producer_epoch=decision.producer_epoch,
+            partitions=decision.partitions,
+            is_v2=decision.is_v2,
+            timestamp_ms=decision.last_update_timestamp_ms,
+            start_timestamp_ms=decision.start_timestamp_ms
+            if decision.start_timestamp_ms >= 0
+            else decision.last_update_timestamp_ms,
         )
-        for one in known.decisions.get(txn.producer_id, ())
+        for decision in coordinators.decisions.get(txn.producer_id, ())
     ]
     due = DueDecisions.on(partition, txn.producer_id, txn.producer_epoch, log)
     outcome = Decided.by_log(
@@ -325,7 +333,7 @@ def _opinion_on(
             entry=entry,
         )
     if partition not in newest.partitions:
-        return _unlisted(txn, partition, entry)
+        return _unlisted_opinion(txn, partition, entry)
     if newest.state in DECIDED_STATES:
         outcome = OUTCOMES[newest.state]
         return Opinion(
@@ -353,39 +361,44 @@ def _opinion_on(
 
 def _alive(entry: Entry, as_of_ms: int) -> str:
     newest = entry.newest
-    said = f"transactional id {newest.transactional_id} is {newest.state} with this partition: "
+    state_text = (
+        f"transactional id {newest.transactional_id} is {newest.state} with this partition: "
+    )
     over_ms = as_of_ms - newest.start_timestamp_ms - newest.timeout_ms
     if over_ms > 0:
         return (
-            f"{said}its transaction.timeout.ms={newest.timeout_ms} is over for {over_ms} ms, so its"
-            " coordinator aborts it as soon as it runs"
+            f"{state_text}its transaction.timeout.ms={newest.timeout_ms} is over for {over_ms} ms,"
+            " so its coordinator aborts it as soon as it runs"
         )
-    return f"{said}it ends with its producer, or after transaction.timeout.ms={newest.timeout_ms}"
+    return (
+        f"{state_text}it ends with its producer, or after"
+        f" transaction.timeout.ms={newest.timeout_ms}"
+    )
 
 
-def _without_entry(txn: OpenTxn, known: Coordinators) -> Opinion:
-    other = known.by_other_id.get(txn.producer_id)
-    if other is not None:
-        whose = f"transactional id {other.newest.transactional_id}"
+def _without_entry(txn: OpenTxn, coordinators: Coordinators) -> Opinion:
+    other_entry = coordinators.by_other_id.get(txn.producer_id)
+    if other_entry is not None:
+        whose = f"transactional id {other_entry.newest.transactional_id}"
         return Opinion(
             verdict=OpenTxnStatus.HANGING,
             rule=Reason.OTHER_PRODUCER_ID,
-            reason=f"{whose} goes on with producer id {other.newest.producer_id}; of"
+            reason=f"{whose} goes on with producer id {other_entry.newest.producer_id}; of"
             f" {txn.producer_id} its coordinator has no transaction any more",
-            entry=other,
+            entry=other_entry,
         )
-    forgotten = known.forgotten.get(txn.producer_id)
+    forgotten = coordinators.forgotten.get(txn.producer_id)
     if forgotten is not None:
         return Opinion(
             verdict=OpenTxnStatus.HANGING,
             rule=Reason.FORGOTTEN,
             reason=f"its coordinator has forgotten transactional id {forgotten}",
         )
-    if not known.is_complete:
+    if not coordinators.is_complete:
         return Opinion(
             verdict=OpenTxnStatus.UNKNOWN,
             rule=Reason.LOG_MISSING,
-            reason=f"no entry of producer id {txn.producer_id} was found, and {known.gap}",
+            reason=f"no entry of producer id {txn.producer_id} was found, and {coordinators.gap}",
         )
     return Opinion(
         verdict=OpenTxnStatus.HANGING,
@@ -394,7 +407,7 @@ def _without_entry(txn: OpenTxn, known: Coordinators) -> Opinion:
     )
 
 
-def _unlisted(txn: OpenTxn, partition: TopicPartition, entry: Entry) -> Opinion:
+def _unlisted_opinion(txn: OpenTxn, partition: TopicPartition, entry: Entry) -> Opinion:
     newest = entry.newest
     whose = f"transactional id {newest.transactional_id}"
     outcome = _was_owed(txn, partition, entry)

@@ -132,7 +132,7 @@ def leading_states(
     for state in reading.living_states():
         if state.replica.topic == topic:
             by_partition.setdefault(state.replica.partition, []).append(state)
-    for problem in (*reading.problems, *reading.undecided(topic)):
+    for problem in (*reading.problems, *reading.undecided_reasons(topic)):
         on_problem(problem)
     for _, states in sorted(by_partition.items()):
         leader_ends = leading([state.ends for state in states])

@@ -59,7 +59,7 @@ def no_marker_since(_since_ms: int) -> PartitionMarkers:
 def knowing(newest: TxnRecord | None = None, decision: TxnRecord | None = None) -> Coordinators:
     """One partition of coordinators, with this entry, or with none."""
     entries = [] if newest is None else [Entry(newest=newest, decision=decision)]
-    return coordinators_of(entries, forgotten={}, held=[0])
+    return coordinators_of(entries, forgotten={}, partitions_there=[0])
 
 
 def ends(
@@ -86,5 +86,5 @@ FACTS = ReplicaFacts(
     notes=NOTHING_READ,
     gaps=(),
     start_batch=StartBatch.THIS_PRODUCERS,
-    seen=(1, 2),
+    brokers_seen=(1, 2),
 )

@@ -14,7 +14,7 @@ from txnsim.types import TopicPartition, TransactionalId
 from txnsim.wire.batch import Record, assign, build_batch
 from txnsim_spark.forensics import _coordinator_log as coordinator_log
 from txnsim_spark.forensics._coordinator_entries import Coordinators
-from txnsim_spark.forensics._coordinator_log import logs_of, read_coordinators, replayed
+from txnsim_spark.forensics._coordinator_log import logs_of, read_coordinators, replay_log
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
 from txnsim_spark.scan.segments import replicas_in
 
@@ -139,15 +139,15 @@ def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.Mon
         *(Tombstone(transactional_id=TransactionalId(name)) for name in ("d", "e")),
     )
     (state,) = states_in(broker.stop())
-    whole = replayed(state, print)
+    whole = replay_log(state, print)
     found = whole.concerning({1, 3, 6})
     assert {one.newest.transactional_id for one in found.entries} == {"a", "c", "owing"}
     assert set(found.entries) <= set(whole.entries)
-    assert found.gone == {6: "d"}
+    assert found.forgotten_ids == {6: "d"}
     assert found.decisions == {one: whole.decisions[one] for one in (1, 5)}
 
 
 def test_a_sample_of_the_other_entries_is_no_larger_than_it_need_be(broker: BrokerDir) -> None:
     broker.coordinator(*(move("Empty", name=f"app-{number}") for number in range(250)))
     (state,) = states_in(broker.stop())
-    assert len(replayed(state, print).concerning(set()).entries) == 200
+    assert len(replay_log(state, print).concerning(set()).entries) == 200

@@ -21,7 +21,7 @@ from txnsim_spark.forensics._dump_lines import (
     DumpLineReader,
     IncompleteLine,
     entry_of,
-    unwrapped,
+    unwrap_lines,
 )
 from txnsim_spark.forensics.dumped import DumpedAnswer, answer
 
@@ -203,4 +203,4 @@ def test_an_entry_that_is_not_whole_is_not_taken_for_a_deletion(
 
 def test_json_that_is_no_log_line_is_left_alone() -> None:
     for text in ('{"a": 1}', "{broken", '{"log": 3}', "{" * 5_000):
-        assert list(unwrapped(text)) == [text]
+        assert list(unwrap_lines(text)) == [text]

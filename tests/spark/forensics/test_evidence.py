@@ -34,12 +34,16 @@ from txnsim_spark.forensics._evidence import (
     Status,
     evidence_of,
 )
-from txnsim_spark.forensics._metadata_copies import KnownTopics, completed, known_topics_in
+from txnsim_spark.forensics._metadata_copies import (
+    KnownTopics,
+    complete_coordinators,
+    known_topics_in,
+)
 from txnsim_spark.forensics._read_notes import CutOff, Gap, ReadNotes
 from txnsim_spark.forensics.identity import (
     Identities,
     Stale,
-    identified,
+    identify_replicas,
     identities_in,
     stale_words,
 )
@@ -48,11 +52,11 @@ from txnsim_spark.scan.segments import Replica
 
 ENDS = ends(mark=10)
 FACTS = msgspec.structs.replace(
-    SOUND, state=msgspec.structs.replace(SOUND.state, ends=ENDS), seen=(1,)
+    SOUND, state=msgspec.structs.replace(SOUND.state, ends=ENDS), brokers_seen=(1,)
 )
 EMPTY = TxnRecord(log_partition=1, offset=0, transactional_id="a", state="Empty", producer_id=7)
 """``a`` belongs to partition 1 of 2."""
-KNOWN = coordinators_of([Entry(newest=EMPTY)], forgotten={}, held=[0, 1])
+KNOWN = coordinators_of([Entry(newest=EMPTY)], forgotten={}, partitions_there=[0, 1])
 
 
 def judged(facts: ReplicaFacts = FACTS, known: Coordinators = KNOWN) -> Evidence:
@@ -155,7 +159,7 @@ def test_missing_followers_are_named_and_do_no_harm() -> None:
 
 def test_replicas_are_told_in_a_few_words() -> None:
     three = Assignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
-    assert judged(facts(assignment=three, seen=(1, 2))(FACTS)).replicas.summary == (
+    assert judged(facts(assignment=three, brokers_seen=(1, 2))(FACTS)).replicas.summary == (
         "2 of 3 replicas seen, in sync {1,2}, leader 2; not seen: broker 3"
     )
     headless = Assignment(replicas=(1,), in_sync=(1,), leader=-1)
@@ -178,7 +182,7 @@ def test_damage_weighs_more_than_what_is_missing() -> None:
 
 def known(entry: bool = True, **values: object) -> Coordinators:
     entries = [Entry(newest=EMPTY)] if entry else []
-    there = coordinators_of(entries, forgotten={}, held=[0, 1])
+    there = coordinators_of(entries, forgotten={}, partitions_there=[0, 1])
     return msgspec.structs.replace(there, **values)
 
 
@@ -227,7 +231,7 @@ def told(known: KnownTopics, *ids: str | None, partitions: int = 1) -> Identitie
         for broker, topic_id in enumerate(ids, 1)
         for partition in range(partitions)
     ]
-    return identified(found, known)
+    return identify_replicas(found, known)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +276,9 @@ def test_where_nothing_decides_nothing_is_guessed(known: KnownTopics, ids: tuple
 
 def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
     """Each partition was seen on one broker."""
-    found = identified([(replica(1), "one"), (replica(2, partition=1), "other")], KnownTopics())
+    found = identify_replicas(
+        [(replica(1), "one"), (replica(2, partition=1), "other")], KnownTopics()
+    )
     assert found.undecided.keys() == {"orders"}
 
 
@@ -289,7 +295,7 @@ def test_a_replica_without_an_id_beside_others_is_set_aside_by_its_broker(
 ) -> None:
     """LogManager.isStrayReplica; it counted to those with an id."""
     beside = (replica(1, partition=1), "new" if other_has_one else None)
-    found = identified([(replica(1), None), beside, (replica(2), "new")], known)
+    found = identify_replicas([(replica(1), None), beside, (replica(2), "new")], known)
     assert found.is_stale(replica(1)) is stale
     assert not found.is_stale(replica(1, partition=1))
     assert not found.is_stale(replica(2))
@@ -306,8 +312,8 @@ def test_the_metadata_log_itself_is_not_stale() -> None:
     other = (replica(1), "its own")
     for topic_id in ("its own", None):
         own = [(replica(1, "__cluster_metadata"), topic_id)]
-        assert identified(own, known) == Identities()
-        assert not identified([*own, other], known).is_stale(own[0][0])
+        assert identify_replicas(own, known) == Identities()
+        assert not identify_replicas([*own, other], known).is_stale(own[0][0])
 
 
 def test_people_read_a_line_per_topic_and_broker() -> None:
@@ -406,7 +412,7 @@ def test_the_last_decision_stays_with_the_entry_after_it_is_complete() -> None:
 def test_a_tombstone_forgets_the_id_and_keeps_the_name_for_its_producer() -> None:
     folder = folded(record(0, "CompleteAbort"), record(1, ""), record(2, "", name="never seen"))
     assert folder.entries == ()
-    assert folder.gone == {7: "app"}
+    assert folder.forgotten_ids == {7: "app"}
 
 
 def test_entries_are_found_by_present_and_by_former_or_next_producer_id() -> None:
@@ -421,7 +427,7 @@ def test_entries_are_found_by_present_and_by_former_or_next_producer_id() -> Non
             next_producer_id=9,
         )
     )
-    found = coordinators_of([entry], forgotten={}, held=[0])
+    found = coordinators_of([entry], forgotten={}, partitions_there=[0])
     assert found.by_producer == {8: entry}
     assert found.by_other_id == {7: entry, 9: entry}
     assert found.owing == (entry,)
@@ -452,7 +458,7 @@ def test_what_is_missing_is_said() -> None:
     )
     assert Coordinators(partitions=3).is_complete
     assert Coordinators(partitions=3).gap == ""
-    lacking = coordinators_of([], forgotten={}, held=[0, 3], damaged=[3])
+    lacking = coordinators_of([], forgotten={}, partitions_there=[0, 3], damaged=[3])
     assert (lacking.missing, lacking.damaged) == ((1, 2), frozenset({3}))
 
 
@@ -522,20 +528,20 @@ STATE = {
     )
     for number in range(3)
 }
-GUESSED = coordinators_of([], forgotten={}, held=[0])
+GUESSED = coordinators_of([], forgotten={}, partitions_there=[0])
 """One partition was there, so one is thought to exist."""
 
 
 def test_the_metadata_log_says_how_many_coordinators_logs_there_are() -> None:
     assert (GUESSED.partitions, GUESSED.is_complete) == (1, True)
-    found = completed(GUESSED, STATE, {0: {1, 3}})
+    found = complete_coordinators(GUESSED, STATE, {0: {1, 3}})
     assert (found.partitions, found.missing, found.not_in_sync) == (3, (1, 2), {})
     assert not found.is_complete
-    assert completed(GUESSED, {}, {0: {1}}) == GUESSED
+    assert complete_coordinators(GUESSED, {}, {0: {1}}) == GUESSED
 
 
 def test_a_coordinators_log_that_was_seen_out_of_sync_only_is_named() -> None:
     seen = {0: {2}, 1: {3}, 2: {-1}}
-    assert completed(GUESSED, STATE, seen).not_in_sync == {
+    assert complete_coordinators(GUESSED, STATE, seen).not_in_sync == {
         1: "was seen on broker 3 only; in sync are 1, 2"
     }

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from tests.support.fragment_model import Act, acts, events_of, segment_of
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.wire.batch import iter_batches, read_batch_header
-from txnsim_spark.forensics._open_transactions import Fragment, merged, of_snapshot, open_after
+from txnsim_spark.forensics._open_transactions import (
+    Fragment,
+    merge_fragments,
+    of_snapshot,
+    open_after,
+)
 from txnsim_spark.forensics._read_compiled import fragments_of
 from txnsim_spark.forensics.verdicts import OpenTxn
 from txnsim_spark.scan.walk import fragment_rows
@@ -122,7 +127,7 @@ def test_the_coordinator_epoch_of_a_snapshot_stays_until_a_marker_brings_another
         open_last_timestamp_ms=6,
         open_epoch=0,
     )
-    found = merged([opened, seed])
+    found = merge_fragments([opened, seed])
     assert found is not None
     assert found.coordinator_epoch == 3
 

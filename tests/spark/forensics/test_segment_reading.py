@@ -33,15 +33,15 @@ from txnsim.txn.state import Tombstone
 from txnsim.types import TopicPartition, TransactionalId
 from txnsim.wire.batch import assign, read_batch_header
 from txnsim_spark.engine import Way
-from txnsim_spark.forensics._coordinator_log import replayed
+from txnsim_spark.forensics._coordinator_log import replay_log
 from txnsim_spark.forensics._evidence import StartBatch
 from txnsim_spark.forensics._read_compiled import (
     ReplicaRead,
     log_job,
-    place_of,
     read_of,
     replica_job,
-    walked,
+    section_key,
+    walk_segments,
 )
 from txnsim_spark.forensics._read_notes import (
     NOTES_MAX,
@@ -50,7 +50,7 @@ from txnsim_spark.forensics._read_notes import (
     Note,
     NoteKind,
     ReadNotes,
-    seen_again,
+    damage_met_again,
 )
 from txnsim_spark.forensics._start_batch import Lookups
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
@@ -92,7 +92,7 @@ def test_gaps_behind_messages_of_old_formats(
     (folder / f"{0:020}.log").write_bytes(b"".join(first))
     segment(folder, [plain()], base_offset=following)
     (replica,) = replicas_in([tmp_path])
-    notes = [one for _, one in walked(segments_of(replica)) if isinstance(one, Note)]
+    notes = [one for _, one in walk_segments(segments_of(replica)) if isinstance(one, Note)]
     assert [(one.kind, one.from_offset, one.to_offset) for one in notes] == [
         (NoteKind.GAP, *gap) for gap in gaps
     ]
@@ -103,7 +103,9 @@ def test_gaps_behind_messages_of_old_formats(
 
 def told(state: ReplicaState, tasks: Iterable[Iterable[SegmentFile]]) -> ReplicaRead:
     """What tasks read, put together."""
-    return read_of(state, [(place_of(one), found) for task in tasks for one, found in walked(task)])
+    return read_of(
+        state, [(section_key(one), found) for task in tasks for one, found in walk_segments(task)]
+    )
 
 
 def both(log_dir: Path) -> tuple[ReplicaRead, ReplicaRead, int]:
@@ -115,7 +117,8 @@ def both(log_dir: Path) -> tuple[ReplicaRead, ReplicaRead, int]:
     shared = in_sections(state.unread, 100)
     assert len(shared) > 2 * len(state.unread)
     again = sum(
-        isinstance(found, Note) and found.kind is NoteKind.AGAIN for _, found in walked(shared)
+        isinstance(found, Note) and found.kind is NoteKind.AGAIN
+        for _, found in walk_segments(shared)
     )
     apart = told(state, ([one] for one in reversed(shared)))
     return told(state, [state.unread]), apart, again
@@ -203,7 +206,7 @@ def rows_and_notes(path: Path) -> tuple[list[Row], list[Note]]:
     schema = TABLES["fragments"].arrow()
     rows: list[Row] = []
     notes: list[Note] = []
-    for one, found in walked(segments_in(path)):
+    for one, found in walk_segments(segments_in(path)):
         if isinstance(found, Note):
             notes.append(found)
             continue
@@ -276,7 +279,7 @@ def test_a_segment_that_can_not_be_read_is_told(tmp_path: Path) -> None:
     segments = segments_in(tmp_path)
     for path in logs_of(folder):
         path.unlink()
-    notes = [found for _, found in walked(segments)]
+    notes = [found for _, found in walk_segments(segments)]
     assert [(one.text, one.kind) for one in notes if isinstance(one, Note)] == [
         ("No such file or directory; passed by", NoteKind.DAMAGE)
     ] * len(segments)
@@ -494,7 +497,7 @@ def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> 
     state = state_of(replica)
     (found,) = here().results_of(log_job([state], {7, 8, 9}), Way.PROCESSES).values()
     problems: list[str] = []
-    assert found.replayed == replayed(state, problems.append).concerning({7, 8, 9})
+    assert found.replayed == replay_log(state, problems.append).concerning({7, 8, 9})
     assert found.problems == tuple(problems)
     committed = next(one for one in found.replayed.entries if one.newest.producer_id == 7)
     assert committed.decision is found.replayed.decisions[7][0]
@@ -619,4 +622,4 @@ def test_a_place_that_the_walk_met_too_is_known_once() -> None:
         "/b/0.log, byte 90: another CRC",
         "/b/leader-epoch-checkpoint: a folder, not a file",
     )
-    assert seen_again(before, notes) == {before[0]}
+    assert damage_met_again(before, notes) == {before[0]}

@@ -25,7 +25,7 @@ from txnsim.storage import names
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim_spark import engine, planning
 from txnsim_spark.forensics._evidence import Status
-from txnsim_spark.forensics._read_compiled import walked
+from txnsim_spark.forensics._read_compiled import walk_segments
 from txnsim_spark.forensics._read_notes import Note, NoteKind
 from txnsim_spark.forensics.find_hanging import NOT_JUDGED, Reading, Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, Report
@@ -144,7 +144,9 @@ def test_no_command_follows_from_broken_evidence(
     name = request.node.callspec.id
     told = {place_of(one) for one in report.findings if one.command is not None}
     assert told <= FIVE or name in UNTOLD
-    assert {place_of(one) for one in report.of(OpenTxnStatus.HANGING)} <= FIVE or name in CONVICTED
+    assert {
+        place_of(one) for one in report.with_verdicts(OpenTxnStatus.HANGING)
+    } <= FIVE or name in CONVICTED
     for one in report.findings:
         is_told = one.verdict is OpenTxnStatus.HANGING and one.evidence.status is Status.SOUND
         assert (one.command is not None) is is_told
@@ -170,19 +172,21 @@ OTHERWISE: Final = {
 )
 def test_a_sound_directory_keeps_every_command(log_dir: Path) -> None:
     report = report_on(log_dir)
-    hanging = report.of(OpenTxnStatus.HANGING)
+    hanging = report.with_verdicts(OpenTxnStatus.HANGING)
     assert {place_of(one) for one in hanging} == FIVE
     assert all(one.command is not None and one.evidence.is_sound for one in hanging)
-    assert len(report.of(OpenTxnStatus.ALIVE)) == 2
+    assert len(report.with_verdicts(OpenTxnStatus.ALIVE)) == 2
     assert (report.source.problems, report.source.cut_off) == ((), ())
 
 
 @pytest.mark.parametrize("log_dir", ["clean/middle-segment-missing"], indirect=True)
 def test_who_accepts_the_damage_is_told_commands_and_what_is_lost(log_dir: Path) -> None:
-    assert any(one.command is None for one in report_on(log_dir).of(OpenTxnStatus.HANGING))
+    assert any(
+        one.command is None for one in report_on(log_dir).with_verdicts(OpenTxnStatus.HANGING)
+    )
     report = report_on(log_dir, accepts_damage=True)
     assert report.accepts_damage
-    assert all(one.command is not None for one in report.of(OpenTxnStatus.HANGING))
+    assert all(one.command is not None for one in report.with_verdicts(OpenTxnStatus.HANGING))
     reasons = [reason for one in report.findings for reason in one.evidence.reasons]
     assert any(reason.endswith(" are missing") for reason in reasons)
 
@@ -293,7 +297,7 @@ def test_sections_of_segments_tell_what_segments_tell(
     assert len(small_sections) > 1_000
     again = {
         segment.replica.path
-        for segment, found in walked(small_sections)
+        for segment, found in walk_segments(small_sections)
         if isinstance(found, Note) and found.kind is NoteKind.AGAIN
     }
     assert 10 < len(again) < len({one.replica.path for one in small_sections}) / 2
@@ -332,11 +336,11 @@ class ReadHere:
         self._reading = Reading(alone, no_session, lambda _: None)
         found = self._reading.states()
         self.states = [one for one in found if one.replica.topic not in NOT_JUDGED]
-        self._opened = self._reading.opened(self.states)
+        self._merge_open = self._reading.open_transactions(self.states)
 
     def assert_same(self, there: Reading) -> None:
         """The same is open by another way, and the same came to light."""
-        assert there.opened(self.states) == self._opened
+        assert there.open_transactions(self.states) == self._merge_open
         for state in self.states:
             assert there.notes_on(state) == self._reading.notes_on(state)
 

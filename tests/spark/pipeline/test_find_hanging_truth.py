@@ -185,7 +185,7 @@ def test_a_replica_that_stopped_earlier_contradicts_nobody(corpus: Corpus) -> No
     (lagging,) = [one for one in corpus.stage("clean").open if one.verdict == "lagging"]
     report = report_on(corpus, "clean")
     assert all(place_of(one) != lagging.place for one in report.findings)
-    assert report.of(OpenTxnStatus.REPLICAS_DISAGREE) == ()
+    assert report.with_verdicts(OpenTxnStatus.REPLICAS_DISAGREE) == ()
     alone = Search(paths=corpus.brokers("clean")[1:], topics=frozenset({lagging.place.topic}))
     found = find_hanging(alone, new_session=no_session, progress=lambda _: None)
     assert [one.start_offset for one in found.findings] == [lagging.start_offset]

@@ -133,9 +133,9 @@ def status_of(report: Report) -> int:
     """The exit status that a report means."""
     from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
-    if report.of(OpenTxnStatus.HANGING, OpenTxnStatus.REPLICAS_DISAGREE):
+    if report.with_verdicts(OpenTxnStatus.HANGING, OpenTxnStatus.REPLICAS_DISAGREE):
         return HANGS
-    if report.of(OpenTxnStatus.UNKNOWN, OpenTxnStatus.RECENT) or report.source.problems:
+    if report.with_verdicts(OpenTxnStatus.UNKNOWN, OpenTxnStatus.RECENT) or report.source.problems:
         return INCOMPLETE
     # Where there is nothing to look at, nothing was judged.
     return 0 if report.source.replicas else INCOMPLETE
@@ -147,7 +147,7 @@ def status_of(report: Report) -> int:
 def _print(report: Report, *, everything: bool) -> None:
     from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
-    bad = report.of(
+    bad = report.with_verdicts(
         OpenTxnStatus.HANGING,
         OpenTxnStatus.REPLICAS_DISAGREE,
         OpenTxnStatus.UNKNOWN,
@@ -179,10 +179,10 @@ def _below(finding: Finding) -> Iterator[str]:
     if finding.recent_until_ms is not None:
         when = time_text(finding.recent_until_ms + _SECOND_MS)
         yield f"if no broker ran since then, try --as-of {when}"
-    if finding.decided is not None:
-        yield str(finding.decided)
+    if finding.decided_outcome is not None:
+        yield str(finding.decided_outcome)
     if finding.command is not None:
-        yield Decided.with_guess(finding.command, finding.decided)
+        yield Decided.with_guess(finding.command, finding.decided_outcome)
     elif finding.verdict == "hanging":
         yield "no command on this evidence; --accept-damage prints it all the same"
 
