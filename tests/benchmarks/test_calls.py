@@ -25,15 +25,15 @@ pytestmark = [
 
 
 def test_no_step_and_no_file_more_is_taken_than_is_kept() -> None:
-    kept = json.loads(KEPT.read_text())
-    found = exact()
-    assert found.keys() == kept.keys()
+    stored_counts = json.loads(KEPT.read_text())
+    counts = exact()
+    assert counts.keys() == stored_counts.keys()
     more = {
-        f"{title}: {name}": (kept[title].get(name, 0), calls)
-        for title, values in found.items()
+        f"{title}: {name}": (stored_counts[title].get(name, 0), calls)
+        for title, values in counts.items()
         for name, calls in values.items()
         if (name == "all" or title.startswith(("requests", "way")))
-        and calls > kept[title].get(name, 0)
+        and calls > stored_counts[title].get(name, 0)
     }
     assert not more, f"(kept, found): {more}; python -m benchmarks.calls --top 60 says where"
 
@@ -66,5 +66,5 @@ def test_a_way_counts_files_and_changes_of_file_up_to_a_call() -> None:
 
 
 def test_packages_are_summed() -> None:
-    found = {"log/segment.py:a": 2, "log/answers.py:b": 1, "types.py:c": 3}
-    assert by_package(found) == {"log": 3, "types": 3}
+    counts = {"log/segment.py:a": 2, "log/answers.py:b": 1, "types.py:c": 3}
+    assert by_package(counts) == {"log": 3, "types": 3}

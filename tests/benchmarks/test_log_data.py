@@ -34,50 +34,52 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_batch_is_sound_and_counted(cache: Path) -> None:
-    made = log_data.small_batches(SCALE)
-    paths = sorted(Path(made.directory).glob("orders-*/*.log"))
+    log = log_data.small_batches(SCALE)
+    paths = sorted(Path(log.directory).glob("orders-*/*.log"))
     assert len(paths) == 2 * SCALE.partitions
-    found = [one for path in paths for one in read_log_file(path, on_torn=whole)]
-    assert len(found) == made.batches
-    assert sum(path.stat().st_size for path in paths) == made.bytes
-    assert sum(one.header.is_control for one in found) == made.transactions == SCALE.transactions
+    batches = [batch for path in paths for batch in read_log_file(path, on_torn=whole)]
+    assert len(batches) == log.batches
+    assert sum(path.stat().st_size for path in paths) == log.bytes
+    assert (
+        sum(batch.header.is_control for batch in batches) == log.transactions == SCALE.transactions
+    )
 
 
 @pytest.mark.costly
 @pytest.mark.slow
 def test_a_search_finds_exactly_what_was_left_open(cache: Path) -> None:
-    made = log_data.small_batches(SCALE)
+    log = log_data.small_batches(SCALE)
 
     report = searching.find_hanging(
-        searching.Search(paths=(Path(made.directory),)),
+        searching.Search(paths=(Path(log.directory),)),
         new_session=no_session,
         progress=lambda _: None,
     )
-    found = {
+    hanging = {
         Stray(
-            partition=one.partition,
-            producer_id=one.producer_id,
-            start_offset=one.start_offset,
-            is_hanging=one.verdict.value == "hanging",
+            partition=finding.partition,
+            producer_id=finding.producer_id,
+            start_offset=finding.start_offset,
+            is_hanging=finding.verdict.value == "hanging",
         )
-        for one in report.findings
+        for finding in report.findings
     }
-    assert found == set(made.strays)
-    assert sum(one.is_hanging for one in made.strays) == SCALE.hanging
-    assert len(made.strays) == SCALE.hanging + SCALE.alive
+    assert hanging == set(log.strays)
+    assert sum(stray.is_hanging for stray in log.strays) == SCALE.hanging
+    assert len(log.strays) == SCALE.hanging + SCALE.alive
 
 
 def test_what_is_made_is_made_once(cache: Path) -> None:
-    first = log_data.small_batches(SCALE)
-    segment = min(Path(first.directory).glob("orders-0/*.log"))
+    first_log = log_data.small_batches(SCALE)
+    segment = min(Path(first_log.directory).glob("orders-0/*.log"))
     written = segment.stat().st_mtime_ns
-    assert log_data.small_batches(SCALE) == first
+    assert log_data.small_batches(SCALE) == first_log
     assert segment.stat().st_mtime_ns == written
 
 
 def test_large_batches_are_sound(cache: Path) -> None:
-    made = log_data.large_batches(1_000_000)
-    (path,) = Path(made.directory).glob("parcels-0/*.log")
-    sizes = [one.header.size for one in read_log_file(path, on_torn=whole)]
-    assert len(sizes) == made.batches == 15
+    log = log_data.large_batches(1_000_000)
+    (path,) = Path(log.directory).glob("parcels-0/*.log")
+    sizes = [batch.header.size for batch in read_log_file(path, on_torn=whole)]
+    assert len(sizes) == log.batches == 15
     assert all(60_000 < size <= log_data.LARGE_BATCH_BYTES for size in sizes)

@@ -44,21 +44,21 @@ def test_the_start_of_a_process_is_not_its_work() -> None:
 
 
 def test_a_ratio_is_one_of_medians_and_judged_by_it() -> None:
-    made = by_key({figures.DUMP: [16.0, 10.0, 40.0], figures.FRAGMENTS: [320.0, 1.0, 999.0]})
-    assert (made[figures.FRAGMENTS].ratio, made[figures.FRAGMENTS].met) == (20.0, True)
-    assert (made[figures.DUMP].ratio, made[figures.DUMP].met) == (None, None)
-    made = by_key({figures.DUMP: [16.0], figures.FRAGMENTS: [319.0]})
-    assert made[figures.FRAGMENTS].met is False
+    by_name = by_key({figures.DUMP: [16.0, 10.0, 40.0], figures.FRAGMENTS: [320.0, 1.0, 999.0]})
+    assert (by_name[figures.FRAGMENTS].ratio, by_name[figures.FRAGMENTS].met) == (20.0, True)
+    assert (by_name[figures.DUMP].ratio, by_name[figures.DUMP].met) == (None, None)
+    by_name = by_key({figures.DUMP: [16.0], figures.FRAGMENTS: [319.0]})
+    assert by_name[figures.FRAGMENTS].met is False
 
 
 def test_a_ratio_without_a_goal_is_shown_and_not_judged() -> None:
-    made = by_key({figures.DUMP: [10.0], figures.BATCHES_WHOLE: [70.0]})
-    assert (made[figures.BATCHES_WHOLE].ratio, made[figures.BATCHES_WHOLE].met) == (7.0, None)
+    by_name = by_key({figures.DUMP: [10.0], figures.BATCHES_WHOLE: [70.0]})
+    assert (by_name[figures.BATCHES_WHOLE].ratio, by_name[figures.BATCHES_WHOLE].met) == (7.0, None)
 
 
 def test_without_the_other_figure_there_is_no_verdict() -> None:
-    made = by_key({figures.FRAGMENTS: [320.0]})
-    assert (made[figures.FRAGMENTS].ratio, made[figures.FRAGMENTS].met) == (None, None)
+    by_name = by_key({figures.FRAGMENTS: [320.0]})
+    assert (by_name[figures.FRAGMENTS].ratio, by_name[figures.FRAGMENTS].met) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_costs_are_told_with_their_rate() -> None:
 
 def test_figures_are_put_in_their_place_on_the_page_again_and_again() -> None:
     page = PAGE.read_text("utf-8")
-    once = figures.on_page(page, "measured on a Monday\n")
-    twice = figures.on_page(once, "measured on a Tuesday\n")
-    assert "Monday" not in twice
-    assert figures.on_page(twice, "measured on a Monday\n") == once
+    monday_page = figures.on_page(page, "measured on a Monday\n")
+    tuesday_page = figures.on_page(monday_page, "measured on a Tuesday\n")
+    assert "Monday" not in tuesday_page
+    assert figures.on_page(tuesday_page, "measured on a Monday\n") == monday_page
     with pytest.raises(ValueError, match="no place"):
         figures.on_page("a page", "measured on a Monday\n")
 
@@ -105,10 +105,10 @@ def test_figures_are_put_in_their_place_on_the_page_again_and_again() -> None:
 @pytest.mark.costly
 @pytest.mark.slow
 def test_a_picture_of_the_same_figures_is_the_same() -> None:
-    first = pipeline_plot.svg(COSTS)
-    assert first.startswith(b"<?xml")
-    assert pipeline_plot.svg(COSTS) == first
-    assert pipeline_plot.svg(COSTS[:1]) != first
+    first_picture = pipeline_plot.svg(COSTS)
+    assert first_picture.startswith(b"<?xml")
+    assert pipeline_plot.svg(COSTS) == first_picture
+    assert pipeline_plot.svg(COSTS[:1]) != first_picture
 
 
 def test_the_columns_that_kafka_dump_log_prints_are_columns_of_the_table() -> None:

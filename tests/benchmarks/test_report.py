@@ -36,8 +36,8 @@ def test_every_cell_of_the_transaction_grid_is_a_figure() -> None:
 
 
 def test_a_spread_has_the_median_and_both_ends() -> None:
-    made = report.spread([3.0, 1.0, 2.0, 10.0])
-    assert (made.median, made.least, made.most) == (2.5, 1.0, 10.0)
+    spread = report.spread([3.0, 1.0, 2.0, 10.0])
+    assert (spread.median, spread.least, spread.most) == (2.5, 1.0, 10.0)
 
 
 @pytest.mark.parametrize(

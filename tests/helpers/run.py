@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = parser.parse_args(argv).language or list(LANGUAGES)
     # Side by side: most of their time they wait for simulators to start, or for clients' timeouts.
     with ThreadPoolExecutor(max_workers=len(names)) as lanes:
-        outcomes = [one for found in lanes.map(_outcomes, names) for one in found]
+        outcomes = [outcome for of_lane in lanes.map(_outcomes, names) for outcome in of_lane]
     _say(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", passed=True)
     return 0 if all(outcomes) else 1
 
@@ -70,7 +70,7 @@ def _outcomes(name: str) -> list[bool]:
 def _passes(step: Step) -> bool:
     start_s = time.monotonic()
     try:
-        done = subprocess.run(
+        finished = subprocess.run(
             step.command,
             cwd=step.directory,
             env={**os.environ, "TXNSIM": str(installed_txnsim()), **step.variables},
@@ -83,12 +83,17 @@ def _passes(step: Step) -> bool:
             check=False,
         )
     except subprocess.TimeoutExpired as expired:
-        seen = expired.stdout or b""
-        said = seen.decode(errors="replace") if isinstance(seen, bytes) else seen
-        return _say(f"FAIL {step.name}: no end in {STEP_TIMEOUT_S} s\n{_tail(said)}", passed=False)
-    if done.returncode != 0:
+        raw_output = expired.stdout or b""
+        output = (
+            raw_output.decode(errors="replace") if isinstance(raw_output, bytes) else raw_output
+        )
         return _say(
-            f"FAIL {step.name}: exit status {done.returncode}\n{_tail(done.stdout)}", passed=False
+            f"FAIL {step.name}: no end in {STEP_TIMEOUT_S} s\n{_tail(output)}", passed=False
+        )
+    if finished.returncode != 0:
+        return _say(
+            f"FAIL {step.name}: exit status {finished.returncode}\n{_tail(finished.stdout)}",
+            passed=False,
         )
     return _say(f"PASS {step.name} ({time.monotonic() - start_s:.1f} s)", passed=True)
 
@@ -108,16 +113,16 @@ def _go() -> list[Step]:
 
 def _node() -> list[Step]:
     node, npm = _tool("node", "Node.js 20, with npm"), _tool("npm", "Node.js 20, with npm")
-    there = _copied("node")
+    project = _copied("node")
     quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
     # Not the folder: tests below it need libraries that are installed for another part of CI.
-    tests = sorted(str(file.relative_to(there)) for file in there.glob("test/*.test.mjs"))
+    tests = sorted(str(file.relative_to(project)) for file in project.glob("test/*.test.mjs"))
     return [
-        Step("node: install", (npm, "install", *quiet), there / "examples"),
-        Step("node: the helper's own tests", (node, "--test", *tests), there),
-        Step("node: examples with KafkaJS", (node, "--test", "."), there / "examples"),
-        Step("node: install vitest", (npm, "install", *quiet), there / "test" / "vitest"),
-        Step("node: under vitest", (npm, "exec", "vitest", "run"), there / "test" / "vitest"),
+        Step("node: install", (npm, "install", *quiet), project / "examples"),
+        Step("node: the helper's own tests", (node, "--test", *tests), project),
+        Step("node: examples with KafkaJS", (node, "--test", "."), project / "examples"),
+        Step("node: install vitest", (npm, "install", *quiet), project / "test" / "vitest"),
+        Step("node: under vitest", (npm, "exec", "vitest", "run"), project / "test" / "vitest"),
     ]
 
 
@@ -128,8 +133,8 @@ def _java() -> list[Step]:
 
 def _any() -> list[Step]:
     """The programs of helpers/any, which need no helper; that in C# has no toolchain here."""
-    there = _copied("any")
-    shop = there / "shop"
+    project = _copied("any")
+    shop = project / "shop"
     program = REPOSITORY / "tests" / "helpers" / "shop.py"
     python = installed_txnsim().with_name("python")  # the program needs our client; this does not
     shop.write_text(f'#!/bin/sh\nexec "{python}" "{program}" "$@"\n')
@@ -144,7 +149,7 @@ def _any() -> list[Step]:
         Step(
             f"any language: {name}",
             command,
-            there / "rust" if name == "rust" else there,
+            project / "rust" if name == "rust" else project,
             {"SHOP": str(shop)},
         )
         for name, command in run.items()

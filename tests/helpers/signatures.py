@@ -45,24 +45,24 @@ def _of(name: str) -> Iterator[str]:
     source = (SOURCES / f"{name}.java").read_text("utf-8")
     if "@interface" in source:
         yield f"@{name}"
-        yield from (f"    {one}" for one in _ELEMENT_RE.findall(source))
+        yield from (f"    {element}" for element in _ELEMENT_RE.findall(source))
         return
     yield name
     within: dict[str, list[str]] = {}
     inner = ""
     for statement in re.split(r"\n(?= +(?:@Override|public|/\*\*|private|static))", source)[1:]:
-        found = _CLASS_RE.match(statement)
+        match = _CLASS_RE.match(statement)
         member = _MEMBER_RE.match(statement)
-        if found is not None:
-            inner = found[1]
+        if match is not None:
+            inner = match[1]
         elif member is not None:
             words = " ".join(member[1].split()).replace("final ", "")
             if statement.startswith("        "):
                 within.setdefault(inner, []).append(words)
             else:
                 yield f"    {words}"
-    for one, members in within.items():
-        yield f"{name}.{one}"
+    for member_class, members in within.items():
+        yield f"{name}.{member_class}"
         yield from (f"    {words}" for words in members)
 
 

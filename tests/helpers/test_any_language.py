@@ -25,10 +25,12 @@ def test_each_program_makes_the_five_calls() -> None:
     assert len(calls) == 5
     paths = document(OPERATIONS)["paths"]
     assert isinstance(paths, dict)
-    known = {(verb.upper(), path) for path, verbs in paths.items() for verb in verbs}
-    assert {(verb, path.replace("/lost/", "/{id}/")) for verb, path in calls} <= known
+    documented_calls = {(verb.upper(), path) for path, verbs in paths.items() for verb in verbs}
+    assert {(verb, path.replace("/lost/", "/{id}/")) for verb, path in calls} <= documented_calls
     programs = [*FOLDER.glob("*.*"), *FOLDER.glob("rust/src/*.rs")]
-    texts = {one.name: one.read_text("utf-8") for one in programs if one.suffix != ".md"}
+    texts = {
+        program.name: program.read_text("utf-8") for program in programs if program.suffix != ".md"
+    }
     assert len(texts) == 5
     for name, text in texts.items():
         assert [path for _, path in calls if path not in text] == [], name

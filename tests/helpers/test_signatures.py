@@ -15,7 +15,7 @@ def test_the_readme_has_the_signatures_as_they_are() -> None:
 
 def test_a_signature_is_found_wherever_it_stands() -> None:
     block = signatures.expected("## Signatures\n\n```java\n```\n")
-    for one in (
+    for signature in (
         'String bootstrapServersProperty() default "";',
         "JsonNode waitForTransaction(String transactionalId, Duration atMost, String... states)",
         "Rule limit(int times)",
@@ -23,7 +23,7 @@ def test_a_signature_is_found_wherever_it_stands() -> None:
         "TxnsimCluster start(Options options)",
         "void assertExactlyOnce(Collection<String> owed, String outputTopic)",
     ):
-        assert one.rstrip(";") in block, one
+        assert signature.rstrip(";") in block, signature
 
 
 def test_the_java_helper_brings_no_junit_of_its_own() -> None:
@@ -31,8 +31,8 @@ def test_the_java_helper_brings_no_junit_of_its_own() -> None:
     pom = ElementTree.parse(HELPERS / "java" / "pom.xml")
     maven = "{http://maven.apache.org/POM/4.0.0}"
     scopes = {
-        one.findtext(f"{maven}artifactId"): one.findtext(f"{maven}scope", "compile")
-        for one in pom.iter(f"{maven}dependency")
+        dependency.findtext(f"{maven}artifactId"): dependency.findtext(f"{maven}scope", "compile")
+        for dependency in pom.iter(f"{maven}dependency")
     }
     assert scopes.pop("junit-jupiter-api") == "provided"
     assert [name for name, scope in scopes.items() if scope != "test"] == ["jackson-databind"]

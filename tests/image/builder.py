@@ -126,9 +126,9 @@ class Builder:
         mounted = [
             line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
         ]
-        for place in reversed(mounted):
-            if Path(place).is_relative_to(FOLDER.resolve()):
-                _run(["umount", place])
+        for mount_point in reversed(mounted):
+            if Path(mount_point).is_relative_to(FOLDER.resolve()):
+                _run(["umount", mount_point])
         for folder in (STORE, FOLDER / "run"):
             if folder.exists():
                 shutil.rmtree(folder)
@@ -172,7 +172,7 @@ def make_base() -> None:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    done = subprocess.run(
+    finished = subprocess.run(
         command,
         env={**os.environ, **(environment or {})},
         stdin=subprocess.DEVNULL,
@@ -183,10 +183,10 @@ def _run(command: Sequence[str], environment: Mapping[str, str] | None = None) -
         check=False,
         timeout=_TIMEOUT_S,
     )
-    if done.returncode != 0:
-        end = "\n".join(done.stdout.splitlines()[-30:])
-        raise ImageError(f"{' '.join(command[:6])} … ended with {done.returncode}:\n{end}")
-    return done.stdout
+    if finished.returncode != 0:
+        end = "\n".join(finished.stdout.splitlines()[-30:])
+        raise ImageError(f"{' '.join(command[:6])} … ended with {finished.returncode}:\n{end}")
+    return finished.stdout
 
 
 def main() -> int:

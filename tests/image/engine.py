@@ -134,12 +134,12 @@ class Container:
     """One container, from its creation on."""
 
     def __init__(
-        self, image: Image, wanted: Mapping[str, Any], place: Path, *, number: int
+        self, image: Image, request: Mapping[str, Any], folder: Path, *, number: int
     ) -> None:
         self.id = f"{number:064x}"
         self.image = image
-        self.wanted = wanted
-        self._output = place / self.id
+        self.wanted = request
+        self._output = folder / self.id
         self._output.touch()
         self._process: subprocess.Popen[bytes] | None = None
         self._inside = 0
@@ -157,11 +157,11 @@ class Container:
         story = {
             "root": str(self.image.root),
             "user": self.image.user,
-            "kept": [str(place) for place in self.image.kept],
-            "environment": dict(one.split("=", 1) for one in environment),
+            "kept": [str(path) for path in self.image.kept],
+            "environment": dict(setting.split("=", 1) for setting in environment),
             "command": [*entry_point, *(self.wanted.get("Cmd") or ())],
         }
-        told, telling = os.pipe()
+        read_end, telling = os.pipe()
         with self._output.open("wb") as output:
             own = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child")
             self._process = subprocess.Popen(
@@ -176,7 +176,7 @@ class Container:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(story).encode())
         self._process.stdin.close()
-        with os.fdopen(told) as line:
+        with os.fdopen(read_end) as line:
             if not line.readline():  # closed by exec, after the line, or by its end
                 raise EngineError(f"no container: {self._output.read_text()}")
         children = f"/proc/{self._process.pid}/task/{self._process.pid}/children"
@@ -241,14 +241,14 @@ class Container:
         user, _, group = (self.image.user or "0:0").partition(":")
         enter = ("nsenter", "--target", str(self._inside), "--net", "--mount", "--pid", "--root")
         own = (*enter, "--wd", "--setuid", user, "--setgid", group)
-        done = subprocess.run(
+        finished = subprocess.run(
             [*own, *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=False,
         )
-        return done.returncode, done.stdout
+        return finished.returncode, finished.stdout
 
     @property
     def is_running(self) -> bool:
@@ -357,10 +357,10 @@ class _Handler(BaseHTTPRequestHandler):
         path = re.sub(r"^/v\d+\.\d+", "", split.path)
         query = {name: values[-1] for name, values in parse_qs(split.query).items()}
         for method, pattern, answer in _ROUTES:
-            found = re.fullmatch(pattern, path)
-            if found and self.command in method.split():
+            match = re.fullmatch(pattern, path)
+            if match and self.command in method.split():
                 try:
-                    status, content = answer(self.engine(), found.groups(), query, body)
+                    status, content = answer(self.engine(), match.groups(), query, body)
                 except KeyError:
                     status, content = 404, {"message": f"no such thing: {path}"}
                 except EngineError as failure:
@@ -409,14 +409,14 @@ _Query = Mapping[str, str]
 
 
 def _version(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    told = {"Version": "27.0.0", "ApiVersion": API_VERSION, "MinAPIVersion": "1.24"}
-    return 200, {**told, "Os": "linux", "Arch": "amd64"}
+    fields = {"Version": "27.0.0", "ApiVersion": API_VERSION, "MinAPIVersion": "1.24"}
+    return 200, {**fields, "Os": "linux", "Arch": "amd64"}
 
 
 def _info(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    told = {"ID": "txnsim", "ServerVersion": "27.0.0", "OperatingSystem": "namespaces"}
+    fields = {"ID": "txnsim", "ServerVersion": "27.0.0", "OperatingSystem": "namespaces"}
     return 200, {
-        **told,
+        **fields,
         "OSType": "linux",
         "Architecture": "x86_64",
         "NCPU": 2,
@@ -452,11 +452,11 @@ def _containers(engine: Engine, names: Sequence[str], query: _Query, body: bytes
 
 
 def _create(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    wanted = json.loads(body)
-    if wanted["Image"] != engine.image.name:
-        raise KeyError(wanted["Image"])
+    request = json.loads(body)
+    if request["Image"] != engine.image.name:
+        raise KeyError(request["Image"])
     engine.made += 1
-    container = Container(engine.image, wanted, engine.places, number=engine.made)
+    container = Container(engine.image, request, engine.places, number=engine.made)
     engine.containers[container.id] = container
     return 201, {"Id": container.id, "Warnings": []}
 
@@ -494,8 +494,8 @@ def _exec_start(engine: Engine, names: Sequence[str], query: _Query, body: bytes
 def _exec_inspect(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
     container, _ = engine.commands[names[0]]
     status = engine.statuses.get(names[0])
-    told = {"ID": names[0], "ContainerID": container.id, "Running": status is None}
-    return 200, {**told, "ExitCode": status}
+    fields = {"ID": names[0], "ContainerID": container.id, "Running": status is None}
+    return 200, {**fields, "ExitCode": status}
 
 
 def _stop(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
@@ -550,16 +550,16 @@ def _become(telling: int) -> None:
     root = Path(story["root"])
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     tmp = root / "tmp"
-    hidden = [Path(place) for place in story["kept"] if tmp in Path(place).parents]
-    held = [os.open(place, os.O_PATH) for place in hidden]
-    for kind, place in (("tmpfs", tmp), ("proc", root / "proc")):
-        subprocess.run(["mount", "-t", kind, kind, str(place)], check=True)
+    hidden = [Path(path) for path in story["kept"] if tmp in Path(path).parents]
+    descriptors = [os.open(path, os.O_PATH) for path in hidden]
+    for kind, path in (("tmpfs", tmp), ("proc", root / "proc")):
+        subprocess.run(["mount", "-t", kind, kind, str(path)], check=True)
     tmp.chmod(0o1777)
-    for place, descriptor in zip(hidden, held, strict=True):
-        place.mkdir(parents=True, exist_ok=True)
+    for path, descriptor in zip(hidden, descriptors, strict=True):
+        path.mkdir(parents=True, exist_ok=True)
         # By its descriptor: its name leads into the new /tmp by now.
         source = f"/proc/self/fd/{descriptor}"
-        bind = ("mount", "--no-canonicalize", "--bind", source, str(place))
+        bind = ("mount", "--no-canonicalize", "--bind", source, str(path))
         subprocess.run(bind, check=True, pass_fds=(descriptor,))
         os.close(descriptor)
     if root != _ROOT:

@@ -52,9 +52,9 @@ def image() -> Iterator[Image]:
     with Builder() as builder:
         builder.build()
         container = builder.ask("buildah", "from", "--pull-never", IMAGE).split()[-1]
-        told = json.loads(builder.ask("buildah", "inspect", "--type", "image", IMAGE))
+        inspection = json.loads(builder.ask("buildah", "inspect", "--type", "image", IMAGE))
         root = Path(builder.ask("buildah", "mount", container).strip())
-        yield Image(builder, container, root, told["Docker"]["config"])
+        yield Image(builder, container, root, inspection["Docker"]["config"])
 
 
 class Running(NamedTuple):
@@ -76,7 +76,7 @@ def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Runn
     pid = None
     try:
         deadline_s = time.monotonic() + READY_SECONDS
-        while not (lines := [one for one in output.read_text().splitlines() if one[:1] == "{"]):
+        while not (lines := [line for line in output.read_text().splitlines() if line[:1] == "{"]):
             if process.poll() is not None or time.monotonic() > deadline_s:
                 raise AssertionError(output.read_text())
             time.sleep(0.05)
@@ -84,9 +84,9 @@ def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Runn
         pid = int(facts["pid"])
         yield Running(facts["bootstrap"], int(facts["http"].rpartition(":")[2]), process, pid)
     finally:
-        for one in (pid, process.pid):
-            if one is not None and process.poll() is None:
-                os.kill(one, signal.SIGKILL)
+        for process_id in (pid, process.pid):
+            if process_id is not None and process.poll() is None:
+                os.kill(process_id, signal.SIGKILL)
         process.wait()
 
 
@@ -118,9 +118,9 @@ async def test_a_client_commits_and_sigterm_ends_it(image: Image, tmp_path: Path
         assert health(image, port).returncode == 0
         os.kill(server.pid, signal.SIGTERM)
         assert server.process.wait(timeout=60) == 0
-    gone = health(image, port)
-    assert gone.returncode == 1
-    assert f"http://127.0.0.1:{port}/healthz" in gone.stderr
+    health_after = health(image, port)
+    assert health_after.returncode == 1
+    assert f"http://127.0.0.1:{port}/healthz" in health_after.stderr
 
 
 def health(image: Image, port: int) -> subprocess.CompletedProcess[str]:
@@ -206,10 +206,10 @@ async def test_a_driver_outside_sits_the_exam_over_tcp(image: Image) -> None:
         only = ("--only", "fenced-by-newer", "--only", "reads-overlapping")
         command = in_chroot(image, *words, *only, "--transaction-version", "2", http=0)
         exam = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-        told, _ = await exam.communicate()
-    results = json.loads(told)
+        output, _ = await exam.communicate()
+    results = json.loads(output)
     assert results["library"] == "kafka-python"
-    assert [one["outcome"] for one in results["results"]] == ["passed", "passed"]
+    assert [result["outcome"] for result in results["results"]] == ["passed", "passed"]
     assert exam.returncode == 0
 
 
@@ -221,18 +221,18 @@ def test_a_driver_inside_sits_the_exam(image: Image, tmp_path: Path) -> None:
     named = example.replace("my-library", "kafka-python")
     file.write_text(named.replace("my_driver.py", "kafka_python_driver.py"))
     image.builder.build_file(file, context=REPOSITORY / "helpers" / "exam", name=name)
-    told = json.loads(image.builder.ask("buildah", "inspect", "--type", "image", name))
-    config = told["Docker"]["config"]
+    inspection = json.loads(image.builder.ask("buildah", "inspect", "--type", "image", name))
+    config = inspection["Docker"]["config"]
     assert config["User"] == "65534:65534"
     container = image.builder.ask("buildah", "from", "--pull-never", name).split()[-1]
     only = ("--only", "fenced-by-newer", "--only", "reads-overlapping")
     run = image.builder.words("run", "--isolation", "chroot", container, "--")
     words = (*config["Entrypoint"], *only, "--transaction-version", "2", "--json")
-    done = subprocess.run([*run, *words], capture_output=True, text=True, check=False)
-    results = json.loads(done.stdout)
+    finished = subprocess.run([*run, *words], capture_output=True, text=True, check=False)
+    results = json.loads(finished.stdout)
     assert results["library"] == "kafka-python"
-    assert [one["outcome"] for one in results["results"]] == ["passed", "passed"]
-    assert done.returncode == 0
+    assert [result["outcome"] for result in results["results"]] == ["passed", "passed"]
+    assert finished.returncode == 0
 
 
 def test_it_runs_as_nobody_and_says_how_to_use_it(image: Image) -> None:

@@ -56,10 +56,10 @@ class Judge:
             RecipeError: There is none, or more than one.
         """
         new = self._topics() - self._earlier
-        found = sorted(name for name in new if name.startswith(prefix))
-        if len(found) != 1:
-            raise RecipeError(f"topics that begin with {prefix!r}: {found}")
-        return found[0]
+        topics = sorted(name for name in new if name.startswith(prefix))
+        if len(topics) != 1:
+            raise RecipeError(f"topics that begin with {prefix!r}: {topics}")
+        return topics[0]
 
     def committed(self, topic: str) -> list[ConsumedRecord]:
         """What read_committed shows of a topic.
@@ -72,11 +72,13 @@ class Judge:
         give_up_s = time.monotonic() + _PATIENCE_S
         while True:
             records, ends = self._read(topic, IsolationLevel.READ_COMMITTED)
-            _, last = self._read(topic, IsolationLevel.READ_UNCOMMITTED)
-            if ends == last:
+            _, last_ends = self._read(topic, IsolationLevel.READ_UNCOMMITTED)
+            if ends == last_ends:
                 return records
             if time.monotonic() > give_up_s:
-                raise RecipeError(f"{topic}: last stable offsets {ends}, high watermarks {last}")
+                raise RecipeError(
+                    f"{topic}: last stable offsets {ends}, high watermarks {last_ends}"
+                )
             time.sleep(_POLL_S)
 
     def everything(self, topic: str) -> list[ConsumedRecord]:
@@ -94,16 +96,18 @@ class Judge:
         Raises:
             RecipeError: One is missing, is there too often, or was not expected.
         """
-        seen = Counter((record.value or b"").decode() for record in self.committed(topic))
-        wanted = Counter(expected) + Counter({"end": ends})
+        counts = Counter((record.value or b"").decode() for record in self.committed(topic))
+        expected_counts = Counter(expected) + Counter({"end": ends})
         odd = [
-            f"{value!r} is there {seen[value]}×, not {wanted[value]}×"
-            for value in sorted(seen | wanted)
-            if seen[value] != wanted[value]
+            f"{value!r} is there {counts[value]}×, not {expected_counts[value]}×"
+            for value in sorted(counts | expected_counts)
+            if counts[value] != expected_counts[value]
         ]
         if odd:
-            told = "; ".join(odd[:_DIFFERENCES_TOLD])
-            raise RecipeError(f"{topic}: {len(odd)} values are not there exactly once: {told}")
+            differences = "; ".join(odd[:_DIFFERENCES_TOLD])
+            raise RecipeError(
+                f"{topic}: {len(odd)} values are not there exactly once: {differences}"
+            )
 
     def assert_aborted(self, topic: str) -> int:
         """Something was written and aborted, or else nothing was tried; answers how much.
@@ -162,19 +166,21 @@ class Judge:
             cluster: Cluster,
         ) -> tuple[list[ConsumedRecord], dict[TopicPartition, int]]:
             (view,) = await Admin(cluster).describe_topics([topic])
-            partitions = [TopicPartition(topic, one.partition) for one in view.partitions]
-            found = await list_offsets(
+            partitions = [
+                TopicPartition(topic, partition.partition) for partition in view.partitions
+            ]
+            listed_offsets = await list_offsets(
                 cluster, dict.fromkeys(partitions, LATEST), isolation=isolation
             )
             ends = {}
-            for partition, answer in found.items():
+            for partition, answer in listed_offsets.items():
                 if isinstance(answer, ClientError):
                     raise RecipeError(f"{partition}: {answer}")
                 ends[partition] = answer.offset
             records = []
             async with Consumer(cluster, isolation=isolation) as consumer:
                 await consumer.assign(partitions)
-                while any(consumer.positions[one] < end for one, end in ends.items()):
+                while any(consumer.positions[partition] < end for partition, end in ends.items()):
                     records += await consumer.poll(_READ_MS)
             return records, ends
 

@@ -82,8 +82,10 @@ class Lab:
 def outside() -> dict[str, str]:
     """The environment of a program that has to start ``txnsim`` by itself."""
     path = f"{installed_txnsim().parent}{os.pathsep}{os.environ['PATH']}"
-    rest = {name: text for name, text in os.environ.items() if not name.startswith("TXNSIM_")}
-    return {**rest, "PATH": path}
+    environment = {
+        name: text for name, text in os.environ.items() if not name.startswith("TXNSIM_")
+    }
+    return {**environment, "PATH": path}
 
 
 def tail(output: str) -> str:

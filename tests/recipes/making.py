@@ -46,10 +46,10 @@ def node_project(folder: Path, *, helper: Path | None = None, builds: bool = Fal
         RecipeError: Node.js is missing, or npm failed.
     """
 
-    def copy_helper(beside: Path) -> None:
+    def copy_helper(target: Path) -> None:
         if helper is not None:
             ignored = shutil.ignore_patterns("node_modules")
-            shutil.copytree(helper, beside / "txnsim-test", ignore=ignored, dirs_exist_ok=True)
+            shutil.copytree(helper, target / "txnsim-test", ignore=ignored, dirs_exist_ok=True)
 
     def install(fresh: Path, sources: Sequence[Path]) -> None:
         shutil.copy(sources[0], fresh)
@@ -61,7 +61,7 @@ def node_project(folder: Path, *, helper: Path | None = None, builds: bool = Fal
 
     modules = _made(folder.name, [folder / "package.json"], install)
     copy_helper(modules)
-    return _copied(folder, beside=modules)
+    return _copied(folder, target=modules)
 
 
 def python_project(folder: Path) -> Path:
@@ -71,7 +71,7 @@ def python_project(folder: Path) -> Path:
         RecipeError: pip failed.
     """
     environment = _made(folder.name, [folder / "requirements.txt"], _install_python)
-    return _copied(folder, beside=environment)
+    return _copied(folder, target=environment)
 
 
 def java_command(folder: Path, *, more: Sequence[Path] = ()) -> list[str]:
@@ -137,12 +137,12 @@ def _digest_of_tree(folder: Path) -> str:
     )
 
 
-def _copied(folder: Path, *, beside: Path) -> Path:
+def _copied(folder: Path, *, target: Path) -> Path:
     """Sources, beside what was installed for them: there they find it."""
     for file in sorted([*folder.iterdir(), CLUSTER]):
         if file.is_file():
-            shutil.copy(file, beside)
-    return beside
+            shutil.copy(file, target)
+    return target
 
 
 def _made(name: str, sources: Iterable[Path], make: Callable[[Path, Sequence[Path]], None]) -> Path:

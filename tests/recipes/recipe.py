@@ -45,9 +45,9 @@ def _kafkajs(lab: Lab) -> str:
     node = tool("node", NODE, RecipeError)
     project = node_project(RECIPES / "kafkajs")
     lab.run([node, "--test"], directory=project)
-    seen = _receipts(lab, 20, ends=3)
+    receipts = _receipts(lab, 20, ends=3)
     lab.run([node, "--test"], directory=project, environment=outside())
-    return seen
+    return receipts
 
 
 def _confluentjs(lab: Lab) -> str:
@@ -103,9 +103,9 @@ def _quix(lab: Lab) -> str:
     project = python_project(RECIPES / "quix")
     python = str(project / "venv" / "bin" / "python")
     lab.run([python, *_PYTEST], directory=project)
-    seen = _receipts(lab, 20, must_abort=False)
+    receipts = _receipts(lab, 20, must_abort=False)
     lab.run([python, *_PYTEST], directory=project, environment=outside())
-    return seen
+    return receipts
 
 
 def _faststream(lab: Lab) -> str:

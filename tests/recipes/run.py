@@ -46,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     names = options.recipe or list(ALL)
     if options.bootstrap is not None:
-        there = [ALL[name] for name in names if not ALL[name].has_brokers]
-        outcomes = [_passes(recipe, options.bootstrap, "there") for recipe in there]
+        outside_names = [ALL[name] for name in names if not ALL[name].has_brokers]
+        outcomes = [_passes(recipe, options.bootstrap, "there") for recipe in outside_names]
     else:
         outcomes = [_passes_here(ALL[name], level) for name in names for level in options.level]
     say(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed")
@@ -70,10 +70,10 @@ def _passes(recipe: Recipe, bootstrap: str, where: str) -> bool:
     start_s = time.monotonic()
     name = f"{recipe.name}, {where}"
     try:
-        seen = recipe.play(Lab(bootstrap))
+        summary = recipe.play(Lab(bootstrap))
     except (RecipeError, ClientError, TimeoutError) as failure:
         return _failed(name, failure)
-    say(f"PASS {name} ({seen}; {time.monotonic() - start_s:.0f} s)")
+    say(f"PASS {name} ({summary}; {time.monotonic() - start_s:.0f} s)")
     return True
 
 

@@ -133,13 +133,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(argv).language or list(LANGUAGES)
     outcomes: list[bool] = []
     with tempfile.TemporaryDirectory(prefix="txnsim-release-") as name:
-        place = Place(Path(name), version())
-        _step(outcomes, "one version everywhere", lambda: _one_version(place.version))
+        workspace = Place(Path(name), version())
+        _step(outcomes, "one version everywhere", lambda: _one_version(workspace.version))
         _step(outcomes, "a public address", _has_address)
         for language, steps in LANGUAGES.items():
             # The others start what the first one has installed.
             if language in chosen or language == "python":
-                for what, do in steps(place).items():
+                for what, do in steps(workspace).items():
                     _step(outcomes, f"{language}: {what}", do)
     print(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", flush=True)
     return 0 if all(outcomes) else 1
@@ -153,8 +153,8 @@ def _step(outcomes: list[bool], name: str, do: Callable[[], str | None]) -> None
         print(f"FAIL {name}: {failure}", flush=True)
         outcomes.append(False)
         return
-    told = f", {remark}" if remark else ""
-    print(f"PASS {name} ({time.monotonic() - begun_s:.1f} s{told})", flush=True)
+    remark_text = f", {remark}" if remark else ""
+    print(f"PASS {name} ({time.monotonic() - begun_s:.1f} s{remark_text})", flush=True)
     outcomes.append(True)
 
 
@@ -164,16 +164,18 @@ def version() -> str:
     return str(project["version"])
 
 
-def _one_version(wanted: str) -> None:
-    found = versions()
-    other = {file: told for file, told in found.items() if told != wanted}
+def _one_version(version: str) -> None:
+    by_file = versions()
+    other = {
+        file: file_version for file, file_version in by_file.items() if file_version != version
+    }
     if other:
-        raise StepError(f"pyproject.toml has {wanted}, but {other}")
+        raise StepError(f"pyproject.toml has {version}, but {other}")
 
 
 def _has_address() -> None:
-    if found := placeholders():
-        raise StepError(f"put the project's address for {PLACEHOLDER} into {', '.join(found)}")
+    if files := placeholders():
+        raise StepError(f"put the project's address for {PLACEHOLDER} into {', '.join(files)}")
 
 
 def placeholders() -> list[str]:
@@ -190,131 +192,133 @@ def placeholders() -> list[str]:
 
 def versions() -> dict[str, str]:
     helpers = REPOSITORY / "helpers"
-    found = {"npm": json.loads((helpers / "node" / "package.json").read_text("utf-8"))["version"]}
+    by_file = {"npm": json.loads((helpers / "node" / "package.json").read_text("utf-8"))["version"]}
     for name in ("java", "testcontainers-java"):
         pom = (helpers / name / "pom.xml").read_text("utf-8")
-        found[name] = re.findall(r"<version>(.*?)</version>", pom)[0]
-    told = (REPOSITORY / "sim" / "txnsim" / "__init__.py").read_text("utf-8")
-    found["sim/txnsim"] = re.findall(r'VERSION: Final = "(.*)"', told)[0]
+        by_file[name] = re.findall(r"<version>(.*?)</version>", pom)[0]
+    source = (REPOSITORY / "sim" / "txnsim" / "__init__.py").read_text("utf-8")
+    by_file["sim/txnsim"] = re.findall(r'VERSION: Final = "(.*)"', source)[0]
     citation = (REPOSITORY / "CITATION.cff").read_text("utf-8")
-    found["CITATION.cff"] = re.findall(r"^version: (\S+)", citation, re.MULTILINE)[0]
+    by_file["CITATION.cff"] = re.findall(r"^version: (\S+)", citation, re.MULTILINE)[0]
     changes = (REPOSITORY / "CHANGELOG.md").read_text("utf-8")
-    found["CHANGELOG.md"] = re.findall(r"^## (\S+)", changes, re.MULTILINE)[0]
-    return found
+    by_file["CHANGELOG.md"] = re.findall(r"^## (\S+)", changes, re.MULTILINE)[0]
+    return by_file
 
 
 # Python
 
 
-def _python(place: Place) -> dict[str, Callable[[], str | None]]:
-    dist = place.root / "dist"
+def _python(workspace: Place) -> dict[str, Callable[[], str | None]]:
+    dist = workspace.root / "dist"
 
     def build() -> str:
         run_step(
-            [sys.executable, "-m", "build", "--outdir", str(dist), str(REPOSITORY)], place.root
+            [sys.executable, "-m", "build", "--outdir", str(dist), str(REPOSITORY)], workspace.root
         )
         names = sorted(path.name for path in dist.iterdir())
         return ", ".join(names)
 
     steps: dict[str, Callable[[], str | None]] = {"build": build}
     for number, python in enumerate(interpreters()):
-        steps[f"install and start on {python.name}"] = partial(_on, place, number, python)
-    steps["a test of its own"] = lambda: _own_test(place)
+        steps[f"install and start on {python.name}"] = partial(_on, workspace, number, python)
+    steps["a test of its own"] = lambda: _own_test(workspace)
     return steps
 
 
 def interpreters() -> list[Path]:
     """Every Python that will do: one for each minor version, from the PATH and from pyenv."""
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     shims = os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv"))
     for minor in range(PYTHON_LEAST[1], PYTHON_NEWEST + 1):
         name = f"python3.{minor}"
         places = sorted(glob.glob(f"{shims}/versions/3.{minor}.*/bin/{name}"))
         on_path = shutil.which(name)
-        for place in (*places, *([on_path] if on_path else [])):
-            done = subprocess.run([place, "-c", "import venv"], capture_output=True, check=False)
-            if done.returncode == 0:
-                found.setdefault(name, Path(place))
-    return list(found.values())
+        for command in (*places, *([on_path] if on_path else [])):
+            finished = subprocess.run(
+                [command, "-c", "import venv"], capture_output=True, check=False
+            )
+            if finished.returncode == 0:
+                by_name.setdefault(name, Path(command))
+    return list(by_name.values())
 
 
-def _on(place: Place, number: int, python: Path) -> str:
+def _on(workspace: Place, number: int, python: Path) -> str:
     """Install the wheel and ask a cluster something."""
-    environment = place.root / f"python-{number}"
-    (wheel,) = (place.root / "dist").glob("*.whl")
-    run_step([str(python), "-m", "venv", str(environment)], place.root)
+    environment = workspace.root / f"python-{number}"
+    (wheel,) = (workspace.root / "dist").glob("*.whl")
+    run_step([str(python), "-m", "venv", str(environment)], workspace.root)
     extras = EXTRAS if number == 0 else ("http",)
     # Only wheels: a user without a compiler must get a running program.
     pip = [str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-    wanted = f"{wheel}[{','.join(extras)}]"
-    run_step([*pip, "install", "-q", "--only-binary", ":all:", wanted], place.root)
+    requirement = f"{wheel}[{','.join(extras)}]"
+    run_step([*pip, "install", "-q", "--only-binary", ":all:", requirement], workspace.root)
     command = str(environment / "bin" / "txnsim")
-    told = run_step([command, "--version"], place.root).strip()
-    if told != f"txnsim {place.version}":
-        raise StepError(f"it calls itself {told}")
-    run_step([command, "scenario", "run", "z01", "--quiet"], place.root)
-    run_step([command, "explain", "PRODUCER_FENCED"], place.root)
+    version_line = run_step([command, "--version"], workspace.root).strip()
+    if version_line != f"txnsim {workspace.version}":
+        raise StepError(f"it calls itself {version_line}")
+    run_step([command, "scenario", "run", "z01", "--quiet"], workspace.root)
+    run_step([command, "explain", "PRODUCER_FENCED"], workspace.root)
     ready = environment / "ready.json"
     # Its standard input is empty: it ends at once, in order, after it has said that it is ready.
     serve = [command, "serve", "--port", "0", "--http", "0", "--until-eof"]
-    run_step([*serve, "--ready-file", str(ready)], place.root)
-    return run_step([str(environment / "bin" / "python"), "--version"], place.root).strip()
+    run_step([*serve, "--ready-file", str(ready)], workspace.root)
+    return run_step([str(environment / "bin" / "python"), "--version"], workspace.root).strip()
 
 
-def _own_test(place: Place) -> None:
-    project = place.folder("python-project")
+def _own_test(workspace: Place) -> None:
+    project = workspace.folder("python-project")
     # A folder of the name that the package had before 0.2.
     (project / "sim").mkdir()
     (project / "sim" / "__init__.py").write_text("OWN = True\n")
     (project / "test_it.py").write_text(TEST_PY)
-    run_step([str(place.txnsim.with_name("python")), "-m", "pytest", "-q"], project)
+    run_step([str(workspace.txnsim.with_name("python")), "-m", "pytest", "-q"], project)
 
 
 # Other languages
 
 
-def _node(place: Place) -> dict[str, Callable[[], str | None]]:
+def _node(workspace: Place) -> dict[str, Callable[[], str | None]]:
     def try_it() -> str:
-        project = place.folder("node-project")
+        project = workspace.folder("node-project")
         npm = tool("npm")
-        source = place.root / "node"
+        source = workspace.root / "node"
         shutil.copytree(REPOSITORY / "helpers" / "node", source, ignore=_NEVER_COPIED)
         run_step([npm, "pack", "--pack-destination", "."], source)
         (package,) = source.glob("*.tgz")
         (project / "package.json").write_text('{"type": "module"}')
         run_step([npm, "install", "--no-audit", "--no-fund", str(package)], project)
         (project / "it.test.mjs").write_text(TEST_MJS)
-        run_step([tool("node"), "--test"], project, TXNSIM=str(place.txnsim))
+        run_step([tool("node"), "--test"], project, TXNSIM=str(workspace.txnsim))
         return package.name
 
     return {"pack, install, test": try_it}
 
 
-def _go(place: Place) -> dict[str, Callable[[], str | None]]:
+def _go(workspace: Place) -> dict[str, Callable[[], str | None]]:
     def try_it() -> str:
-        source, project = place.root / "go", place.folder("go-project")
+        source, project = workspace.root / "go", workspace.folder("go-project")
         shutil.copytree(REPOSITORY / "helpers" / "go", source, ignore=_NEVER_COPIED)
         head = (source / "go.mod").read_text("utf-8")
         module, language = re.findall(r"^(?:module|go) (\S+)", head, re.MULTILINE)
         (project / "go.mod").write_text(
-            f"module released\n\ngo {language}\n\nrequire {module} v{place.version}\n\n"
+            f"module released\n\ngo {language}\n\nrequire {module} v{workspace.version}\n\n"
             f"replace {module} => {source}\n"
         )
         (project / "it_test.go").write_text(TEST_GO.replace("MODULE", module))
-        run_step([tool("go"), "test", "-count=1", "./..."], project, TXNSIM=str(place.txnsim))
+        run_step([tool("go"), "test", "-count=1", "./..."], project, TXNSIM=str(workspace.txnsim))
         return str(module)
 
     return {"a module that requires it": try_it}
 
 
-def _java(place: Place) -> dict[str, Callable[[], str | None]]:
-    repository = place.root / "m2"
+def _java(workspace: Place) -> dict[str, Callable[[], str | None]]:
+    repository = workspace.root / "m2"
 
     def maven(*words: str, directory: Path) -> str:
-        return run_step([tool("mvn"), "-q", "-B", *words], directory, TXNSIM=str(place.txnsim))
+        return run_step([tool("mvn"), "-q", "-B", *words], directory, TXNSIM=str(workspace.txnsim))
 
     def install(name: str) -> str:
-        source = place.root / name
+        source = workspace.root / name
         shutil.copytree(REPOSITORY / "helpers" / name, source, ignore=_NEVER_COPIED)
         # Not installed into this machine's own repository: the last step must find it in ours.
         words = ("-DskipTests", "-Dmaven.install.skip=true")
@@ -324,11 +328,13 @@ def _java(place: Place) -> dict[str, Callable[[], str | None]]:
         return ", ".join(jars)
 
     def try_it() -> None:
-        project = place.folder("java-project")
+        project = workspace.folder("java-project")
         tests = project / "src" / "test" / "java"
         tests.mkdir(parents=True)
         (tests / "ReleasedTest.java").write_text(TEST_JAVA)
-        pom = _POM.replace("VERSION", place.version).replace("REPOSITORY", f"file://{repository}")
+        pom = _POM.replace("VERSION", workspace.version).replace(
+            "REPOSITORY", f"file://{repository}"
+        )
         (project / "pom.xml").write_text(pom)
         maven("test", directory=project)
 
@@ -389,10 +395,10 @@ def tool(name: str) -> str:
     Raises:
         StepError: It is not on this machine.
     """
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise StepError(f"{name}: not found on this machine")
-    return found
+    return path
 
 
 _NOT_A_USERS: Final = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
@@ -407,7 +413,7 @@ def run_step(command: Sequence[str], directory: Path, *, status: int = 0, **vari
             printed.
     """
     environment = {k: v for k, v in os.environ.items() if k not in _NOT_A_USERS}
-    done = subprocess.run(
+    finished = subprocess.run(
         command,
         cwd=directory,
         env={**environment, **variables},
@@ -419,10 +425,10 @@ def run_step(command: Sequence[str], directory: Path, *, status: int = 0, **vari
         timeout=TIMEOUT_S,
         check=False,
     )
-    if done.returncode != status:
-        end = "\n".join(done.stdout.splitlines()[-_TAIL_LINES:])
-        raise StepError(f"{' '.join(command[:4])} … ended with {done.returncode}\n{end}")
-    return done.stdout
+    if finished.returncode != status:
+        end = "\n".join(finished.stdout.splitlines()[-_TAIL_LINES:])
+        raise StepError(f"{' '.join(command[:4])} … ended with {finished.returncode}\n{end}")
+    return finished.stdout
 
 
 if __name__ == "__main__":

@@ -101,42 +101,44 @@ def main(argv: Sequence[str] | None = None) -> int:
         build = ("-m", "build", "--wheel", "--outdir", str(root / "dist"), str(REPOSITORY))
         run_step([sys.executable, *build], root)
         (wheel,) = (root / "dist").glob("*.whl")
-        for one in chosen:
-            folder = root / one
+        for journey_name in chosen:
+            folder = root / journey_name
             folder.mkdir()
-            outcomes.append(_played(one, JOURNEYS[one], Place(folder, wheel, {}, {})))
+            outcomes.append(
+                _played(journey_name, JOURNEYS[journey_name], Place(folder, wheel, {}, {}))
+            )
     print(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", flush=True)
     return 0 if all(outcomes) else 1
 
 
-def _played(name: str, journey: Journey, place: Place) -> bool:
+def _played(name: str, journey: Journey, workspace: Place) -> bool:
     begun_s = time.monotonic()
     try:
-        journey.play(place)
+        journey.play(workspace)
     except (StepError, OSError, subprocess.TimeoutExpired) as failure:
         print(f"FAIL {name}: {failure}", flush=True)
         return False
-    taken_s = time.monotonic() - begun_s - sum(place.handed.values())
-    steps = ", ".join(f"{step} {seconds:.1f}" for step, seconds in place.seconds.items())
-    steps += "".join(f"; not counted: {what} {s:.1f}" for what, s in place.handed.items())
-    kept = taken_s <= journey.promise_s
-    word = "PASS" if kept else "FAIL"
+    taken_s = time.monotonic() - begun_s - sum(workspace.handed.values())
+    steps = ", ".join(f"{step} {seconds:.1f}" for step, seconds in workspace.seconds.items())
+    steps += "".join(f"; not counted: {what} {s:.1f}" for what, s in workspace.handed.items())
+    is_in_time = taken_s <= journey.promise_s
+    word = "PASS" if is_in_time else "FAIL"
     print(f"{word} {name}: {taken_s:.1f} s of {journey.promise_s} s ({steps})", flush=True)
-    return kept
+    return is_in_time
 
 
 # The journeys
 
 
-def _python(place: Place) -> None:
+def _python(workspace: Place) -> None:
     """The README's first test, by the README's lines as they stand."""
-    place.step("venv", interpreters()[0], "-m", "venv", ".venv")
+    workspace.step("venv", interpreters()[0], "-m", "venv", ".venv")
     readme = (REPOSITORY / "README.md").read_text("utf-8")
     (install,) = re.findall(r"^\$ (pip install '.*)$", readme, re.MULTILINE)
     (name, test) = (*re.findall(r"`pytest (test_\w+\.py)`", readme)[:1], _first_test(readme))
-    place.step("pip install", *shlex.split(install), directory=REPOSITORY)
-    (place.folder / name).write_text(test)
-    place.step("pytest", "pytest", name)
+    workspace.step("pip install", *shlex.split(install), directory=REPOSITORY)
+    (workspace.folder / name).write_text(test)
+    workspace.step("pytest", "pytest", name)
 
 
 def _first_test(readme: str) -> str:
@@ -144,126 +146,126 @@ def _first_test(readme: str) -> str:
     return str(test)
 
 
-def _ci(place: Place) -> None:
+def _ci(workspace: Place) -> None:
     """docs/in-ci.md: what the job of GitLab runs, with the wheel in the repository of the tests."""
     page = (REPOSITORY / "docs/in-ci.md").read_text("utf-8")
     (job,) = re.findall(r"^## GitLab\n.*?```\n(.*?)```", page, re.DOTALL | re.MULTILINE)
-    (place.folder / "ci").mkdir()
-    shutil.copy(place.wheel, place.folder / "ci")
-    (place.folder / "requirements.txt").write_text("kafka-python\n")
+    (workspace.folder / "ci").mkdir()
+    shutil.copy(workspace.wheel, workspace.folder / "ci")
+    (workspace.folder / "requirements.txt").write_text("kafka-python\n")
     readme = (REPOSITORY / "README.md").read_text("utf-8")
-    (place.folder / "test_shop.py").write_text(_first_test(readme))
-    place.step("venv", interpreters()[0], "-m", "venv", ".venv")
+    (workspace.folder / "test_shop.py").write_text(_first_test(readme))
+    workspace.step("venv", interpreters()[0], "-m", "venv", ".venv")
     (url,) = re.findall(r"TXNSIM_WHEEL: (.*)", job)
     for line in re.findall(r"^    - (pip .*|pytest .*)$", job, re.MULTILINE):
-        url = url.replace("$CI_PROJECT_DIR", str(place.folder))
-        place.step(line.split()[0], "sh", "-ec", line.replace("$TXNSIM_WHEEL", url))
-    _expect("<testcase" in (place.folder / "report.xml").read_text("utf-8"), job)
+        url = url.replace("$CI_PROJECT_DIR", str(workspace.folder))
+        workspace.step(line.split()[0], "sh", "-ec", line.replace("$TXNSIM_WHEEL", url))
+    _expect("<testcase" in (workspace.folder / "report.xml").read_text("utf-8"), job)
 
 
-def _go(place: Place) -> None:
+def _go(workspace: Place) -> None:
     """helpers/go/README.md, and its example with franz-go."""
-    place.install(extras="[http]")
-    place.copy("go", "txnsimtest")
-    project = place.folder / "shop"
+    workspace.install(extras="[http]")
+    workspace.copy("go", "txnsimtest")
+    project = workspace.folder / "shop"
     project.mkdir()
     for name in ("late_produce_test.go", "lost_marker_test.go"):
         shutil.copy(HELPERS / "go" / "examples" / name, project)
     go = tool("go")
-    place.step("go mod", go, "mod", "init", "shop", directory=project)
-    replace = f"-replace=txnsim.test/txnsimtest={place.folder / 'txnsimtest'}"
-    place.step("go mod", go, "mod", "edit", replace, directory=project)
-    place.step("go mod", go, "mod", "tidy", directory=project)
+    workspace.step("go mod", go, "mod", "init", "shop", directory=project)
+    replace = f"-replace=txnsim.test/txnsimtest={workspace.folder / 'txnsimtest'}"
+    workspace.step("go mod", go, "mod", "edit", replace, directory=project)
+    workspace.step("go mod", go, "mod", "tidy", directory=project)
     command = (go, "test", "-count=1", "-run", "LostMarker", "./...")
-    place.step("go test", *command, directory=project)
+    workspace.step("go test", *command, directory=project)
 
 
-def _node(place: Place) -> None:
+def _node(workspace: Place) -> None:
     """helpers/node/README.md, and its example with KafkaJS."""
-    place.install(extras="[http]")
-    helper = place.copy("node", "txnsim-test")
-    project = place.folder / "shop"
+    workspace.install(extras="[http]")
+    helper = workspace.copy("node", "txnsim-test")
+    project = workspace.folder / "shop"
     project.mkdir()
     (project / "package.json").write_text('{"type": "module"}')
     quiet = ("--no-audit", "--no-fund")
     command = (tool("npm"), "install", *quiet, "kafkajs", helper)
-    place.step("npm install", *command, directory=project)
+    workspace.step("npm install", *command, directory=project)
     shutil.copy(HELPERS / "node" / "examples" / "lost-marker.test.mjs", project)
-    place.step("node --test", tool("node"), "--test", directory=project)
+    workspace.step("node --test", tool("node"), "--test", directory=project)
 
 
-def _java(place: Place) -> None:
+def _java(workspace: Place) -> None:
     """helpers/java/README.md: install the extension, then a project with kafka-clients."""
-    place.install(extras="[http]")
-    helper = place.copy("java", "txnsim-junit")
-    maven = (tool("mvn"), "-q", "-B", f"-Dmaven.repo.local={place.folder / 'm2'}")
-    place.step("mvn install", *maven, "-DskipTests", "install", directory=helper)
-    project = place.folder / "shop"
+    workspace.install(extras="[http]")
+    helper = workspace.copy("java", "txnsim-junit")
+    maven = (tool("mvn"), "-q", "-B", f"-Dmaven.repo.local={workspace.folder / 'm2'}")
+    workspace.step("mvn install", *maven, "-DskipTests", "install", directory=helper)
+    project = workspace.folder / "shop"
     tests = project / "src" / "test" / "java"
     tests.mkdir(parents=True)
     (tests / "OrdersTest.java").write_text(_ORDERS_TEST)
     (project / "pom.xml").write_text(_POM)
-    place.step("mvn test", *maven, "test", directory=project)
+    workspace.step("mvn test", *maven, "test", directory=project)
 
 
-def _spring(place: Place) -> None:
+def _spring(workspace: Place) -> None:
     """docs/recipes/spring.md: copy the folder, and lose a commit's marker in a Spring test."""
-    place.install(extras="[http]")
-    helper = place.copy("java", "txnsim-junit")
-    maven = (tool("mvn"), "-B", "-ntp", f"-Dmaven.repo.local={place.folder / 'm2'}")
-    place.step("mvn install", *maven, "-q", "-DskipTests", "install", directory=helper)
-    project = place.folder / "shop"
+    workspace.install(extras="[http]")
+    helper = workspace.copy("java", "txnsim-junit")
+    maven = (tool("mvn"), "-B", "-ntp", f"-Dmaven.repo.local={workspace.folder / 'm2'}")
+    workspace.step("mvn install", *maven, "-q", "-DskipTests", "install", directory=helper)
+    project = workspace.folder / "shop"
     recipe = REPOSITORY / "tests" / "recipes" / "spring"
     shutil.copytree(recipe, project, ignore=_NEVER_COPIED)
-    printed = place.step("mvn test", *maven, "test", directory=project)
+    printed = workspace.step("mvn test", *maven, "test", directory=project)
     _expect("Tests run: 2, Failures: 0, Errors: 0, Skipped: 0" in printed, printed)
 
 
-def _demo(place: Place) -> None:
+def _demo(workspace: Place) -> None:
     """The README's first screen: the demo, and the first lesson."""
-    place.install()
-    told = place.step("demo", "txnsim", "lesson", "demo")
-    _expect(told.strip().endswith("next: txnsim lesson L1"), told)
+    workspace.install()
+    output = workspace.step("demo", "txnsim", "lesson", "demo")
+    _expect(output.strip().endswith("next: txnsim lesson L1"), output)
 
 
-def _author(place: Place) -> None:
+def _author(workspace: Place) -> None:
     """docs/first-client.md: three requests as bytes, for a client that is not there yet."""
-    place.install("pytest")
-    (place.folder / "docs").mkdir()
-    (place.folder / "tests").mkdir()
+    workspace.install("pytest")
+    (workspace.folder / "docs").mkdir()
+    (workspace.folder / "tests").mkdir()
     for name in ("docs/first-client.md", "tests/test_raw_requests_page.py"):
-        shutil.copy(REPOSITORY / name, place.folder / name)
-    place.step("pytest", "python", "-m", "pytest", "-q", "tests")
+        shutil.copy(REPOSITORY / name, workspace.folder / name)
+    workspace.step("pytest", "python", "-m", "pytest", "-q", "tests")
 
 
-def _operator(place: Place) -> None:
+def _operator(workspace: Place) -> None:
     """docs/practise.md: find a hanging transaction, ask why, repair it."""
-    place.install(extras="[http]")
-    with _running(place, "txnsim", "practise", "--port", "0", "--http", "0") as told:
-        (bootstrap,) = re.findall(r"bootstrap.servers=([^,\s]+)", told)
+    workspace.install(extras="[http]")
+    with _running(workspace, "txnsim", "practise", "--port", "0", "--http", "0") as output:
+        (bootstrap,) = re.findall(r"bootstrap.servers=([^,\s]+)", output)
         txns = ("txnsim", "txns", "--bootstrap-server", bootstrap)
-        found = place.step("find-hanging", *txns, "find-hanging", "--all", status=HANGS)
-        _expect("orders" in found, found)
-        why = place.step("why", *txns, "why", "orders-0", status=HANGS)
+        listing = workspace.step("find-hanging", *txns, "find-hanging", "--all", status=HANGS)
+        _expect("orders" in listing, listing)
+        why = workspace.step("why", *txns, "why", "orders-0", status=HANGS)
         _expect("It hangs." in why, why)
-        place.step("repair", *txns, "repair", "--yes")
-        healed = place.step("why", *txns, "why", "orders-0")
+        workspace.step("repair", *txns, "repair", "--yes")
+        healed = workspace.step("why", *txns, "why", "orders-0")
         _expect("It hangs." not in healed, healed)
 
 
-def _story(place: Place) -> None:
+def _story(workspace: Place) -> None:
     """docs/writing-scenarios.md: a story of one's own, changed, checked and run."""
-    place.install()
-    place.step("scenario new", "txnsim", "scenario", "new", "mine")
-    (file,) = place.folder.glob("mine*.yaml")
+    workspace.install()
+    workspace.step("scenario new", "txnsim", "scenario", "new", "mine")
+    (file,) = workspace.folder.glob("mine*.yaml")
     text = file.read_text("utf-8")
     file.write_text(re.sub(r"^title: .*$", "title: My own story", text, flags=re.MULTILINE))
-    place.step("scenario check", "txnsim", "scenario", "check", file)
-    told = place.step("scenario run", "txnsim", "scenario", "run", file)
-    _expect("late" in told or "commit" in told, told)
+    workspace.step("scenario check", "txnsim", "scenario", "check", file)
+    output = workspace.step("scenario run", "txnsim", "scenario", "run", file)
+    _expect("late" in output or "commit" in output, output)
 
 
-def _container(place: Place) -> None:
+def _container(workspace: Place) -> None:
     """README: the image runs, and a client commits. Built here without an engine, not counted."""
     from tests.image.builder import Builder
 
@@ -272,17 +274,17 @@ def _container(place: Place) -> None:
         builder.build()
         container = builder.ask("buildah", "from", "--pull-never", "localhost/txnsim:latest")
         name = container.split()[-1]
-        place.handed["the image"] = time.monotonic() - begun_s
+        workspace.handed["the image"] = time.monotonic() - begun_s
         options = ("-e", "TXNSIM_PORT=0", "-e", "TXNSIM_HTTP_PORT=off")
         host = ("-e", "TXNSIM_ADVERTISED_HOST=127.0.0.1")
         run = builder.words("run", "--isolation", "chroot", *options, *host, name)
         entry = ("python", "-m", "txnsim.testing.container", "--topic", "orders")
         begun_s = time.monotonic()
-        with _running(place, *run, "--", *entry) as told:
-            (bootstrap,) = re.findall(r"bootstrap.servers=([^,\s]+)", told)
+        with _running(workspace, *run, "--", *entry) as output:
+            (bootstrap,) = re.findall(r"bootstrap.servers=([^,\s]+)", output)
             program = _COMMIT.format(bootstrap=bootstrap)
-            place.step("a client commits", sys.executable, "-c", program, directory=REPOSITORY)
-        place.seconds["run to commit"] = time.monotonic() - begun_s
+            workspace.step("a client commits", sys.executable, "-c", program, directory=REPOSITORY)
+        workspace.seconds["run to commit"] = time.monotonic() - begun_s
 
 
 _COMMIT: Final = """
@@ -317,14 +319,14 @@ JOURNEYS: Final[Mapping[str, Journey]] = {
 class _running:  # noqa: N801 - a context, as contextmanager makes it
     """A command that serves until the block ends; what it has printed by the time it is ready."""
 
-    def __init__(self, place: Place, *command: str) -> None:
-        self._place = place
-        self._output = place.folder / "served"
+    def __init__(self, workspace: Place, *command: str) -> None:
+        self._place = workspace
+        self._output = workspace.folder / "served"
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 command,
-                cwd=place.folder,
-                env={**os.environ, **place.environment()},
+                cwd=workspace.folder,
+                env={**os.environ, **workspace.environment()},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -332,18 +334,18 @@ class _running:  # noqa: N801 - a context, as contextmanager makes it
 
     def __enter__(self) -> str:
         begun_s = time.monotonic()
-        while "stop with Ctrl-C" not in (told := self._output.read_text("utf-8")):
+        while "stop with Ctrl-C" not in (output := self._output.read_text("utf-8")):
             taken_s = time.monotonic() - begun_s
             if self._process.poll() is not None or taken_s > READY_SECONDS:
                 self.__exit__()
-                raise StepError(f"it does not serve:\n{told}")
+                raise StepError(f"it does not serve:\n{output}")
             time.sleep(0.05)
         self._place.seconds["serve"] = time.monotonic() - begun_s
-        return told
+        return output
 
     def __exit__(self, *_: object) -> None:
-        told = self._output.read_text("utf-8")
-        for pid in re.findall(r"to the process (\d+)", told):
+        output = self._output.read_text("utf-8")
+        for pid in re.findall(r"to the process (\d+)", output):
             if self._process.poll() is None:
                 os.kill(int(pid), signal.SIGTERM)
         try:
@@ -353,9 +355,9 @@ class _running:  # noqa: N801 - a context, as contextmanager makes it
             self._process.wait()
 
 
-def _expect(holds: bool, told: str) -> None:
+def _expect(holds: bool, output: str) -> None:
     if not holds:
-        raise StepError(f"not what the page promises:\n{told}")
+        raise StepError(f"not what the page promises:\n{output}")
 
 
 _ORDERS_TEST: Final = """\

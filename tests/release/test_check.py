@@ -21,18 +21,20 @@ def test_an_older_python_is_not_asked_for_what_it_can_not_have() -> None:
     # The pip that comes with Python 3.10 resolves before it looks at requires-python: it would list
     # every version of kio, and that of 3.8 those of msgspec, instead of saying what is too old.
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
-    asked = [*project["dependencies"], *project["optional-dependencies"]["http"]]
-    for one in map(Requirement, asked):
-        assert one.marker is not None, one
-        assert not one.marker.evaluate({"python_version": "3.10"}), one
-        assert one.marker.evaluate({"python_version": "3.11", "sys_platform": "linux"}), one
+    requirements = [*project["dependencies"], *project["optional-dependencies"]["http"]]
+    for requirement in map(Requirement, requirements):
+        assert requirement.marker is not None, requirement
+        assert not requirement.marker.evaluate({"python_version": "3.10"}), requirement
+        assert requirement.marker.evaluate({"python_version": "3.11", "sys_platform": "linux"}), (
+            requirement
+        )
 
 
 def test_a_release_is_refused_while_the_project_has_no_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    waiting = check.placeholders()
-    assert set(waiting) <= {"CITATION.cff", "SECURITY.md"}
+    files = check.placeholders()
+    assert set(files) <= {"CITATION.cff", "SECURITY.md"}
     monkeypatch.setattr(check, "placeholders", lambda: ["SECURITY.md"])
     with pytest.raises(check.StepError, match=f"address for {PLACEHOLDER} into SECURITY.md"):
         check._has_address()
@@ -45,12 +47,16 @@ def test_constraints_name_versions_and_no_host() -> None:
     pinned = [line for line in lines if not line.startswith("#")]
     assert [line for line in pinned if not re.fullmatch(r"[\w.-]+==[\w.+]+", line)] == []
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = [one for more in project["optional-dependencies"].values() for one in more]
-    asked = [*project["dependencies"], *extras]
+    extras = [
+        requirement for more in project["optional-dependencies"].values() for requirement in more
+    ]
+    requirements = [*project["dependencies"], *extras]
     versions_by_name = dict(line.lower().replace("_", "-").split("==") for line in pinned)
-    for one in map(Requirement, asked):
-        if one.name != "txnsim":
-            assert one.specifier.contains(versions_by_name[one.name.lower()]), one
+    for requirement in map(Requirement, requirements):
+        if requirement.name != "txnsim":
+            assert requirement.specifier.contains(versions_by_name[requirement.name.lower()]), (
+                requirement
+            )
 
 
 def test_publishing_is_trusted_and_stands_on_the_release_check() -> None:
