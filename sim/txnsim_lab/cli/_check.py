@@ -59,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"{name}: {error}") from None
     TERMINAL.tell(
         args,
-        [_as_json(*one) for one in judged],
-        lambda _: (line for one in judged for line in _lines(*one)),
+        [_as_json(*judged_history) for judged_history in judged],
+        lambda _: (line for judged_history in judged for line in _lines(*judged_history)),
     )
     return 0 if all(verdict.healthy for _, _, verdict in judged) else ANOMALIES_STATUS
 
@@ -94,5 +94,5 @@ def _lines(name: str, history: History, verdict: Verdict) -> Iterator[str]:
     for anomaly in verdict.anomalies:
         yield f"  {anomaly.kind}: {anomaly.because}"
         for index in anomaly.evidence:
-            seen = msgspec.json.encode(history[index]).decode()
-            yield f"  {index + 1:>6}  {seen}"
+            observation = msgspec.json.encode(history[index]).decode()
+            yield f"  {index + 1:>6}  {observation}"

@@ -75,15 +75,17 @@ def _text(name: str) -> tuple[str, str]:
 
 def _show(judged: Judged) -> None:
     TERMINAL.line(f"{judged.hypothesis}: {judged.verdict}")
-    for one in judged.runs:
-        TERMINAL.line(f"  {one.run} (seed {one.seed}): {one.verdict}")
-        for reason in one.because:
+    for judged_run in judged.runs:
+        TERMINAL.line(f"  {judged_run.run} (seed {judged_run.seed}): {judged_run.verdict}")
+        for reason in judged_run.because:
             TERMINAL.line(f"    {reason}")
-        if one.verdict != "reproduced":
-            claimed = ", ".join(one.claimed) or "healthy"
-            TERMINAL.line(f"    claimed: {claimed}; seen: {', '.join(one.seen) or 'nothing'}")
-        if one.nearest is not None:
-            seen = ", ".join(one.nearest.seen) or "healthy"
-            TERMINAL.line(f"    nearest: {'; '.join(one.nearest.expects)}; then: {seen}")
-        for event in one.decisive:
+        if judged_run.verdict != "reproduced":
+            claimed = ", ".join(judged_run.claimed) or "healthy"
+            TERMINAL.line(
+                f"    claimed: {claimed}; seen: {', '.join(judged_run.seen) or 'nothing'}"
+            )
+        if judged_run.nearest is not None:
+            observed = ", ".join(judged_run.nearest.seen) or "healthy"
+            TERMINAL.line(f"    nearest: {'; '.join(judged_run.nearest.expects)}; then: {observed}")
+        for event in judged_run.decisive:
             TERMINAL.line(f"    {event.at_ms:6} ms  {event.who}: {event.text}")

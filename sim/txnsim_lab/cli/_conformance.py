@@ -73,28 +73,28 @@ def run(args: argparse.Namespace) -> int:
     def tell(result: CaseResult, total: int) -> None:
         nonlocal progress, differing
         progress = progress or Progress("cases", total)
-        done = progress.done + 1
+        played_count = progress.done + 1
         differing += result.outcome is Outcome.DIFFERS
-        progress.advance(done, f"{result.case}: {result.outcome}", f"{differing} differ")
+        progress.advance(played_count, f"{result.case}: {result.outcome}", f"{differing} differ")
 
-    found = run_conformance(_asked(args), tell, stops=(KeyboardInterrupt,))
+    conformance = run_conformance(_options_from(args), tell, stops=(KeyboardInterrupt,))
     if progress is not None:
         progress.end()
     if args.junit is not None:
-        write_whole(args.junit, junit(found))
+        write_whole(args.junit, junit(conformance))
     if args.json:
-        TERMINAL.json(msgspec.to_builtins(found))
+        TERMINAL.json(msgspec.to_builtins(conformance))
     else:
-        for one in found.results:
-            if one.outcome is Outcome.DIFFERS:
-                for line in lines(one):
+        for case_result in conformance.results:
+            if case_result.outcome is Outcome.DIFFERS:
+                for line in lines(case_result):
                     TERMINAL.line(line)
-        _sum_up(found)
-    if found.is_stopped:
-        _end_stopped(args, found)
-    if found.count(Outcome.DIFFERS):
+        _sum_up(conformance)
+    if conformance.is_stopped:
+        _end_stopped(args, conformance)
+    if conformance.count(Outcome.DIFFERS):
         return DIFFERS_STATUS
-    if not found.count(Outcome.PASSED):
+    if not conformance.count(Outcome.PASSED):
         TERMINAL.complain("no case applied, so nothing was compared")
         return MISUSE_STATUS
     return 0
@@ -115,14 +115,14 @@ def _end_stopped(args: argparse.Namespace, run: Conformance) -> NoReturn:
     os._exit(INTERRUPTED_STATUS)
 
 
-def _asked(args: argparse.Namespace) -> Asked:
+def _options_from(args: argparse.Namespace) -> Asked:
     from txnsim.cli.client_properties import read_client_properties
     from txnsim_lab.conformance.run import PATIENCE_S, Asked
 
     if args.address is None:
         raise ConfigError("say which broker: txnsim conformance HOST:PORT")
     read_host_and_port(args.address)
-    asked = Asked(
+    options = Asked(
         bootstrap=args.address,
         release=args.release,
         only=tuple(args.only),
@@ -130,11 +130,11 @@ def _asked(args: argparse.Namespace) -> Asked:
         patience_s=args.patience or PATIENCE_S,
     )
     if args.command_config is None:
-        return asked
+        return options
     settings, _, ignored = read_client_properties(args.command_config)
     for name in ignored:
         TERMINAL.warn(f"{args.command_config}: {name} has no effect here")
-    return msgspec.structs.replace(asked, security=settings.security)
+    return msgspec.structs.replace(options, security=settings.security)
 
 
 def _sum_up(run: Conformance) -> None:
@@ -142,18 +142,18 @@ def _sum_up(run: Conformance) -> None:
 
     rows = by_file(run.results)
     TERMINAL.table(
-        ("Cases", *(str(one) for one in Outcome)),
-        [(file, *(str(row[one]) for one in Outcome)) for file, row in rows.items()],
+        ("Cases", *(str(outcome) for outcome in Outcome)),
+        [(file, *(str(row[outcome]) for outcome in Outcome)) for file, row in rows.items()],
     )
     if run.lacks:
         TERMINAL.line(f"Kafka {run.release} offers, and this broker does not:")
         TERMINAL.line(f"  {', '.join(run.lacks)}")
-    for one in run.left_behind:
-        TERMINAL.warn(f"left behind: {one}")
-    kept, broken = run.rules()
-    counts = ", ".join(f"{run.count(one)} {one}" for one in Outcome)
+    for leftover in run.left_behind:
+        TERMINAL.warn(f"left behind: {leftover}")
+    kept_rules, broken_rules = run.rules()
+    counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in Outcome)
     TERMINAL.line(
         f"{run.bootstrap} as Kafka {run.release} (answers of {run.answered_by}),"
         f" transaction.version {run.transaction_version}: {counts};"
-        f" {len(kept)} rules kept, {len(broken)} broken"
+        f" {len(kept_rules)} rules kept, {len(broken_rules)} broken"
     )

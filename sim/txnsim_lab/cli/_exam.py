@@ -95,33 +95,37 @@ def run(args: argparse.Namespace) -> int:
         _list(situations, args)
         return 0
     quieten()
-    known = _known(args.known)
-    total = sum(level in one.levels for one in situations for level in levels)
+    known_ids = _read_known_ids(args.known)
+    total = sum(level in situation.levels for situation in situations for level in levels)
     progress = Progress("situations", total)
-    asked = asyncio.run(_run_exam(situations, levels, args, progress))
+    exam_run = asyncio.run(_run_exam(situations, levels, args, progress))
     progress.end()
     if args.report is not None:
         from txnsim_lab.exam.results import page
 
         misses = "" if args.misses is None else relpath(args.misses, args.report.parent)
-        write_whole(args.report, page(asked, misses=misses, known=known))
+        write_whole(args.report, page(exam_run, misses=misses, known=known_ids))
     if args.misses is not None:
         from txnsim_lab.exam.misses import driver_sources, folders
 
         sources = driver_sources(args.driver, args.driver_source)
-        made = folders(asked, command=_again(args), sources=sources, known=known)
-        write_all(args.misses, made)
+        miss_files = folders(
+            exam_run, command=_repeat_command(args), sources=sources, known=known_ids
+        )
+        write_all(args.misses, miss_files)
     if args.json:
-        results = [msgspec.structs.replace(one, recording=b"") for one in asked.results]
-        TERMINAL.json(msgspec.to_builtins(msgspec.structs.replace(asked, results=tuple(results))))
+        results = [msgspec.structs.replace(result, recording=b"") for result in exam_run.results]
+        TERMINAL.json(
+            msgspec.to_builtins(msgspec.structs.replace(exam_run, results=tuple(results)))
+        )
     else:
-        _show(asked, known, args)
-    if asked.is_stopped:
+        _show(exam_run, known_ids, args)
+    if exam_run.is_stopped:
         from txnsim.cli.main import INTERRUPTED_STATUS
 
         TERMINAL.warn(stop_sentence())
         return INTERRUPTED_STATUS
-    return MISSED_STATUS if any(asked.misses(known)) else 0
+    return MISSED_STATUS if any(exam_run.misses(known_ids)) else 0
 
 
 async def _run_exam(
@@ -162,16 +166,19 @@ async def _run_exam(
 
 def _list(situations: list[Situation], args: argparse.Namespace) -> None:
     if args.json:
-        rows = [msgspec.structs.asdict(one) for one in situations]
+        rows = [msgspec.structs.asdict(situation) for situation in situations]
         TERMINAL.json([{name: row[name] for name in row if name != "play"} for row in rows])
         return
     TERMINAL.table(
         ("Class", "Situation", "Levels", "Question"),
-        [(one.kind, one.name, ",".join(map(str, one.levels)), one.asks) for one in situations],
+        [
+            (situation.kind, situation.name, ",".join(map(str, situation.levels)), situation.asks)
+            for situation in situations
+        ],
     )
 
 
-def _known(path: Path | None) -> frozenset[str]:
+def _read_known_ids(path: Path | None) -> frozenset[str]:
     from txnsim_lab.exam.results import known_misses
 
     try:
@@ -180,28 +187,35 @@ def _known(path: Path | None) -> frozenset[str]:
         raise ConfigError(f"--known {path}: {problem_of(error)}") from None
 
 
-def _show(run: ExamRun, known: frozenset[str], args: argparse.Namespace) -> None:
+def _show(run: ExamRun, known_ids: frozenset[str], args: argparse.Namespace) -> None:
     from txnsim_lab.exam.results import Outcome
 
     TERMINAL.table(
         ("Class", "Situation", "Level", "Outcome", "Seconds"),
         [
-            (one.kind, one.situation, str(one.level), one.outcome, f"{one.seconds:.1f}")
-            for one in run.results
+            (
+                result.kind,
+                result.situation,
+                str(result.level),
+                result.outcome,
+                f"{result.seconds:.1f}",
+            )
+            for result in run.results
         ],
     )
-    for one in run.misses():
-        TERMINAL.line(f"{one.id}{' (known)' if one.id in known else ''}: {one.asks}")
+    for result in run.misses():
+        TERMINAL.line(f"{result.id}{' (known)' if result.id in known_ids else ''}: {result.asks}")
         for line in (
-            *one.because,
-            *one.choices,
-            *(f"the library: {error}" for error in one.errors[:6]),
+            *result.because,
+            *result.choices,
+            *(f"the library: {error}" for error in result.errors[:6]),
         ):
             TERMINAL.line(f"  {line}")
         TERMINAL.line(
-            f"  again: {_again(args)} --only {one.situation} --transaction-version {one.level}"
+            f"  again: {_repeat_command(args)} --only {result.situation}"
+            f" --transaction-version {result.level}"
         )
-    healed = known & {one.id for one in run.results if one.outcome is Outcome.PASSED}
+    healed = known_ids & {result.id for result in run.results if result.outcome is Outcome.PASSED}
     for name in sorted(healed):
         TERMINAL.line(f"{name} is known as a miss, and passes")
     counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in Outcome)
@@ -211,7 +225,7 @@ def _show(run: ExamRun, known: frozenset[str], args: argparse.Namespace) -> None
     )
 
 
-def _again(args: argparse.Namespace) -> str:
-    given = (("--as-version", args.as_version), ("--on", args.on))
-    where = "".join(f" {name} {value}" for name, value in given if value is not None)
+def _repeat_command(args: argparse.Namespace) -> str:
+    options = (("--as-version", args.as_version), ("--on", args.on))
+    where = "".join(f" {name} {value}" for name, value in options if value is not None)
     return f"txnsim exam run --driver {shlex.quote(args.driver)}{where}"

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         levels = [args.level_b]
     bounds = Bounds(levels=levels, minutes=args.minutes, seed=args.seed, hints=tuple(args.hint))
 
-    async def asked() -> Comparison:
+    async def compare_sides() -> Comparison:
         return await compare(
             (
                 Side(command=args.one, level=args.level_a),
@@ -71,13 +71,15 @@ def run(args: argparse.Namespace) -> int:
             tell=_Teller(is_quiet=args.json).tell,
         )
 
-    found = asyncio.run(asked())
+    comparison = asyncio.run(compare_sides())
     if args.json:
-        differences = tuple(_bare(one) for one in found.differences)
-        TERMINAL.json(msgspec.to_builtins(msgspec.structs.replace(found, differences=differences)))
+        differences = tuple(_bare(difference) for difference in comparison.differences)
+        TERMINAL.json(
+            msgspec.to_builtins(msgspec.structs.replace(comparison, differences=differences))
+        )
     else:
-        _sum_up(found)
-    return DIFFER_STATUS if found.differences else 0
+        _sum_up(comparison)
+    return DIFFER_STATUS if comparison.differences else 0
 
 
 class _Teller:
@@ -100,17 +102,17 @@ class _Teller:
                 TERMINAL.line(line)
 
 
-def _lines(found: Difference) -> list[str]:
-    about = f" ({', '.join(found.about)})" if found.about else ""
-    drawn = f", {found.drawn}" if found.drawn else ""
+def _lines(difference: Difference) -> list[str]:
+    about = f" ({', '.join(difference.about)})" if difference.about else ""
+    drawn = f", {difference.drawn}" if difference.drawn else ""
     lines = [
-        f"{found.situation}@{found.level}{drawn}{about}: {found.asks}",
-        *_side("A", found.one),
-        *_side("B", found.other),
+        f"{difference.situation}@{difference.level}{drawn}{about}: {difference.asks}",
+        *_side("A", difference.one),
+        *_side("B", difference.other),
     ]
-    if found.times < 2:
+    if difference.times < 2:
         lines.append("  Asked again, both do the same: chance may have parted them.")
-    missed = found.one if found.one.steps else found.other
+    missed = difference.one if difference.one.steps else difference.other
     lines += ["  What was done:", *(f"    {step}" for step in missed.steps)]
     if missed.story:
         lines += ["  What happened in the cluster:"]
@@ -119,24 +121,28 @@ def _lines(found: Difference) -> list[str]:
 
 
 def _side(name: str, result: Result) -> list[str]:
-    told = (*result.because, *result.choices)
-    return [f"  {name} {result.outcome}{': ' if told else ''}{'; '.join(told)}"]
+    reasons = (*result.because, *result.choices)
+    return [f"  {name} {result.outcome}{': ' if reasons else ''}{'; '.join(reasons)}"]
 
 
-def _sum_up(found: Comparison) -> None:
-    TERMINAL.line(f"A is {found.one}, B is {found.other}.")
-    known = sorted({about for one in found.differences for about in one.about})
-    if known:
-        TERMINAL.line(f"Known bugs that look so: {', '.join(known)}.")
+def _sum_up(comparison: Comparison) -> None:
+    TERMINAL.line(f"A is {comparison.one}, B is {comparison.other}.")
+    known_bugs = sorted(
+        {about for difference in comparison.differences for about in difference.about}
+    )
+    if known_bugs:
+        TERMINAL.line(f"Known bugs that look so: {', '.join(known_bugs)}.")
     TERMINAL.line(
-        f"{found.situations} situations and {found.variants} variants (--seed {found.seed}) were"
-        f" asked of both; they part in {len(found.differences)}."
+        f"{comparison.situations} situations and {comparison.variants} variants"
+        f" (--seed {comparison.seed}) were asked of both;"
+        f" they part in {len(comparison.differences)}."
     )
 
 
-def _bare(found: Difference) -> Difference:
+def _bare(difference: Difference) -> Difference:
     """Without recordings."""
-    one, other = (
-        msgspec.structs.replace(result, recording=b"") for result in (found.one, found.other)
+    our_result, other_result = (
+        msgspec.structs.replace(result, recording=b"")
+        for result in (difference.one, difference.other)
     )
-    return msgspec.structs.replace(found, one=one, other=other)
+    return msgspec.structs.replace(difference, one=our_result, other=other_result)

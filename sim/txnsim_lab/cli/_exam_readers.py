@@ -69,16 +69,16 @@ async def _serve(args: argparse.Namespace) -> None:
     from txnsim_lab.exam.readers import expected_topics, library
 
     stop = LongRunning.stop_of(args)
-    wanted = expected_topics(on_disk=False)
+    topics = expected_topics(on_disk=False)
     async with library(port=args.port) as kafka:
         if args.expected is not None:
-            write_whole(args.expected, _as_json(wanted), what="--expected")
-        told = {"bootstrap": kafka.bootstrap, "topics": len(wanted)}
-        LongRunning.say_ready(args, told)
+            write_whole(args.expected, _as_json(topics), what="--expected")
+        facts = {"bootstrap": kafka.bootstrap, "topics": len(topics)}
+        LongRunning.say_ready(args, facts)
         if args.json:
-            TERMINAL.json(told)
+            TERMINAL.json(facts)
         else:
-            TERMINAL.line(f"{len(wanted)} topics at {kafka.bootstrap}; stop with Ctrl-C")
+            TERMINAL.line(f"{len(topics)} topics at {kafka.bootstrap}; stop with Ctrl-C")
         await stop.wait()
 
 
@@ -98,18 +98,18 @@ def _check(args: argparse.Namespace) -> int:
     from txnsim_lab.exam.fixture_topics import Expected
     from txnsim_lab.exam.readers import Said, misses
 
-    wanted = _read(args.expected, tuple[Expected, ...])
+    topics = _read(args.expected, tuple[Expected, ...])
     lines = _text(args.answers).splitlines()
-    said = [_decoded(args.answers, line.encode(), Said) for line in lines if line.strip()]
-    found = list(misses(wanted, said))
-    for line in found:
+    answers = [_decode(args.answers, line.encode(), Said) for line in lines if line.strip()]
+    topic_misses = list(misses(topics, answers))
+    for line in topic_misses:
         TERMINAL.line(line)
-    TERMINAL.line(f"{len(wanted)} topics, {len(found)} misses")
-    return MISSED_STATUS if found else 0
+    TERMINAL.line(f"{len(topics)} topics, {len(topic_misses)} misses")
+    return MISSED_STATUS if topic_misses else 0
 
 
-def _as_json(wanted: Sequence[Expected]) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(wanted), indent=1) + b"\n"
+def _as_json(topics: Sequence[Expected]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(topics), indent=1) + b"\n"
 
 
 def _text(path: Path) -> str:
@@ -120,10 +120,10 @@ def _text(path: Path) -> str:
 
 
 def _read(path: Path, kind: Any) -> Any:
-    return _decoded(path, _text(path).encode(), kind)
+    return _decode(path, _text(path).encode(), kind)
 
 
-def _decoded(path: Path, line: bytes, kind: Any) -> Any:
+def _decode(path: Path, line: bytes, kind: Any) -> Any:
     try:
         return msgspec.json.decode(line, type=kind)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:

@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         for name, partitions in practise_situation.TOPICS.items():
             words += ["--topic", f"{name}:{partitions}"]
-    return serve.serve(words, prepare=_loaded if args.directory else _made)
+    return serve.serve(words, prepare=_exercise_on_copies if args.directory else _make_exercise)
 
 
 def _rehearse(args: argparse.Namespace) -> int:
@@ -98,8 +98,8 @@ def _rehearse(args: argparse.Namespace) -> int:
         if args.old is None:
             raise ConfigError("--from is missing: the release that the brokers run, such as 3.9")
         old, new = release_named(args.old), release_named(args.new or REFERENCE.name)
-        told: list[str] = []
-        found = rehearse(old, new, told.append if args.json else TERMINAL.text)
+        texts: list[str] = []
+        rehearsal = rehearse(old, new, texts.append if args.json else TERMINAL.text)
     except ConfigError as error:
         TERMINAL.complain(error)
         return MISUSE_STATUS
@@ -108,15 +108,15 @@ def _rehearse(args: argparse.Namespace) -> int:
             {
                 "from": old.name,
                 "to": new.name,
-                **msgspec.to_builtins(found),
-                "is_well": found.is_well,
-                "text": [line for text in told for line in text.splitlines()],
+                **msgspec.to_builtins(rehearsal),
+                "is_well": rehearsal.is_well,
+                "text": [line for text in texts for line in text.splitlines()],
             }
         )
-    return 0 if found.is_well else 1
+    return 0 if rehearsal.is_well else 1
 
 
-async def _made(cluster: SimCluster, http: str | None) -> tuple[str, ...]:
+async def _make_exercise(cluster: SimCluster, http: str | None) -> tuple[str, ...]:
     """Make the situation; returns the exercise."""
     await practise_situation.make(cluster)
     release = f"txnsim faults release {practise_situation.MARKER_RULE} --http {http}"
@@ -129,7 +129,7 @@ async def _made(cluster: SimCluster, http: str | None) -> tuple[str, ...]:
     )
 
 
-async def _loaded(cluster: SimCluster, _http: str | None) -> tuple[str, ...]:
+async def _exercise_on_copies(cluster: SimCluster, _http: str | None) -> tuple[str, ...]:
     """The exercise on a copy of disks."""
     return (
         "It goes on with your copies, at the time when the brokers were stopped. What hangs there?",

@@ -246,8 +246,8 @@ def _announce(
         )
     TERMINAL.line(f"  control port      {server.url}  (OpenAPI: {server.url}/openapi.json)")
     if server.token is not None:
-        shown = running.shown_token(server.token)
-        TERMINAL.line(f"    its token       {shown}  (Authorization: Bearer TOKEN)")
+        token_text = running.shown_token(server.token)
+        TERMINAL.line(f"    its token       {token_text}  (Authorization: Bearer TOKEN)")
     if not peers:
         TERMINAL.line("  no faults between brokers: give --peer for each (docs/proxy.md)")
     TERMINAL.line(f"  {CAN_NOT_PASS}")

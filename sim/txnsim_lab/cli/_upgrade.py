@@ -98,10 +98,10 @@ def rehearse(old: Release, new: Release, tell: Tell) -> Rehearsal:
     Raises:
         ConfigError: The new release is not newer, or a cluster can't go from one to the other.
     """
-    before, after = _version(old), _version(new)
-    if before >= after:
+    old_version, new_version = _version(old), _version(new)
+    if old_version >= new_version:
         raise ConfigError(f"--to {new.name} is not newer than --from {old.name}")
-    if before < (3, 3) and after >= WITHOUT_ZOOKEEPER:
+    if old_version < (3, 3) and new_version >= WITHOUT_ZOOKEEPER:
         raise ConfigError(
             f"--to {new.name}: a cluster of {old.name} has ZooKeeper, and {new.name} has none:"
             " go to KRaft in 3.9 first, and rehearse from there"
@@ -130,7 +130,7 @@ class _Upgrade:
 
     async def play(self) -> Rehearsal:
         admin = await self._kafka.rebuilt.admin()
-        for line in _before(self._old, self._new):
+        for line in _introduction(self._old, self._new):
             self._tell(line)
         newest = self._new.patch_release
         async with AsyncExitStack() as stack:
@@ -151,23 +151,25 @@ class _Upgrade:
             self._tell(_LOOK_AT_MIXED)
             await self._raise_features(admin)
             await self._look(admin, "   The features are raised.")
-        found = await self._result(admin)
-        self._tell("\n" + _verdict(found))
-        return found
+        rehearsal = await self._result(admin)
+        self._tell("\n" + _verdict(rehearsal))
+        return rehearsal
 
     async def _lead_again(self, admin: Admin) -> None:
         """Preferred leaders lead, as after five minutes (auto.leader.rebalance.enable)."""
         ours = {await self._kafka.topics.of_transactional_id(name) for name in IDS}
         deadline = Deadline(admin.cluster.clock, IN_SYNC_MS)
-        for place in sorted({*ours, *(TopicPartition(TOPIC, one) for one in range(PARTITIONS))}):
+        for topic_partition in sorted(
+            {*ours, *(TopicPartition(TOPIC, partition) for partition in range(PARTITIONS))}
+        ):
             while not deadline.passed:
-                await admin.elect_preferred_leader(place)
-                found = self._kafka.rebuilt.sim.metadata.image.partition(place)
-                if found is None or found.leader == found.replicas[0]:
+                await admin.elect_preferred_leader(topic_partition)
+                partition_image = self._kafka.rebuilt.sim.metadata.image.partition(topic_partition)
+                if partition_image is None or partition_image.leader == partition_image.replicas[0]:
                     break
                 await pause(admin.cluster.clock, 100)
 
-    async def _look(self, admin: Admin, said: str) -> None:
+    async def _look(self, admin: Admin, heading: str) -> None:
         """Commit a transaction of each id, and tell how it went."""
         clock = admin.cluster.clock
         slowest_ms, errors = 0, Counter[str]()
@@ -190,23 +192,25 @@ class _Upgrade:
             f"{len(IDS) - errors.total()} transactions committed, the slowest in {slowest_ms} ms."
         )
         failed = "".join(f" {count} FAILED: {error}." for error, count in errors.items())
-        self._tell(f"{said} {went}{failed}")
+        self._tell(f"{heading} {went}{failed}")
 
     async def _raise_features(self, admin: Admin) -> None:
-        known = self._new.features
-        levels = {name: known[name].max_level for name in FEATURES if name in known}
+        known_features = self._new.features
+        levels = {
+            name: known_features[name].max_level for name in FEATURES if name in known_features
+        }
         named = ", ".join(f"{name} {level}" for name, level in levels.items())
         self._tell(f"\n{len(BROKERS) + 1}. Raise the features: {named}. There is no safe way back.")
         await admin.update_features(levels)
 
     async def _result(self, admin: Admin) -> Rehearsal:
-        read = sum(one.is_committed for one in await read_topic(admin, TOPIC))
-        found = await survey(admin, now_ms=admin.cluster.clock.now_ms(), older_than_ms=0)
+        read = sum(record.is_committed for record in await read_topic(admin, TOPIC))
+        hanging_survey = await survey(admin, now_ms=admin.cluster.clock.now_ms(), older_than_ms=0)
         return Rehearsal(
             committed=self._committed,
             read=read,
             failed=self._failed,
-            hanging=len(found.findings),
+            hanging=len(hanging_survey.findings),
             slowest_ms=self._slowest_ms,
         )
 
@@ -215,7 +219,7 @@ def _version(release: Release) -> tuple[int, ...]:
     return tuple(map(int, release.patch_release.split(".")))
 
 
-def _before(old: Release, new: Release) -> Iterator[str]:
+def _introduction(old: Release, new: Release) -> Iterator[str]:
     mended, brought = risks(old, new)
     yield (
         f"A rehearsal: three brokers go from {old.patch_release} to {new.patch_release}, one by"
@@ -227,15 +231,17 @@ def _before(old: Release, new: Release) -> Iterator[str]:
             f"A cluster of {old.name} may have ZooKeeper, and {new.name} has none: this rehearsal"
             " is of KRaft. With ZooKeeper go to KRaft in 3.9 first, and rehearse from there."
         )
-    yield from _listed(f"Mended in {new.name}; at risk while a broker runs {old.name}:", mended)
-    yield from _listed(f"New in {new.name}; at risk from the first broker on:", brought)
+    yield from _indented_list(
+        f"Mended in {new.name}; at risk while a broker runs {old.name}:", mended
+    )
+    yield from _indented_list(f"New in {new.name}; at risk from the first broker on:", brought)
     yield ""
 
 
-def _listed(head: str, sentences: list[str]) -> Iterator[str]:
+def _indented_list(head: str, sentences: list[str]) -> Iterator[str]:
     if sentences:
         yield f"\n{head}"
-        yield from (f"  {one}" for one in sentences)
+        yield from (f"  {sentence}" for sentence in sentences)
 
 
 _LOOK_AT_MIXED: Final = (
@@ -244,9 +250,10 @@ _LOOK_AT_MIXED: Final = (
 )
 
 
-def _verdict(found: Rehearsal) -> str:
+def _verdict(rehearsal: Rehearsal) -> str:
     return (
-        f"{found.read} of {found.committed} committed records are read, {found.failed}"
-        f" transactions failed, {found.hanging} hang, the slowest took {found.slowest_ms} ms."
-        + (" It went well here, without your load and your configs." if found.is_well else "")
+        f"{rehearsal.read} of {rehearsal.committed} committed records are read,"
+        f" {rehearsal.failed} transactions failed, {rehearsal.hanging} hang,"
+        f" the slowest took {rehearsal.slowest_ms} ms."
+        + (" It went well here, without your load and your configs." if rehearsal.is_well else "")
     )

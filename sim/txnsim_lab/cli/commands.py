@@ -18,8 +18,8 @@ def words() -> dict[str, tuple[str, ...]]:
     )
     of_stories = ("scenario run", "scenario show", "scenario check", "scenario matrix")
     errors = error_names(read_sections(page_file().read_text("utf-8")))
-    others = {"lesson": tuple(lessons()), "explain": errors, "explain error": errors}
-    return others | dict.fromkeys(of_stories, stories)
+    other_words = {"lesson": tuple(lessons()), "explain": errors, "explain error": errors}
+    return other_words | dict.fromkeys(of_stories, stories)
 
 
 _EXAMPLES: Final = {

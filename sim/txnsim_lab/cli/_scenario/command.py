@@ -166,17 +166,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    known = [
+    rows = [
         {
-            "name": one["name"],
-            "aliases": one.get("aliases", []),
-            "animal": one.get("anomaly", ""),
-            "title": one["title"],
-            "runs": list(one["runs"]),
+            "name": head["name"],
+            "aliases": head.get("aliases", []),
+            "animal": head.get("anomaly", ""),
+            "title": head["title"],
+            "runs": list(head["runs"]),
         }
-        for one in heads()
+        for head in heads()
     ]
-    TERMINAL.tell(args, known, COLUMNS)
+    TERMINAL.tell(args, rows, COLUMNS)
     return 0
 
 
@@ -202,25 +202,30 @@ def _new(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     """Every file is read, also behind a wrong one."""
-    found: list[dict[str, Any]] = []
+    checked_files: list[dict[str, Any]] = []
     wrong = 0
     for name in args.name:
         try:
             path, scenario = find(name)
         except ConfigError as error:
             wrong += 1
-            found.append({"file": name, "problems": str(error).splitlines()})
+            checked_files.append({"file": name, "problems": str(error).splitlines()})
             continue
         runs = len(scenario.runs) * len(scenario.takes)
-        found.append({"file": str(path), "name": scenario.name, "tellings": runs, "problems": []})
+        checked_files.append(
+            {"file": str(path), "name": scenario.name, "tellings": runs, "problems": []}
+        )
     if args.json:
-        TERMINAL.json(found)
+        TERMINAL.json(checked_files)
     else:
-        for one in found:
-            for problem in one["problems"]:
+        for checked_file in checked_files:
+            for problem in checked_file["problems"]:
                 TERMINAL.complain(problem)
-            if not one["problems"]:
-                TERMINAL.line(f"{one['file']}: {one['name']} is sound, {one['tellings']} runs")
+            if not checked_file["problems"]:
+                TERMINAL.line(
+                    f"{checked_file['file']}: {checked_file['name']} is sound,"
+                    f" {checked_file['tellings']} runs"
+                )
     return MISUSE_STATUS if wrong else 0
 
 
@@ -253,7 +258,7 @@ def _run_elsewhere(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> int
             raise ConfigError(f"--{option} is of no use with --on")
     casting = Casting(player=args.player or "own", program=args.program)
     for scenario_run in plan:
-        if any(one.plays == "application" for one in scenario_run.scenario.actors.values()):
+        if any(actor.plays == "application" for actor in scenario_run.scenario.actors.values()):
             casts_of(
                 scenario_run, casting
             )  # a wish that can't be granted is refused before any run
@@ -274,27 +279,27 @@ def _plan(chosen: Sequence[Scenario], args: argparse.Namespace) -> list[Scenario
         if take in scenario.takes
     ]
     if not plan:
-        wanted = " or ".join(args.mode) or "a control"
-        raise ConfigError(f"no scenario has {wanted}")
+        mode_names = " or ".join(args.mode) or "a control"
+        raise ConfigError(f"no scenario has {mode_names}")
     return plan
 
 
 def _runs(scenario: Scenario, args: argparse.Namespace, *, alone: bool) -> list[str]:
     words = [*scenario.runs, *(run_.mode for run_ in scenario.runs.values())]
-    for wanted in args.mode:
-        if alone and wanted not in words:
-            raise ConfigError(f"{scenario.name}: {unknown('mode', wanted, dict.fromkeys(words))}")
-    found = [
+    for mode in args.mode:
+        if alone and mode not in words:
+            raise ConfigError(f"{scenario.name}: {unknown('mode', mode, dict.fromkeys(words))}")
+    run_names = [
         name
         for name, run_ in scenario.runs.items()
         if not args.mode or name in args.mode or run_.mode in args.mode
     ]
     playable = [
-        name for name in found if args.player is None or _can_play(scenario, name, args.player)
+        name for name in run_names if args.player is None or _can_play(scenario, name, args.player)
     ]
     if args.mode or not playable:
-        return found  # who can't play what was asked for is refused
-    for name in found:
+        return run_names  # who can't play what was asked for is refused
+    for name in run_names:
         if name not in playable:
             TERMINAL.warn(f"{scenario.name} {name}: left out, {args.player} can't play there")
     return playable
@@ -325,14 +330,14 @@ def _run_all(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunR
         raise ConfigError("--seeds is a number from 1 on, and for virtual time without --inputs")
     pace = _pace_of(plan, args, is_real=is_real)
     results = []
-    said: set[str] = set()
+    printed_remarks: set[str] = set()
     progress = Progress("runs", len(plan))
     different = 0
     for number, scenario_run in enumerate(plan, 1):
         result = (
             real_world.run(run_in_real_time(scenario_run, casting))
             if is_real
-            else _simulated(scenario_run, args, pace)
+            else _run_simulated(scenario_run, args, pace)
         )
         results.append(result)
         _write(args.trace, result, "jsonl", result.trace)
@@ -342,13 +347,13 @@ def _run_all(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunR
             progress.advance(number, progress_of(result), f"{different} not as declared")
         elif scenario_run.take == "armed" or args.disarmed or args.control:
             world = scenario_run.scenario.runs[scenario_run.run]
-            TERMINAL.text(story_of(world, result, said=said))
+            TERMINAL.text(story_of(world, result, said=printed_remarks))
         progress.count(number)
     progress.end()
     return results
 
 
-def _simulated(
+def _run_simulated(
     scenario_run: ScenarioRun, args: argparse.Namespace, pace: GivenInputs | None
 ) -> RunResult:
     """The first recording that differs, over the seeds; the last one if none differs."""
@@ -383,8 +388,11 @@ def _show_page(results: Sequence[RunResult], args: argparse.Namespace) -> None:
     from txnsim.trace.trace_file import Recording
 
     runs = [
-        (f"{one.scenario} {one.run} {one.take}", Recording.of("the trace", one.trace.splitlines()))
-        for one in results
+        (
+            f"{result.scenario} {result.run} {result.take}",
+            Recording.of("the trace", result.trace.splitlines()),
+        )
+        for result in results
     ]
     if args.html is not None:
         html_file.write(args.html, runs, redact=args.redact)

@@ -34,8 +34,8 @@ def matrix_of(results: Sequence[RunResult]) -> str:
 
 
 def _name(row: dict[str, list[RunResult]]) -> list[str]:
-    one = next(iter(row.values()))[0]
-    return [line for line in (one.anomaly, one.scenario) if line]
+    first_result = next(iter(row.values()))[0]
+    return [line for line in (first_result.anomaly, first_result.scenario) if line]
 
 
 def _cell(results: Sequence[RunResult]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from txnsim.cli.output import TERMINAL, Table
 from txnsim.errors import ConfigError
 from txnsim.releases import REFERENCE
-from txnsim_lab.cli._scenario.output import facts_of, kinds, story_of, wrapped
+from txnsim_lab.cli._scenario.output import facts_of, kinds, story_of, wrap_text
 
 if TYPE_CHECKING:
     from txnsim.client.connection import ClientSettings
@@ -64,20 +64,20 @@ def run(plan: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace)
     places, settings = _places(args), _settings(args)
     if settings.security.protocol.has_sasl and (casting.player != "own" or casting.program):
         raise ConfigError(f"{args.command_config}: only our own client can log in by SASL")
-    for place in places:
-        is_there = ":" in place
-        on = place if is_there else version_of(place)
-        there = real_world.run(generation_of(place, settings)) if is_there else None
-        on_cell = _teller(cells, comparison.beforehand(plan, on, there), args)
+    for target in places:
+        is_there = ":" in target
+        on = target if is_there else version_of(target)
+        generation = real_world.run(generation_of(target, settings)) if is_there else None
+        on_cell = _teller(cells, comparison.beforehand(plan, on, generation), args)
         try:
-            if there is not None:
+            if generation is not None:
                 real_world.run(
                     comparison.run_on_cluster(
-                        place,
+                        target,
                         plan,
                         casting,
                         settings=settings,
-                        generation=there,
+                        generation=generation,
                         say=TERMINAL.warn,
                         on_cell=on_cell,
                     )
@@ -101,11 +101,11 @@ def run(plan: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace)
 
 
 def _places(args: argparse.Namespace) -> list[str]:
-    places = [one for one in args.on.split(",") if one]
-    there = [one for one in places if not one.startswith(APACHE)]
-    if not there:
-        return places
-    if any(":" not in one for one in there) or len(there) != len(places):
+    targets = [target for target in args.on.split(",") if target]
+    addresses = [target for target in targets if not target.startswith(APACHE)]
+    if not addresses:
+        return targets
+    if any(":" not in target for target in addresses) or len(addresses) != len(targets):
         raise ConfigError(
             f"--on {args.on}: expected releases such as apache-{REFERENCE.patch_release}, or "
             "HOST:PORT of a cluster"
@@ -139,7 +139,7 @@ def _teller(
 
     from txnsim_lab.scenario.on_real import comparison
 
-    said: set[str] = set()
+    printed_remarks: set[str] = set()
 
     def on_cell(cell: Cell) -> None:
         cell = msgspec.structs.replace(cell, simulated=simulated.get(str(cell.scenario_run)))
@@ -156,7 +156,7 @@ def _teller(
             )
         else:
             world = cell.scenario_run.scenario.runs[cell.scenario_run.run]
-            TERMINAL.text(story_of(world, cell.real, said=said))
+            TERMINAL.text(story_of(world, cell.real, said=printed_remarks))
 
     return on_cell
 
@@ -171,15 +171,15 @@ def table(cells: Sequence[Cell]) -> str:
     for cell in cells:
         name = f"{cell.scenario_run} on {cell.on}"
         if cell.real is not None and not cell.agrees:
-            for found in (cell.real.verdict, cell.real.cured):
-                if found is not None:
-                    lines += [wrapped(f"{name}: {because}") for because in found.because]
+            for verdict in (cell.real.verdict, cell.real.cured):
+                if verdict is not None:
+                    lines += [wrap_text(f"{name}: {because}") for because in verdict.because]
         lines += leftovers(cell)
-    told = [cell for cell in cells if cell.real is not None]
+    real_cells = [cell for cell in cells if cell.real is not None]
     if all(cell.simulated is None for cell in cells):
         return "\n".join(lines)
-    agree = sum(cell.agrees for cell in told)
-    came = f"{agree} of {len(told)} runs on real brokers agree with the simulator"
+    agree = sum(cell.agrees for cell in real_cells)
+    came = f"{agree} of {len(real_cells)} runs on real brokers agree with the simulator"
     silent = sum(cell.real is None and cell.simulated is not None for cell in cells)
     lines.append(f"{came}; no verdict on {silent}" if silent else came)
     return "\n".join(lines)
@@ -191,8 +191,8 @@ def leftovers(cell: Cell) -> list[str]:
     """
     name = f"{cell.scenario_run} on {cell.on}"
     lines: list[str] = []
-    for one in cell.left:
-        lines += [f"{name}: could not be cleaned: {one}", f"   {one.command}"]
+    for leftover in cell.left:
+        lines += [f"{name}: could not be cleaned: {leftover}", f"   {leftover.command}"]
     return lines
 
 
@@ -210,8 +210,12 @@ def _row(cell: Cell) -> tuple[str, ...]:
 
 def verdicts(result: RunResult) -> str:
     """Verdicts of the judges, before and after the repair."""
-    found = kinds(result.verdict.observed)
-    return found if result.cured is None else f"{found}; cured: {kinds(result.cured.observed)}"
+    observed_kinds = kinds(result.verdict.observed)
+    return (
+        observed_kinds
+        if result.cured is None
+        else f"{observed_kinds}; cured: {kinds(result.cured.observed)}"
+    )
 
 
 def facts(cell: Cell) -> dict[str, object]:

@@ -41,17 +41,17 @@ def show_of(scenario: Scenario, path: Path) -> str:
         ("Control", scenario.control),
     ):
         if text:
-            lines += ["", wrapped(f"{heading}: {text}")]
+            lines += ["", wrap_text(f"{heading}: {text}")]
     lines.append("")
     lines += _sentences(scenario.steps)
     if scenario.cure:
         lines += ["", "Cure:", *_sentences(scenario.cure)]
     rows = [
-        (name, run.description, kinds(run.verdict), _cured(scenario, run))
+        (name, run.description, kinds(run.verdict), _cured_kinds(scenario, run))
         for name, run in scenario.runs.items()
     ]
-    others = ("fault not armed", "control")[: 2 if scenario.control else 1]
-    rows += [("any", what, kinds(scenario.disarmed), "") for what in others]
+    other_takes = ("fault not armed", "control")[: 2 if scenario.control else 1]
+    rows += [("any", what, kinds(scenario.disarmed), "") for what in other_takes]
     table = Table.formatted(("Run", "World", "Expected verdict", "Cured"), rows)
     lines += ["", *(line.rstrip() for line in table.splitlines()), ""]
     lines += [f"Source: {source}" for source in scenario.sources]
@@ -63,10 +63,10 @@ def _sentences(steps: Sequence[object]) -> Iterator[str]:
     for number, step in enumerate(spoken, 1):
         only = getattr(step, "only", ())
         where = "".join(f" [{', '.join(group)}]" for group in only)
-        yield wrapped(f"{number}. {str(getattr(step, 'say', '')).strip()}{where}")
+        yield wrap_text(f"{number}. {str(getattr(step, 'say', '')).strip()}{where}")
 
 
-def _cured(scenario: Scenario, run: Run) -> str:
+def _cured_kinds(scenario: Scenario, run: Run) -> str:
     if not scenario.cure:
         return ""
     return kinds(run.verdict if run.cured is None else run.cured)
@@ -77,21 +77,21 @@ def story_of(world: Run, result: RunResult, *, said: set[str]) -> str:
     what = {"armed": "", "disarmed": ", fault not armed", "control": ", control"}[result.take]
     players = f" Played by: {', '.join(result.players)}." if result.players else ""
     lines = [
-        wrapped(f"── {result.scenario} {result.run}: {world.description}{what}.{players}"),
+        wrap_text(f"── {result.scenario} {result.run}: {world.description}{what}.{players}"),
         "",
     ]
     for sentence in result.story:
         if sentence.is_narrated:
-            lines.append(wrapped(sentence.text))
+            lines.append(wrap_text(sentence.text))
         else:
             lines += event_of(sentence)
-    lines += [wrapped(f"({remark})") for remark in result.remarks if remark not in said]
+    lines += [wrap_text(f"({remark})") for remark in result.remarks if remark not in said]
     said.update(result.remarks)
-    lines += ["", wrapped(f"Verdict: {kinds(result.verdict.observed)}.")]
-    lines += [wrapped(f"   {because}") for because in result.verdict.because]
+    lines += ["", wrap_text(f"Verdict: {kinds(result.verdict.observed)}.")]
+    lines += [wrap_text(f"   {because}") for because in result.verdict.because]
     if result.cured is not None:
-        lines.append(wrapped(f"After the cure: {kinds(result.cured.observed)}."))
-        lines += [wrapped(f"   {because}") for because in result.cured.because]
+        lines.append(wrap_text(f"After the cure: {kinds(result.cured.observed)}."))
+        lines += [wrap_text(f"   {because}") for because in result.cured.because]
     return "\n".join([*lines, ""])
 
 
@@ -128,7 +128,7 @@ def reasons(results: Sequence[RunResult]) -> Iterator[str]:
             if not finding.as_declared:
                 because = "; ".join(finding.because) or "nothing was found"
                 seed = "" if result.seed in (None, SEED_DEFAULT) else f", seed {result.seed}"
-                yield wrapped(f"{result.scenario} {result.run}, {result.take}{seed}: {because}")
+                yield wrap_text(f"{result.scenario} {result.run}, {result.take}{seed}: {because}")
 
 
 def findings(result: RunResult) -> Iterator[JudgesResult]:
@@ -138,7 +138,7 @@ def findings(result: RunResult) -> Iterator[JudgesResult]:
 
 
 def _comparison(result: RunResult) -> str:
-    wrong = [kinds(one.expected) for one in findings(result) if not one.as_declared]
+    wrong = [kinds(finding.expected) for finding in findings(result) if not finding.as_declared]
     return f"expected {'; '.join(wrong)}" if wrong else "as declared"
 
 
@@ -168,6 +168,6 @@ def facts_of(result: RunResult) -> dict[str, object]:
     }
 
 
-def wrapped(text: str) -> str:
+def wrap_text(text: str) -> str:
     """A paragraph."""
     return textwrap.fill(" ".join(text.split()), WIDTH, subsequent_indent="   ")

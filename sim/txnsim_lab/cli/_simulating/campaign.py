@@ -15,10 +15,10 @@ from txnsim.on_demand_imports import offered, require_libraries
 from txnsim_lab.cli._simulating.simulate import (
     FOUND_STATUS,
     add_wanted,
-    again,
     duration_of,
+    options_from,
+    repeat_options,
     seeds_in,
-    wanted_of,
 )
 
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--out", type=new_folder, required=True, metavar="DIR", help="the table's folder"
     )
-    engines = {one.NAME: one for one in offered("campaign_engine")}
+    engines = {engine_module.NAME: engine_module for engine_module in offered("campaign_engine")}
     run.add_argument(
         "--engine", choices=(LOCAL, *engines), default=LOCAL, help="where (default local)"
     )
-    for one in engines.values():
-        one.add_arguments(run)
+    for engine_module in engines.values():
+        engine_module.add_arguments(run)
     run.add_argument("--jobs", type=int, metavar="N", help="processes of the engine local")
     add_wanted(run)
     run.add_argument("--seed-limit", default="60s", metavar="DURATION",
@@ -73,34 +73,34 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     if args.file_seeds < 1:
         raise ConfigError(f"--file-seeds {args.file_seeds}: expected 1 or more")
-    seeds, wanted = seeds_in(args.seeds), wanted_of(args)
+    seeds, options = seeds_in(args.seeds), options_from(args)
     require_libraries("spark", "pyarrow")
     from txnsim_lab.campaigns import Folder
 
-    folder = Folder(args.out, wanted)
+    folder = Folder(args.out, options)
     missing = folder.missing(seeds, size=args.file_seeds)
     with ExitStack() as stack:
-        play, examine = _engine(args, wanted, stack)
-        left = total = sum(map(len, missing))
+        play, examine = _engine(args, options, stack)
+        seeds_to_play = total = sum(map(len, missing))
         progress = Progress("seeds", total)
-        for written in folder.take(missing, play(missing)):
-            left -= len(written)
-            progress.advance(total - left)
+        for record_file in folder.take(missing, play(missing)):
+            seeds_to_play -= len(record_file)
+            progress.advance(total - seeds_to_play)
         summary = folder.summary()
-        firsts = () if args.no_shrink else tuple(one.seed for one in summary.firsts)
+        firsts = () if args.no_shrink else tuple(first_seed.seed for first_seed in summary.firsts)
         reports = folder.reports(firsts, examine)
     TERMINAL.progress("")
     if args.json:
         TERMINAL.json({"folder": str(args.out), "summary": summary, "reports": reports})
     else:
-        for line in _lines(summary, reports, again(args)):
+        for line in _lines(summary, reports, repeat_options(args)):
             TERMINAL.line(line)
     if not summary.committed:
         raise ConfigError("this campaign proves nothing: no transaction was committed")
     return FOUND_STATUS if summary.found or summary.failed else 0
 
 
-def _engine(args: argparse.Namespace, wanted: Wanted, stack: ExitStack) -> tuple[Play, Examine]:
+def _engine(args: argparse.Namespace, options: Wanted, stack: ExitStack) -> tuple[Play, Examine]:
     from txnsim_lab.campaigns import elsewhere, on_this_machine
     from txnsim_lab.simulation.seed_batch import processors
 
@@ -108,11 +108,15 @@ def _engine(args: argparse.Namespace, wanted: Wanted, stack: ExitStack) -> tuple
     if args.engine == LOCAL:
         if getattr(args, "master", None) is not None:
             raise ConfigError("--master is of --engine spark")
-        return on_this_machine(wanted, jobs=args.jobs or processors(), cpu_s=cpu_s)
+        return on_this_machine(options, jobs=args.jobs or processors(), cpu_s=cpu_s)
     if args.jobs is not None:
         raise ConfigError("--jobs is of --engine local; Spark's master says how many")
-    chosen = next(one for one in offered("campaign_engine") if args.engine == one.NAME)
-    return elsewhere(stack.enter_context(chosen.engine(args)), wanted, cpu_s=cpu_s)
+    chosen = next(
+        engine_module
+        for engine_module in offered("campaign_engine")
+        if args.engine == engine_module.NAME
+    )
+    return elsewhere(stack.enter_context(chosen.engine(args)), options, cpu_s=cpu_s)
 
 
 def _lines(summary: Summary, reports: list[Report], options: str) -> Iterator[str]:
@@ -122,9 +126,10 @@ def _lines(summary: Summary, reports: list[Report], options: str) -> Iterator[st
         f"{summary.places} places of state × API × outcome; "
         f"{summary.found} with findings, {summary.failed} without a verdict"
     )
-    for one in sorted(summary.firsts, key=lambda one: bool(one.causes)):
-        name = " and ".join(one.causes) or "without a name"
-        yield f"  {name} ({', '.join(one.anomalies)}): {one.seeds} seeds, the first is {one.seed}"
+    for first_seed in sorted(summary.firsts, key=lambda first_seed: bool(first_seed.causes)):
+        name = " and ".join(first_seed.causes) or "without a name"
+        anomalies = ", ".join(first_seed.anomalies)
+        yield f"  {name} ({anomalies}): {first_seed.seeds} seeds, the first is {first_seed.seed}"
     for report in reports:
         yield ""
         yield from report.lines(again=options)

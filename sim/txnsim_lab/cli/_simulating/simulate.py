@@ -89,9 +89,9 @@ def run(args: argparse.Namespace) -> int:
     from txnsim_lab.simulation.seed_batch import Tally, processors, rows, with_names
 
     quieten()
-    wanted = wanted_of(args)
+    options = options_from(args)
     if args.against:
-        return _compare(args, wanted)
+        return _compare(args, options)
     seeds = _seeds_of(args)
     jobs = 1 if len(seeds) == 1 else args.jobs or processors()
     end_ms = None if args.time is None else wall_ms() + duration_of("--time", args.time)
@@ -104,26 +104,26 @@ def run(args: argparse.Namespace) -> int:
         early = args.first and tally.failed
         return not early and (end_ms is None or wall_ms() < end_ms)
 
-    with _kept_rows(args.rows, wanted) as kept:
-        known = {} if kept is None else kept.rows
-        for seed, row in known.items():
+    with _kept_rows(args.rows, options) as row_file:
+        known_rows = {} if row_file is None else row_file.rows
+        for seed, row in known_rows.items():
             if seed in seeds:
                 tally.add(row)
-        order = guided_seeds(seeds, wanted) if args.guided else seeds
-        left = (seed for seed in order if seed not in known)
+        order = guided_seeds(seeds, options) if args.guided else seeds
+        seeds_to_play = (seed for seed in order if seed not in known_rows)
         try:
-            for row in rows(left, wanted, jobs=jobs, goes_on=goes_on):
+            for row in rows(seeds_to_play, options, jobs=jobs, goes_on=goes_on):
                 tally.add(row)
-                if kept is not None:
-                    kept.add(row)
+                if row_file is not None:
+                    row_file.add(row)
                 progress.advance(tally.seeds, tally=_so_far(tally))
         except KeyboardInterrupt:
             is_stopped = True
     progress.end()
     if is_stopped:
         return _end_stopped(tally, args)
-    tally.failed = [with_names(row, wanted) for row in tally.failed]
-    reports = list(_reports(tally, wanted, args))
+    tally.failed = [with_names(row, options) for row in tally.failed]
+    reports = list(_reports(tally, options, args))
     if args.json:
         TERMINAL.json(_values(tally, reports))
     else:
@@ -147,12 +147,12 @@ def _end_stopped(tally: Tally, args: argparse.Namespace) -> int:
     else:
         for line in _lines(tally, [], args):
             TERMINAL.line(line)
-    again = "" if args.rows is None else "; the same command goes on behind these"
-    TERMINAL.warn(f"{stop_sentence()}: nothing was shrunk{again}")
+    repeat_hint = "" if args.rows is None else "; the same command goes on behind these"
+    TERMINAL.warn(f"{stop_sentence()}: nothing was shrunk{repeat_hint}")
     return INTERRUPTED_STATUS
 
 
-def _compare(args: argparse.Namespace, wanted: Wanted) -> int:
+def _compare(args: argparse.Namespace, options: Wanted) -> int:
     """Where do the runs of a seed in two clusters part? Returns the exit status."""
     from txnsim_lab.simulation.differential import difference, other_plan
     from txnsim_lab.simulation.drawing import draw
@@ -160,28 +160,28 @@ def _compare(args: argparse.Namespace, wanted: Wanted) -> int:
 
     if args.seed is None:
         raise ConfigError("--against is about one seed: name it with --seed")
-    plan = draw(args.seed, wanted)
-    found = difference(plan, other_plan(plan, args.against))
+    plan = draw(args.seed, options)
+    parting = difference(plan, other_plan(plan, args.against))
     names = [f"seed-{args.seed}.{side}.trace.jsonl" for side in "AB"]
-    files = dict(zip(names, (found.left_run.trace, found.right_run.trace), strict=True))
+    files = dict(zip(names, (parting.left_run.trace, parting.right_run.trace), strict=True))
     paths = write_files(args.out, files)
     if args.json:
-        TERMINAL.json({"sentence": found.sentence, "inside": found.inside, "files": paths})
+        TERMINAL.json({"sentence": parting.sentence, "inside": parting.inside, "files": paths})
     else:
-        TERMINAL.line(found.sentence)
-        if found.inside is not None:
-            TERMINAL.line(f"Inside: {found.inside}")
+        TERMINAL.line(parting.sentence)
+        if parting.inside is not None:
+            TERMINAL.line(f"Inside: {parting.inside}")
         TERMINAL.line(f"  more: txnsim diff {' '.join(paths)}")
-    return 0 if found.is_none else FOUND_STATUS
+    return 0 if parting.is_none else FOUND_STATUS
 
 
-def _kept_rows(path: Path | None, wanted: Wanted) -> AbstractContextManager[RowFile | None]:
+def _kept_rows(path: Path | None, options: Wanted) -> AbstractContextManager[RowFile | None]:
     from txnsim_lab.simulation.seed_batch import RowFile
 
-    return nullcontext() if path is None else RowFile(path, wanted)
+    return nullcontext() if path is None else RowFile(path, options)
 
 
-def wanted_of(args: argparse.Namespace) -> Wanted:
+def options_from(args: argparse.Namespace) -> Wanted:
     """What the user has fixed.
 
     Raises:
@@ -198,12 +198,12 @@ def wanted_of(args: argparse.Namespace) -> Wanted:
     if args.workload is not None:
         workload_named(args.workload)
     rules: dict[str, bool] = {}
-    for given in args.rules:
-        name, _, position = given.partition("=")
+    for rule in args.rules:
+        name, _, position = rule.partition("=")
         if name not in Rules.__struct_fields__:
             raise ConfigError(unknown("switch", name, Rules.__struct_fields__))
         if position not in ("on", "off"):
-            raise ConfigError(f"--rules {given}: expected {name}=on or {name}=off")
+            raise ConfigError(f"--rules {rule}: expected {name}=on or {name}=off")
         rules[name] = position == "on"
     return Wanted(as_version=args.as_version, rules=rules, workload=args.workload)
 
@@ -222,10 +222,12 @@ def seeds_in(text: str) -> range:
     Raises:
         ConfigError: It means none.
     """
-    first, dots, end = text.partition("..")
-    if not (dots and first.isdigit() and end.isdigit() and int(first) < int(end)):
+    first_seed, dots, end_seed = text.partition("..")
+    if not (
+        dots and first_seed.isdigit() and end_seed.isdigit() and int(first_seed) < int(end_seed)
+    ):
         raise ConfigError(f"--seeds {text}: expected a range such as 0..200")
-    return range(int(first), int(end))
+    return range(int(first_seed), int(end_seed))
 
 
 def duration_of(option: str, text: str) -> int:
@@ -240,19 +242,19 @@ def duration_of(option: str, text: str) -> int:
         raise ConfigError(f"{option}: {error}") from None
 
 
-def _reports(tally: Tally, wanted: Wanted, args: argparse.Namespace) -> Iterator[Report]:
+def _reports(tally: Tally, options: Wanted, args: argparse.Namespace) -> Iterator[Report]:
     """A report per cause, and per kind without a cause, for the first seed of each."""
     from txnsim_lab.simulation.reports import report_on
 
     for row in _firsts(tally.failed):
-        yield report_on(row.seed, wanted, folder=args.out, shrinks=not args.no_shrink)
+        yield report_on(row.seed, options, folder=args.out, shrinks=not args.no_shrink)
 
 
 def _firsts(failed: Iterable[Row]) -> Iterator[Row]:
-    seen: set[tuple[str, ...]] = set()
-    for row in sorted(failed, key=lambda one: one.seed):
-        if row.group not in seen:
-            seen.add(row.group)
+    groups: set[tuple[str, ...]] = set()
+    for row in sorted(failed, key=lambda failed_row: failed_row.seed):
+        if row.group not in groups:
+            groups.add(row.group)
             yield row
 
 
@@ -268,21 +270,21 @@ def _lines(tally: Tally, reports: list[Report], args: argparse.Namespace) -> Ite
         yield "Nothing was found."
         return
     yield f"{len(tally.failed)} seeds have findings:"
-    for row in sorted(_firsts(tally.failed), key=lambda one: bool(one.names)):
-        alike = [one for one in tally.failed if one.group == row.group]
-        seeds = sorted(one.seed for one in alike)
-        shown = ", ".join(map(str, seeds[:8])) + (", …" if len(seeds) > 8 else "")
+    for row in sorted(_firsts(tally.failed), key=lambda failed_row: bool(failed_row.names)):
+        alike = [failed_row for failed_row in tally.failed if failed_row.group == row.group]
+        seeds = sorted(alike_row.seed for alike_row in alike)
+        seed_list = ", ".join(map(str, seeds[:8])) + (", …" if len(seeds) > 8 else "")
         name = " and ".join(row.names or ()) or "without a name"
-        kinds = ", ".join(sorted({kind for one in alike for kind in one.kinds}))
-        yield f"  {name} ({kinds}): seeds {shown}"
+        kinds = ", ".join(sorted({kind for alike_row in alike for kind in alike_row.kinds}))
+        yield f"  {name} ({kinds}): seeds {seed_list}"
     for report in reports:
         yield ""
-        yield from report.lines(again=again(args))
+        yield from report.lines(again=repeat_options(args))
 
 
-def again(args: argparse.Namespace) -> str:
+def repeat_options(args: argparse.Namespace) -> str:
     """The options that belong to a seed, for the command that repeats it."""
-    options = [f"--rules {given}" for given in args.rules]
+    options = [f"--rules {rule}" for rule in args.rules]
     if args.as_version is not None:
         options.append(f"--as-version {args.as_version}")
     if args.workload is not None:

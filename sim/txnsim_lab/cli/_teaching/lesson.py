@@ -19,7 +19,7 @@ from txnsim_lab.cli._scenario.output import event_of
 from txnsim_lab.cli._teaching.terminal_dialogue import (
     EndedError,
     LeftError,
-    asked,
+    ask_choice,
     print_filled,
     print_paragraphs,
     print_predictions,
@@ -85,8 +85,15 @@ def run(args: argparse.Namespace) -> int:
     if args.handed_in:
         return _read_handed_in(args)
     if args.id is None:
-        known = lessons().values()
-        rows = [{"id": one.id, "minutes": str(one.minutes), "title": one.title} for one in known]
+        all_lessons = lessons().values()
+        rows = [
+            {
+                "id": listed_lesson.id,
+                "minutes": str(listed_lesson.minutes),
+                "title": listed_lesson.title,
+            }
+            for listed_lesson in all_lessons
+        ]
         TERMINAL.tell(args, rows, COLUMNS)
         return 0
     if args.json:
@@ -185,11 +192,11 @@ class _Player:
 
     def prepare(self) -> None:
         """Play the other runs that this story is compared with: a run takes its whole thread."""
-        told, _ = self._lesson.story_of(self._begins)
+        story, _ = self._lesson.story_of(self._begins)
         for number, part in enumerate(self._lesson.parts):
-            same = self._lesson.story_of(number) == (told, self._begins)
-            if part.beside is not None and same:
-                self._beside[number] = _told_beside(told, part.beside)
+            is_same_story = self._lesson.story_of(number) == (story, self._begins)
+            if part.beside is not None and is_same_story:
+                self._beside[number] = _play_beside(story, part.beside)
 
     async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
         """Explain a part once the previous part has been played."""
@@ -217,14 +224,14 @@ class _Player:
         print_filled(part.say)
         if not part.ask:
             try:
-                asked("Enter to go on", (), part.hints)
+                ask_choice("Enter to go on", (), part.hints)
             except EndedError:  # nobody is there: it goes on
                 TERMINAL.text("")
             return
         keys = list(part.choices)
         TERMINAL.text("")
         print_filled(part.ask)
-        self._guess = keys[asked("Your prediction", list(part.choices.values()), part.hints)]
+        self._guess = keys[ask_choice("Your prediction", list(part.choices.values()), part.hints)]
 
     def _reveal(self, part: Part, stage: Stage) -> None:
         from txnsim_lab.scenario.teaching.lesson_solver import so_far
@@ -244,9 +251,11 @@ class _Player:
         from txnsim_lab.scenario.teaching.lesson_solver import so_far
 
         run = so_far(stage)
-        sentences = [one for one in story(run.events, run.nodes) if not one.is_narrated]
-        for one in sentences[self._payloads :]:
-            TERMINAL.text("\n".join(event_of(one)))
+        sentences = [
+            sentence for sentence in story(run.events, run.nodes) if not sentence.is_narrated
+        ]
+        for sentence in sentences[self._payloads :]:
+            TERMINAL.text("\n".join(event_of(sentence)))
         self._payloads = len(sentences)
 
     def _compare(self, part: Part, stage: Stage) -> None:
@@ -265,7 +274,7 @@ class _Player:
             TERMINAL.text(f"{in_words(words):<38}{values}")
         TERMINAL.text("")
 
-    async def _reach(self, part: Part, stage: Stage, at: int) -> None:
+    async def _reach(self, part: Part, stage: Stage, step_number: int) -> None:
         from txnsim.errors import ClientError
         from txnsim_lab.scenario.call_results import StoryFailedError
         from txnsim_lab.scenario.driver_commands import Input
@@ -277,12 +286,12 @@ class _Player:
         print_filled(part.say)
         while True:
             chosen = part.actions[
-                asked("What do you do?", [one.text for one in part.actions], part.hints)
+                ask_choice("What do you do?", [action.text for action in part.actions], part.hints)
             ]
             try:
                 for step in chosen.steps:
                     await do_input(stage, read_step(step))
-                    self._inputs.append(Input(before=at, step=step))
+                    self._inputs.append(Input(before=step_number, step=step))
             except (ClientError, ConfigError, StoryFailedError) as error:
                 TERMINAL.text(f"\nThat can't be done now: {error}.")
                 continue
@@ -341,13 +350,13 @@ class _Until:
             raise PlayedError
 
 
-def _told_beside(story: StoryRun, beside: Beside) -> Recording:
+def _play_beside(story: StoryRun, beside: Beside) -> Recording:
     from txnsim_lab.scenario.runner import run_in_virtual_time
     from txnsim_lab.scenario.teaching.lesson_solver import PlayedError, scenario_run_of
 
     pace = _Until(beside.until)
-    told = msgspec.structs.replace(story, run=beside.run)
+    story_beside = msgspec.structs.replace(story, run=beside.run)
     with contextlib.suppress(PlayedError):
-        run_in_virtual_time(scenario_run_of(told), pace=pace)
+        run_in_virtual_time(scenario_run_of(story_beside), pace=pace)
     assert pace.found is not None
     return pace.found

@@ -21,7 +21,7 @@ from txnsim.errors import ConfigError
 from txnsim.files import whole, write_whole
 from txnsim_lab.cli._teaching.terminal_dialogue import (
     LeftError,
-    asked,
+    ask_choice,
     print_filled,
     print_paragraphs,
     print_predictions,
@@ -42,21 +42,23 @@ _TXNSIM: Final = (sys.executable, "-m", "txnsim")
 _ON_FREE_PORTS: Final = ("--port", "0", "--http", "0")
 
 
-def play(one: Lesson) -> int:
+def play(lesson: Lesson) -> int:
     """Play it to its end; returns the exit status.
 
     Raises:
         ConfigError: Its cluster can't be started.
         ControlPortError: Its cluster does not answer.
     """
-    TERMINAL.text(f"{one.id}: {one.title}\n")
-    with _cluster(one) as port:
-        here = port.post("lessons", one.id, "begin", body={})
-        TERMINAL.text(f"Your cluster: bootstrap.servers={here['bootstrap']}")
-        TERMINAL.text(f"Its page:     {port.url}/#lesson={one.id}&part=0 plays this lesson, too\n")
-        player = _Player(one, port, here["bootstrap"])
+    TERMINAL.text(f"{lesson.id}: {lesson.title}\n")
+    with _cluster(lesson) as port:
+        begun = port.post("lessons", lesson.id, "begin", body={})
+        TERMINAL.text(f"Your cluster: bootstrap.servers={begun['bootstrap']}")
+        TERMINAL.text(
+            f"Its page:     {port.url}/#lesson={lesson.id}&part=0 plays this lesson, too\n"
+        )
+        player = _Player(lesson, port, begun["bootstrap"])
         try:
-            for number in range(len(one.parts)):
+            for number in range(len(lesson.parts)):
                 player.take(number)
         except LeftError:
             TERMINAL.text("You have left the lesson.")
@@ -77,18 +79,18 @@ class _Player:
     def take(self, number: int) -> None:
         """One part, to its end."""
         part = self._lesson.parts[number]
-        print_filled(self._filled(part.say))
+        print_filled(self._fill_addresses(part.say))
         if part.code:
-            TERMINAL.text(f"\n{self._filled(part.code)}")
+            TERMINAL.text(f"\n{self._fill_addresses(part.code)}")
             if part.file:
                 _offer(part)
         if part.goal:
             self._reach(part, number)
         else:
             self._show(part, number)
-        print_paragraphs(self._filled(part.then))
+        print_paragraphs(self._fill_addresses(part.then))
 
-    def _filled(self, text: str) -> str:
+    def _fill_addresses(self, text: str) -> str:
         from txnsim_lab.scenario.teaching.lessons import fill_addresses
 
         return fill_addresses(text, bootstrap=self._bootstrap, http=self._port.url)
@@ -99,49 +101,54 @@ class _Player:
         if part.ask:
             TERMINAL.text("")
             print_filled(part.ask)
-            guess = keys[asked("Your prediction", list(part.choices.values()), part.hints)]
+            guess = keys[ask_choice("Your prediction", list(part.choices.values()), part.hints)]
         self._change(part.arms, part.disarms)
         if part.advance_ms:
             self._port.post("clock", body={"advance_ms": part.advance_ms})
         if part.do:
             TERMINAL.text("")
-            print_filled(self._filled(part.do))
-            asked("Enter when it is done", (), ())
+            print_filled(self._fill_addresses(part.do))
+            ask_choice("Enter when it is done", (), ())
         elif not part.ask:
-            asked("Enter to go on", (), part.hints)
+            ask_choice("Enter to go on", (), part.hints)
         if part.ask:
-            self.predictions.append(print_shown(part, guess, self._now(number)["answer"]["key"]))
+            self.predictions.append(
+                print_shown(part, guess, self._part_state(number)["answer"]["key"])
+            )
 
     def _reach(self, part: Part, number: int) -> None:
         while True:
-            choices = [self._filled(one.text) for one in part.actions]
-            hints = [self._filled(one) for one in part.hints]
-            chosen = part.actions[asked("What do you do?", choices, hints)]
+            choices = [self._fill_addresses(action.text) for action in part.actions]
+            hints = [self._fill_addresses(hint) for hint in part.hints]
+            chosen = part.actions[ask_choice("What do you do?", choices, hints)]
             self._change(chosen.arms, ())
-            now = self._now(number)
-            if now["met"]:
+            part_state = self._part_state(number)
+            if part_state["met"]:
                 TERMINAL.text("\nGoal reached.")
                 return
             TERMINAL.text("\nNot yet.")
-            print_filled(self._filled(chosen.then))
-            for each in now["goal"]:
-                is_met = each["found"] == each["wanted"]
-                rest = "" if is_met else f"; wanted: {each['wanted']}"
-                TERMINAL.text(f"  {'✓' if is_met else '✕'} {each['fact']}: {each['found']}{rest}")
-            for line in now["because"]:
+            print_filled(self._fill_addresses(chosen.then))
+            for goal_fact in part_state["goal"]:
+                is_met = goal_fact["found"] == goal_fact["wanted"]
+                expectation = "" if is_met else f"; wanted: {goal_fact['wanted']}"
+                TERMINAL.text(
+                    f"  {'✓' if is_met else '✕'} {goal_fact['fact']}: {goal_fact['found']}"
+                    f"{expectation}"
+                )
+            for line in part_state["because"]:
                 TERMINAL.text(f"    {line}")
 
-    def _now(self, number: int) -> Any:
+    def _part_state(self, number: int) -> Any:
         return self._port.get("lessons", self._lesson.id, "parts", number, "now")
 
     def _change(self, arms: Sequence[FaultRule], disarms: Sequence[str]) -> None:
         """Fault rules of the lesson; one that is in force is armed anew."""
-        in_force = {one["rule"]["id"] for one in self._port.get("faults")}
-        for rule in (*disarms, *(one.id for one in arms)):
+        in_force = {fault["rule"]["id"] for fault in self._port.get("faults")}
+        for rule in (*disarms, *(fault_rule.id for fault_rule in arms)):
             if rule in in_force:
                 self._port.delete("faults", rule)
-        for one in arms:
-            self._port.post("faults", body=msgspec.to_builtins(one))
+        for fault_rule in arms:
+            self._port.post("faults", body=msgspec.to_builtins(fault_rule))
 
 
 def _offer(part: Part) -> None:
@@ -162,13 +169,13 @@ def _offer(part: Part) -> None:
 
 
 @contextlib.contextmanager
-def _cluster(one: Lesson) -> Iterator[ControlPort]:
+def _cluster(lesson: Lesson) -> Iterator[ControlPort]:
     """The lesson's cluster, by its control port; it ends with the lesson."""
-    assert one.cluster is not None
+    assert lesson.cluster is not None
     arguments = ["serve", "--ui"]
-    if one.cluster.loads:
+    if lesson.cluster.loads:
         arguments += ["--clock-at", "stopped", "--load", *map(str, _log_directories())]
-    with _started(*arguments) as port:
+    with _running_command(*arguments) as port:
         yield port
 
 
@@ -177,19 +184,19 @@ def _log_directories() -> list[Path]:
     folder = Path(LOGS)
     if not folder.exists():
         TERMINAL.text(f"A cluster of `txnsim practise` leaves its log directories in {folder} …")
-        with whole(folder) as made, _started("practise") as port:
-            command = [*_TXNSIM, "logs", "write", str(made), "--url", port.url]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise ConfigError(f"{folder}: {done.stderr.strip()}")
+        with whole(folder) as new_folder, _running_command("practise") as port:
+            command = [*_TXNSIM, "logs", "write", str(new_folder), "--url", port.url]
+            process = subprocess.run(command, capture_output=True, text=True, check=False)
+            if process.returncode:
+                raise ConfigError(f"{folder}: {process.stderr.strip()}")
     return sorted(folder.iterdir())
 
 
 @contextlib.contextmanager
-def _started(*arguments: str) -> Iterator[ControlPort]:
+def _running_command(*arguments: str) -> Iterator[ControlPort]:
     """A command that serves, on free ports, once it is ready."""
-    with tempfile.TemporaryDirectory(prefix="txnsim-lesson-") as made:
-        ready, log = Path(made, "ready.json"), Path(made, "log")
+    with tempfile.TemporaryDirectory(prefix="txnsim-lesson-") as directory:
+        ready, log = Path(directory, "ready.json"), Path(directory, "log")
         command = [*_TXNSIM, *arguments, *_ON_FREE_PORTS, "--ready-file", str(ready)]
         with log.open("wb") as out:
             process = subprocess.Popen(

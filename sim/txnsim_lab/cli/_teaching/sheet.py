@@ -7,15 +7,20 @@ from collections.abc import Iterator
 from txnsim_lab.scenario.teaching.lessons import Lesson, Part, fill_addresses
 
 
-def sheet(one: Lesson, *, with_answers: bool) -> str:
+def sheet(lesson: Lesson, *, with_answers: bool) -> str:
     """A lesson as Markdown."""
-    right: dict[int, str] = {}
+    right_answers: dict[int, str] = {}
     if with_answers:
         from txnsim_lab.scenario.teaching.lesson_solver import answers  # plays it
 
-        right = answers(one)
-    lines = [f"# {one.id}: {one.title}", "", f"{one.minutes} minutes. `txnsim lesson {one.id}`", ""]
-    for number, part in enumerate(one.parts):
+        right_answers = answers(lesson)
+    lines = [
+        f"# {lesson.id}: {lesson.title}",
+        "",
+        f"{lesson.minutes} minutes. `txnsim lesson {lesson.id}`",
+        "",
+    ]
+    for number, part in enumerate(lesson.parts):
         lines += [f"## {number + 1}", "", part.say.strip(), ""]
         if part.code:
             lines += ["```", part.code.strip(), "```", ""]
@@ -26,11 +31,11 @@ def sheet(one: Lesson, *, with_answers: bool) -> str:
         if part.goal:
             lines += [*(f"- ☐ {action.text}" for action in part.actions), ""]
         if with_answers:
-            lines += [*_solved(part, right.get(number)), ""]
+            lines += [*_solution_lines(part, right_answers.get(number)), ""]
     return fill_addresses("\n".join(lines))
 
 
-def _solved(part: Part, answer: str | None) -> Iterator[str]:
+def _solution_lines(part: Part, answer: str | None) -> Iterator[str]:
     if answer is not None:
         yield f"**Answer:** {part.choices[answer]}."
         yield ""

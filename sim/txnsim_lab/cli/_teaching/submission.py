@@ -38,8 +38,8 @@ def hand_in(path: Path, lesson: str, predictions: Sequence[bool], goals: int) ->
     Raises:
         ConfigError: It can't be written.
     """
-    made = HandedIn(lesson=lesson, predictions=tuple(predictions), goals=goals)
-    write_whole(path, msgspec.json.encode(made) + b"\n", what="--hand-in")
+    handed_in = HandedIn(lesson=lesson, predictions=tuple(predictions), goals=goals)
+    write_whole(path, msgspec.json.encode(handed_in) + b"\n", what="--hand-in")
 
 
 def table(paths: Iterable[Path]) -> list[dict[str, str]]:
@@ -51,18 +51,20 @@ def table(paths: Iterable[Path]) -> list[dict[str, str]]:
     rows = []
     for path in paths:
         try:
-            one = msgspec.json.decode(path.read_bytes(), type=HandedIn)
+            handed_in = msgspec.json.decode(path.read_bytes(), type=HandedIn)
         except (OSError, msgspec.MsgspecError) as error:
             problem = problem_of(error)
             raise ConfigError(f"{path}: nothing that a lesson handed in: {problem}") from error
-        rows.append((one.lesson, sum(one.predictions), path.name, one))
+        rows.append((handed_in.lesson, sum(handed_in.predictions), path.name, handed_in))
     return [
         {
             "file": name,
             "lesson": lesson,
-            "right": f"{right} of {len(one.predictions)}",
-            "predictions": "".join("✓" if came_true else "✕" for came_true in one.predictions),
-            "goals": str(one.goals),
+            "right": f"{right} of {len(handed_in.predictions)}",
+            "predictions": "".join(
+                "✓" if came_true else "✕" for came_true in handed_in.predictions
+            ),
+            "goals": str(handed_in.goals),
         }
-        for lesson, right, name, one in sorted(rows, key=lambda row: row[:3])
+        for lesson, right, name, handed_in in sorted(rows, key=lambda row: row[:3])
     ]

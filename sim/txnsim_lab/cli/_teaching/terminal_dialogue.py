@@ -48,7 +48,7 @@ def print_predictions(predictions: Sequence[bool]) -> None:
         TERMINAL.text(f"{sum(predictions)} of your {len(predictions)} predictions came true.")
 
 
-def asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int:
+def ask_choice(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int:
     """Ask until there is an answer.
 
     Returns:
@@ -57,22 +57,22 @@ def asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int:
     Raises:
         LeftError: The learner leaves, or standard input has ended.
     """
-    left = list(hints)
+    hints_left = list(hints)
     for number, text in enumerate(choices, 1):
         TERMINAL.text(f"  {number}) {text}")
     while True:
         try:
-            word = input(f"{prompt}{' (h for a hint)' if left else ''}: ").strip().lower()
+            word = input(f"{prompt}{' (h for a hint)' if hints_left else ''}: ").strip().lower()
         except EOFError:
             raise EndedError from None
         if word == "" and not choices:
             return 0
         if word == "q":
             raise LeftError
-        if word == "h" and left:
-            TERMINAL.text(f"Hint: {left.pop(0)}")
+        if word == "h" and hints_left:
+            TERMINAL.text(f"Hint: {hints_left.pop(0)}")
         elif word.isascii() and word.isdigit() and 1 <= int(word) <= len(choices):
             return int(word) - 1
         else:
-            wanted = f"1 to {len(choices)}" if choices else "Enter to go on"
-            TERMINAL.text(f"expected {wanted}, q to leave")
+            expected_input = f"1 to {len(choices)}" if choices else "Enter to go on"
+            TERMINAL.text(f"expected {expected_input}, q to leave")

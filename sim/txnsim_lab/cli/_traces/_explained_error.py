@@ -41,10 +41,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         TERMINAL.json(_as_json(text, finding))
     elif finding.sections:
-        best, *others = finding.sections
-        TERMINAL.text("\n".join((*_lines(best), *_others(others))))
+        best, *further_sections = finding.sections
+        TERMINAL.text("\n".join((*_lines(best), *_further_section_lines(further_sections))))
     else:
-        TERMINAL.complain(_unknown(finding))
+        TERMINAL.complain(_not_found_sentence(finding))
     return int(not finding.sections)
 
 
@@ -80,27 +80,31 @@ def _lines(section: Section) -> Iterator[str]:
                 yield from textwrap.wrap(" ".join(item.split()), width, subsequent_indent=indent)
     if section.seen_as:
         yield from ("", "Also seen as")
-        for seen in section.seen_as:
-            shown = f"- {', '.join(seen.clients)}: {' · '.join(seen.words)}"
-            yield from textwrap.wrap(shown, width, subsequent_indent="  ", break_long_words=False)
+        for client_messages in section.seen_as:
+            message_line = (
+                f"- {', '.join(client_messages.clients)}: {' · '.join(client_messages.words)}"
+            )
+            yield from textwrap.wrap(
+                message_line, width, subsequent_indent="  ", break_long_words=False
+            )
     yield from ("", f"{PAGE}#{section.anchor}")
 
 
 def _linkless(markdown: str) -> str:
-    def shown(link: re.Match[str]) -> str:
+    def link_text(link: re.Match[str]) -> str:
         label, target = link.groups()
         is_elsewhere = not target.startswith("#") and label not in target
         return f"{label} (docs/{target})" if is_elsewhere else label
 
-    return _LINK.sub(shown, markdown).replace("**", "").replace("`", "")
+    return _LINK.sub(link_text, markdown).replace("**", "").replace("`", "")
 
 
-def _others(sections: Sequence[Section]) -> Iterator[str]:
+def _further_section_lines(sections: Sequence[Section]) -> Iterator[str]:
     """Sections that fit less well: how to have each, and its first sentence."""
     if sections:
         yield from ("", "It fits, too:")
     for section in sections:
-        yield f"  txnsim explain {_quoted(section.title)}"
+        yield f"  txnsim explain {_quote(section.title)}"
         width = min(columns() - 2, WIDTH_MAX)
         indent = "    "
         yield from textwrap.wrap(
@@ -108,15 +112,15 @@ def _others(sections: Sequence[Section]) -> Iterator[str]:
         )
 
 
-def _unknown(finding: Finding) -> str:
+def _not_found_sentence(finding: Finding) -> str:
     what = "no section fits"
     if finding.error is not None:
         what = f"{finding.error} is an error of Kafka, and {PAGE} has no section of it"
-    near = "; ".join(_quoted(section.title) for section in finding.nearest)
+    near = "; ".join(_quote(section.title) for section in finding.nearest)
     of_traces = "of a trace: `txnsim explain lso` and `txnsim explain txn`"
     return f"{what}; nearest: {near}" if near else f"{what}; {of_traces}"
 
 
-def _quoted(title: str) -> str:
+def _quote(title: str) -> str:
     mark = "'" if "`" in title else '"'
     return f"{mark}{title}{mark}"

@@ -31,31 +31,31 @@ def run(args: argparse.Namespace) -> int:
     from txnsim.trace.trace_file import Recording
     from txnsim_lab.trace.diff import diff
 
-    left, right = Recording.read(args.a), Recording.read(args.b)
-    found = diff(left, right)
+    left_run, right_run = Recording.read(args.a), Recording.read(args.b)
+    divergence = diff(left_run, right_run)
     if args.json:
-        TERMINAL.json(found)
-        return 0 if found is None else DIFFERENT_STATUS
-    if found is None:
+        TERMINAL.json(divergence)
+        return 0 if divergence is None else DIFFERENT_STATUS
+    if divergence is None:
         TERMINAL.line("They do the same.")
         return 0
-    TERMINAL.line(found.sentence)
-    for name, (one, other) in found.settings.items():
-        TERMINAL.line(f"  {name}: A {one}, B {other}")
-    _print("A", args.a, found.left, left)
-    _print("B", args.b, found.right, right)
-    TERMINAL.line(f"Events of its own: A {found.only_left}, B {found.only_right}.")
+    TERMINAL.line(divergence.sentence)
+    for name, (left_value, right_value) in divergence.settings.items():
+        TERMINAL.line(f"  {name}: A {left_value}, B {right_value}")
+    _print("A", args.a, divergence.left, left_run)
+    _print("B", args.b, divergence.right, right_run)
+    TERMINAL.line(f"Events of its own: A {divergence.only_left}, B {divergence.only_right}.")
     return DIFFERENT_STATUS
 
 
-def _print(name: str, path: Path, side: Side, found: Recording) -> None:
+def _print(name: str, path: Path, side: Side, recording: Recording) -> None:
     from txnsim_lab.trace.brief import line
     from txnsim_lab.trace.cause_chains import by_position
 
-    events = by_position(found.events)
+    events = by_position(recording.events)
     TERMINAL.line(f"{name}  {path}")
     for position in side.context:
         mark = "->" if position == side.at else "  "
-        TERMINAL.line(f"  {mark} {line(events[position], found.nodes)}")
+        TERMINAL.line(f"  {mark} {line(events[position], recording.nodes)}")
     if side.at is None:
         TERMINAL.line("  -> nothing more")

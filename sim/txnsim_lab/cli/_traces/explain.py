@@ -25,12 +25,12 @@ OF_TRACES: Final = ("lso", "txn")
 
 def rewrite(arguments: Sequence[str]) -> list[str]:
     """``explain NAME`` becomes ``explain error NAME``."""
-    at = arguments.index("explain") + 1
-    behind = arguments[at:]
-    first = next((word for word in behind if word == "-" or not word.startswith("-")), None)
-    if first is None or first in (ERROR, *OF_TRACES):
+    index = arguments.index("explain") + 1
+    following = arguments[index:]
+    first_word = next((word for word in following if word == "-" or not word.startswith("-")), None)
+    if first_word is None or first_word in (ERROR, *OF_TRACES):
         return list(arguments)
-    return [*arguments[:at], ERROR, *behind]
+    return [*arguments[:index], ERROR, *following]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,12 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     lso.add_argument("subject", metavar="TOPIC-PARTITION", help="as orders-0")
     txn = actions.add_parser("txn", help="what has become of a transaction?")
     txn.add_argument("subject", metavar="TRANSACTIONAL-ID")
-    for one in (lso, txn):
-        one.add_argument("file", type=Path, metavar="FILE", help="a trace")
-        one.add_argument(
+    for action in (lso, txn):
+        action.add_argument("file", type=Path, metavar="FILE", help="a trace")
+        action.add_argument(
             "--at", type=int, metavar="N", help="after event N (default: the last one)"
         )
-        one.add_argument("--json", action="store_true", help="as JSON")
+        action.add_argument("--json", action="store_true", help="as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,28 +63,28 @@ def run(args: argparse.Namespace) -> int:
     from txnsim.trace.trace_file import Recording
     from txnsim_lab.trace.explain import LsoExplanation, explain_lso, explain_txn
 
-    found = Recording.read(args.file)
+    recording = Recording.read(args.file)
     explain = explain_lso if args.action == "lso" else explain_txn
-    explained = explain(found, args.subject, at=args.at)
+    explained = explain(recording, args.subject, at=args.at)
     if args.json:
         TERMINAL.json(explained)
         return 0
     for sentence in explained.sentences:
         TERMINAL.line(sentence)
     if isinstance(explained, LsoExplanation):
-        _print_events("It follows from:", explained.evidence, found)
+        _print_events("It follows from:", explained.evidence, recording)
     else:
-        _print_events("The last move and what caused it:", explained.chain, found)
+        _print_events("The last move and what caused it:", explained.chain, recording)
     return 0
 
 
-def _print_events(title: str, positions: Iterable[int], found: Recording) -> None:
+def _print_events(title: str, positions: Iterable[int], recording: Recording) -> None:
     from txnsim_lab.trace.brief import line
     from txnsim_lab.trace.cause_chains import by_position
 
-    events = by_position(found.events)
-    shown = [events[position] for position in positions if position in events]
-    if shown:
+    events = by_position(recording.events)
+    events_to_print = [events[position] for position in positions if position in events]
+    if events_to_print:
         TERMINAL.line(title)
-    for event in shown:
-        TERMINAL.line(f"  {line(event, found.nodes)}")
+    for event in events_to_print:
+        TERMINAL.line(f"  {line(event, recording.nodes)}")

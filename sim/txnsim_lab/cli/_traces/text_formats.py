@@ -70,57 +70,57 @@ def run(args: argparse.Namespace) -> int:
     from txnsim.trace.trace_file import Recording
 
     with rare_garbage_collection():
-        found = Recording.read(args.file)
+        recording = Recording.read(args.file)
     match args.action:
         case "open":
-            html_file.show([(_title(found, args.file), found)], redact=args.redact)
+            html_file.show([(_title(recording, args.file), recording)], redact=args.redact)
         case "brief":
-            _brief(found, args)
+            _brief(recording, args)
         case _:
-            _convert(found, args)
+            _convert(recording, args)
     return 0
 
 
-def _title(found: Recording, path: Path) -> str:
+def _title(recording: Recording, path: Path) -> str:
     """What a page calls it."""
-    parts = [str(found.header.get(name) or "") for name in ("scenario", "run", "take")]
+    parts = [str(recording.header.get(name) or "") for name in ("scenario", "run", "take")]
     return " ".join(part for part in parts if part) or path.name
 
 
-def _brief(found: Recording, args: argparse.Namespace) -> None:
+def _brief(recording: Recording, args: argparse.Namespace) -> None:
     from txnsim_lab.trace.brief import line
 
-    nodes = found.nodes
-    for event in found.events:
+    nodes = recording.nodes
+    for event in recording.events:
         if args.json:
             TERMINAL.json_line({"node": nodes[event.n], "event": event})
         else:
             TERMINAL.line(line(event, nodes))
 
 
-def _convert(found: Recording, args: argparse.Namespace) -> None:
+def _convert(recording: Recording, args: argparse.Namespace) -> None:
     from txnsim_lab.trace.convert import chrome, mermaid, otlp, shiviz
 
     if args.form == HTML:
-        _convert_to_page(found, args)
+        _convert_to_page(recording, args)
         return
     if args.redact:
         raise ConfigError("--redact is for --as html")
     forms = {"chrome": chrome, "mermaid": mermaid, "otlp": otlp, "shiviz": shiviz}
-    text = forms[args.form].convert(found)
+    text = forms[args.form].convert(recording)
     if args.to is None:
         TERMINAL.data(text.rstrip("\n"))
     else:
         write_whole(args.to, text)
-        TERMINAL.progress(f"{args.to}: {len(found.events)} events")
+        TERMINAL.progress(f"{args.to}: {len(recording.events)} events")
     if args.form == "shiviz":
         TERMINAL.warn(f"the regular expression to give to ShiViz: {shiviz.PARSER}")
 
 
-def _convert_to_page(found: Recording, args: argparse.Namespace) -> None:
+def _convert_to_page(recording: Recording, args: argparse.Namespace) -> None:
     from txnsim_lab.http.page.one_file import one_file as page_of
 
-    runs = [(_title(found, args.file), found)]
+    runs = [(_title(recording, args.file), recording)]
     if args.to is None:
         TERMINAL.data(page_of(runs, redact=args.redact, tell=TERMINAL.progress).rstrip("\n"))
     else:

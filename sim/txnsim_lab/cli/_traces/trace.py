@@ -22,6 +22,10 @@ def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
     if args.action in text_formats.ACTIONS:
         return text_formats.run(args)
-    chosen = next(one for one in offered("cli.trace_actions") if args.action in one.ACTIONS)
+    chosen = next(
+        action_module
+        for action_module in offered("cli.trace_actions")
+        if args.action in action_module.ACTIONS
+    )
     status: int = chosen.run(args)
     return status
