@@ -145,9 +145,9 @@ def test_the_helper_that_a_server_forks_logs_no_dates_of_virtual_time() -> None:
     """The server's set-up, which waits for the first line, came after the helper's own."""
     program = (
         "from txnsim.cli.event_log import set_up_logs; set_up_logs()\n"
-        "from txnsim_lab.scenario import driven\n"
-        "driven.serve = lambda make: None\n"
-        "driven.main()"
+        "from txnsim_lab.scenario import driven_run\n"
+        "driven_run.serve = lambda make: None\n"
+        "driven_run.main()"
     )
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
