@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Final, TypedDict
 
 import msgspec
 
@@ -78,6 +78,35 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Time of sending; None: that of the noted call."""
 
 
+class _ObserverFields(TypedDict):
+    """Fields of every observation."""
+
+    at_ms: int
+    who: str
+    asked_ms: int | None
+
+
+class _PartitionFields(TypedDict):
+    """Fields of an observation about one partition."""
+
+    topic: str
+    partition: int
+
+
+class _AnswerFields(TypedDict):
+    """Fields of an observation of an answer."""
+
+    outcome: Outcome
+    error: str
+
+
+class _IdentityFields(TypedDict):
+    """Fields of an observation of what a producer sent; None where it had no identity."""
+
+    producer_id: int | None
+    producer_epoch: int | None
+
+
 class Recorder:
     """The history of one run, while it is being written."""
 
@@ -95,35 +124,22 @@ class Recorder:
         finally:
             _asked_ms.reset(token)
 
-    def _add(
-        self,
-        kind: Callable[..., Seen],
-        who: str,
-        *,
-        partition: TopicPartition | None = None,
-        answer: CallResult | None = None,
-        identity: ProducerIdAndEpoch | None = None,
-        **fields: Any,
-    ) -> None:
+    def _add(self, observation: Seen) -> None:
         """Note an observation, with the number of the event that it was learnt from."""
-        if partition is not None:
-            fields |= {"topic": partition.topic, "partition": partition.partition}
-        if answer is not None:
-            fields |= {"outcome": answer.outcome, "error": _error(answer)}
-        if identity is not None:
-            fields |= {
-                "producer_id": identity.producer_id,
-                "producer_epoch": identity.producer_epoch,
-            }
-        asked_ms = fields.pop("asked_ms", None)
-        fields["asked_ms"] = _asked_ms.get() if asked_ms is None else asked_ms
-        observation = kind(at_ms=self._clock.now_ms(), who=who, **fields)
         if self._tracer is not None and self._tracer.on:
             call = ClientTrace.current_call()
             event = self._tracer.cause if call is None else max(call.event, call.answered)
             if event >= 0:
                 observation = msgspec.structs.replace(observation, event=event)
         self.history.add(observation)
+
+    def _observer_fields(self, who: str, asked_ms: int | None = None) -> _ObserverFields:
+        """What this client sees now; ``asked_ms`` is by default that of the noted call."""
+        return {
+            "at_ms": self._clock.now_ms(),
+            "who": who,
+            "asked_ms": _asked_ms.get() if asked_ms is None else asked_ms,
+        }
 
     # Producers
 
@@ -137,18 +153,27 @@ class Recorder:
         timeout_ms: int | None = None,
     ) -> None:
         """InitProducerId was answered."""
+        has_identity = answer.error == NONE
         self._add(
-            Initialised,
-            who,
-            transactional_id=transactional_id,
-            identity=identity if answer.error == NONE else None,
-            timeout_ms=timeout_ms,
-            answer=answer,
+            Initialised(
+                **self._observer_fields(who),
+                transactional_id=transactional_id,
+                producer_id=identity.producer_id if has_identity else -1,
+                producer_epoch=identity.producer_epoch if has_identity else -1,
+                timeout_ms=timeout_ms,
+                **_answer_fields(answer),
+            )
         )
 
     def note_begin(self, who: str, transactional_id: str, transaction: str) -> None:
         """A program began a transaction."""
-        self._add(Began, who, transaction=transaction, transactional_id=transactional_id)
+        self._add(
+            Began(
+                **self._observer_fields(who),
+                transaction=transaction,
+                transactional_id=transactional_id,
+            )
+        )
 
     def note_partitions_added(
         self,
@@ -161,12 +186,13 @@ class Recorder:
         """AddPartitionsToTxn or AddOffsetsToTxn was answered."""
         if transaction is not None:
             self._add(
-                Added,
-                who,
-                transaction=transaction,
-                partitions=partitions,
-                answer=answer,
-                identity=identity,
+                Added(
+                    **self._observer_fields(who),
+                    transaction=transaction,
+                    partitions=partitions,
+                    **_answer_fields(answer),
+                    **_identity_fields(identity),
+                )
             )
 
     def note_write(
@@ -175,19 +201,19 @@ class Recorder:
         """Note the records of a batch that was answered or given up."""
         for index, value in enumerate(batch.values):
             self._add(
-                Wrote,
-                who,
-                partition=batch.partition,
-                transaction=transaction,
-                value=value,
-                key=decode_value(batch.key),
-                item=value if batch.item is None else batch.item,
-                of=batch.of,
-                asked_ms=batch.asked_ms,
-                answer=answer,
-                offset=answer.offset + index if answer.offset >= 0 else -1,
-                identity=batch.identity,
-                sequence=None if batch.sequence is None else batch.sequence + index,
+                Wrote(
+                    **self._observer_fields(who, batch.asked_ms),
+                    **_partition_fields(batch.partition),
+                    transaction=transaction,
+                    value=value,
+                    key=decode_value(batch.key),
+                    item=value if batch.item is None else batch.item,
+                    of=batch.of,
+                    **_answer_fields(answer),
+                    offset=answer.offset + index if answer.offset >= 0 else -1,
+                    **_identity_fields(batch.identity),
+                    sequence=None if batch.sequence is None else batch.sequence + index,
+                )
             )
 
     def note_sent_offsets(
@@ -204,15 +230,16 @@ class Recorder:
         """TxnOffsetCommit was answered, or given up; or OffsetCommit, which has no identity."""
         for partition, position in offsets.items():
             self._add(
-                SentOffsets,
-                who,
-                partition=partition,
-                transaction=transaction,
-                group=group,
-                position=position,
-                answer=answer,
-                identity=identity,
-                member=member,
+                SentOffsets(
+                    **self._observer_fields(who),
+                    **_partition_fields(partition),
+                    transaction=transaction,
+                    group=group,
+                    position=position,
+                    **_answer_fields(answer),
+                    **_identity_fields(identity),
+                    member=member,
+                )
             )
 
     def note_end(
@@ -230,15 +257,15 @@ class Recorder:
         if transaction is None:
             return
         self._add(
-            Ended,
-            who,
-            transaction=transaction,
-            commit=committed,
-            answer=answer,
-            asked_ms=asked_ms,
-            identity=sent,
-            next_producer_id=None if following is None else following.producer_id,
-            next_producer_epoch=None if following is None else following.producer_epoch,
+            Ended(
+                **self._observer_fields(who, asked_ms),
+                transaction=transaction,
+                commit=committed,
+                **_answer_fields(answer),
+                **_identity_fields(sent),
+                next_producer_id=None if following is None else following.producer_id,
+                next_producer_epoch=None if following is None else following.producer_epoch,
+            )
         )
 
     # Readers
@@ -257,26 +284,27 @@ class Recorder:
         # What coordinators write into their logs is no record of anybody's.
         records = () if result.partition.topic in INTERNAL_TOPICS else result.records
         self._add(
-            Read,
-            who,
-            partition=result.partition,
-            transaction=transaction,
-            isolation=Isolation[isolation.name],
-            asked=fetch_offset,
-            records=tuple(
-                Record(
-                    offset=record.offset,
-                    value=decode_value(record.value),
-                    key=decode_value(record.key),
-                )
-                for record in records
-            ),
-            next_offset=result.next_offset,
-            last_stable_offset=result.last_stable_offset,
-            high_watermark=result.high_watermark,
-            log_start_offset=result.log_start_offset,
-            leader_epoch=result.leader_epoch if result.leader_epoch >= 0 else None,
-            error=result.error.name.upper() if failed else "",
+            Read(
+                **self._observer_fields(who),
+                **_partition_fields(result.partition),
+                transaction=transaction,
+                isolation=Isolation[isolation.name],
+                asked=fetch_offset,
+                records=tuple(
+                    Record(
+                        offset=record.offset,
+                        value=decode_value(record.value),
+                        key=decode_value(record.key),
+                    )
+                    for record in records
+                ),
+                next_offset=result.next_offset,
+                last_stable_offset=result.last_stable_offset,
+                high_watermark=result.high_watermark,
+                log_start_offset=result.log_start_offset,
+                leader_epoch=result.leader_epoch if result.leader_epoch >= 0 else None,
+                error=result.error.name.upper() if failed else "",
+            )
         )
 
     def note_positions(
@@ -287,7 +315,11 @@ class Recorder:
             Position(topic=partition.topic, partition=partition.partition, offset=offset)
             for partition, offset in offsets.items()
         )
-        self._add(PositionsRead, who, group=group, positions=positions, error=error)
+        self._add(
+            PositionsRead(
+                **self._observer_fields(who), group=group, positions=positions, error=error
+            )
+        )
 
     # Share groups
 
@@ -307,15 +339,16 @@ class Recorder:
                 error=error or NONE, in_doubt=acknowledgement.error in UNSAID
             ).outcome
             self._add(
-                ShareAcknowledged,
-                who,
-                partition=acknowledgement.place,
-                group=group,
-                first=acknowledgement.first,
-                last=acknowledgement.last,
-                type=AcknowledgeType[acknowledgement.type.name],
-                outcome=outcome,
-                error=error,
+                ShareAcknowledged(
+                    **self._observer_fields(who),
+                    **_partition_fields(acknowledgement.place),
+                    group=group,
+                    first=acknowledgement.first,
+                    last=acknowledgement.last,
+                    type=AcknowledgeType[acknowledgement.type.name],
+                    outcome=outcome,
+                    error=error,
+                )
             )
         for acquired in shared.acquired:
             records = tuple(
@@ -328,37 +361,39 @@ class Recorder:
                 for record, count in acquired.records
             )
             self._add(
-                ShareFetched,
-                who,
-                partition=acquired.place,
-                group=group,
-                isolation=isolation,
-                records=records,
-                lock_ms=acquired.lock_ms if acquired.lock_ms >= 0 else None,
-                delivery_limit=delivery_limit,
-                leader_epoch=acquired.leader_epoch if acquired.leader_epoch >= 0 else None,
-                outcome=Outcome.UNKNOWN if acquired.is_lost else Outcome.OK,
-                error=code_name(acquired.error) if acquired.error else "",
+                ShareFetched(
+                    **self._observer_fields(who),
+                    **_partition_fields(acquired.place),
+                    group=group,
+                    isolation=isolation,
+                    records=records,
+                    lock_ms=acquired.lock_ms if acquired.lock_ms >= 0 else None,
+                    delivery_limit=delivery_limit,
+                    leader_epoch=acquired.leader_epoch if acquired.leader_epoch >= 0 else None,
+                    outcome=Outcome.UNKNOWN if acquired.is_lost else Outcome.OK,
+                    error=code_name(acquired.error) if acquired.error else "",
+                )
             )
 
     def note_share_leave(self, who: str, group: str) -> None:
         """A member gave up its records."""
-        self._add(ShareLeft, who, group=group)
+        self._add(ShareLeft(**self._observer_fields(who), group=group))
 
     # Operators
 
     def note_description(self, who: str, description: TransactionDescription) -> None:
         """DescribeTransactions was answered."""
         self._add(
-            Described,
-            who,
-            transactional_id=description.transactional_id,
-            state=description.state,
-            producer_id=description.producer_id,
-            producer_epoch=description.producer_epoch,
-            timeout_ms=description.timeout_ms,
-            start_ms=description.start_time_ms,
-            partitions=description.partitions,
+            Described(
+                **self._observer_fields(who),
+                transactional_id=description.transactional_id,
+                state=description.state,
+                producer_id=description.producer_id,
+                producer_epoch=description.producer_epoch,
+                timeout_ms=description.timeout_ms,
+                start_ms=description.start_time_ms,
+                partitions=description.partitions,
+            )
         )
 
     def note_listing(self, who: str, transactions: Sequence[TransactionListing]) -> None:
@@ -371,7 +406,7 @@ class Recorder:
             )
             for transaction in transactions
         )
-        self._add(Listed, who, transactions=listings)
+        self._add(Listed(**self._observer_fields(who), transactions=listings))
 
     def note_producers(
         self, who: str, partition: TopicPartition, states: Sequence[ProducerState]
@@ -386,11 +421,15 @@ class Recorder:
             )
             for state in states
         )
-        self._add(Producers, who, partition=partition, producers=producers)
+        self._add(
+            Producers(
+                **self._observer_fields(who), **_partition_fields(partition), producers=producers
+            )
+        )
 
     def note_search(self, who: str, findings: Sequence[NamedHanging]) -> None:
         """find-hanging has named these."""
-        self._add(Searched, who, findings=tuple(findings))
+        self._add(Searched(**self._observer_fields(who), findings=tuple(findings)))
 
     def note_operator_abort(
         self,
@@ -403,33 +442,44 @@ class Recorder:
     ) -> None:
         """An operator's abort was answered."""
         self._add(
-            Aborted,
-            who,
-            partition=partition,
-            producer_id=producer_id,
-            start_offset=start,
-            answer=answer,
+            Aborted(
+                **self._observer_fields(who),
+                **_partition_fields(partition),
+                producer_id=producer_id,
+                start_offset=start,
+                **_answer_fields(answer),
+            )
         )
 
     def note_cleaning(self, who: str, partition: TopicPartition) -> None:
         """The cleaner has had its turn."""
-        self._add(Cleaned, who, partition=partition)
+        self._add(Cleaned(**self._observer_fields(who), **_partition_fields(partition)))
 
     def note_topic_deletion(self, who: str, topic: str, *, asked_ms: int) -> None:
         """A topic was deleted."""
-        self._add(Deleted, who, topic=topic, asked_ms=asked_ms)
+        self._add(Deleted(at_ms=self._clock.now_ms(), who=who, topic=topic, asked_ms=asked_ms))
 
     def note_healing(self, who: str) -> None:
         """The faults that the story made are over."""
-        self._add(Healed, who)
+        self._add(Healed(**self._observer_fields(who)))
 
     def note_gauge(self, who: str, name: str, value: float) -> None:
         """A metric was read."""
-        self._add(Gauge, who, name=name, value=value)
+        self._add(Gauge(**self._observer_fields(who), name=name, value=value))
 
 
-def _error(answer: CallResult) -> str:
-    return "" if answer.error == NONE else answer.error
+def _partition_fields(partition: TopicPartition) -> _PartitionFields:
+    return {"topic": partition.topic, "partition": partition.partition}
+
+
+def _answer_fields(answer: CallResult) -> _AnswerFields:
+    return {"outcome": answer.outcome, "error": "" if answer.error == NONE else answer.error}
+
+
+def _identity_fields(identity: ProducerIdAndEpoch | None) -> _IdentityFields:
+    if identity is None:
+        return {"producer_id": None, "producer_epoch": None}
+    return {"producer_id": identity.producer_id, "producer_epoch": identity.producer_epoch}
 
 
 def values_text(values: Iterable[str | None]) -> str:
