@@ -84,7 +84,7 @@ class Coordinated(msgspec.Struct, eq=False):
             if self._session.has(partition):
                 return
             self._to_add[partition] = None
-            wanted = frozenset(self._to_add)
+            unregistered = frozenset(self._to_add)
             ordered = list(self._to_add)
             self._to_add.clear()
             identity = self._session.identity
@@ -97,7 +97,7 @@ class Coordinated(msgspec.Struct, eq=False):
                 await self._ask(Operation.ADD_PARTITIONS, request, worst_partition_error, deadline)
             except RetriableError as error:
                 raise self._session.abortable(error) from None
-            self._session.added(wanted)
+            self._session.added(unregistered)
 
     async def end(self, *, committed: bool) -> None:
         """Commit or abort, and bump the epoch where the session's plan says so.

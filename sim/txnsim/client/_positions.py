@@ -41,24 +41,24 @@ async def committed_positions(
     while True:
         try:
             message = await cluster.ask_group_coordinator(group_id, request)
-            error, found = _parse(message)
+            error, offsets = _parse(message)
         except LOST as lost:
-            error, found = lost.error or ErrorCode.network_exception, {}
+            error, offsets = lost.error or ErrorCode.network_exception, {}
         if error == ErrorCode.none:
-            return found
-        what = f"OffsetFetch of group {group_id!r}: {code_name(error)}"
+            return offsets
+        failure = f"OffsetFetch of group {group_id!r}: {code_name(error)}"
         if not error.retriable or error == ErrorCode.unstable_offset_commit:
-            raise ClientError(what, error=error)
+            raise ClientError(failure, error=error)
         if deadline.passed:
-            raise RetriableError(what, error=error)
+            raise RetriableError(failure, error=error)
         await backoff.wait(deadline)
 
 
 def _parse(message: Any) -> tuple[ErrorCode, dict[TopicPartition, int]]:
     errors = [ErrorCode(message.error_code)]
-    found = {}
+    offsets = {}
     for topic in message.topics:
         for row in topic.partitions:
             errors.append(ErrorCode(row.error_code))
-            found[TopicPartition(topic.name, row.partition_index)] = row.committed_offset
-    return next((error for error in errors if error != ErrorCode.none), ErrorCode.none), found
+            offsets[TopicPartition(topic.name, row.partition_index)] = row.committed_offset
+    return next((error for error in errors if error != ErrorCode.none), ErrorCode.none), offsets

@@ -111,10 +111,10 @@ class _Run(msgspec.Struct, Generic[K, V], eq=False):
     def homeless(self) -> list[K]:
         return [k for k in self._keys if k not in self._outcomes and k not in self._brokers]
 
-    def take_lookup(self, found: Lookup[K]) -> None:
-        self._brokers.update(found.mapped)
-        self._outcomes.update(found.failed)
-        self._reasons.update((key, code_name(code)) for key, code in found.waiting.items())
+    def take_lookup(self, lookup: Lookup[K]) -> None:
+        self._brokers.update(lookup.mapped)
+        self._outcomes.update(lookup.failed)
+        self._reasons.update((key, code_name(code)) for key, code in lookup.waiting.items())
 
     def fail_rest(self, error: ClientError) -> None:
         """No more answers can come: undecided keys get this outcome."""
@@ -170,20 +170,20 @@ async def look_up_leaders(
 ) -> Lookup[TopicPartition]:
     """Find partition leaders by one Metadata request (PartitionLeaderStrategy)."""
     topics = tuple(dict.fromkeys(partition.topic for partition in partitions))
-    seen = await cluster.refresh(topics, deadline=deadline)
+    view = await cluster.refresh(topics, deadline=deadline)
     answer: Lookup[TopicPartition] = Lookup()
     for partition in partitions:
-        topic = seen.topic(partition.topic)
-        found = topic.partition(partition.partition) if topic is not None else None
+        topic = view.topic(partition.topic)
+        partition_view = topic.partition(partition.partition) if topic is not None else None
         number = topic.error if topic is not None else 0
-        if not number and found is not None:
-            number = found.error
+        if not number and partition_view is not None:
+            number = partition_view.error
         if number and number not in RETRIED_TOPIC_ERRORS:
             answer.failed[partition] = ClientError(
                 _lookup_failure(partition, number), error=ErrorCode(number)
             )
-        elif not number and found is not None and found.leader_id >= 0:
-            answer.mapped[partition] = found.leader_id
+        elif not number and partition_view is not None and partition_view.leader_id >= 0:
+            answer.mapped[partition] = partition_view.leader_id
         else:
             answer.waiting[partition] = ErrorCode(number or ErrorCode.unknown_topic_or_partition)
     return answer
@@ -205,9 +205,9 @@ async def look_up_coordinators(
     cluster: Cluster, transactional_ids: Sequence[str], deadline: Deadline
 ) -> Lookup[str]:
     """Find transaction coordinators (CoordinatorStrategy)."""
-    found = await cluster.find_coordinators(tuple(transactional_ids), deadline)
+    coordinators = await cluster.find_coordinators(tuple(transactional_ids), deadline)
     answer: Lookup[str] = Lookup()
-    for key, (number, broker_id) in found.items():
+    for key, (number, broker_id) in coordinators.items():
         match number:
             case ErrorCode.none:
                 answer.mapped[key] = broker_id

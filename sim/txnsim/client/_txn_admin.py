@@ -110,10 +110,14 @@ class TransactionAdmin:
         Returns:
             Broker id -> listings, or why that broker could not answer.
         """
-        seen = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
-        known = [broker.broker_id for broker in seen.brokers]
-        wanted = known if broker_ids is None else list(dict.fromkeys(broker_ids))
-        strangers = [one for one in wanted if one not in known]
+        view = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
+        live_broker_ids = [broker.broker_id for broker in view.brokers]
+        requested_broker_ids = (
+            live_broker_ids if broker_ids is None else list(dict.fromkeys(broker_ids))
+        )
+        strangers = [
+            broker_id for broker_id in requested_broker_ids if broker_id not in live_broker_ids
+        ]
         request = requests.list_transactions(filters or TransactionFilters(**named))
 
         async def ask(
@@ -139,13 +143,15 @@ class TransactionAdmin:
 
         listed = await run_by_key(
             self.cluster,
-            tuple(one for one in wanted if one in known),
+            tuple(broker_id for broker_id in requested_broker_ids if broker_id in live_broker_ids),
             name="ListTransactions",
             look_up=look_up,
             ask=ask,
             timeout_ms=timeout_ms,
         )
-        return listed | {one: _stranger(one, known) for one in strangers}
+        return listed | {
+            broker_id: _stranger(broker_id, live_broker_ids) for broker_id in strangers
+        }
 
     async def describe_transactions(
         self,
@@ -221,10 +227,10 @@ class TransactionAdmin:
         if broker_id is not None:
             look_up = fixed_broker(broker_id)
             if self.cluster.view.broker(broker_id) is None:
-                seen = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
-                if seen.broker(broker_id) is None:
-                    known = [broker.broker_id for broker in seen.brokers]
-                    return dict.fromkeys(keys, _stranger(broker_id, known))
+                view = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
+                if view.broker(broker_id) is None:
+                    live_broker_ids = [broker.broker_id for broker in view.brokers]
+                    return dict.fromkeys(keys, _stranger(broker_id, live_broker_ids))
         return await run_by_key(
             self.cluster,
             tuple(dict.fromkeys(keys)),
@@ -258,20 +264,22 @@ class TransactionAdmin:
             ClientError: A step failed; the message says which.
         """
         searched = await self.partitions_to_search(topic, partition, broker_id)
-        found: list[OpenTransaction] = []
+        candidates: list[OpenTransaction] = []
         for batch in batches(searched):
             outcomes = await self.describe_producers(batch, broker_id=broker_id)
             replica = "Optional.empty" if broker_id is None else f"Optional[{broker_id}]"
-            what = f"Failed to describe producers for {len(batch)} partitions on broker {replica}"
-            found += OpenTransaction.candidates(
-                dict(_all_or_raise(outcomes.items(), what)),
+            failure = (
+                f"Failed to describe producers for {len(batch)} partitions on broker {replica}"
+            )
+            candidates += OpenTransaction.candidates(
+                dict(_all_or_raise(outcomes.items(), failure)),
                 now_ms=now_ms,
                 max_transaction_timeout_ms=max_transaction_timeout_ms,
             )
-        if not found:
+        if not candidates:
             return ()
         seeming = OpenTransaction.hanging(
-            found, *await self.known_to_coordinators(producer_ids(found))
+            candidates, *await self.known_to_coordinators(producer_ids(candidates))
         )
         if seeming:
             await check_sight(self.cluster)
@@ -323,8 +331,8 @@ class TransactionAdmin:
             names = [t.name for t in (await self.cluster.refresh(None)).topics if not t.error]
         searched: list[TopicPartition] = []
         for batch in batches(names):
-            seen = await self.cluster.refresh(batch)
-            for view in seen.topics:
+            cluster_view = await self.cluster.refresh(batch)
+            for view in cluster_view.topics:
                 if view.error:
                     raise ClientError(
                         f"Failed to describe {len(batch)} topics: {message_of(view.error)}",
@@ -340,10 +348,10 @@ class TransactionAdmin:
     async def _transactional_ids(self, producer_ids: set[int]) -> dict[int, str]:
         """Producer id -> transactional id; the last answer wins, as in Kafka's tool."""
         outcomes = await self.list_transactions(producer_ids=sorted(producer_ids))
-        what = f"Failed to list transactions for {len(producer_ids)} producers"
+        failure = f"Failed to list transactions for {len(producer_ids)} producers"
         return {
             listing.producer_id: listing.transactional_id
-            for _, listings in _all_or_raise(outcomes.items(), what)
+            for _, listings in _all_or_raise(outcomes.items(), failure)
             for listing in listings
             if listing.producer_id in producer_ids
         }
@@ -357,10 +365,10 @@ class TransactionAdmin:
             ClientError: The leader could not say, or has no such transaction
                 (INVALID_TXN_STATE).
         """
-        found = await self.describe_producers((which.partition,), timeout_ms=timeout_ms)
-        for one in or_raised(found[which.partition]):
-            if one.txn_start_offset == which.start_offset:
-                return AbortSpec.of(which.partition, one)
+        producers = await self.describe_producers((which.partition,), timeout_ms=timeout_ms)
+        for producer in or_raised(producers[which.partition]):
+            if producer.txn_start_offset == which.start_offset:
+                return AbortSpec.of(which.partition, producer)
         raise ClientError(
             f"Could not find any open transactions starting at offset {which.start_offset}"
             f" on partition {which.partition}",
@@ -484,9 +492,9 @@ class TransactionAdmin:
         or_raised((await self.fence_producers((transactional_id,)))[transactional_id])
 
 
-def _stranger(broker_id: int, known: Collection[int]) -> ClientError:
+def _stranger(broker_id: int, live_broker_ids: Collection[int]) -> ClientError:
     """The outcome where only that broker could have answered."""
-    brokers = ", ".join(str(one) for one in known)
+    brokers = ", ".join(str(live_id) for live_id in live_broker_ids)
     return ConnectionLostError(
         f"broker {broker_id} is not in the cluster, whose brokers are {brokers}",
         error=_E.broker_not_available,
@@ -506,7 +514,7 @@ def _parse_producers(
             match error:
                 case _E.none:
                     answer.completed[key] = tuple(
-                        parse_producer(one) for one in row.active_producers
+                        parse_producer(producer) for producer in row.active_producers
                     )
                 case _E.not_leader_or_follower if fixed_id is None:
                     answer.unmapped[key] = error
@@ -543,9 +551,9 @@ def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _all_or_raise(
-    outcomes: Iterable[tuple[K, T | ClientError]], what: str
+    outcomes: Iterable[tuple[K, T | ClientError]], failure: str
 ) -> Iterator[tuple[K, T]]:
     for key, outcome in outcomes:
         if isinstance(outcome, ClientError):
-            raise ClientError(f"{what}: {outcome}", error=outcome.error)
+            raise ClientError(f"{failure}: {outcome}", error=outcome.error)
         yield key, outcome

@@ -127,22 +127,22 @@ class Admin(TransactionAdmin):
         """
         if names:
             await self._each_says(
-                names, lambda seen: all(topic.error for topic in seen.topics), timeout_ms
+                names, lambda view: all(topic.error for topic in view.topics), timeout_ms
             )
 
     async def wait_for_leader(
-        self, place: TopicPartition, broker_id: int, *, timeout_ms: float
+        self, partition: TopicPartition, broker_id: int, *, timeout_ms: float
     ) -> bool:
         """Wait until every broker that answers names this leader; False where one does not in time.
         A broker that still knows the old leader asks the wrong coordinator, and tells its producers
         NOT_ENOUGH_REPLICAS.
         """
 
-        def is_named(seen: ClusterView) -> bool:
-            led = seen.leader(place)
+        def is_named(view: ClusterView) -> bool:
+            led = view.leader(partition)
             return led is not None and led.leader_id == broker_id
 
-        return await self._each_says([place.topic], is_named, timeout_ms)
+        return await self._each_says([partition.topic], is_named, timeout_ms)
 
     async def _each_says(
         self, names: Collection[str], holds: Callable[[ClusterView], bool], timeout_ms: float
@@ -153,10 +153,10 @@ class Admin(TransactionAdmin):
             backoff = self.cluster.backoff()
             while True:
                 try:
-                    seen = parse_metadata(await self.cluster.ask(broker.broker_id, request))
+                    view = parse_metadata(await self.cluster.ask(broker.broker_id, request))
                 except ClientError:
                     break
-                if holds(seen):
+                if holds(view):
                     break
                 if deadline.passed:
                     return False
@@ -327,11 +327,11 @@ class Admin(TransactionAdmin):
         try:
             message = await self.cluster.ask_any(requests.describe_cluster())
         except NotSupportedError:
-            seen = await self.cluster.refresh()
+            view = await self.cluster.refresh()
             return ClusterDescription(
-                cluster_id=seen.cluster_id or "",
-                controller_id=seen.controller_id,
-                brokers=seen.brokers,
+                cluster_id=view.cluster_id or "",
+                controller_id=view.controller_id,
+                brokers=view.brokers,
             )
         or_raised(_failure(message, "the cluster was not described"))
         return ClusterDescription(
@@ -398,8 +398,8 @@ class Admin(TransactionAdmin):
                     request, lambda answer: [row.error_code for row in answer.responses]
                 )
             for row in message.responses:
-                what = f"configuration of {row.resource_name!r} was not changed"
-                outcomes[row.resource_type, row.resource_name] = _failure(row, what)
+                failure = f"configuration of {row.resource_name!r} was not changed"
+                outcomes[row.resource_type, row.resource_name] = _failure(row, failure)
         return outcomes
 
     async def set_topic_config(
@@ -423,9 +423,9 @@ class Admin(TransactionAdmin):
             (BROKER_RESOURCE, str(broker_id)) if topic is None else (TOPIC_RESOURCE, topic)
         )
         message = await self.cluster.ask(broker_id, requests.describe_configs(kind, whose, [name]))
-        (found,) = message.results
-        or_raised(_failure(found, f"configuration of {whose!r} is not told"))
-        return next((str(one.value) for one in found.configs), None)
+        (resource,) = message.results
+        or_raised(_failure(resource, f"configuration of {whose!r} is not told"))
+        return next((str(config.value) for config in resource.configs), None)
 
     async def set_group_config(self, group: str, name: str, value: str | None) -> None:
         """Set (or with None unset) a configuration of a group (KIP-848, KIP-932).
@@ -447,9 +447,9 @@ class Admin(TransactionAdmin):
         """
         request = requests.describe_configs(GROUP_RESOURCE, group, names)
         message = await self.cluster.ask_any(request)
-        (found,) = message.results
-        or_raised(_failure(found, f"configuration of {group!r} is not told"))
-        return {one.name: str(one.value) for one in found.configs}
+        (resource,) = message.results
+        or_raised(_failure(resource, f"configuration of {group!r} is not told"))
+        return {config.name: str(config.value) for config in resource.configs}
 
     async def set_broker_default(self, name: str, value: str | None) -> None:
         """Set (or with None unset) a dynamic configuration of all brokers.
@@ -481,11 +481,11 @@ class Admin(TransactionAdmin):
             await backoff.wait(deadline)
 
 
-def _failure(row: Any, what: str) -> ClientError | None:
+def _failure(row: Any, failure: str) -> ClientError | None:
     error = ErrorCode(row.error_code)
     if error == ErrorCode.none:
         return None
     text = getattr(row, "error_message", None)
     return ClientError(
-        f"{what}: {error.name.upper()}" + (f" ({text})" if text else ""), error=error
+        f"{failure}: {error.name.upper()}" + (f" ({text})" if text else ""), error=error
     )

@@ -64,7 +64,7 @@ class Authentication:
         if not self._has_shaken_hands:
             self._has_shaken_hands = True
             if answer.error_code != ErrorCode.none:
-                raise self._unsupported(answer)
+                raise self._unsupported_mechanism(answer)
             return _token(self._login.first_token())
         if answer.error_code != ErrorCode.none:
             raise AuthenticationError(
@@ -81,7 +81,7 @@ class Authentication:
             self.lifetime_ms = round(lifetime.total_seconds() * 1_000)
         return None
 
-    def _unsupported(self, answer: Any) -> AuthenticationError:
+    def _unsupported_mechanism(self, answer: Any) -> AuthenticationError:
         if answer.error_code != ErrorCode.unsupported_sasl_mechanism:
             why = code_name(answer.error_code)
             return AuthenticationError(f"the broker answers SaslHandshake with {why}")

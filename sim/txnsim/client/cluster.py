@@ -177,9 +177,9 @@ class Cluster:
             RequestTimeoutError: It did not answer in time.
             NotSupportedError: It and we have no version in common.
         """
-        found = self._connections.get((broker_id, lane))
-        if found is not None and found.usable:
-            return found
+        connection = self._connections.get((broker_id, lane))
+        if connection is not None and connection.usable:
+            return connection
         address = self.view.broker(broker_id)
         if address is None:
             raise ConnectionLostError(
@@ -190,7 +190,9 @@ class Cluster:
 
     async def disconnect(self, *, lane: str = "") -> None:
         """Close the connections of a lane; what waits for answers there fails."""
-        closing = {key: one for key, one in self._connections.items() if key[1] == lane}
+        closing = {
+            key: connection for key, connection in self._connections.items() if key[1] == lane
+        }
         for key, connection in closing.items():
             del self._connections[key]
             connection.close()
@@ -231,7 +233,7 @@ class Cluster:
         opening = self._opening.get(key)
         if opening is None:
             opening = self._opening[key] = asyncio.get_running_loop().create_future()
-            opening.add_done_callback(lambda done: done.cancelled() or done.exception())
+            opening.add_done_callback(lambda task: task.cancelled() or task.exception())
             task = self.tasks.spawn(
                 self._open_now(key, host, port, opening),
                 name=f"connect {host_and_port(host, port)}",
@@ -326,10 +328,10 @@ class Cluster:
             ConnectionLostError: No broker could be reached in time.
         """
         message = await self.ask_any(requests.metadata(topics, create=create), deadline)
-        seen = parse_metadata(message)
-        self.view = merge(self.view, seen)
-        self._stale_topics.difference_update(topic.name for topic in seen.topics)
-        return seen
+        view = parse_metadata(message)
+        self.view = merge(self.view, view)
+        self._stale_topics.difference_update(topic.name for topic in view.topics)
+        return view
 
     async def leader(
         self, partition: TopicPartition, *, deadline: Deadline | None = None, create: bool = False
@@ -344,13 +346,13 @@ class Cluster:
         backoff = self.backoff()
         while True:
             if partition.topic not in self._stale_topics:
-                found = self.view.leader(partition)
-                if found is not None:
-                    return found
+                leader = self.view.leader(partition)
+                if leader is not None:
+                    return leader
             await self.refresh((partition.topic,), create=create, deadline=deadline)
-            found = self.view.leader(partition)
-            if found is not None:
-                return found
+            leader = self.view.leader(partition)
+            if leader is not None:
+                return leader
             error = self._no_leader(partition)
             if deadline.passed:
                 raise RetriableError(
@@ -363,17 +365,17 @@ class Cluster:
     def _no_leader(self, partition: TopicPartition) -> ErrorCode:
         """Why there is no leader, if that may pass; otherwise raises."""
         topic = self.view.topic(partition.topic)
-        found = topic.partition(partition.partition) if topic is not None else None
+        partition_view = topic.partition(partition.partition) if topic is not None else None
         number = 0
         if topic is not None:
-            number = topic.error or (found.error if found is not None else 0)
+            number = topic.error or (partition_view.error if partition_view is not None else 0)
         if number and number not in RETRIED_TOPIC_ERRORS:
             raise ClientError(
                 f"topic {partition.topic!r}: {code_name(number)}", error=ErrorCode(number)
             )
         if number:
             return ErrorCode(number)
-        if found is None:
+        if partition_view is None:
             return ErrorCode.unknown_topic_or_partition
         return ErrorCode.leader_not_available
 
@@ -390,9 +392,9 @@ class Cluster:
             RetriableError: None was available in time.
             ClientError: Not allowed, or refused; ``error`` says why.
         """
-        known = self._coordinators.get(transactional_id)
-        if known is not None:
-            return known
+        cached_id = self._coordinators.get(transactional_id)
+        if cached_id is not None:
+            return cached_id
         deadline = deadline if deadline is not None else self.deadline()
         backoff = self.backoff()
         while True:
@@ -434,11 +436,11 @@ class Cluster:
                 if self.view.broker(row.node_id) is None:
                     await self.refresh(deadline=deadline)
                 return int(row.node_id)
-            what = f"no coordinator of group {group_id!r}: {code_name(error)}"
+            failure = f"no coordinator of group {group_id!r}: {code_name(error)}"
             if not error.retriable:
-                raise ClientError(what, error=error)
+                raise ClientError(failure, error=error)
             if deadline.passed:
-                raise RetriableError(what, error=error)
+                raise RetriableError(failure, error=error)
             await backoff.wait(deadline)
 
     async def ask_group_coordinator(self, group_id: str, request: Request) -> Any:
@@ -465,10 +467,10 @@ class Cluster:
         except NotSupportedError:
             if len(transactional_ids) == 1:
                 raise
-            found: dict[str, tuple[int, int]] = {}
-            for one in transactional_ids:
-                found |= await self.find_coordinators((one,), deadline)
-            return found
+            coordinators: dict[str, tuple[int, int]] = {}
+            for transactional_id in transactional_ids:
+                coordinators |= await self.find_coordinators((transactional_id,), deadline)
+            return coordinators
         return parse_coordinators(message, transactional_ids)
 
     def forget_coordinator(self, transactional_id: str) -> None:

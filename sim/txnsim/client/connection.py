@@ -258,8 +258,8 @@ class Connection(asyncio.Protocol):
                 else request.timeout_ms
             )
             timer = self._clock.call_later(timeout_ms, lambda: self._expire(correlation_id))
-            waiting = _Waiting(request.api, version, future, timer)
-            self._waiting[correlation_id] = waiting
+            call = _Waiting(request.api, version, future, timer)
+            self._waiting[correlation_id] = call
         else:
             future.set_result(None)
         if self._trace.on:
@@ -267,7 +267,7 @@ class Connection(asyncio.Protocol):
                 self._line, self._peer, request.api, version, correlation_id, len(frame)
             )
             if request.answered:
-                waiting.sent, waiting.call = sent, ClientTrace.current_call()
+                call.sent, call.call = sent, ClientTrace.current_call()
         if self._held is None or overtakes:
             self._transport.write(frame)
         else:
@@ -275,12 +275,12 @@ class Connection(asyncio.Protocol):
         return future
 
     def _expire(self, correlation_id: int) -> None:
-        waiting = self._waiting.pop(correlation_id, None)
-        if waiting is None:
+        call = self._waiting.pop(correlation_id, None)
+        if call is None:
             return
-        name = api_name(waiting.api)
-        if not waiting.future.done():
-            waiting.future.set_exception(
+        name = api_name(call.api)
+        if not call.future.done():
+            call.future.set_exception(
                 RequestTimeoutError(
                     f"{self.address} did not answer {name} in time",
                     error=ErrorCode.request_timed_out,
@@ -343,58 +343,58 @@ class Connection(asyncio.Protocol):
         security = self._settings.security
         now_ms = self._clock.now_ms()
         authentication = Authentication(security, now_ms=now_ms, nonce=random_hex())
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._go_on(authentication, authentication.handshake(), done)
-        return done
+        authenticated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._go_on(authentication, authentication.handshake(), authenticated)
+        return authenticated
 
     def _go_on(
-        self, authentication: Authentication, request: Request, done: asyncio.Future[None]
+        self, authentication: Authentication, request: Request, authenticated: asyncio.Future[None]
     ) -> None:
         try:
             version = choose_version(request.api, self.versions)
             answer = self._send(request, version, overtakes=True)
         except ClientError as error:
-            done.set_exception(error)
+            authenticated.set_exception(error)
             return
-        answer.add_done_callback(partial(self._take_answer, authentication, done))
+        answer.add_done_callback(partial(self._take_answer, authentication, authenticated))
 
     def _take_answer(
         self,
         authentication: Authentication,
-        done: asyncio.Future[None],
+        authenticated: asyncio.Future[None],
         answer: asyncio.Future[Any],
     ) -> None:
-        if done.done():  # the waiting task has given up
+        if authenticated.done():  # the waiting task has given up
             _ = answer.cancelled() or answer.exception()
             return
         try:
             request = authentication.take(answer.result())
         except ClientError as error:
-            done.set_exception(error)
+            authenticated.set_exception(error)
             return
         if request is not None:
-            self._go_on(authentication, request, done)
+            self._go_on(authentication, request, authenticated)
             return
         lifetime_ms = authentication.lifetime_ms
         if lifetime_ms:
             begun_ms = self._clock.monotonic_ms()
             self._renewal_ms = begun_ms + round(lifetime_ms * RENEWAL_FACTOR)
-        done.set_result(None)
+        authenticated.set_result(None)
 
     def _renew(self) -> None:
         """Authenticate again, on this connection (KIP-368); requests wait meanwhile."""
         self._renewal_ms = None
         self._held = []
-        self.authenticate().add_done_callback(self._renewed)
+        self.authenticate().add_done_callback(self._end_reauthentication)
 
-    def _renewed(self, done: asyncio.Future[None]) -> None:
-        error = done.exception()
-        held, self._held = self._held or [], None
+    def _end_reauthentication(self, authenticated: asyncio.Future[None]) -> None:
+        error = authenticated.exception()
+        frames, self._held = self._held or [], None
         if error is not None:
             assert isinstance(error, ClientError)
             self._lose(error)
         elif self._transport is not None and self._lost is None:
-            self._transport.writelines(held)
+            self._transport.writelines(frames)
 
     # asyncio.Protocol
 
@@ -416,38 +416,38 @@ class Connection(asyncio.Protocol):
     def _answer(self, frame: bytes) -> None:
         if len(frame) < 4:
             raise MalformedFrameError(f"answer of {len(frame)} bytes")
-        waiting = self._waiting.pop(_CORRELATION(frame)[0], None)
-        if waiting is None:
+        call = self._waiting.pop(_CORRELATION(frame)[0], None)
+        if call is None:
             return  # the caller has given its request up
-        waiting.timer.cancel()
-        version = waiting.version
+        call.timer.cancel()
+        version = call.version
         if self._trace.on:
             self._trace.received(
                 self._line,
                 self._peer,
-                waiting.api,
+                call.api,
                 version,
                 _CORRELATION(frame)[0],
                 len(frame),
-                sent=waiting.sent,
-                call=waiting.call,
+                sent=call.sent,
+                call=call.call,
             )
         if (
-            waiting.api == Api.API_VERSIONS
+            call.api == Api.API_VERSIONS
             and len(frame) >= 6
             and _ERROR(frame, 4)[0] == ErrorCode.unsupported_version
         ):
             version = 0
         try:
-            _, message = read_response(waiting.api, version, frame)
+            _, message = read_response(call.api, version, frame)
         except MalformedFrameError as error:
-            if not waiting.future.done():
-                waiting.future.set_exception(
+            if not call.future.done():
+                call.future.set_exception(
                     ClientError(f"{self.address} answered with bytes that can't be read: {error}")
                 )
             raise
-        if not waiting.future.done():
-            waiting.future.set_result(message)
+        if not call.future.done():
+            call.future.set_result(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The broker, the network or we closed it."""
@@ -464,8 +464,8 @@ class Connection(asyncio.Protocol):
         self._lost = error
         if self._transport is not None:
             self._transport.abort()
-        waiting, self._waiting = self._waiting, {}
-        for entry in waiting.values():
+        calls, self._waiting = self._waiting, {}
+        for entry in calls.values():
             entry.timer.cancel()
             if not entry.future.done():
                 entry.future.set_exception(error)

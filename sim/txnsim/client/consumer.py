@@ -91,13 +91,13 @@ class Consumer:
             self._positions = dict(partitions)
             return
         timestamp = {"earliest": EARLIEST, "latest": LATEST}[reset]
-        found = await list_offsets(
+        offsets = await list_offsets(
             self._cluster,
             dict.fromkeys(partitions, timestamp),
             isolation=self._isolation,
         )
         self._positions = {}
-        for partition, result in found.items():
+        for partition, result in offsets.items():
             self._positions[partition] = or_raised(result).offset
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -165,12 +165,12 @@ class Consumer:
 
     def _collect(self) -> tuple[list[ConsumedRecord], bool]:
         """The records of finished Fetches, and whether there was an error that may pass."""
-        done = [poll for poll in self._polls if poll.task.done()]
+        ended_polls = [poll for poll in self._polls if poll.task.done()]
         self._polls = [poll for poll in self._polls if not poll.task.done()]
         records: list[ConsumedRecord] = []
         refused: TxnsimError | None = None
         troubled = False
-        for poll in done:
+        for poll in ended_polls:
             answer = poll.task.result()
             if isinstance(answer, TxnsimError):
                 refused = answer

@@ -125,11 +125,11 @@ async def fetch(
         )
         if answer.error == ErrorCode.none:
             return msgspec.structs.replace(answer, leader_epoch=epoch)
-        what = f"Fetch of {target} at {offset}: {answer.error.name.upper()}"
+        failure = f"Fetch of {target} at {offset}: {answer.error.name.upper()}"
         if not answer.error.retriable:
-            raise ClientError(what, error=answer.error)
+            raise ClientError(failure, error=answer.error)
         if deadline.passed:
-            raise RetriableError(what, error=answer.error)
+            raise RetriableError(failure, error=answer.error)
         await backoff.wait(deadline)
 
 
@@ -166,9 +166,9 @@ async def ask_leader(
         error = lost.error or ErrorCode.network_exception
         if not error.retriable:
             error = ErrorCode.network_exception
-        return _failed(positions, error)
+        return _failed_results(positions, error)
     if getattr(message, "error_code", ErrorCode.none) != ErrorCode.none:
-        return _failed(positions, ErrorCode(message.error_code))
+        return _failed_results(positions, ErrorCode(message.error_code))
     parse = partial(_parse, message, positions, topic_ids, options.isolation)
     results = parse() if options.beside is None else await options.beside(parse)
     for result in results:
@@ -180,7 +180,7 @@ async def ask_leader(
     return results
 
 
-def _failed(positions: Mapping[TopicPartition, int], error: ErrorCode) -> list[FetchResult]:
+def _failed_results(positions: Mapping[TopicPartition, int], error: ErrorCode) -> list[FetchResult]:
     return [
         FetchResult(partition=target, error=error, next_offset=offset)
         for target, offset in positions.items()

@@ -53,11 +53,11 @@ def committed_topics(
         fields: Further fields of each partition.
     """
 
-    def row(at: TopicPartition) -> Row:
+    def row(partition: TopicPartition) -> Row:
         return Row(
             f"{request}Partition",
-            partition_index=at.partition,
-            committed_offset=offsets[at],
+            partition_index=partition.partition,
+            committed_offset=offsets[partition],
             committed_metadata="",
             **fields,
         )
@@ -124,11 +124,11 @@ def describe_share_group_offsets(group_id: str) -> Request:
 def alter_share_group_offsets(group_id: str, offsets: Mapping[TopicPartition, int]) -> Request:
     """Give share partitions of a share group without members other start offsets."""
 
-    def row(at: TopicPartition) -> Row:
+    def row(partition: TopicPartition) -> Row:
         return Row(
             "AlterShareGroupOffsetsRequestPartition",
-            partition_index=at.partition,
-            start_offset=offsets[at],
+            partition_index=partition.partition,
+            start_offset=offsets[partition],
         )
 
     topics = per_topic("AlterShareGroupOffsetsRequestTopic", offsets, row, called="topic_name")

@@ -93,8 +93,8 @@ def visible_records(
     Raises:
         CorruptBatchError: The bytes are no record batches.
     """
-    waiting = [(entry.first_offset, entry.producer_id) for entry in aborted]
-    heapq.heapify(waiting)
+    transactions_ahead = [(entry.first_offset, entry.producer_id) for entry in aborted]
+    heapq.heapify(transactions_ahead)
     active: set[int] = set()
     records: list[ConsumedRecord] = []
     markers: list[SeenMarker] = []
@@ -104,8 +104,8 @@ def visible_records(
         is_whole = is_whole and batch.base_offset <= next_offset
         next_offset = max(next_offset, batch.last_offset + 1)
         if isolation is IsolationLevel.READ_COMMITTED:
-            while waiting and waiting[0][0] <= batch.last_offset:
-                active.add(heapq.heappop(waiting)[1])
+            while transactions_ahead and transactions_ahead[0][0] <= batch.last_offset:
+                active.add(heapq.heappop(transactions_ahead)[1])
         if batch.is_control:
             marker = read_control_record(data, position)
             if marker is None:

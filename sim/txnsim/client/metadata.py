@@ -88,8 +88,8 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
         topic = self.topic(partition.topic)
         if topic is None or topic.error:
             return None
-        found = topic.partition(partition.partition)
-        return found if found is not None and found.leader_id >= 0 else None
+        leader = topic.partition(partition.partition)
+        return leader if leader is not None and leader.leader_id >= 0 else None
 
 
 def parse_metadata(message: Any) -> ClusterView:
@@ -125,42 +125,47 @@ def _parse_topic(row: Any) -> TopicView:
     )
 
 
-def merge(known: ClusterView, seen: ClusterView) -> ClusterView:
+def merge(earlier: ClusterView, answered: ClusterView) -> ClusterView:
     """What to believe after another answer: its brokers, its topics, and the topics that it was
     not asked for.
 
     A partition of the same topic id whose leader epoch went back keeps its known state.
     """
-    topics = {topic.name: topic for topic in known.topics}
-    for topic in seen.topics:
-        before = topics.get(topic.name)
-        topics[topic.name] = topic if before is None else _merge_topic(before, topic)
+    topics = {topic.name: topic for topic in earlier.topics}
+    for topic in answered.topics:
+        topic_before = topics.get(topic.name)
+        topics[topic.name] = topic if topic_before is None else _merge_topic(topic_before, topic)
     return ClusterView(
-        cluster_id=seen.cluster_id,
-        controller_id=seen.controller_id,
-        brokers=seen.brokers,
+        cluster_id=answered.cluster_id,
+        controller_id=answered.controller_id,
+        brokers=answered.brokers,
         topics=tuple(topics.values()),
     )
 
 
-def _merge_topic(before: TopicView, after: TopicView) -> TopicView:
-    if before.topic_id != after.topic_id or after.error:
-        return after
-    known = {partition.partition: partition for partition in before.partitions}
+def _merge_topic(topic_before: TopicView, topic_after: TopicView) -> TopicView:
+    if topic_before.topic_id != topic_after.topic_id or topic_after.error:
+        return topic_after
+    partitions_before = {partition.partition: partition for partition in topic_before.partitions}
     return TopicView(
-        name=after.name,
-        topic_id=after.topic_id,
-        internal=after.internal,
+        name=topic_after.name,
+        topic_id=topic_after.topic_id,
+        internal=topic_after.internal,
         partitions=tuple(
-            _newer(known.get(partition.partition), partition) for partition in after.partitions
+            _newer(partitions_before.get(partition.partition), partition)
+            for partition in topic_after.partitions
         ),
     )
 
 
-def _newer(before: PartitionView | None, after: PartitionView) -> PartitionView:
-    if before is None or after.leader_epoch < 0 or after.leader_epoch >= before.leader_epoch:
-        return after
-    return before
+def _newer(partition_before: PartitionView | None, partition_after: PartitionView) -> PartitionView:
+    if (
+        partition_before is None
+        or partition_after.leader_epoch < 0
+        or partition_after.leader_epoch >= partition_before.leader_epoch
+    ):
+        return partition_after
+    return partition_before
 
 
 def parse_coordinators(message: Any, keys: tuple[str, ...]) -> dict[str, tuple[int, int]]:

@@ -110,5 +110,5 @@ async def offset_of(
     Raises:
         ClientError: The cluster gave no answer.
     """
-    found = await list_offsets(cluster, {partition: timestamp_ms}, isolation=isolation)
-    return or_raised(found[partition]).offset
+    offsets = await list_offsets(cluster, {partition: timestamp_ms}, isolation=isolation)
+    return or_raised(offsets[partition]).offset

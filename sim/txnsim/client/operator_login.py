@@ -27,7 +27,7 @@ def operator_login(security: SecurityOptions) -> tuple[str, ClientSecurity] | No
     everybody_may = not security.has_authorizer or ANONYMOUS in security.super_users
     if security.has_plain_listener and everybody_may:
         return None
-    for listener in sorted(security.listeners, key=lambda one: one.protocol.has_tls):
+    for listener in sorted(security.listeners, key=lambda listener: listener.protocol.has_tls):
         authority = _authority(security, listener)
         if not listener.protocol.has_sasl or (listener.protocol.has_tls and authority is None):
             continue
@@ -54,11 +54,14 @@ def _passwords(
     security: SecurityOptions, listener: SecureListener
 ) -> Iterator[tuple[str, str, str]]:
     """Mechanism, user and password, of PLAIN first: those of SCRAM may have been changed."""
-    known: dict[str, Mapping[str, str]] = {
+    users_by_mechanism: dict[str, Mapping[str, str]] = {
         PLAIN: security.plain_users if listener.plain_users is None else listener.plain_users
     }
     for mechanism in BY_SASL_NAME:
-        known[mechanism] = {**security.scram_users, **security.scram_users_of.get(mechanism, {})}
-    for mechanism, users in known.items():
+        users_by_mechanism[mechanism] = {
+            **security.scram_users,
+            **security.scram_users_of.get(mechanism, {}),
+        }
+    for mechanism, users in users_by_mechanism.items():
         if mechanism in listener.mechanisms:
             yield from ((mechanism, name, password) for name, password in sorted(users.items()))

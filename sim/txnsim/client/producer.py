@@ -258,7 +258,7 @@ class Producer:
         clock = self._cluster.clock
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         # The failure reaches the caller through commit, even if it does not look at this future.
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        future.add_done_callback(lambda delivery: delivery.cancelled() or delivery.exception())
         outgoing = _Outgoing(
             Record(
                 timestamp_ms=clock.now_ms() if timestamp_ms is None else timestamp_ms,
@@ -340,7 +340,9 @@ class Producer:
 
     async def _deliver(self, target: TopicPartition, batch: list[_Outgoing]) -> int:
         """Send one batch until it is acknowledged or given up; returns its first offset."""
-        deadline = min((outgoing.deadline for outgoing in batch), key=lambda one: one.left_ms)
+        deadline = min(
+            (outgoing.deadline for outgoing in batch), key=lambda deadline: deadline.left_ms
+        )
         operation = Operation.PRODUCE_TRANSACTIONAL if self.transactional_id else Operation.PRODUCE
         if self.transactional_id is not None:
             self.session.raise_error()
@@ -364,7 +366,7 @@ class Producer:
                     if isinstance(lost, RequestTimeoutError):
                         error = ErrorCode.request_timed_out
                 except NotSupportedError as unsupported:
-                    raise self._broken(unsupported) from None
+                    raise self._fail_session(unsupported) from None
                 except RetriableError as nowhere:
                     raise self._given_up(nowhere) from None
                 unsaid |= error in _UNSAID
@@ -378,7 +380,7 @@ class Producer:
                     case Reaction.RESTART:
                         data = await self._restart(target, records, deadline)
                     case Reaction.GIVE_UP:
-                        raise self._broken(unexpected(f"Produce to {target}", error))
+                        raise self._fail_session(unexpected(f"Produce to {target}", error))
                     case _:
                         raise self._given_up(unexpected(f"Produce to {target}", error))
                 await self._pause(target, error, backoff, deadline)
@@ -449,7 +451,7 @@ class Producer:
             self._bump_locally()
         return error
 
-    def _broken(self, error: ClientError) -> ClientError:
+    def _fail_session(self, error: ClientError) -> ClientError:
         if self.transactional_id is not None:
             return self.session.fatal(error)
         self._fatal = FatalError(str(error), error=error.error)
@@ -470,7 +472,7 @@ class Producer:
                     self.session.ended(identity_in(message))
                     return
                 if not error.retriable:
-                    raise self._broken(unexpected("InitProducerId", error))
+                    raise self._fail_session(unexpected("InitProducerId", error))
                 if deadline.passed:
                     raise RetriableError(f"InitProducerId: {error.name.upper()}", error=error)
                 await backoff.wait(deadline)

@@ -45,16 +45,16 @@ class Row:
     def made(self, schema: ModuleType) -> Any:
         """The struct, as a version's schema has it."""
         kind = getattr(schema, self.kind)
-        known = kind.__dataclass_fields__
+        fields_of_kind = kind.__dataclass_fields__
         values = {
             # What the version has no field for may be of a class that it has not either.
-            name: _made(value, schema) if name in known else value
+            name: _build_value(value, schema) if name in fields_of_kind else value
             for name, value in self.fields.items()
         }
         return build(kind, **values)
 
 
-def _made(value: Any, schema: ModuleType) -> Any:
+def _build_value(value: Any, schema: ModuleType) -> Any:
     """A row, a list of rows, or what goes as it is."""
     if isinstance(value, list):
         return tuple(row.made(schema) for row in value)
@@ -101,8 +101,10 @@ def per_topic(
         topic_ids: By name, where the topic may go by its id.
     """
     topics: dict[str, list[Any]] = {}
-    for one in partitions:
-        topics.setdefault(one.topic, []).append(one.partition if row is None else row(one))
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(
+            partition.partition if row is None else row(partition)
+        )
     return [
         Row(
             kind,
@@ -163,13 +165,15 @@ def named_txn_markers(markers: Sequence[Marker]) -> Request:
 
     def place(marker: Marker) -> Callable[[TopicPartition], Row]:
         start = -1 if marker.start_offset is None else marker.start_offset
-        return lambda at: Row(
-            "WritableTxnMarkerPartition", partition_index=at.partition, txn_start_offset=start
+        return lambda partition: Row(
+            "WritableTxnMarkerPartition",
+            partition_index=partition.partition,
+            txn_start_offset=start,
         )
 
     rows = [
-        _marker(one, per_topic("WritableTxnMarkerTopic", one.partitions, place(one)))
-        for one in markers
+        _marker(marker, per_topic("WritableTxnMarkerTopic", marker.partitions, place(marker)))
+        for marker in markers
     ]
     message = Row("WriteTxnMarkersRequest", markers=rows).made(kip_664)
     return Request(
@@ -181,11 +185,11 @@ def write_txn_markers(markers: Sequence[Marker]) -> Request:
     """End transactions on partitions, past their coordinator."""
     rows = [
         _marker(
-            one,
-            per_topic("WritableTxnMarkerTopic", one.partitions, under="partition_indexes"),
-            transaction_version=one.transaction_version,
+            marker,
+            per_topic("WritableTxnMarkerTopic", marker.partitions, under="partition_indexes"),
+            transaction_version=marker.transaction_version,
         )
-        for one in markers
+        for marker in markers
     ]
     return asks(Api.WRITE_TXN_MARKERS, markers=rows)
 
@@ -247,7 +251,7 @@ def produce(
 ) -> Request:
     """Append batches, one per partition. Version 13 names topics by id, so every id must be given
     for it."""
-    if any(topic_ids.get(one.topic) is None for one in batches):
+    if any(topic_ids.get(partition.topic) is None for partition in batches):
         within = VersionRange(within.lowest, min(within.highest, 12))
     return asks(
         Api.PRODUCE,
@@ -260,7 +264,9 @@ def produce(
         topic_data=per_topic(
             "TopicProduceData",
             batches,
-            lambda at: Row("PartitionProduceData", index=at.partition, records=batches[at]),
+            lambda partition: Row(
+                "PartitionProduceData", index=partition.partition, records=batches[partition]
+            ),
             under="partition_data",
             topic_ids=topic_ids,
         ),
@@ -281,14 +287,18 @@ def fetch(
 ) -> Request:
     """Read from offsets, without a fetch session. From version 13 on topics go by id."""
     epochs = leader_epochs or {}
-    highest = 12 if any(topic_ids.get(one.topic) is None for one in positions) else ANY.highest
+    highest = (
+        12
+        if any(topic_ids.get(partition.topic) is None for partition in positions)
+        else ANY.highest
+    )
 
-    def row(at: TopicPartition) -> Row:
+    def row(topic_partition: TopicPartition) -> Row:
         return Row(
             "FetchPartition",
-            partition=at.partition,
-            current_leader_epoch=epochs.get(at, -1),
-            fetch_offset=positions[at],
+            partition=topic_partition.partition,
+            current_leader_epoch=epochs.get(topic_partition, -1),
+            fetch_offset=positions[topic_partition],
             partition_max_bytes=partition_max_bytes,
         )
 
@@ -311,8 +321,12 @@ def list_offsets(
 ) -> Request:
     """Ask a leader for offsets by timestamp; -1 latest, -2 earliest, -3 largest timestamp."""
 
-    def row(at: TopicPartition) -> Row:
-        return Row("ListOffsetsPartition", partition_index=at.partition, timestamp=timestamps[at])
+    def row(partition: TopicPartition) -> Row:
+        return Row(
+            "ListOffsetsPartition",
+            partition_index=partition.partition,
+            timestamp=timestamps[partition],
+        )
 
     least = 7 if any(t == -3 for t in timestamps.values()) else 2 if isolation_level else 1
     return asks(
@@ -459,8 +473,10 @@ PREFERRED: Final = 0
 def delete_records(before: Mapping[TopicPartition, int], *, timeout_ms: int) -> Request:
     """Raise log start offsets; -1 stands for the high watermark."""
 
-    def row(at: TopicPartition) -> Row:
-        return Row("DeleteRecordsPartition", partition_index=at.partition, offset=before[at])
+    def row(partition: TopicPartition) -> Row:
+        return Row(
+            "DeleteRecordsPartition", partition_index=partition.partition, offset=before[partition]
+        )
 
     topics = per_topic("DeleteRecordsTopic", before, row)
     return asks(Api.DELETE_RECORDS, topics=topics, timeout=timeout_ms)
@@ -471,9 +487,11 @@ def alter_partition_reassignments(
 ) -> Request:
     """Give partitions other replicas."""
 
-    def row(at: TopicPartition) -> Row:
-        wanted = tuple(replicas[at])
-        return Row("ReassignablePartition", partition_index=at.partition, replicas=wanted)
+    def row(partition: TopicPartition) -> Row:
+        new_replicas = tuple(replicas[partition])
+        return Row(
+            "ReassignablePartition", partition_index=partition.partition, replicas=new_replicas
+        )
 
     topics = per_topic("ReassignableTopic", replicas, row)
     return asks(Api.ALTER_PARTITION_REASSIGNMENTS, timeout=timeout_ms, topics=topics)

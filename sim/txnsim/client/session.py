@@ -158,9 +158,9 @@ class TxnSession(msgspec.Struct, eq=False):
 
     def next_sequence(self, partition: TopicPartition, count: int) -> int:
         """The first sequence of a batch of ``count`` records; after 2147483647 comes 0."""
-        first = self._sequences.get(partition, 0)
-        self._sequences[partition] = (first + count) % _SEQUENCES
-        return first
+        first_sequence = self._sequences.get(partition, 0)
+        self._sequences[partition] = (first_sequence + count) % _SEQUENCES
+        return first_sequence
 
     def plan_end(self, *, committed: bool, features: FinalizedFeatures) -> EndPlan:
         """Decide how to commit or abort, and look at the features for the next transaction.
@@ -205,7 +205,7 @@ class TxnSession(msgspec.Struct, eq=False):
     def abortable(self, error: ClientError) -> ClientError:
         """The transaction can't be committed any more; returns the error to raise."""
         if self.state is SessionState.FATAL_ERROR:
-            return self._again()
+            return self._repeat_error()
         if self.protocol is TxnProtocol.V1:
             if not self._can_bump:
                 return self.fatal(error)
@@ -219,7 +219,7 @@ class TxnSession(msgspec.Struct, eq=False):
         if self.state is not SessionState.FATAL_ERROR:
             self.state = SessionState.FATAL_ERROR
             self.error = error
-        return self._again()
+        return self._repeat_error()
 
     def raise_error(self) -> None:
         """Raise what led to an error state, if it is one.
@@ -229,9 +229,9 @@ class TxnSession(msgspec.Struct, eq=False):
             AbortableError: The transaction can only be aborted.
         """
         if self.state in (SessionState.FATAL_ERROR, SessionState.ABORTABLE_ERROR):
-            raise self._again()
+            raise self._repeat_error()
 
-    def _again(self) -> ClientError:
+    def _repeat_error(self) -> ClientError:
         assert self.error is not None
         if self.state is SessionState.FATAL_ERROR:
             return FatalError(str(self.error), error=self.error.error)

@@ -67,21 +67,21 @@ class ClientTrace:
         event = tracer.emit("client.call", self.node, parents=(NO_CAUSE,), data=data)
         call = Call(event)
         token = _call.set(call)
-        before = tracer.caused_by(event)
+        cause_before = tracer.caused_by(event)
         try:
             yield call
         except ClientError as error:
             call.result["error"] = _error_name(error)
             raise
         finally:
-            tracer.caused_by(before)
+            tracer.caused_by(cause_before)
             _call.reset(token)
             causes = (call.answered, event)
             tracer.emit(
                 "client.result", self.node, parents=causes, data={"call": name, **call.result}
             )
 
-    def delivered(self, place: TopicPartition, records: Iterable[ConsumedRecord]) -> None:
+    def delivered(self, partition: TopicPartition, records: Iterable[ConsumedRecord]) -> None:
         """A consumer gets these records, which the last answer has brought."""
         tracer, call = self._tracer, _call.get()
         if tracer is None or not tracer.on:
@@ -89,7 +89,7 @@ class ClientTrace:
         causes = (tracer.cause,) if call is None else (call.answered, call.event)
         for record in records:
             data = {
-                "tp": str(place),
+                "tp": str(partition),
                 "offset": record.offset,
                 "key": _text(record.key),
                 "value": _text(record.value),

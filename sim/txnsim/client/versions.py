@@ -36,11 +36,11 @@ class Api(IntEnum):
 
     def __new__(cls, key: int, lowest: int = 0, highest: int = _ALL) -> Self:
         """The number of an API, which knows its versions."""
-        made = int.__new__(cls, key)
-        made._value_ = key
+        api = int.__new__(cls, key)
+        api._value_ = key
         least, most = version_range(key)
-        made.ours = VersionRange(max(least, lowest), min(most, highest))
-        return made
+        api.ours = VersionRange(max(least, lowest), min(most, highest))
+        return api
 
     PRODUCE = 0
     FETCH = 1
@@ -178,7 +178,7 @@ class FinalizedFeatures(msgspec.Struct, frozen=True, kw_only=True):
         return dict(self.levels).get(feature, 0)
 
 
-def newer_features(known: FinalizedFeatures, seen: FinalizedFeatures) -> FinalizedFeatures:
+def newer_features(earlier: FinalizedFeatures, answered: FinalizedFeatures) -> FinalizedFeatures:
     """Merge another answer: only a higher epoch replaces the known features
     (ApiVersions.update)."""
-    return seen if seen.epoch > known.epoch else known
+    return answered if answered.epoch > earlier.epoch else earlier

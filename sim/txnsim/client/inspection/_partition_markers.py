@@ -55,7 +55,7 @@ async def fetch_markers(
         start = await offset_of(cluster, partition, since_ms) if since_ms > 0 else log_start
         if start < 0:
             start = before_offset
-        seen, is_whole = await _fetch_between(cluster, partition, start, before_offset)
+        markers, is_whole = await _fetch_between(cluster, partition, start, before_offset)
     except ClientError:
         return NO_MARKERS
     if not is_whole:
@@ -65,7 +65,7 @@ async def fetch_markers(
     elif log_start == 0:
         whole_since_ms = FROM_THE_START
     else:
-        whole_since_ms = seen[0].timestamp_ms if seen else NEVER_WHOLE
+        whole_since_ms = markers[0].timestamp_ms if markers else NEVER_WHOLE
     return PartitionMarkers(
         markers=tuple(
             PartitionMarker(
@@ -74,7 +74,7 @@ async def fetch_markers(
                 is_commit=marker.committed,
                 timestamp_ms=marker.timestamp_ms,
             )
-            for marker in seen
+            for marker in markers
             if marker.producer_id == producer_id
         ),
         whole_since_ms=whole_since_ms,

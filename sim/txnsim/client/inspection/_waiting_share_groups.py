@@ -32,7 +32,7 @@ class WaitingShareGroups(msgspec.Struct, frozen=True, kw_only=True):
     def sentences(self) -> tuple[str, ...]:
         """Groups without an answer, in words for ``Explanation``."""
         return tuple(
-            f"Whether a share group waits there is not told: {one}." for one in self.untold
+            f"Whether a share group waits there is not told: {reason}." for reason in self.untold
         )
 
 
@@ -44,14 +44,16 @@ async def waiting_share_groups(admin: Admin, partition: TopicPartition) -> Waiti
         return WaitingShareGroups()
     except ClientError as failure:
         return WaitingShareGroups(untold=(str(failure),))
-    found, untold = [], []
-    for group_id in (one.group_id for one in listed):
+    groups, untold = [], []
+    for group_id in (listing.group_id for listing in listed):
         try:
             positions = await share_positions(admin, group_id)
-            here = [one for one in positions if one.partition == partition]
-            if here and await reads_committed(admin, group_id):
-                found.append(WaitingShareGroup(group_id=group_id, start_offset=here[0].offset))
+            positions_here = [position for position in positions if position.partition == partition]
+            if positions_here and await reads_committed(admin, group_id):
+                groups.append(
+                    WaitingShareGroup(group_id=group_id, start_offset=positions_here[0].offset)
+                )
         except ClientError as failure:
             if failure.error != ErrorCode.group_id_not_found:  # else it has gone meanwhile
                 untold.append(str(failure))
-    return WaitingShareGroups(groups=tuple(found), untold=tuple(untold[:1]))
+    return WaitingShareGroups(groups=tuple(groups), untold=tuple(untold[:1]))

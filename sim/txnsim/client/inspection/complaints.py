@@ -17,19 +17,19 @@ from txnsim.txn.open_txn_verdict import program_at
 from txnsim.txn.past_decision import Decided
 
 
-def about_hanging(found: Sequence[JudgedTransaction], *, bootstrap: str) -> str | None:
-    if not found:
+def about_hanging(hanging: Sequence[JudgedTransaction], *, bootstrap: str) -> str | None:
+    if not hanging:
         return None
-    lines = [f"{len(found)} transaction{'s hang' if len(found) > 1 else ' hangs'}:"]
-    for one in found:
-        producer = one.transaction.producer
-        command = one.command(program_at(bootstrap))
+    lines = [f"{len(hanging)} transaction{'s hang' if len(hanging) > 1 else ' hangs'}:"]
+    for finding in hanging:
+        producer = finding.transaction.producer
+        command = finding.command(program_at(bootstrap))
         assert command is not None, "what hangs has one"
         lines += [
-            f"  {one.transaction.partition} since offset {producer.txn_start_offset}: producer "
-            f"{producer.producer_id}, epoch {producer.producer_epoch}: {one.reason}",
-            *([f"    {one.decided}"] if one.decided is not None else []),
-            f"    {Decided.with_guess(command, one.decided)}",
+            f"  {finding.transaction.partition} since offset {producer.txn_start_offset}: producer "
+            f"{producer.producer_id}, epoch {producer.producer_epoch}: {finding.reason}",
+            *([f"    {finding.decided}"] if finding.decided is not None else []),
+            f"    {Decided.with_guess(command, finding.decided)}",
         ]
     return "\n".join(lines)
 
@@ -58,22 +58,22 @@ async def about_exactly_once(
         AnswerTooLargeError: They have more records than the reader may keep.
     """
     reader = reader or Reader()
-    given = await _records(admin, source, settle_ms, reader)
+    source_records = await _records(admin, source, settle_ms, reader)
     read = await _records(admin, target, settle_ms, reader)
-    names = [one if isinstance(one, str) else "what was given" for one in (source, target)]
-    complaint = await reader.do(partial(_compared, given, read, derive))
+    names = [origin if isinstance(origin, str) else "what was given" for origin in (source, target)]
+    complaint = await reader.do(partial(_compare_records, source_records, read, derive))
     return complaint and f"not exactly once, from {names[0]} to {names[1]}:\n{complaint}"
 
 
-def _compared(
-    given: list[tuple[Value, Fate]],
+def _compare_records(
+    source_records: list[tuple[Value, Fate]],
     read: list[tuple[Value, Fate]],
     derive: Callable[[Any], Any] | None,
 ) -> str | None:
     comparison = compare(
-        _derived(given, Fate.COMMITTED, derive),
+        _derive_values(source_records, Fate.COMMITTED, derive),
         [value for value, fate in read if fate is Fate.COMMITTED],
-        aborted=_derived(given, Fate.ABORTED, derive),
+        aborted=_derive_values(source_records, Fate.ABORTED, derive),
         # For a missing value the failure says that it was written.
         remarks={
             value: f"written there in a transaction that is {_WORDS[fate]}"
@@ -88,15 +88,15 @@ _WORDS = {Fate.ABORTED: "aborted", Fate.OPEN: "still open"}
 
 
 async def _records(
-    admin: Admin, given: str | Iterable[Any], settle_ms: int, reader: Reader
+    admin: Admin, source: str | Iterable[Any], settle_ms: int, reader: Reader
 ) -> list[tuple[Value, Fate]]:
-    if isinstance(given, str):
-        records = await read_topic(admin, given, settle_ms=settle_ms, reader=reader)
+    if isinstance(source, str):
+        records = await read_topic(admin, source, settle_ms=settle_ms, reader=reader)
         return await reader.do(lambda: [(record.value, record.fate) for record in records])
-    return [(_value(one), Fate.COMMITTED) for one in given]
+    return [(_value(value), Fate.COMMITTED) for value in source]
 
 
-def _derived(
+def _derive_values(
     records: Iterable[tuple[Value, Fate]], fate: Fate, derive: Callable[[Any], Any] | None
 ) -> list[Value]:
     values = [value for value, own in records if own is fate]
@@ -104,15 +104,19 @@ def _derived(
         return values
     derived: list[Value] = []
     for value in values:
-        made = derive(value)
-        derived += map(_value, made) if isinstance(made, list | tuple) else [_value(made)]
+        derived_values = derive(value)
+        derived += (
+            map(_value, derived_values)
+            if isinstance(derived_values, list | tuple)
+            else [_value(derived_values)]
+        )
     return derived
 
 
-def _value(given: Any) -> Value:
+def _value(value: Any) -> Value:
     """A value as bytes of a record: text is UTF-8."""
-    if isinstance(given, str):
-        return given.encode()
-    if given is None or isinstance(given, bytes):
-        return given
-    raise TypeError(f"expected bytes, text or None as a record's value, found {given!r}")
+    if isinstance(value, str):
+        return value.encode()
+    if value is None or isinstance(value, bytes):
+        return value
+    raise TypeError(f"expected bytes, text or None as a record's value, found {value!r}")

@@ -108,11 +108,11 @@ async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> Known:
     cluster = admin.cluster
     deadline, backoff = cluster.deadline(), cluster.backoff()
     while True:
-        before = await _leaders(cluster)
-        await _all_serve(admin, _id_of_each(len(before)))
-        known = await admin.known_to_coordinators(producer_ids)
-        if await _leaders(cluster) == before:
-            return known
+        leaders_before = await _leaders(cluster)
+        await _all_serve(admin, _id_of_each(len(leaders_before)))
+        coordinators_view = await admin.known_to_coordinators(producer_ids)
+        if await _leaders(cluster) == leaders_before:
+            return coordinators_view
         if deadline.passed:
             raise RetriableError(
                 "Nothing can be said of transactions that seem to hang: coordinators move all the"
@@ -123,26 +123,29 @@ async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> Known:
 
 async def _all_serve(admin: Asking, unused_ids: Collection[str]) -> None:
     """Wait until the coordinator of each id has read its partition."""
-    for found in (await admin.describe_transactions(unused_ids)).values():
-        if isinstance(found, ClientError) and found.error != ErrorCode.transactional_id_not_found:
-            raise found
+    for description in (await admin.describe_transactions(unused_ids)).values():
+        if (
+            isinstance(description, ClientError)
+            and description.error != ErrorCode.transactional_id_not_found
+        ):
+            raise description
 
 
 async def _leaders(cluster: Cluster) -> list[tuple[int, int]]:
     """Leader and its epoch of each partition of ``__transaction_state``; none where the topic is
     not there or may not be described.
     """
-    seen = (await cluster.refresh((TRANSACTION_STATE_TOPIC,))).topic(TRANSACTION_STATE_TOPIC)
-    rows = () if seen is None else sorted(seen.partitions, key=lambda row: row.partition)
+    topic = (await cluster.refresh((TRANSACTION_STATE_TOPIC,))).topic(TRANSACTION_STATE_TOPIC)
+    rows = () if topic is None else sorted(topic.partitions, key=lambda row: row.partition)
     return [(row.leader_id, row.leader_epoch) for row in rows]
 
 
 def _id_of_each(partitions: int) -> list[str]:
     """An unused id for each partition."""
-    found: dict[int, str] = {}
+    id_by_partition: dict[int, str] = {}
     number = 0
-    while len(found) < partitions:
+    while len(id_by_partition) < partitions:
         name = f"{UNUSED_ID}-{number}"
-        found.setdefault(partition_for(name, partitions), name)
+        id_by_partition.setdefault(partition_for(name, partitions), name)
         number += 1
-    return list(found.values())
+    return list(id_by_partition.values())

@@ -45,19 +45,19 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             ("from nowhere", self.unexpected),
         )
         lines: list[str] = []
-        for title, found in kinds:
-            if found:
-                lines.append(f"{title}: {_total(found)}")
-                lines += [f"  {line}" for line in self._shown(found)]
+        for title, counts in kinds:
+            if counts:
+                lines.append(f"{title}: {_total(counts)}")
+                lines += [f"  {line}" for line in self._shown(counts)]
         return "\n".join(lines)
 
-    def _shown(self, found: Mapping[Value, int]) -> Iterable[str]:
-        for value, count in list(found.items())[:SHOWN_MAX]:
+    def _shown(self, counts: Mapping[Value, int]) -> Iterable[str]:
+        for value, count in list(counts.items())[:SHOWN_MAX]:
             times = f" × {count}" if count > 1 else ""
             remark = f" ({self.remarks[value]})" if value in self.remarks else ""
             yield f"{_text(value)}{times}{remark}"
-        if len(found) > SHOWN_MAX:
-            yield f"… and {len(found) - SHOWN_MAX} more"
+        if len(counts) > SHOWN_MAX:
+            yield f"… and {len(counts) - SHOWN_MAX} more"
 
 
 def compare(
@@ -75,24 +75,24 @@ def compare(
         aborted: The values that aborted input would have led to.
         remarks: Other remarks on values.
     """
-    wanted, found = Counter(owed), Counter(read)
-    surplus = found - wanted
-    never = set(aborted) - wanted.keys()
+    owed_counts, read_counts = Counter(owed), Counter(read)
+    surplus = read_counts - owed_counts
+    never = set(aborted) - owed_counts.keys()
     return Comparison(
-        missing=dict(wanted - found),
-        repeated={value: count for value, count in surplus.items() if value in wanted},
+        missing=dict(owed_counts - read_counts),
+        repeated={value: count for value, count in surplus.items() if value in owed_counts},
         aborted_but_read={value: count for value, count in surplus.items() if value in never},
         unexpected={
             value: count
             for value, count in surplus.items()
-            if value not in wanted and value not in never
+            if value not in owed_counts and value not in never
         },
         remarks=remarks or {},
     )
 
 
-def _total(found: Mapping[Value, int]) -> str:
-    count = sum(found.values())
+def _total(counts: Mapping[Value, int]) -> str:
+    count = sum(counts.values())
     return f"{count} record{'s' if count != 1 else ''}"
 
 

@@ -134,16 +134,23 @@ async def list_groups(
     Raises:
         ClientError: A broker did not answer, or refused.
     """
-    seen = await admin.cluster.refresh()
+    view = await admin.cluster.refresh()
     request = group_requests.list_groups(types=types, states=states)
     listed = await asyncio.gather(
-        *(_listed(admin, broker.broker_id, request) for broker in seen.brokers)
+        *(_list_groups_of_broker(admin, broker.broker_id, request) for broker in view.brokers)
     )
-    return tuple(sorted((one for some in listed for one in some), key=lambda one: one.group_id))
+    return tuple(
+        sorted(
+            (listing for listings in listed for listing in listings),
+            key=lambda listing: listing.group_id,
+        )
+    )
 
 
-async def _listed(admin: Admin, broker_id: int, request: Request) -> list[GroupListing]:
-    message = await _answered(
+async def _list_groups_of_broker(
+    admin: Admin, broker_id: int, request: Request
+) -> list[GroupListing]:
+    message = await _ask_until_answered(
         admin,
         f"broker {broker_id} did not list its groups",
         lambda: admin.cluster.ask(broker_id, request),
@@ -168,14 +175,14 @@ async def describe_group(admin: Admin, group_id: str) -> GroupDescription:
         ClientError: There is no such group, or we may not describe it.
     """
     coordinator_id = await admin.cluster.group_coordinator(group_id)
-    listed = await _listed(admin, coordinator_id, group_requests.list_groups())
-    found = next((one for one in listed if one.group_id == group_id), None)
-    if found is None:
+    listed = await _list_groups_of_broker(admin, coordinator_id, group_requests.list_groups())
+    listing = next((listing for listing in listed if listing.group_id == group_id), None)
+    if listing is None:
         raise ClientError(
             f"there is no group {group_id!r}, or it may not be described",
             error=ErrorCode.group_id_not_found,
         )
-    kind = found.type or CLASSIC
+    kind = listing.type or CLASSIC
     if kind not in _DESCRIBED_BY:
         raise ClientError(f"group {group_id!r} is of type {kind!r}, which is not known here")
     message = await _of_group(
@@ -186,7 +193,9 @@ async def describe_group(admin: Admin, group_id: str) -> GroupDescription:
         lambda answer: answer.groups[0],
     )
     row = message.groups[0]
-    positions = await (share_positions if kind == SHARE else _committed)(admin, group_id)
+    positions = await (share_positions if kind == SHARE else _committed_group_positions)(
+        admin, group_id
+    )
     configs: Mapping[str, str] = {}
     if kind == SHARE:
         configs = await _share_configs(admin, group_id)
@@ -200,7 +209,7 @@ async def describe_group(admin: Admin, group_id: str) -> GroupDescription:
         assignor=str(getattr(row, "assignor_name", None) or getattr(row, "protocol_data", "")),
         epoch=getattr(row, "group_epoch", None),
         assignment_epoch=getattr(row, "assignment_epoch", None),
-        members=tuple(_member(one, kind) for one in row.members),
+        members=tuple(_member(member, kind) for member in row.members),
         positions=positions,
         topology=_topology(row.topology) if kind == STREAMS else None,
         isolation_level=configs.get(ISOLATION_LEVEL),
@@ -215,13 +224,15 @@ def _topology(row: Any) -> DescribedTopology | None:
         epoch=row.epoch,
         subtopologies=tuple(
             DescribedSubtopology(
-                subtopology_id=one.subtopology_id,
-                sources=tuple(one.source_topics),
-                repartition_sources=tuple(each.name for each in one.repartition_source_topics),
-                repartition_sinks=tuple(one.repartition_sink_topics),
-                changelogs=tuple(each.name for each in one.state_changelog_topics),
+                subtopology_id=subtopology.subtopology_id,
+                sources=tuple(subtopology.source_topics),
+                repartition_sources=tuple(
+                    topic.name for topic in subtopology.repartition_source_topics
+                ),
+                repartition_sinks=tuple(subtopology.repartition_sink_topics),
+                changelogs=tuple(topic.name for topic in subtopology.state_changelog_topics),
             )
-            for one in row.subtopologies or ()
+            for subtopology in row.subtopologies or ()
         ),
     )
 
@@ -230,8 +241,12 @@ def _member(row: Any, kind: str) -> DescribedMember:
     assigned: Iterable[str]
     streams = None
     if kind == CLASSIC:
-        known = read_assignment(row.member_assignment)
-        assigned = (f"{topic}-{one}" for topic, one in sorted(known.partitions)) if known else ()
+        assignment = read_assignment(row.member_assignment)
+        assigned = (
+            (f"{topic}-{index}" for topic, index in sorted(assignment.partitions))
+            if assignment
+            else ()
+        )
     elif kind == STREAMS:
         assigned = _tasks(row.assignment.active_tasks)
         streams = StreamsMember(
@@ -243,7 +258,7 @@ def _member(row: Any, kind: str) -> DescribedMember:
         )
     else:
         topics = row.assignment.topic_partitions
-        assigned = (f"{topic.topic_name}-{one}" for topic in topics for one in topic.partitions)
+        assigned = (f"{topic.topic_name}-{index}" for topic in topics for index in topic.partitions)
     return DescribedMember(
         member_id=row.member_id,
         client_id=row.client_id,
@@ -256,10 +271,12 @@ def _member(row: Any, kind: str) -> DescribedMember:
 
 def _tasks(rows: Iterable[Any]) -> tuple[str, ...]:
     """As Kafka Streams names them."""
-    return tuple(f"{one.subtopology_id}_{index}" for one in rows for index in one.partitions)
+    return tuple(
+        f"{task_row.subtopology_id}_{index}" for task_row in rows for index in task_row.partitions
+    )
 
 
-async def _committed(admin: Admin, group_id: str) -> tuple[GroupPosition, ...]:
+async def _committed_group_positions(admin: Admin, group_id: str) -> tuple[GroupPosition, ...]:
     """Committed positions; the lag is counted to the high watermark, as Kafka's tool does."""
     committed = await admin.committed_positions(group_id, None)
     ends = await admin.list_offsets(dict.fromkeys(committed, LATEST)) if committed else {}
@@ -296,14 +313,14 @@ async def share_positions(admin: Admin, group_id: str) -> tuple[GroupPosition, .
             (
                 GroupPosition(
                     partition=TopicPartition(topic.topic_name, row.partition_index),
-                    offset=_known(row.start_offset),
-                    lag=_known(getattr(row, "lag", -1)),
+                    offset=_none_if_negative(row.start_offset),
+                    lag=_none_if_negative(getattr(row, "lag", -1)),
                     error=code_name(row.error_code) if row.error_code else "",
                 )
                 for topic in message.groups[0].topics
                 for row in topic.partitions
             ),
-            key=lambda one: one.partition,
+            key=lambda position: position.partition,
         )
     )
 
@@ -338,16 +355,21 @@ async def _held_back(
     begins_at_end = configs.get(OFFSET_RESET) == "latest"
     if not reads_committed and not begins_at_end:
         return positions
-    wanted = dict.fromkeys((one.partition for one in positions), LATEST)
-    ends = await admin.list_offsets(wanted)
+    latest_by_partition = dict.fromkeys((position.partition for position in positions), LATEST)
+    ends = await admin.list_offsets(latest_by_partition)
     stable = starts = ends
     if reads_committed:
-        stable = await admin.list_offsets(wanted, isolation=IsolationLevel.READ_COMMITTED)
+        stable = await admin.list_offsets(
+            latest_by_partition, isolation=IsolationLevel.READ_COMMITTED
+        )
     if begins_at_end:
-        starts = await admin.list_offsets(dict.fromkeys(wanted, EARLIEST))
+        starts = await admin.list_offsets(dict.fromkeys(latest_by_partition, EARLIEST))
 
     def with_causes(position: GroupPosition) -> GroupPosition:
-        offsets = [found[position.partition] for found in (starts, stable, ends)]
+        offsets = [
+            offsets_by_partition[position.partition]
+            for offsets_by_partition in (starts, stable, ends)
+        ]
         start, last_stable, end = (
             None if isinstance(offset, ClientError) else offset.offset for offset in offsets
         )
@@ -363,7 +385,7 @@ async def _held_back(
     return tuple(map(with_causes, positions))
 
 
-def _known(number: int) -> int | None:
+def _none_if_negative(number: int) -> int | None:
     return None if number < 0 else int(number)
 
 
@@ -373,15 +395,18 @@ async def bounds(admin: Admin, topic: str) -> dict[TopicPartition, tuple[int, in
     Raises:
         ClientError: There is no such topic, or a leader refuses.
     """
-    (seen,) = await admin.describe_topics((topic,))
-    if seen.error:
-        what = f"topic {topic!r}: {code_name(seen.error)}"
-        raise ClientError(what, error=ErrorCode(seen.error))
-    found = {}
-    for one in seen.partitions:
-        at = TopicPartition(topic, one.partition)
-        found[at] = (await admin.offset_of(at, EARLIEST), await admin.offset_of(at, LATEST))
-    return found
+    (topic_view,) = await admin.describe_topics((topic,))
+    if topic_view.error:
+        failure = f"topic {topic!r}: {code_name(topic_view.error)}"
+        raise ClientError(failure, error=ErrorCode(topic_view.error))
+    offset_bounds = {}
+    for partition_view in topic_view.partitions:
+        partition = TopicPartition(topic, partition_view.partition)
+        offset_bounds[partition] = (
+            await admin.offset_of(partition, EARLIEST),
+            await admin.offset_of(partition, LATEST),
+        )
+    return offset_bounds
 
 
 async def alter_share_positions(
@@ -401,8 +426,8 @@ async def alter_share_positions(
     )
     for topic in message.responses:
         for row in topic.partitions:
-            at = TopicPartition(topic.topic_name, row.partition_index)
-            _raise(row, f"the start offset of {at} was not altered")
+            partition = TopicPartition(topic.topic_name, row.partition_index)
+            _raise(row, f"the start offset of {partition} was not altered")
 
 
 async def delete_share_positions(admin: Admin, group_id: str, topic: str) -> None:
@@ -411,11 +436,11 @@ async def delete_share_positions(admin: Admin, group_id: str, topic: str) -> Non
     Raises:
         ClientError: Refused.
     """
-    what = f"offsets of topic {topic!r} were not deleted"
+    failure = f"offsets of topic {topic!r} were not deleted"
     request = group_requests.delete_share_group_offsets(group_id, [topic])
-    message = await _of_group(admin, what, group_id, request, lambda answer: answer)
+    message = await _of_group(admin, failure, group_id, request, lambda answer: answer)
     for row in message.responses:
-        _raise(row, what)
+        _raise(row, failure)
 
 
 async def delete_group(admin: Admin, group_id: str) -> None:
@@ -434,16 +459,16 @@ async def delete_group(admin: Admin, group_id: str) -> None:
 
 
 async def _of_group(
-    admin: Admin, what: str, group_id: str, request: Request, row_of: Callable[[Any], Any]
+    admin: Admin, failure: str, group_id: str, request: Request, row_of: Callable[[Any], Any]
 ) -> Any:
     async def ask() -> Any:
         return await admin.cluster.ask_group_coordinator(group_id, request)
 
-    return await _answered(admin, what, ask, row_of)
+    return await _ask_until_answered(admin, failure, ask, row_of)
 
 
-async def _answered(
-    admin: Admin, what: str, ask: Callable[[], Any], row_of: Callable[[Any], Any]
+async def _ask_until_answered(
+    admin: Admin, failure: str, ask: Callable[[], Any], row_of: Callable[[Any], Any]
 ) -> Any:
     """An answer without an error in its row; asked again while a coordinator moves or loads.
 
@@ -463,10 +488,10 @@ async def _answered(
             row = row_of(answer)
             error = ErrorCode(row.error_code)
             if error not in _MOVING:
-                _raise(row, what)
+                _raise(row, failure)
                 return answer
             if deadline.passed:
-                raise RetriableError(f"{what}: {code_name(error)}", error=error)
+                raise RetriableError(f"{failure}: {code_name(error)}", error=error)
         await backoff.wait(deadline)
 
 
@@ -479,10 +504,10 @@ _MOVING: Final = frozenset(
 )
 
 
-def _raise(row: Any, what: str) -> None:
+def _raise(row: Any, failure: str) -> None:
     error = ErrorCode(row.error_code)
     if error != ErrorCode.none:
         text = getattr(row, "error_message", None)
         raise ClientError(
-            f"{what}: {code_name(error)}" + (f" ({text})" if text else ""), error=error
+            f"{failure}: {code_name(error)}" + (f" ({text})" if text else ""), error=error
         )

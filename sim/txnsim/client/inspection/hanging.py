@@ -64,13 +64,17 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
             now_ms: The wall clock to measure by.
             max_transaction_timeout_ms: The age from which on, exclusively.
         """
-        found = (
+        open_transactions = (
             cls(partition=partition, producer=producer)
             for partition, rows in producers.items()
             for producer in rows
             if producer.txn_start_offset is not None
         )
-        return tuple(one for one in found if one.is_older(max_transaction_timeout_ms, now_ms))
+        return tuple(
+            transaction
+            for transaction in open_transactions
+            if transaction.is_older(max_transaction_timeout_ms, now_ms)
+        )
 
     @staticmethod
     def hanging(
@@ -87,21 +91,23 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
                 forgotten it.
         """
         return tuple(
-            one for one in open_transactions if _is_hanging(one, transactional_ids, descriptions)
+            transaction
+            for transaction in open_transactions
+            if _is_hanging(transaction, transactional_ids, descriptions)
         )
 
 
 def producer_ids(open_transactions: Iterable[OpenTransaction]) -> set[int]:
-    return {one.producer.producer_id for one in open_transactions}
+    return {transaction.producer.producer_id for transaction in open_transactions}
 
 
 def _is_hanging(
-    one: OpenTransaction,
+    transaction: OpenTransaction,
     transactional_ids: Mapping[int, str],
     descriptions: Mapping[str, TransactionDescription | None],
 ) -> bool:
-    transactional_id = transactional_ids.get(one.producer.producer_id)
+    transactional_id = transactional_ids.get(transaction.producer.producer_id)
     if transactional_id is None:
         return True
     description = descriptions.get(transactional_id)
-    return description is None or one.partition not in description.partitions
+    return description is None or transaction.partition not in description.partitions

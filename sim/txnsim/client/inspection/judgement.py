@@ -60,56 +60,67 @@ def judging(
 ) -> Iterator[JudgedTransaction]:
     """The judgements, computed one at a time."""
     listed: dict[str, frozenset[TopicPartition]] = {}
-    for one in open_transactions:
-        transactional_id = transactional_ids.get(one.producer.producer_id)
-        known = None if transactional_id is None else descriptions.get(transactional_id)
+    for transaction in open_transactions:
+        transactional_id = transactional_ids.get(transaction.producer.producer_id)
+        description = None if transactional_id is None else descriptions.get(transactional_id)
         coordinated = None
-        if known is not None:
-            partitions = listed.get(known.transactional_id)
+        if description is not None:
+            partitions = listed.get(description.transactional_id)
             if partitions is None:
-                partitions = listed[known.transactional_id] = frozenset(known.partitions)
-            coordinated = _coordinated(known, lists_partition=one.partition in partitions)
+                partitions = listed[description.transactional_id] = frozenset(
+                    description.partitions
+                )
+            coordinated = _coordinator_view(
+                description, lists_partition=transaction.partition in partitions
+            )
         verdict, reason = OpenTxnStatus.judge(
-            one.producer.producer_id, one.producer.producer_epoch, transactional_id, coordinated
+            transaction.producer.producer_id,
+            transaction.producer.producer_epoch,
+            transactional_id,
+            coordinated,
         )
         yield JudgedTransaction(
-            transaction=one,
+            transaction=transaction,
             verdict=verdict,
             reason=reason,
             transactional_id=transactional_id,
-            state=None if known is None else known.state,
-            coordinator_id=None if known is None else known.coordinator_id,
+            state=None if description is None else description.state,
+            coordinator_id=None if description is None else description.coordinator_id,
             is_two_phase=verdict is OpenTxnStatus.ALIVE
             and coordinated is not None
             and coordinated.is_two_phase,
-            decided=_decided(one, known) if verdict is OpenTxnStatus.HANGING else None,
+            decided=_decision_on(transaction, description)
+            if verdict is OpenTxnStatus.HANGING
+            else None,
         )
 
 
-def _decided(one: OpenTransaction, known: TransactionDescription | None) -> Decided:
-    producer = one.producer
+def _decision_on(
+    transaction: OpenTransaction, description: TransactionDescription | None
+) -> Decided:
+    producer = transaction.producer
     return Decided.by_newest(
         producer.producer_id,
         producer.producer_epoch,
         producer.last_timestamp_ms,
         None
-        if known is None
+        if description is None
         else Newest(
-            state=known.state,
-            producer_id=known.producer_id,
-            producer_epoch=known.producer_epoch,
-            start_time_ms=known.start_time_ms,
+            state=description.state,
+            producer_id=description.producer_id,
+            producer_epoch=description.producer_epoch,
+            start_time_ms=description.start_time_ms,
         ),
     )
 
 
-def _coordinated(known: TransactionDescription, *, lists_partition: bool) -> Coordinated:
+def _coordinator_view(description: TransactionDescription, *, lists_partition: bool) -> Coordinated:
     return Coordinated(
-        transactional_id=known.transactional_id,
-        coordinator_id=known.coordinator_id,
-        state=known.state,
-        producer_id=known.producer_id,
-        producer_epoch=known.producer_epoch,
+        transactional_id=description.transactional_id,
+        coordinator_id=description.coordinator_id,
+        state=description.state,
+        producer_id=description.producer_id,
+        producer_epoch=description.producer_epoch,
         lists_partition=lists_partition,
-        timeout_ms=known.timeout_ms,
+        timeout_ms=description.timeout_ms,
     )

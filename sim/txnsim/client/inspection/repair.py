@@ -108,27 +108,27 @@ async def repair(
     partition = finding.transaction.partition
     spec = AbortSpec.of(partition, finding.transaction.producer)
     end = await admin.offset_of(partition, LATEST, IsolationLevel.READ_UNCOMMITTED)
-    done = msgspec.structs.replace(
+    outcome_so_far = msgspec.structs.replace(
         _attempt(finding, now_ms),
         records=end - (finding.transaction.producer.txn_start_offset or 0),
         last_stable_offset_before=await admin.offset_of(
             partition, LATEST, IsolationLevel.READ_COMMITTED
         ),
     )
-    again = await _same_now(admin, finding, now_ms=now_ms)
-    if again is None or again.verdict is not OpenTxnStatus.HANGING:
-        why = "it has ended" if again is None else again.reason
-        return msgspec.structs.replace(done, outcome=Outcome.NO_LONGER_HANGS, reason=why)
-    decision = Decision.UNKNOWN if again.decided is None else again.decided.decision
+    finding_now = await _judge_again(admin, finding, now_ms=now_ms)
+    if finding_now is None or finding_now.verdict is not OpenTxnStatus.HANGING:
+        why = "it has ended" if finding_now is None else finding_now.reason
+        return msgspec.structs.replace(outcome_so_far, outcome=Outcome.NO_LONGER_HANGS, reason=why)
+    decision = Decision.UNKNOWN if finding_now.decided is None else finding_now.decided.decision
     written = guess if decision is Decision.UNKNOWN else decision
-    done = msgspec.structs.replace(
-        done, decision=decision, marker="" if written is None else written.marker
+    outcome_so_far = msgspec.structs.replace(
+        outcome_so_far, decision=decision, marker="" if written is None else written.marker
     )
-    if not done.marker:
-        why = f"{done.reason}. {again.decided}"
-        return msgspec.structs.replace(done, outcome=Outcome.NEEDS_A_GUESS, reason=why)
+    if not outcome_so_far.marker:
+        why = f"{outcome_so_far.reason}. {finding_now.decided}"
+        return msgspec.structs.replace(outcome_so_far, outcome=Outcome.NEEDS_A_GUESS, reason=why)
     if dry_run:
-        return done
+        return outcome_so_far
     try:
         if written is Decision.COMMITTED:
             # Kafka's Admin has no call for it.
@@ -137,14 +137,16 @@ async def repair(
             await admin.abort_transaction(spec)
     except ClientError as refused:
         return msgspec.structs.replace(
-            done, outcome=Outcome.REFUSED, reason=str(refused), error=refused.error
+            outcome_so_far, outcome=Outcome.REFUSED, reason=str(refused), error=refused.error
         )
-    if await _same_now(admin, finding, now_ms=now_ms) is None:
-        done = _ended(done, await _markers_since(admin, finding, end))
+    if await _judge_again(admin, finding, now_ms=now_ms) is None:
+        outcome_so_far = _outcome_by_markers(
+            outcome_so_far, await _markers_since(admin, finding, end)
+        )
     else:
-        done = msgspec.structs.replace(done, outcome=Outcome.STILL_OPEN)
+        outcome_so_far = msgspec.structs.replace(outcome_so_far, outcome=Outcome.STILL_OPEN)
     return msgspec.structs.replace(
-        done,
+        outcome_so_far,
         last_stable_offset_after=await admin.offset_of(
             partition, LATEST, IsolationLevel.READ_COMMITTED
         ),
@@ -162,7 +164,7 @@ async def _markers_since(
     for that a second marker would be refused by.
     """
     partition = finding.transaction.partition
-    found: list[SeenMarker] = []
+    markers: list[SeenMarker] = []
     try:
         for _ in range(_FETCHES_MAX):
             read = await fetch(
@@ -173,27 +175,29 @@ async def _markers_since(
                 isolation=IsolationLevel.READ_UNCOMMITTED,
                 max_wait_ms=0,
             )
-            found += read.markers
+            markers += read.markers
             if read.next_offset == offset:
                 break
             offset = read.next_offset
     except ClientError:
         return ()  # it is ended, which is what matters
     mine = finding.transaction.producer.producer_id
-    return tuple(one for one in found if one.producer_id == mine)
+    return tuple(marker for marker in markers if marker.producer_id == mine)
 
 
-def _ended(done: Repair, markers: Sequence[SeenMarker]) -> Repair:
+def _outcome_by_markers(repair_done: Repair, markers: Sequence[SeenMarker]) -> Repair:
     """The outcome: repaired by one marker, or ended by the first of two."""
     if len(markers) < 2:
-        return msgspec.structs.replace(done, outcome=Outcome.REPAIRED)
-    first = (Decision.COMMITTED if markers[0].committed else Decision.ABORTED).marker
-    offsets = ", ".join(str(one.offset) for one in markers)
+        return msgspec.structs.replace(repair_done, outcome=Outcome.REPAIRED)
+    first_marker = (Decision.COMMITTED if markers[0].committed else Decision.ABORTED).marker
+    offsets = ", ".join(str(marker.offset) for marker in markers)
     return msgspec.structs.replace(
-        done,
-        outcome=Outcome.ENDED_TWICE if first == done.marker else Outcome.ENDED_OTHERWISE,
+        repair_done,
+        outcome=Outcome.ENDED_TWICE
+        if first_marker == repair_done.marker
+        else Outcome.ENDED_OTHERWISE,
         reason=f"two markers were written at the same time: they lie at offsets {offsets}, and"
-        f" the first one, {first}, has ended it",
+        f" the first one, {first_marker}, has ended it",
     )
 
 
@@ -224,16 +228,16 @@ def _attempt(finding: JudgedTransaction, now_ms: int) -> Repair:
     )
 
 
-async def _same_now(
+async def _judge_again(
     admin: Admin, finding: JudgedTransaction, *, now_ms: int
 ) -> JudgedTransaction | None:
     """The same transaction judged again; None if it is no longer open."""
     partition = finding.transaction.partition
     # However young: its age was judged before, and clocks that differ must not hide it now.
-    found = await survey(admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE)
-    if partition in found.unread:
-        raise ClientError(f"{partition} could not be looked at: {found.unread[partition]}")
-    for one in found.findings:
-        if finding.transaction.is_that_of(one.transaction.producer):
-            return one
+    surveyed = await survey(admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE)
+    if partition in surveyed.unread:
+        raise ClientError(f"{partition} could not be looked at: {surveyed.unread[partition]}")
+    for other_finding in surveyed.findings:
+        if finding.transaction.is_that_of(other_finding.transaction.producer):
+            return other_finding
     return None

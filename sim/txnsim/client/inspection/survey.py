@@ -68,7 +68,9 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def hanging(self) -> tuple[JudgedTransaction, ...]:
         """Those that no marker will end."""
-        return tuple(one for one in self.findings if one.verdict is OpenTxnStatus.HANGING)
+        return tuple(
+            finding for finding in self.findings if finding.verdict is OpenTxnStatus.HANGING
+        )
 
 
 async def survey(
@@ -92,30 +94,36 @@ async def survey(
         ClientError: Topics could not be listed, or a coordinator did not answer, or the client may
             not list all transactional ids: the transactions of the others would seem to hang.
     """
-    wanted = await admin.partitions_to_search() if partitions is None else list(partitions)
-    found: list[OpenTransaction] = []
+    to_search = await admin.partitions_to_search() if partitions is None else list(partitions)
+    candidates: list[OpenTransaction] = []
     unread: dict[TopicPartition, ClientError] = {}
-    done = 0
-    for batch in batches(wanted):
+    searched = 0
+    for batch in batches(to_search):
         producers, failures = await _producers(admin, batch)
         unread.update(failures)
-        found += OpenTransaction.candidates(
+        candidates += OpenTransaction.candidates(
             producers, now_ms=now_ms, max_transaction_timeout_ms=older_than_ms
         )
-        done += len(batch)
-        progress(done, len(wanted))
+        searched += len(batch)
+        progress(searched, len(to_search))
     findings: tuple[JudgedTransaction, ...] = ()
-    if found:
-        judged = judge(found, *await admin.known_to_coordinators(producer_ids(found)))
-        if any(one.verdict is OpenTxnStatus.HANGING for one in judged):
+    if candidates:
+        judged = judge(candidates, *await admin.known_to_coordinators(producer_ids(candidates)))
+        if any(finding.verdict is OpenTxnStatus.HANGING for finding in judged):
             await check_sight(admin.cluster)
-            judged = judge(found, *await asked_while_all_serve(admin, producer_ids(found)))
-        gone = await _ended_meanwhile(admin, judged)
+            judged = judge(
+                candidates, *await asked_while_all_serve(admin, producer_ids(candidates))
+            )
+        ended = await _ended_meanwhile(admin, judged)
         findings = tuple(
-            [await _with_decision(admin, one) for one in judged if one.transaction not in gone]
+            [
+                await _with_decision(admin, finding)
+                for finding in judged
+                if finding.transaction not in ended
+            ]
         )
     return Survey(
-        partitions=len(wanted),
+        partitions=len(to_search),
         findings=tuple(sorted(findings, key=_age)),
         unread=unread,
     )
@@ -127,34 +135,34 @@ async def hanging_ones(admin: TransactionAdmin, *, now_ms: int) -> tuple[JudgedT
     Raises:
         ClientError: As of ``survey``; or nothing hangs where a leader answered, and one did not.
     """
-    found = await survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE)
-    if found.unread and not found.hanging:
-        raise next(iter(found.unread.values()))
-    return found.hanging
+    surveyed = await survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE)
+    if surveyed.unread and not surveyed.hanging:
+        raise next(iter(surveyed.unread.values()))
+    return surveyed.hanging
 
 
-async def _with_decision(admin: TransactionAdmin, one: JudgedTransaction) -> JudgedTransaction:
+async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) -> JudgedTransaction:
     """What was decided about one that hangs, by its coordinator's log where that tells it."""
-    if one.verdict is not OpenTxnStatus.HANGING or one.transactional_id is None:
-        return one
-    producer = one.transaction.producer
-    partition = one.transaction.partition
+    if finding.verdict is not OpenTxnStatus.HANGING or finding.transactional_id is None:
+        return finding
+    producer = finding.transaction.producer
+    partition = finding.transaction.partition
     assert producer.txn_start_offset is not None, "it is open"
     due = None
     try:
         # Where the last hour has no decision, all that the log has.
         for since_ms in (producer.last_timestamp_ms - BEFORE_MS, 0):
-            log = await noted(admin.cluster, one.transactional_id, since_ms=since_ms)
+            log = await noted(admin.cluster, finding.transactional_id, since_ms=since_ms)
             due = DueDecisions.on(partition, producer.producer_id, producer.producer_epoch, log)
             if due is not None:
                 break
     except ClientError:
-        if one.decided is None or one.decided.decision is not Decision.UNKNOWN:
-            return one
-        without = msgspec.structs.replace(one.decided, lacks_right=True)
-        return msgspec.structs.replace(one, decided=without)
+        if finding.decided is None or finding.decided.decision is not Decision.UNKNOWN:
+            return finding
+        lacking_right = msgspec.structs.replace(finding.decided, lacks_right=True)
+        return msgspec.structs.replace(finding, decided=lacking_right)
     if due is None:
-        return one
+        return finding
     markers = await fetch_markers(
         admin.cluster,
         partition,
@@ -163,7 +171,7 @@ async def _with_decision(admin: TransactionAdmin, one: JudgedTransaction) -> Jud
         since_ms=due.since_ms,
     )
     return msgspec.structs.replace(
-        one, decided=Decided.by_log(due, markers, last_write_ms=producer.last_timestamp_ms)
+        finding, decided=Decided.by_log(due, markers, last_write_ms=producer.last_timestamp_ms)
     )
 
 
@@ -188,18 +196,22 @@ async def _ended_meanwhile(
     admin: TransactionAdmin, findings: Sequence[JudgedTransaction]
 ) -> frozenset[OpenTransaction]:
     """Transactions judged as hanging that have ended since the survey."""
-    seeming = [one.transaction for one in findings if one.verdict is OpenTxnStatus.HANGING]
-    asked = tuple(dict.fromkeys(one.partition for one in seeming))
-    gone: set[OpenTransaction] = set()
-    for batch in batches(asked):
+    seeming = [
+        transaction.transaction
+        for transaction in findings
+        if transaction.verdict is OpenTxnStatus.HANGING
+    ]
+    partitions_asked = tuple(dict.fromkeys(transaction.partition for transaction in seeming))
+    ended: set[OpenTransaction] = set()
+    for batch in batches(partitions_asked):
         producers, _ = await _producers(admin, batch)
-        gone.update(
-            one
-            for one in seeming
-            if one.partition in producers
-            and not any(one.is_that_of(row) for row in producers[one.partition])
+        ended.update(
+            transaction
+            for transaction in seeming
+            if transaction.partition in producers
+            and not any(transaction.is_that_of(row) for row in producers[transaction.partition])
         )
-    return frozenset(gone)
+    return frozenset(ended)
 
 
 # What a coordinator had written down of a transactional id, read from ``__transaction_state`` of a
@@ -228,8 +240,8 @@ async def noted(cluster: Cluster, transactional_id: str, *, since_ms: int) -> tu
         if view is None or not view.partitions:
             return ()
         index = partition_for(transactional_id, len(view.partitions))
-        place = TopicPartition(TRANSACTION_STATE_TOPIC, index)
-        return await _read(cluster, place, transactional_id, since_ms=since_ms)
+        partition = TopicPartition(TRANSACTION_STATE_TOPIC, index)
+        return await _read(cluster, partition, transactional_id, since_ms=since_ms)
     except (ClientError, CorruptLogRecordError) as failure:
         if (
             isinstance(failure, ClientError)
@@ -240,18 +252,18 @@ async def noted(cluster: Cluster, transactional_id: str, *, since_ms: int) -> tu
 
 
 async def _read(
-    cluster: Cluster, place: TopicPartition, transactional_id: str, *, since_ms: int
+    cluster: Cluster, partition: TopicPartition, transactional_id: str, *, since_ms: int
 ) -> tuple[Noted, ...]:
     key = encode_key(TransactionalId(transactional_id))
     # -1 where nothing is as late
-    offset = await offset_of(cluster, place, since_ms if since_ms > 0 else EARLIEST)
-    seen = 0
-    found: list[Noted] = []
+    offset = await offset_of(cluster, partition, since_ms if since_ms > 0 else EARLIEST)
+    records_read = 0
+    notes: list[Noted] = []
     while offset >= 0:
         result = await fetch(
             cluster,
-            place.topic,
-            place.partition,
+            partition.topic,
+            partition.partition,
             offset,
             isolation=IsolationLevel.READ_UNCOMMITTED,
             max_wait_ms=0,
@@ -260,17 +272,17 @@ async def _read(
             if record.key == key:
                 entry = decode_record(key, record.value, rules=LATEST)
                 if isinstance(entry, TxnTransition):
-                    found.append(_noted(entry))
-        seen += len(result.records)
+                    notes.append(_note_of(entry))
+        records_read += len(result.records)
         if result.next_offset == offset:
             break
-        if seen > RECORDS_MAX:
+        if records_read > RECORDS_MAX:
             return ()
         offset = result.next_offset
-    return tuple(found)
+    return tuple(notes)
 
 
-def _noted(entry: TxnTransition) -> Noted:
+def _note_of(entry: TxnTransition) -> Noted:
     return Noted(
         state=entry.state.wire_name,
         producer_id=entry.producer_id,

@@ -69,7 +69,9 @@ class Reader:
 
 
 def _weight(records: Sequence[ConsumedRecord]) -> int:
-    return sum(len(one.key or b"") + len(one.value or b"") + RECORD_BYTES for one in records)
+    return sum(
+        len(record.key or b"") + len(record.value or b"") + RECORD_BYTES for record in records
+    )
 
 
 class Fate(StrEnum):
@@ -118,10 +120,10 @@ async def read_topic(
     """
     reader = reader or Reader()
     deadline = admin.cluster.deadline(settle_ms)
-    found: list[ReadRecord] = []
+    read_records: list[ReadRecord] = []
     for partition in await _partitions(admin, topic):
-        found += await _read_partition(admin, topic, partition, deadline, reader)
-    return tuple(found)
+        read_records += await _read_partition(admin, topic, partition, deadline, reader)
+    return tuple(read_records)
 
 
 async def committed_records(
@@ -135,8 +137,10 @@ async def committed_records(
     """
     deadline = admin.cluster.deadline(settle_ms)
     for partition in await _partitions(admin, topic):
-        await _settled(admin, topic, partition, deadline, reader)
-        async for records in _all(admin, topic, partition, IsolationLevel.READ_COMMITTED, reader):
+        await _settled_end_offset(admin, topic, partition, deadline, reader)
+        async for records in _fetch_all(
+            admin, topic, partition, IsolationLevel.READ_COMMITTED, reader
+        ):
             yield records
 
 
@@ -150,22 +154,24 @@ async def _partitions(admin: Admin, topic: str) -> list[int]:
 async def _read_partition(
     admin: Admin, topic: str, partition: int, deadline: Deadline, reader: Reader
 ) -> list[ReadRecord]:
-    last_stable = await _settled(admin, topic, partition, deadline, reader)
+    last_stable = await _settled_end_offset(admin, topic, partition, deadline, reader)
     every: list[ConsumedRecord] = []
-    async for records in _all(admin, topic, partition, IsolationLevel.READ_UNCOMMITTED, reader):
+    async for records in _fetch_all(
+        admin, topic, partition, IsolationLevel.READ_UNCOMMITTED, reader
+    ):
         await reader.keep(records)
         every += records
     committed: set[int] = set()
-    async for records in _all(admin, topic, partition, IsolationLevel.READ_COMMITTED, reader):
+    async for records in _fetch_all(admin, topic, partition, IsolationLevel.READ_COMMITTED, reader):
         await reader.do(partial(_note_offsets, records, committed))
-    return await reader.do(partial(_judged, topic, partition, every, committed, last_stable))
+    return await reader.do(partial(_judge_records, topic, partition, every, committed, last_stable))
 
 
 def _note_offsets(records: Sequence[ConsumedRecord], offsets: set[int]) -> None:
     offsets.update(record.offset for record in records)
 
 
-def _judged(
+def _judge_records(
     topic: str,
     partition: int,
     records: Sequence[ConsumedRecord],
@@ -192,21 +198,21 @@ def _fate(offset: int, committed: set[int], last_stable: int) -> Fate:
     return Fate.OPEN if offset >= last_stable else Fate.ABORTED
 
 
-async def _settled(
+async def _settled_end_offset(
     admin: Admin, topic: str, partition: int, deadline: Deadline, reader: Reader
 ) -> int:
     """The last stable offset once the high watermark is decided, or at the deadline."""
     backoff = admin.cluster.backoff()
     while True:
-        seen = await _fetch(
+        fetched = await _fetch(
             admin, topic, partition, -1, IsolationLevel.READ_COMMITTED, reader.beside
         )
-        if seen.last_stable_offset >= seen.high_watermark or deadline.passed:
-            return seen.last_stable_offset
+        if fetched.last_stable_offset >= fetched.high_watermark or deadline.passed:
+            return fetched.last_stable_offset
         await backoff.wait(deadline)
 
 
-async def _all(
+async def _fetch_all(
     admin: Admin, topic: str, partition: int, isolation: IsolationLevel, reader: Reader
 ) -> AsyncIterator[Sequence[ConsumedRecord]]:
     offset = -1

@@ -71,9 +71,9 @@ async def explain(
     # from its start; one that begins meanwhile can't start below the first watermark.
     watermark_before = await admin.offset_of(partition, LATEST)
     try:
-        found = await survey(admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE)
-        if partition in found.unread:
-            raise found.unread[partition]
+        surveyed = await survey(admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE)
+        if partition in surveyed.unread:
+            raise surveyed.unread[partition]
     except ClientTooOldError:
         raise  # the brokers could tell
     except NotSupportedError:
@@ -81,29 +81,31 @@ async def explain(
     log_start = await admin.offset_of(partition, EARLIEST)
     stable = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
     watermark = await admin.offset_of(partition, LATEST)
-    findings = tuple(sorted(found.findings, key=_start))
+    findings = tuple(sorted(surveyed.findings, key=_start))
     # A transaction whose first records are deleted holds readers back at the log's start.
-    holder = next((one for one in findings if max(_start(one), log_start) == stable), None)
+    holder = next(
+        (finding for finding in findings if max(_start(finding), log_start) == stable), None
+    )
     if holder is not None and watermark > stable:
         cause = Cause.of_status(holder.verdict)
     elif stable >= watermark_before:
         cause = Cause.NOTHING
     else:
         cause = Cause.UNREPLICATED
-    waiting = WaitingShareGroups()
+    waiting_groups = WaitingShareGroups()
     if cause in _OPEN:
-        waiting = await waiting_share_groups(admin, partition)
-    done = msgspec.structs.replace(
+        waiting_groups = await waiting_share_groups(admin, partition)
+    explanation = msgspec.structs.replace(
         _explanation(partition, view, cause),
         log_start_offset=log_start,
         last_stable_offset=stable,
         high_watermark=watermark,
         findings=findings,
         command=None if holder is None else holder.command(program),
-        share_groups=waiting.groups,
+        share_groups=waiting_groups.groups,
     )
-    told = (*_sentences(done, holder, now_ms, program), *waiting.sentences())
-    return msgspec.structs.replace(done, sentences=told)
+    sentences = (*_sentences(explanation, holder, now_ms, program), *waiting_groups.sentences())
+    return msgspec.structs.replace(explanation, sentences=sentences)
 
 
 _OPEN: Final = frozenset({Cause.HANGING, Cause.DECIDED, Cause.ALIVE})
@@ -117,14 +119,16 @@ async def _explain_by_the_log(
     stable = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
     watermark = await admin.offset_of(partition, LATEST)
     cause = Cause.NOTHING if stable >= watermark else Cause.UNTOLD
-    done = msgspec.structs.replace(
+    explanation = msgspec.structs.replace(
         _explanation(partition, view, cause),
         log_start_offset=log_start,
         last_stable_offset=stable,
         high_watermark=watermark,
     )
     if cause is Cause.NOTHING:
-        return msgspec.structs.replace(done, sentences=_sentences(done, None, 0, program))
+        return msgspec.structs.replace(
+            explanation, sentences=_sentences(explanation, None, 0, program)
+        )
     read = await fetch(
         admin.cluster,
         partition.topic,
@@ -134,9 +138,10 @@ async def _explain_by_the_log(
         max_wait_ms=0,
         max_bytes=1,  # the first batch comes whole (KIP-74)
     )
-    first = next((one for one in read.records if one.transactional), None)
+    first_record = next((record for record in read.records if record.transactional), None)
     return msgspec.structs.replace(
-        done, sentences=(withheld(stable, watermark), *_untold(done, first, program))
+        explanation,
+        sentences=(withheld(stable, watermark), *_untold(explanation, first_record, program)),
     )
 
 
@@ -175,17 +180,19 @@ def _offline(view: PartitionView) -> str:
 
 
 def _sentences(
-    known: Explanation, holder: JudgedTransaction | None, now_ms: int, program: str
+    explanation: Explanation, holder: JudgedTransaction | None, now_ms: int, program: str
 ) -> tuple[str, ...]:
     standing = Standing(
-        partition=known.partition,
-        cause=known.cause,
-        last_stable_offset=known.last_stable_offset,
-        high_watermark=known.high_watermark,
+        partition=explanation.partition,
+        cause=explanation.cause,
+        last_stable_offset=explanation.last_stable_offset,
+        high_watermark=explanation.high_watermark,
         holder=None if holder is None else _held_by(holder, now_ms),
-        other_holders=len(known.findings) - 1,
-        not_in_sync=[one for one in known.replicas if one not in known.isr],
-        share_groups=[(one.group_id, one.start_offset) for one in known.share_groups],
+        other_holders=len(explanation.findings) - 1,
+        not_in_sync=[
+            broker_id for broker_id in explanation.replicas if broker_id not in explanation.isr
+        ],
+        share_groups=[(group.group_id, group.start_offset) for group in explanation.share_groups],
         program=program,
     )
     return standing.sentences()
@@ -206,22 +213,24 @@ def _held_by(holder: JudgedTransaction, now_ms: int) -> Holder:
     )
 
 
-def _untold(known: Explanation, first: ConsumedRecord | None, program: str) -> tuple[str, ...]:
+def _untold(
+    explanation: Explanation, first_record: ConsumedRecord | None, program: str
+) -> tuple[str, ...]:
     """Sentences on the owner, read from the first batch; for brokers older than 3.0."""
     untold = (
         "These brokers are too old to tell whether it hangs (Kafka 3.0 is needed): ask its"
         " application, and wait for longer than any transaction.timeout.ms."
     )
-    if first is None:
+    if first_record is None:
         return ("The log does not tell whose transaction begins there.", untold)
-    where = f"--topic {known.partition.topic} --partition {known.partition.partition}"
+    where = f"--topic {explanation.partition.topic} --partition {explanation.partition.partition}"
     return (
-        f"That is where the transaction of producer id {first.producer_id}, epoch"
-        f" {first.producer_epoch}, begins, as the record says that lies there.",
+        f"That is where the transaction of producer id {first_record.producer_id}, epoch"
+        f" {first_record.producer_epoch}, begins, as the record says that lies there.",
         untold,
         f"Where it hangs and was not committed, to end it and discard its records:"
         f" {program} abort {where}"
-        f" --producer-id {first.producer_id} --producer-epoch {first.producer_epoch}"
+        f" --producer-id {first_record.producer_id} --producer-epoch {first_record.producer_epoch}"
         " --coordinator-epoch 0; if that is fenced, the partition has seen a marker of a later"
         " coordinator epoch, and a higher one is needed.",
     )

@@ -148,8 +148,11 @@ class ClassicMembership(Membership):
         self._known_ms = self._cluster.clock.monotonic_ms()
 
     def _counts(self, topics: Iterable[str]) -> dict[str, int]:
-        found = {name: self._cluster.view.topic(name) for name in topics}
-        return {name: 0 if one is None else len(one.partitions) for name, one in found.items()}
+        topic_views = {name: self._cluster.view.topic(name) for name in topics}
+        return {
+            name: 0 if topic_view is None else len(topic_view.partitions)
+            for name, topic_view in topic_views.items()
+        }
 
     async def _join(self) -> Any:
         """The JoinGroup answer of a new generation; None to try again."""
@@ -203,25 +206,30 @@ class ClassicMembership(Membership):
         return True
 
     async def _assign(self, joined: Any) -> dict[str, bytes]:
-        topics = subscribed(one.metadata for one in joined.members)
+        topics = subscribed(joined_member.metadata for joined_member in joined.members)
         await self._learn(topics)
         self._led = self._counts(topics)
         members = {
-            one.member_id: (getattr(one, "group_instance_id", None), one.metadata)
-            for one in joined.members
+            joined_member.member_id: (
+                getattr(joined_member, "group_instance_id", None),
+                joined_member.metadata,
+            )
+            for joined_member in joined.members
         }
         return assign_range(members, self._led)
 
     async def leave(self) -> None:
         """See ``Membership``. A static member says nothing: its session ends, unless it is back."""
-        options, member_id, place = self._options, self._member_id, self._place
+        options, member_id, state = self._options, self._member_id, self._place
         self._fall_out()
-        if options.instance_id is not None or not member_id or place == "out":
+        if options.instance_id is not None or not member_id or state == "out":
             return
         leaver = GroupMetadata(member_id=member_id)
         answer = await self._coordinator.ask(leave_group(options.group_id, leaver))
         rows = (answer, *getattr(answer, "members", ()))
-        error = next((one.error_code for one in rows if one.error_code), ErrorCode.none)
+        error = next(
+            (member_row.error_code for member_row in rows if member_row.error_code), ErrorCode.none
+        )
         if error != ErrorCode.none:
             raise refused("LeaveGroup", options.group_id, ErrorCode(error))
 
@@ -247,10 +255,10 @@ def assigned_partitions(data: bytes) -> frozenset[TopicPartition]:
     Raises:
         ValueError: The leader of the generation sent something else.
     """
-    found = read_assignment(data)
-    if found is None:
+    assignment = read_assignment(data)
+    if assignment is None:
         raise ValueError(f"the leader of the group sent {data.hex()}, which is no assignment")
-    return frozenset(TopicPartition(topic, index) for topic, index in found.partitions)
+    return frozenset(TopicPartition(topic, index) for topic, index in assignment.partitions)
 
 
 def assign_range(
@@ -268,15 +276,17 @@ def assign_range(
         Member id -> its assignment.
     """
     shares: dict[str, dict[str, list[int]]] = {name: {} for name in members}
-    wanted = {name: read_subscription(data) for name, (_, data) in members.items()}
+    subscriptions = {name: read_subscription(data) for name, (_, data) in members.items()}
     ordered = sorted(members, key=lambda name: (members[name][0] is None, members[name][0], name))
     for topic, count in sorted(partitions.items()):
         takers = [
-            name for name in ordered if (said := wanted[name]) is not None and topic in said.topics
+            name
+            for name in ordered
+            if (subscription := subscriptions[name]) is not None and topic in subscription.topics
         ]
         start = 0
-        for at, name in enumerate(takers):
-            size = count // len(takers) + (at < count % len(takers))
+        for rank, name in enumerate(takers):
+            size = count // len(takers) + (rank < count % len(takers))
             if size:
                 shares[name][topic] = list(range(start, start + size))
             start += size
@@ -285,8 +295,13 @@ def assign_range(
 
 def subscribed(members: Iterable[bytes]) -> frozenset[str]:
     """Every topic that one of these subscriptions names."""
-    found = (read_subscription(data) for data in members)
-    return frozenset(topic for said in found if said is not None for topic in said.topics)
+    subscriptions = (read_subscription(data) for data in members)
+    return frozenset(
+        topic
+        for subscription in subscriptions
+        if subscription is not None
+        for topic in subscription.topics
+    )
 
 
 # A member of the consumer protocol: one request says and asks for everything (KIP-848).
@@ -418,11 +433,11 @@ class ConsumerMembership(Membership):
         return await self._by_name(answer.assignment.topic_partitions)
 
     def _ids(self) -> dict[str, UUID]:
-        found = {name: self._cluster.view.topic(name) for name in self._topics}
+        topic_views = {name: self._cluster.view.topic(name) for name in self._topics}
         return {
-            name: one.topic_id
-            for name, one in found.items()
-            if one is not None and one.topic_id is not None
+            name: topic_view.topic_id
+            for name, topic_view in topic_views.items()
+            if topic_view is not None and topic_view.topic_id is not None
         }
 
     async def _by_name(self, rows: Sequence[Any]) -> frozenset[TopicPartition]:
@@ -440,10 +455,10 @@ class ConsumerMembership(Membership):
     def _by_id(self, partitions: Iterable[TopicPartition]) -> dict[UUID, list[int]]:
         """Partitions by the ids of their topics; of a topic that is gone nothing is owned."""
         ids = self._ids()
-        found: dict[UUID, list[int]] = {}
-        for place in sorted(place for place in partitions if place.topic in ids):
-            found.setdefault(ids[place.topic], []).append(place.partition)
-        return found
+        indexes_by_id: dict[UUID, list[int]] = {}
+        for partition in sorted(partition for partition in partitions if partition.topic in ids):
+            indexes_by_id.setdefault(ids[partition.topic], []).append(partition.partition)
+        return indexes_by_id
 
     async def leave(self) -> None:
         """See ``Membership``. A static member may come back."""
@@ -496,23 +511,23 @@ class StreamsMembership(ConsumerMembership):
         leaving: int | None = None,
     ) -> Request:
         who = self._who(leaving)
-        tasks = None if owned is None else {each for parts in owned.values() for each in parts}
+        tasks = None if owned is None else {task for parts in owned.values() for task in parts}
         return streams_group_heartbeat(self._options.group_id, who, joining=joining, tasks=tasks)
 
     async def _assigned_by(self, answer: Any) -> frozenset[TopicPartition] | None:
         """A task that metadata does not know the partitions of yet can't be run."""
         if answer.active_tasks is None:
             return None
-        tasks = {each for row in answer.active_tasks for each in row.partitions}
-        if len({place.partition for place in self._places(tasks)}) < len(tasks):
+        tasks = {task for row in answer.active_tasks for task in row.partitions}
+        if len({partition.partition for partition in self._places(tasks)}) < len(tasks):
             await self._cluster.refresh(self._topics)
         return frozenset(self._places(tasks))
 
     def _places(self, tasks: Collection[int]) -> Iterator[TopicPartition]:
         for name in self._topics:
-            known = self._cluster.view.topic(name)
-            partitions = 0 if known is None else len(known.partitions)
-            yield from (TopicPartition(name, each) for each in tasks if each < partitions)
+            topic_view = self._cluster.view.topic(name)
+            partitions = 0 if topic_view is None else len(topic_view.partitions)
+            yield from (TopicPartition(name, task) for task in tasks if task < partitions)
 
 
 _PROTOCOLS: Final[Mapping[GroupProtocol, Callable[[Subscriber], Membership]]] = {
@@ -554,7 +569,7 @@ class Joining:
     @property
     def metadata(self) -> GroupMetadata:
         """Who it is, as a transactional producer would send it (``Consumer.groupMetadata``)."""
-        return self._joined.metadata
+        return self._current_membership.metadata
 
     @property
     def is_joined(self) -> bool:
@@ -573,10 +588,10 @@ class Joining:
 
     @property
     def assigned(self) -> frozenset[TopicPartition]:
-        return self._joined.assigned
+        return self._current_membership.assigned
 
     @property
-    def _joined(self) -> Membership:
+    def _current_membership(self) -> Membership:
         if self._membership is None:
             group = self.options.group_id
             raise IllegalUseError(f"this member of group {group!r} has to subscribe")
@@ -617,7 +632,7 @@ class Joining:
             self._beating = self._cluster.tasks.spawn(
                 self._beat(), name=f"heartbeats to group {self.options.group_id}"
             )
-        with self._called():
+        with self._suspend_rebalance_timeout():
             await self._settle(until, timeout_ms)
 
     def stand_still(self) -> None:
@@ -635,7 +650,7 @@ class Joining:
         """
         await self._end_heartbeats()
         self._has_left = True
-        await self._joined.leave()
+        await self._current_membership.leave()
         self.positions.clear()
 
     async def close(self) -> None:
@@ -645,7 +660,7 @@ class Joining:
     # Inside
 
     @contextlib.contextmanager
-    def _called(self) -> Iterator[None]:
+    def _suspend_rebalance_timeout(self) -> Iterator[None]:
         """While a call goes on, the time of ``rebalance_timeout_ms`` stands still."""
         if self._has_left:
             raise IllegalUseError("This consumer has already been closed.")  # Java's words
@@ -658,7 +673,7 @@ class Joining:
     async def _settle(
         self, until: frozenset[TopicPartition] | None, timeout_ms: float | None
     ) -> None:
-        membership = self._joined
+        membership = self._current_membership
         deadline = self._cluster.deadline(timeout_ms)
         looks = Backoff(self._cluster.clock, initial_ms=LOOK_FIRST_MS, max_ms=HEARTBEAT_MS)
         failures = self._cluster.backoff()
@@ -683,7 +698,7 @@ class Joining:
             await looks.wait(deadline)
 
     async def _beat(self) -> None:
-        membership, clock = self._joined, self._cluster.clock
+        membership, clock = self._current_membership, self._cluster.clock
         while True:
             await pause(clock, HEARTBEAT_MS)
             if self._stands_still:
@@ -729,24 +744,26 @@ class GroupMember(Joining):
             ClientError: Refused; ``error`` says why.
             RetriableError: Not answered, assigned or ended in time.
         """
-        with self._called():
+        with self._suspend_rebalance_timeout():
             await self._settle(until, timeout_ms)
             deadline = self._cluster.deadline(timeout_ms)
-            found = await self._find_positions(deadline, stable=stable, waits=waits)
+            positions = await self._find_positions(deadline, stable=stable, waits=waits)
             fetched: list[tuple[int, FetchResult]] = []
-            for place in sorted(self.positions):
-                fetched += await self._read(place)
-            return Polled(positions=found, fetched=tuple(fetched))
+            for partition in sorted(self.positions):
+                fetched += await self._read(partition)
+            return Polled(positions=positions, fetched=tuple(fetched))
 
-    def seek(self, place: TopicPartition, offset: int) -> None:
+    def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on there at the next poll.
 
         Raises:
             IllegalUseError: The partition is not assigned to it.
         """
-        if place not in self.assigned:
-            raise IllegalUseError(f"No current assignment for partition {place}")  # Java's words
-        self.positions[place] = offset
+        if partition not in self.assigned:
+            raise IllegalUseError(
+                f"No current assignment for partition {partition}"
+            )  # Java's words
+        self.positions[partition] = offset
 
     async def commit(
         self,
@@ -771,7 +788,7 @@ class GroupMember(Joining):
         )
         message = await self._cluster.ask_group_coordinator(group, request)
         errors = [ErrorCode(row.error_code) for topic in message.topics for row in topic.partitions]
-        error = next((one for one in errors if one != ErrorCode.none), ErrorCode.none)
+        error = next((code for code in errors if code != ErrorCode.none), ErrorCode.none)
         if error != ErrorCode.none:
             raise refused("OffsetCommit", group, error)
 
@@ -786,7 +803,7 @@ class GroupMember(Joining):
         backoff = self._cluster.backoff()
         while True:
             try:
-                found = await committed_positions(
+                committed = await committed_positions(
                     self._cluster, self.options.group_id, new, stable=stable
                 )
                 break
@@ -795,26 +812,26 @@ class GroupMember(Joining):
                 if not (unstable and waits) or deadline.passed:
                     raise
             await backoff.wait(deadline)
-        for place in new:
-            known = found[place]
-            offset = await self._earliest(place) if known < 0 else known
-            if place in self.assigned:
-                self.positions[place] = offset
-        return found
+        for partition in new:
+            committed_offset = committed[partition]
+            offset = await self._earliest(partition) if committed_offset < 0 else committed_offset
+            if partition in self.assigned:
+                self.positions[partition] = offset
+        return committed
 
-    async def _earliest(self, place: TopicPartition) -> int:
+    async def _earliest(self, partition: TopicPartition) -> int:
         """auto.offset.reset=earliest."""
-        return await offset_of(self._cluster, place, EARLIEST)
+        return await offset_of(self._cluster, partition, EARLIEST)
 
-    async def _read(self, place: TopicPartition) -> list[tuple[int, FetchResult]]:
+    async def _read(self, partition: TopicPartition) -> list[tuple[int, FetchResult]]:
         results: list[tuple[int, FetchResult]] = []
-        while place in self.positions:
-            offset = self.positions[place]
+        while partition in self.positions:
+            offset = self.positions[partition]
             try:
                 result = await fetch(
                     self._cluster,
-                    place.topic,
-                    place.partition,
+                    partition.topic,
+                    partition.partition,
                     offset,
                     isolation=self.options.isolation,
                     max_wait_ms=NO_WAIT_MS,
@@ -822,14 +839,16 @@ class GroupMember(Joining):
             except ClientError as error:
                 if error.error != ErrorCode.offset_out_of_range:
                     raise
-                earliest = await self._earliest(place)
-                if place in self.positions:
-                    self.positions[place] = earliest
+                earliest = await self._earliest(partition)
+                if partition in self.positions:
+                    self.positions[partition] = earliest
                 continue
-            if place not in self.positions:  # given up meanwhile: nobody gets it from this member
+            if (
+                partition not in self.positions
+            ):  # given up meanwhile: nobody gets it from this member
                 break
             results.append((offset, result))
-            self.positions[place] = result.next_offset
+            self.positions[partition] = result.next_offset
             if result.next_offset == offset:
                 break
         return results

@@ -83,8 +83,8 @@ class Coordinator(msgspec.Struct, eq=False):
                 self.forget()
             elif error != ErrorCode.coordinator_load_in_progress:
                 return message
-        what = f"{request.api.name} of group {self._group_id!r}: {code_name(error)}"
-        raise RetriableError(what, error=error)
+        failure = f"{request.api.name} of group {self._group_id!r}: {code_name(error)}"
+        raise RetriableError(failure, error=error)
 
 
 class Subscriber(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,8 +151,8 @@ class Membership(ABC):
     def _hold(self, assigned: frozenset[TopicPartition]) -> None:
         """Replace the assigned partitions and forget the positions of revoked ones."""
         self.assigned = assigned
-        for place in self._positions.keys() - assigned:
-            del self._positions[place]
+        for partition in self._positions.keys() - assigned:
+            del self._positions[partition]
 
 
 def refused(what: str, group_id: str, error: ErrorCode) -> ClientError:

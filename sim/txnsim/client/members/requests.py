@@ -148,7 +148,7 @@ def streams_group_heartbeat(
     if tasks is not None:
         parts = tuple(sorted(tasks))
         active = [Row("TaskIds", subtopology_id=PART, partitions=parts)] if parts else []
-    others = None if tasks is None else ()
+    no_tasks = None if tasks is None else ()
     return asks(
         Api.STREAMS_GROUP_HEARTBEAT,
         group_id=group_id,
@@ -160,8 +160,8 @@ def streams_group_heartbeat(
         rebalance_timeout=timeout_ms,
         topology=None if topics is None else _topology(topics),
         active_tasks=active,
-        standby_tasks=others,
-        warmup_tasks=others,
+        standby_tasks=no_tasks,
+        warmup_tasks=no_tasks,
         process_id=None if topics is None else member.member_id,
         user_endpoint=None,
         client_tags=None if topics is None else (),

@@ -91,8 +91,11 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def error(self) -> ErrorCode:
         """First error among acknowledgements, then among partitions."""
-        errors = [*(one.error for one in self.said), *(one.error for one in self.acquired)]
-        return next((one for one in errors if one), ErrorCode.none)
+        errors = [
+            *(result.error for result in self.said),
+            *(result.error for result in self.acquired),
+        ]
+        return next((code for code in errors if code), ErrorCode.none)
 
 
 class ShareMember(Joining):
@@ -124,32 +127,35 @@ class ShareMember(Joining):
             ClientError: The coordinator refuses the member.
             RetriableError: Not assigned in time, or a partition has no leader.
         """
-        with self._called():
+        with self._suspend_rebalance_timeout():
             await self._settle(until, timeout_ms)
             places = await self._by_leader()
             for leader in self._sessions.keys() - places.keys():
                 places[leader] = {}  # it is told that the member has nothing there any more
             answers = await asyncio.gather(
                 *(
-                    self._fetch(leader, wanted, max_wait_ms)
-                    for leader, wanted in sorted(places.items())
+                    self._fetch(leader, epochs, max_wait_ms)
+                    for leader, epochs in sorted(places.items())
                 )
             )
-        acquired = tuple(one for answer in answers for one in answer.acquired)
-        return Shared(acquired=acquired, said=self._all_said(one.said for one in answers))
+        acquired = tuple(batch for answer in answers for batch in answer.acquired)
+        return Shared(acquired=acquired, said=self._settle_lost(answer.said for answer in answers))
 
     def acknowledge(
-        self, place: TopicPartition, offsets: Iterable[int], as_: str = "accept"
+        self, partition: TopicPartition, offsets: Iterable[int], as_: str = "accept"
     ) -> None:
         """Queue acknowledgements of acquired records for the next request to their leader.
 
         Args:
-            place: Their partition.
+            partition: Their partition.
             offsets: Of the records.
             as_: ``accept``, ``release``, ``reject`` or ``renew``.
         """
         named = Acknowledge[as_.upper()]
-        self._queued += [Said(place, first, last, named) for first, last in _ranges(offsets)]
+        self._queued += [
+            Said(partition, first_offset, last_offset, named)
+            for first_offset, last_offset in _ranges(offsets)
+        ]
 
     async def commit(self) -> Shared:
         """Tell leaders what was said, now (``commitSync``).
@@ -158,10 +164,10 @@ class ShareMember(Joining):
             Their answers. REQUEST_TIMED_OUT and NETWORK_EXCEPTION leave open whether it took
             effect.
         """
-        with self._called():
-            leaders = [leader for leader, one in self._sessions.items() if one.places]
+        with self._suspend_rebalance_timeout():
+            leaders = [leader for leader, session in self._sessions.items() if session.places]
             answers = await asyncio.gather(*map(self._acknowledge, sorted(leaders)))
-        return Shared(said=self._all_said(answers))
+        return Shared(said=self._settle_lost(answers))
 
     async def leave(self) -> None:
         """Go, as a consumer that is closed: leaders and the coordinator are told.
@@ -181,46 +187,71 @@ class ShareMember(Joining):
 
     async def _by_leader(self) -> dict[int, dict[TopicPartition, int]]:
         """Leader -> the partitions that it has for the member, with its epoch there."""
-        found: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
-        for place in sorted(self.assigned):
-            leader = await self._cluster.leader(place)
-            found[leader.leader_id][place] = leader.leader_epoch
-        return found
+        epochs_by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+        for partition in sorted(self.assigned):
+            leader = await self._cluster.leader(partition)
+            epochs_by_leader[leader.leader_id][partition] = leader.leader_epoch
+        return epochs_by_leader
 
     def _take(self, session: _Session) -> list[Said]:
         """What is queued for a leader."""
-        mine = [one for one in self._queued if one.place in session.places]
-        self._queued = [one for one in self._queued if one.place not in session.places]
+        mine = [
+            acknowledgement
+            for acknowledgement in self._queued
+            if acknowledgement.place in session.places
+        ]
+        self._queued = [
+            acknowledgement
+            for acknowledgement in self._queued
+            if acknowledgement.place not in session.places
+        ]
         return mine
 
-    def _all_said(self, answers: Iterable[tuple[Said, ...]]) -> tuple[Said, ...]:
+    def _settle_lost(self, answers: Iterable[tuple[Said, ...]]) -> tuple[Said, ...]:
         """Acknowledgements with their errors; without a session the locks are lost."""
-        known = {place for session in self._sessions.values() for place in session.places}
-        lost = [one for one in self._queued if one.place not in known]
-        self._queued = [one for one in self._queued if one.place in known]
+        in_sessions = {
+            partition for session in self._sessions.values() for partition in session.places
+        }
+        lost = [
+            acknowledgement
+            for acknowledgement in self._queued
+            if acknowledgement.place not in in_sessions
+        ]
+        self._queued = [
+            acknowledgement
+            for acknowledgement in self._queued
+            if acknowledgement.place in in_sessions
+        ]
         error = ErrorCode.not_leader_or_follower
-        said = (*(one for answer in answers for one in answer), *_all_answered(lost, error))
-        return tuple(one for one in said if one.type is not Acknowledge.GAP)
+        acknowledgements = (
+            *(acknowledgement for answer in answers for acknowledgement in answer),
+            *_all_with_error(lost, error),
+        )
+        return tuple(
+            acknowledgement
+            for acknowledgement in acknowledgements
+            if acknowledgement.type is not Acknowledge.GAP
+        )
 
     async def _fetch(
-        self, leader: int, wanted: Mapping[TopicPartition, int], max_wait_ms: int
+        self, leader: int, epochs: Mapping[TopicPartition, int], max_wait_ms: int
     ) -> Shared:
         """One answer; where the session was lost meanwhile, that of another one."""
-        first = await self._fetch_once(leader, wanted, max_wait_ms)
-        if all(one.error not in _SESSION_LOST for one in first.acquired):
-            return first
-        again = await self._fetch_once(leader, wanted, max_wait_ms)
-        return Shared(acquired=again.acquired, said=first.said)
+        first_answer = await self._fetch_once(leader, epochs, max_wait_ms)
+        if all(batch.error not in _SESSION_LOST for batch in first_answer.acquired):
+            return first_answer
+        second_answer = await self._fetch_once(leader, epochs, max_wait_ms)
+        return Shared(acquired=second_answer.acquired, said=first_answer.said)
 
     async def _fetch_once(
-        self, leader: int, wanted: Mapping[TopicPartition, int], max_wait_ms: int
+        self, leader: int, epochs: Mapping[TopicPartition, int], max_wait_ms: int
     ) -> Shared:
         session = self._sessions.setdefault(leader, _Session())
-        said = [] if session.epoch == OPENING else self._take(session)
-        new, gone = wanted.keys() - session.places, session.places - wanted.keys()
-        session.places = set(wanted)
+        acknowledgements = [] if session.epoch == OPENING else self._take(session)
+        new, dropped = epochs.keys() - session.places, session.places - epochs.keys()
+        session.places = set(epochs)
         session.learn_ids(self._cluster)
-        if not wanted:
+        if not epochs:
             session.epoch = CLOSING
         request = asks(
             Api.SHARE_FETCH,
@@ -233,48 +264,56 @@ class ShareMember(Joining):
             max_records=RECORDS_MAX,
             batch_size=RECORDS_MAX,
             share_acquire_mode=0,
-            is_renew_ack=any(one.type is Acknowledge.RENEW for one in said),
-            topics=_topics("FetchTopic", "FetchPartition", new, said, session),
-            forgotten_topics_data=_forgotten(gone, session),
+            is_renew_ack=any(
+                acknowledgement.type is Acknowledge.RENEW for acknowledgement in acknowledgements
+            ),
+            topics=_topics("FetchTopic", "FetchPartition", new, acknowledgements, session),
+            forgotten_topics_data=_forgotten_topics(dropped, session),
             request_timeout_ms=self._cluster.settings.request_timeout_ms + max_wait_ms,
         )
         answer = await self._ask(leader, session, request)
         if isinstance(answer, ErrorCode):
             is_lost = answer in _LOST
             failed = tuple(
-                Acquired(place=place, error=answer, leader_epoch=epoch, is_lost=is_lost)
-                for place, epoch in wanted.items()
+                Acquired(place=partition, error=answer, leader_epoch=epoch, is_lost=is_lost)
+                for partition, epoch in epochs.items()
             )
-            return Shared(acquired=failed, said=_all_answered(said, answer))
+            return Shared(acquired=failed, said=_all_with_error(acknowledgements, answer))
         rows = session.rows(answer)
         lock_ms = _ms(getattr(answer, "acquisition_lock_timeout", -1))
         acquired = tuple(
-            self._read(place, rows[place], lock_ms, epoch)
-            if place in rows
-            else Acquired(place=place, leader_epoch=epoch)  # left out: there is nothing new
-            for place, epoch in wanted.items()
+            self._read(partition, rows[partition], lock_ms, epoch)
+            if partition in rows
+            else Acquired(place=partition, leader_epoch=epoch)  # left out: there is nothing new
+            for partition, epoch in epochs.items()
         )
-        return Shared(acquired=acquired, said=_outcomes(said, rows, "acknowledge_error_code"))
+        return Shared(
+            acquired=acquired, said=_outcomes(acknowledgements, rows, "acknowledge_error_code")
+        )
 
     async def _acknowledge(self, leader: int) -> tuple[Said, ...]:
         session = self._sessions[leader]
-        said = self._take(session)
+        acknowledgements = self._take(session)
         if session.epoch == OPENING:
-            return _all_answered(said, ErrorCode.share_session_not_found)
-        if not said and session.epoch != CLOSING:
+            return _all_with_error(acknowledgements, ErrorCode.share_session_not_found)
+        if not acknowledgements and session.epoch != CLOSING:
             return ()
         request = asks(
             Api.SHARE_ACKNOWLEDGE,
             group_id=self.options.group_id,
             member_id=self.metadata.member_id,
             share_session_epoch=session.epoch,
-            is_renew_ack=any(one.type is Acknowledge.RENEW for one in said),
-            topics=_topics("AcknowledgeTopic", "AcknowledgePartition", (), said, session),
+            is_renew_ack=any(
+                acknowledgement.type is Acknowledge.RENEW for acknowledgement in acknowledgements
+            ),
+            topics=_topics(
+                "AcknowledgeTopic", "AcknowledgePartition", (), acknowledgements, session
+            ),
         )
         answer = await self._ask(leader, session, request)
         if isinstance(answer, ErrorCode):
-            return _all_answered(said, answer)
-        return _outcomes(said, session.rows(answer), "error_code")
+            return _all_with_error(acknowledgements, answer)
+        return _outcomes(acknowledgements, session.rows(answer), "error_code")
 
     async def _ask(self, leader: int, session: _Session, request: Request) -> Any:
         """The answer, or the error after which the session is a new one."""
@@ -286,34 +325,40 @@ class ShareMember(Joining):
         if error != ErrorCode.none:
             session.epoch = OPENING
             session.places = set()
-            for place in self.assigned:
-                self._cluster.forget_leader(place.topic)
+            for partition in self.assigned:
+                self._cluster.forget_leader(partition.topic)
             return error
         session.epoch = OPENING if session.epoch == CLOSING else session.epoch + 1
         return answer
 
-    def _read(self, place: TopicPartition, row: Any, lock_ms: int, leader_epoch: int) -> Acquired:
+    def _read(
+        self, partition: TopicPartition, row: Any, lock_ms: int, leader_epoch: int
+    ) -> Acquired:
         """The records that were acquired; what is none is acknowledged as a gap."""
         error = ErrorCode(row.error_code)
         if error in REFRESHING:
-            self._cluster.forget_leader(place.topic)
+            self._cluster.forget_leader(partition.topic)
         counts = {
-            offset: one.delivery_count
-            for one in row.acquired_records
-            for offset in range(one.first_offset, one.last_offset + 1)
+            offset: acquired_range.delivery_count
+            for acquired_range in row.acquired_records
+            for offset in range(acquired_range.first_offset, acquired_range.last_offset + 1)
         }
         visible = visible_records(
-            place,
+            partition,
             row.records or b"",
             fetch_offset=min(counts, default=0),
             isolation=IsolationLevel.READ_UNCOMMITTED,  # aborted ones were not acquired
         )
         records = tuple(
-            (one, counts[one.offset]) for one in visible.records if one.offset in counts
+            (record, counts[record.offset]) for record in visible.records if record.offset in counts
         )
-        self.acknowledge(place, counts.keys() - {one.offset for one, _ in records}, "gap")
+        self.acknowledge(partition, counts.keys() - {record.offset for record, _ in records}, "gap")
         return Acquired(
-            place=place, error=error, records=records, lock_ms=lock_ms, leader_epoch=leader_epoch
+            place=partition,
+            error=error,
+            records=records,
+            lock_ms=lock_ms,
+            leader_epoch=leader_epoch,
         )
 
 
@@ -328,10 +373,10 @@ class _Session:
         """Topic name -> topic id."""
 
     def learn_ids(self, cluster: Cluster) -> None:
-        for place in self.places:
-            topic = cluster.view.topic(place.topic)
+        for partition in self.places:
+            topic = cluster.view.topic(partition.topic)
             if topic is not None and topic.topic_id is not None:
-                self.ids[place.topic] = topic.topic_id
+                self.ids[partition.topic] = topic.topic_id
 
     def rows(self, answer: Any) -> dict[TopicPartition, Any]:
         names = {topic_id: name for name, topic_id in self.ids.items()}
@@ -344,66 +389,82 @@ class _Session:
 
 
 def _topics(
-    topic: str, partition: str, new: Iterable[TopicPartition], said: list[Said], session: _Session
+    topic: str,
+    partition: str,
+    new: Iterable[TopicPartition],
+    acknowledgements: list[Said],
+    session: _Session,
 ) -> list[Row]:
     """Rows of a request: partitions new to the session, partitions with acknowledgements."""
-    batches: dict[TopicPartition, list[Row]] = {place: [] for place in sorted(new)}
-    for one in said:
-        batches.setdefault(one.place, []).append(
+    batches: dict[TopicPartition, list[Row]] = {
+        topic_partition: [] for topic_partition in sorted(new)
+    }
+    for acknowledgement in acknowledgements:
+        batches.setdefault(acknowledgement.place, []).append(
             Row(
                 "AcknowledgementBatch",
-                first_offset=one.first,
-                last_offset=one.last,
-                acknowledge_types=(one.type,),
+                first_offset=acknowledgement.first,
+                last_offset=acknowledgement.last,
+                acknowledge_types=(acknowledgement.type,),
             )
         )
 
-    def row(place: TopicPartition) -> Row:
-        ordered = sorted(batches[place], key=lambda batch: batch.fields["first_offset"])
-        return Row(partition, partition_index=place.partition, acknowledgement_batches=ordered)
+    def row(topic_partition: TopicPartition) -> Row:
+        ordered = sorted(batches[topic_partition], key=lambda batch: batch.fields["first_offset"])
+        return Row(
+            partition, partition_index=topic_partition.partition, acknowledgement_batches=ordered
+        )
 
     rows: dict[str, list[Row]] = defaultdict(list)
-    for place in batches:
-        rows[place.topic].append(row(place))
-    return [Row(topic, topic_id=session.ids[name], partitions=of) for name, of in rows.items()]
-
-
-def _forgotten(places: Iterable[TopicPartition], session: _Session) -> list[Row]:
-    topics: dict[str, list[int]] = defaultdict(list)
-    for place in sorted(places):
-        topics[place.topic].append(place.partition)
+    for topic_partition in batches:
+        rows[topic_partition.topic].append(row(topic_partition))
     return [
-        Row("ForgottenTopic", topic_id=session.ids[name], partitions=tuple(found))
-        for name, found in topics.items()
+        Row(topic, topic_id=session.ids[name], partitions=partition_rows)
+        for name, partition_rows in rows.items()
     ]
 
 
-def _outcomes(said: list[Said], rows: Mapping[TopicPartition, Any], field: str) -> tuple[Said, ...]:
+def _forgotten_topics(places: Iterable[TopicPartition], session: _Session) -> list[Row]:
+    topics: dict[str, list[int]] = defaultdict(list)
+    for partition in sorted(places):
+        topics[partition.topic].append(partition.partition)
+    return [
+        Row("ForgottenTopic", topic_id=session.ids[name], partitions=tuple(indexes))
+        for name, indexes in topics.items()
+    ]
+
+
+def _outcomes(
+    acknowledgements: list[Said], rows: Mapping[TopicPartition, Any], field: str
+) -> tuple[Said, ...]:
     """Acknowledgements with the leader's error for each partition."""
-    errors = {place: ErrorCode(getattr(row, field)) for place, row in rows.items()}
+    errors = {partition: ErrorCode(getattr(row, field)) for partition, row in rows.items()}
     unknown = ErrorCode.unknown_server_error
-    return tuple(_answered(one, errors.get(one.place, unknown)) for one in said)
+    return tuple(
+        _with_error(acknowledgement, errors.get(acknowledgement.place, unknown))
+        for acknowledgement in acknowledgements
+    )
 
 
-def _answered(one: Said, error: ErrorCode) -> Said:
-    return msgspec.structs.replace(one, error=error)
+def _with_error(acknowledgement: Said, error: ErrorCode) -> Said:
+    return msgspec.structs.replace(acknowledgement, error=error)
 
 
-def _all_answered(said: Iterable[Said], error: ErrorCode) -> tuple[Said, ...]:
-    return tuple(_answered(one, error) for one in said)
+def _all_with_error(acknowledgements: Iterable[Said], error: ErrorCode) -> tuple[Said, ...]:
+    return tuple(_with_error(acknowledgement, error) for acknowledgement in acknowledgements)
 
 
 def _ranges(offsets: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Ranges of consecutive ones, both ends included."""
-    first = last = None
+    first_offset = last_offset = None
     for offset in sorted(offsets):
-        if last is None or offset != last + 1:
-            if first is not None and last is not None:
-                yield first, last
-            first = offset
-        last = offset
-    if first is not None and last is not None:
-        yield first, last
+        if last_offset is None or offset != last_offset + 1:
+            if first_offset is not None and last_offset is not None:
+                yield first_offset, last_offset
+            first_offset = offset
+        last_offset = offset
+    if first_offset is not None and last_offset is not None:
+        yield first_offset, last_offset
 
 
 def _ms(value: Any) -> int:

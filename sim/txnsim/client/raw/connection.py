@@ -152,19 +152,19 @@ class RawConnection:
         self._socket.settimeout(self._answer_timeout_s)
         data = bytearray()
         frames: list[bytes] = []
-        at = 0
+        frame_start = 0
         while len(frames) < count:
-            while len(data) - at >= 4:
-                end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+            while len(data) - frame_start >= 4:
+                end = frame_start + 4 + int.from_bytes(data[frame_start : frame_start + 4], "big")
                 if len(data) < end:
                     break
-                frames.append(bytes(data[at + 4 : end]))
-                at = end
+                frames.append(bytes(data[frame_start + 4 : end]))
+                frame_start = end
             if len(frames) < count:
                 piece = self._socket.recv(_PIECE_BYTES)
                 assert piece, "the connection was closed between answers"
                 data += piece
-        assert at == len(data), "more answers than requests"
+        assert frame_start == len(data), "more answers than requests"
         return frames
 
     def send_bytes(self, data: bytes) -> None:
