@@ -61,9 +61,9 @@ def levels() -> dict[str, Level]:
     commands = top.add_subparsers()
     for name, (module, line) in known_commands().items():
         importlib.import_module(module).add_arguments(commands.add_parser(name, help=line))
-    found: dict[str, Level] = {}
-    _walk(top, "", found)
-    return found
+    by_path: dict[str, Level] = {}
+    _walk(top, "", by_path)
+    return by_path
 
 
 def _with_words(tree: Mapping[str, Level]) -> dict[str, Level]:
@@ -71,7 +71,7 @@ def _with_words(tree: Mapping[str, Level]) -> dict[str, Level]:
     from txnsim.faults.meanings import CLUSTER_ACTIONS, CROSSING_ACTIONS, name_of
     from txnsim.wire.apis import APIS
 
-    actions = tuple(name_of(one) for one in (*CROSSING_ACTIONS, *CLUSTER_ACTIONS))
+    actions = tuple(name_of(action) for action in (*CROSSING_ACTIONS, *CLUSTER_ACTIONS))
     arm = tree["faults arm"]
     choices = {**arm.choices, "--do": actions, "--api": tuple(name for name, _ in APIS.values())}
     return {
@@ -85,7 +85,7 @@ def _with_words(tree: Mapping[str, Level]) -> dict[str, Level]:
     }
 
 
-def _walk(parser: argparse.ArgumentParser, path: str, found: dict[str, Level]) -> None:
+def _walk(parser: argparse.ArgumentParser, path: str, by_path: dict[str, Level]) -> None:
     commands: dict[str, str] = {}
     options: dict[str, str] = {}
     choices: dict[str, tuple[str, ...]] = {}
@@ -93,14 +93,14 @@ def _walk(parser: argparse.ArgumentParser, path: str, found: dict[str, Level]) -
     words: tuple[str, ...] = ()
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            lines = {one.dest: one.help or "" for one in action._choices_actions}
+            lines = {subaction.dest: subaction.help or "" for subaction in action._choices_actions}
             for name, child in action.choices.items():
                 commands[name] = _line(lines.get(name, ""))
-                _walk(child, f"{path} {name}".strip(), found)
+                _walk(child, f"{path} {name}".strip(), by_path)
             continue
-        known = tuple(map(str, action.choices or ()))
+        choice_words = tuple(map(str, action.choices or ()))
         if not action.option_strings:
-            words = words or known
+            words = words or choice_words
             continue
         for option in action.option_strings:
             if not option.startswith("--"):
@@ -108,9 +108,9 @@ def _walk(parser: argparse.ArgumentParser, path: str, found: dict[str, Level]) -
             options[option] = "" if action.help == argparse.SUPPRESS else _line(action.help or "")
             if action.nargs != 0:
                 values.append(option)
-            if known:
-                choices[option] = known
-    found[path] = Level(commands, options, choices, tuple(values), words)
+            if choice_words:
+                choices[option] = choice_words
+    by_path[path] = Level(commands, options, choices, tuple(values), words)
 
 
 def _line(text: str) -> str:
@@ -138,9 +138,11 @@ def _bash(tree: Mapping[str, Level]) -> str:
     lines += ["    esac", "  done", '  case "$path $before" in']
     for path, level in tree.items():
         start = f" {path}" if path else ""
-        for option, known in level.choices.items():
-            found = f"COMPREPLY=($(compgen -W '{' '.join(known)}' -- \"$word\")); return ;;"
-            lines.append(f"    '{start} {option}') {found}")
+        for option, option_choices in level.choices.items():
+            reply = (
+                f"COMPREPLY=($(compgen -W '{' '.join(option_choices)}' -- \"$word\")); return ;;"
+            )
+            lines.append(f"    '{start} {option}') {reply}")
         free = [option for option in level.takes_value if option not in level.choices]
         if free:
             cases = "|".join(f"'{start} {option}'" for option in free)
@@ -167,9 +169,9 @@ def _fish(tree: Mapping[str, Level]) -> str:
         if level.words:
             lines.append(f"complete -c txnsim {when} -f -a '{' '.join(level.words)}'")
         for option, line in level.options.items():
-            known = level.choices.get(option, ())
-            value = f" -x -a '{' '.join(known)}'" if known else ""
-            needs = " -r" if option in level.takes_value and not known else ""
+            option_choices = level.choices.get(option, ())
+            value = f" -x -a '{' '.join(option_choices)}'" if option_choices else ""
+            needs = " -r" if option in level.takes_value and not option_choices else ""
             lines.append(f"complete -c txnsim {when} -l {option[2:]}{needs}{value} -d '{line}'")
     return "\n".join(lines)
 

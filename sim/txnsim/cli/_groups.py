@@ -121,116 +121,127 @@ async def _run(args: argparse.Namespace) -> int:
 
 
 async def _reset(args: argparse.Namespace, admin: Admin) -> None:
-    wanted = {}
-    for at, (start, end) in (await groups.bounds(admin, args.topic)).items():
+    new_offsets = {}
+    for partition, (start, end) in (await groups.bounds(admin, args.topic)).items():
         offset = start if args.to_earliest else end if args.to_latest else args.to_offset
-        wanted[at] = min(max(start, offset), end)
-        if wanted[at] != offset:
-            TERMINAL.warn(f"{at} has offsets {start} to {end}: {wanted[at]} instead of {offset}.")
-    await groups.alter_share_positions(admin, args.group, wanted)
-    told = [{"partition": at, "offset": offset} for at, offset in wanted.items()]
-    TERMINAL.tell(args, told, _RESET)
+        new_offsets[partition] = min(max(start, offset), end)
+        if new_offsets[partition] != offset:
+            TERMINAL.warn(
+                f"{partition} has offsets {start} to {end}: {new_offsets[partition]} instead of"
+                f" {offset}."
+            )
+    await groups.alter_share_positions(admin, args.group, new_offsets)
+    changes = [
+        {"partition": partition, "offset": offset} for partition, offset in new_offsets.items()
+    ]
+    TERMINAL.tell(args, changes, _RESET)
 
 
 _LISTED: Final[Columns[GroupListing]] = {
-    "Group": lambda one: one.group_id,
-    "Type": lambda one: one.type or "-",
-    "State": lambda one: one.state or "-",
-    "Protocol": lambda one: one.protocol_type,
-    "Coordinator": lambda one: one.coordinator_id,
+    "Group": lambda group: group.group_id,
+    "Type": lambda group: group.type or "-",
+    "State": lambda group: group.state or "-",
+    "Protocol": lambda group: group.protocol_type,
+    "Coordinator": lambda group: group.coordinator_id,
 }
 _RESET: Final[Columns[Mapping[str, Any]]] = {
-    "Partition": lambda one: one["partition"],
-    "Offset": lambda one: one["offset"],
+    "Partition": lambda change: change["partition"],
+    "Offset": lambda change: change["offset"],
 }
 _MEMBERS: Final[Columns[DescribedMember]] = {
-    "Member": lambda one: one.member_id,
-    "Epoch": lambda one: _shown(one.epoch),
-    "Client": lambda one: one.client_id,
-    "Host": lambda one: one.client_host,
-    "Assigned": lambda one: ",".join(one.assigned) or "-",
+    "Member": lambda member: member.member_id,
+    "Epoch": lambda member: _shown(member.epoch),
+    "Client": lambda member: member.client_id,
+    "Host": lambda member: member.client_host,
+    "Assigned": lambda member: ",".join(member.assigned) or "-",
 }
 _SUBTOPOLOGIES: Final[Columns[DescribedSubtopology]] = {
-    "Subtopology": lambda one: one.subtopology_id,
-    "Sources": lambda one: ",".join((*one.sources, *one.repartition_sources)) or "-",
-    "Repartition": lambda one: ",".join(one.repartition_sinks) or "-",
-    "Changelogs": lambda one: ",".join(one.changelogs) or "-",
+    "Subtopology": lambda subtopology: subtopology.subtopology_id,
+    "Sources": lambda subtopology: (
+        ",".join((*subtopology.sources, *subtopology.repartition_sources)) or "-"
+    ),
+    "Repartition": lambda subtopology: ",".join(subtopology.repartition_sinks) or "-",
+    "Changelogs": lambda subtopology: ",".join(subtopology.changelogs) or "-",
 }
 
 
 def _of_first(
-    shown: Callable[[DescribedMember], object],
+    cell: Callable[[DescribedMember], object],
 ) -> Callable[[tuple[DescribedMember, StreamsMember]], object]:
-    return lambda one: shown(one[0])
+    return lambda pair: cell(pair[0])
 
 
 _STREAMS_MEMBERS: Final[Columns[tuple[DescribedMember, StreamsMember]]] = {
-    **{title: _of_first(shown) for title, shown in _MEMBERS.items() if title != "Assigned"},
-    "Process": lambda one: one[1].process_id,
-    "Active": lambda one: ",".join(one[0].assigned) or "-",
-    "Standby": lambda one: ",".join(one[1].standby) or "-",
-    "Warm-up": lambda one: ",".join(one[1].warmup) or "-",
-    "Target": lambda one: ",".join(one[1].target) or "-",
+    **{title: _of_first(cell) for title, cell in _MEMBERS.items() if title != "Assigned"},
+    "Process": lambda pair: pair[1].process_id,
+    "Active": lambda pair: ",".join(pair[0].assigned) or "-",
+    "Standby": lambda pair: ",".join(pair[1].standby) or "-",
+    "Warm-up": lambda pair: ",".join(pair[1].warmup) or "-",
+    "Target": lambda pair: ",".join(pair[1].target) or "-",
 }
 
 
 def _positions(kind: str) -> Columns[GroupPosition]:
     return {
-        "Partition": lambda one: one.partition,
-        "StartOffset" if kind == groups.SHARE else "Committed": lambda one: _shown(one.offset),
-        "Lag": lambda one: _shown(one.lag),
-        "Error": lambda one: one.error or "-",
+        "Partition": lambda position: position.partition,
+        "StartOffset" if kind == groups.SHARE else "Committed": lambda position: _shown(
+            position.offset
+        ),
+        "Lag": lambda position: _shown(position.lag),
+        "Error": lambda position: position.error or "-",
     }
 
 
-def _described(one: GroupDescription) -> Iterator[str]:
-    yield f"Group {one.group_id}: {one.type}, {one.state}, coordinator {one.coordinator_id}"
-    if one.epoch is not None:
+def _described(group: GroupDescription) -> Iterator[str]:
+    yield f"Group {group.group_id}: {group.type}, {group.state}, coordinator {group.coordinator_id}"
+    if group.epoch is not None:
         yield (
-            f"Epoch {one.epoch}, assignment epoch {one.assignment_epoch},"
-            f" assignor {one.assignor or '-'}"
+            f"Epoch {group.epoch}, assignment epoch {group.assignment_epoch},"
+            f" assignor {group.assignor or '-'}"
         )
-    if one.type == groups.SHARE:
+    if group.type == groups.SHARE:
         yield (
-            f"{groups.ISOLATION_LEVEL} is {one.isolation_level or 'not told'},"
-            f" {groups.OFFSET_RESET} is {one.offset_reset or 'not told'}"
+            f"{groups.ISOLATION_LEVEL} is {group.isolation_level or 'not told'},"
+            f" {groups.OFFSET_RESET} is {group.offset_reset or 'not told'}"
         )
     yield ""
-    streams = [(each, each.streams) for each in one.members if each.streams is not None]
+    streams = [(member, member.streams) for member in group.members if member.streams is not None]
     if streams:
         yield from _table("No members.", _STREAMS_MEMBERS, streams)
     else:
-        yield from _table("No members.", _MEMBERS, one.members)
+        yield from _table("No members.", _MEMBERS, group.members)
     yield ""
-    if one.topology is not None:
-        yield f"Topology of epoch {one.topology.epoch}"
-        yield from _table("No subtopologies.", _SUBTOPOLOGIES, one.topology.subtopologies)
+    if group.topology is not None:
+        yield f"Topology of epoch {group.topology.epoch}"
+        yield from _table("No subtopologies.", _SUBTOPOLOGIES, group.topology.subtopologies)
         yield ""
-    yield from _table("No offsets.", _positions(one.type), one.positions)
-    for position in one.positions:
+    yield from _table("No offsets.", _positions(group.type), group.positions)
+    for position in group.positions:
         if position.waits_at is not None:
-            at = position.partition
+            partition = position.partition
             yield (
-                f"From offset {position.waits_at} of {at} on it waits for an open transaction:"
-                f" txnsim txns why {at.topic} {at.partition}"
+                f"From offset {position.waits_at} of {partition} on it waits for an open"
+                " transaction:"
+                f" txnsim txns why {partition.topic} {partition.partition}"
             )
-    yield from _beginnings(one)
+    yield from _beginnings(group)
 
 
-def _beginnings(one: GroupDescription) -> Iterator[str]:
+def _beginnings(group: GroupDescription) -> Iterator[str]:
     """Where a share group begins at the end of a log that has records."""
-    late = [position for position in one.positions if position.begins_at is not None]
+    late = [position for position in group.positions if position.begins_at is not None]
     for position in late:
-        at = position.partition
+        partition = position.partition
         begins = f"offset {position.begins_at}, as {groups.OFFSET_RESET} is latest"
         if position.offset is None:
             yield (
-                f"Nothing of {at} was delivered yet: the group begins at the end of the log,"
+                f"Nothing of {partition} was delivered yet: the group begins at the end of the log,"
                 f" {begins}, and does not get what lies before"
             )
         else:
             yield (
-                f"In {at} the group stands at the end of the log, {begins}: unless it took what"
+                f"In {partition} the group stands at the end of the log, {begins}: unless it took"
+                " what"
                 " lies before, it begins there, nothing was delivered, and the lag does not count"
                 " that"
             )
@@ -238,7 +249,7 @@ def _beginnings(one: GroupDescription) -> Iterator[str]:
         topic = late[0].partition.topic
         yield (
             "To get older records, while it has no members: txnsim groups offsets reset"
-            f" {one.group_id} --topic {topic} --to-earliest"
+            f" {group.group_id} --topic {topic} --to-earliest"
         )
 
 

@@ -48,11 +48,11 @@ def write_properties(
     Raises:
         ConfigError: A file can't be written.
     """
-    made = {}
+    file_texts = {}
     for name in USERS:
         properties = java_properties(name, files, servers).items()
-        made[f"{name}.properties"] = "".join(f"{key}={value}\n" for key, value in properties)
-    return write_all(directory, {name: text.encode() for name, text in made.items()})
+        file_texts[f"{name}.properties"] = "".join(f"{key}={value}\n" for key, value in properties)
+    return write_all(directory, {name: text.encode() for name, text in file_texts.items()})
 
 
 def java_properties(name: str, files: DemoFiles, servers: Mapping[str, str]) -> dict[str, str]:
@@ -97,7 +97,7 @@ def client_settings(servers: Mapping[str, str], files: DemoFiles) -> dict[str, l
         f"sasl_mechanism='SCRAM-SHA-256', sasl_plain_username={name!r},",
         f"sasl_plain_password={password!r},",
     ]
-    brokers = ", ".join(json.dumps(one) for one in where.split(","))
+    brokers = ", ".join(json.dumps(address) for address in where.split(","))
     return {
         "Java's tools": [
             f"--bootstrap-server {where}",

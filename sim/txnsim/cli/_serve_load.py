@@ -89,9 +89,11 @@ def disks_of(args: argparse.Namespace) -> Disks | None:
     except OSError as error:
         raise ConfigError(f"--load: {error.filename}: {error.strerror}") from error
     if args.load_topic:
-        known = {one.replica.topic_partition.topic for _, one in disks.all_folders()}
+        topics_on_disks = {
+            folder.replica.topic_partition.topic for _, folder in disks.all_folders()
+        }
         for name in args.load_topic:
-            if name not in known:
+            if name not in topics_on_disks:
                 raise ConfigError(f"--load-topic {name}: no directory holds it")
         disks = disks.only({*args.load_topic, *INTERNAL_TOPICS})
     if args.brokers not in (None, len(disks.folders)):
@@ -121,10 +123,10 @@ def set_clock(environment: Environment, text: str, disks: Disks | None) -> None:
         from txnsim.storage.disks import newest_time
 
         assert disks is not None
-        found = newest_time(disks)
-        if found is None:
+        newest_ms = newest_time(disks)
+        if newest_ms is None:
             raise ConfigError(f"--clock-at {STOPPED}: there is no record on the disks")
-        clock.shift(found - clock.now_ms())
+        clock.shift(newest_ms - clock.now_ms())
     else:
         clock.shift(_time(text) - clock.now_ms())
 
@@ -175,7 +177,7 @@ def facts(loaded: LoadedCluster) -> dict[str, Any]:
     return {
         "bytes": loaded.size,
         "replicas": sum(len(own) for own in loaded.logs.values()),
-        "losses": [msgspec.to_builtins(one) for one in loaded.losses],
+        "losses": [msgspec.to_builtins(loss) for loss in loaded.losses],
         "left_out": list(loaded.left_out),
     }
 
@@ -187,13 +189,14 @@ def line(loaded: LoadedCluster) -> str:
 
 def _too_large(disks: Disks, limit_mb: int) -> str:
     sizes: dict[str, int] = {}
-    for _, one in disks.all_folders():
-        topic = one.replica.topic_partition.topic
-        sizes[topic] = sizes.get(topic, 0) + one.size
+    for _, folder in disks.all_folders():
+        topic = folder.replica.topic_partition.topic
+        sizes[topic] = sizes.get(topic, 0) + folder.size
     largest = sorted(sizes, key=lambda name: (-sizes[name], name))[:3]
-    shown = ", ".join(f"{name} {sizes[name] / _MEGABYTE:.0f} MB" for name in largest)
+    sizes_text = ", ".join(f"{name} {sizes[name] / _MEGABYTE:.0f} MB" for name in largest)
     return (
-        f"--load: {disks.size / _MEGABYTE:.0f} MB of segments would be kept in memory ({shown}); "
+        f"--load: {disks.size / _MEGABYTE:.0f} MB of segments would be kept in memory "
+        f"({sizes_text}); "
         f"choose topics with --load-topic, or allow more than {limit_mb} with --load-limit-mb"
     )
 
@@ -201,10 +204,10 @@ def _too_large(disks: Disks, limit_mb: int) -> str:
 def _check_level(disks: Disks, level: int | None) -> None:
     if level is None or disks.metadata is None:
         return
-    known = disks.metadata.image.features.get("transaction.version", 0)
-    if level != known:
+    level_on_disks = disks.metadata.image.features.get("transaction.version", 0)
+    if level != level_on_disks:
         raise ConfigError(
-            f"--transaction-version {level}: it is {known} on the disks; change it with "
+            f"--transaction-version {level}: it is {level_on_disks} on the disks; change it with "
             "UpdateFeatures once the cluster is up"
         )
 

@@ -36,13 +36,13 @@ def read_client_properties(path: Path) -> tuple[ClientSettings, str | None, tupl
     return read.settings, read.bootstrap, read.ignored
 
 
-def bootstrap_of(said: str | None) -> str:
+def bootstrap_of(option: str | None) -> str:
     """Where the cluster is: as an option or a file says, else as the environment does.
 
     Raises:
         ConfigError: Nobody says it.
     """
-    bootstrap = said or os.environ.get(BOOTSTRAP)
+    bootstrap = option or os.environ.get(BOOTSTRAP)
     if not bootstrap:
         raise ConfigError(
             "--bootstrap-server is missing: host:port of a broker, such as localhost:9092;"
@@ -58,7 +58,9 @@ def client_of(bootstrap: str | None, path: Path | None) -> dict[str, str]:
         ConfigError: The file can't be read, or nobody says where the cluster is.
     """
     client = (
-        {} if path is None else {one.name: one.value for one in property_entries(path).values()}
+        {}
+        if path is None
+        else {entry.name: entry.value for entry in property_entries(path).values()}
     )
     client["bootstrap.servers"] = bootstrap_of(bootstrap or client.get("bootstrap.servers"))
     return client

@@ -203,22 +203,22 @@ def table_of(name: str) -> CommandTable | None:
     """The table with a command; no extension is asked for one of ours."""
     if name in OWN.commands:
         return OWN
-    return next((one for one in tables() if name in one.commands), None)
+    return next((table for table in tables() if name in table.commands), None)
 
 
 def commands() -> dict[str, tuple[str, str]]:
     """Every command that is installed, in the order of the help: module and line."""
-    known = {name: row for table in tables() for name, row in table.commands.items()}
-    return {name: known[name] for names in groups().values() for name in names}
+    every_command = {name: row for table in tables() for name, row in table.commands.items()}
+    return {name: every_command[name] for names in groups().values() for name in names}
 
 
 def groups() -> dict[str, tuple[str, ...]]:
     """Every group that has a command: title -> commands."""
-    found = {
+    names_by_title = {
         title: tuple(name for table in tables() for name in table.groups.get(title, ()))
         for title in GROUPS
     }
-    return {title: names for title, names in found.items() if names}
+    return {title: names for title, names in names_by_title.items() if names}
 
 
 def examples() -> dict[str, tuple[str, ...]]:
@@ -228,8 +228,8 @@ def examples() -> dict[str, tuple[str, ...]]:
 
 def add_examples(parser: argparse.ArgumentParser, path: str) -> None:
     """Put the examples of a command, and of all that it has, behind their help."""
-    known = OWN.examples if path.partition(" ")[0] in OWN.commands else examples()
-    lines = "\n".join(f"  {line}" for line in known.get(path, ()))
+    examples_by_path = OWN.examples if path.partition(" ")[0] in OWN.commands else examples()
+    lines = "\n".join(f"  {line}" for line in examples_by_path.get(path, ()))
     if lines:
         parser.epilog = "\n\n".join(filter(None, (parser.epilog, f"examples:\n{lines}")))
     for action in parser._actions:

@@ -199,26 +199,26 @@ class Floods:
     def _with_reason(self, kind: Kind, reason: str) -> Kind:
         """The kind with its reason; without, above the limit of reasons in a second."""
         now_ms = self._now_ms()
-        since_ms, told = self._reasons.get(kind, (now_ms, set()))
+        since_ms, reasons_logged = self._reasons.get(kind, (now_ms, set()))
         if now_ms - since_ms >= ONCE_MS:
-            since_ms, told = now_ms, set()
-        self._reasons[kind] = since_ms, told
-        if reason not in told and len(told) >= REASONS_MAX:
+            since_ms, reasons_logged = now_ms, set()
+        self._reasons[kind] = since_ms, reasons_logged
+        if reason not in reasons_logged and len(reasons_logged) >= REASONS_MAX:
             return kind
-        told.add(reason)
+        reasons_logged.add(reason)
         return (*kind, reason)
 
     def rest(self, *, at_once: bool = False) -> list[tuple[Kind, int]]:
         """Suppressed lines of kinds not logged for a second; of all kinds if ``at_once``."""
         now_ms = self._now_ms()
-        found = [
+        suppressed = [
             (kind, count)
             for kind, count in self._left_out.items()
             if at_once or now_ms - self._told_ms.get(kind, 0) >= ONCE_MS
         ]
-        for kind, _ in found:
+        for kind, _ in suppressed:
             del self._left_out[kind]
-        return found
+        return suppressed
 
 
 def _raised(exc_info: object) -> Kind:
@@ -228,10 +228,10 @@ def _raised(exc_info: object) -> Kind:
     error = exc_info[1] if isinstance(exc_info, tuple) else exc_info
     if not isinstance(error, BaseException):
         return ()
-    place: TracebackType | None = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    where = () if place is None else (place.tb_frame.f_code.co_filename, place.tb_lineno)
+    frame: TracebackType | None = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    where = () if frame is None else (frame.tb_frame.f_code.co_filename, frame.tb_lineno)
     return (type(error), *where)
 
 

@@ -39,11 +39,11 @@ def rare_garbage_collection() -> Iterator[None]:
     """Let the collector look seldom inside, and never at what is there already: the modules are
     nine of ten objects of a server, and stay.
     """
-    before = gc.get_threshold()
+    threshold_before = gc.get_threshold()
     gc.set_threshold(*THRESHOLDS)
     gc.freeze()
     try:
         yield
     finally:
         gc.unfreeze()
-        gc.set_threshold(*before)
+        gc.set_threshold(*threshold_before)

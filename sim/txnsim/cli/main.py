@@ -98,7 +98,7 @@ def _leave_out_conveniences() -> None:
 
 
 def _first_word(arguments: Sequence[str]) -> str | None:
-    return next((one for one in arguments if not one.startswith("-")), None)
+    return next((word for word in arguments if not word.startswith("-")), None)
 
 
 def _row(name: str) -> tuple[str, str]:
@@ -172,13 +172,13 @@ def _lines(names: Sequence[str]) -> str:
     """Commands with what they do, as argparse lists them."""
     import textwrap  # for help alone
 
-    known = commands()
-    longest = max(map(len, known))
+    every_command = commands()
+    longest = max(map(len, every_command))
     indent = " " * (longest + 6)
     width = columns() - 2
     return "\n".join(
         textwrap.fill(
-            known[name][1],
+            every_command[name][1],
             width,
             initial_indent=f"    {name:<{longest}}  ",
             subsequent_indent=indent,

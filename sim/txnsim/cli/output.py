@@ -58,7 +58,7 @@ Columns = Mapping[str, Callable[[T], object]]
 
 def rows_of(columns: Columns[T], values: Iterable[T]) -> tuple[tuple[str, ...], ...]:
     """The cells of a table below its headers: a row for each value."""
-    return tuple(tuple(str(cell(one)) for cell in columns.values()) for one in values)
+    return tuple(tuple(str(cell(value)) for cell in columns.values()) for value in values)
 
 
 class Table(str):
@@ -136,23 +136,23 @@ class Terminal:
         self,
         args: argparse.Namespace,
         value: T,
-        shown: Callable[[T], Iterable[str] | str] | Columns[Any],
+        form: Callable[[T], Iterable[str] | str] | Columns[Any],
     ) -> None:
         """Print what a command has found: as JSON where ``--json`` asks for it, else for people.
 
         Args:
             args: Of the command.
             value: What was found.
-            shown: Its lines; or the columns of a table with a row for each thing in it.
+            form: Its lines; or the columns of a table with a row for each thing in it.
         """
         if args.json:
             self.json(value)
             return
-        if isinstance(shown, Mapping):
+        if isinstance(form, Mapping):
             assert isinstance(value, Iterable)
-            self.text(Table.of(shown, value))
+            self.text(Table.of(form, value))
             return
-        lines = shown(value)
+        lines = form(value)
         text = lines if isinstance(lines, str) else "\n".join(map(_line, lines))
         if text or isinstance(lines, str):
             self.text(text)  # in one piece: no line of a log stands in the middle of a table
@@ -160,8 +160,8 @@ class Terminal:
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print a table."""
         self.has_result = True
-        shown = [[self._shown(cell) for cell in row] for row in rows]
-        sys.stdout.write(Table.formatted(headers, shown))
+        shown_rows = [[self._shown(cell) for cell in row] for row in rows]
+        sys.stdout.write(Table.formatted(headers, shown_rows))
 
     def json(self, value: object) -> None:
         """Print a value as JSON."""
@@ -220,8 +220,8 @@ class Terminal:
     def progress(self, text: str) -> None:
         """Show how far a long work is, on a terminal only; each call replaces what was shown."""
         if self.may_move_cursor():
-            shown = self._shown(printable(text))
-            print(f"\r{shown}\033[K", end="", file=sys.stderr, flush=True)
+            line = self._shown(printable(text))
+            print(f"\r{line}\033[K", end="", file=sys.stderr, flush=True)
 
     @staticmethod
     def may_move_cursor() -> bool:

@@ -34,14 +34,14 @@ def columns() -> int:
     """As ``shutil.get_terminal_size`` finds them. argparse asks for each option of a command, and
     that module takes longer to import than all options to add.
     """
-    given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given):
-        return int(given)
+    variable = os.environ.get("COLUMNS", "")
+    if variable.isdecimal() and int(variable):
+        return int(variable)
     try:
-        found = 0 if sys.__stdout__ is None else os.get_terminal_size(sys.__stdout__.fileno())[0]
+        width = 0 if sys.__stdout__ is None else os.get_terminal_size(sys.__stdout__.fileno())[0]
     except (ValueError, OSError):  # it is closed, or no terminal
-        found = 0
-    return found or COLUMNS_DEFAULT
+        width = 0
+    return width or COLUMNS_DEFAULT
 
 
 class HelpFormatter(argparse.HelpFormatter):
@@ -94,7 +94,7 @@ def new_folder(text: str) -> Path:
     from pathlib import Path  # not for every command
 
     path = Path(text)
-    nearest = next(one for one in (path, *path.absolute().parents) if one.exists())
+    nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     if not nearest.is_dir():
         raise argparse.ArgumentTypeError(f"{text}: {nearest} is a file; name a folder")
     if not os.access(nearest, os.W_OK):
@@ -131,10 +131,10 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[Any, list[str]]:
         """Parse at this level, and reject unknown arguments here."""
         self._given = tuple(sys.argv[1:] if args is None else args)
-        found, rest = super().parse_known_args(self._given, namespace)
-        if rest:
-            self.error(f"{rest[0]!r} is one argument too many")
-        return found, rest
+        namespace_read, unread_words = super().parse_known_args(self._given, namespace)
+        if unread_words:
+            self.error(f"{unread_words[0]!r} is one argument too many")
+        return namespace_read, unread_words
 
     def error(self, message: str) -> NoReturn:
         """Exit with the mistake, a suggestion and the place of the help."""
@@ -148,11 +148,11 @@ class CommandParser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             from txnsim.text import unknown  # only in case of an error
 
-            known = [str(choice) for choice in action.choices]
+            choices = [str(choice) for choice in action.choices]
             if isinstance(action, argparse._SubParsersAction):
                 elsewhere = self._elsewhere(str(value))
-                raise argparse.ArgumentError(None, elsewhere or unknown("command", value, known))
-            raise argparse.ArgumentError(action, unknown("value", str(value), known))
+                raise argparse.ArgumentError(None, elsewhere or unknown("command", value, choices))
+            raise argparse.ArgumentError(action, unknown("value", str(value), choices))
 
     def _elsewhere(self, _name: str) -> str | None:
         """A hint for a name that is a command of another level; None without a hint."""
@@ -162,17 +162,17 @@ class CommandParser(argparse.ArgumentParser):
         """``descibe`` in ``txns descibe --transactional-id x``: that option is right behind
         ``describe``, and must not be blamed.
         """
-        known = [name for name, _ in self._branches()]
+        branch_names = [name for name, _ in self._branches()]
         words = iter(self._given)
         for word in words:
-            if word == "--" or not known:
+            if word == "--" or not branch_names:
                 return None
             if not word.startswith("-"):
-                if word in known:
+                if word in branch_names:
                     return None
                 from txnsim.text import unknown  # only in case of an error
 
-                return self._elsewhere(word) or unknown("command", word, known)
+                return self._elsewhere(word) or unknown("command", word, branch_names)
             name, equals, _ = word.partition("=")
             action = self._option_string_actions.get(name)
             if action is None:
@@ -185,15 +185,19 @@ class CommandParser(argparse.ArgumentParser):
         """The first unknown option; reported before the errors that it causes in argparse."""
         from difflib import get_close_matches
 
-        known = self._option_string_actions
-        strange = next((one for one in self._own_options() if one not in known), None)
+        known_options = self._option_string_actions
+        strange = next(
+            (option for option in self._own_options() if option not in known_options), None
+        )
         if strange is None:
             return None
         for name, branch in self._chosen_branches():
             if strange in branch._option_string_actions:
                 return f"{strange} belongs behind {name!r}: `{self.prog} {name} {strange} …`"
         # Without the hyphens, which all have alike.
-        names = {one.removeprefix("--"): one for one in known if one.startswith("--")}
+        names = {
+            option.removeprefix("--"): option for option in known_options if option.startswith("--")
+        }
         bare = strange.removeprefix("--")
         shorter = bare.rpartition("-")[0]  # --http-port is --http
         near = [shorter] if shorter in names else get_close_matches(bare, names, n=1)

@@ -69,8 +69,8 @@ class Progress:
         TERMINAL.progress("")
 
     def __str__(self) -> str:
-        of = "" if self._total is None else f" of {self._total}"
-        return f"{self._done}{of} {self._noun}"
+        total_text = "" if self._total is None else f" of {self._total}"
+        return f"{self._done}{total_text} {self._noun}"
 
     def _is_due(self) -> bool:
         if self._total is None:

@@ -294,9 +294,9 @@ def with_variables(arguments: Sequence[str], *, only: Sequence[str] | None = Non
     Raises:
         ValueError: A variable's value is wrong.
     """
-    at = next(i for i, word in enumerate(arguments) if not word.startswith("-")) + 1
+    after_command = next(i for i, word in enumerate(arguments) if not word.startswith("-")) + 1
     words = words_of(os.environ, arguments, only=only)
-    return [*arguments[:at], *words, *arguments[at:]]
+    return [*arguments[:after_command], *words, *arguments[after_command:]]
 
 
 def options_from(args: argparse.Namespace, disks: Disks | None = None) -> ClusterOptions:
@@ -321,7 +321,7 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
             args.http = HTTP_PORT_DEFAULT
         if args.trace == TraceLevel.OFF:
             args.trace = TraceLevel.BRIEF.value
-    given: dict[str, Any] = {
+    option_values: dict[str, Any] = {
         "brokers": args.brokers,
         "first_broker_id": args.first_broker_id,
         "port": args.port,
@@ -330,7 +330,7 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
         "kip_text_port": args.kip_text_port,
         "ready_coordinators": args.ready_coordinators or None,
     }
-    changes = {name: value for name, value in given.items() if value is not None}
+    changes = {name: value for name, value in option_values.items() if value is not None}
     if args.port == 0:
         changes["advertised_port"] = None  # what the file says was not said of a free port
     if args.topic:
@@ -383,10 +383,10 @@ def _check_security(options: ClusterOptions, args: argparse.Namespace) -> None:
         if args.security_dir is not None:
             raise ConfigError(f"--security-dir {args.security_dir}: only with --security")
         return
-    last = options.port + max(security_demo.LISTENERS.values()) + options.brokers - 1
-    if options.port and last > PORT_MAX:
+    last_port = options.port + max(security_demo.LISTENERS.values()) + options.brokers - 1
+    if options.port and last_port > PORT_MAX:
         raise ConfigError(
-            f"--security: its listeners would need port {last}; choose a lower --port, or 0"
+            f"--security: its listeners would need port {last_port}; choose a lower --port, or 0"
         )
 
 
@@ -401,11 +401,11 @@ def _check_kip_text_port(options: ClusterOptions) -> None:
     _check_ports_of_brokers("--kip-text-port", port, options.brokers)
 
 
-def _check_ports_of_brokers(option: str, first: int, brokers: int) -> None:
-    if first < 0 or (first and first + brokers - 1 > PORT_MAX):
+def _check_ports_of_brokers(option: str, first_port: int, brokers: int) -> None:
+    if first_port < 0 or (first_port and first_port + brokers - 1 > PORT_MAX):
         raise ConfigError(
-            f"{option} {first}: {brokers} brokers need ports from 1 to {PORT_MAX}, or 0 for free "
-            "ones"
+            f"{option} {first_port}: {brokers} brokers need ports from 1 to {PORT_MAX}, or 0 for "
+            "free ones"
         )
 
 
@@ -544,8 +544,8 @@ def _watch_memory(cluster: SimCluster) -> None:
     """Watch the memory mark, on systems that report memory."""
     machine_bytes = real_world.memory_bytes()
     if machine_bytes is not None:
-        given = cluster.options.settings.memory_max_bytes
-        limit = given or int(SHARE_OF_MACHINE * machine_bytes)
+        memory_setting = cluster.options.settings.memory_max_bytes
+        limit = memory_setting or int(SHARE_OF_MACHINE * machine_bytes)
         clock = cluster.environment.clock
         MemoryMark(limit, clock, lambda: cluster.listeners, real_world.resident_bytes).look()
 
@@ -628,8 +628,8 @@ def announce(
             secret = "" if token is None or token == running.token else f"#token={token}"
             TERMINAL.line(f"  see it            {http}/{secret}")
     if token is not None:
-        shown = running.shown_token(token)
-        TERMINAL.line(f"    its token       {shown}  (Authorization: Bearer TOKEN)")
+        token_text = running.shown_token(token)
+        TERMINAL.line(f"    its token       {token_text}  (Authorization: Bearer TOKEN)")
     is_secured = cluster.options.security != NO_SECURITY
     settings = cluster.options.settings
     for line in (
@@ -727,18 +727,18 @@ def _of_kafka(name: str, documentation: Setting) -> tuple[object, ...]:
 
 def _replicas_of_coordinators(settings: Settings, brokers: int) -> list[str]:
     """What becomes of the replicas of coordinators' topics where there are few brokers."""
-    known = settings_module.documentation()
+    setting_docs = settings_module.documentation()
     capped, lines = [], []
     for name in CAPPED:
-        given, default = getattr(settings, name), known[name].kafka_default
-        wanted = replicas_wanted(settings, name, brokers=brokers)
-        if given is None and wanted != default:
+        setting_value, default = getattr(settings, name), setting_docs[name].kafka_default
+        replicas = replicas_wanted(settings, name, brokers=brokers)
+        if setting_value is None and replicas != default:
             if name.startswith("share_"):
                 continue  # most clusters have no share partitions
-            capped.append((f"{known[name].kafka}={wanted}", str(default)))
-        elif not name.endswith("_min_isr") and wanted > brokers:
+            capped.append((f"{setting_docs[name].kafka}={replicas}", str(default)))
+        elif not name.endswith("_min_isr") and replicas > brokers:
             lines.append(
-                f"{known[name].kafka}={wanted} is set, and there "
+                f"{setting_docs[name].kafka}={replicas} is set, and there "
                 f"{'is 1 broker' if brokers == 1 else f'are {brokers} brokers'}: as of a real "
                 "broker, clients get COORDINATOR_NOT_AVAILABLE"
             )

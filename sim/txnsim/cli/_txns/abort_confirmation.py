@@ -40,33 +40,33 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
             ClientError: It is known to be committed and nobody insists; or the leader refused.
             ConfigError: The audit file can't be written: then nothing is done.
         """
-        known = await self._judged(admin, spec, now_ms)
-        committed = None if known is None else _committed(known)
-        if known is not None and committed is not None:
+        judged = await self._judged(admin, spec, now_ms)
+        committed = None if judged is None else _committed(judged)
+        if judged is not None and committed is not None:
             lost = (
                 f"It was committed: {committed}. An abort takes its records from readers for good"
             )
             if not self.force:
-                raise NeedsForceError(f"{lost}. {self._instead(known)} To abort it: --force")
+                raise NeedsForceError(f"{lost}. {self._instead(judged)} To abort it: --force")
             TERMINAL.warn(f"{lost}.")
-        elif known is not None and known.is_two_phase and not self.force:
+        elif judged is not None and judged.is_two_phase and not self.force:
             raise NeedsForceError(
-                f"It may be prepared: {known.reason}, which may have decided to commit. Ask that"
+                f"It may be prepared: {judged.reason}, which may have decided to commit. Ask that"
                 " one first. To abort it: --force"
             )
         with Audit(self.audit_file, admin.cluster.view.cluster_id or "") as audit:
-            audit.write(abort=spec, attempt=known, at_ms=now_ms)
+            audit.write(abort=spec, attempt=judged, at_ms=now_ms)
             try:
                 await send()
             except ClientError as refused:
                 audit.write(abort=spec, outcome="refused", error=str(refused))
                 raise
             audit.write(abort=spec, outcome="written", error=None)
-        if known is not None:
-            _remark(known)
+        if judged is not None:
+            _remark(judged)
 
-    def _instead(self, known: JudgedTransaction) -> str:
-        command = known.command(self.again)
+    def _instead(self, judged: JudgedTransaction) -> str:
+        command = judged.command(self.again)
         if command is None:
             return "Its coordinator writes COMMIT as soon as it reaches the leader."
         return f"To end it with COMMIT: {command}."
@@ -75,19 +75,19 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
     async def _judged(admin: Admin, spec: AbortSpec, now_ms: int) -> JudgedTransaction | None:
         """The judged transaction; None if the survey fails, which does not stop the abort."""
         try:
-            found = await survey(
+            surveyed = await survey(
                 admin, now_ms=now_ms, partitions=[spec.partition], older_than_ms=ANY_AGE
             )
         except ClientError as failure:
             TERMINAL.warn(f"What was decided is unknown: {failure}.")
             return None
-        for one in found.findings:
-            producer = one.transaction.producer
+        for finding in surveyed.findings:
+            producer = finding.transaction.producer
             if (producer.producer_id, producer.producer_epoch) == (
                 spec.producer_id,
                 spec.producer_epoch,
             ):
-                return one
+                return finding
         return None
 
 
@@ -95,20 +95,20 @@ class NeedsForceError(ClientError):
     """An abort that would discard what was committed."""
 
 
-def _remark(known: JudgedTransaction) -> None:
+def _remark(judged: JudgedTransaction) -> None:
     """Warn, after Kafka's own output, of what the abort may have destroyed."""
-    if known.verdict is OpenTxnStatus.ALIVE:
+    if judged.verdict is OpenTxnStatus.ALIVE:
         TERMINAL.warn(
-            f"It did not hang: {known.reason}. What it had written here is aborted, what it writes"
+            f"It did not hang: {judged.reason}. What it had written here is aborted, what it writes"
             " from now on is not."
         )
-    elif known.decided is not None and known.decided.decision is Decision.UNKNOWN:
-        TERMINAL.warn(f"{known.decided}. If it was committed, its records are lost to readers.")
+    elif judged.decided is not None and judged.decided.decision is Decision.UNKNOWN:
+        TERMINAL.warn(f"{judged.decided}. If it was committed, its records are lost to readers.")
 
 
-def _committed(known: JudgedTransaction) -> str | None:
-    if known.verdict is OpenTxnStatus.DECIDED:
-        return known.reason if known.state == "PrepareCommit" else None
-    if known.decided is None or known.decided.decision is not Decision.COMMITTED:
+def _committed(judged: JudgedTransaction) -> str | None:
+    if judged.verdict is OpenTxnStatus.DECIDED:
+        return judged.reason if judged.state == "PrepareCommit" else None
+    if judged.decided is None or judged.decided.decision is not Decision.COMMITTED:
         return None
-    return known.decided.because
+    return judged.decided.because

@@ -396,9 +396,9 @@ class MisuseFailure(CommandFailure):
     """Arguments that don't go together, in the words of Kafka's own tool."""
 
 
-def failed(what: str, cause: ClientError) -> CommandFailure:
+def failed(failure: str, cause: ClientError) -> CommandFailure:
     """A failure in the words of ``TransactionsCommand.printErrorAndExit``."""
-    return CommandFailure(f"{what}: {cause}. Enable debug logging for additional detail.", cause)
+    return CommandFailure(f"{failure}: {cause}. Enable debug logging for additional detail.", cause)
 
 
 class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):
@@ -409,21 +409,26 @@ class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
         """Ask every broker."""
-        what = "Failed to list transactions"
+        failure = "Failed to list transactions"
         try:
             outcomes = await admin.list_transactions(self.filters, broker_ids=self.broker_ids)
         except ClientError as error:
-            raise failed(what, error) from error
+            raise failed(failure, error) from error
         listings: list[TransactionListing] = []
         for outcome in outcomes.values():
             if isinstance(outcome, ClientError):
-                raise failed(what, outcome)
+                raise failed(failure, outcome)
             listings += outcome
         return Output(
             headers=("TransactionalId", "Coordinator", "ProducerId", "TransactionState"),
             rows=tuple(
-                (one.transactional_id, str(one.coordinator_id), str(one.producer_id), one.state)
-                for one in listings
+                (
+                    listing.transactional_id,
+                    str(listing.coordinator_id),
+                    str(listing.producer_id),
+                    listing.state,
+                )
+                for listing in listings
             ),
             values=listings,
         )
@@ -439,25 +444,25 @@ class DescribeTransaction(msgspec.Struct, frozen=True, kw_only=True):
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Ask its coordinator. The duration goes on growing after the end, as the start stays."""
         key = self.transactional_id
-        found = (await admin.describe_transactions((key,), broker_id=self.broker_id))[key]
-        if isinstance(found, ClientError):
-            what = f"Failed to describe transaction state of transactional-id `{key}`"
-            raise failed(what, found)
+        outcome = (await admin.describe_transactions((key,), broker_id=self.broker_id))[key]
+        if isinstance(outcome, ClientError):
+            failure = f"Failed to describe transaction state of transactional-id `{key}`"
+            raise failed(failure, outcome)
         start, duration = NONE, NONE
-        if found.start_time_ms is not None:
-            start, duration = str(found.start_time_ms), str(now_ms - found.start_time_ms)
+        if outcome.start_time_ms is not None:
+            start, duration = str(outcome.start_time_ms), str(now_ms - outcome.start_time_ms)
         cells = {
-            "CoordinatorId": str(found.coordinator_id),
+            "CoordinatorId": str(outcome.coordinator_id),
             "TransactionalId": self.transactional_id,
-            "ProducerId": str(found.producer_id),
-            "ProducerEpoch": str(found.producer_epoch),
-            "TransactionState": found.state,
-            "TransactionTimeoutMs": str(found.timeout_ms),
+            "ProducerId": str(outcome.producer_id),
+            "ProducerEpoch": str(outcome.producer_epoch),
+            "TransactionState": outcome.state,
+            "TransactionTimeoutMs": str(outcome.timeout_ms),
             "CurrentTransactionStartTimeMs": start,
             "TransactionDurationMs": duration,
-            "TopicPartitions": ",".join(str(partition) for partition in found.partitions),
+            "TopicPartitions": ",".join(str(partition) for partition in outcome.partitions),
         }
-        return Output(headers=tuple(cells), rows=(tuple(cells.values()),), values=found)
+        return Output(headers=tuple(cells), rows=(tuple(cells.values()),), values=outcome)
 
 
 class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
@@ -469,26 +474,26 @@ class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
         """Ask the leader, or the replica on one broker."""
         where = "leader" if self.broker_id is None else f"broker {self.broker_id}"
-        what = f"Failed to describe producers for partition {self.partition} on {where}"
-        await _must_exist(admin, self.partition, what)
-        found = (await admin.describe_producers((self.partition,), broker_id=self.broker_id))[
+        failure = f"Failed to describe producers for partition {self.partition} on {where}"
+        await _must_exist(admin, self.partition, failure)
+        outcome = (await admin.describe_producers((self.partition,), broker_id=self.broker_id))[
             self.partition
         ]
-        if isinstance(found, ClientError):
-            raise failed(what, found)
-        return Output(headers=tuple(_PRODUCERS), rows=rows_of(_PRODUCERS, found), values=found)
+        if isinstance(outcome, ClientError):
+            raise failed(failure, outcome)
+        return Output(headers=tuple(_PRODUCERS), rows=rows_of(_PRODUCERS, outcome), values=outcome)
 
 
 _PRODUCERS: Final[Columns[ProducerState]] = {
-    "ProducerId": lambda one: one.producer_id,
-    "ProducerEpoch": lambda one: one.producer_epoch,
-    "LatestCoordinatorEpoch": lambda one: (
-        -1 if one.coordinator_epoch is None else one.coordinator_epoch
+    "ProducerId": lambda producer: producer.producer_id,
+    "ProducerEpoch": lambda producer: producer.producer_epoch,
+    "LatestCoordinatorEpoch": lambda producer: (
+        -1 if producer.coordinator_epoch is None else producer.coordinator_epoch
     ),
-    "LastSequence": lambda one: one.last_sequence,
-    "LastTimestamp": lambda one: one.last_timestamp_ms,
-    "CurrentTransactionStartOffset": lambda one: (
-        NONE if one.txn_start_offset is None else one.txn_start_offset
+    "LastSequence": lambda producer: producer.last_sequence,
+    "LastTimestamp": lambda producer: producer.last_timestamp_ms,
+    "CurrentTransactionStartOffset": lambda producer: (
+        NONE if producer.txn_start_offset is None else producer.txn_start_offset
     ),
 }
 
@@ -521,8 +526,8 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Write one abort marker to the leader."""
         spec = await self.spec(admin)
-        what = f"Failed to abort transaction {spec}"
-        await _must_exist(admin, self.partition, what)
+        failure = f"Failed to abort transaction {spec}"
+        await _must_exist(admin, self.partition, failure)
         try:
             await self.guarded.abort(
                 admin, spec, now_ms=now_ms, send=lambda: admin.abort_transaction(spec)
@@ -530,7 +535,7 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
         except NeedsForceError:
             raise
         except ClientError as error:
-            raise failed(what, error) from error
+            raise failed(failure, error) from error
         return Output(values={"aborted": spec})
 
     async def spec(self, admin: Admin) -> AbortSpec:
@@ -550,8 +555,8 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
                 # A producer that hung before its first marker shows -1; 0 is below any real epoch.
                 coordinator_epoch=max(0, self.coordinator_epoch),
             )
-        what = f"Failed to validate producer state for partition {self.partition}"
-        await _must_exist(admin, self.partition, what)
+        failure = f"Failed to validate producer state for partition {self.partition}"
+        await _must_exist(admin, self.partition, failure)
         try:
             return await admin.identify(
                 OpenSince(partition=self.partition, start_offset=self.start_offset)
@@ -559,7 +564,7 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
         except ClientError as error:
             if error.error == ErrorCode.invalid_txn_state:
                 raise CommandFailure(str(error)) from None
-            raise failed(what, error) from error
+            raise failed(failure, error) from error
 
 
 class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
@@ -583,11 +588,11 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Search, compare, list."""
         if self.topic is not None and self.partition is not None:
-            what = "Failed to describe producers for 1 partitions on broker "
-            what += "Optional.empty" if self.broker_id is None else f"Optional[{self.broker_id}]"
-            await _must_exist(admin, TopicPartition(self.topic, self.partition), what)
+            failure = "Failed to describe producers for 1 partitions on broker "
+            failure += "Optional.empty" if self.broker_id is None else f"Optional[{self.broker_id}]"
+            await _must_exist(admin, TopicPartition(self.topic, self.partition), failure)
         try:
-            found = await admin.find_hanging(
+            hanging = await admin.find_hanging(
                 now_ms=now_ms,
                 topic=self.topic,
                 partition=self.partition,
@@ -600,14 +605,14 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
         columns = hanging_columns(now_ms)
         return Output(
             headers=tuple(columns),
-            rows=rows_of(columns, found),
+            rows=rows_of(columns, hanging),
             values=[
                 {
-                    "partition": one.partition,
-                    "producer": one.producer,
-                    "duration_min": one.duration_min(now_ms),
+                    "partition": transaction.partition,
+                    "producer": transaction.producer,
+                    "duration_min": transaction.duration_min(now_ms),
                 }
-                for one in found
+                for transaction in hanging
             ],
         )
 
@@ -619,12 +624,14 @@ class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
         """Fence the producer, which aborts what it has open."""
-        found = (await admin.describe_transactions((self.transactional_id,))).get(
+        description = (await admin.describe_transactions((self.transactional_id,))).get(
             self.transactional_id
         )
-        was_open = isinstance(found, TransactionDescription) and found.state == "Ongoing"
-        if isinstance(found, TransactionDescription) and is_two_phase(
-            found.state, found.timeout_ms
+        was_open = (
+            isinstance(description, TransactionDescription) and description.state == "Ongoing"
+        )
+        if isinstance(description, TransactionDescription) and is_two_phase(
+            description.state, description.timeout_ms
         ):
             TERMINAL.warn(
                 f"The transaction of {self.transactional_id} may have been prepared, and its"
@@ -633,8 +640,8 @@ class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):
         try:
             await admin.force_terminate_transaction(self.transactional_id)
         except ClientError as error:
-            what = f"Failed to force terminate transactionalId `{self.transactional_id}`"
-            raise failed(what, error) from error
+            failure = f"Failed to force terminate transactionalId `{self.transactional_id}`"
+            raise failed(failure, error) from error
         if was_open:
             TERMINAL.warn(
                 f"The transaction of {self.transactional_id} was open and is aborted: {DISCARDS}."
@@ -642,12 +649,12 @@ class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):
         return Output(values={"terminated": self.transactional_id})
 
 
-def command_from(args: argparse.Namespace, again: str) -> Command:
+def command_from(args: argparse.Namespace, program: str) -> Command:
     """The command that the arguments ask for.
 
     Args:
         args: As parsed.
-        again: How the program was called, with its global options, for commands that are printed.
+        program: How the program was called, with its global options, for commands that are printed.
 
     Raises:
         ConfigError: As below.
@@ -667,11 +674,11 @@ def command_from(args: argparse.Namespace, again: str) -> Command:
         case "describe-producers":
             return _describe_producers(args)
         case "abort":
-            return _abort(args, again)
+            return _abort(args, program)
         case "find-hanging" if args.all:
             if _broker_id(args) is not None:
                 raise ConfigError("--all asks leaders; --broker-id does not go with it")
-            return FindAll(scope=_scope(args), again=again)
+            return FindAll(scope=_scope(args), again=program)
         case "repair":
             return RepairHanging(
                 scope=_scope(args),
@@ -680,9 +687,9 @@ def command_from(args: argparse.Namespace, again: str) -> Command:
                 guess=GUESSES.get(args.guess),
             )
         case "why":
-            return Why(partition=_partition_of(args), again=again)
+            return Why(partition=_partition_of(args), again=program)
         case "find-hanging":
-            found = FindHanging(
+            find_hanging = FindHanging(
                 topic=args.topic,
                 partition=args.partition,
                 broker_id=_broker_id(args),
@@ -690,7 +697,9 @@ def command_from(args: argparse.Namespace, again: str) -> Command:
                     15 if args.max_transaction_timeout is None else args.max_transaction_timeout
                 ),
             )
-            return txns_kip_text.FindHanging(shipped=found) if args.kip_text else found
+            return (
+                txns_kip_text.FindHanging(shipped=find_hanging) if args.kip_text else find_hanging
+            )
         case "forceTerminateTransaction":
             return ForceTerminate(transactional_id=args.transactional_id)
         case unknown:
@@ -708,21 +717,26 @@ def _partition_of(args: argparse.Namespace) -> TopicPartition:
 
 
 def _list(args: argparse.Namespace) -> Command:
-    asked = [one for one in (args.kip_broker, args.kip_coordinator) if one is not None]
+    requested_brokers = [
+        broker_id for broker_id in (args.kip_broker, args.kip_coordinator) if broker_id is not None
+    ]
     try:
-        producer_ids = tuple(int(one) for one in txns_kip_text.listed(args.kip_producer_ids))
+        producer_ids = tuple(
+            int(producer_id) for producer_id in txns_kip_text.listed(args.kip_producer_ids)
+        )
     except ValueError:
         raise ConfigError(
             f"--producer-ids: numbers are expected, not {args.kip_producer_ids!r}"
         ) from None
     # Options are named for their filters; what is not given is off.
-    said = {name: getattr(args, name, None) for name in TransactionFilters.NAMES}
-    said |= {"states": txns_kip_text.listed(args.kip_states), "producer_ids": producer_ids}
+    options = {name: getattr(args, name, None) for name in TransactionFilters.NAMES}
+    options |= {"states": txns_kip_text.listed(args.kip_states), "producer_ids": producer_ids}
     if args.kip_duration is not None:
-        said["duration_ms"] = args.kip_duration
-    given = {name: value for name, value in said.items() if value is not None}
+        options["duration_ms"] = args.kip_duration
+    filter_values = {name: value for name, value in options.items() if value is not None}
     return ListTransactions(
-        filters=TransactionFilters(**given), broker_ids=tuple(asked) if asked else None
+        filters=TransactionFilters(**filter_values),
+        broker_ids=tuple(requested_brokers) if requested_brokers else None,
     )
 
 
@@ -734,7 +748,7 @@ def _describe_producers(args: argparse.Namespace) -> Command:
     return txns_kip_text.DescribeProducers(shipped=shipped, partition=partition)
 
 
-def _abort(args: argparse.Namespace, again: str) -> Command:
+def _abort(args: argparse.Namespace, program: str) -> Command:
     partition = TopicPartition(args.topic, args.partition)
     start_offset = args.start_offset if args.kip_start is None else args.kip_start
     shipped = AbortTransaction(
@@ -743,7 +757,7 @@ def _abort(args: argparse.Namespace, again: str) -> Command:
         producer_id=args.producer_id,
         producer_epoch=args.producer_epoch,
         coordinator_epoch=args.coordinator_epoch,
-        guarded=Guarded(force=args.force, audit_file=args.audit_file, again=again),
+        guarded=Guarded(force=args.force, audit_file=args.audit_file, again=program),
     )
     if not args.kip_text or start_offset is None:
         return shipped
@@ -764,14 +778,14 @@ def _scope(args: argparse.Namespace) -> Scope:
     )
 
 
-async def _must_exist(admin: Admin, partition: TopicPartition, what: str) -> None:
+async def _must_exist(admin: Admin, partition: TopicPartition, failure: str) -> None:
     """Fail at once for a partition that does not exist; Kafka's tool asks for it a minute long."""
     try:
         topics = await admin.describe_topics((partition.topic,))
     except ClientError as error:
-        raise failed(what, error) from error
+        raise failed(failure, error) from error
     for topic in topics:
         missing = topic.error == ErrorCode.unknown_topic_or_partition
         if missing or (not topic.error and topic.partition(partition.partition) is None):
             code = ErrorCode.unknown_topic_or_partition
-            raise failed(what, ClientError(message_of(code), error=code))
+            raise failed(failure, ClientError(message_of(code), error=code))

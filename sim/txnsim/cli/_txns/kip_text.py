@@ -58,8 +58,8 @@ def rewrite(arguments: Sequence[str]) -> list[str]:
     if command == "describe" and "--topic" in words:
         command = "describe-producers"
     words.remove(flag)
-    at = words.index("txns") + 1
-    return [*words[:at], command, *words[at:]]
+    after_txns = words.index("txns") + 1
+    return [*words[:after_txns], command, *words[after_txns:]]
 
 
 # Options
@@ -99,8 +99,8 @@ def add_options(command: str, parser: argparse.ArgumentParser) -> None:
     """Declare the further words of a sub-command."""
     if command in _OPTIONS:
         group = parser.add_argument_group(f"in the words of the KIPs (with {FLAG})")
-        for one in _OPTIONS[command]:
-            group.add_argument(one.name, dest=one.dest, type=one.type, help=one.help)
+        for option in _OPTIONS[command]:
+            group.add_argument(option.name, dest=option.dest, type=option.type, help=option.help)
 
 
 def misplaced(args: argparse.Namespace) -> str | None:
@@ -109,9 +109,9 @@ def misplaced(args: argparse.Namespace) -> str | None:
         return None
     return next(
         (
-            one.name
-            for one in _OPTIONS.get(args.txns_command, ())
-            if getattr(args, one.dest) is not None
+            option.name
+            for option in _OPTIONS.get(args.txns_command, ())
+            if getattr(args, option.dest) is not None
         ),
         None,
     )
@@ -133,31 +133,33 @@ class Describe(msgspec.Struct, frozen=True, kw_only=True):
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Add when the transaction in progress began and how many seconds it took."""
         output = await self.shipped.execute(admin, now_ms=now_ms)
-        found: TransactionDescription = output.values
-        in_progress = found.state in _OPEN_STATES
-        duration_ms = _duration_ms(found, now_ms)
-        start_ms = found.start_time_ms if in_progress else None
+        description: TransactionDescription = output.values
+        in_progress = description.state in _OPEN_STATES
+        duration_ms = _duration_ms(description, now_ms)
+        start_ms = description.start_time_ms if in_progress else None
         cells = dict(zip(output.headers, output.rows[0], strict=True))
         cells |= {
             "TransactionDurationMs": str(duration_ms),
             _START: str(UNKNOWN if start_ms is None else start_ms),
             _DURATION: _seconds(duration_ms),
             "TransactionLastUpdateTimeMs": str(
-                UNKNOWN if found.last_update_time_ms is None else found.last_update_time_ms
+                UNKNOWN
+                if description.last_update_time_ms is None
+                else description.last_update_time_ms
             ),
         }
         return msgspec.structs.replace(output, headers=tuple(cells), rows=(tuple(cells.values()),))
 
 
-def _duration_ms(found: TransactionDescription, now_ms: int) -> int:
+def _duration_ms(description: TransactionDescription, now_ms: int) -> int:
     """Milliseconds from start to now, or to the last update of a finished transaction."""
-    if found.start_time_ms is None:
+    if description.start_time_ms is None:
         return UNKNOWN
-    if found.state in _OPEN_STATES:
-        return now_ms - found.start_time_ms
-    if found.last_update_time_ms is None:
+    if description.state in _OPEN_STATES:
+        return now_ms - description.start_time_ms
+    if description.last_update_time_ms is None:
         return UNKNOWN
-    return found.last_update_time_ms - found.start_time_ms
+    return description.last_update_time_ms - description.start_time_ms
 
 
 class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +199,9 @@ class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
             )
         except ClientError:
             return UNKNOWN  # deleted, or not ours to read
-        return next((one.timestamp_ms for one in read.records if one.offset == start), UNKNOWN)
+        return next(
+            (record.timestamp_ms for record in read.records if record.offset == start), UNKNOWN
+        )
 
 
 class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,16 +212,16 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Add the seconds since the last write."""
         output = await self.shipped.execute(admin, now_ms=now_ms)
-        found: Sequence[OpenTransaction] = [
-            OpenTransaction(partition=one["partition"], producer=one["producer"])
-            for one in output.values
+        open_transactions: Sequence[OpenTransaction] = [
+            OpenTransaction(partition=fields["partition"], producer=fields["producer"])
+            for fields in output.values
         ]
         return msgspec.structs.replace(
             output,
             headers=(*output.headers, _DURATION),
             rows=tuple(
-                (*row, _seconds(now_ms - one.producer.last_timestamp_ms))
-                for row, one in zip(output.rows, found, strict=True)
+                (*row, _seconds(now_ms - transaction.producer.last_timestamp_ms))
+                for row, transaction in zip(output.rows, open_transactions, strict=True)
             ),
         )
 

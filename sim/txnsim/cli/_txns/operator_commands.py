@@ -52,38 +52,38 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Search everything, judge everything, tell what hangs, why, and how to end it."""
-        found = await self.scope.search(admin, now_ms=now_ms)
+        search = await self.scope.search(admin, now_ms=now_ms)
         lines = []
-        for one in (*found.hanging, *found.younger_hanging):
-            start = one.transaction.producer.txn_start_offset
-            command = one.command(self.again)
+        for finding in (*search.hanging, *search.younger_hanging):
+            start = finding.transaction.producer.txn_start_offset
+            command = finding.command(self.again)
             assert command is not None, "what hangs has one"
             lines += [
-                f"{one.transaction.partition} at offset {start}: {one.reason}",
-                *([f"  {one.decided}"] if one.decided is not None else []),
-                f"  {Decided.with_guess(command, one.decided)}",
+                f"{finding.transaction.partition} at offset {start}: {finding.reason}",
+                *([f"  {finding.decided}"] if finding.decided is not None else []),
+                f"  {Decided.with_guess(command, finding.decided)}",
             ]
-        tell_rest(found)
+        tell_rest(search)
         columns = hanging_columns(now_ms)
         return Output(
             headers=tuple(columns),
-            rows=rows_of(columns, (one.transaction for one in found.hanging)),
+            rows=rows_of(columns, (finding.transaction for finding in search.hanging)),
             lines=tuple(lines),
             values={
-                "partitions": found.partitions,
-                "findings": [self._told(one, now_ms) for one in found.findings],
-                "younger": [self._told(one, now_ms) for one in found.younger],
-                "unread": {str(partition): str(why) for partition, why in found.unread.items()},
-                "unseen": [str(why) for why in found.unseen],
+                "partitions": search.partitions,
+                "findings": [self._told(finding, now_ms) for finding in search.findings],
+                "younger": [self._told(finding, now_ms) for finding in search.younger],
+                "unread": {str(partition): str(why) for partition, why in search.unread.items()},
+                "unseen": [str(why) for why in search.unseen],
             },
-            status=_status(found, found.hanging),
+            status=_status(search, search.hanging),
         )
 
-    def _told(self, one: JudgedTransaction, now_ms: int) -> dict[str, Any]:
+    def _told(self, finding: JudgedTransaction, now_ms: int) -> dict[str, Any]:
         return {
-            "finding": one,
-            "duration_min": one.transaction.duration_min(now_ms),
-            "command": one.command(self.again),
+            "finding": finding,
+            "duration_min": finding.transaction.duration_min(now_ms),
+            "command": finding.command(self.again),
         }
 
 
@@ -103,49 +103,53 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             ConfigError: The audit file can't be written: then nothing is done.
         """
-        found = await self.scope.search(admin, now_ms=now_ms)
+        search = await self.scope.search(admin, now_ms=now_ms)
         cluster_id = (await admin.describe_cluster()).cluster_id
-        done: list[Repair] = []
-        with Audit(self.audit_file if self.yes and found.hanging else None, cluster_id) as audit:
-            for one in found.hanging:
-                audit.write(attempt=one, at_ms=now_ms)
+        repairs: list[Repair] = []
+        with Audit(self.audit_file if self.yes and search.hanging else None, cluster_id) as audit:
+            for finding in search.hanging:
+                audit.write(attempt=finding, at_ms=now_ms)
                 try:
                     outcome = await repair(
-                        admin, one, now_ms=now_ms, dry_run=not self.yes, guess=self.guess
+                        admin, finding, now_ms=now_ms, dry_run=not self.yes, guess=self.guess
                     )
                 except ClientError as failure:
-                    outcome = not_known(one, failure, now_ms=now_ms)
+                    outcome = not_known(finding, failure, now_ms=now_ms)
                 audit.write(repair=outcome)
-                done.append(outcome)
-        tell_rest(found)
-        for made in done:
-            if self.guess not in (None, made.decision) and made.decision is not Decision.UNKNOWN:
+                repairs.append(outcome)
+        tell_rest(search)
+        for repair_made in repairs:
+            if (
+                self.guess not in (None, repair_made.decision)
+                and repair_made.decision is not Decision.UNKNOWN
+            ):
                 TERMINAL.warn(
-                    f"{made.partition}: the guess does not count, as it was {made.decision}."
+                    f"{repair_made.partition}: the guess does not count, as it was"
+                    f" {repair_made.decision}."
                 )
-        if any(one.outcome is Outcome.NEEDS_A_GUESS for one in done):
+        if any(repair_made.outcome is Outcome.NEEDS_A_GUESS for repair_made in repairs):
             TERMINAL.warn(
                 "What was decided about some of them is unknown: say --guess abort, and what they"
                 " wrote is lost to readers, or --guess commit, and readers get it."
             )
-        if any(READ_THE_LOG in one.reason for one in done):
+        if any(READ_THE_LOG in repair_made.reason for repair_made in repairs):
             TERMINAL.warn(f"Before a guess: {READ_THE_LOG}.")
-        if found.younger_hanging:
+        if search.younger_hanging:
             TERMINAL.warn(
                 "What is younger was left alone: name its partition, or say"
                 " --max-transaction-timeout 0."
             )
-        if done and not self.yes:
+        if repairs and not self.yes:
             TERMINAL.warn("Nothing was changed. To do it: the same command with --yes.")
-        elif self.yes and done:
+        elif self.yes and repairs:
             TERMINAL.warn(f"What was done is written down in {self.audit_file}.")
-        tell_missing("repair", (one.error for one in done))
-        left = [one for one in done if one.outcome not in _HEALED]
+        tell_missing("repair", (repair_made.error for repair_made in repairs))
+        unhealed = [repair_made for repair_made in repairs if repair_made.outcome not in _HEALED]
         return Output(
             headers=tuple(_REPAIRS),
-            rows=rows_of(_REPAIRS, done),
-            values={"repairs": done, "dry_run": not self.yes},
-            status=_status(found, left),
+            rows=rows_of(_REPAIRS, repairs),
+            values={"repairs": repairs, "dry_run": not self.yes},
+            status=_status(search, unhealed),
         )
 
 
@@ -157,11 +161,11 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Ask and explain."""
-        known = await explain(admin, self.partition, now_ms=now_ms, program=self.again)
+        explanation = await explain(admin, self.partition, now_ms=now_ms, program=self.again)
         return Output(
-            lines=known.sentences,
-            values=known,
-            status=_STATUS_OF.get(known.cause, 0),
+            lines=explanation.sentences,
+            values=explanation,
+            status=_STATUS_OF.get(explanation.cause, 0),
         )
 
 
@@ -175,24 +179,24 @@ _STATUS_OF: Final = {
 _HEALED: Final = frozenset({Outcome.REPAIRED, Outcome.ENDED_TWICE, Outcome.NO_LONGER_HANGS})
 
 
-def _status(found: Found, left: Sequence[object]) -> int:
+def _status(search: Found, unhealed: Sequence[object]) -> int:
     """Exit status of a search, given the transactions that still hang."""
-    if left or found.younger_hanging:
+    if unhealed or search.younger_hanging:
         return HANGS
-    return INCOMPLETE if found.is_incomplete else 0
+    return INCOMPLETE if search.is_incomplete else 0
 
 
 def hanging_columns(now_ms: int) -> Columns[OpenTransaction]:
     """Those of Kafka's ``find-hanging``; durations are counted to a time."""
     return {
-        "Topic": lambda one: one.partition.topic,
-        "Partition": lambda one: one.partition.partition,
-        "ProducerId": lambda one: one.producer.producer_id,
-        "ProducerEpoch": lambda one: one.producer.producer_epoch,
-        "CoordinatorEpoch": lambda one: _or_none(one.producer.coordinator_epoch),
-        "StartOffset": lambda one: _or_none(one.producer.txn_start_offset),
-        "LastTimestamp": lambda one: one.producer.last_timestamp_ms,
-        "Duration(min)": lambda one: one.duration_min(now_ms),
+        "Topic": lambda transaction: transaction.partition.topic,
+        "Partition": lambda transaction: transaction.partition.partition,
+        "ProducerId": lambda transaction: transaction.producer.producer_id,
+        "ProducerEpoch": lambda transaction: transaction.producer.producer_epoch,
+        "CoordinatorEpoch": lambda transaction: _or_none(transaction.producer.coordinator_epoch),
+        "StartOffset": lambda transaction: _or_none(transaction.producer.txn_start_offset),
+        "LastTimestamp": lambda transaction: transaction.producer.last_timestamp_ms,
+        "Duration(min)": lambda transaction: transaction.duration_min(now_ms),
     }
 
 
@@ -201,25 +205,28 @@ def _or_none(number: int | None) -> int:
     return -1 if number is None else number
 
 
-def _stable(one: Repair) -> str:
-    before, after = one.last_stable_offset_before, one.last_stable_offset_after
-    return str(before) if after is None else f"{before} -> {after}"
+def _stable(repair_made: Repair) -> str:
+    offset_before, offset_after = (
+        repair_made.last_stable_offset_before,
+        repair_made.last_stable_offset_after,
+    )
+    return str(offset_before) if offset_after is None else f"{offset_before} -> {offset_after}"
 
 
 _REPAIRS: Final[Columns[Repair]] = {
-    "Topic": lambda one: one.partition.topic,
-    "Partition": lambda one: one.partition.partition,
-    "ProducerId": lambda one: one.producer_id,
-    "ProducerEpoch": lambda one: one.producer_epoch,
-    "CoordinatorEpoch": lambda one: one.coordinator_epoch,
-    "StartOffset": lambda one: one.start_offset,
-    "Decided": lambda one: one.decision,
-    "Marker": lambda one: one.marker,
-    "Offsets": lambda one: "" if one.records is None else one.records,
-    "Outcome": lambda one: one.outcome,
+    "Topic": lambda repair_made: repair_made.partition.topic,
+    "Partition": lambda repair_made: repair_made.partition.partition,
+    "ProducerId": lambda repair_made: repair_made.producer_id,
+    "ProducerEpoch": lambda repair_made: repair_made.producer_epoch,
+    "CoordinatorEpoch": lambda repair_made: repair_made.coordinator_epoch,
+    "StartOffset": lambda repair_made: repair_made.start_offset,
+    "Decided": lambda repair_made: repair_made.decision,
+    "Marker": lambda repair_made: repair_made.marker,
+    "Offsets": lambda repair_made: "" if repair_made.records is None else repair_made.records,
+    "Outcome": lambda repair_made: repair_made.outcome,
     "LastStableOffset": _stable,
-    "HighWatermark": lambda one: (
-        "" if one.high_watermark_after is None else one.high_watermark_after
+    "HighWatermark": lambda repair_made: (
+        "" if repair_made.high_watermark_after is None else repair_made.high_watermark_after
     ),
-    "Reason": lambda one: one.reason,
+    "Reason": lambda repair_made: repair_made.reason,
 }

@@ -85,31 +85,34 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.topic is not None and self.partition is not None:
             await admin.leader_of(TopicPartition(self.topic, self.partition))
-        found = await survey(
+        surveyed = await survey(
             admin,
             now_ms=now_ms,
             partitions=await admin.partitions_to_search(self.topic, self.partition),
             older_than_ms=ANY_AGE,
-            progress=lambda done, total: TERMINAL.progress(
-                f"searched {done} of {total} partitions"
+            progress=lambda searched, total: TERMINAL.progress(
+                f"searched {searched} of {total} partitions"
             ),
         )
-        old = [one.transaction.is_older(self.older_than_ms, now_ms) for one in found.findings]
-        judged = list(zip(found.findings, old, strict=True))
+        old = [
+            finding.transaction.is_older(self.older_than_ms, now_ms)
+            for finding in surveyed.findings
+        ]
+        judged = list(zip(surveyed.findings, old, strict=True))
         return Found(
-            partitions=found.partitions,
-            findings=tuple(one for one, is_old in judged if is_old),
-            younger=tuple(one for one, is_old in judged if not is_old),
-            unread=found.unread,
+            partitions=surveyed.partitions,
+            findings=tuple(finding for finding, is_old in judged if is_old),
+            younger=tuple(finding for finding, is_old in judged if not is_old),
+            unread=surveyed.unread,
             unseen=await unseen(admin.cluster, every_topic=self.topic is None),
         )
 
 
-def tell_rest(found: Found) -> None:
+def tell_rest(search: Found) -> None:
     """Print what was searched, and open transactions that do not hang."""
-    counts = Counter(one.verdict for one in found.findings)
+    counts = Counter(finding.verdict for finding in search.findings)
     parts = [
-        f"partitions searched: {found.partitions}",
+        f"partitions searched: {search.partitions}",
         f"hanging: {counts[OpenTxnStatus.HANGING]}",
     ]
     for verdict, words in (
@@ -118,34 +121,34 @@ def tell_rest(found: Found) -> None:
     ):
         if counts[verdict]:
             parts.append(f"{words}: {counts[verdict]}")
-    if found.younger:
-        hang = len(found.younger_hanging)
+    if search.younger:
+        hang = len(search.younger_hanging)
         parts.append(
-            f"open and younger: {len(found.younger)}"
+            f"open and younger: {len(search.younger)}"
             + (f", {hang} of them hanging" if hang else "")
         )
     TERMINAL.warn("; ".join(parts) + ".")
-    _tell_unread(found)
+    _tell_unread(search)
 
 
-def _tell_unread(found: Found) -> None:
+def _tell_unread(search: Found) -> None:
     by_reason: dict[str, list[str]] = {}
-    for partition, why in sorted(found.unread.items()):
+    for partition, why in sorted(search.unread.items()):
         by_reason.setdefault(str(why), []).append(str(partition))
     for reason, partitions in by_reason.items():
         more = f" and {len(partitions) - _FEW} more" if len(partitions) > _FEW else ""
         TERMINAL.warn(f"not searched: {', '.join(partitions[:_FEW])}{more}: {reason}")
-    tell_missing("find-hanging", (why.error for why in found.unread.values()))
-    if any(isinstance(why, NotSupportedError) for why in found.unread.values()):
+    tell_missing("find-hanging", (why.error for why in search.unread.values()))
+    if any(isinstance(why, NotSupportedError) for why in search.unread.values()):
         TERMINAL.warn(
             "These brokers can't be searched: txnsim txns why TOPIC PARTITION reads their logs."
         )
-    for one in found.unseen:
-        TERMINAL.warn(f"{one}.")
-        if one.error is ErrorCode.topic_authorization_failed:
+    for gap in search.unseen:
+        TERMINAL.warn(f"{gap}.")
+        if gap.error is ErrorCode.topic_authorization_failed:
             TERMINAL.warn(lacking(EVERY_TOPIC))
         else:
-            tell_missing("find-hanging", (one.error,))
+            tell_missing("find-hanging", (gap.error,))
 
 
 def tell_missing(command: str, errors: Iterable[ErrorCode | None]) -> None:
@@ -156,4 +159,4 @@ def tell_missing(command: str, errors: Iterable[ErrorCode | None]) -> None:
 
 
 def _hanging(findings: Iterable[JudgedTransaction]) -> tuple[JudgedTransaction, ...]:
-    return tuple(one for one in findings if one.verdict is OpenTxnStatus.HANGING)
+    return tuple(finding for finding in findings if finding.verdict is OpenTxnStatus.HANGING)

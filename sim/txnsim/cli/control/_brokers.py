@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     stop = branch("stop", "stop a broker in order: its leaders move away first")
     start = branch("start", "start a broker that is down, on its port and its disk")
     start.add_argument("--as-version", metavar="RELEASE", help="as that release of Kafka from now")
-    for one in (stop, start):
-        one.add_argument(
+    for action in (stop, start):
+        action.add_argument(
             "--wait",
             type=duration_ms,
             default=WAIT_MS,
@@ -67,36 +67,36 @@ def run(args: argparse.Namespace) -> int:
             answer = port.post(*where, body=body, patience=patience, wait_ms=args.wait)
         case _:
             answer = port.post(*where)
-    TERMINAL.tell(args, answer, lambda one: _line(one, args.action))
+    TERMINAL.tell(args, answer, lambda broker: _line(broker, args.action))
     return 0
 
 
 _COLUMNS: Final[Columns[Json]] = {
-    "Broker": lambda one: one["id"],
-    "State": lambda one: one["state"],
-    "Address": lambda one: host_and_port(one["host"], one["port"]),
-    "Release": lambda one: one["release"],
-    "Leads": lambda one: one["leads"],
-    "Trouble": lambda one: _trouble(one),
+    "Broker": lambda broker: broker["id"],
+    "State": lambda broker: broker["state"],
+    "Address": lambda broker: host_and_port(broker["host"], broker["port"]),
+    "Release": lambda broker: broker["release"],
+    "Leads": lambda broker: broker["leads"],
+    "Trouble": lambda broker: _trouble(broker),
 }
 
 
-def _trouble(one: Json) -> str:
+def _trouble(broker: Json) -> str:
     words = {
         "fenced": "fenced",
         "isolated": "isolated",
         "cut_off_from_clients": "cut off from clients",
     }
-    return ", ".join(word for name, word in words.items() if one[name])
+    return ", ".join(word for name, word in words.items() if broker[name])
 
 
-def _line(one: Json, action: str) -> str:
-    trouble = _trouble(one)
-    state = f"broker {one['id']} is {one['state']}{f' ({trouble})' if trouble else ''}"
-    state += f", leads {one['leads']} partitions by the controller's word"
+def _line(broker: Json, action: str) -> str:
+    trouble = _trouble(broker)
+    state = f"broker {broker['id']} is {broker['state']}{f' ({trouble})' if trouble else ''}"
+    state += f", leads {broker['leads']} partitions by the controller's word"
     nxt = {
-        "kill": f"txnsim brokers start {one['id']}",
-        "stop": f"txnsim brokers start {one['id']}",
-        "isolate": f"txnsim brokers heal {one['id']}",
+        "kill": f"txnsim brokers start {broker['id']}",
+        "stop": f"txnsim brokers start {broker['id']}",
+        "isolate": f"txnsim brokers heal {broker['id']}",
     }.get(action)
     return state if nxt is None else f"{state}; to undo it: {nxt}"

@@ -52,16 +52,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     release = actions.add_parser("release", help="let go what a rule holds; it stays in force")
     disarm = actions.add_parser("disarm", help="take a rule back; what it holds goes on")
     verify = actions.add_parser("verify", help="whether every rule that was armed has struck")
-    for one in (wait, release):
-        one.add_argument("id", help="the rule's id")
+    for action in (wait, release):
+        action.add_argument("id", help="the rule's id")
     wait.add_argument("--struck", type=int, default=1, metavar="N", help="how many times (1)")
     wait.add_argument(
         "--timeout", type=duration_ms, default=WAIT_MS, metavar="TIME", help="as in 90s (30s)"
     )
     disarm.add_argument("id", nargs="?", help="the rule's id")
     disarm.add_argument("--all", action="store_true", help="every rule")
-    for one in (arm, listing, wait, release, disarm, verify):
-        add_port(one)
+    for action in (arm, listing, wait, release, disarm, verify):
+        add_port(action)
 
 
 def _add_rule(arm: argparse.ArgumentParser) -> None:
@@ -89,15 +89,15 @@ def _add_rule(arm: argparse.ArgumentParser) -> None:
     which = arm.add_argument_group("which of them")
     for name, (kind, metavar, line) in _CHOICE.items():
         which.add_argument(_flag(name), type=kind, metavar=metavar, help=line)
-    what = arm.add_argument_group("what happens to them")
-    what.add_argument(
+    effect = arm.add_argument_group("what happens to them")
+    effect.add_argument(
         "--do", metavar="ACTION", help="hold, delay, drop, error, disconnect, crash …"
     )
-    what.add_argument("--error", metavar="NAME", help="of --do error, as in NOT_COORDINATOR")
-    what.add_argument(
+    effect.add_argument("--error", metavar="NAME", help="of --do error, as in NOT_COORDINATOR")
+    effect.add_argument(
         "--delay", type=duration_ms, metavar="TIME", dest="delay_ms", help="of --do delay"
     )
-    what.add_argument(
+    effect.add_argument(
         "--with",
         type=key_value,
         action="append",
@@ -118,9 +118,9 @@ def run(args: argparse.Namespace) -> int:
             TERMINAL.tell(args, port.get("faults"), _table)
         case "wait":
             patience = args.timeout / 1_000 + PATIENCE_MORE_SECONDS
-            asked = {"struck": args.struck, "timeout_ms": args.timeout}
+            query = {"struck": args.struck, "timeout_ms": args.timeout}
             TERMINAL.tell(
-                args, port.get("faults", args.id, "wait", patience=patience, **asked), _state
+                args, port.get("faults", args.id, "wait", patience=patience, **query), _state
             )
         case "release":
             TERMINAL.tell(args, port.post("faults", args.id, "release"), _released)
@@ -143,9 +143,11 @@ def _disarm(port: ControlPort, args: argparse.Namespace) -> Json:
 def _arm(port: ControlPort, args: argparse.Namespace) -> Json:
     if args.file is None:
         return [port.post("faults", body=_rule(args))]
-    given = [name for name in ("id", "point", "do") if getattr(args, name) is not None]
-    if given:
-        raise ConfigError(f"--file {args.file}: it has the whole rule; leave out {given[0]}")
+    options_given = [name for name in ("id", "point", "do") if getattr(args, name) is not None]
+    if options_given:
+        raise ConfigError(
+            f"--file {args.file}: it has the whole rule; leave out {options_given[0]}"
+        )
     rules = _read(args.file)
     if isinstance(rules, list):
         return port.post("faults", "plan", body=rules)
@@ -154,8 +156,8 @@ def _arm(port: ControlPort, args: argparse.Namespace) -> Json:
 
 def _read(file: str) -> Any:
     try:
-        given = sys.stdin.read(GIVEN_BYTES_MAX) if file == STDIN else read_given(Path(file))
-        return json.loads(given)
+        text = sys.stdin.read(GIVEN_BYTES_MAX) if file == STDIN else read_given(Path(file))
+        return json.loads(text)
     except OSError as error:
         raise ConfigError(f"--file {file}: {problem_of(error)}") from None
     except ValueError as error:
@@ -168,8 +170,8 @@ def _read(file: str) -> Any:
 def _rule(args: argparse.Namespace) -> dict[str, Any]:
     """The rule that the options say."""
     missing = [
-        what
-        for what, value in (("an ID", args.id), ("--point", args.point), ("--do", args.do))
+        option
+        for option, value in (("an ID", args.id), ("--point", args.point), ("--do", args.do))
         if value is None
     ]
     if missing:
@@ -202,11 +204,11 @@ def _flag(name: str) -> str:
 
 def _armed(armed: Json) -> list[str]:
     lines = []
-    for one in armed:
-        rule = one["rule"]
+    for state in armed:
+        rule = state["rule"]
         lines.append(f"armed {_about(rule)}")
-        if one.get("doubt"):
-            lines.append(f"  warning: it can strike nothing: {one['doubt']}")
+        if state.get("doubt"):
+            lines.append(f"  warning: it can strike nothing: {state['doubt']}")
         if rule["action"]["do"] in ("hold", "stall", "reorder"):
             lines.append(f"  wait for it: txnsim faults wait {rule['id']}")
             lines.append(f"  let it go:   txnsim faults release {rule['id']}")
@@ -229,14 +231,14 @@ def _deed(rule: Mapping[str, Any]) -> str:
 
 
 _COLUMNS: Final[Columns[Json]] = {
-    "Rule": lambda one: one["rule"]["id"],
-    "Point": lambda one: one["rule"]["point"],
-    "Api": lambda one: one["rule"].get("api", ""),
-    "Does": lambda one: _deed(one["rule"]),
-    "Matched": lambda one: one["matched"],
-    "Struck": lambda one: one["struck"],
-    "Held": lambda one: one["held"],
-    "Released": lambda one: one["released"],
+    "Rule": lambda state: state["rule"]["id"],
+    "Point": lambda state: state["rule"]["point"],
+    "Api": lambda state: state["rule"].get("api", ""),
+    "Does": lambda state: _deed(state["rule"]),
+    "Matched": lambda state: state["matched"],
+    "Struck": lambda state: state["struck"],
+    "Held": lambda state: state["held"],
+    "Released": lambda state: state["released"],
 }
 
 
@@ -246,10 +248,12 @@ def _table(faults: Json) -> list[str]:
     return Table.of(_COLUMNS, faults).splitlines()
 
 
-def _state(one: Json) -> str:
-    times = "once" if one["struck"] == 1 else f"{one['struck']} times"
-    held = f"; holds {one['held']}: txnsim faults release {one['rule']['id']}" * bool(one["held"])
-    return f"{one['rule']['id']} has struck {times}{held}"
+def _state(state: Json) -> str:
+    times = "once" if state["struck"] == 1 else f"{state['struck']} times"
+    waiting_text = f"; holds {state['held']}: txnsim faults release {state['rule']['id']}" * bool(
+        state["held"]
+    )
+    return f"{state['rule']['id']} has struck {times}{waiting_text}"
 
 
 def _released(answer: Json) -> str:
@@ -259,4 +263,6 @@ def _released(answer: Json) -> str:
 def _taken_back(faults: Json) -> list[str]:
     if not faults:
         return ["no rule was armed"]
-    return [f"{one['rule']['id']} is taken back; it has struck {one['struck']}" for one in faults]
+    return [
+        f"{state['rule']['id']} is taken back; it has struck {state['struck']}" for state in faults
+    ]

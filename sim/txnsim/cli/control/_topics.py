@@ -29,13 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     describe = actions.add_parser("describe", help="the offsets of every replica of a topic")
     delete = actions.add_parser("delete", help="delete a topic with its records")
-    for one in (describe, delete):
-        one.add_argument("topic", metavar="NAME")
+    for action in (describe, delete):
+        action.add_argument("topic", metavar="NAME")
     move = actions.add_parser("move-leader", help="hand a partition to another in-sync replica")
     move.add_argument("partition", type=topic_partition, metavar="TOPIC-PARTITION")
     move.add_argument("broker", type=int, metavar="BROKER", help="the next leader")
-    for one in (listing, create, describe, delete, move):
-        add_port(one)
+    for action in (listing, create, describe, delete, move):
+        add_port(action)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,7 +43,11 @@ def run(args: argparse.Namespace) -> int:
     port = port_of(args)
     match args.action:
         case "list":
-            topics = [one for one in port.get("topics") if args.internal or not one["is_internal"]]
+            topics = [
+                listed_topic
+                for listed_topic in port.get("topics")
+                if args.internal or not listed_topic["is_internal"]
+            ]
             TERMINAL.tell(args, topics, _TOPICS)
         case "create":
             name, partitions = args.topic
@@ -61,19 +65,21 @@ def run(args: argparse.Namespace) -> int:
         case _:
             topic, partition = args.partition
             body = {"topic": topic, "partition": partition, "leader": args.broker}
-            TERMINAL.tell(args, port.post("leaders", body=body), lambda one: _moved(topic, one))
+            TERMINAL.tell(
+                args, port.post("leaders", body=body), lambda partition: _moved(topic, partition)
+            )
     return 0
 
 
 _TOPICS: Final[Columns[Json]] = {
-    "Topic": lambda one: one["name"],
-    "Partitions": lambda one: len(one["partitions"]),
-    "Leaders": lambda one: ", ".join(str(part["leader"]) for part in one["partitions"]),
+    "Topic": lambda topic: topic["name"],
+    "Partitions": lambda topic: len(topic["partitions"]),
+    "Leaders": lambda topic: ", ".join(str(part["leader"]) for part in topic["partitions"]),
 }
 
 
 def _created(topic: Json) -> str:
-    leaders = ", ".join(str(one["leader"]) for one in topic["partitions"])
+    leaders = ", ".join(str(partition["leader"]) for partition in topic["partitions"])
     return f"{topic['name']}: {_count(topic)}, led by broker {leaders}"
 
 
@@ -81,10 +87,10 @@ def _deleted(topic: Json) -> str:
     return f"{topic['name']} is deleted, with {_count(topic)}"
 
 
-def _moved(topic: str, one: Json) -> str:
+def _moved(topic: str, partition: Json) -> str:
     return (
-        f"{topic}-{one['partition']}: broker {one['leader']} leads, leader epoch "
-        f"{one['leader_epoch']}"
+        f"{topic}-{partition['partition']}: broker {partition['leader']} leads, leader epoch "
+        f"{partition['leader_epoch']}"
     )
 
 

@@ -19,11 +19,11 @@ def duration_ms(text: str) -> int:
     """A time in whole milliseconds: ``1500ms``, ``30s``, ``2m``, ``1h``, ``7d``. Without a unit it
     is refused: who writes 5 means seconds.
     """
-    said = text.strip().lower()
-    if said.isascii() and said.isdigit() and said.strip("0"):
-        raise ArgumentTypeError(f"{text!r} has no unit: {said}s, or {said}ms?")
+    word = text.strip().lower()
+    if word.isascii() and word.isdigit() and word.strip("0"):
+        raise ArgumentTypeError(f"{text!r} has no unit: {word}s, or {word}ms?")
     try:
-        ms = 0 if said == "0" else read_ms(said)
+        ms = 0 if word == "0" else read_ms(word)
     except ValueError:
         ms = -1
     if ms < 0:

@@ -80,8 +80,8 @@ class ControlPort:
         patience: float,
     ) -> Json:
         parts = "/".join(quote(str(part), safe="") for part in path)
-        given = {name: value for name, value in query.items() if value is not None}
-        address = f"{self.url}/api/v1/{parts}{'?' if given else ''}{urlencode(given)}"
+        parameters = {name: value for name, value in query.items() if value is not None}
+        address = f"{self.url}/api/v1/{parts}{'?' if parameters else ''}{urlencode(parameters)}"
         data = None if body is None else json.dumps(body).encode()
         request = Request(address, data=data, method=method)
         if self._token is not None:
@@ -161,12 +161,12 @@ def port_of(args: argparse.Namespace, environment: Mapping[str, str] | None = No
     """
     environment = os.environ if environment is None else environment
     token = args.token or token_from(environment)
-    said = environment.get(HTTP_VARIABLE)
+    url = environment.get(HTTP_VARIABLE)
     file = args.ready_file or _path(environment.get(READY_FILE_VARIABLE))
     if args.http is not None:
         return ControlPort(_url("--http", args.http), token=token)
-    if said and args.ready_file is None:
-        return ControlPort(_url(HTTP_VARIABLE, said), token=token)
+    if url and args.ready_file is None:
+        return ControlPort(_url(HTTP_VARIABLE, url), token=token)
     if file is not None:
         ready = _ready(file)
         return ControlPort(str(ready["http"]).rstrip("/"), token=token or ready.get("token"))
