@@ -69,7 +69,10 @@ def read_security(
 
 def plain_listener(listeners: tuple[FileListener, ...]) -> FileListener | None:
     """The first PLAINTEXT listener, None without one. Clients find the cluster by it."""
-    return next((one for one in listeners if one.protocol is SecurityProtocol.PLAINTEXT), None)
+    return next(
+        (listener for listener in listeners if listener.protocol is SecurityProtocol.PLAINTEXT),
+        None,
+    )
 
 
 class _Reader:
@@ -86,17 +89,19 @@ class _Reader:
     def read(self, listeners: tuple[FileListener, ...]) -> FileSecurity:
         plain = plain_listener(listeners)
         secured = tuple(
-            found
+            secured_listener
             for listener in listeners
-            if listener is not plain and (found := self._listener(listener)) is not None
+            if listener is not plain and (secured_listener := self._listener(listener)) is not None
         )
-        given = self._everybody
-        self._try(lambda: _check_foreign(given.get("principal.builder.class")), None)
-        reauth_ms = self._try(lambda: given.number(_REAUTH, 0), 0) if secured else 0
+        properties = self._everybody
+        self._try(lambda: _check_foreign(properties.get("principal.builder.class")), None)
+        reauth_ms = self._try(lambda: properties.number(_REAUTH, 0), 0) if secured else 0
         delay_ms = FAILURE_DELAY_MS
         if secured:
             name = "connection.failed.authentication.delay.ms"
-            delay_ms = self._try(lambda: given.number(name, FAILURE_DELAY_MS), FAILURE_DELAY_MS)
+            delay_ms = self._try(
+                lambda: properties.number(name, FAILURE_DELAY_MS), FAILURE_DELAY_MS
+            )
         has_authorizer = self._try(self._has_authorizer, otherwise=False)
         super_users: frozenset[str] = frozenset()
         is_open = False
@@ -104,7 +109,7 @@ class _Reader:
             super_users = self._try(self._super_users, super_users)
             name_open = "allow.everyone.if.no.acl.found"
             is_open = self._try(
-                lambda: given.choice(name_open, _BOOLEANS, default=False), otherwise=False
+                lambda: properties.choice(name_open, _BOOLEANS, default=False), otherwise=False
             )
         options = SecurityOptions(
             listeners=secured,
@@ -118,7 +123,7 @@ class _Reader:
         )
         return FileSecurity(
             options=options,
-            used=frozenset(self._used | given.used),
+            used=frozenset(self._used | properties.used),
             refused=tuple(self._refused),
             odd=tuple(self._odd),
         )
@@ -134,12 +139,12 @@ class _Reader:
     # A listener
 
     def _listener(self, listener: FileListener) -> SecureListener | None:
-        given = Lookup(self._entries, prefix=f"listener.name.{listener.name.lower()}.")
-        found = self._try(lambda: self._secured(listener, given), None)
-        self._used |= given.used
-        return found
+        properties = Lookup(self._entries, prefix=f"listener.name.{listener.name.lower()}.")
+        secured_listener = self._try(lambda: self._secured(listener, properties), None)
+        self._used |= properties.used
+        return secured_listener
 
-    def _secured(self, listener: FileListener, given: Lookup) -> SecureListener:
+    def _secured(self, listener: FileListener, properties: Lookup) -> SecureListener:
         protocol = listener.protocol
         secured = SecureListener(
             name=listener.name,
@@ -150,39 +155,39 @@ class _Reader:
             port=listener.port,
         )
         if protocol.has_tls:
-            auth = self._client_auth(listener, given)
+            auth = self._client_auth(listener, properties)
             secured = msgspec.structs.replace(
                 secured,
-                tls=_tls(listener, given, auth),
+                tls=_tls(listener, properties, auth),
                 client_auth=auth,
-                principal_mapping_rules=_mapping_rules(given),
+                principal_mapping_rules=_mapping_rules(properties),
             )
         if protocol.has_sasl:
-            secured = self._with_sasl(secured, listener, given)
+            secured = self._with_sasl(secured, listener, properties)
         return secured
 
-    def _client_auth(self, listener: FileListener, given: Lookup) -> ClientAuth:
+    def _client_auth(self, listener: FileListener, properties: Lookup) -> ClientAuth:
         name = "ssl.client.auth"
-        if listener.protocol is SecurityProtocol.SASL_SSL and given.own(name) is None:
+        if listener.protocol is SecurityProtocol.SASL_SSL and properties.own(name) is None:
             return ClientAuth.NONE  # only its own one counts there (KIP-684)
-        return given.choice(name, _CLIENT_AUTH, ClientAuth.NONE)
+        return properties.choice(name, _CLIENT_AUTH, ClientAuth.NONE)
 
     def _with_sasl(
-        self, secured: SecureListener, listener: FileListener, given: Lookup
+        self, secured: SecureListener, listener: FileListener, properties: Lookup
     ) -> SecureListener:
-        mechanisms = given.names("sasl.enabled.mechanisms") or ("GSSAPI",)
+        mechanisms = properties.names("sasl.enabled.mechanisms") or ("GSSAPI",)
         for mechanism in mechanisms:
             if mechanism not in MECHANISMS:
                 raise WrongValueError(
-                    given.get("sasl.enabled.mechanisms") or listener.entry,
+                    properties.get("sasl.enabled.mechanisms") or listener.entry,
                     f"listener {listener.name}: the mechanism {mechanism} is not spoken here; "
                     f"name some of {', '.join(MECHANISMS)}",
                 )
         users: dict[str, str] = {}
         bearer = UNSECURED
         for mechanism in mechanisms:
-            self._check_handler(given, mechanism)
-            module = self._module(given, listener, mechanism)
+            self._check_handler(properties, mechanism)
+            module = self._module(properties, listener, mechanism)
             if module is None:
                 continue
             entry, login = module
@@ -197,14 +202,14 @@ class _Reader:
             mechanisms=mechanisms,
             plain_users=users,
             bearer=bearer,
-            max_reauth_ms=_reauth_ms(given, mechanisms),
+            max_reauth_ms=_reauth_ms(properties, mechanisms),
         )
 
     def _module(
-        self, given: Lookup, listener: FileListener, mechanism: str
+        self, properties: Lookup, listener: FileListener, mechanism: str
     ) -> tuple[Property, LoginModule] | None:
         name = f"{mechanism.lower()}.sasl.jaas.config"
-        entry = given.own(name)
+        entry = properties.own(name)
         if entry is None:
             full = f"listener.name.{listener.name.lower()}.{name}"
             if mechanism == PLAIN:
@@ -241,9 +246,9 @@ class _Reader:
 
     # Classes, rights
 
-    def _check_handler(self, given: Lookup, mechanism: str) -> None:
+    def _check_handler(self, properties: Lookup, mechanism: str) -> None:
         name = "sasl.server.callback.handler.class"
-        _check_foreign(given.own(f"{mechanism.lower()}.{name}") or given.get(name))
+        _check_foreign(properties.own(f"{mechanism.lower()}.{name}") or properties.get(name))
 
     def _has_authorizer(self) -> bool:
         entry = self._everybody.get("authorizer.class.name")
@@ -273,18 +278,18 @@ def _check_foreign(entry: Property | None) -> None:
         raise WrongValueError(entry, "Java classes can't be loaded")
 
 
-def _tls(listener: FileListener, given: Lookup, auth: ClientAuth) -> TlsPem:
-    own = read_keystore(given)
+def _tls(listener: FileListener, properties: Lookup, auth: ClientAuth) -> TlsPem:
+    own = read_keystore(properties)
     if own is None:
         raise WrongValueError(
             listener.entry,
             f"listener {listener.name}: {listener.protocol.name} needs ssl.keystore.location, or "
             "ssl.keystore.key and ssl.keystore.certificate.chain",
         )
-    authority = read_truststore(given)
+    authority = read_truststore(properties)
     if auth is not ClientAuth.NONE and authority is None:
         raise WrongValueError(
-            given.get("ssl.client.auth") or listener.entry,
+            properties.get("ssl.client.auth") or listener.entry,
             "certificates of clients need ssl.truststore.location or ssl.truststore.certificates",
         )
     return TlsPem(
@@ -292,12 +297,12 @@ def _tls(listener: FileListener, given: Lookup, auth: ClientAuth) -> TlsPem:
         key=own.key,
         key_password=own.key_password,
         authority=authority,
-        versions=read_tls_versions(given),
+        versions=read_tls_versions(properties),
     )
 
 
-def _mapping_rules(given: Lookup) -> str | None:
-    entry = given.get("ssl.principal.mapping.rules")
+def _mapping_rules(properties: Lookup) -> str | None:
+    entry = properties.get("ssl.principal.mapping.rules")
     if entry is None:
         return None
     try:
@@ -334,19 +339,19 @@ def _bearer_rules(entry: Property, module: LoginModule) -> BearerRules:
     )
 
 
-def _reauth_ms(given: Lookup, mechanisms: tuple[str, ...]) -> int | None:
+def _reauth_ms(properties: Lookup, mechanisms: tuple[str, ...]) -> int | None:
     """Lifetime of sessions in milliseconds; None for the cluster's default."""
     own = [
         entry
         for mechanism in mechanisms
-        if (entry := given.own(f"{mechanism.lower()}.{_REAUTH}")) is not None
+        if (entry := properties.own(f"{mechanism.lower()}.{_REAUTH}")) is not None
     ]
     if not own:
-        entry = given.own(_REAUTH)
+        entry = properties.own(_REAUTH)
         return None if entry is None else number_of(entry)
     limits = {number_of(entry) for entry in own}
     if len(own) < len(mechanisms):
-        limits.add(given.number(_REAUTH, 0))
+        limits.add(properties.number(_REAUTH, 0))
     if len(limits) > 1:
         raise WrongValueError(own[0], "the mechanisms of a listener share one limit here")
     return limits.pop()

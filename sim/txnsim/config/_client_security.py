@@ -39,62 +39,62 @@ def read_client_security(entries: Mapping[str, Property]) -> tuple[ClientSecurit
     Raises:
         WrongValueError: A property can't be obeyed.
     """
-    given = Lookup(entries)
-    protocol = given.choice("security.protocol", PROTOCOLS, SecurityProtocol.PLAINTEXT)
-    tls = _tls(given) if protocol.has_tls else ClientTls()
+    properties = Lookup(entries)
+    protocol = properties.choice("security.protocol", PROTOCOLS, SecurityProtocol.PLAINTEXT)
+    tls = _tls(properties) if protocol.has_tls else ClientTls()
     if not protocol.has_sasl:
-        return ClientSecurity(protocol=protocol, tls=tls), given.used
-    mechanism, credential = _login(given)
+        return ClientSecurity(protocol=protocol, tls=tls), properties.used
+    mechanism, credential = _login(properties)
     return (
         ClientSecurity(protocol=protocol, tls=tls, mechanism=mechanism, credential=credential),
-        given.used,
+        properties.used,
     )
 
 
-def read_tls_versions(given: Lookup) -> tuple[str, ...]:
+def read_tls_versions(properties: Lookup) -> tuple[str, ...]:
     """``ssl.enabled.protocols``; none where it does not say.
 
     Raises:
         WrongValueError: There is one that is not spoken.
     """
-    entry = given.get("ssl.enabled.protocols")
-    versions = given.names("ssl.enabled.protocols")
+    entry = properties.get("ssl.enabled.protocols")
+    versions = properties.names("ssl.enabled.protocols")
     for version in versions:
         if entry is not None and version not in TLS_VERSIONS:
-            known = " and ".join(TLS_VERSIONS)
-            raise WrongValueError(entry, f"{version} is not spoken here, only {known}")
+            versions_spoken = " and ".join(TLS_VERSIONS)
+            raise WrongValueError(entry, f"{version} is not spoken here, only {versions_spoken}")
     return versions
 
 
-def _tls(given: Lookup) -> ClientTls:
-    algorithm = given.choice(
+def _tls(properties: Lookup) -> ClientTls:
+    algorithm = properties.choice(
         "ssl.endpoint.identification.algorithm", {"https": "https", "": ""}, "https"
     )
-    authority, own = read_truststore(given), read_keystore(given)
-    versions = read_tls_versions(given)
+    authority, own = read_truststore(properties), read_keystore(properties)
+    versions = read_tls_versions(properties)
     tls = ClientTls(authority=authority, checks_host=bool(algorithm), versions=versions)
     return tls if own is None else msgspec.structs.replace(tls, **msgspec.structs.asdict(own))
 
 
-def _login(given: Lookup) -> tuple[str, Credential]:
+def _login(properties: Lookup) -> tuple[str, Credential]:
     """Mechanism and credential."""
     for name in _FOREIGN:
-        entry = given.get(name)
+        entry = properties.get(name)
         if entry is not None and entry.value.strip():
             raise WrongValueError(
                 entry, "credentials come from sasl.jaas.config alone here; a token is unsecured"
             )
-    protocol = given.get("security.protocol")
+    protocol = properties.get("security.protocol")
     assert protocol is not None, "SASL was asked for"
-    mechanism = given.text("sasl.mechanism") or _GSSAPI
+    mechanism = properties.text("sasl.mechanism") or _GSSAPI
     if mechanism not in MECHANISMS:
-        default = ", the default," if given.text("sasl.mechanism") is None else ""
+        default = ", the default," if properties.text("sasl.mechanism") is None else ""
         raise WrongValueError(
-            given.get("sasl.mechanism") or protocol,
+            properties.get("sasl.mechanism") or protocol,
             f"the mechanism {mechanism}{default} is not spoken here; name one of sasl.mechanism="
             + ", ".join(MECHANISMS),
         )
-    jaas = given.get("sasl.jaas.config")
+    jaas = properties.get("sasl.jaas.config")
     if jaas is None:
         raise WrongValueError(protocol, "it needs sasl.jaas.config, which says who logs in")
     try:

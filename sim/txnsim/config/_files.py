@@ -69,7 +69,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     def onto(self, options: ClusterOptions) -> ClusterOptions:
         """The cluster's options, overridden by the file."""
-        said = {
+        changes = {
             "brokers": self.brokers,
             "first_broker_id": self.first_broker_id,
             "host": self.host,
@@ -83,7 +83,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             options,
             settings=self.settings,
             topics=(*options.topics, *self.topics),
-            **{name: value for name, value in said.items() if value is not None},
+            **{name: value for name, value in changes.items() if value is not None},
         )
 
 
@@ -129,29 +129,29 @@ class _Problems:
     def add_validation(self, error: ValidationError, lines: _Lines, model: type[BaseModel]) -> None:
         for detail in error.errors(include_url=False):
             path = tuple(str(part) for part in place_of(detail))
-            known = path
-            while known and known not in lines:
-                known = known[:-1]  # a missing field has no line of its own
-            self.add(lines.get(known, 1), ".".join(path), in_words(detail, model=model))
+            known_path = path
+            while known_path and known_path not in lines:
+                known_path = known_path[:-1]  # a missing field has no line of its own
+            self.add(lines.get(known_path, 1), ".".join(path), in_words(detail, model=model))
 
-    def add_settings(self, error: ValidationError, given: dict[str, Property]) -> None:
+    def add_settings(self, error: ValidationError, entries: dict[str, Property]) -> None:
         """The same for the settings, which people may have given under Kafka's names."""
         from txnsim.config._model import settings_model
 
         for detail in error.errors(include_url=False):
-            entry = given[str(detail["loc"][0])]
+            entry = entries[str(detail["loc"][0])]
             self.add(entry.line, entry.name, in_words(detail, model=settings_model()))
 
-    def add_disagreements(self, settings: Settings, given: Mapping[str, Property]) -> None:
+    def add_disagreements(self, settings: Settings, origins: Mapping[str, Property]) -> None:
         """Settings that are well each, and with which a broker does not start together."""
         from txnsim.metadata.group_configs import settings_complaints
 
-        told: set[str] = set()
+        reported_names: set[str] = set()
         for names, words in settings_complaints(settings):
-            entries = (given.get(_our_name(name) or "") for name in names)
+            entries = (origins.get(_our_name(name) or "") for name in names)
             entry = next(entry for entry in entries if entry is not None)
-            if entry.name not in told:  # a broker tells the first
-                told.add(entry.name)
+            if entry.name not in reported_names:  # a broker tells the first
+                reported_names.add(entry.name)
                 self.add(entry.line, entry.name, words)
 
     def raise_if_any(self) -> None:
@@ -166,8 +166,8 @@ class _Problems:
         return ConfigError(f"{self.error()}\n{more}")
 
     def _said(self, line: int, field: str, message: str) -> tuple[int, str]:
-        place = f"{self._file}:{line}" if self._has_lines else self._file
-        return line, f"{place}: {field}: {message}"
+        file_and_line = f"{self._file}:{line}" if self._has_lines else self._file
+        return line, f"{file_and_line}: {field}: {message}"
 
 
 def load(path: Path) -> Configuration:
@@ -219,9 +219,9 @@ def _from_yaml(data: bytes, *, path: Path) -> Configuration:
         cluster = ClusterFile.model_validate(content)
     except ValidationError as error:
         problems.add_validation(error, lines, ClusterFile)
-        given = content.get("settings")
-        if isinstance(given, dict):
-            _named_settings(given, lines, problems)
+        settings_read = content.get("settings")
+        if isinstance(settings_read, dict):
+            _named_settings(settings_read, lines, problems)
         raise problems.error() from None
     settings, warned = _named_settings(cluster.settings, lines, problems)
     security: SecurityOptions | None = None
@@ -246,7 +246,9 @@ def _from_yaml(data: bytes, *, path: Path) -> Configuration:
     )
 
 
-def settings_of(given: Mapping[str, object], *, where: str) -> tuple[Settings, tuple[str, ...]]:
+def settings_of(
+    named_values: Mapping[str, object], *, where: str
+) -> tuple[Settings, tuple[str, ...]]:
     """Settings given by name in a program, ours or Kafka's, judged like those of a YAML file.
 
     Returns:
@@ -256,14 +258,18 @@ def settings_of(given: Mapping[str, object], *, where: str) -> tuple[Settings, t
         ConfigError: A name is unknown or a value wrong; one line for each.
     """
     problems = _Problems(where, has_lines=False)
-    lines: _Lines = dict.fromkeys((("settings", name) for name in given), 0)
-    settings, warned = _named_settings(given, lines, problems, is_copied=False)
+    lines: _Lines = dict.fromkeys((("settings", name) for name in named_values), 0)
+    settings, warned = _named_settings(named_values, lines, problems, is_copied=False)
     problems.raise_if_any()
     return settings, _warnings(warned, file=where)
 
 
 def _named_settings(
-    given: Mapping[str, object], lines: _Lines, problems: _Problems, *, is_copied: bool = True
+    named_values: Mapping[str, object],
+    lines: _Lines,
+    problems: _Problems,
+    *,
+    is_copied: bool = True,
 ) -> tuple[Settings, list[tuple[str, Property]]]:
     """Settings under our names or Kafka's, and those without effect; defaults after a problem.
     Names of nobody pass where the settings may be copied from a broker's file.
@@ -276,7 +282,7 @@ def _named_settings(
     origins: dict[str, Property] = {}
     warned: list[tuple[str, Property]] = []
     preset: Mapping[str, int] = {}
-    for label, value in given.items():
+    for label, value in named_values.items():
         line = lines["settings", label]
         if label == PRESET:
             try:
@@ -308,9 +314,9 @@ def _named_settings(
     except ValidationError as error:
         problems.add_settings(error, origins)
         return DEFAULTS, warned
-    made = written({**preset, **settings})
-    problems.add_disagreements(made, origins)
-    return made, warned
+    combined = written({**preset, **settings})
+    problems.add_disagreements(combined, origins)
+    return combined, warned
 
 
 def _from_properties(entries: list[Property], *, file: str) -> Configuration:
@@ -325,10 +331,10 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     problems = _Problems(file)
     everything = {entry.name: entry for entry in entries}  # java.util.Properties: the last one wins
     unknown = provided(everything)
-    last = {name: entry for name, entry in everything.items() if name not in unknown}
+    used_entries = {name: entry for name, entry in everything.items() if name not in unknown}
     settings: dict[str, object] = {}
     origins: dict[str, Property] = {}
-    for entry in last.values():
+    for entry in used_entries.values():
         name = _our_name(entry.name) if entry.name in known() else None
         if name is not None:
             try:
@@ -342,13 +348,13 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
         problems.add_settings(error, origins)
     else:
         problems.add_disagreements(msgspec.convert(settings, Settings), origins)
-    listeners = without_unopenable(read_listeners(last), last, unknown)
-    security = read_security(last, listeners.clients)
-    node = read_node(last)
+    listeners = without_unopenable(read_listeners(used_entries), used_entries, unknown)
+    security = read_security(used_entries, listeners.clients)
+    node = read_node(used_entries)
     used = security.used | node.used
-    plugins = plugin_prefixes({name: entry.value for name, entry in last.items()})
+    plugins = plugin_prefixes({name: entry.value for name, entry in used_entries.items()})
     idle = [(FROM_A_PROVIDER, entry) for entry in unknown.values()]
-    for entry in last.values():
+    for entry in used_entries.values():
         match _fate(entry.name, used, listeners, plugins):
             case _Unknown(message=message):
                 problems.add(entry.line, entry.name, message)
@@ -360,17 +366,17 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     for entry, message in (*node.refused, *listeners.refused, *security.refused):
         problems.add(entry.line, entry.name, message)
     problems.raise_if_any()
-    first = plain_listener(listeners.clients) or next(iter(listeners.clients), None)
+    first_listener = plain_listener(listeners.clients) or next(iter(listeners.clients), None)
     repeated = [entry for entry in entries if everything[entry.name] is not entry]
     odd = (*(listeners.odd if node.brokers != 1 else ()), *listeners.closed, *security.odd)
     return Configuration(
         settings=written(settings),
         brokers=node.brokers,
         first_broker_id=node.broker_id,
-        host=None if first is None else first.host,
-        port=None if first is None else first.port,
-        advertised_host=None if first is None else first.advertised_host,
-        advertised_port=None if first is None else first.advertised_port,
+        host=None if first_listener is None else first_listener.host,
+        port=None if first_listener is None else first_listener.port,
+        advertised_host=None if first_listener is None else first_listener.advertised_host,
+        advertised_port=None if first_listener is None else first_listener.advertised_port,
         security=None if security.options == NO_SECURITY else security.options,
         warnings=(
             *(f"{file}:{e.line}: {e.name}: repeated further down, which wins" for e in repeated),
@@ -407,27 +413,27 @@ def _fate(
 
 def _fate_of_listeners(name: str, listeners: Listeners) -> str | _Unknown:
     """Why a property of one listener has no effect."""
-    listener, _, rest = name.removeprefix(_LISTENER_PREFIX).partition(".")
-    clients = {one.name for one in listeners.clients}
+    listener, _, suffix = name.removeprefix(_LISTENER_PREFIX).partition(".")
+    clients = {client.name for client in listeners.clients}
     if listener.upper() in listeners.controllers:
         return ONE_PROCESS
     if listener.upper() in listeners.closed_names:
         return NOT_OPENED
     if clients and (listener.upper() not in clients or listener != listener.lower()):
-        names = ", ".join(sorted(one.lower() for one in clients))
+        names = ", ".join(sorted(client.lower() for client in clients))
         return _Unknown(f"there is no listener {listener}, only {names}")
-    for one in (rest, rest.partition(".")[2]):
-        if one in known():
-            return why_without_effect(one) or NO_LISTENER_FOR_IT
-    return _unknown(nearest(rest))
+    for unprefixed in (suffix, suffix.partition(".")[2]):
+        if unprefixed in known():
+            return why_without_effect(unprefixed) or NO_LISTENER_FOR_IT
+    return _unknown(nearest(suffix))
 
 
-def _our_name(given: str) -> str | None:
+def _our_name(label: str) -> str | None:
     """The field of ``Settings`` that goes by this name, ours or Kafka's."""
-    known = documentation()
-    if given in known:
-        return given
-    return next((name for name, setting in known.items() if setting.kafka == given), None)
+    setting_docs = documentation()
+    if label in setting_docs:
+        return label
+    return next((name for name, setting in setting_docs.items() if setting.kafka == label), None)
 
 
 def _typed(name: str, text: str) -> int | float | bool | str:
@@ -451,15 +457,15 @@ def _typed(name: str, text: str) -> int | float | bool | str:
     return text
 
 
-def _stranger(given: str, *, ours: bool) -> _PassedBy | _Unknown:
+def _stranger(label: str, *, ours: bool) -> _PassedBy | _Unknown:
     """What becomes of a name that neither Kafka nor, in its place, this program has. Copied files
     have names that other programs read, and a broker passes them by; a typing error is none.
     """
-    if given.startswith(CONFLUENT):
+    if label.startswith(CONFLUENT):
         return _PassedBy()
     mine = documentation()
-    similar = nearest(given, mine if ours else ())
-    is_misplaced = given in mine or (ours and "." not in given)
+    similar = nearest(label, mine if ours else ())
+    is_misplaced = label in mine or (ours and "." not in label)
     return _PassedBy() if similar is None and not is_misplaced else _unknown(similar)
 
 

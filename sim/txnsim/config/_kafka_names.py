@@ -83,14 +83,14 @@ ZOOKEEPER: Final = "zookeeper."
 @cache
 def without_effect() -> dict[str, str]:
     """Property -> the reason why it has no effect in the simulator."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     why = ""
     for line in Path(__file__).with_name("kafka_properties.txt").read_text().splitlines():
         if line.startswith(" "):
-            found[line.strip()] = why
+            reasons[line.strip()] = why
         elif not line.startswith("#"):
             why = line
-    return found
+    return reasons
 
 
 @cache
@@ -108,13 +108,13 @@ def why_without_effect(name: str) -> str | None:
     return BEFORE_4 if name.startswith(ZOOKEEPER) else without_effect().get(name)
 
 
-def plugin_prefixes(given: Mapping[str, str]) -> tuple[str, ...]:
+def plugin_prefixes(properties: Mapping[str, str]) -> tuple[str, ...]:
     """What the names of plugins' properties begin with, by the properties of a file."""
-    named = (given.get(name, "").strip() or default for name, default in _PREFIXES.items())
+    named = (properties.get(name, "").strip() or default for name, default in _PREFIXES.items())
     return (*named, *_PREFIXES.values(), _PROVIDERS)
 
 
-def nearest(name: str, others: Iterable[str] = ()) -> str | None:
+def nearest(name: str, other_names: Iterable[str] = ()) -> str | None:
     """The property that was meant by a name that is nearly one; None where it is near nothing.
 
     Near is a name with a slip of the pen, with the words of another one in another order, or that
@@ -122,17 +122,17 @@ def nearest(name: str, others: Iterable[str] = ()) -> str | None:
     """
     from difflib import get_close_matches  # seldom needed
 
-    names = sorted({*known(), *AUTHORIZER_PROPERTIES, *others})
-    found = get_close_matches(name, names, n=1, cutoff=_NEAR)
-    if found:
-        return found[0]
+    names = sorted({*known(), *AUTHORIZER_PROPERTIES, *other_names})
+    matches = get_close_matches(name, names, n=1, cutoff=_NEAR)
+    if matches:
+        return matches[0]
     words = _words(name)
-    for one in names:
-        theirs = _words(one)
+    for candidate in names:
+        theirs = _words(candidate)
         if sorted(theirs) == sorted(words) or (
             len(words) >= _WORDS_MIN and theirs[: len(words)] == words
         ):
-            return one
+            return candidate
     return None
 
 

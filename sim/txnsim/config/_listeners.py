@@ -69,39 +69,40 @@ def bound_everywhere(advertised: str) -> str:
     )
 
 
-def read_listeners(given: Mapping[str, Property]) -> Listeners:
+def read_listeners(properties: Mapping[str, Property]) -> Listeners:
     """Listeners with protocols and the hosts that clients connect to."""
-    controllers = frozenset(_names(given, "controller.listener.names"))
+    controllers = frozenset(_names(properties, "controller.listener.names"))
     try:
-        return _read(given, controllers)
+        return _read(properties, controllers)
     except WrongValueError as error:
         return Listeners(controllers=controllers, refused=((error.entry, error.message),))
 
 
-def _read(given: Mapping[str, Property], controllers: frozenset[str]) -> Listeners:
-    protocols = _protocols(given)
-    advertised = _addresses(given.get("advertised.listeners"), controllers)
-    if "listeners" not in given and not advertised:
+def _read(properties: Mapping[str, Property], controllers: frozenset[str]) -> Listeners:
+    protocols = _protocols(properties)
+    advertised = _addresses(properties.get("advertised.listeners"), controllers)
+    if "listeners" not in properties and not advertised:
         return Listeners(controllers=controllers)
-    entry = given.get("listeners", _DEFAULT)
+    entry = properties.get("listeners", _DEFAULT)
     own = _addresses(entry, controllers)
     unknown = ", ".join(sorted(advertised.keys() - own.keys()))
     if unknown:
         raise WrongValueError(
-            given["advertised.listeners"], f"there is no listener {unknown} among the listeners"
+            properties["advertised.listeners"],
+            f"there is no listener {unknown} among the listeners",
         )
-    found = []
+    clients = []
     for name, address in own.items():
         protocol = protocols.get(name)
         if protocol is None:
-            where = MAP if MAP in given else "its name"
+            where = MAP if MAP in properties else "its name"
             raise WrongValueError(entry, f"listener {name}: {where} names no security protocol")
         outside = advertised.get(name)
         if outside is not None and outside.host == ALL_INTERFACES:
             raise WrongValueError(
-                given["advertised.listeners"], f"clients can't connect to {ALL_INTERFACES}"
+                properties["advertised.listeners"], f"clients can't connect to {ALL_INTERFACES}"
             )
-        found.append(
+        clients.append(
             FileListener(
                 name=name,
                 protocol=protocol,
@@ -114,13 +115,13 @@ def _read(given: Mapping[str, Property], controllers: frozenset[str]) -> Listene
         )
     odd = [
         (
-            given["advertised.listeners"],
-            f"where there are several brokers, clients get the real port, {one.port}",
+            properties["advertised.listeners"],
+            f"where there are several brokers, clients get the real port, {listener.port}",
         )
-        for one in found
-        if one.advertised_port is not None
+        for listener in clients
+        if listener.advertised_port is not None
     ]
-    return Listeners(clients=tuple(found), controllers=controllers, odd=tuple(odd))
+    return Listeners(clients=tuple(clients), controllers=controllers, odd=tuple(odd))
 
 
 def _other(outside: int, own: int) -> int | None:
@@ -129,40 +130,40 @@ def _other(outside: int, own: int) -> int | None:
 
 def _addresses(entry: Property | None, controllers: frozenset[str]) -> dict[str, _Address]:
     """Listeners for clients, by name."""
-    found: dict[str, _Address] = {}
+    by_name: dict[str, _Address] = {}
     if entry is None:
-        return found
+        return by_name
     for text in (part.strip() for part in entry.value.split(",")):
         match = _LISTENER_RE.fullmatch(text)
         if match is None or int(match["port"]) > 65535:
             raise WrongValueError(entry, f"expected NAME://HOST:PORT, found {text!r}")
         name = match["name"].upper()
-        if name in found:
+        if name in by_name:
             raise WrongValueError(entry, f"there are two listeners {name}")
         if name not in controllers:
             host = match["v6"] if match["v6"] is not None else match["host"]
-            found[name] = _Address(host=host, port=int(match["port"]))
-    return found
+            by_name[name] = _Address(host=host, port=int(match["port"]))
+    return by_name
 
 
-def _names(given: Mapping[str, Property], name: str) -> set[str]:
-    if name not in given:
+def _names(properties: Mapping[str, Property], name: str) -> set[str]:
+    if name not in properties:
         return set()
-    return {part.strip().upper() for part in given[name].value.split(",")}
+    return {part.strip().upper() for part in properties[name].value.split(",")}
 
 
-def _protocols(given: Mapping[str, Property]) -> dict[str, SecurityProtocol]:
+def _protocols(properties: Mapping[str, Property]) -> dict[str, SecurityProtocol]:
     """From ``listener.security.protocol.map``; by default a protocol's name is its listener's."""
-    if MAP not in given:
+    if MAP not in properties:
         return dict(SecurityProtocol.__members__)
-    found = {}
-    for pair in given[MAP].value.split(","):
+    by_name = {}
+    for pair in properties[MAP].value.split(","):
         name, _colon, protocol = pair.strip().partition(":")
         if protocol.strip().upper() not in SecurityProtocol.__members__:
             raise WrongValueError(
-                given[MAP],
+                properties[MAP],
                 f"expected NAME:PROTOCOL with one of {', '.join(SecurityProtocol.__members__)}, "
                 f"found {pair.strip()!r}",
             )
-        found[name.strip().upper()] = SecurityProtocol[protocol.strip().upper()]
-    return found
+        by_name[name.strip().upper()] = SecurityProtocol[protocol.strip().upper()]
+    return by_name

@@ -39,31 +39,31 @@ class FileNode(msgspec.Struct, frozen=True, kw_only=True):
     refused: tuple[Remark, ...] = ()
 
 
-def read_node(given: Mapping[str, Property]) -> FileNode:
+def read_node(properties: Mapping[str, Property]) -> FileNode:
     """The node whose properties these are."""
-    roles = given.get(ROLES)
+    roles = properties.get(ROLES)
     if roles is None or not roles.value.strip():
-        if any(name.startswith(ZOOKEEPER) for name in given):
-            return _alone(given, "broker.id")
-        return _alone(given, "node.id") if len(_names(given, VOTERS)) == 1 else FileNode()
-    found = {role.strip() for role in roles.value.split(",")}
-    if not found <= _ROLES:
-        strange = ", ".join(sorted(found - _ROLES))
+        if any(name.startswith(ZOOKEEPER) for name in properties):
+            return _alone(properties, "broker.id")
+        return _alone(properties, "node.id") if len(_names(properties, VOTERS)) == 1 else FileNode()
+    role_names = {role.strip() for role in roles.value.split(",")}
+    if not role_names <= _ROLES:
+        strange = ", ".join(sorted(role_names - _ROLES))
         return FileNode(
             refused=((roles, f"a role is broker or controller, not {strange or 'empty'}"),)
         )
-    if found == {"controller"}:
+    if role_names == {"controller"}:
         return FileNode(refused=((roles, _CONTROLLER_ALONE),))
-    if found == {"broker"}:
+    if role_names == {"broker"}:
         return FileNode()
-    if len(_names(given, VOTERS)) > 1 or len(_names(given, CONTROLLERS)) > 1:
+    if len(_names(properties, VOTERS)) > 1 or len(_names(properties, CONTROLLERS)) > 1:
         return FileNode()
-    return _alone(given, "node.id" if "node.id" in given else "broker.id")
+    return _alone(properties, "node.id" if "node.id" in properties else "broker.id")
 
 
-def _alone(given: Mapping[str, Property], name: str) -> FileNode:
-    used = frozenset(given.keys() & {ROLES, VOTERS, CONTROLLERS, name})
-    entry = given.get(name)
+def _alone(properties: Mapping[str, Property], name: str) -> FileNode:
+    used = frozenset(properties.keys() & {ROLES, VOTERS, CONTROLLERS, name})
+    entry = properties.get(name)
     if entry is None:
         return FileNode(brokers=1, used=used)
     text = entry.value.strip()
@@ -74,6 +74,6 @@ def _alone(given: Mapping[str, Property], name: str) -> FileNode:
     return FileNode(brokers=1, broker_id=int(text), used=used)
 
 
-def _names(given: Mapping[str, Property], name: str) -> list[str]:
-    entry = given.get(name)
-    return [] if entry is None else [one for one in entry.value.split(",") if one.strip()]
+def _names(properties: Mapping[str, Property], name: str) -> list[str]:
+    entry = properties.get(name)
+    return [] if entry is None else [word for word in entry.value.split(",") if word.strip()]

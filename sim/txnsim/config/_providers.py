@@ -24,21 +24,21 @@ _TLS: Final = ("ssl.keystore.", "ssl.key.password", "ssl.truststore.")
 _SASL: Final = "sasl.jaas.config"
 
 
-def provided(given: Mapping[str, Property]) -> dict[str, Property]:
+def provided(properties: Mapping[str, Property]) -> dict[str, Property]:
     """The properties whose values stand with a provider, whether or not ``config.providers`` names
     it: a property of Kafka never means ``${name:key}`` itself.
     """
-    return {name: entry for name, entry in given.items() if _VARIABLE.search(entry.value)}
+    return {name: entry for name, entry in properties.items() if _VARIABLE.search(entry.value)}
 
 
 def without_unopenable(
-    listeners: Listeners, given: Mapping[str, Property], unknown: Mapping[str, Property]
+    listeners: Listeners, properties: Mapping[str, Property], unknown: Mapping[str, Property]
 ) -> Listeners:
     """The listeners that can be opened without the values that a provider has."""
     closed = [
         (listener, entry)
         for listener in listeners.clients
-        if (entry := _withheld(listener, given, unknown)) is not None
+        if (entry := _withheld(listener, properties, unknown)) is not None
     ]
     if not closed:
         return listeners
@@ -47,9 +47,9 @@ def without_unopenable(
         (entry, f"listener {listener.name} is not opened: {FROM_A_PROVIDER}")
         for listener, entry in closed
     )
-    left = tuple(listener for listener in listeners.clients if listener.name not in names)
+    openable = tuple(listener for listener in listeners.clients if listener.name not in names)
     refused = listeners.refused
-    if not left:
+    if not openable:
         entry = closed[0][0].entry
         refused += (
             (
@@ -59,27 +59,27 @@ def without_unopenable(
             ),
         )
     return msgspec.structs.replace(
-        listeners, clients=left, closed=remarks, closed_names=names, refused=refused
+        listeners, clients=openable, closed=remarks, closed_names=names, refused=refused
     )
 
 
 def _withheld(
-    listener: FileListener, given: Mapping[str, Property], unknown: Mapping[str, Property]
+    listener: FileListener, properties: Mapping[str, Property], unknown: Mapping[str, Property]
 ) -> Property | None:
     """The property for whose value a listener can't be opened; None where it can.
 
     Args:
         listener: Of the file.
-        given: The properties whose values are known.
+        properties: The properties whose values are known.
         unknown: The others (``provided``).
     """
     own = f"listener.name.{listener.name.lower()}."
     for name, entry in unknown.items():
-        if not name.startswith(own) and f"{own}{name}" in given:
+        if not name.startswith(own) and f"{own}{name}" in properties:
             continue  # the listener has one of its own
-        rest = name.removeprefix(own)
-        if listener.protocol.has_tls and rest.startswith(_TLS):
+        suffix = name.removeprefix(own)
+        if listener.protocol.has_tls and suffix.startswith(_TLS):
             return entry
-        if listener.protocol.has_sasl and rest.endswith(_SASL) and name.startswith(own):
+        if listener.protocol.has_sasl and suffix.endswith(_SASL) and name.startswith(own):
             return entry
     return None

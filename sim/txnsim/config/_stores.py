@@ -39,17 +39,17 @@ class KeyPem(msgspec.Struct, frozen=True, kw_only=True):
     key_password: str | None = None
 
 
-def read_keystore(given: Lookup) -> KeyPem | None:
+def read_keystore(properties: Lookup) -> KeyPem | None:
     """``ssl.keystore.*`` and ``ssl.key.password``; None where no store is named.
 
     Raises:
         WrongValueError: A store can't be read, or the properties don't fit together.
     """
-    kind, location, password = _store(given, _KEYSTORE)
-    chain, key = given.get(_KEYSTORE + "certificate.chain"), given.get(_KEYSTORE + "key")
-    key_password = given.text("ssl.key.password")
+    kind, location, password = _store(properties, _KEYSTORE)
+    chain, key = properties.get(_KEYSTORE + "certificate.chain"), properties.get(_KEYSTORE + "key")
+    key_password = properties.text("ssl.key.password")
     if key is not None:
-        _check_inline(given, key, kind, location, password, "ssl.keystore")
+        _check_inline(properties, key, kind, location, password, "ssl.keystore")
         if chain is None:
             raise WrongValueError(key, "a key without ssl.keystore.certificate.chain")
         return KeyPem(
@@ -79,16 +79,16 @@ def read_keystore(given: Lookup) -> KeyPem | None:
     return KeyPem(certificate=certificates, key=private)
 
 
-def read_truststore(given: Lookup) -> str | None:
+def read_truststore(properties: Lookup) -> str | None:
     """``ssl.truststore.*``; None where no store is named.
 
     Raises:
         WrongValueError: The store can't be read, or the properties don't fit together.
     """
-    kind, location, password = _store(given, _TRUSTSTORE)
-    certificates = given.get(_TRUSTSTORE + "certificates")
+    kind, location, password = _store(properties, _TRUSTSTORE)
+    certificates = properties.get(_TRUSTSTORE + "certificates")
     if certificates is not None:
-        _check_inline(given, certificates, kind, location, password, "ssl.truststore")
+        _check_inline(properties, certificates, kind, location, password, "ssl.truststore")
         return _blocks(certificates, certificates.value, "CERTIFICATE")
     if location is None:
         if password is not None:
@@ -100,10 +100,10 @@ def read_truststore(given: Lookup) -> str | None:
     return _pkcs12(location, password, store="ssl.truststore")[1]
 
 
-def _store(given: Lookup, family: str) -> tuple[str, Property | None, Property | None]:
+def _store(properties: Lookup, family: str) -> tuple[str, Property | None, Property | None]:
     """Kind, location and password of a store."""
-    kind = given.choice(family + "type", _TYPES, "JKS")
-    location, password = given.get(family + "location"), given.get(family + "password")
+    kind = properties.choice(family + "type", _TYPES, "JKS")
+    location, password = properties.get(family + "location"), properties.get(family + "password")
     return kind, _unless_empty(location), _unless_empty(password)
 
 
@@ -112,7 +112,7 @@ def _unless_empty(entry: Property | None) -> Property | None:
 
 
 def _check_inline(
-    given: Lookup,
+    properties: Lookup,
     entry: Property,
     kind: str,
     location: Property | None,
@@ -120,7 +120,9 @@ def _check_inline(
     store: str,
 ) -> None:
     if kind != "PEM":
-        raise WrongValueError(given.get(f"{store}.type") or entry, f"{store}.type has to be PEM")
+        raise WrongValueError(
+            properties.get(f"{store}.type") or entry, f"{store}.type has to be PEM"
+        )
     if location is not None:
         raise WrongValueError(location, f"both a location and {entry.name}")
     _check_no_password(password)
@@ -133,23 +135,25 @@ def _check_no_password(password: Property | None) -> None:
 
 def _blocks(entry: Property, text: str, kind: str) -> str:
     """The blocks of a kind, with the line ends that OpenSSL wants."""
-    found = []
+    pem_blocks = []
     for match in _BLOCK.finditer(text):
         if match["kind"].endswith(kind):
             body = "".join(match["body"].split())
-            lines = [body[at : at + _LINE] for at in range(0, len(body), _LINE)]
+            lines = [body[start : start + _LINE] for start in range(0, len(body), _LINE)]
             name = match["kind"]
-            found.append("\n".join((f"-----BEGIN {name}-----", *lines, f"-----END {name}-----")))
-    if not found:
+            pem_blocks.append(
+                "\n".join((f"-----BEGIN {name}-----", *lines, f"-----END {name}-----"))
+            )
+    if not pem_blocks:
         raise WrongValueError(entry, f"there is no {kind} of PEM in it")
-    return "\n".join(found) + "\n"
+    return "\n".join(pem_blocks) + "\n"
 
 
 def _key(entry: Property, text: str) -> str:
-    found = _blocks(entry, text, "PRIVATE KEY")
-    if found.count("-----BEGIN") > 1:
+    pem_block = _blocks(entry, text, "PRIVATE KEY")
+    if pem_block.count("-----BEGIN") > 1:
         raise WrongValueError(entry, "one key is expected, there are several")
-    return found
+    return pem_block
 
 
 def _bytes(entry: Property) -> bytes:
@@ -181,19 +185,23 @@ def _pkcs12(entry: Property, password: Property | None, *, store: str) -> tuple[
     except ImportError:
         raise WrongValueError(entry, NO_CRYPTOGRAPHY) from None
     try:
-        found = pkcs12.load_pkcs12(data, None if password is None else password.value.encode())
+        keystore = pkcs12.load_pkcs12(data, None if password is None else password.value.encode())
     except ValueError as error:
         raise WrongValueError(entry, f"{path}: no PKCS12, or another password: {error}") from None
-    everyone = [found.cert, *found.additional_certs] if found.cert else found.additional_certs
+    everyone = (
+        [keystore.cert, *keystore.additional_certs] if keystore.cert else keystore.additional_certs
+    )
     if not everyone:
         raise WrongValueError(entry, f"{path}: there is no certificate in it")
     pem: Any = serialization.Encoding.PEM
     certificates = "".join(
-        one.certificate.public_bytes(pem).decode() for one in everyone if one is not None
+        certificate.certificate.public_bytes(pem).decode()
+        for certificate in everyone
+        if certificate is not None
     )
-    if found.key is None:
+    if keystore.key is None:
         return None, certificates
-    private = found.key.private_bytes(
+    private = keystore.key.private_bytes(
         pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return private.decode(), certificates

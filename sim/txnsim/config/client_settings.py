@@ -67,19 +67,19 @@ def read_client_settings(
 
 
 def settings_of_options(
-    given: Mapping[str, str], *, defaults: ClientSettings, what: str
+    options: Mapping[str, str], *, defaults: ClientSettings, what: str
 ) -> ReadProperties:
     """Read properties that a program was given.
 
     Args:
-        given: By name.
+        options: By name.
         defaults: Settings that nothing is said about.
         what: Stands in front of a property's name in an error.
 
     Raises:
         BadInputError: A value is wrong.
     """
-    entries = {name: Property(line=0, name=name, value=text) for name, text in given.items()}
+    entries = {name: Property(line=0, name=name, value=text) for name, text in options.items()}
     try:
         return read_client_settings(entries, defaults=defaults)
     except WrongValueError as error:

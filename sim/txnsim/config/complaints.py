@@ -53,82 +53,84 @@ def problems_in(error: ValidationError, model: type[BaseModel]) -> list[tuple[Pl
     """Validation errors of pydantic as pairs of place and sentence."""
     members = members_of(model)
     return without_other_kinds(
-        (place_of(one, members), in_words(one, model=model)) for one in error.errors()
+        (place_of(detail, members), in_words(detail, model=model)) for detail in error.errors()
     )
 
 
 @cache
 def members_of(model: type[BaseModel]) -> frozenset[str]:
     """Names of the alternative kinds below a model."""
-    found: set[str] = set()
-    seen: set[Any] = set()
+    member_names: set[str] = set()
+    annotations_seen: set[Any] = set()
 
     def look(annotation: Any) -> None:
-        if annotation in seen:
+        if annotation in annotations_seen:
             return
-        seen.add(annotation)
+        annotations_seen.add(annotation)
         if isinstance(annotation, type) and hasattr(annotation, "model_fields"):
             for field in annotation.model_fields.values():
                 look(field.annotation)
         kinds = get_args(annotation)
         if get_origin(annotation) in (Union, UnionType):
-            found.update(kind.__name__ for kind in kinds if isinstance(kind, type))
+            member_names.update(kind.__name__ for kind in kinds if isinstance(kind, type))
         for kind in kinds:
             look(kind)
 
     look(model)
-    return frozenset(found)
+    return frozenset(member_names)
 
 
 def without_other_kinds(problems: Iterable[tuple[Place, str]]) -> list[tuple[Place, str]]:
     """Drop the hint at another type where fields inside the value are wrong."""
-    found = list(problems)
+    problem_list = list(problems)
     return [
-        (place, words)
-        for place, words in found
+        (path, words)
+        for path, words in problem_list
         if not words.startswith("expected a")
-        or not any(len(other) > len(place) and other[: len(place)] == place for other, _ in found)
+        or not any(
+            len(other) > len(path) and other[: len(path)] == path for other, _ in problem_list
+        )
     ]
 
 
 def in_words(detail: Any, *, model: type[BaseModel]) -> str:
-    kind, given = str(detail["type"]), detail["input"]
-    place = place_of(detail)
+    kind, value_given = str(detail["type"]), detail["input"]
+    path = place_of(detail)
     context = detail.get("ctx", {})
     if kind == "extra_forbidden":
-        return unknown("field", str(place[-1]), fields_beside(place, model))
+        return unknown("field", str(path[-1]), fields_beside(path, model))
     if kind == "missing":
         return "is missing"
     if kind == "literal_error":
-        choices = _choices(place, model)
-        if isinstance(given, str):
-            return unknown("value", given, choices)
-        return f"expected one of {', '.join(choices)}, found {in_short(given)}"
+        choices = _choices(path, model)
+        if isinstance(value_given, str):
+            return unknown("value", value_given, choices)
+        return f"expected one of {', '.join(choices)}, found {in_short(value_given)}"
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
-        return f"expected {words} {context[name]:g}, found {in_short(given)}"
+        return f"expected {words} {context[name]:g}, found {in_short(value_given)}"
     if kind == "string_pattern_mismatch":
-        return f"expected a text of the form {context['pattern']}, found {in_short(given)}"
+        return f"expected a text of the form {context['pattern']}, found {in_short(value_given)}"
     if kind == "value_error":
         return str(detail["msg"]).removeprefix("Value error, ")
     expected = _KINDS.get(kind.partition("_")[0])
     if expected is None:
-        return f"{detail['msg']}, not {in_short(given)}"
-    return f"expected {expected}, found {in_short(given)}"
+        return f"{detail['msg']}, not {in_short(value_given)}"
+    return f"expected {expected}, found {in_short(value_given)}"
 
 
-def fields_beside(place: Place, model: type[BaseModel]) -> tuple[str, ...]:
-    for part in place[:-1]:
+def fields_beside(path: Place, model: type[BaseModel]) -> tuple[str, ...]:
+    for part in path[:-1]:
         field = _field(part, model)
         inner = None if field is None else _model_in(field.annotation)
         model = inner or model
     return tuple(str(field.alias or name) for name, field in model.model_fields.items())
 
 
-def _choices(place: Place, model: type[BaseModel]) -> tuple[str, ...]:
+def _choices(path: Place, model: type[BaseModel]) -> tuple[str, ...]:
     """The allowed values of a ``Literal`` field."""
     annotation: Any = None
-    for part in place:
+    for part in path:
         field = _field(part, model)
         if field is not None:
             annotation = field.annotation

@@ -52,7 +52,7 @@ class Lookup(msgspec.Struct, eq=False):
         """The values of a list."""
         return tuple(part.strip() for part in (self.text(name) or "").split(",") if part.strip())
 
-    def choice(self, name: str, known: Mapping[str, T], default: T) -> T:
+    def choice(self, name: str, value_by_word: Mapping[str, T], default: T) -> T:
         """One of some values, in upper or lower case.
 
         Raises:
@@ -61,11 +61,11 @@ class Lookup(msgspec.Struct, eq=False):
         entry = self.get(name)
         if entry is None:
             return default
-        wanted = entry.value.strip().lower()
-        for word, value in known.items():
-            if word.lower() == wanted:
+        word_given = entry.value.strip().lower()
+        for word, value in value_by_word.items():
+            if word.lower() == word_given:
                 return value
-        raise WrongValueError(entry, f"expected {', '.join(known)}, found {entry.value!r}")
+        raise WrongValueError(entry, f"expected {', '.join(value_by_word)}, found {entry.value!r}")
 
     def number(self, name: str, default: int) -> int:
         """A whole number that is not negative.

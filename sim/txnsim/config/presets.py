@@ -46,10 +46,10 @@ def preset_named(name: object) -> Mapping[str, int]:
     Raises:
         ConfigError: There is none of that name.
     """
-    found = PRESETS.get(name) if isinstance(name, str) else None
-    if found is None:
+    preset = PRESETS.get(name) if isinstance(name, str) else None
+    if preset is None:
         raise ConfigError(unknown("preset", str(name), PRESETS))
-    return found
+    return preset
 
 
 def with_preset(settings: Settings, name: str) -> Settings:
@@ -58,9 +58,9 @@ def with_preset(settings: Settings, name: str) -> Settings:
     Raises:
         ConfigError: There is none of that name.
     """
-    asked = {
+    preset_values = {
         field: value
         for field, value in preset_named(name).items()
         if getattr(settings, field) == getattr(DEFAULTS, field)
     }
-    return msgspec.structs.replace(settings, **asked)
+    return msgspec.structs.replace(settings, **preset_values)

@@ -69,10 +69,10 @@ def _split(text: str) -> tuple[str, str]:
     end = 0
     while end < len(text) and text[end] not in "=:" + _BLANKS:
         end += 2 if text[end] == "\\" else 1
-    rest = text[end:].lstrip(_BLANKS)
-    if rest[:1] in ("=", ":"):
-        rest = rest[1:].lstrip(_BLANKS)
-    return text[:end], rest
+    value_text = text[end:].lstrip(_BLANKS)
+    if value_text[:1] in ("=", ":"):
+        value_text = value_text[1:].lstrip(_BLANKS)
+    return text[:end], value_text
 
 
 def _unescape(text: str) -> str:
@@ -80,13 +80,13 @@ def _unescape(text: str) -> str:
         return text
     out = []
     characters = iter(range(len(text)))
-    for at in characters:
-        if text[at] != "\\" or at + 1 == len(text):
-            out.append(text[at])
+    for index in characters:
+        if text[index] != "\\" or index + 1 == len(text):
+            out.append(text[index])
             continue
         following = text[next(characters)]
         if following == "u":
-            digits = text[at + 2 : at + 6]
+            digits = text[index + 2 : index + 6]
             if not _HEX_RE.fullmatch(digits):
                 raise ValueError(f"\\u needs four hexadecimal digits, found {digits!r}")
             out.append(chr(int(digits, 16)))

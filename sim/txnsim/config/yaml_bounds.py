@@ -84,17 +84,17 @@ class BoundedLoader(yaml.SafeLoader):
             return 1, 1, len(node.value)
         inner = node.value
         if isinstance(node, yaml.MappingNode):
-            inner = [one for pair in node.value for one in pair]
-        extents = [self._extents[one] for one in inner]
+            inner = [child for pair in node.value for child in pair]
+        extents = [self._extents[child] for child in inner]
         return (
             1 + sum(values for values, _, _ in extents),
             1 + max((levels for _, levels, _ in extents), default=0),
             sum(characters for _, _, characters in extents),
         )
 
-    def _check(self, what: str, number: int, most: int, mark: yaml.Mark) -> None:
+    def _check(self, noun: str, number: int, most: int, mark: yaml.Mark) -> None:
         if number > most:
-            raise self._trouble(f"more than {most} {what} are not read", mark)
+            raise self._trouble(f"more than {most} {noun} are not read", mark)
 
     def _trouble(self, problem: str, mark: yaml.Mark) -> ConfigError:
         return ConfigError(f"{self._file}:{mark.line + 1}: {problem}")
@@ -177,10 +177,10 @@ def _collect(
         line = key.start_mark.line + 1
         if key.tag != "tag:yaml.org,2002:str":
             raise ConfigError(f"{file}:{line}: {key.value}: a key must be text; put it in quotes")
-        here = (*path, str(key.value))
-        if here in lines:
+        key_path = (*path, str(key.value))
+        if key_path in lines:
             raise ConfigError(
-                f"{file}:{line}: {'.'.join(here)}: given twice, first on line {lines[here]}"
+                f"{file}:{line}: {'.'.join(key_path)}: given twice, first on line {lines[key_path]}"
             )
-        lines[here] = line
-        _collect(value, here, lines, file)
+        lines[key_path] = line
+        _collect(value, key_path, lines, file)

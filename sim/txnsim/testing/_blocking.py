@@ -194,15 +194,15 @@ class SimulatedKafka:
         self._thread: LoopThread | None = None
 
     @classmethod
-    def of(cls, asked: Wanted, *, thread: LoopThread | None = None) -> Self:
+    def of(cls, description: Wanted, *, thread: LoopThread | None = None) -> Self:
         """A cluster as described.
 
         Args:
-            asked: The description.
+            description: The description.
             thread: Where it is to live, beside others; one of its own unless given.
         """
         self = cls()
-        self._wanted = asked
+        self._wanted = description
         self._given = thread
         return self
 
@@ -295,8 +295,8 @@ class SimulatedKafka:
             MissingExtraError: ``txnsim_lab`` is not installed.
         """
         asynchronous = self.asynchronous.history
-        made: History = borrowed("txnsim_lab.testing.history", HISTORY).History(asynchronous)
-        return made
+        history: History = borrowed("txnsim_lab.testing.history", HISTORY).History(asynchronous)
+        return history
 
     @property
     def cluster(self) -> SimCluster:

@@ -147,10 +147,12 @@ class AsyncLeaders(ClusterPart):
         Raises:
             ConfigError: There is no such partition.
         """
-        found = self._rebuilt.sim.metadata.image.partition(TopicPartition(topic, partition))
-        if found is None:
+        partition_image = self._rebuilt.sim.metadata.image.partition(
+            TopicPartition(topic, partition)
+        )
+        if partition_image is None:
             raise ConfigError(f"there is no partition {topic}-{partition}")
-        return int(found.leader)
+        return int(partition_image.leader)
 
     @in_cluster_loop
     async def move(self, topic: str, partition: int = 0, *, to: int | None = None) -> int:

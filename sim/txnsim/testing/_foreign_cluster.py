@@ -58,13 +58,13 @@ CHOSEN_ONLY: Final = (
 """Options of a marker that only a simulated cluster can have."""
 
 
-def skip(what: str) -> Any:
+def skip(need: str) -> Any:
     """Skip the test: it asks for a feature that only the simulator has.
 
     Raises:
         pytest.skip.Exception: Always.
     """
-    pytest.skip(f"needs {what}, which only a simulated cluster has ({OPTION}, {VARIABLE})")
+    pytest.skip(f"needs {need}, which only a simulated cluster has ({OPTION}, {VARIABLE})")
 
 
 class ForeignCluster(RebuiltCluster):
@@ -73,12 +73,12 @@ class ForeignCluster(RebuiltCluster):
     def __init__(
         self,
         cluster_loop: ClusterLoop,
-        wanted: Wanted,
+        description: Wanted,
         bootstrap: str,
         *,
         has_proxy: bool = False,
     ) -> None:
-        super().__init__(cluster_loop, wanted)
+        super().__init__(cluster_loop, description)
         self.bootstrap = bootstrap
         self.has_proxy = has_proxy
         """Whether a fault proxy runs in front of it."""
@@ -157,9 +157,9 @@ class ForeignCluster(RebuiltCluster):
         await self._end_guests()
         if self.proxy is not None:
             await self.proxy.stop()
-        made, self._made = self._made, []
-        if made:
-            await Admin(client).delete_topics(made)
+        created_topics, self._made = self._made, []
+        if created_topics:
+            await Admin(client).delete_topics(created_topics)
         await client.close()
 
     async def outside(self) -> Cluster:
@@ -254,13 +254,18 @@ class AsyncForeignKafka(_OnlyWhatKafkaHas, AsyncSimulatedKafka):
 
     @classmethod
     def at(
-        cls, bootstrap: str, asked: Wanted, cluster_loop: ClusterLoop, *, has_proxy: bool = False
+        cls,
+        bootstrap: str,
+        description: Wanted,
+        cluster_loop: ClusterLoop,
+        *,
+        has_proxy: bool = False,
     ) -> Self:
         """The cluster at an address, with or without a fault proxy in front of it."""
         if not has_proxy:  # nor faults
-            asked = msgspec.structs.replace(asked, faults_may_miss=True)
-        self = cls.of(asked, cluster_loop=cluster_loop)
-        self._foreign = ForeignCluster(cluster_loop, asked, bootstrap, has_proxy=has_proxy)
+            description = msgspec.structs.replace(description, faults_may_miss=True)
+        self = cls.of(description, cluster_loop=cluster_loop)
+        self._foreign = ForeignCluster(cluster_loop, description, bootstrap, has_proxy=has_proxy)
         return self
 
     _foreign: ForeignCluster
@@ -309,12 +314,12 @@ class ForeignKafka(_OnlyWhatKafkaHas, blocking.SimulatedKafka):
 
     @classmethod
     def at(
-        cls, bootstrap: str, asked: Wanted, thread: LoopThread, *, has_proxy: bool = False
+        cls, bootstrap: str, description: Wanted, thread: LoopThread, *, has_proxy: bool = False
     ) -> Self:
         """The cluster at an address, with or without a fault proxy in front of it."""
-        self = cls.of(asked, thread=thread)
+        self = cls.of(description, thread=thread)
         self.asynchronous = AsyncForeignKafka.at(
-            bootstrap, asked, thread.cluster_loop, has_proxy=has_proxy
+            bootstrap, description, thread.cluster_loop, has_proxy=has_proxy
         )
         self._has_proxy = has_proxy
         return self
@@ -335,12 +340,12 @@ class ForeignKafka(_OnlyWhatKafkaHas, blocking.SimulatedKafka):
             self.faults = blocking.Faults(self.asynchronous.faults)
 
 
-def check(said: Mapping[str, Any]) -> None:
+def check(options: Mapping[str, Any]) -> None:
     """Skip a test whose marker asks for an option that only a simulated cluster has.
 
     Raises:
         pytest.skip.Exception: It does.
     """
-    asked = [f"{name}={said[name]!r}" for name in CHOSEN_ONLY if said.get(name)]
-    if asked:
-        skip(", ".join(asked))
+    unsupported = [f"{name}={options[name]!r}" for name in CHOSEN_ONLY if options.get(name)]
+    if unsupported:
+        skip(", ".join(unsupported))

@@ -68,8 +68,8 @@ class AsyncMember(MemberState):
         Raises:
             ClientError: Refused, or not assigned in time; ``error`` says why.
         """
-        wanted = None if until is None else frozenset(until)
-        polled = await self.member.poll(until=wanted, stable=stable)
+        assignment = None if until is None else frozenset(until)
+        polled = await self.member.poll(until=assignment, stable=stable)
         return tuple(record for _, result in polled.fetched for record in result.records)
 
     @in_cluster_loop

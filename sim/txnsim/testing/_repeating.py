@@ -50,7 +50,7 @@ def header(limits: Sequence[str]) -> str:
 def section(item: pytest.Item, seed: int) -> Section:
     """What a failing test shows of its virtual run."""
     lines = [f"virtual time, seed {seed}", command(item, seed)]
-    lines += [f"this process was not arranged: {one}" for one in limits_of_process()]
+    lines += [f"this process was not arranged: {limit}" for limit in limits_of_process()]
     return "txnsim: see it again", "\n".join(lines)
 
 

@@ -45,15 +45,15 @@ def sections(
         waits: What its transactions wait for.
     """
     events = events_told(tracer, since=since, onlooker=LOOKING)
-    found = [
+    titled_texts = [
         ("txnsim: what happened", story_text(events, tracer.nodes)),
         ("txnsim: what transactions wait for", waits),
         ("txnsim: last events", _events(events[-EVENTS_MAX:], tracer.nodes)),
         ("txnsim: faults", rules_text(faults)),
     ]
     if not tracer.on:
-        found.append(("txnsim", 'nothing was recorded: trace is "off" for this cluster'))
-    return [(title, text) for title, text in found if text]
+        titled_texts.append(("txnsim", 'nothing was recorded: trace is "off" for this cluster'))
+    return [(title, text) for title, text in titled_texts if text]
 
 
 def write_page(folder: Path, name: str, traces: Sequence[bytes], *, redact: bool) -> list[Section]:

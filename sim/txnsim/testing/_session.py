@@ -60,8 +60,8 @@ class _Watched(msgspec.Struct, frozen=True, kw_only=True):
         """The sections to show for this cluster."""
         if not self.kafka.was_started or (tracer := self.kafka.rebuilt.tracer) is None:
             return []
-        same = self.kafka.rebuilt.starts == self.starts
-        since = self.since if same else 0
+        is_same_round = self.kafka.rebuilt.starts == self.starts
+        since = self.since if is_same_round else 0
         return sections(tracer, self.states, since=since, waits=self._waits())
 
     def _waits(self) -> str:
@@ -70,11 +70,11 @@ class _Watched(msgspec.Struct, frozen=True, kw_only=True):
         if not rebuilt.is_running or not rebuilt.cluster_loop.loop.is_running():
             return ""
 
-        asked = asyncio.run_coroutine_threadsafe(waits_text(rebuilt.sim), rebuilt.cluster_loop.loop)
+        waits = asyncio.run_coroutine_threadsafe(waits_text(rebuilt.sim), rebuilt.cluster_loop.loop)
         try:
-            return asked.result(ANSWER_SECONDS)
+            return waits.result(ANSWER_SECONDS)
         except TimeoutError:
-            asked.cancel()
+            waits.cancel()
             return "the cluster did not answer"
 
 
@@ -118,10 +118,10 @@ class Guard:
     @contextmanager
     def cluster_of(self, item: pytest.Item) -> Generator[SimulatedKafka]:
         """A fresh cluster for a test; on another cluster, if chosen, fresh topics."""
-        asked = self.asked(item)
+        description = self.asked(item)
         if self._elsewhere is not None:
             foreign_cluster.check(self._said(item))
-        with self._cluster(asked) as kafka:
+        with self._cluster(description) as kafka:
             if self._elsewhere is None or self._has_proxy:
                 self._watch(kafka.asynchronous)
             yield kafka
@@ -140,13 +140,13 @@ class Guard:
                 self._left = kafka.asynchronous.faults.states_now()
                 self._shared = None
 
-    def _cluster(self, asked: Asked) -> SimulatedKafka:
+    def _cluster(self, description: Asked) -> SimulatedKafka:
         """A cluster not started yet; the other cluster if one was chosen."""
         thread = self._loop_thread()
         if self._elsewhere is None:
-            return SimulatedKafka.of(asked.cluster, thread=thread)
+            return SimulatedKafka.of(description.cluster, thread=thread)
         other, has_proxy = self._elsewhere, self._has_proxy
-        return ForeignKafka.at(other, asked.cluster, thread, has_proxy=has_proxy)
+        return ForeignKafka.at(other, description.cluster, thread, has_proxy=has_proxy)
 
     def virtual_of(self, item: pytest.Item) -> Callable[..., Any]:
         """``run_virtual`` with this test's options."""
@@ -154,11 +154,11 @@ class Guard:
             foreign_cluster.skip("virtual time")
 
         def run(main: Callable[[AsyncSimulatedKafka], Any], **changes: Any) -> Any:
-            said: int = changes.pop("seed", SEED_DEFAULT)
+            seed_given: int = changes.pop("seed", SEED_DEFAULT)
             chosen: int | None = item.config.getoption(SEED)
-            seed = self._seed = said if chosen is None else chosen
-            asked = self.asked(item, {"trace": "full"}, changes).cluster
-            return run_virtual(main, seed=seed, asked=asked, keep=self._watch)
+            seed = self._seed = seed_given if chosen is None else chosen
+            description = self.asked(item, {"trace": "full"}, changes).cluster
+            return run_virtual(main, seed=seed, asked=description, keep=self._watch)
 
         return run
 
@@ -173,23 +173,23 @@ class Guard:
         Raises:
             ConfigError: That is not known here, or of the wrong kind.
         """
-        said = {**(default or {}), **self._said(item)}
-        return self._described({**said, **(changes or {})})
+        options = {**(default or {}), **self._said(item)}
+        return self._described({**options, **(changes or {})})
 
     def _said(self, item: pytest.Item) -> dict[str, Any]:
         """Keyword arguments of a test's markers; the inner ones win."""
-        said: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         for marker in reversed(list(item.iter_markers(MARKER))):
             if marker.args:
                 raise ConfigError(f"@pytest.mark.{MARKER} takes keyword arguments only")
-            said |= marker.kwargs
-        return said
+            options |= marker.kwargs
+        return options
 
-    def _described(self, said: dict[str, Any]) -> Asked:
-        asked = wanted(**{**from_ini(self._ini), **said})
+    def _described(self, options: dict[str, Any]) -> Asked:
+        description = wanted(**{**from_ini(self._ini), **options})
         # Who stops the cluster knows nothing of the test: we ask, unless the test has failed.
-        cluster = msgspec.structs.replace(asked, faults_may_miss=True)
-        return Asked(cluster=cluster, faults_may_miss=asked.faults_may_miss)
+        cluster = msgspec.structs.replace(description, faults_may_miss=True)
+        return Asked(cluster=cluster, faults_may_miss=description.faults_may_miss)
 
     def _loop_thread(self) -> LoopThread:
         if self._thread is None:
@@ -217,15 +217,21 @@ class Guard:
 
     def sections(self, item: pytest.Item) -> list[Section]:
         """The sections to show of the clusters of a failed test."""
-        found = [shown for one in self._watched_by(item) for shown in one.sections()]
-        return found if self._seed is None else [*found, section(item, self._seed)]
+        titled_texts = [
+            section_text
+            for watched in self._watched_by(item)
+            for section_text in watched.sections()
+        ]
+        return titled_texts if self._seed is None else [*titled_texts, section(item, self._seed)]
 
     def traces(self, item: pytest.Item) -> list[bytes]:
         """What happened in the clusters of a test, JSON lines each; of those that have a trace."""
         tracers = [
-            one.kafka.rebuilt.tracer for one in self._watched_by(item) if one.kafka.was_started
+            watched.kafka.rebuilt.tracer
+            for watched in self._watched_by(item)
+            if watched.kafka.was_started
         ]
-        return [b"".join(one.pieces()) for one in tracers if one is not None]
+        return [b"".join(tracer.pieces()) for tracer in tracers if tracer is not None]
 
     def _watched_by(self, item: pytest.Item) -> list[_Watched]:
         watched = list(self._watched)
@@ -240,7 +246,7 @@ class Guard:
         Raises:
             pytest.fail.Exception: One has not.
         """
-        self._judge(item, [state for one in self._watched for state in one.states])
+        self._judge(item, [state for watched in self._watched for state in watched.states])
 
     def check(self, item: pytest.Item) -> None:
         """A test may not describe the cluster that it shares with others: it is there already.
@@ -248,14 +254,15 @@ class Guard:
         Raises:
             pytest.UsageError: It does.
         """
-        said = {name for marker in item.iter_markers(MARKER) for name in marker.kwargs}
-        said -= {_MAY_MISS}
+        option_names = {name for marker in item.iter_markers(MARKER) for name in marker.kwargs}
+        option_names -= {_MAY_MISS}
         own = {"txnsim_cluster", "async_txnsim_cluster", "txnsim_virtual"} & set(_names(item))
-        if said and not own:
+        if option_names and not own:
             raise pytest.UsageError(
-                f"{SHARED} is one cluster for all tests: @pytest.mark.{MARKER} can't change its "
-                f"{', '.join(sorted(said))} for this one. Describe it among the ini options "
-                f"({', '.join(f'{_PREFIX}{name}' for name in sorted(said))}), or use txnsim_cluster"
+                f"{SHARED} is one cluster for all tests: @pytest.mark.{MARKER} can't change "
+                f"its {', '.join(sorted(option_names))} for this one. Describe it among the ini "
+                f"options ({', '.join(f'{_PREFIX}{name}' for name in sorted(option_names))}), or "
+                "use txnsim_cluster"
             )
 
     def end(self, item: pytest.Item) -> None:
@@ -295,21 +302,21 @@ def from_ini(ini: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: One is not of its form.
     """
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for name, value in ini.items():
         field = name.removeprefix(_PREFIX)
         match field:
             case "brokers" | "first_broker_id" | "transaction_version":
-                found[field] = _number(name, value)
+                options[field] = _number(name, value)
             case "virgin":
-                found[field] = _flag(name, value)
+                options[field] = _flag(name, value)
             case "topics":
-                found[field] = _topics(name, value)
+                options[field] = _topics(name, value)
             case "settings":
-                found[field] = dict(_setting(name, line) for line in value)
+                options[field] = dict(_setting(name, line) for line in value)
             case _:
-                found[field] = value
-    return found
+                options[field] = value
+    return options
 
 
 def _number(name: str, text: str) -> int:

@@ -213,10 +213,10 @@ class AsyncTransactions(ClusterPart):
             ClientError: It did not say.
         """
         where = TopicPartition(topic, partition)
-        found = (await (await self._rebuilt.admin()).describe_producers([where]))[where]
-        if isinstance(found, ClientError):
-            raise found
-        return found
+        outcome = (await (await self._rebuilt.admin()).describe_producers([where]))[where]
+        if isinstance(outcome, ClientError):
+            raise outcome
+        return outcome
 
     @in_cluster_loop
     async def wait_for_state(
@@ -238,9 +238,9 @@ class AsyncTransactions(ClusterPart):
         outside = await self._rebuilt.outside()
         deadline, backoff = outside.deadline(timeout_ms), outside.backoff()
         while True:
-            found = await self._described(transactional_id)
-            if found is not None and found.state in states:
-                return found
+            description = await self._described(transactional_id)
+            if description is not None and description.state in states:
+                return description
             if deadline.passed:
                 raise TimeoutError(in_vain(self._rebuilt.sim, transactional_id, states, timeout_ms))
             await backoff.wait(deadline, at_most_ms=50)
@@ -265,9 +265,11 @@ class AsyncTransactions(ClusterPart):
         """
         admin = await self._rebuilt.admin()
         now_ms = self._rebuilt.environment.clock.now_ms()
-        found = await self._hanging()
+        hanging = await self._hanging()
         guess = Decision.ABORTED
-        return tuple([await repair(admin, one, now_ms=now_ms, guess=guess) for one in found])
+        return tuple(
+            [await repair(admin, finding, now_ms=now_ms, guess=guess) for finding in hanging]
+        )
 
     async def _hanging(self) -> tuple[JudgedTransaction, ...]:
         now_ms = self._rebuilt.environment.clock.now_ms()

@@ -13,20 +13,20 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.testing.faults import FaultState
 
 
-def no_hanging_transactions(found: Sequence[JudgedTransaction], *, bootstrap: str) -> None:
+def no_hanging_transactions(findings: Sequence[JudgedTransaction], *, bootstrap: str) -> None:
     """Nothing hangs.
 
     Args:
-        found: What does.
+        findings: What does.
         bootstrap: Where the cluster is, for the commands that end it.
 
     Raises:
         AssertionError: Something does.
     """
     __tracebackhide__ = True
-    told = about_hanging(found, bootstrap=bootstrap)
-    if told is not None:
-        raise AssertionError(told)
+    complaint = about_hanging(findings, bootstrap=bootstrap)
+    if complaint is not None:
+        raise AssertionError(complaint)
 
 
 def all_faults_struck(states: Iterable[FaultState]) -> None:
@@ -71,6 +71,6 @@ async def exactly_once(
         ClientError: A topic can't be read.
     """
     __tracebackhide__ = True
-    told = await about_exactly_once(admin, source, target, derive=derive, settle_ms=settle_ms)
-    if told is not None:
-        raise AssertionError(told)
+    complaint = await about_exactly_once(admin, source, target, derive=derive, settle_ms=settle_ms)
+    if complaint is not None:
+        raise AssertionError(complaint)

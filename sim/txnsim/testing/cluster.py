@@ -72,7 +72,7 @@ class AsyncSimulatedKafka:
         Raises:
             ConfigError: The options can't be met.
         """
-        asked = wanted(
+        description = wanted(
             brokers=brokers,
             first_broker_id=first_broker_id,
             topics=topics,
@@ -86,7 +86,7 @@ class AsyncSimulatedKafka:
             seed=seed,
             faults_may_miss=faults_may_miss,
         )
-        self.wanted = asked
+        self.wanted = description
         """The requested options."""
         self._given: tuple[ClusterLoop | None, Environment | None] = (None, None)
         self._rebuilt: RebuiltCluster | None = None
@@ -94,7 +94,7 @@ class AsyncSimulatedKafka:
     @classmethod
     def of(
         cls,
-        asked: Wanted,
+        description: Wanted,
         *,
         cluster_loop: ClusterLoop | None = None,
         environment: Environment | None = None,
@@ -102,12 +102,12 @@ class AsyncSimulatedKafka:
         """A cluster as described.
 
         Args:
-            asked: The description.
+            description: The description.
             cluster_loop: The loop it is to live in; the running one at the start unless given.
             environment: The world it is to live in; a real one of its own unless given.
         """
         self = cls()
-        self.wanted = asked
+        self.wanted = description
         self._given = (cluster_loop, environment)
         return self
 
@@ -242,8 +242,8 @@ class AsyncSimulatedKafka:
         Raises:
             AssertionError: There is one; the message names each, why it hangs, and its end.
         """
-        found = await self.transactions.hanging()
-        judging.no_hanging_transactions(found, bootstrap=self.bootstrap)
+        findings = await self.transactions.hanging()
+        judging.no_hanging_transactions(findings, bootstrap=self.bootstrap)
 
     @in_cluster_loop
     async def assert_exactly_once(

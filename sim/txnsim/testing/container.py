@@ -112,28 +112,30 @@ def _properties(
     environment: Mapping[str, str], *, has_file: bool
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The properties that the environment sets, by name, and remarks on them."""
-    given = {
+    variables = {
         name: value
         for name, value in sorted(environment.items())
         if is_given(name, value, KAFKA) and name not in NOT_FOR_BROKERS
     }
-    foreign = {name: KAFKA + name.removeprefix(BITNAMI) for name in given if _is_bitnamis(name)}
-    found = {property_name(ours): given[name] for name, ours in foreign.items()}
-    found |= {property_name(name): value for name, value in given.items() if name not in foreign}
+    foreign = {name: KAFKA + name.removeprefix(BITNAMI) for name in variables if _is_bitnamis(name)}
+    properties = {property_name(ours): variables[name] for name, ours in foreign.items()}
+    properties |= {
+        property_name(name): value for name, value in variables.items() if name not in foreign
+    }
     remarks = []
     if foreign:
         remarks.append(
             f"{BITNAMI} is the prefix of Bitnami's image, and taken for {KAFKA} here; "
             f"write {', '.join(foreign.values())}"
         )
-    advertised = found.get(ADVERTISED, "")
-    if LISTENERS not in found and not has_file and not _OF_DEFAULT_RE.fullmatch(advertised):
-        found[LISTENERS] = bound_everywhere(advertised)
+    advertised = properties.get(ADVERTISED, "")
+    if LISTENERS not in properties and not has_file and not _OF_DEFAULT_RE.fullmatch(advertised):
+        properties[LISTENERS] = bound_everywhere(advertised)
         remarks.append(
-            f"{KAFKA}LISTENERS is not set: taken for {found[LISTENERS]}, what "
+            f"{KAFKA}LISTENERS is not set: taken for {properties[LISTENERS]}, what "
             f"{KAFKA}ADVERTISED_LISTENERS names, as Confluent's image does"
         )
-    return dict(sorted(found.items())), tuple(remarks)
+    return dict(sorted(properties.items())), tuple(remarks)
 
 
 def _is_bitnamis(name: str) -> bool:
@@ -181,14 +183,14 @@ def _config(start: Start) -> list[str]:
     """The option for the configuration file, written first where it is made of several."""
     if not start.properties:
         return [] if start.config is None else ["--config", start.config]
-    before = ""
+    file_text = ""
     if start.config is not None:
         try:
-            before = Path(start.config).read_text("latin-1").rstrip("\n") + "\n"
+            file_text = Path(start.config).read_text("latin-1").rstrip("\n") + "\n"
         except OSError as error:
             raise ConfigError(f"TXNSIM_CONFIG={start.config}: {problem_of(error)}") from None
     file = Path(tempfile.mkdtemp(prefix="txnsim-")) / "server.properties"
-    file.write_text(before + start.properties, "latin-1")
+    file.write_text(file_text + start.properties, "latin-1")
     return ["--config", str(file)]
 
 
@@ -206,7 +208,9 @@ def _escaped(value: str) -> str:
 def _utf16(character: str) -> str:
     """Beyond Latin-1 a character is written by its UTF-16 units."""
     units = character.encode("utf-16-be")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+    return "".join(
+        f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2)
+    )
 
 
 if __name__ == "__main__":

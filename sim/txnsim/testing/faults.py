@@ -120,11 +120,11 @@ class AsyncFaults(ClusterPart):
             ConfigError: The text is no YAML.
         """
         self._numbered += 1
-        made = fault_rule(rule, fields, default_id=f"fault-{self._numbered}")
+        built_rule = fault_rule(rule, fields, default_id=f"fault-{self._numbered}")
         injector = self._rebuilt.injector
-        fault = AsyncFault(self, injector.arm(made), may_miss=may_miss)
-        if (doubt := injector.doubt(made)) is not None:
-            warnings.warn(f"the fault {made.id} can strike nothing: {doubt}", stacklevel=2)
+        fault = AsyncFault(self, injector.arm(built_rule), may_miss=may_miss)
+        if (doubt := injector.doubt(built_rule)) is not None:
+            warnings.warn(f"the fault {built_rule.id} can strike nothing: {doubt}", stacklevel=2)
         self._armed.append(fault)
         return fault
 
@@ -182,11 +182,11 @@ class AsyncFaults(ClusterPart):
         injector = self._rebuilt.injector if self._rebuilt.is_running else None
         in_force = () if injector is None else injector.rules()
         ours = [(fault.armed, fault.may_miss) for fault in self._armed]
-        known = {id(armed) for armed, _ in ours}
+        our_ids = {id(armed) for armed, _ in ours}
         # Rules that came another way, by the control port for instance, count as well.
-        others = [(armed, False) for armed in in_force if id(armed) not in known]
+        others_rules = [(armed, False) for armed in in_force if id(armed) not in our_ids]
         states = []
-        for armed, may_miss in (*ours, *others):
+        for armed, may_miss in (*ours, *others_rules):
             doubt = injector.doubt(armed.rule, in_hindsight=True) if injector else None
             known_of_it = msgspec.structs.asdict(fault(armed, doubt))
             states.append(FaultState(may_miss=may_miss, **known_of_it))
@@ -195,9 +195,9 @@ class AsyncFaults(ClusterPart):
     def forget_struck(self) -> None:
         """Forget the rules that were armed so far, but for those that should have struck."""
         injector = self._rebuilt.injector
-        known = {id(fault.armed) for fault in self._armed}
-        others = [armed for armed in injector.rules() if id(armed) not in known]
-        self._armed += [AsyncFault(self, armed, may_miss=False) for armed in others]
+        our_ids = {id(fault.armed) for fault in self._armed}
+        others_rules = [armed for armed in injector.rules() if id(armed) not in our_ids]
+        self._armed += [AsyncFault(self, armed, may_miss=False) for armed in others_rules]
         self._armed = [fault for fault in self._armed if not (fault.struck or fault.may_miss)]
         injector.forget()
 
@@ -213,12 +213,15 @@ HERE: Final = "rule"
 
 
 def fault_rule(
-    given: FaultRule | Mapping[str, Any] | str | None, fields: Mapping[str, Any], *, default_id: str
+    description: FaultRule | Mapping[str, Any] | str | None,
+    fields: Mapping[str, Any],
+    *,
+    default_id: str,
 ) -> FaultRule:
     """The rule of the arguments.
 
     Args:
-        given: A rule, its fields, or its YAML text.
+        description: A rule, its fields, or its YAML text.
         fields: Fields on top. ``action`` and ``then`` may be the mere name of an action without
             particulars.
         default_id: Its id where none is given.
@@ -227,14 +230,14 @@ def fault_rule(
         WrongValueError: It is no rule; one line for each field that is wrong.
         ConfigError: The text is no YAML.
     """
-    if isinstance(given, FaultRule):
-        return converted({**msgspec.to_builtins(given), **_spelled_out(fields)}, FaultRule)
-    if isinstance(given, str):
+    if isinstance(description, FaultRule):
+        return converted({**msgspec.to_builtins(description), **_spelled_out(fields)}, FaultRule)
+    if isinstance(description, str):
         from txnsim.config.yaml_bounds import read_mapping  # YAML, only where a text is read
 
-        given, _lines = read_mapping(given.encode(), file=HERE)
+        description, _lines = read_mapping(description.encode(), file=HERE)
     return converted(
-        {"id": default_id, **_spelled_out(given or {}), **_spelled_out(fields)}, FaultRule
+        {"id": default_id, **_spelled_out(description or {}), **_spelled_out(fields)}, FaultRule
     )
 
 
@@ -242,11 +245,11 @@ def _spelled_out(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments as a file has them: no None for options that are not given, an action as
     its name.
     """
-    found = {name: value for name, value in fields.items() if value is not None}
-    for name in found.keys() & {"action", "then"}:
-        action = found[name]
+    fields_given = {name: value for name, value in fields.items() if value is not None}
+    for name in fields_given.keys() & {"action", "then"}:
+        action = fields_given[name]
         if isinstance(action, str):
-            found[name] = {"do": action}
+            fields_given[name] = {"do": action}
         elif isinstance(action, msgspec.Struct):
-            found[name] = msgspec.to_builtins(action)
-    return found
+            fields_given[name] = msgspec.to_builtins(action)
+    return fields_given

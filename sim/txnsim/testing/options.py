@@ -72,14 +72,14 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return options
 
     def _settings(self) -> Settings:
-        given = dict(self.settings)
+        settings_given = dict(self.settings)
         if self.transaction_version is not None:
-            given["transaction_version"] = self.transaction_version
-        if not given:
+            settings_given["transaction_version"] = self.transaction_version
+        if not settings_given:
             return DEFAULTS
         from txnsim.config import settings_of  # pydantic, only for who changes something
 
-        settings, without_effect = settings_of(given, where=WHERE)
+        settings, without_effect = settings_of(settings_given, where=WHERE)
         for remark in without_effect:
             warnings.warn(remark, stacklevel=2)
         return settings

@@ -114,13 +114,13 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def _elsewhere(config: pytest.Config) -> str | None:
     """The cluster that tests run on instead of simulated ones."""
-    said: str | None = config.getoption("--txnsim-bootstrap")
-    return said or os.environ.get("TXNSIM_BOOTSTRAP") or None
+    option: str | None = config.getoption("--txnsim-bootstrap")
+    return option or os.environ.get("TXNSIM_BOOTSTRAP") or None
 
 
 def _is_to_repeat(config: pytest.Config) -> bool:
-    asked: bool = config.known_args_namespace.txnsim_repeatable or config.getini(REPEATABLE)
-    return asked
+    is_repeatable: bool = config.known_args_namespace.txnsim_repeatable or config.getini(REPEATABLE)
+    return is_repeatable
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -272,12 +272,12 @@ def _as_installed(config: pytest.Config) -> Iterator[None]:
     if rewriting not in sys.meta_path:
         yield
         return
-    place = sys.meta_path.index(rewriting)
+    rewriting_index = sys.meta_path.index(rewriting)
     sys.meta_path.remove(rewriting)
     try:
         yield
     finally:
-        sys.meta_path.insert(place, rewriting)
+        sys.meta_path.insert(rewriting_index, rewriting)
 
 
 # Around each test
@@ -351,7 +351,9 @@ def pytest_runtest_makereport(
         paths = [Path(entry.path) for entry in entries]
         if item.path in paths:
             tests = paths.index(item.path)
-            ours = (at for at, path in enumerate(paths) if at > tests and OURS in path.parents)
+            ours = (
+                index for index, path in enumerate(paths) if index > tests and OURS in path.parents
+            )
             call.excinfo.traceback = entries[: next(ours, None)]
     report = yield
     guard = item.config.stash.get(GUARD, None)

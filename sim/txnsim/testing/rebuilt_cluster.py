@@ -31,18 +31,18 @@ class RebuiltCluster:
     """What runs behind one ``SimulatedKafka``."""
 
     def __init__(
-        self, cluster_loop: ClusterLoop, wanted: Wanted, environment: Environment | None = None
+        self, cluster_loop: ClusterLoop, description: Wanted, environment: Environment | None = None
     ) -> None:
         """Nothing runs yet.
 
         Args:
             cluster_loop: The loop that all of it lives in.
-            wanted: The cluster.
+            description: The cluster.
             environment: The world that it lives in, which belongs to the caller then; a real one
                 unless given.
         """
         self.cluster_loop = cluster_loop
-        self.wanted = wanted
+        self.wanted = description
         self._given = environment
         self._sim: SimCluster | None = None
         self._outside: Cluster | None = None
@@ -118,13 +118,13 @@ class RebuiltCluster:
             ConfigError: It is not the owner of its environment, or has listeners whose ports it
                 can't have again.
         """
-        before = self.sim
-        options = before.options
+        sim_before = self.sim
+        options = sim_before.options
         if self._given is not None:
             raise ConfigError("a cluster in virtual time can't be reset: start another run")
         if options.security.listeners or options.settings.kip_text:
             raise ConfigError("a cluster with further listeners can't be reset: start another one")
-        ports = tuple(member.endpoints[0].port for member in before.members.values())
+        ports = tuple(member.endpoints[0].port for member in sim_before.members.values())
         await self.stop()
         await self._build(msgspec.structs.replace(options, ports=ports))
 
@@ -141,14 +141,14 @@ class RebuiltCluster:
     async def client(self, client_id: str) -> Cluster:
         """A new client, connected."""
         environment = self.environment
-        made = Cluster(
+        client = Cluster(
             self.reached_at,
             settings=ClientSettings(client_id=client_id, retry_backoff_ms=BACKOFF_MS),
             clock=environment.clock,
             tasks=environment.tasks,
         )
-        await made.connect()
-        return made
+        await client.connect()
+        return client
 
     async def _build(self, options: ClusterOptions) -> None:
         environment = self._given

@@ -160,15 +160,15 @@ class TxnsimContainer(DockerContainer):
     def _assert_all_faults_struck(self) -> None:
         __tracebackhide__ = True
         try:
-            asked = Request(f"{self.get_control_url()}/api/v1/faults/verify", method="POST")
-            asked.add_header("Authorization", f"Bearer {self._token}")
-            build_opener(ProxyHandler({})).open(asked, timeout=_VERIFY_SECONDS).close()
+            verification = Request(f"{self.get_control_url()}/api/v1/faults/verify", method="POST")
+            verification.add_header("Authorization", f"Bearer {self._token}")
+            build_opener(ProxyHandler({})).open(verification, timeout=_VERIFY_SECONDS).close()
         except HTTPError as error:
             with error:
-                told = error.read().decode(errors="replace")
+                refusal = error.read().decode(errors="replace")
             if error.code == _CONFLICT:
-                told = json.loads(told)["error"]
-            raise AssertionError(told) from None
+                refusal = json.loads(refusal)["error"]
+            raise AssertionError(refusal) from None
         except (OSError, HTTPException) as error:
             raise AssertionError(
                 f"whether every fault has struck can't be asked: {error}. If the container is to "
@@ -204,9 +204,9 @@ def _told(value: object) -> str:
 
 def _archive(text: str) -> bytes:
     content = text.encode()
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as tar:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
         entry = tarfile.TarInfo(STARTER.lstrip("/"))
         entry.size, entry.mode = len(content), _SCRIPT_MODE
         tar.addfile(entry, io.BytesIO(content))
-    return made.getvalue()
+    return buffer.getvalue()
