@@ -50,7 +50,7 @@ _NOUNS: Final[tuple[type[Noun], ...]] = (
     PageRoutes,
     *(noun for extension in offered("http.control_port") for noun in extension.NOUNS),
 )
-OPERATIONS: Final = tuple(one for noun in _NOUNS for one in noun.operations())
+OPERATIONS: Final = tuple(operation for noun in _NOUNS for operation in noun.operations())
 """All operations of the control port, except the description itself."""
 
 INDEX_PATHS: Final = ("/api", "/api/", "/api/v1", "/api/v1/", "/docs", "/docs/")
@@ -66,9 +66,11 @@ async def no_such_path(request: Request, _error: Exception) -> Response:
 async def no_such_method(request: Request, _error: Exception) -> Response:
     """What is answered where a path has other methods: their names."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
-    path = next(one.path for one in routes if one.matches(request.scope)[0] is not Match.NONE)
-    known = sorted({method for one in routes if one.path == path for method in one.methods or ()})
-    allowed = ", ".join(known)
+    path = next(route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+    methods_there = sorted(
+        {method for route in routes if route.path == path for method in route.methods or ()}
+    )
+    allowed = ", ".join(methods_there)
     answer = as_json(Problem(error=f"{request.scope['path']} knows {allowed}"), status=405)
     answer.headers["Allow"] = allowed
     return answer
@@ -99,7 +101,7 @@ class ControlApi:
         """
         self._cluster = cluster
         self._events = ReportedRoutes(cluster)
-        self._added = [one.Added(cluster, fork_server) for one in offered("http.control_port")]
+        self._added = [offer.Added(cluster, fork_server) for offer in offered("http.control_port")]
         self._index = msgspec.json.format(
             msgspec.json.encode(
                 {
@@ -107,7 +109,8 @@ class ControlApi:
                     "page": "/",
                     "openapi": "/openapi.json",
                     "operations": {
-                        f"{one.method.upper()} {one.path}": one.summary for one in OPERATIONS
+                        f"{operation.method.upper()} {operation.path}": operation.summary
+                        for operation in OPERATIONS
                     },
                 }
             )

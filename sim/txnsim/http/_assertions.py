@@ -91,8 +91,12 @@ class AssertionRoutes(WireNoun):
                 admin, topic, settle_ms=settle_ms, reader=reader
             ):
                 yield (
-                    _written(one.value, encoding, where=f"{one.partition} at offset {one.offset}")
-                    for one in records
+                    _written(
+                        record.value,
+                        encoding,
+                        where=f"{record.partition} at offset {record.offset}",
+                    )
+                    for record in records
                 )
 
     @Operation(
@@ -104,20 +108,23 @@ class AssertionRoutes(WireNoun):
         """Whether everything in the input is in the output once, and nothing else is; 409 names
         values that are missing, duplicates, and values of aborted input.
         """
-        wanted = await body.read()
-        if not 0 <= wanted.settle_ms <= SETTLE_MS_MAX:
+        comparison = await body.read()
+        if not 0 <= comparison.settle_ms <= SETTLE_MS_MAX:
             raise RefusedError(
-                422, f"settle_ms is {wanted.settle_ms}, expected 0 to {SETTLE_MS_MAX}"
+                422, f"settle_ms is {comparison.settle_ms}, expected 0 to {SETTLE_MS_MAX}"
             )
-        for topic in (wanted.input, wanted.output):
+        for topic in (comparison.input, comparison.output):
             if isinstance(topic, str):
                 self._place_of(topic, 0)
-        source, target = (_read(one, wanted.encoding) for one in (wanted.input, wanted.output))
+        source, target = (
+            _read(records_given, comparison.encoding)
+            for records_given in (comparison.input, comparison.output)
+        )
         reader = Reader(bytes_max=self._answer_max_bytes, beside=self._beside)
         async with self._asking() as admin:
             try:
                 complaint = await complaints.about_exactly_once(
-                    admin, source, target, settle_ms=wanted.settle_ms, reader=reader
+                    admin, source, target, settle_ms=comparison.settle_ms, reader=reader
                 )
             except AnswerTooLargeError as error:
                 raise RefusedError(422, f"{error} (answer_max_bytes)") from error
@@ -130,8 +137,8 @@ class AssertionRoutes(WireNoun):
         """Whether all open transactions will get a marker; 409 lists those that will not."""
         now_ms = self._environment.clock.now_ms()
         async with self._asking() as admin:
-            found = await hanging_ones(admin, now_ms=now_ms)
-        return _answer(complaints.about_hanging(found, bootstrap=self._bootstrap()))
+            hanging = await hanging_ones(admin, now_ms=now_ms)
+        return _answer(complaints.about_hanging(hanging, bootstrap=self._bootstrap()))
 
     async def _beside(self, work: Callable[[], T], /) -> T:
         """Work on many records: beside the loop, for one who asks at a time."""
@@ -172,13 +179,15 @@ def _written(value: Value, encoding: str, *, where: str) -> str | None:
         ) from error
 
 
-def _read(given: str | list[str | None], encoding: str) -> str | list[Value]:
+def _read(records_given: str | list[str | None], encoding: str) -> str | list[Value]:
     """A topic as it is, values as bytes."""
-    if isinstance(given, str):
-        return given
+    if isinstance(records_given, str):
+        return records_given
     if encoding == "text":
-        return [None if one is None else one.encode() for one in given]
+        return [None if value is None else value.encode() for value in records_given]
     try:
-        return [None if one is None else b64decode(one, validate=True) for one in given]
+        return [
+            None if value is None else b64decode(value, validate=True) for value in records_given
+        ]
     except ValueError as error:
         raise RefusedError(422, f"a value is no base64: {error}") from error

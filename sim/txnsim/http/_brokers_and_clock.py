@@ -88,18 +88,18 @@ class LifeRoutes(ClusterNoun):
         """Start a broker that is down, on its port and its disk."""
         member = self._member(request)
         self._expect(member, MemberState.DOWN, "stop or kill it first")
-        wanted = await body.read()
-        work = self._cluster.start_broker(member.broker_id, as_version=wanted.as_version)
+        start_body = await body.read()
+        work = self._cluster.start_broker(member.broker_id, as_version=start_body.as_version)
         return await self._carry_out(request, member, work)
 
     @Operation("post", f"{PREFIX}/brokers/{{id}}/kill", refusals=("404", "409", "422"))
     async def kill(self, request: Request, body: OptionalBody[Kill]) -> BrokerView:
         """End a broker at once; the controller notices when its session ends."""
         member = self._member(request)
-        wanted = await body.read()
+        kill_body = await body.read()
         if member.state is MemberState.DOWN:
             raise RefusedError(409, f"broker {member.broker_id} is down already: start it first")
-        lost = wanted.lose_unflushed
+        lost = kill_body.lose_unflushed
         await self._cluster.kill_broker(member.broker_id, lose_unflushed=lost)
         return self._view(member)
 
@@ -107,8 +107,8 @@ class LifeRoutes(ClusterNoun):
     async def isolate(self, request: Request, body: OptionalBody[Isolate]) -> BrokerView:
         """Cut a broker off from the controller and from the other brokers."""
         member = self._member(request)
-        wanted = await body.read()
-        self._cluster.isolate(member.broker_id, from_clients=wanted.from_clients)
+        isolate_body = await body.read()
+        self._cluster.isolate(member.broker_id, from_clients=isolate_body.from_clients)
         return self._view(member)
 
     @Operation("post", f"{PREFIX}/brokers/{{id}}/heal", refusals=("404",))
@@ -164,7 +164,7 @@ class LifeRoutes(ClusterNoun):
 
     def _view(self, member: Member) -> BrokerView:
         image = self._cluster.metadata.image
-        known = image.brokers[member.broker_id]
+        broker_image = image.brokers[member.broker_id]
         led = sum(
             partition.leader == member.broker_id
             for topic in image.topics.values()
@@ -174,11 +174,11 @@ class LifeRoutes(ClusterNoun):
             id=member.broker_id,
             state=member.state.name.lower(),
             release=self._cluster.fleet.release_of(member.broker_id).name,
-            host=known.host,
-            port=known.port,
-            epoch=known.epoch,
-            fenced=not known.alive,
-            in_controlled_shutdown=known.in_controlled_shutdown,
+            host=broker_image.host,
+            port=broker_image.port,
+            epoch=broker_image.epoch,
+            fenced=not broker_image.alive,
+            in_controlled_shutdown=broker_image.in_controlled_shutdown,
             isolated=self._cluster.is_isolated(member.broker_id),
             cut_off_from_clients=member.is_cut_off_from_clients,
             leads=led,
@@ -189,10 +189,10 @@ class LifeRoutes(ClusterNoun):
     @Operation("post", f"{PREFIX}/leaders", refusals=("404", "409", "422"))
     async def move_leader(self, _request: Request, body: Body[LeaderMove]) -> PartitionView:
         """Hand a partition to another in-sync replica, under the next leader epoch."""
-        wanted = await body.read()
-        where = self.partition(wanted.topic, wanted.partition)
+        move_body = await body.read()
+        where = self.partition(move_body.topic, move_body.partition)
         try:
-            self._cluster.move_leader(where, BrokerId(wanted.leader))
+            self._cluster.move_leader(where, BrokerId(move_body.leader))
         except ConfigError as error:
             isr = known_partition(self._cluster, where).isr
             raise RefusedError(
@@ -203,12 +203,12 @@ class LifeRoutes(ClusterNoun):
     @Operation("post", f"{PREFIX}/elections", refusals=("404", "409", "422"))
     async def elect(self, _request: Request, body: Body[Elect]) -> PartitionView:
         """Elect a leader as ElectLeaders does: the preferred replica, or any (unclean)."""
-        wanted = await body.read()
-        where = self.partition(wanted.topic, wanted.partition)
-        kind = _ELECTIONS.get(wanted.type)
+        election_body = await body.read()
+        where = self.partition(election_body.topic, election_body.partition)
+        kind = _ELECTIONS.get(election_body.type)
         if kind is None:
             raise RefusedError(
-                422, f"type is {wanted.type!r}, expected one of {', '.join(_ELECTIONS)}"
+                422, f"type is {election_body.type!r}, expected one of {', '.join(_ELECTIONS)}"
             )
         metadata = self._cluster.metadata
         elected = elect_leader(metadata.image, where, kind, metadata.settings)
@@ -217,7 +217,9 @@ class LifeRoutes(ClusterNoun):
                 raise RefusedError(409, f"{elected.error.name.upper()}: {elected.reason}")
         else:
             environment = self._cluster.environment
-            with input_event(environment, "elect-leader", tp=str(where), election=wanted.type):
+            with input_event(
+                environment, "elect-leader", tp=str(where), election=election_body.type
+            ):
                 metadata.publish(elected)
         return partition_view(where.partition, known_partition(self._cluster, where))
 
@@ -233,14 +235,14 @@ class ClockRoutes(ClusterNoun):
     @Operation("post", f"{PREFIX}/clock", refusals=("404", "422"))
     async def advance(self, _request: Request, body: Body[Advance]) -> ClockState:
         """Let time pass on the cluster clock; or set it, or one broker's, ahead or back."""
-        wanted = await body.read()
+        clock_body = await body.read()
         try:
-            match wanted:
-                case Advance(set_by_ms=None, broker=None) if wanted.advance_ms is not None:
+            match clock_body:
+                case Advance(set_by_ms=None, broker=None) if clock_body.advance_ms is not None:
                     environment = self._cluster.environment
-                    await advance_with_breaks(environment, whole_ms(wanted.advance_ms))
-                case Advance(advance_ms=None) if wanted.set_by_ms is not None:
-                    shift(self._clock_of(wanted.broker), whole_ms(wanted.set_by_ms))
+                    await advance_with_breaks(environment, whole_ms(clock_body.advance_ms))
+                case Advance(advance_ms=None) if clock_body.set_by_ms is not None:
+                    shift(self._clock_of(clock_body.broker), whole_ms(clock_body.set_by_ms))
                 case _:
                     raise RefusedError(
                         422, "give advance_ms, or set_by_ms with or without broker, and not both"

@@ -157,7 +157,7 @@ class EventRoutes(Noun):
         self._admit()
         kinds = request.query_params.getlist("kind")
         for kind in kinds:
-            if not any(_is_within(known, kind, ".") for known in KINDS):
+            if not any(_is_within(known_kind, kind, ".") for known_kind in KINDS):
                 raise RefusedError(
                     422, f"kind {kind!r} is none of the trace's (docs/trace-kinds.md)"
                 )
@@ -212,8 +212,8 @@ class EventRoutes(Noun):
 
     def _resumed(self, request: Request) -> int:
         """The position behind ``Last-Event-ID``, with which browsers reconnect."""
-        seen = digits_of(request.headers.get("last-event-id", ""))
-        return len(self._tracer) if seen is None else seen + 1
+        last_position = digits_of(request.headers.get("last-event-id", ""))
+        return len(self._tracer) if last_position is None else last_position + 1
 
     # One listener
 
@@ -312,9 +312,9 @@ class _Packer:
             notes |= _lost(cursor, oldest)
             cursor = oldest
         pieces: list[bytes] = []
-        for first, count, rows in islice(tracer.batches(cursor), BATCHES_PER_TURN_MAX):
-            pieces += (_PAIR, _pack(first), rows)
-            cursor = first + count
+        for first_position, count, rows in islice(tracer.batches(cursor), BATCHES_PER_TURN_MAX):
+            pieces += (_PAIR, _pack(first_position), rows)
+            cursor = first_position + count
         if more := tracer.nodes[self._nodes_told :]:
             notes["nodes"] = more
             self._nodes_told += len(more)
@@ -339,10 +339,10 @@ def _kind_and_node(line: bytes) -> tuple[bytes, int]:
 
 
 def _is_wanted(kind: str, node: str, kinds: Sequence[str], nodes: Sequence[str]) -> bool:
-    return (not kinds or any(_is_within(kind, wanted, ".") for wanted in kinds)) and (
-        not nodes or any(_is_within(node, wanted, "/") for wanted in nodes)
+    return (not kinds or any(_is_within(kind, kind_prefix, ".") for kind_prefix in kinds)) and (
+        not nodes or any(_is_within(node, node_prefix, "/") for node_prefix in nodes)
     )
 
 
-def _is_within(name: str, wanted: str, separator: str) -> bool:
-    return name == wanted or name.startswith(wanted + separator)
+def _is_within(name: str, prefix: str, separator: str) -> bool:
+    return name == prefix or name.startswith(prefix + separator)

@@ -118,10 +118,10 @@ class FaultRoutes(Noun):
             injector.forget()
         if not idle:
             return WithStatus(NeverStruck(error=None, never_struck=()))
-        doubts = [injector.doubt(one.rule, in_hindsight=True) for one in idle]
+        doubts = [injector.doubt(armed.rule, in_hindsight=True) for armed in idle]
         counts = "; ".join(
-            f"{one.rule.id}: {one.matched} crossings matched{', ' if why else ''}{why or ''}"
-            for one, why in zip(idle, doubts, strict=True)
+            f"{armed.rule.id}: {armed.matched} crossings matched{', ' if why else ''}{why or ''}"
+            for armed, why in zip(idle, doubts, strict=True)
         )
         answer = NeverStruck(
             error=f"{len(idle)} of the faults never struck ({counts}): compare their criteria with "
@@ -135,7 +135,7 @@ class FaultRoutes(Noun):
         """Take every rule back, oldest first; what they hold goes on."""
         injector = self._cluster.injector
         with self._told("disarm-faults"):
-            return [fault(injector.disarm(one.rule.id)) for one in injector.rules()]
+            return [fault(injector.disarm(armed.rule.id)) for armed in injector.rules()]
 
     @Operation("get", f"{PREFIX}/faults/{{id}}", refusals=("404",))
     async def fault(self, request: Request) -> Fault:
@@ -160,16 +160,16 @@ class FaultRoutes(Noun):
     async def release(self, request: Request) -> Released:
         """Let go what a rule holds; it stays in force."""
         rule_id = self._known(request)
-        wanted = request.query_params.get("as", "pass")
-        if wanted not in FATES:
-            raise RefusedError(422, f"as: {wanted!r} is none of {', '.join(FATES)}")
-        told = {} if wanted == "pass" else {"as": wanted}
-        with self._told("release-fault", rule=rule_id, **told):
+        fate = request.query_params.get("as", "pass")
+        if fate not in FATES:
+            raise RefusedError(422, f"as: {fate!r} is none of {', '.join(FATES)}")
+        fate_argument = {} if fate == "pass" else {"as": fate}
+        with self._told("release-fault", rule=rule_id, **fate_argument):
             try:
-                done = self._cluster.injector.release(rule_id, FATES[wanted])
+                released = self._cluster.injector.release(rule_id, FATES[fate])
             except CannotStrikeError as error:
                 raise RefusedError(422, str(error)) from error
-        return Released(released=done)
+        return Released(released=released)
 
     @Operation(
         "get",

@@ -77,9 +77,9 @@ class AccessRules:
 
     def _knows(self, headers: Mapping[str, str]) -> bool:
         assert self._secret is not None
-        given = headers.get("authorization", "")
-        if given[: len(BEARER)].lower() == BEARER:
-            return hmac.compare_digest(given[len(BEARER) :].strip().encode(), self._secret)
+        credentials = headers.get("authorization", "")
+        if credentials[: len(BEARER)].lower() == BEARER:
+            return hmac.compare_digest(credentials[len(BEARER) :].strip().encode(), self._secret)
         cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie_name, "")
         return hmac.compare_digest(cookie.encode(), self._cookie_value.encode())
 

@@ -28,7 +28,12 @@ def document(
     refusals: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The document, ready to be encoded as JSON."""
-    used = {kind for one in operations for kind in (one.body, one.answer) if kind is not None}
+    used = {
+        kind
+        for kind_used in operations
+        for kind in (kind_used.body, kind_used.answer)
+        if kind is not None
+    }
     types = sorted((*used, Problem), key=str)
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
@@ -38,7 +43,8 @@ def document(
     for operation in operations:
         if operation.body is not None:
             more = next(
-                (one for path, one in refusals.items() if operation.path.startswith(path)), ()
+                (refusal for path, refusal in refusals.items() if operation.path.startswith(path)),
+                (),
             )
             operation = replace(operation, refusals=(*operation.refusals, *more))
         paths.setdefault(operation.path, {})[operation.method] = _operation(operation, references)

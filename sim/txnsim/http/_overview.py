@@ -72,16 +72,16 @@ class LookRoutes(ClusterNoun):
     @Operation("get", "/metrics", media_type="text/plain")
     async def metrics(self, _request: Request) -> Response:
         """Metrics for Prometheus."""
-        pace, found = self._pace(), []
+        pace, all_readings = self._pace(), []
         ids = await counted_ids(self._cluster, pace)
         for reading in readings(self._cluster, ids):
-            found.append(reading)
+            all_readings.append(reading)
             await rest_where_due(pace, 1)
-        if len(found) <= WRITTEN_AT_ONCE:
-            text = exposition.exposition(found)
+        if len(all_readings) <= WRITTEN_AT_ONCE:
+            text = exposition.exposition(all_readings)
         else:
             text = await WorkThread.beside(
-                partial(with_short_switch_interval, partial(exposition.exposition, found))
+                partial(with_short_switch_interval, partial(exposition.exposition, all_readings))
             )
         return Response(text, media_type=exposition.CONTENT_TYPE)
 
@@ -90,7 +90,9 @@ class LookRoutes(ClusterNoun):
         """The cluster in short: addresses, releases, features, changed settings."""
         cluster = self._cluster
         image = cluster.metadata.image
-        partitions = [one for topic in image.topics.values() for one in topic.partitions]
+        partitions = [
+            partition for topic in image.topics.values() for partition in topic.partitions
+        ]
         return ClusterView(
             cluster_id=image.cluster_id,
             bootstrap=cluster.bootstrap,
@@ -106,7 +108,7 @@ class LookRoutes(ClusterNoun):
             metadata_offset=image.offset,
             topics=len(image.topics),
             partitions=len(partitions),
-            partitions_without_leader=sum(one.leader < 0 for one in partitions),
+            partitions_without_leader=sum(partition.leader < 0 for partition in partitions),
             settings=self._changed_settings(),
             faults=len(cluster.injector.rules()),
         )

@@ -37,20 +37,21 @@ class RepairRoutes(ClusterNoun):
         """End what hangs on a partition with the marker that was decided, as `txnsim txns repair
         --yes` does. Where the decision is unknown, `guess` says which one.
         """
-        wanted = await body.read()
-        place = self.partition(wanted.topic, wanted.partition)
+        repair_body = await body.read()
+        partition = self.partition(repair_body.topic, repair_body.partition)
         settings = ClientSettings(client_id=PAGE, api_timeout_ms=TIMEOUT_MS)
         now_ms = self._cluster.environment.clock.now_ms()
-        guess = None if wanted.guess is None else GUESSES[wanted.guess]
+        guess = None if repair_body.guess is None else GUESSES[repair_body.guess]
         try:
             async with self.outside(settings) as outside:
                 admin = Admin(outside)
-                found = await survey(
-                    admin, now_ms=now_ms, partitions=[place], older_than_ms=ANY_AGE
+                surveyed = await survey(
+                    admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE
                 )
-                done = [
-                    await repair(admin, one, now_ms=now_ms, guess=guess) for one in found.hanging
+                repairs = [
+                    await repair(admin, finding, now_ms=now_ms, guess=guess)
+                    for finding in surveyed.hanging
                 ]
         except ClientError as error:
             raise RefusedError(503, f"the cure was not answered: {error}") from error
-        return done
+        return repairs

@@ -63,7 +63,7 @@ class RoundRoutes(ClusterNoun):
     @Operation("get", f"{PREFIX}/snapshots")
     async def snapshots(self, _request: Request) -> list[SnapshotView]:
         """All snapshots; ``start`` always exists."""
-        return [_view(name, one) for name, one in self._snapshots.items()]
+        return [_view(name, snapshot) for name, snapshot in self._snapshots.items()]
 
     @Operation("post", f"{PREFIX}/snapshots", status="201", refusals=("409", "422"))
     async def take(self, _request: Request, body: Body[TakeSnapshot]) -> SnapshotView:

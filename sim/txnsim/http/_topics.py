@@ -83,21 +83,21 @@ class TopicRoutes(ClusterNoun):
     @Operation("post", f"{PREFIX}/topics", status="201", refusals=("409", "422"))
     async def create(self, _request: Request, body: Body[CreateTopic]) -> TopicView:
         """Create a topic, as CreateTopics does."""
-        wanted = await body.read()
+        topic_body = await body.read()
         environment = self._cluster.environment
-        given = {
-            "topic": wanted.name,
-            "partitions": wanted.partitions,
-            "replication_factor": wanted.replication_factor,
-            "configs": dict(wanted.configs) or None,
+        topic_fields = {
+            "topic": topic_body.name,
+            "partitions": topic_body.partitions,
+            "replication_factor": topic_body.replication_factor,
+            "configs": dict(topic_body.configs) or None,
         }
-        with input_event(environment, "create-topic", **given):
+        with input_event(environment, "create-topic", **topic_fields):
             created = self._cluster.metadata.create_topic(
                 NewTopic(
-                    name=wanted.name,
-                    partitions=wanted.partitions,
-                    replication_factor=wanted.replication_factor,
-                    configs=dict(wanted.configs),
+                    name=topic_body.name,
+                    partitions=topic_body.partitions,
+                    replication_factor=topic_body.replication_factor,
+                    configs=dict(topic_body.configs),
                 )
             )
         if isinstance(created, Rejection):
@@ -109,16 +109,16 @@ class TopicRoutes(ClusterNoun):
     async def describe(self, request: Request) -> TopicOffsets:
         """One topic with log start, last stable offset, high watermark and log end per replica."""
         topic = self._known(request)
-        pace, found = self._pace(), []
+        pace, partition_views = self._pace(), []
         for index, partition in enumerate(topic.partitions):
-            found.append(self._offsets(TopicPartition(topic.name, index), partition))
+            partition_views.append(self._offsets(TopicPartition(topic.name, index), partition))
             await rest_where_due(pace, 1 + len(partition.replicas))
         return TopicOffsets(
             name=topic.name,
             id=str(topic.topic_id),
             is_internal=topic.is_internal,
             configs=dict(sorted(topic.configs.items())),
-            partitions=tuple(found),
+            partitions=tuple(partition_views),
         )
 
     @Operation("delete", f"{PREFIX}/topics/{{topic}}", refusals=("404",))
@@ -179,17 +179,17 @@ def topic_of(cluster: SimCluster, name: str) -> TopicImage:
     Raises:
         RefusedError: There is none.
     """
-    found = cluster.metadata.image.topics.get(name)
-    if found is None:
+    topic = cluster.metadata.image.topics.get(name)
+    if topic is None:
         raise RefusedError(404, f"there is no topic {name!r}; GET {PREFIX}/topics lists them")
-    return found
+    return topic
 
 
 def known_partition(cluster: SimCluster, where: TopicPartition) -> PartitionImage:
     """What the controller has of a partition that exists."""
-    found = cluster.metadata.image.partition(where)
-    assert found is not None
-    return found
+    partition_image = cluster.metadata.image.partition(where)
+    assert partition_image is not None
+    return partition_image
 
 
 def topic_view(topic: TopicImage) -> TopicView:

@@ -113,9 +113,9 @@ class TransactionRoutes(ClusterNoun):
     )
     async def transactions(self, request: Request) -> Listing[TransactionView]:
         """Every transactional id as its coordinator has it, with what is pending."""
-        wanted = word_of(request, "state", tuple(WIRE_NAMES.values()))
+        state = word_of(request, "state", tuple(WIRE_NAMES.values()))
         pace = self._pace()
-        entries = await self._entries(pace, wanted)
+        entries = await self._entries(pace, state)
         return self._listing((self._view(broker_id, txn) for broker_id, txn in entries), pace)
 
     @Operation(
@@ -123,13 +123,14 @@ class TransactionRoutes(ClusterNoun):
     )
     async def transaction(self, request: Request) -> TransactionView:
         """One transactional id as its coordinator has it."""
-        wanted = str(request.path_params["transactional_id"])
-        found = entry_of(self._cluster, wanted)
-        if found is not None:
-            return self._view(*found)
+        transactional_id = str(request.path_params["transactional_id"])
+        entry = entry_of(self._cluster, transactional_id)
+        if entry is not None:
+            return self._view(*entry)
         raise RefusedError(
             404,
-            f"no coordinator knows transactional id {wanted!r}: it was never initialised, or has "
+            f"no coordinator knows transactional id {transactional_id!r}: it was never "
+            "initialised, or has "
             f"expired; GET {PREFIX}/transactions lists those that are known",
         )
 
@@ -148,18 +149,20 @@ class TransactionRoutes(ClusterNoun):
     )
     async def wait(self, request: Request) -> TransactionView:
         """Answer once a transactional id is in one of some states."""
-        wanted = request.query_params.get("transactional_id")
-        if not wanted:
+        transactional_id = request.query_params.get("transactional_id")
+        if not transactional_id:
             raise RefusedError(422, "transactional_id is missing: say whose state to wait for")
         states = tuple(request.query_params.getlist("state"))
         timeout_ms = number_of(request, "timeout_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
         try:
-            found = await until_state(self._cluster, wanted, states, timeout_ms=timeout_ms)
+            entry = await until_state(
+                self._cluster, transactional_id, states, timeout_ms=timeout_ms
+            )
         except ConfigError as error:
             raise RefusedError(422, str(error)) from error
         except TimeoutError as error:
             raise RefusedError(408, str(error)) from error
-        return self._view(*found)
+        return self._view(*entry)
 
     @Operation(
         "get",
@@ -183,15 +186,15 @@ class TransactionRoutes(ClusterNoun):
                 topic=where.topic,
                 partition=where.partition,
                 leader=leader,
-                producer_id=one.producer_id,
-                producer_epoch=one.producer_epoch,
-                last_sequence=one.last_sequence,
-                last_timestamp_ms=one.last_timestamp,
-                coordinator_epoch=one.coordinator_epoch,
-                open_since_offset=_start(one),
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp_ms=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                open_since_offset=_start(producer),
             )
             for where, leader, log in self._logs()
-            for one in log.producers.all_producers()
+            for producer in log.producers.all_producers()
             if topic in (None, where.topic) and partition in (-1, where.partition)
         )
 
@@ -205,15 +208,15 @@ class TransactionRoutes(ClusterNoun):
         """Transactions that are open on partitions, judged: alive, decided or hanging, however
         young they are.
         """
-        wanted = word_of(request, "verdict", sorted(OpenTxnStatus))
+        verdict = word_of(request, "verdict", sorted(OpenTxnStatus))
         program = program_at(self._cluster.bootstrap)
         pace = self._pace()
-        found = []
+        candidates = []
         for where, _, log in self._logs():
             for producer in log.producers.open():
-                found.append(OpenTransaction(partition=where, producer=_state(producer)))
+                candidates.append(OpenTransaction(partition=where, producer=_state(producer)))
             await rest_where_due(pace, 1)
-        wanted_ids = {one.producer.producer_id for one in found}
+        wanted_ids = {candidate.producer.producer_id for candidate in candidates}
         ids: dict[int, str] = {}
         descriptions: dict[str, TransactionDescription] = {}
         for broker_id, broker in tuple(self._cluster.brokers.items()):
@@ -223,9 +226,14 @@ class TransactionRoutes(ClusterNoun):
                         ids[txn.producer_id] = txn.transactional_id
                         descriptions[txn.transactional_id] = _description(broker_id, txn)
                 await rest_where_due(pace, 1 + len(owned.entries) // 10)
-        judged = judging(found, ids, descriptions)
+        judged = judging(candidates, ids, descriptions)
         return self._listing(
-            (_open(one, program) for one in judged if wanted in (None, one.verdict.value)), pace
+            (
+                _open(finding, program)
+                for finding in judged
+                if verdict in (None, finding.verdict.value)
+            ),
+            pace,
         )
 
     # What there is
@@ -242,12 +250,12 @@ class TransactionRoutes(ClusterNoun):
                 ]
                 sorted_ones.append(sorted(own, key=_by_id))
                 await rest_where_due(pace, len(owned.entries))
-        found = []
+        entries = []
         for entry in merge(*sorted_ones, key=_by_id):
-            found.append(entry)
+            entries.append(entry)
             if pace.has_done(1):
                 await pace.rest()
-        return found
+        return entries
 
     def _logs(self) -> Iterator[tuple[TopicPartition, BrokerId, PartitionLog]]:
         """Every partition with its leader and the leader's log."""
@@ -275,7 +283,9 @@ class TransactionRoutes(ClusterNoun):
             start_ms=txn.start_timestamp_ms if is_open else None,
             last_update_ms=txn.last_update_timestamp_ms,
             open_for_ms=now_ms - txn.start_timestamp_ms if is_open else None,
-            partitions=tuple(Place(one.topic, one.partition) for one in sorted(txn.partitions)),
+            partitions=tuple(
+                Place(partition.topic, partition.partition) for partition in sorted(txn.partitions)
+            ),
             markers_owed=len(txn.partitions) if txn.state in PREPARED_STATES else 0,
         )
 
@@ -284,18 +294,18 @@ def _by_id(entry: tuple[BrokerId, TxnMetadata]) -> tuple[str, BrokerId]:
     return entry[1].transactional_id, entry[0]
 
 
-def _start(one: ProducerEntry) -> int | None:
-    return one.txn_first_offset if one.txn_first_offset >= 0 else None
+def _start(producer: ProducerEntry) -> int | None:
+    return producer.txn_first_offset if producer.txn_first_offset >= 0 else None
 
 
-def _state(one: ProducerEntry) -> ProducerState:
+def _state(producer: ProducerEntry) -> ProducerState:
     return ProducerState(
-        producer_id=one.producer_id,
-        producer_epoch=one.producer_epoch,
-        last_sequence=one.last_sequence,
-        last_timestamp_ms=one.last_timestamp,
-        coordinator_epoch=one.coordinator_epoch,
-        txn_start_offset=_start(one),
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        last_sequence=producer.last_sequence,
+        last_timestamp_ms=producer.last_timestamp,
+        coordinator_epoch=producer.coordinator_epoch,
+        txn_start_offset=_start(producer),
     )
 
 
@@ -312,18 +322,18 @@ def _description(broker_id: BrokerId, txn: TxnMetadata) -> TransactionDescriptio
     )
 
 
-def _open(one: JudgedTransaction, program: str) -> OpenView:
-    producer = one.transaction.producer
+def _open(finding: JudgedTransaction, program: str) -> OpenView:
+    producer = finding.transaction.producer
     assert producer.txn_start_offset is not None
     return OpenView(
-        topic=one.transaction.partition.topic,
-        partition=one.transaction.partition.partition,
+        topic=finding.transaction.partition.topic,
+        partition=finding.transaction.partition.partition,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         start_offset=producer.txn_start_offset,
-        verdict=one.verdict.value,
-        reason=one.reason,
-        transactional_id=one.transactional_id,
-        state=one.state,
-        command=one.command(program),
+        verdict=finding.verdict.value,
+        reason=finding.reason,
+        transactional_id=finding.transactional_id,
+        state=finding.state,
+        command=finding.command(program),
     )

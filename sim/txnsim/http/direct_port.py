@@ -39,18 +39,18 @@ class DirectPort:
         Returns:
             Status, media type, and what is answered.
         """
-        found = self._found(method, PREFIX + path)
-        if found is None:
+        match = self._found(method, PREFIX + path)
+        if match is None:
             answer = as_json(Problem(error=f"{path} {self._unknown}"), status=404)
         else:
-            respond, parameters = found
+            respond, parameters = match
             answer = await _answered(respond, _request(method, path, query, body, parameters))
         return answer.status_code, str(answer.media_type), bytes(answer.body)
 
     def _found(self, method: str, path: str) -> tuple[Responder, Mapping[str, str]] | None:
-        for wanted, pattern, respond in self._responders:
+        for responder_method, pattern, respond in self._responders:
             match = pattern.fullmatch(path)
-            if wanted == method and match is not None:
+            if responder_method == method and match is not None:
                 return respond, match.groupdict()
         return None
 

@@ -93,8 +93,8 @@ class Operation(msgspec.Struct, frozen=True):
 
     def __call__(self, method: Answerer) -> Answered:
         """Bind the method of a ``Noun`` to the operation; its docstring is the summary."""
-        first, _, _ = inspect.cleandoc(method.__doc__ or "").partition("\n\n")
-        summary = " ".join(first.split()).removesuffix(".")
+        first_paragraph, _, _ = inspect.cleandoc(method.__doc__ or "").partition("\n\n")
+        summary = " ".join(first_paragraph.split()).removesuffix(".")
         hints = get_type_hints(method)
         answer, body = hints["return"], hints.get("body")
         if get_origin(answer) is WithStatus:
@@ -124,17 +124,17 @@ class Operation(msgspec.Struct, frozen=True):
         async def respond(request: Request) -> Response:
             if self.body is None:
                 await no_body_of(request)
-                found = await answerer(request)
+                answer = await answerer(request)
             else:
                 reader = OptionalBody if self.body_is_optional else Body
-                found = await answerer(request, reader(request, self.body))
-            if isinstance(found, Response):
-                return found
-            if isinstance(found, Listing):
-                return await found.response(status=int(self.status))
-            if isinstance(found, WithStatus):
-                return as_json(found.value, status=found.status)
-            return as_json(found, status=int(self.status))
+                answer = await answerer(request, reader(request, self.body))
+            if isinstance(answer, Response):
+                return answer
+            if isinstance(answer, Listing):
+                return await answer.response(status=int(self.status))
+            if isinstance(answer, WithStatus):
+                return as_json(answer.value, status=answer.status)
+            return as_json(answer, status=int(self.status))
 
         return respond
 
@@ -159,22 +159,30 @@ class Noun:
 
     @classmethod
     def operations(cls) -> tuple[Operation, ...]:
-        return tuple(one.operation for one in cls._answered())
+        return tuple(answered.operation for answered in cls._answered())
 
     def routes(self) -> list[Route]:
-        return [one.operation.route(MethodType(one.method, self)) for one in self._answered()]
+        return [
+            answered.operation.route(MethodType(answered.method, self))
+            for answered in self._answered()
+        ]
 
     def responders(self) -> list[tuple[Operation, Responder]]:
         """Each with what responds to its requests, for callers without a router."""
         return [
-            (one.operation, one.operation.responder(MethodType(one.method, self)))
-            for one in self._answered()
+            (answered.operation, answered.operation.responder(MethodType(answered.method, self)))
+            for answered in self._answered()
         ]
 
     @classmethod
     def _answered(cls) -> list[Answered]:
         kinds = reversed(cls.__mro__)
-        return [one for kind in kinds for one in vars(kind).values() if isinstance(one, Answered)]
+        return [
+            attribute
+            for kind in kinds
+            for attribute in vars(kind).values()
+            if isinstance(attribute, Answered)
+        ]
 
 
 class ClusterNoun(Noun):
@@ -198,12 +206,13 @@ class ClusterNoun(Noun):
         Raises:
             RefusedError: It does not.
         """
-        found = self._cluster.metadata.image.topics.get(topic)
-        if found is None:
+        topic_image = self._cluster.metadata.image.topics.get(topic)
+        if topic_image is None:
             raise RefusedError(404, f"there is no topic {topic!r}; GET {PREFIX}/topics lists them")
-        if not 0 <= partition < len(found.partitions):
+        if not 0 <= partition < len(topic_image.partitions):
             raise RefusedError(
-                404, f"{topic} has partitions 0 to {len(found.partitions) - 1}, not {partition}"
+                404,
+                f"{topic} has partitions 0 to {len(topic_image.partitions) - 1}, not {partition}",
             )
         return TopicPartition(topic, partition)
 

@@ -69,7 +69,10 @@ class PartialApi(Noun):
             *cls.WIRE_NOUNS,
             AssertionRoutes,
         )
-        return (*cls.operations(), *(one for noun in nouns for one in noun.operations()))
+        return (
+            *cls.operations(),
+            *(operation for noun in nouns for operation in noun.operations()),
+        )
 
     def app(self, access_rules: AccessRules | None = None) -> Starlette:
         """The ASGI application; the arguments are those of ``ControlApi.app``."""
@@ -84,12 +87,16 @@ class PartialApi(Noun):
             for noun in (*self.WIRE_NOUNS, AssertionRoutes)
         )
         nouns: tuple[Noun, ...] = (self, FaultRoutes(asked), self._events, *over_the_wire)
-        known = self.every_operation()
+        supported = self.every_operation()
         return app.application(
             Route("/openapi.json", self.openapi),
             *(route for noun in nouns for route in noun.routes()),
             # Behind those that are there: whatever else a simulated cluster can be asked.
-            *(self._without(one) for one in app.OPERATIONS if one not in known),
+            *(
+                self._without(operation)
+                for operation in app.OPERATIONS
+                if operation not in supported
+            ),
             access_rules=access_rules or AccessRules(),
         )
 
@@ -136,14 +143,18 @@ class PartialApi(Noun):
         schemas = described["components"]["schemas"]
         schemas["FaultPoint"]["enum"] = sorted(self._points)
         schemas["FaultPoint"]["description"] = "Where requests, answers and connections pass."
-        taken = {name_of(action) for point in self._points for action in TAKES[FaultPoint(point)]}
+        action_names = {
+            name_of(action) for point in self._points for action in TAKES[FaultPoint(point)]
+        }
         action = schemas["FaultRule"]["properties"]["action"]
         mapping: Mapping[str, str] = action["discriminator"]["mapping"]
         action["discriminator"]["mapping"] = {
-            name: where for name, where in mapping.items() if name in taken
+            name: where for name, where in mapping.items() if name in action_names
         }
         allowed = set(action["discriminator"]["mapping"].values())
-        action["anyOf"] = [one for one in action["anyOf"] if one["$ref"] in allowed]
+        action["anyOf"] = [
+            alternative for alternative in action["anyOf"] if alternative["$ref"] in allowed
+        ]
         for kind in CLUSTER_ACTIONS:
             schemas.pop(kind.__name__, None)
         return described

@@ -75,17 +75,17 @@ class Listing(Generic[T]):
         pieces = [bytearray(b"[")]
         if isinstance(self._elements, AsyncGenerator):
             async with aclosing(self._elements) as parts:
-                async for some in parts:
-                    await self._add(some, pieces)
+                async for part in parts:
+                    await self._add(part, pieces)
         else:
             await self._add(self._elements, pieces)
         pieces[-1] += b"]"
         if len(pieces) == 1:
             return Response(bytes(pieces[0]), status_code=status, media_type="application/json")
-        found: Response = responses.StreamingResponse(
+        response: Response = responses.StreamingResponse(
             _one_after_the_other(pieces), status_code=status, media_type="application/json"
         )
-        return found
+        return response
 
     async def _add(self, elements: Iterable[T], pieces: list[bytearray]) -> None:
         for element in elements:
@@ -146,16 +146,16 @@ class Body(Generic[T]):
             RefusedError: It is too large, or not what is expected.
         """
         body = await _read(self._request)
-        found: T
+        value: T
         try:
-            found = self._kind() if self.is_optional and not body else _decoded(body, self._kind)
+            value = self._kind() if self.is_optional and not body else _decoded(body, self._kind)
         except WrongValueError as error:
             raise RefusedError(422, str(error)) from error
         except RecursionError as error:
             raise RefusedError(422, _TOO_DEEP) from error
         except (msgspec.DecodeError, ValueError) as error:
             raise RefusedError(422, f"the body is no JSON: {error}") from error
-        return found
+        return value
 
 
 class OptionalBody(Body[T]):

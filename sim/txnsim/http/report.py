@@ -59,8 +59,8 @@ def story_text(events: Iterable[Event], nodes: Sequence[str]) -> str:
     """The last sentences of the story."""
     sentences = story(events, nodes)
     lines = [
-        in_one_line(f"{one.at_ms:>7} ms  {one.who}: {one.text}")
-        for one in sentences[-SENTENCES_MAX:]
+        in_one_line(f"{sentence.at_ms:>7} ms  {sentence.who}: {sentence.text}")
+        for sentence in sentences[-SENTENCES_MAX:]
     ]
     left_out = len(sentences) - len(lines)
     return "\n".join([f"… {left_out} sentences before", *lines] if left_out else lines)
@@ -79,9 +79,9 @@ async def waits_text(cluster: SimCluster) -> str:
             ]
             await rest_where_due(pace, len(owned.entries))
     return "\n".join(
-        printable(f"{name}: {one}")
+        printable(f"{name}: {wait}")
         for name in sorted(unfinished)[:WAITING_MAX]
-        for one in waits_for(cluster, name)
+        for wait in waits_for(cluster, name)
     )
 
 
@@ -113,9 +113,9 @@ def cluster_text(cluster: SimCluster) -> str:
         for broker in cluster.brokers.values()
         for owned in broker.coordinator.owned_partitions()
     )
-    up, known = len(image.alive_brokers()), len(image.brokers)
+    up, registered = len(image.alive_brokers()), len(image.brokers)
     return in_one_line(
-        f"{up} of {known} brokers up at {cluster.bootstrap}; transactional ids: {ids}; topics:"
+        f"{up} of {registered} brokers up at {cluster.bootstrap}; transactional ids: {ids}; topics:"
         f" {', '.join(topics) or 'none'}"
     )
 

@@ -91,9 +91,9 @@ class WorkThread:
         if self._thread is None:
             self._thread = Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._work.put((done, work))
-        return await done
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._work.put((result, work))
+        return await result
 
     @staticmethod
     async def beside(work: Callable[[], T]) -> T:
@@ -106,16 +106,16 @@ class WorkThread:
         self._work.put(None)
 
     def _run(self) -> None:
-        while (given := self._work.get()) is not None and not self._is_closed:
-            done, work = given
-            if done.cancelled():
+        while (work_item := self._work.get()) is not None and not self._is_closed:
+            result, work = work_item
+            if result.cancelled():
                 continue
             try:
-                tell = partial(_resolve, done, with_short_switch_interval(work))
+                tell = partial(_resolve, result, with_short_switch_interval(work))
             except BaseException as error:  # noqa: BLE001 - it is the answer to the one who waits
-                tell = partial(_fail, done, error)
+                tell = partial(_fail, result, error)
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-                done.get_loop().call_soon_threadsafe(tell)
+                result.get_loop().call_soon_threadsafe(tell)
 
 
 async def in_a_turn(work: Callable[[], T]) -> T:
@@ -123,26 +123,26 @@ async def in_a_turn(work: Callable[[], T]) -> T:
     runs, and the loop is not seen there: it may run another one.
     """
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
+    result: asyncio.Future[T] = loop.create_future()
 
     def do() -> None:
         asyncio._set_running_loop(None)
         try:
-            _resolve(done, work())
+            _resolve(result, work())
         except Exception as error:  # noqa: BLE001 - it is the answer to the one who waits
-            _fail(done, error)
+            _fail(result, error)
         finally:
             asyncio._set_running_loop(loop)
 
     loop.call_soon(do)
-    return await done
+    return await result
 
 
-def _resolve(done: asyncio.Future[T], result: T) -> None:
-    if not done.done():
-        done.set_result(result)
+def _resolve(future: asyncio.Future[T], result: T) -> None:
+    if not future.done():
+        future.set_result(result)
 
 
-def _fail(done: asyncio.Future[Any], error: BaseException) -> None:
-    if not done.done():
-        done.set_exception(error)
+def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -34,8 +34,8 @@ class _Readings(Collector):
         for reading in self._readings:
             readings.setdefault(reading.metric, []).append(reading)
         for metric in METRICS:
-            for one in _with_old_name(metric):
-                yield _family(one, readings.get(metric.name, ()))
+            for named_metric in _with_old_name(metric):
+                yield _family(named_metric, readings.get(metric.name, ()))
 
 
 def _with_old_name(metric: table.Metric) -> Iterator[table.Metric]:
@@ -50,14 +50,14 @@ def _family(metric: table.Metric, readings: Iterable[Reading]) -> Metric:
         histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
         in_unit = (round(bound / metric.divisor, 9) for bound in metric.bounds)
         bounds = [*map(floatToGoString, in_unit), "+Inf"]
-        for one in readings:
-            buckets = list(zip(bounds, one.counts, strict=True))
-            histogram.add_metric(one.labels, buckets, one.value / metric.divisor)
+        for reading in readings:
+            buckets = list(zip(bounds, reading.counts, strict=True))
+            histogram.add_metric(reading.labels, buckets, reading.value / metric.divisor)
         return histogram
     family_type = GaugeMetricFamily if metric.kind is Kind.GAUGE else CounterMetricFamily
     family = family_type(metric.name, metric.meaning, labels=metric.labels)
-    for one in readings:
-        family.add_metric(one.labels, one.value / metric.divisor)
+    for reading in readings:
+        family.add_metric(reading.labels, reading.value / metric.divisor)
     return family
 
 

@@ -74,19 +74,19 @@ class ApiMeter:
 
     def tell_error_in(self, body: bytes) -> None:
         """Count the error of an answer that was encoded before."""
-        at = self.error_at
-        assert at is not None
-        self.tell_error(int.from_bytes(body[at : at + 2], "big", signed=True))
+        error_index = self.error_at
+        assert error_index is not None
+        self.tell_error(int.from_bytes(body[error_index : error_index + 2], "big", signed=True))
 
     def tell_errors_of(self, message: Any) -> None:
         """Count the errors of an answer, if any."""
         tell = errors_of(message.__class__)
         if tell is None:
             return
-        found: list[int] = []
-        tell(message, found.append)
-        if found:
-            for error, count in Counter(map(int, found)).items():
+        error_codes: list[int] = []
+        tell(message, error_codes.append)
+        if error_codes:
+            for error, count in Counter(map(int, error_codes)).items():
                 self.errors[error] = self.errors.get(error, 0) + count
 
 

@@ -69,14 +69,14 @@ PER_SHARE_PARTITION: Final = ("broker", "group", "topic", "partition")
 _metrics: Final[list[Metric]] = []
 
 
-def _metric(kind: Kind, name: str, *, labels: tuple[str, ...] = PER_BROKER, **said: Any) -> str:
+def _metric(kind: Kind, name: str, *, labels: tuple[str, ...] = PER_BROKER, **fields: Any) -> str:
     """Put a metric into the table; each broker has a value of its own unless ``labels`` say
     otherwise.
 
     Returns:
         Its name.
     """
-    _metrics.append(Metric(kind=kind, name=name, labels=labels, **said))
+    _metrics.append(Metric(kind=kind, name=name, labels=labels, **fields))
     return name
 
 

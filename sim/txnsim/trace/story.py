@@ -108,8 +108,11 @@ class _Teller:
             text=text,
             is_narrated=event.k == "note" and node == NARRATOR,
         )
-        before = self.sentences[-1] if self.sentences else None
-        if before is None or (before.who, before.text) != (sentence.who, sentence.text):
+        sentence_before = self.sentences[-1] if self.sentences else None
+        if sentence_before is None or (sentence_before.who, sentence_before.text) != (
+            sentence.who,
+            sentence.text,
+        ):
             self.sentences.append(sentence)  # several attempts fare alike: once is enough
 
     def _transaction(self, event: Event, data: Data) -> None:
@@ -119,9 +122,9 @@ class _Teller:
             if data.get("last_epoch", -1) >= 0:
                 self._say(event, f"{transactional_id} goes on with epoch {data.get('epoch')}")
             return
-        before = self._on_the_way.pop(transactional_id, None)
-        if state.startswith("Complete") and before is not None:
-            self.sentences[before] = None
+        index_before = self._on_the_way.pop(transactional_id, None)
+        if state.startswith("Complete") and index_before is not None:
+            self.sentences[index_before] = None
         if state.startswith("Prepare"):
             self._on_the_way[transactional_id] = len(self.sentences)
         partitions = data.get("partitions") or ()
@@ -141,18 +144,18 @@ class _Teller:
             source = str(data.get("source")).removeprefix("client/")
             self._say(event, f"{action}{'' if is_first else ' another'} {data['api']} of {source}")
         elif "target" in data:
-            again = "" if is_first else " again"
+            again_text = "" if is_first else " again"
             where = f"{data.get('point')} of {place(str(data['target']))}"
-            self._say(event, f"{action}{again} at {where}")
+            self._say(event, f"{action}{again_text} at {where}")
         else:
             self._say(event, action)
 
     def _stable(self, event: Event, data: Data) -> None:
         """Where a marker has moved it, the marker's sentence says so too."""
-        at = self._marked.pop(event.n, None)
-        marker = None if at is None else self.sentences[at]
-        if at is not None and marker is not None:
-            self.sentences[at] = msgspec.structs.replace(
+        marker_index = self._marked.pop(event.n, None)
+        marker = None if marker_index is None else self.sentences[marker_index]
+        if marker_index is not None and marker is not None:
+            self.sentences[marker_index] = msgspec.structs.replace(
                 marker, text=f"{marker.text}; the last stable offset is {data.get('to')}"
             )
 

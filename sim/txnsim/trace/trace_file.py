@@ -42,24 +42,24 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         trailer = encode(self.trailer) + b"\n" if self.trailer else b""
         return encode(self.header) + b"\n" + _encoder.encode_lines(self.events) + trailer
 
-    def through(self, last: int | None) -> tuple[Event, ...]:
+    def through(self, last_index: int | None) -> tuple[Event, ...]:
         """The events up to a position.
 
         Raises:
             BadInputError: There is no such event.
         """
-        if last is None:
+        if last_index is None:
             return self.events
-        found = tuple(event for event in self.events if event.i <= last)
-        if not found or found[-1].i != last:
-            first, end = (self.events[0].i, self.events[-1].i) if self.events else (0, -1)
-            raise self.no_event(last, first, end)
-        return found
+        events = tuple(event for event in self.events if event.i <= last_index)
+        if not events or events[-1].i != last_index:
+            first_index, end = (self.events[0].i, self.events[-1].i) if self.events else (0, -1)
+            raise self.no_event(last_index, first_index, end)
+        return events
 
     @staticmethod
-    def no_event(at: int, first: int, end: int) -> BadInputError:
+    def no_event(index: int, first_index: int, end: int) -> BadInputError:
         """What is wrong with a position."""
-        return BadInputError(f"there is no event {at}: the trace has {first} to {end}")
+        return BadInputError(f"there is no event {index}: the trace has {first_index} to {end}")
 
     @staticmethod
     def event_of(line: bytes) -> Event:
@@ -123,6 +123,8 @@ def _read_header(where: str, line: bytes) -> dict[str, Any]:
     if header.get("k") != "run" or not isinstance(header.get("nodes"), list):
         raise BadInputError(f'{where}: a trace begins with its header, {{"k":"run",…}}')
     if header.get("schema") not in SCHEMAS:
-        known = " and ".join(map(str, SCHEMAS))
-        raise BadInputError(f"{where}: schema {header.get('schema')} is unknown here, only {known}")
+        known_schemas = " and ".join(map(str, SCHEMAS))
+        raise BadInputError(
+            f"{where}: schema {header.get('schema')} is unknown here, only {known_schemas}"
+        )
     return header
