@@ -186,10 +186,10 @@ class SimClusterControl:
                 self._cluster.member(node)
         links = [
             link
-            for one, other in combinations(groups, 2)
-            for left in one
+            for group, other in combinations(groups, 2)
+            for broker in group
             for right in other
-            for link in ((left, right), (right, left))
+            for link in ((broker, right), (right, broker))
         ]
         for link in links:
             self._cut(link)
@@ -225,8 +225,8 @@ class SimClusterControl:
         Raises:
             ConfigError: There is no such partition or broker, or it can't lead, or leads already.
         """
-        known = self._known(partition)
-        if to is not None and self._cluster.member(to).broker_id == known.leader:
+        image = self._known(partition)
+        if to is not None and self._cluster.member(to).broker_id == image.leader:
             raise ConfigError(f"broker {to} leads {partition} already")
         self._cluster.move_leader(partition, to)
 
@@ -251,11 +251,11 @@ class SimClusterControl:
                 leads it, or it lags already.
         """
         member = self._cluster.member(broker)
-        known = self._known(partition)
-        if broker not in known.replicas:
-            replicas = ", ".join(map(str, known.replicas))
+        image = self._known(partition)
+        if broker not in image.replicas:
+            replicas = ", ".join(map(str, image.replicas))
             raise ConfigError(f"broker {broker} has no replica of {partition}, only {replicas}")
-        if broker == known.leader:
+        if broker == image.leader:
             raise ConfigError(f"broker {broker} leads {partition}: only a follower can lag")
         if partition in member.lagging:
             raise ConfigError(f"broker {broker} lags in {partition} already")
@@ -269,10 +269,10 @@ class SimClusterControl:
     # Parts
 
     def _known(self, partition: TopicPartition) -> PartitionImage:
-        found = self._cluster.metadata.image.partition(partition)
-        if found is None:
+        image = self._cluster.metadata.image.partition(partition)
+        if image is None:
             raise ConfigError(f"there is no partition {partition}")
-        return found
+        return image
 
     def _is_here(self, member: Member) -> bool:
         """Whether the member still belongs to the cluster, which may have been rebuilt."""

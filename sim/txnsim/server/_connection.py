@@ -173,8 +173,8 @@ class Connection(asyncio.Protocol):
         elif intake.reader.buffered_bytes > LARGE_BYTES:
             intake.read_by_turns(len(data), self._turns.reads, self._outbox.transport)
         if self._sasl is not None and self._sasl.state is not SaslState.COMPLETE:
-            held = intake.queued_bytes + intake.reader.buffered_bytes
-            self._listener.strangers.note(self, held)
+            held_bytes = intake.queued_bytes + intake.reader.buffered_bytes
+            self._listener.strangers.note(self, held_bytes)
 
     def pause_writing(self) -> None:
         """The client does not read: stop taking up its requests."""
@@ -323,25 +323,25 @@ class Connection(asyncio.Protocol):
             return self._stopwatch_ns()
         if is_forwarded and not request.broker.reaches_controller:
             coroutine = self._handle_once_forwarded(request, handler, frame)
-            done = self._handled_watched
+            on_done = self._handled_watched
         elif listener.network.interceptor.is_armed or (
             listener.tracer.on and request.api_key in FETCHES
         ):
             coroutine = self._handle_watched(request, handler, frame)
-            done = self._handled_watched
+            on_done = self._handled_watched
         else:
             coroutine = handler.handle(request)
-            done = self._handled
+            on_done = self._handled
             if listener.tracer.on:
                 cause = self._begin_trace().received(request, handler, self._request_bytes)
-                done = self._handled_traced
+                on_done = self._handled_traced
         if listener.logs_requests:
             coroutine = logged(
                 coroutine, request, handler, listener=listener, connection=self._name
             )
         listener.tasks.drive(
             coroutine,
-            partial(done, request, handler),
+            partial(on_done, request, handler),
             name=handler.name,
             apart=listener.logs_requests,
             cause=cause,
@@ -454,8 +454,8 @@ class Connection(asyncio.Protocol):
         elif reply is NoResponse.CLOSE:
             self.close()
         elif type(reply) is bytes:
-            at = meter.error_at
-            if at is not None and (reply[at] or reply[at + 1]):
+            error_index = meter.error_at
+            if error_index is not None and (reply[error_index] or reply[error_index + 1]):
                 meter.tell_error_in(reply)
             self._response_bytes = size = len(reply)
             pack, extra = codec.RESPONSE_HEADS[key, version]
@@ -725,11 +725,11 @@ def complaint(request: Request) -> UnsupportedRequestError | None:
 
 async def controller_reached(listener: BrokerListener, broker: Broker) -> bool:
     """Wait until the broker reaches the controller; False when it gives up."""
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def settle() -> None:
-        if not done.done():
-            done.set_result(None)
+        if not reached.done():
+            reached.set_result(None)
 
     def healed(source: BrokerId, target: BrokerId) -> None:
         if (source, target) == (broker.broker_id, CONTROLLER_ID):
@@ -738,7 +738,7 @@ async def controller_reached(listener: BrokerListener, broker: Broker) -> bool:
     leave = listener.network.on_heal(healed)
     timer = broker.environment.clock.call_later(RETRY_TIMEOUT_MS, settle)
     try:
-        await done
+        await reached
         return broker.reaches_controller
     finally:
         timer.cancel()

@@ -79,8 +79,10 @@ class BrokerListener:
         self.logs_requests = environment.logs_requests
         self.connections: dict[ClientConnection, None] = {}
         # -1 leaves it to the operating system, in Kafka.
-        given = settings.socket_send_buffer_bytes
-        self.send_buffer_bytes = given if given > 0 else DEFAULTS.socket_send_buffer_bytes
+        send_buffer_setting = settings.socket_send_buffer_bytes
+        self.send_buffer_bytes = (
+            send_buffer_setting if send_buffer_setting > 0 else DEFAULTS.socket_send_buffer_bytes
+        )
         self.meters: Final = RequestMeters()
         self.unread: Final = HeldBytes(settings.queued_max_response_bytes)
         """Unread answers, as far as they take memory of their own."""
@@ -140,7 +142,9 @@ class BrokerListener:
 
     def give_up_largest_frame(self) -> bool:
         """Close the connection with the largest incomplete frame; False if none is large."""
-        largest = max(self.connections, key=lambda one: one.unfinished_bytes, default=None)
+        largest = max(
+            self.connections, key=lambda connection: connection.unfinished_bytes, default=None
+        )
         if largest is None or largest.unfinished_bytes <= self.settings.connection_queue_bytes:
             return False
         largest.give_up("there is too little memory for what it sends")
@@ -162,15 +166,15 @@ class BrokerListener:
 
     async def keep_ports(self) -> list[Listener]:
         """Keep the ports where it has listened for whoever listens there next."""
-        kept = []
+        kept_ports = []
         for bound in self._endpoints:
             if bound.socket is not None:
                 host, port = bound.socket.address
                 try:
-                    kept.append(await self.network.keep(host, port))
+                    kept_ports.append(await self.network.keep(host, port))
                 except OSError as error:
                     _log.warning("listener.port_lost", host=host, port=port, error=str(error))
-        return kept
+        return kept_ports
 
     async def close(self) -> None:
         """Stop listening and close every connection."""

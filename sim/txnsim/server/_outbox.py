@@ -126,14 +126,14 @@ class Outbox:
         """How many pieces the answers of this turn have: a place, for ``since``."""
         return len(self.output)
 
-    def since(self, place: int) -> bytes:
-        """Output added after ``place``."""
-        return b"".join(self.output[place:])
+    def since(self, index: int) -> bytes:
+        """Output added after ``index``."""
+        return b"".join(self.output[index:])
 
-    def replace(self, place: int, changed: bytes) -> None:
+    def replace(self, index: int, changed: bytes) -> None:
         """Send something else instead of it."""
-        self.bytes += len(changed) - sum(map(len, self.output[place:]))
-        self.output[place:] = [changed]
+        self.bytes += len(changed) - sum(map(len, self.output[index:]))
+        self.output[index:] = [changed]
 
     # Out
 
@@ -237,9 +237,9 @@ class ParkedAnswers:
         while pieces and room > 0:
             piece = pieces.popleft()
             if len(piece) > room:
-                whole = memoryview(piece)
-                pieces.appendleft(whole[room:])
-                piece = whole[:room]
+                view = memoryview(piece)
+                pieces.appendleft(view[room:])
+                piece = view[:room]
             room -= len(piece)
             part.append(piece)
         is_small = len(part) > (PART_BYTES - room) // UNJOINED_PIECE_BYTES + 1
@@ -270,10 +270,10 @@ class HeldBytes:
         self.total = 0
         """Bytes that wait."""
 
-    def note(self, holder: Holder, held: int) -> None:
+    def note(self, holder: Holder, held_bytes: int) -> None:
         """So much waits for one connection now."""
-        self.total += held - self._held.get(holder, 0)
-        self._held[holder] = held
+        self.total += held_bytes - self._held.get(holder, 0)
+        self._held[holder] = held_bytes
         while self.total > self._limit:
             largest = max(self._held, key=self._held.__getitem__)
             self.forget(largest)

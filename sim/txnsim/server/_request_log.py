@@ -68,21 +68,21 @@ def outcome(request: Request, reply: Any) -> dict[str, Any]:
     """``errors``: Kafka's names, once each; ``answer``: why there is none; else empty."""
     if type(reply) is Struck:
         reply = reply.reply
-    found: list[int] = []
+    error_codes: list[int] = []
     if type(reply) is bytes:
-        at = position_of_error(codec.response_class(request.api_key, request.api_version))
-        if at is None or reply[at : at + 2] == _NONE:
+        error_index = position_of_error(codec.response_class(request.api_key, request.api_version))
+        if error_index is None or reply[error_index : error_index + 2] == _NONE:
             return _NOTHING
-        found.append(int.from_bytes(reply[at : at + 2], "big", signed=True))
+        error_codes.append(int.from_bytes(reply[error_index : error_index + 2], "big", signed=True))
     elif isinstance(reply, NoResponse):
         return {"answer": reply.name.lower()}
     else:
         tell = errors_of(reply.__class__)
         assert tell is not None, "each answer of Kafka's has a place for errors"
-        tell(reply, found.append)
-    if not found or not any(found):
+        tell(reply, error_codes.append)
+    if not error_codes or not any(error_codes):
         return _NOTHING
-    errors = sorted({_NAMES.get(error, str(error)) for error in found if error})
+    errors = sorted({_NAMES.get(error, str(error)) for error in error_codes if error})
     return {"errors": errors}
 
 

@@ -241,9 +241,9 @@ class SaslSession(msgspec.Struct, eq=False):
         return max(0, lifetime_ms)
 
     def _wording(self, refused: sasl.Refused) -> str:
-        again = "re-authentication" if self._previous is not None else "authentication"
+        phase = "re-authentication" if self._previous is not None else "authentication"
         return refused.message or (
-            f"Authentication failed during {again} due to invalid credentials with SASL "
+            f"Authentication failed during {phase} due to invalid credentials with SASL "
             f"mechanism {self._mechanism}"
         )
 

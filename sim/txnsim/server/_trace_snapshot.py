@@ -119,7 +119,7 @@ def parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
     """
     if not cluster.members:
         return
-    first: dict[str, object] = {
+    first_part: dict[str, object] = {
         "trace": cluster.environment.tracer.level.value,
         "features": dict(sorted(cluster.metadata.image.features.items())),
         "brokers": [
@@ -132,7 +132,9 @@ def parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
         "partitions": _partitions(cluster),
         "transactions": _transactions(cluster),
         "positions": (
-            one for broker in cluster.brokers.values() for one in broker.groups.trace.positions()
+            group_position
+            for broker in cluster.brokers.values()
+            for group_position in broker.groups.trace.positions()
         ),
         "shares": _shares(cluster),
         "streams": _streams(cluster),
@@ -142,12 +144,12 @@ def parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
     while not is_last:
         some: dict[str, list[object]] = {}
         room = THINGS_PER_PART
-        for name, left in things.items():
-            some[name] = list(islice(left, room))
+        for name, unwritten in things.items():
+            some[name] = list(islice(unwritten, room))
             room -= len(some[name])
         is_last = room > 0
         yield {
-            **(first if number == 0 else {}),
+            **(first_part if number == 0 else {}),
             "part": number,
             "last": is_last,
             **{name: here for name, here in some.items() if here or name in ALWAYS},
@@ -157,23 +159,23 @@ def parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
 
 def _partitions(cluster: TracedCluster) -> Iterator[PartitionNow]:
     image = cluster.metadata.image
-    for place in [
+    for topic_partition in [
         TopicPartition(topic.name, index)
         for topic in image.topics.values()
         for index in range(len(topic.partitions))
     ]:
-        now = cluster.metadata.image.partition(place)
-        if now is None:
+        partition_image = cluster.metadata.image.partition(topic_partition)
+        if partition_image is None:
             continue
-        member = cluster.members.get(now.leader)
+        member = cluster.members.get(partition_image.leader)
         broker = None if member is None else member.broker
-        log = None if broker is None else broker.replicas.led.get(place)
+        log = None if broker is None else broker.replicas.led.get(topic_partition)
         noted = PartitionNow(
-            tp=str(place),
-            leader=now.leader,
-            epoch=now.leader_epoch,
-            isr=now.isr,
-            replicas=len(now.replicas),
+            tp=str(topic_partition),
+            leader=partition_image.leader,
+            epoch=partition_image.leader_epoch,
+            isr=partition_image.isr,
+            replicas=len(partition_image.replicas),
         )
         yield noted if log is None else _with_log(noted, log)
 

@@ -294,9 +294,9 @@ def _first_batch(rows: Iterable[Any]) -> bytes | None:
 
 def damaged_frame(frame: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
     """What the broker reads as the frame; a damaged length leaves it shorter than it was."""
-    whole = len(frame).to_bytes(4, "big") + frame
-    whole = damage_message(whole, damage, batch=batch)
-    return whole[4 : 4 + int.from_bytes(whole[:4], "big")]
+    message = len(frame).to_bytes(4, "big") + frame
+    message = damage_message(message, damage, batch=batch)
+    return message[4 : 4 + int.from_bytes(message[:4], "big")]
 
 
 def _throttled(request: Request, reply: Any, throttle_ms: int) -> Any:

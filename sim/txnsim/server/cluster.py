@@ -76,16 +76,16 @@ class SimCluster:
     def __init__(self, environment: Environment, options: ClusterOptions) -> None:
         if options.brokers < 1:
             raise ConfigError(f"a cluster needs at least one broker, asked for {options.brokers}")
-        first = options.first_broker_id
-        if not 0 <= first <= CONTROLLER_ID - options.brokers:
+        first_id = options.first_broker_id
+        if not 0 <= first_id <= CONTROLLER_ID - options.brokers:
             raise ConfigError(
-                f"the first broker's id is {first}: ids of brokers begin at 0, and the"
+                f"the first broker's id is {first_id}: ids of brokers begin at 0, and the"
                 f" controller's is {CONTROLLER_ID}"
             )
-        for name, given in (("ports", options.ports), ("advertised", options.advertised)):
-            if given and len(given) != options.brokers:
+        for name, per_broker in (("ports", options.ports), ("advertised", options.advertised)):
+            if per_broker and len(per_broker) != options.brokers:
                 raise ConfigError(
-                    f"{name}: {len(given)} for {options.brokers} brokers, one for each"
+                    f"{name}: {len(per_broker)} for {options.brokers} brokers, one for each"
                 )
         self.environment = environment
         self.options = options
@@ -416,8 +416,8 @@ class SimCluster:
         """
         member = self.members.get(broker_id)
         if member is None:
-            known = ", ".join(map(str, self.members))
-            raise ConfigError(f"there is no broker {broker_id}, only {known}")
+            known_ids = ", ".join(map(str, self.members))
+            raise ConfigError(f"there is no broker {broker_id}, only {known_ids}")
         return member
 
     def _others(self, broker_id: BrokerId) -> list[BrokerId]:
@@ -435,8 +435,8 @@ class SimCluster:
             count: All partitions, those that are there included.
             assignments: The replicas of new ones; chosen unless given.
         """
-        given = None if assignments is None else tuple(map(tuple, assignments))
-        grown = grown_topic(self.metadata.image, name, count=count, assignments=given)
+        assignment_tuples = None if assignments is None else tuple(map(tuple, assignments))
+        grown = grown_topic(self.metadata.image, name, count=count, assignments=assignment_tuples)
         if isinstance(grown, Rejection):
             return grown
         with input_event(self.environment, "grow-topic", topic=name, partitions=count):
@@ -572,8 +572,8 @@ class SimCluster:
                 self.fleet.release_of(broker_id).rules,
                 allowance=None if budget is None else budget.allowance,
             )
-            for one in () if loaded is None else loaded.logs[broker_id]:
-                logs.adopt(one.topic_id, one.log, high_watermark=one.high_watermark)
+            for stored in () if loaded is None else loaded.logs[broker_id]:
+                logs.adopt(stored.topic_id, stored.log, high_watermark=stored.high_watermark)
             clock = SkewedClock(self.environment.clock)
             member = Member(
                 broker_id=broker_id,

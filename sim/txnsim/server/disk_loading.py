@@ -154,15 +154,17 @@ def _why_stray(folder: StoredFolder, topic: TopicImage | None, broker_id: Broker
 def _first_producer_id(disks: Disks, logs: Logs) -> ProducerId:
     """First free id: the controller's, else the start of the block behind all ids seen."""
     stored = 0 if disks.metadata is None else disks.metadata.next_producer_id
-    seen = max(_seen_ids(one.log for own in logs.values() for one in own.values()), default=-1)
-    if seen < stored:
+    highest_id = max(
+        _seen_ids(stored.log for own in logs.values() for stored in own.values()), default=-1
+    )
+    if highest_id < stored:
         return ProducerId(stored)
-    return ProducerId((seen // BLOCK_LENGTH + 1) * BLOCK_LENGTH)
+    return ProducerId((highest_id // BLOCK_LENGTH + 1) * BLOCK_LENGTH)
 
 
 def _seen_ids(logs: Iterable[PartitionLog]) -> Iterator[int]:
     for log in logs:
-        yield from (one.producer_id for one in log.producers.all_producers())
+        yield from (producer.producer_id for producer in log.producers.all_producers())
         if log.topic_partition.topic == TRANSACTION_STATE_TOPIC:
             for entry in read_log(log.batches(), rules=LATEST).entries.values():
                 yield max(entry.producer_id, entry.next_producer_id)
@@ -198,7 +200,7 @@ def described(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage
         complaint = fleet.complaint(fleet.release_of(broker_id), image.features)
         if complaint is not None:
             raise ConfigError(f"broker {broker_id}: {complaint}")
-    held = {one.replica.topic_partition.topic for _, one in disks.all_folders()}
+    topics_on_disks = {folder.replica.topic_partition.topic for _, folder in disks.all_folders()}
     topics = {
         name: msgspec.structs.replace(
             topic,
@@ -208,7 +210,7 @@ def described(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage
             ),
         )
         for name, topic in image.topics.items()
-        if name in held
+        if name in topics_on_disks
     }
     return msgspec.structs.replace(
         image,
@@ -220,12 +222,12 @@ def described(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage
 
 
 def _within(
-    partition: PartitionImage, here: frozenset[BrokerId], topic_partition: TopicPartition
+    partition: PartitionImage, own_ids: frozenset[BrokerId], topic_partition: TopicPartition
 ) -> PartitionImage:
     """The partition without the absent brokers."""
 
     def kept(ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
-        return tuple(one for one in ids if one in here)
+        return tuple(broker_id for broker_id in ids if broker_id in own_ids)
 
     if not kept(partition.isr) and not kept(partition.elr):
         in_sync = partition.isr or partition.elr or partition.last_known_elr
@@ -253,25 +255,27 @@ def _derived(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
         where = folder.replica.topic_partition
         replicas.setdefault(where.topic, {}).setdefault(where.partition, []).append(broker_id)
         if folder.topic_id is not None:
-            known = ids.setdefault(where.topic, folder.topic_id)
-            if known != folder.topic_id:
+            topic_id = ids.setdefault(where.topic, folder.topic_id)
+            if topic_id != folder.topic_id:
                 raise ConfigError(
                     f"{folder.replica.path}: topic {where.topic} has the id {folder.topic_id} here "
-                    f"and {known} elsewhere; only a metadata log could tell which one is there"
+                    f"and {topic_id} elsewhere; only a metadata log could tell which one is there"
                 )
     image = ClusterImage(cluster_id=disks.cluster_id)
     chosen = {TRANSACTION_VERSION: settings.transaction_version, KRAFT_VERSION: 0}
     for name, level in fleet.new_cluster_levels(disks.folders).items():
         image = image.with_feature(name, min(level, chosen.get(name, level)))
     for name, by_partition in sorted(replicas.items()):
-        made = internal_topic(name, image=image, settings=settings, brokers=len(disks.folders))
+        internal = internal_topic(name, image=image, settings=settings, brokers=len(disks.folders))
         image = image.with_topic(
             TopicImage(
                 name=name,
                 # As long as none is named, the same with every load.
                 topic_id=ids.get(name) or uuid.uuid5(uuid.NAMESPACE_OID, name),
                 partitions=_leaderless(name, by_partition),
-                configs={key: value for key, value in made.configs.items() if value is not None},
+                configs={
+                    key: value for key, value in internal.configs.items() if value is not None
+                },
                 is_internal=name in INTERNAL_TOPICS,
             )
         )
@@ -314,12 +318,15 @@ def restarted(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> ClusterIma
         for index, partition in enumerate(topic.partitions):
             topic_partition = TopicPartition(name, index)
             stored = {
-                one: logs[one][topic_partition]
-                for one in partition.replicas
-                if topic_partition in logs[one]
+                broker_id: logs[broker_id][topic_partition]
+                for broker_id in partition.replicas
+                if topic_partition in logs[broker_id]
             }
             epoch = max(
-                (partition.leader_epoch, *(one.log.epochs.latest for one in stored.values()))
+                (
+                    partition.leader_epoch,
+                    *(broker_id.log.epochs.latest for broker_id in stored.values()),
+                )
             )
             in_sync = partition.isr or partition.elr if knows_isr else _longest(stored)
             leader = partition.leader if partition.leader in in_sync else in_sync[0]
@@ -329,7 +336,7 @@ def restarted(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> ClusterIma
                 leader_epoch=LeaderEpoch(epoch + 1),
                 partition_epoch=partition.partition_epoch + 1,
                 isr=in_sync,
-                elr=tuple(one for one in partition.elr if one not in in_sync),
+                elr=tuple(broker_id for broker_id in partition.elr if broker_id not in in_sync),
                 last_known_elr=(),
                 is_recovering=False,
             )
@@ -349,7 +356,8 @@ def _longest(stored: Mapping[BrokerId, LoadedLog]) -> tuple[BrokerId, ...]:
     committed = stored[ranked[0]].high_watermark
     newest = stored[ranked[0]].log.epochs.latest
     return tuple(
-        one
-        for one in ranked
-        if stored[one].log.epochs.latest == newest and stored[one].log.log_end_offset >= committed
+        broker_id
+        for broker_id in ranked
+        if stored[broker_id].log.epochs.latest == newest
+        and stored[broker_id].log.log_end_offset >= committed
     )

@@ -46,7 +46,9 @@ def log_dir_in_steps(
     features = cluster.fleet.release_of(broker_id).features
     metadata = metadata_files_in_steps(
         image,
-        features={name: (one.min_level, one.max_level) for name, one in features.items()},
+        features={
+            name: (feature.min_level, feature.max_level) for name, feature in features.items()
+        },
         next_producer_id=cluster.controller.next_producer_id,
         now_ms=cluster.environment.clock.now_ms(),
     )

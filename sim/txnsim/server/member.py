@@ -116,14 +116,14 @@ class Member:
         self.listener = listener
         tracer = self._environment.tracer
         epoch = self._metadata.image.brokers[self.broker_id].epoch
-        before = tracer.cause
+        cause_before = tracer.cause
         up = self._trace("node.up", epoch=epoch)
         tracer.caused_by(up)
         self._begin_life()
         self._lifecycle = self._new_lifecycle()
         self._lifecycle.go_on(epoch)
         self.state = MemberState.RUNNING
-        tracer.caused_by(before)
+        tracer.caused_by(cause_before)
 
     async def start(self) -> None:
         """Start it again and wait until it serves clients, on the same ports and the same disk.
@@ -230,7 +230,7 @@ class Member:
         self.state = MemberState.DOWN
         self._life += 1
         tracer = self._environment.tracer
-        before = tracer.caused_by(self._trace("node.down", reason=reason))
+        cause_before = tracer.caused_by(self._trace("node.down", reason=reason))
         self._settle(went_well=False)
         if self._lifecycle is not None:
             self._lifecycle.stop()
@@ -242,15 +242,15 @@ class Member:
             broker.stop()
         if then is not None:
             then()
-        tracer.caused_by(before)
+        tracer.caused_by(cause_before)
         if listener is not None:
             await listener.close()
             self._kept = await listener.keep_ports()
 
     async def free_ports(self) -> None:
         """Close the listeners that keep the ports of a broker that is down."""
-        kept, self._kept = self._kept, []
-        for port in kept:
+        kept_ports, self._kept = self._kept, []
+        for port in kept_ports:
             await port.close()
 
     # Replicas
@@ -293,15 +293,15 @@ class Member:
         )
 
     def _registration(self) -> BrokerRegistrationCommand:
-        known = self._metadata.image.brokers[self.broker_id]
+        image = self._metadata.image.brokers[self.broker_id]
         return BrokerRegistrationCommand(
             broker_id=self.broker_id,
             cluster_id=self._metadata.image.cluster_id,
             incarnation_id=uuid.UUID(int=self._chance.getrandbits(128), version=4),
-            host=known.host,
-            port=known.port,
-            addresses=known.addresses,
-            rack=known.rack,
+            host=image.host,
+            port=image.port,
+            addresses=image.addresses,
+            rack=image.rack,
             previous_broker_epoch=self._clean_epoch,
         )
 
@@ -334,14 +334,14 @@ class Member:
         self._environment.clock.call_later(LOG_DIR_FAILURE_TIMEOUT_MS, give_up)
 
     def _settle(self, *, went_well: bool = True) -> None:
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None and not waiting.done():
-            waiting.set_result(went_well)
+        registered, self._waiting = self._waiting, None
+        if registered is not None and not registered.done():
+            registered.set_result(went_well)
 
     async def _wait(self) -> bool:
-        waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting = waiting
-        return await waiting
+        registered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting = registered
+        return await registered
 
     def _trace(self, kind: str, **data: object) -> int:
         tracer = self._environment.tracer

@@ -72,8 +72,8 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
         """The number of each broker, in the order of their ports."""
         if self.loaded is not None:
             return tuple(self.loaded.logs)
-        first = self.first_broker_id
-        return tuple(BrokerId(number) for number in range(first, first + self.brokers))
+        first_id = self.first_broker_id
+        return tuple(BrokerId(number) for number in range(first_id, first_id + self.brokers))
 
 
 def port_step(options: ClusterOptions) -> int:
@@ -104,12 +104,12 @@ def topics_of(given: object) -> dict[str, int]:
     if isinstance(given, Mapping):
         return dict(_checked(name, count, f"{name}: {count!r}") for name, count in given.items())
     if isinstance(given, Iterable):
-        found: dict[str, int] = {}
-        for one in given:
-            if not isinstance(one, str):
-                raise ConfigError(f"topics: {one!r}: {_TOPIC_FORMS}")
-            found |= topics_of(one)
-        return found
+        partitions_by_topic: dict[str, int] = {}
+        for topic_text in given:
+            if not isinstance(topic_text, str):
+                raise ConfigError(f"topics: {topic_text!r}: {_TOPIC_FORMS}")
+            partitions_by_topic |= topics_of(topic_text)
+        return partitions_by_topic
     raise ConfigError(f"topics: {given!r}: {_TOPIC_FORMS}")
 
 

@@ -142,7 +142,9 @@ def _rights_of_users() -> list[AclBinding]:
     )
     who = (user(PLAIN_USER), user(SCRAM_USER), user(BEARER), tls_principal())
     return [
-        _allowed(one, kind, name, operation) for one in who for kind, name, operation in everyday
+        _allowed(principal, kind, name, operation)
+        for principal in who
+        for kind, name, operation in everyday
     ]
 
 

@@ -58,8 +58,8 @@ def restored(
                 topic,
                 topic_id=new_topic_id(),
                 partitions=tuple(
-                    new_partition(_whole(one.replicas, one.adding), fresh)
-                    for one in topic.partitions
+                    new_partition(_whole(partition.replicas, partition.adding), fresh)
+                    for partition in topic.partitions
                 ),
             )
         )
@@ -68,4 +68,4 @@ def restored(
 
 def _whole(replicas: tuple[BrokerId, ...], adding: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
     """The replicas without those that a reassignment was about to bring."""
-    return tuple(one for one in replicas if one not in adding) or replicas
+    return tuple(broker_id for broker_id in replicas if broker_id not in adding) or replicas

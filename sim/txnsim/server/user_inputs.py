@@ -50,7 +50,7 @@ def input_event(environment: Environment, do: str, **args: object) -> Iterator[N
     }
     if do not in _GOES_WITHOUT_SAYING:
         _log.info(f"user.{do}", **{name: _shortened(value) for name, value in given.items()})
-    before = tracer.cause
+    cause_before = tracer.cause
     if tracer.on:
         data = {"do": do, "args": given, "at": environment.clock.now_ms()}
         tracer.caused_by(tracer.emit("input", USER_NODE, data=data))
@@ -60,7 +60,7 @@ def input_event(environment: Environment, do: str, **args: object) -> Iterator[N
         _log.info("user.refused", do=do, why=str(error))
         raise
     finally:
-        tracer.caused_by(before)
+        tracer.caused_by(cause_before)
 
 
 def _shortened(value: object) -> object:
@@ -70,7 +70,7 @@ def _shortened(value: object) -> object:
     return f"{text[:LOGGED_CHARACTERS_MAX]}…"
 
 
-def described(known: RunInfo, options: ClusterOptions) -> RunInfo:
+def described(run: RunInfo, options: ClusterOptions) -> RunInfo:
     """What a trace's header tells of a run, with what its cluster was started with: settings that
     differ from the defaults, behaviours that were switched by hand.
     """
@@ -82,7 +82,7 @@ def described(known: RunInfo, options: ClusterOptions) -> RunInfo:
         if (value := getattr(settings, field)) != getattr(DEFAULTS, field)
     }
     return msgspec.structs.replace(
-        known,
+        run,
         sim=VERSION,
         settings=tuple(
             (name, value if isinstance(value, str | int | bool) else str(value))

@@ -31,7 +31,9 @@ def decode_leader_epochs(text: str, *, place: str) -> tuple[tuple[int, int], ...
     """
     return tuple(
         (int(epoch), int(offset))
-        for epoch, offset in (_fields(line, 2, at) for line, at in _lines(text, place))
+        for epoch, offset in (
+            _fields(line, 2, line_place) for line, line_place in _lines(text, place)
+        )
     )
 
 
@@ -49,8 +51,8 @@ def decode_offsets(text: str, *, place: str) -> dict[TopicPartition, int]:
         CorruptLogRecordError: It can't be read; the message begins with ``place`` and the line.
     """
     offsets: dict[TopicPartition, int] = {}
-    for line, at in _lines(text, place):
-        topic, partition, offset = _fields(line, 3, at, words=1)
+    for line, line_place in _lines(text, place):
+        topic, partition, offset = _fields(line, 3, line_place, words=1)
         offsets[TopicPartition(topic, int(partition))] = int(offset)
     return offsets
 
@@ -74,11 +76,11 @@ def _lines(text: str, place: str) -> list[tuple[str, str]]:
     return [(line, f"{place}:{number}") for number, line in enumerate(entries, FRONT_LINES + 1)]
 
 
-def _fields(line: str, count: int, at: str, *, words: int = 0) -> list[str]:
+def _fields(line: str, count: int, line_place: str, *, words: int = 0) -> list[str]:
     """The fields of a line; all after the first ``words`` are numbers."""
     fields = line.split(" ")
     if len(fields) != count or not all(map(_is_number, fields[words:])):
-        raise CorruptLogRecordError(f"{at}: {line!r} is no entry")
+        raise CorruptLogRecordError(f"{line_place}: {line!r} is no entry")
     return fields
 
 

@@ -63,18 +63,22 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def size(self) -> int:
         """Bytes of all segments."""
-        return sum(one.size for _, one in self.all_folders())
+        return sum(folder.size for _, folder in self.all_folders())
 
     def all_folders(self) -> Iterator[tuple[BrokerId, StoredFolder]]:
-        return ((broker_id, one) for broker_id, owned in self.folders.items() for one in owned)
+        return (
+            (broker_id, folder) for broker_id, owned in self.folders.items() for folder in owned
+        )
 
     def only(self, topics: Iterable[str]) -> Disks:
-        wanted = frozenset(topics)
+        topics_asked = frozenset(topics)
         return msgspec.structs.replace(
             self,
             folders={
                 broker_id: tuple(
-                    one for one in owned if one.replica.topic_partition.topic in wanted
+                    folder
+                    for folder in owned
+                    if folder.replica.topic_partition.topic in topics_asked
                 )
                 for broker_id, owned in self.folders.items()
             },
@@ -91,17 +95,17 @@ def find_disks(paths: Sequence[Path]) -> Disks:
     directories = [_directory(path) for path in paths]
     by_id: dict[uuid.UUID, LogDirectory] = {}
     first = directories[0]
-    for one in directories:
-        if one.meta.cluster_id != first.meta.cluster_id:
+    for directory in directories:
+        if directory.meta.cluster_id != first.meta.cluster_id:
             raise ConfigError(
-                f"{one.path / names.FileName.META_PROPERTIES}: cluster.id is "
-                f"{one.meta.cluster_id!r}, that of {first.path} is {first.meta.cluster_id!r}"
+                f"{directory.path / names.FileName.META_PROPERTIES}: cluster.id is "
+                f"{directory.meta.cluster_id!r}, that of {first.path} is {first.meta.cluster_id!r}"
             )
-        directory_id = one.meta.directory_id
-        twin = one if directory_id is None else by_id.setdefault(directory_id, one)
-        if twin is not one:
+        directory_id = directory.meta.directory_id
+        twin = directory if directory_id is None else by_id.setdefault(directory_id, directory)
+        if twin is not directory:
             raise ConfigError(
-                f"{one.path / names.FileName.META_PROPERTIES}: it is the same directory as "
+                f"{directory.path / names.FileName.META_PROPERTIES}: it is the same directory as "
                 f"{twin.path}"
             )
     return Disks(
@@ -167,17 +171,17 @@ def _topic_id(folder: Path) -> uuid.UUID | None:
 
 def _newest_metadata(directories: Iterable[LogDirectory]) -> StoredMetadata | None:
     """The metadata of the copy whose end the last controller wrote; of several, the longest."""
-    found = []
-    for one in directories:
+    readable = []
+    for directory in directories:
         try:
             metadata = StoredMetadata.read(
-                one.path / StoredMetadata.FOLDER, cluster_id=one.meta.cluster_id
+                directory.path / StoredMetadata.FOLDER, cluster_id=directory.meta.cluster_id
             )
         except CorruptLogRecordError as error:
             raise ConfigError(str(error)) from error
         if metadata is not None:
-            found.append(metadata)
-    return max(found, key=lambda metadata: metadata.age, default=None)
+            readable.append(metadata)
+    return max(readable, key=lambda metadata: metadata.age, default=None)
 
 
 def _by_broker(
@@ -188,26 +192,26 @@ def _by_broker(
     Raises:
         ConfigError: Two directories of a broker hold the same replica, or none is of a broker.
     """
-    found: dict[BrokerId, dict[TopicPartition, StoredFolder]] = {}
-    for one in directories:
-        broker_id = BrokerId(one.meta.node_id)
-        is_broker = one.folders or metadata is None or broker_id in metadata.broker_ids
+    folders_by_broker: dict[BrokerId, dict[TopicPartition, StoredFolder]] = {}
+    for directory in directories:
+        broker_id = BrokerId(directory.meta.node_id)
+        is_broker = directory.folders or metadata is None or broker_id in metadata.broker_ids
         if not is_broker:
             continue
-        owned = found.setdefault(broker_id, {})
-        for folder in one.folders:
+        owned = folders_by_broker.setdefault(broker_id, {})
+        for folder in directory.folders:
             twin = owned.setdefault(folder.replica.topic_partition, folder)
             if twin is not folder:
                 raise ConfigError(
                     f"{folder.replica.path}: node {broker_id} has that replica in "
                     f"{twin.replica.path}, too; two brokers can't have one node.id"
                 )
-    if not found:
-        first = next(iter(directories)).path
-        raise ConfigError(f"{first}: no broker has left anything there")
+    if not folders_by_broker:
+        first_path = next(iter(directories)).path
+        raise ConfigError(f"{first_path}: no broker has left anything there")
     return {
-        broker_id: tuple(folder for _, folder in sorted(found[broker_id].items()))
-        for broker_id in sorted(found)
+        broker_id: tuple(folder for _, folder in sorted(folders_by_broker[broker_id].items()))
+        for broker_id in sorted(folders_by_broker)
     }
 
 
@@ -220,7 +224,7 @@ def newest_time(disks: Disks) -> int | None:
         OSError: A file can't be read.
     """
     folders = [folder for _, folder in disks.all_folders()]
-    own = [one for one in folders if one.replica.topic_partition.topic in INTERNAL_TOPICS]
+    own = [folder for folder in folders if folder.replica.topic_partition.topic in INTERNAL_TOPICS]
     return _newest(own) or _newest(folders)
 
 

@@ -46,12 +46,12 @@ def log_dir_files(
     """The files of a log directory, with the logs as they are now; ``broker_epoch``, of the life
     that ends here, marks a clean shutdown.
     """
-    stored = sorted(replicas, key=lambda one: one.log.topic_partition)
-    for one in stored:
-        folder = names.directory_name(one.log.topic_partition)
-        for file in partition_files(one.log, topic_id=one.topic_id):
+    stored = sorted(replicas, key=lambda replica: replica.log.topic_partition)
+    for replica in stored:
+        folder = names.directory_name(replica.log.topic_partition)
+        for file in partition_files(replica.log, topic_id=replica.topic_id):
             yield file.below(folder)
-    logs = [one.log for one in stored]
+    logs = [replica.log for replica in stored]
     offsets = {
         names.FileName.HIGH_WATERMARKS: {log.topic_partition: log.high_watermark for log in logs},
         names.FileName.RECOVERY_POINTS: {log.topic_partition: log.log_end_offset for log in logs},
@@ -84,7 +84,7 @@ def partition_files(log: PartitionLog, *, topic_id: uuid.UUID) -> Iterator[Store
     ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset + 1]
     interval = log.config.index_interval_bytes
     for segment, end in zip(segments, ends, strict=True):
-        aborted = [one for one in state.aborted if segment.base_offset <= one.last_offset < end]
+        aborted = [txn for txn in state.aborted if segment.base_offset <= txn.last_offset < end]
         yield from _segment_files(segment, aborted, index_interval_bytes=interval)
     for offset, entries in log.producers.snapshots_with(log.log_end_offset):
         yield StoredFile.of(Suffix.SNAPSHOT.at(offset), producer_snapshot.encode(entries))

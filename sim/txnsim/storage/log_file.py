@@ -32,18 +32,18 @@ class TornTail(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
     @staticmethod
-    def reason_at(front: bytes, left: int) -> str:
+    def reason_at(front: bytes, bytes_left: int) -> str:
         """The error of a batch, as far as its header shows it; empty if there is none."""
-        if left < BatchHeader.SIZE:
-            return f"{left} bytes, less than a header"
+        if bytes_left < BatchHeader.SIZE:
+            return f"{bytes_left} bytes, less than a header"
         magic = front[BatchHeader.MAGIC_POSITION]
         if magic != BatchHeader.MAGIC:
             return f"a batch of format {magic}, only {BatchHeader.MAGIC} is read"
         length = BatchHeader.OVERHEAD + _length_of(front)
         if not BatchHeader.LENGTH_MIN <= length - BatchHeader.OVERHEAD <= BatchHeader.BYTES_MAX:
             return f"a batch that claims {length} bytes"
-        if length > left:
-            return f"{left} bytes of a batch of {length}"
+        if length > bytes_left:
+            return f"{bytes_left} bytes of a batch of {length}"
         return ""
 
 

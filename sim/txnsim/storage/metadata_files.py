@@ -35,13 +35,13 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
             CorruptLogRecordError: Something is missing or no number; the message begins with
                 ``place``.
         """
-        found = _properties(text)
-        node = found.get("node.id", found.get("broker.id", ""))
+        properties = _properties(text)
+        node = properties.get("node.id", properties.get("broker.id", ""))
         if not node.isascii() or not node.isdigit() or len(node) > DIGITS_MAX:
             raise CorruptLogRecordError(f"{place}: node.id is {node!r}, expected a number")
-        directory = found.get("directory.id")
+        directory = properties.get("directory.id")
         return cls(
-            cluster_id=found.get("cluster.id", ""),
+            cluster_id=properties.get("cluster.id", ""),
             node_id=int(node),
             directory_id=None if directory is None else _uuid_of(directory, place),
         )
@@ -66,10 +66,10 @@ def decode_partition_metadata(text: str, *, place: str) -> uuid.UUID:
     Raises:
         CorruptLogRecordError: Another version, or no id; the message begins with ``place``.
     """
-    found = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
-    if found.get("version") != _PARTITION_METADATA_VERSION:
-        raise CorruptLogRecordError(f"{place}: version {found.get('version')!r}, expected 0")
-    return _uuid_of(found.get("topic_id", ""), place)
+    properties = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    if properties.get("version") != _PARTITION_METADATA_VERSION:
+        raise CorruptLogRecordError(f"{place}: version {properties.get('version')!r}, expected 0")
+    return _uuid_of(properties.get("topic_id", ""), place)
 
 
 def _uuid_of(text: str, place: str) -> uuid.UUID:

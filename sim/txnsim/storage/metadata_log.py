@@ -104,7 +104,7 @@ class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not folder.is_dir():
             return None
-        found = _Metadata()
+        metadata = _Metadata()
         start = 0
         snapshot = max(
             (
@@ -116,14 +116,14 @@ class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
         )
         if snapshot is not None:
             start = snapshot[0]
-            for batch in _batches(snapshot[1], found.torn):
-                found.take(batch, snapshot[1])
-            found.end_offset = start
+            for batch in _batches(snapshot[1], metadata.torn):
+                metadata.take(batch, snapshot[1])
+            metadata.end_offset = start
         for _, path in Suffix.LOG.files_in(folder):
-            for batch in _batches(path, found.torn):
+            for batch in _batches(path, metadata.torn):
                 if batch.header.base_offset >= start:
-                    found.take(batch, path)
-        return found.frozen(cluster_id) if found.batches else None
+                    metadata.take(batch, path)
+        return metadata.frozen(cluster_id) if metadata.batches else None
 
     @property
     def age(self) -> tuple[int, int]:
@@ -156,7 +156,9 @@ class _Metadata:
         self._topics: dict[uuid.UUID, _Topic] = {}
         self._features: dict[str, int] = {}
         self._features_epoch = 0
-        self._configs: dict[Resource, dict[str, dict[str, str]]] = {one: {} for one in Resource}
+        self._configs: dict[Resource, dict[str, dict[str, str]]] = {
+            resource: {} for resource in Resource
+        }
         self._broker_ids: set[BrokerId] = set()
         self._next_producer_id = 0
         self._held: list[tuple[Key, Any]] | None = None
@@ -197,9 +199,9 @@ class _Metadata:
             case Key.ABORT_TRANSACTION:
                 self._held = None
             case Key.END_TRANSACTION:
-                held, self._held = self._held or [], None
-                for each in held:
-                    self._apply(*each)
+                held_records, self._held = self._held or [], None
+                for held_record in held_records:
+                    self._apply(*held_record)
             case _ if self._held is not None:
                 self._held.append((key, record))
             case _:
@@ -220,9 +222,9 @@ class _Metadata:
                 partitions = self._topics[record.topic_id].partitions
                 partitions[record.partition_id] = _changed(partitions[record.partition_id], record)
             case Key.REMOVE_TOPIC:
-                gone = self._topics.pop(record.topic_id)
+                removed = self._topics.pop(record.topic_id)
                 self._removed.add(record.topic_id)
-                self._configs[Resource.TOPIC].pop(gone.name, None)
+                self._configs[Resource.TOPIC].pop(removed.name, None)
             case Key.CONFIG:
                 self._configure(record)
             case Key.FEATURE_LEVEL:
@@ -247,21 +249,21 @@ class _Metadata:
         for topic in self._topics.values():
             if name in ("", topic.name):
                 topic.partitions = {
-                    index: msgspec.structs.replace(one, elr=(), last_known_elr=())
-                    for index, one in topic.partitions.items()
+                    index: msgspec.structs.replace(partition, elr=(), last_known_elr=())
+                    for index, partition in topic.partitions.items()
                 }
 
     def frozen(self, cluster_id: str) -> StoredMetadata:
         """An immutable copy."""
         configs = {
-            resource: {name: kept for name, kept in sorted(every.items()) if kept}
+            resource: {name: configs for name, configs in sorted(every.items()) if configs}
             for resource, every in self._configs.items()
         }
         topics = {
             topic.name: TopicImage(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partitions=tuple(one for _, one in sorted(topic.partitions.items())),
+                partitions=tuple(partition for _, partition in sorted(topic.partitions.items())),
                 configs=configs[Resource.TOPIC].get(topic.name, {}),
                 is_internal=topic.name in INTERNAL_TOPICS,
             )
@@ -293,16 +295,16 @@ def _decoded(value: bytes, place: str) -> tuple[Key, Any] | None:
     Of a registration only the id is read: it is the first field in every version.
     """
     try:
-        frame, at = read_uvarint(value, 0)
-        number, at = read_uvarint(value, at)
-        version, at = read_uvarint(value, at)
+        frame, position = read_uvarint(value, 0)
+        number, position = read_uvarint(value, position)
+        version, position = read_uvarint(value, position)
         if frame != FRAME_VERSION:
             raise CorruptLogRecordError(f"{place}: a record of frame version {frame}")
         if number not in set(Key):
             return None
         key = Key(number)
         if key in (Key.REGISTER_BROKER, Key.UNREGISTER_BROKER):
-            return key, BrokerId(int.from_bytes(value[at : at + 4], "big", signed=True))
+            return key, BrokerId(int.from_bytes(value[position : position + 4], "big", signed=True))
         if key not in _SCHEMAS:
             return key, None
         versions = _SCHEMAS[key]
@@ -312,7 +314,7 @@ def _decoded(value: bytes, place: str) -> tuple[Key, Any] | None:
                 f"{len(versions) - 1}"
             )
         read: Reader = reader(versions[version])
-        return key, read(value, at, len(value))[0]
+        return key, read(value, position, len(value))[0]
     except (DecodeFaultError, IndexError, ValueError) as error:
         raise CorruptLogRecordError(f"{place}: {error}") from error
 
@@ -337,8 +339,10 @@ def _changed(was: PartitionImage, record: Any) -> PartitionImage:
     elected again, too.
     """
 
-    def either(ids: tuple[int, ...] | None, before: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
-        return before if ids is None else _brokers(ids)
+    def either(
+        ids: tuple[int, ...] | None, ids_before: tuple[BrokerId, ...]
+    ) -> tuple[BrokerId, ...]:
+        return ids_before if ids is None else _brokers(ids)
 
     is_led_anew = record.leader != _NO_CHANGE
     recovery = record.leader_recovery_state

@@ -56,9 +56,11 @@ def metadata_files_in_steps(
     """
     values = _values(image, features, next_producer_id)
     batches = [_control(_HEADER_KEY, _HEADER, 0, now_ms)]
-    while some := [Record(value=value) for value in islice(values, RECORDS_PER_BATCH)]:
+    while batch_records := [Record(value=value) for value in islice(values, RECORDS_PER_BATCH)]:
         batches.append(
-            build_batch(some, timestamp_ms=now_ms, base_offset=_behind(batches), leader_epoch=EPOCH)
+            build_batch(
+                batch_records, timestamp_ms=now_ms, base_offset=_behind(batches), leader_epoch=EPOCH
+            )
         )
         yield
     batches.append(_control(_FOOTER_KEY, _FOOTER, _behind(batches), now_ms))

@@ -53,13 +53,15 @@ class Suffix(StrEnum):
 
     def offset_of(self, name: str) -> int | None:
         """Offset in a file name; None for names with another suffix."""
-        found = _NUMBERED.fullmatch(name)
-        return int(found[1]) if found is not None and found[2] == self else None
+        match = _NUMBERED.fullmatch(name)
+        return int(match[1]) if match is not None and match[2] == self else None
 
     def files_in(self, directory: Path) -> tuple[tuple[int, Path], ...]:
         """(offset, path) of the files of this kind, by offset."""
-        found = ((self.offset_of(path.name), path) for path in directory.iterdir())
-        return tuple(sorted((offset, path) for offset, path in found if offset is not None))
+        offset_and_path = ((self.offset_of(path.name), path) for path in directory.iterdir())
+        return tuple(
+            sorted((offset, path) for offset, path in offset_and_path if offset is not None)
+        )
 
 
 _DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
@@ -91,8 +93,8 @@ class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
         if tiered is not None:
             whose = TopicPartition(tiered[1], int(tiered[2]))
             return cls(topic_partition=whose, path=path, topic_id=tiered[3])
-        found = topic_partition_of(path.name)
-        return None if found is None else cls(topic_partition=found, path=path)
+        topic_partition = topic_partition_of(path.name)
+        return None if topic_partition is None else cls(topic_partition=topic_partition, path=path)
 
     @staticmethod
     def has_files_named(name: str) -> bool:
@@ -105,11 +107,17 @@ class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def all_in(cls, log_dir: Path, *, with_tiered: bool = False) -> tuple[PartitionDirectory, ...]:
         """Those in a log directory, by topic and partition."""
-        found = [one for path in log_dir.iterdir() if path.is_dir() and (one := cls.at(path))]
+        directories = [
+            directory for path in log_dir.iterdir() if path.is_dir() and (directory := cls.at(path))
+        ]
         return tuple(
             sorted(
-                (one for one in found if with_tiered or one.topic_id is None),
-                key=lambda one: one.topic_partition,
+                (
+                    directory
+                    for directory in directories
+                    if with_tiered or directory.topic_id is None
+                ),
+                key=lambda directory: directory.topic_partition,
             )
         )
 
@@ -123,5 +131,5 @@ def topic_partition_of(name: str) -> TopicPartition | None:
     """Partition of a replica's folder; None for other folders and for deleted replicas."""
     if _GOING.fullmatch(name):
         return None
-    found = _DIRECTORY.fullmatch(name)
-    return None if found is None else TopicPartition(found[1], int(found[2]))
+    match = _DIRECTORY.fullmatch(name)
+    return None if match is None else TopicPartition(match[1], int(match[2]))

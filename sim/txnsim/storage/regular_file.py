@@ -82,7 +82,7 @@ class Mounts:
     def expect(self, places: Sequence[str]) -> None:
         """Files are going to be read from beginning to end, in this order: a store asks early."""
         for root, store in self._stores.items():
-            store.expect([Path(one) for one in places if one.startswith(root)])
+            store.expect([Path(place) for place in places if place.startswith(root)])
 
 
 MOUNTS: Final = Mounts()
@@ -202,15 +202,15 @@ class _Stream(io.RawIOBase):
 
     def readall(self) -> bytes:
         """The rest at once: Python would ask for 8 kB at a time."""
-        rest = bytearray(max(0, self._file.size - self._position))
+        unread = bytearray(max(0, self._file.size - self._position))
         filled = 0
-        while filled < len(rest):
-            count = self._file.read_into(memoryview(rest)[filled:], self._position)
+        while filled < len(unread):
+            count = self._file.read_into(memoryview(unread)[filled:], self._position)
             if not count:
                 break
             self._position += count
             filled += count
-        return bytes(rest[:filled])
+        return bytes(unread[:filled])
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Go on elsewhere."""

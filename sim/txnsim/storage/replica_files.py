@@ -49,9 +49,9 @@ def replica_files(folder: Path) -> ReplicaFiles:
         OSError: It can't be read.
     """
     numbered = [
-        (int(found[1]), found[2], found[3], path)
+        (int(match[1]), match[2], match[3], path)
         for path in sorted(folder.iterdir())
-        if (found := _NUMBERED.fullmatch(path.name))
+        if (match := _NUMBERED.fullmatch(path.name))
     ]
     half_done = min((offset for offset, _, mark, _ in numbered if mark == ".cleaned"), default=None)
     swapped = [
@@ -59,27 +59,29 @@ def replica_files(folder: Path) -> ReplicaFiles:
         for offset, suffix, mark, path in numbered
         if mark == ".swap" and (half_done is None or offset < half_done)
     ]
-    covered = _covered([(at, path) for at, suffix, path in swapped if suffix == Suffix.LOG])
-    kept: dict[tuple[str, int], Path] = {
+    covered = _covered(
+        [(base_offset, path) for base_offset, suffix, path in swapped if suffix == Suffix.LOG]
+    )
+    latest: dict[tuple[str, int], Path] = {
         (suffix, offset): path
         for offset, suffix, mark, path in numbered
         if mark is None and offset not in covered
     }
-    kept |= {(suffix, offset): path for offset, suffix, path in swapped}
+    latest |= {(suffix, offset): path for offset, suffix, path in swapped}
     return ReplicaFiles(
         segments=tuple(
             SegmentFiles(
                 base_offset=offset,
                 log=path,
-                txn_index=kept.get((Suffix.TXN_INDEX, offset)),
-                has_index=(Suffix.INDEX, offset) in kept,
+                txn_index=latest.get((Suffix.TXN_INDEX, offset)),
+                has_index=(Suffix.INDEX, offset) in latest,
             )
-            for (suffix, offset), path in sorted(kept.items())
+            for (suffix, offset), path in sorted(latest.items())
             if suffix == Suffix.LOG
         ),
         snapshots=tuple(
             (offset, path)
-            for (suffix, offset), path in sorted(kept.items())
+            for (suffix, offset), path in sorted(latest.items())
             if suffix == Suffix.SNAPSHOT
         ),
     )
@@ -89,10 +91,10 @@ def _covered(swapped: list[tuple[int, Path]]) -> range:
     """Offsets whose files the compacted segments replace."""
     if not swapped:
         return range(0)
-    behind = []
+    end_offsets = []
     for base_offset, path in swapped:
         end = base_offset
         for batch in read_log_file(path, on_torn=lambda _: None, check_crc=False):
             end = batch.header.last_offset + 1
-        behind.append(end)
-    return range(min(base for base, _ in swapped), max(behind))
+        end_offsets.append(end)
+    return range(min(base for base, _ in swapped), max(end_offsets))

@@ -55,8 +55,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
                 it.
             OSError: A file can't be read.
         """
-        found = []
-        wanted = frozenset(topics)
+        targets = []
+        topics_asked = frozenset(topics)
         for log_dir in log_dirs:
             if not (log_dir / names.FileName.META_PROPERTIES).is_file():
                 raise ConfigError(f"{log_dir} is no log directory: meta.properties is missing")
@@ -64,18 +64,20 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
                 raise ConfigError(
                     f"{log_dir / LOCK_NAME}: a broker runs on that directory; stop it"
                 )
-            found += [
-                cls(log_dir=log_dir, replica=one, is_empty=_is_empty(one.path))
-                for one in names.PartitionDirectory.all_in(log_dir)
-                if one.topic_partition.topic in wanted
+            targets += [
+                cls(log_dir=log_dir, replica=directory, is_empty=_is_empty(directory.path))
+                for directory in names.PartitionDirectory.all_in(log_dir)
+                if directory.topic_partition.topic in topics_asked
             ]
-        for topic in sorted(wanted - {one.replica.topic_partition.topic for one in found}):
+        for topic in sorted(
+            topics_asked - {target.replica.topic_partition.topic for target in targets}
+        ):
             raise ConfigError(
                 f"{', '.join(map(str, log_dirs))}: no replica of topic {topic} is there; create it"
                 " on that cluster first, with as many partitions"
             )
-        _check_replicas(log_dirs, found)
-        return tuple(found)
+        _check_replicas(log_dirs, targets)
+        return tuple(targets)
 
 
 class InstalledReplica(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,20 +90,26 @@ class InstalledReplica(msgspec.Struct, frozen=True, kw_only=True):
     end_offset: int
 
 
-def _check_replicas(log_dirs: Sequence[Path], found: Sequence[Target]) -> None:
+def _check_replicas(log_dirs: Sequence[Path], targets: Sequence[Target]) -> None:
     """Every replica that the metadata log knows is among those found."""
-    held = {(_meta(one.log_dir).node_id, one.replica.topic_partition) for one in found}
+    replicas_there = {
+        (_meta(target.log_dir).node_id, target.replica.topic_partition) for target in targets
+    }
     copies = (
         StoredMetadata.read(log_dir / StoredMetadata.FOLDER, cluster_id=_meta(log_dir).cluster_id)
         for log_dir in log_dirs
     )
-    newest = max((one for one in copies if one is not None), key=lambda one: one.age, default=None)
+    newest = max(
+        (metadata for metadata in copies if metadata is not None),
+        key=lambda metadata: metadata.age,
+        default=None,
+    )
     if newest is None:
         return
-    for where in sorted({one.replica.topic_partition for one in found}):
+    for where in sorted({target.replica.topic_partition for target in targets}):
         partition = newest.image.partition(where)
         for broker_id in () if partition is None else partition.replicas:
-            if (broker_id, where) not in held:
+            if (broker_id, where) not in replicas_there:
                 raise ConfigError(
                     f"{where}: it has a replica on broker {broker_id}, too, of which no folder is "
                     "in the directories given; empty as it is it might lead, and the records "
@@ -128,26 +136,27 @@ def install(
         OSError: Something else can't be read or written.
     """
     with ExitStack() as ready:
-        made = []
+        prepared = []
         for source, targets in sources.items():
             stored = {
-                one.replica.topic_partition: one for _, one in find_disks([source]).all_folders()
+                folder.replica.topic_partition: folder
+                for _, folder in find_disks([source]).all_folders()
             }
             for target in targets:
                 on_folder(target)
                 # Beside the log directory: in it a folder that is no replica's keeps a broker from
                 # starting.
                 fresh = tempfile.TemporaryDirectory(dir=target.log_dir.parent, prefix="txnsim-")
-                made.append(
+                prepared.append(
                     (
                         target,
                         stored[target.replica.topic_partition],
                         Path(ready.enter_context(fresh)),
                     )
                 )
-                _make(*made[-1][1:])
-        _note([(target, source) for target, source, _ in made], ready)
-        return tuple(_installed(*one) for one in made)
+                _make(*prepared[-1][1:])
+        _note([(target, source) for target, source, _ in prepared], ready)
+        return tuple(_installed(*preparation) for preparation in prepared)
 
 
 def _make(source: StoredFolder, fresh: Path) -> None:
@@ -157,8 +166,8 @@ def _make(source: StoredFolder, fresh: Path) -> None:
                 _write(_of_epoch(path), fresh / path.name)
             elif _NUMBERED.fullmatch(path.name):
                 _write([RegularFile(path).read()], fresh / path.name)
-        first = names.Suffix.LOG.files_in(source.replica.path)[0][0]
-        start = max(first, source.noted.log_start_offset)
+        first_base = names.Suffix.LOG.files_in(source.replica.path)[0][0]
+        start = max(first_base, source.noted.log_start_offset)
         is_written = source.noted.recovery_point > start
         epochs = checkpoints.encode_leader_epochs([(EPOCH, start)] if is_written else [])
         _write([epochs.encode()], fresh / names.FileName.LEADER_EPOCHS)
@@ -208,8 +217,10 @@ def _note(installed: Sequence[tuple[Target, StoredFolder]], ready: ExitStack) ->
     for path, several in values.items():
         text = RegularFile(path).text() if path.exists() else ""
         offsets = {**checkpoints.decode_offsets(text, place=str(path)), **several}
-        known = {one: offset for one, offset in offsets.items() if offset is not None}
-        _write([checkpoints.encode_offsets(known).encode()], ready.enter_context(whole(path)))
+        known_offsets = {target: offset for target, offset in offsets.items() if offset is not None}
+        _write(
+            [checkpoints.encode_offsets(known_offsets).encode()], ready.enter_context(whole(path))
+        )
 
 
 def _is_empty(folder: Path) -> bool:

@@ -101,12 +101,12 @@ def _load(
     now_ms: int,
 ) -> LoadedReplica:
     files = replica_files(replica.path)
-    first = files.segments[0].base_offset if files.segments else noted.log_start_offset
+    first_offset = files.segments[0].base_offset if files.segments else noted.log_start_offset
     losses: list[Loss] = []
     loader = LogLoader(
         topic_partition=replica.topic_partition,
         config=config,
-        start_offset=first,
+        start_offset=first_offset,
         log_start_offset=noted.log_start_offset,
         leader_epochs=_epochs(replica.path, losses),
         snapshots=_snapshots(files, losses),
@@ -119,7 +119,7 @@ def _load(
         recovers_from=None if was_clean else noted.recovery_point,
         now_ms=now_ms,
     )
-    behind = loader.end_offset
+    end_offset = loader.end_offset
     is_kept = loader.finish(
         recovery_point=noted.recovery_point,
         cleaned_until=noted.cleaned_until,
@@ -131,8 +131,8 @@ def _load(
             Loss(
                 path=str(replica.path),
                 position=0,
-                size=sum(one.log.stat().st_size for one in files.segments),
-                reason=f"the log ends at {behind}, below its start {noted.log_start_offset}",
+                size=sum(segment.log.stat().st_size for segment in files.segments),
+                reason=f"the log ends at {end_offset}, below its start {noted.log_start_offset}",
             )
         )
     return LoadedReplica(log=loader.log, losses=tuple(losses))
@@ -165,7 +165,10 @@ def _load_segments(
             )
         losses += [_loss_of_tail(segment.log, tail) for tail in torn]
         if torn and (is_unflushed or aborted is not None):
-            losses += [_loss_of_all(one.log, segment.log) for one in segments[number + 1 :]]
+            losses += [
+                _loss_of_all(later_segment.log, segment.log)
+                for later_segment in segments[number + 1 :]
+            ]
             return
 
 
@@ -226,9 +229,10 @@ def _aborted(
         problem = str(error)
     else:
         strange = [
-            one.last_offset
-            for one in entries
-            if one.last_offset < segment.base_offset or (end is not None and one.last_offset >= end)
+            entry.last_offset
+            for entry in entries
+            if entry.last_offset < segment.base_offset
+            or (end is not None and entry.last_offset >= end)
         ]
         if not strange:
             return entries
@@ -254,14 +258,14 @@ def _snapshots(
     files: ReplicaFiles, losses: list[Loss]
 ) -> list[tuple[int, tuple[SnapshotEntry, ...]]]:
     """Those that can be read; one that can't is thrown away (CorruptSnapshotException)."""
-    found = []
+    snapshots = []
     for offset, path in files.snapshots:
         data = RegularFile(path).read(is_small=True)
         try:
-            found.append((offset, producer_snapshot.decode(data)))
+            snapshots.append((offset, producer_snapshot.decode(data)))
         except CorruptLogRecordError as error:
             losses.append(Loss(path=str(path), position=0, size=len(data), reason=str(error)))
-    return found
+    return snapshots
 
 
 def _loss_of_tail(path: Path, tail: TornTail) -> Loss:

@@ -33,18 +33,20 @@ def decode(data: bytes, *, place: str) -> Iterator[AbortedTxn]:
         CorruptLogRecordError: Behind the last sound entry: another version, offsets that do not
             rise, or cut off; the message begins with ``place`` and the position.
     """
-    whole = len(data) - len(data) % ENTRY_BYTES
-    before = -1
-    for number, (version, *values) in enumerate(_ENTRY.iter_unpack(data[:whole])):
+    whole_bytes = len(data) - len(data) % ENTRY_BYTES
+    previous = -1
+    for number, (version, *values) in enumerate(_ENTRY.iter_unpack(data[:whole_bytes])):
         entry = AbortedTxn(*values)
-        at = f"{place}, byte {number * ENTRY_BYTES}"
+        at_byte = f"{place}, byte {number * ENTRY_BYTES}"
         if version != VERSION:
-            raise CorruptLogRecordError(f"{at}: an aborted transaction of version {version}")
-        if entry.last_offset <= before:
+            raise CorruptLogRecordError(f"{at_byte}: an aborted transaction of version {version}")
+        if entry.last_offset <= previous:
             raise CorruptLogRecordError(
-                f"{at}: the marker at {entry.last_offset} comes behind that at {before}"
+                f"{at_byte}: the marker at {entry.last_offset} comes behind that at {previous}"
             )
-        before = entry.last_offset
+        previous = entry.last_offset
         yield entry
-    if whole != len(data):
-        raise CorruptLogRecordError(f"{place}, byte {whole}: {len(data) - whole} bytes too many")
+    if whole_bytes != len(data):
+        raise CorruptLogRecordError(
+            f"{place}, byte {whole_bytes}: {len(data) - whole_bytes} bytes too many"
+        )

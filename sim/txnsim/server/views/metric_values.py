@@ -40,14 +40,14 @@ class IdCounts:
     def add(self, txns: Collection[TxnMetadata]) -> None:
         # By identity: none of our functions is called.
         self._states.update(map(id, map(attrgetter("state"), txns)))
-        begun = [one.start_timestamp_ms for one in txns if one.state is TransactionState.ONGOING]
+        begun = [txn.start_timestamp_ms for txn in txns if txn.state is TransactionState.ONGOING]
         if begun:
             oldest_ms = min(begun)
             self._oldest_ms = min(oldest_ms, self._oldest_ms or oldest_ms)
 
     def by_state(self) -> list[tuple[str, int]]:
         """Number of transactions by the state's name on the wire; zeros are omitted."""
-        counted = ((one.wire_name, self._states[id(one)]) for one in TransactionState)
+        counted = ((state.wire_name, self._states[id(state)]) for state in TransactionState)
         return sorted((name, count) for name, count in counted if count)
 
     def longest_open_ms(self, now_ms: int) -> int:
@@ -57,13 +57,13 @@ class IdCounts:
 
 async def counted_ids(cluster: SimCluster, pace: Pace) -> dict[BrokerId, IdCounts]:
     """What is counted of the ids of each broker, with breaks."""
-    found: dict[BrokerId, IdCounts] = {}
+    counts_by_broker: dict[BrokerId, IdCounts] = {}
     for broker_id, broker in tuple(cluster.brokers.items()):
-        counts = found[broker_id] = IdCounts()
+        counts = counts_by_broker[broker_id] = IdCounts()
         for owned in broker.coordinator.owned_partitions():
             counts.add(tuple(owned.entries.values()))
             await rest_where_due(pace, 1 + len(owned.entries) // 10)
-    return found
+    return counts_by_broker
 
 
 def readings(
@@ -149,13 +149,15 @@ def _of_broker(broker: Broker, ids: IdCounts, now_ms: int) -> Iterator[Reading]:
     if broker.group_host.made is not None:
         yield from _streams_groups(labels, broker.group_host.made)
     for topic_partition, log in tuple(broker.replicas.led.items()):
-        place = (topic_partition.topic, str(topic_partition.partition))
+        partition_labels = (topic_partition.topic, str(topic_partition.partition))
         lag = log.high_watermark - log.last_stable_offset
         if lag:
-            yield Reading(metric=table.LSO_LAG, labels=place, value=lag)
+            yield Reading(metric=table.LSO_LAG, labels=partition_labels, value=lag)
         if log.config.is_compacted:
-            first = first_uncleanable_offset(log, now_ms)
-            yield Reading(metric=table.FIRST_UNCLEANABLE, labels=place, value=first)
+            uncleanable_offset = first_uncleanable_offset(log, now_ms)
+            yield Reading(
+                metric=table.FIRST_UNCLEANABLE, labels=partition_labels, value=uncleanable_offset
+            )
 
 
 def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Reading]:
@@ -185,7 +187,7 @@ def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Readin
         ):
             yield found.reading(metric, (*labels, group_id))
     for led in fetching.shares:
-        place = (
+        partition_labels = (
             *labels,
             led.core.key.group_id,
             led.topic_partition.topic,
@@ -197,7 +199,7 @@ def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Readin
             (table.SHARE_LOCK_TIMEOUTS, led.lock_timeouts),
         ):
             if value:
-                yield Reading(metric=metric, labels=place, value=value)
+                yield Reading(metric=metric, labels=partition_labels, value=value)
 
 
 def _streams_groups(labels: tuple[str, ...], groups: GroupCoordinator) -> Iterator[Reading]:

@@ -56,21 +56,21 @@ def entry_of(cluster: SimCluster, transactional_id: str) -> tuple[BrokerId, TxnM
 
 def waits_for(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
     """What a transaction waits for, and what ends each wait; empty where nothing is known."""
-    found = entry_of(cluster, transactional_id)
-    txn = None if found is None else found[1]
-    held = tuple(_held(cluster, transactional_id, txn))
+    entry = entry_of(cluster, transactional_id)
+    txn = None if entry is None else entry[1]
+    held_sentences = tuple(_held(cluster, transactional_id, txn))
     if txn is None:
         return (
             "no coordinator knows it: its producer has not got a producer id (InitProducerId)",
-            *held,
+            *held_sentences,
         )
-    return (*held, *_unanswered(cluster, txn), *_of_state(cluster, txn))
+    return (*held_sentences, *_unanswered(cluster, txn), *_of_state(cluster, txn))
 
 
 def unfinished(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
     """Its coordinator's state, and what the transaction waits for."""
-    found = entry_of(cluster, transactional_id)
-    state = "not known to any coordinator" if found is None else found[1].state.wire_name
+    entry = entry_of(cluster, transactional_id)
+    state = "not known to any coordinator" if entry is None else entry[1].state.wire_name
     return (f"{transactional_id} is {state}", *waits_for(cluster, transactional_id))
 
 
@@ -88,9 +88,9 @@ async def until_state(
     clock = cluster.environment.clock
     deadline_ms = clock.monotonic_ms() + timeout_ms
     while True:
-        found = entry_of(cluster, transactional_id)
-        if found is not None and found[1].state.wire_name in states:
-            return found
+        entry = entry_of(cluster, transactional_id)
+        if entry is not None and entry[1].state.wire_name in states:
+            return entry
         if clock.monotonic_ms() >= deadline_ms:
             raise TimeoutError(in_vain(cluster, transactional_id, states, timeout_ms))
         await asyncio.sleep(POLL_MS / 1_000)
@@ -98,16 +98,16 @@ async def until_state(
 
 def in_vain(cluster: SimCluster, transactional_id: str, states: tuple[str, ...], ms: int) -> str:
     """Message after ``ms`` milliseconds of waiting for one of the states."""
-    found = entry_of(cluster, transactional_id)
-    state = "not known" if found is None else found[1].state.wire_name
+    entry = entry_of(cluster, transactional_id)
+    state = "not known" if entry is None else entry[1].state.wire_name
     lines = [f"{transactional_id} is {state} after {ms} ms, not {' or '.join(states)}"]
     return "\n  ".join([*lines, *waits_for(cluster, transactional_id)])
 
 
 def _held(cluster: SimCluster, transactional_id: str, txn: TxnMetadata | None) -> Iterator[str]:
     for armed in cluster.injector.rules():
-        for one in armed.held.values():
-            crossing = one.crossing
+        for held_crossing in armed.held.values():
+            crossing = held_crossing.crossing
             if _concerns(crossing.subject, transactional_id, txn):
                 yield (
                     f"the fault rule {armed.rule.id!r} holds {api_name(crossing.api_key)} of "
@@ -116,21 +116,21 @@ def _held(cluster: SimCluster, transactional_id: str, txn: TxnMetadata | None) -
 
 
 def _unanswered(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
-    for one in cluster.environment.network.unanswered():
-        if not _concerns(one.subject, txn.transactional_id, txn):
+    for call in cluster.environment.network.unanswered():
+        if not _concerns(call.subject, txn.transactional_id, txn):
             continue
-        if one.is_lost:
+        if call.is_lost:
             yield (
-                f"{_named(one)} was lost by a fault. Broker {one.source} waits for its answer for "
-                f"{one.timeout_ms} ms (request.timeout.ms), of which {one.left_ms} ms are left; "
-                f"advance the clock by {one.left_ms + 1_000} ms to end that wait now"
+                f"{_named(call)} was lost by a fault. Broker {call.source} waits for its answer "
+                f"for {call.timeout_ms} ms (request.timeout.ms), of which {call.left_ms} ms are "
+                f"left; advance the clock by {call.left_ms + 1_000} ms to end that wait now"
             )
-        elif one.is_cut:
-            yield f"{_named(one)} waits for the link between them: it is cut, heal it"
+        elif call.is_cut:
+            yield f"{_named(call)} waits for the link between them: it is cut, heal it"
 
 
-def _named(one: Unanswered) -> str:
-    return f"{api_name(one.api_key)} from broker {one.source} to broker {one.target}"
+def _named(request: Unanswered) -> str:
+    return f"{api_name(request.api_key)} from broker {request.source} to broker {request.target}"
 
 
 def _of_state(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
@@ -155,7 +155,7 @@ def _of_state(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
 def _concerns(subject: Subject, transactional_id: str, txn: TxnMetadata | None) -> bool:
     producer_id = None if txn is None else txn.producer_id
     return any(
-        one.transactional_id == transactional_id
-        or (one.producer_id is not None and one.producer_id == producer_id)
-        for one in (subject, *subject.other_subjects)
+        crossing.transactional_id == transactional_id
+        or (crossing.producer_id is not None and crossing.producer_id == producer_id)
+        for crossing in (subject, *subject.other_subjects)
     )
