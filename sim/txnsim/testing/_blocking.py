@@ -198,7 +198,7 @@ class SimulatedKafka:
         """A cluster as described.
 
         Args:
-            description: The description.
+            description: Topics, brokers and settings of the cluster.
             thread: Where it is to live, beside others; one of its own unless given.
         """
         self = cls()

@@ -14,14 +14,14 @@ from txnsim.testing.faults import FaultState
 
 
 def no_hanging_transactions(findings: Sequence[JudgedTransaction], *, bootstrap: str) -> None:
-    """Nothing hangs.
+    """Assert that no transaction hangs.
 
     Args:
-        findings: What does.
+        findings: The transactions that hang.
         bootstrap: Where the cluster is, for the commands that end it.
 
     Raises:
-        AssertionError: Something does.
+        AssertionError: A transaction hangs.
     """
     __tracebackhide__ = True
     complaint = about_hanging(findings, bootstrap=bootstrap)

@@ -102,7 +102,7 @@ class AsyncSimulatedKafka:
         """A cluster as described.
 
         Args:
-            description: The description.
+            description: Topics, brokers and settings of the cluster.
             cluster_loop: The loop it is to live in; the running one at the start unless given.
             environment: The world it is to live in; a real one of its own unless given.
         """

@@ -37,7 +37,7 @@ class RebuiltCluster:
 
         Args:
             cluster_loop: The loop that all of it lives in.
-            description: The cluster.
+            description: Topics, brokers and settings of the cluster.
             environment: The world that it lives in, which belongs to the caller then; a real one
                 unless given.
         """
