@@ -34,8 +34,8 @@ def joined(key: str, pieces: Sequence[int]) -> tuple[str, list[int]]:
 
 @pytest.mark.parametrize("way", [Way.HERE, Way.PROCESSES])
 def test_what_has_one_key_is_put_together(way: Way) -> None:
-    found = here().results_of(Job(tasks=(3, 0, 4), read=pieces_of, join=joined), way)
-    assert found == {"even": ("even", [0, 0, 2, 2]), "odd": ("odd", [1, 1, 3])}
+    results = here().results_of(Job(tasks=(3, 0, 4), read=pieces_of, join=joined), way)
+    assert results == {"even": ("even", [0, 0, 2, 2]), "odd": ("odd", [1, 1, 3])}
 
 
 def process_of(_task: int) -> Iterator[tuple[str, int]]:
@@ -84,13 +84,13 @@ def test_files_cost_their_bytes_and_their_openings() -> None:
 
 
 def test_no_process_is_forked_beside_threads() -> None:
-    done = threading.Event()
-    thread = threading.Thread(target=done.wait)
+    is_over = threading.Event()
+    thread = threading.Thread(target=is_over.wait)
     thread.start()
     try:
         assert not can_fork()
         assert here().way(PROCESSES_COST_MIN) is Way.HERE
         assert Engine(no_session, print).way(PROCESSES_COST_MIN) is Way.HERE
     finally:
-        done.set()
+        is_over.set()
         thread.join()

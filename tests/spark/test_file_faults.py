@@ -80,13 +80,15 @@ class PlannedRead:
 def test_a_segment_that_is_gone_is_refused_by_its_name(logs: Path, name: str) -> None:
     strict = PlannedRead(logs, name)
     lenient = PlannedRead(logs, name, ignoreMissingFiles="true")
-    before = strict.rows()
-    gone = logs_of(logs / "orders-0")[1]
-    offset = int(gone.stem)
-    gone.unlink()
-    with pytest.raises(MissingLogFileError, match=f"{gone} is gone since the read was planned"):
+    rows_before = strict.rows()
+    deleted_log = logs_of(logs / "orders-0")[1]
+    offset = int(deleted_log.stem)
+    deleted_log.unlink()
+    with pytest.raises(
+        MissingLogFileError, match=f"{deleted_log} is gone since the read was planned"
+    ):
         strict.rows()
-    assert lenient.rows() == [row for row in before if row["segment_base_offset"] != offset]
+    assert lenient.rows() == [row for row in rows_before if row["segment_base_offset"] != offset]
 
 
 @pytest.mark.parametrize("name", [*OF_RECORDS, "aborted", "leader_epochs", "producer_state"])
@@ -120,10 +122,12 @@ def test_the_table_errors_names_a_replica_that_its_broker_noted(logs: Path) -> N
 def test_a_segment_shorter_than_planned_is_refused(logs: Path, name: str, size: int) -> None:
     strict = PlannedRead(logs, name)
     lenient = PlannedRead(logs, name, ignoreCorruptFiles="true")
-    last = logs_of(logs / "orders-0")[-1]
-    planned = last.stat().st_size
-    os.truncate(last, size)
-    with pytest.raises(CorruptLogFileError, match=f"{last}: {size} bytes, {planned - size} fewer"):
+    last_log = logs_of(logs / "orders-0")[-1]
+    planned = last_log.stat().st_size
+    os.truncate(last_log, size)
+    with pytest.raises(
+        CorruptLogFileError, match=f"{last_log}: {size} bytes, {planned - size} fewer"
+    ):
         strict.rows()
     assert lenient.rows()
 

@@ -39,10 +39,10 @@ def test_a_table_is_read_once_and_names_are_in_any_case(disks: Path) -> None:
 
 def test_times_that_are_asked_for_bound_the_rows(disks: Path) -> None:
     query = "SELECT max(timestamp_ms) AS last FROM kafka_records"
-    (last,) = LogDatabase([disks]).rows(query)
-    until = {"endTimestamp": str(last["last"])}
+    (row,) = LogDatabase([disks]).rows(query)
+    until = {"endTimestamp": str(row["last"])}
     (earlier,) = LogDatabase([disks], until).rows(query)
-    assert earlier["last"] is None or earlier["last"] < last["last"]
+    assert earlier["last"] is None or earlier["last"] < row["last"]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ class Reads:
 
         def counted(share: Share, job: Job, schema: Any) -> Any:
             self.columns[job.options.table] = job.columns
-            self.places |= {f"{one.topic}-{one.partition}" for one in share.segments}
+            self.places |= {f"{segment.topic}-{segment.partition}" for segment in share.segments}
             return batches_of(share, job, schema)
 
         monkeypatch.setattr(log_database, "batches_of", counted)
@@ -121,15 +121,15 @@ def test_what_is_streamed_or_kept_answers_as_whole_tables_do(
     disks: Path, query: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = query.format(name)
-    found = LogDatabase([disks]).rows(asked)
+    rows = LogDatabase([disks]).rows(asked)
     database = LogDatabase([disks])
 
     def unplanned(*_: object) -> Any:
         return {one: _whole(one) for one in database._named if one in _TABLE_OF}
 
     monkeypatch.setattr(log_database, "uses_of", unplanned)
-    assert database.rows(asked) == found
-    assert found
+    assert database.rows(asked) == rows
+    assert rows
 
 
 def test_a_mistake_has_its_line_and_a_caret(disks: Path) -> None:

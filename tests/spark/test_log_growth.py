@@ -72,24 +72,24 @@ def counted(rows: list[Row]) -> Counter[str]:
 
 @pytest.fixture
 def growing(tmp_path: Path) -> GrowingDir:
-    made = GrowingDir(tmp_path / "broker-1")
-    made.grow()
-    return made
+    growing_dir = GrowingDir(tmp_path / "broker-1")
+    growing_dir.grow()
+    return growing_dir
 
 
 @pytest.mark.parametrize("name", sorted(LOGS))
 def test_a_growing_log_gives_each_row_once(growing: GrowingDir, name: str) -> None:
     options = {"taskBytes": "1500", "checkCrc": "true"}  # is_valid tells what was checked
     query = Query(growing.path, name, **options)
-    found = query.step()
-    assert found
+    step = query.step()
+    assert step
     for _ in range(4):
         growing.grow()
         more = query.step()
         assert more, "each growth has rows of every log"
-        found += more
+        step += more
     assert query.step() == []
-    assert counted(found) == counted(table(growing.path, name, options=options))
+    assert counted(step) == counted(table(growing.path, name, options=options))
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -97,9 +97,9 @@ def test_what_a_state_says_comes_whole_when_it_changes(growing: GrowingDir, name
     if name == "errors":
         (growing.path / "orders-0" / "leader-epoch-checkpoint").write_text("?")
     query = Query(growing.path, name)
-    found = query.step()
-    assert found
-    assert counted(found) == counted(table(growing.path, name))
+    step = query.step()
+    assert step
+    assert counted(step) == counted(table(growing.path, name))
     assert query.reader.latestOffset(query.offset, ReadAllAvailable()) == query.offset
     assert query.step() == []
     growing.grow()
@@ -123,11 +123,11 @@ def test_half_a_batch_is_read_when_it_is_whole(growing: GrowingDir) -> None:
     whole = log.read_bytes()
     cut(log, len(whole) - 5)
     query = Query(growing.path, "batches")
-    found = query.step()
+    step = query.step()
     log.write_bytes(whole)
-    last = query.step()
-    assert len(last) == 1
-    assert counted(found + last) == counted(table(growing.path, "batches"))
+    last_step = query.step()
+    assert len(last_step) == 1
+    assert counted(step + last_step) == counted(table(growing.path, "batches"))
 
 
 def test_what_is_there_and_no_more(growing: GrowingDir) -> None:
@@ -198,9 +198,9 @@ def steps_of(query: Query) -> list[list[Row]]:
     """The rows of each batch, until there are no more."""
     batches: list[list[Row]] = []
     while True:
-        before = query.offset
+        offset_before = query.offset
         rows = query.step()
-        if query.offset == before:
+        if query.offset == offset_before:
             assert not rows
             return batches
         batches.append(rows)
@@ -216,10 +216,10 @@ def test_what_cannot_be_followed_is_said_by_the_reader() -> None:
 
 def test_a_replica_that_comes_later_is_read_from_its_start(growing: GrowingDir) -> None:
     query = Query(growing.path, "batches", failOnDataLoss="false")
-    found = query.step()
+    step = query.step()
     (growing.path / "orders-0").rename(growing.path / "later-0")
-    found += query.step()
-    batches = Counter(row["topic"] for row in found)
+    step += query.step()
+    batches = Counter(row["topic"] for row in step)
     assert batches["later"] == batches["orders"] > 0
 
 
@@ -236,20 +236,20 @@ ORDERS_FOLDER = "orders-0"
 
 def test_a_disk_that_is_mounted_elsewhere_is_the_same(growing: GrowingDir, tmp_path: Path) -> None:
     query = Query(growing.path, "records")
-    found = query.step()
+    step = query.step()
     moved = growing.path.rename(tmp_path / "elsewhere")
     again = Query(moved, "records")
     again.offset = query.offset
     assert again.step() == []
-    assert len(found) == len(table(moved, "records"))
+    assert len(step) == len(table(moved, "records"))
 
 
 def test_a_topic_that_was_made_anew_is_another_one(growing: GrowingDir) -> None:
     query = Query(growing.path, "batches", topics="orders", failOnDataLoss="false")
-    before = query.step()
+    step_before = query.step()
     metadata = growing.path / ORDERS_FOLDER / names.FileName.PARTITION_METADATA
     metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg\n")
-    assert counted(query.step()) == counted(before)
+    assert counted(query.step()) == counted(step_before)
     strict = Query(growing.path, "batches", topics="orders")
     strict.offset = {"ends": {"orders-0:BBBBBBBBBBBBBBBBBBBBBB@1": 4}, "state": ""}
     with pytest.raises(BadInputError, match=r"orders-0:BBBB.* is not there any more"):
@@ -393,8 +393,8 @@ def test_damage_in_what_is_new_ends_a_stream_unless_it_may_be_missing(growing: G
     overwrite(log, broken["position"] + broken["size_bytes"] - 1, b"?")
     with pytest.raises(KafkaLogError, match=rf"may be missing.* byte {broken['position']}: .*CRC"):
         query.step()
-    found = [row["base_offset"] for row in lenient.step()]
-    assert found == [
+    base_offsets = [row["base_offset"] for row in lenient.step()]
+    assert base_offsets == [
         row["base_offset"] for row in rows if first <= row["base_offset"] < broken["base_offset"]
     ]
 
@@ -450,9 +450,9 @@ def log_dir(tmp_path: Path) -> Path:
 
 def one(log_dir: Path) -> ReplicaDescription:
     told: list[str] = []
-    (found,) = describe_replicas([log_dir], progress=told.append)
+    (replica,) = describe_replicas([log_dir], progress=told.append)
     assert told == [f"reading {log_dir / 'orders-0'}"]
-    return found
+    return replica
 
 
 def test_read_committed_comes_to_the_first_open_transaction(log_dir: Path) -> None:

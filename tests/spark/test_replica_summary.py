@@ -39,7 +39,10 @@ def test_offsets_batches_and_open_transactions_are_summed_up(
         driver.log.local.segments.size_bytes,
     )
     assert (found.first_offset, found.end_offset) == (0, driver.log.log_end_offset)
-    assert [(one.producer_id, one.first_offset) for one in found.open_transactions] == [(7, 4)]
+    assert [
+        (transaction.producer_id, transaction.first_offset)
+        for transaction in found.open_transactions
+    ] == [(7, 4)]
     assert (found.torn, found.torn_file) == (None, "")
 
 
@@ -48,7 +51,9 @@ def test_a_transactional_batch_without_a_producer_opens_nothing(
 ) -> None:
     driver.append(batch(pid=-1, transactional=True))
     write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
-    assert [one.producer_id for one in summary(tmp_path / "t-0").open_transactions] == [7]
+    assert [
+        transaction.producer_id for transaction in summary(tmp_path / "t-0").open_transactions
+    ] == [7]
 
 
 def test_what_lies_behind_damage_is_not_counted(tmp_path: Path, driver: LogDriver) -> None:
@@ -73,7 +78,9 @@ def test_what_began_in_deleted_segments_is_known_from_their_snapshot(
     assert offset > 4
     for _, path in older:
         path.unlink()
-    assert [one.first_offset for one in summary(tmp_path / "t-0").open_transactions] == [4]
+    assert [
+        transaction.first_offset for transaction in summary(tmp_path / "t-0").open_transactions
+    ] == [4]
     (tmp_path / "t-0" / names.Suffix.SNAPSHOT.at(offset)).write_bytes(b"damaged")
     assert summary(tmp_path / "t-0").open_transactions == ()
 
@@ -92,4 +99,4 @@ def test_a_marker_that_the_cleaner_emptied_ends_nothing(tmp_path: Path) -> None:
     (tmp_path / names.Suffix.LOG.at(0)).write_bytes(data + emptied)
     found = summary(tmp_path)
     assert (found.torn, found.batches) == (None, 2)
-    assert [one.first_offset for one in found.open_transactions] == [0]
+    assert [transaction.first_offset for transaction in found.open_transactions] == [0]

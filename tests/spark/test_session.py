@@ -233,10 +233,10 @@ def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: P
 @pytest.mark.slow
 def test_nothing_is_loaded_that_starts_a_thread() -> None:
     """A fork takes one thread along; what the others held stays held."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", THREADS], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["1"]
+    assert process.stdout.split() == ["1"]
 
 
 def test_it_ends_as_pysparks_daemon(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,7 +143,9 @@ def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) 
     write_dense_index(path)
     small = Division(parallelism=1, open_cost_bytes=1, max_partition_bytes=4_000)
     cut = msgspec.structs.replace(options(tmp_path, name), division=small)
-    parts = [one for share in shares_of(cut, RowScope(), READS[name]) for one in share.segments]
+    parts = [
+        segment for share in shares_of(cut, RowScope(), READS[name]) for segment in share.segments
+    ]
     assert len(parts) > 2
     rows = table(tmp_path, name)
     assert rows
@@ -176,7 +178,7 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
 
     def planned(time_min_ms: int) -> list[int]:
         shares = shares_of(options(tmp_path), RowScope(time_min_ms=time_min_ms), SEGMENTS)
-        return [one.base_offset for share in shares for one in share.segments]
+        return [segment.base_offset for share in shares for segment in share.segments]
 
     bases = planned(0)
     for number, (newest, base) in enumerate(zip(greatest[:-1], bases, strict=False)):
@@ -211,8 +213,8 @@ def test_later_segments_are_left_out_where_records_come_late_by_a_bound(tmp_path
     greatest = [row["max_timestamp_ms"] for row in rows]
 
     def planned(time_max_ms: int, **given: str) -> int:
-        wanted = RowScope(time_max_ms=time_max_ms)
-        shares = shares_of(options(tmp_path, **given), wanted, SEGMENTS)
+        row_scope = RowScope(time_max_ms=time_max_ms)
+        shares = shares_of(options(tmp_path, **given), row_scope, SEGMENTS)
         return sum(len(share.segments) for share in shares)
 
     count = len(greatest)
@@ -229,7 +231,7 @@ def test_a_job_has_several_tasks_in_order_of_offset(tmp_path: Path) -> None:
     replica(broker_dir(tmp_path), busy_log())
     shares = shares_of(options(tmp_path, taskBytes="2000"), RowScope(), SEGMENTS)
     assert len(shares) > 1
-    bases = [one.base_offset for share in shares for one in share.segments]
+    bases = [segment.base_offset for share in shares for segment in share.segments]
     assert bases == sorted(set(bases))
 
 
@@ -274,11 +276,13 @@ def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
         for name in ("orders-0", "orders-1", "__transaction_state-0"):
             segment(tmp_path / f"broker-{broker}" / name, [plain()])
 
-    def planned(wanted: RowScope, reads: Reads = SEGMENTS, **given: str) -> list[tuple[int, str]]:
+    def planned(
+        row_scope: RowScope, reads: Reads = SEGMENTS, **given: str
+    ) -> list[tuple[int, str]]:
         return [
-            (one.replica.broker, f"{one.topic}-{one.partition}")
-            for share in shares_of(options(tmp_path, **given), wanted, reads)
-            for one in share.segments
+            (segment.replica.broker, f"{segment.topic}-{segment.partition}")
+            for share in shares_of(options(tmp_path, **given), row_scope, reads)
+            for segment in share.segments
         ]
 
     assert planned(RowScope(partitions=frozenset({1}))) == [(1, "orders-1"), (2, "orders-1")]
@@ -294,9 +298,9 @@ def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
     broker_dir(tmp_path)
     reads = Reads(log_dirs=True)
 
-    def planned(wanted: RowScope, **given: str) -> list[str]:
-        shares = shares_of(options(tmp_path, **given), wanted, reads)
-        return [one for share in shares for one in share.log_dirs]
+    def planned(row_scope: RowScope, **given: str) -> list[str]:
+        shares = shares_of(options(tmp_path, **given), row_scope, reads)
+        return [log_dir for share in shares for log_dir in share.log_dirs]
 
     assert planned(RowScope()) == [str(tmp_path)]
     assert planned(RowScope(partitions=frozenset({0}))) == []
@@ -310,10 +314,10 @@ def test_a_folder_that_can_t_be_read_ends_the_plan_unless_it_may_be_passed_over(
     segment(tmp_path / "orders-0", [plain()])
     segment(tmp_path / "orders-1", [plain()])
 
-    def refused(of: Replica, directory: LogDirectory) -> Iterator[SegmentFile]:
-        if of.partition == 0:
-            raise PermissionError(of.path)
-        return segments_of(of, directory)
+    def refused(replica: Replica, directory: LogDirectory) -> Iterator[SegmentFile]:
+        if replica.partition == 0:
+            raise PermissionError(replica.path)
+        return segments_of(replica, directory)
 
     monkeypatch.setattr(planning, "segments_of", refused)
     with pytest.raises(CorruptLogFileError, match=r"orders-0: .*ignoreCorruptFiles"):
@@ -323,7 +327,7 @@ def test_a_folder_that_can_t_be_read_ends_the_plan_unless_it_may_be_passed_over(
         str(tmp_path / "orders-0")
     ]
     shares = shares_of(options(tmp_path, ignoreCorruptFiles="true"), RowScope(), SEGMENTS)
-    assert [one.partition for share in shares for one in share.segments] == [1]
+    assert [segment.partition for share in shares for segment in share.segments] == [1]
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -331,12 +335,12 @@ def test_segments_that_end_before_a_start_are_left_out_unless_a_cut_in_them_coun
     tmp_path: Path, is_clean: bool
 ) -> None:
     replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
-    bases = [one.base_offset for one in segments_of(replicas_in([tmp_path])[0])]
+    bases = [segment.base_offset for segment in segments_of(replicas_in([tmp_path])[0])]
 
     def planned(start: int) -> list[int]:
         chosen = options(tmp_path, startingOffsets=json.dumps({"orders": {"0": start}}))
         shares = shares_of(chosen, RowScope.of(chosen), SEGMENTS)
-        return [one.base_offset for share in shares for one in share.segments]
+        return [segment.base_offset for share in shares for segment in share.segments]
 
     assert planned(0) == bases
     assert planned(bases[2]) == (bases[2:] if is_clean else bases)
@@ -352,9 +356,9 @@ def source(path: Path, **options: str) -> KafkaLogDataSource:
 
 
 def reader(path: Path, table: str, **options: str) -> KafkaLogReader:
-    found = source(path, table=table, **options).reader(schema_of(table))
-    assert isinstance(found, KafkaLogReader)
-    return found
+    reader = source(path, table=table, **options).reader(schema_of(table))
+    assert isinstance(reader, KafkaLogReader)
+    return reader
 
 
 def test_the_schema_is_the_table_s() -> None:
@@ -377,9 +381,9 @@ def test_all_rows_are_those_of_all_tasks(tmp_path: Path) -> None:
 
 def test_a_task_and_a_reader_travel_to_workers(tmp_path: Path) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    found = pickle.loads(pickle.dumps(reader(tmp_path, "batches")))
-    tasks = pickle.loads(pickle.dumps(found.partitions()))
-    assert sum(batch.num_rows for task in tasks for batch in found.read(task)) == 90
+    document = pickle.loads(pickle.dumps(reader(tmp_path, "batches")))
+    tasks = pickle.loads(pickle.dumps(document.partitions()))
+    assert sum(batch.num_rows for task in tasks for batch in document.read(task)) == 90
 
 
 def test_a_job_without_work_has_a_task_without_work(tmp_path: Path) -> None:
@@ -394,8 +398,8 @@ def test_a_schema_of_some_columns_is_what_is_read(tmp_path: Path) -> None:
     schema = StructType(
         [StructField("last_offset", LongType()), StructField("topic", StringType())]
     )
-    found = source(tmp_path, table="batches").reader(schema)
-    batches = [batch for task in found.partitions() for batch in found.read(task)]
+    reader = source(tmp_path, table="batches").reader(schema)
+    batches = [batch for task in reader.partitions() for batch in reader.read(task)]
     assert batches
     for batch in batches:
         assert isinstance(batch, pa.RecordBatch)
@@ -430,8 +434,8 @@ def test_a_table_of_the_catalog_keeps_its_options_with_its_columns(
     kept = StructType.fromJson(json.loads(schema.json()))
 
     def rows(**options: str) -> list[str]:
-        found = KafkaLogDataSource(CaseInsensitiveDict(options)).reader(kept)
-        return [topic for task in found.partitions() for batch in found.read(task)
+        reader = KafkaLogDataSource(CaseInsensitiveDict(options)).reader(kept)
+        return [topic for task in reader.partitions() for batch in reader.read(task)
                 for topic in batch["topic"].to_pylist()]  # fmt: skip
 
     assert rows() == ["orders"] * 50

@@ -24,9 +24,9 @@ from txnsim_spark.stream_scope import (
 
 @pytest.fixture
 def growing(tmp_path: Path) -> GrowingDir:
-    made = GrowingDir(tmp_path / "broker-1")
-    made.grow()
-    return made
+    growing_dir = GrowingDir(tmp_path / "broker-1")
+    growing_dir.grow()
+    return growing_dir
 
 
 def resumed(path: Path, offset: object, name: str, **options: str) -> Query:

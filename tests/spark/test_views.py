@@ -29,10 +29,10 @@ def disks(tmp_path: Path) -> Path:
             driver.end(committed=False)
             driver.txn(3, count=3)
             driver.txn(0, pid=99)
-        made = BrokerDir(tmp_path / f"broker-{broker}", broker)
-        made.coordinator(move("Empty"))
-        made.replica(driver)
-        made.stop()
+        broker_dir = BrokerDir(tmp_path / f"broker-{broker}", broker)
+        broker_dir.coordinator(move("Empty"))
+        broker_dir.replica(driver)
+        broker_dir.stop()
     return tmp_path
 
 
@@ -46,8 +46,8 @@ def test_the_longest_replica_of_the_newest_epoch_leads(disks: Path) -> None:
 
 def test_each_record_has_the_outcome_of_its_transaction(disks: Path) -> None:
     query = "SELECT `offset`, outcome, transaction_offset AS at FROM kafka_outcomes ORDER BY 1"
-    found = LogDatabase([disks], {"producerIds": str(PID)}).rows(query)
-    assert [(row["offset"], row["outcome"], row["at"]) for row in found] == [
+    rows = LogDatabase([disks], {"producerIds": str(PID)}).rows(query)
+    assert [(row["offset"], row["outcome"], row["at"]) for row in rows] == [
         *((0, "committed", 0), (1, "committed", 0), (3, "aborted", 3)),
         *((5, "open", 5), (6, "open", 5), (7, "open", 5)),
     ]
@@ -56,9 +56,9 @@ def test_each_record_has_the_outcome_of_its_transaction(disks: Path) -> None:
 def test_a_record_without_a_transaction_has_none(tmp_path: Path) -> None:
     driver = LogDriver()
     driver.data(0)
-    made = BrokerDir(tmp_path / "broker-1")
-    made.replica(driver)
-    (row,) = LogDatabase([made.stop()]).rows("SELECT outcome FROM kafka_outcomes")
+    broker_dir = BrokerDir(tmp_path / "broker-1")
+    broker_dir.replica(driver)
+    (row,) = LogDatabase([broker_dir.stop()]).rows("SELECT outcome FROM kafka_outcomes")
     assert row == {"outcome": "none"}
 
 

@@ -175,7 +175,9 @@ def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
 
     spark = FakeSpark()
     handlers: dict[int, Callable[[], None]] = {}
-    monkeypatch.setattr(signal, "signal", lambda one, handler: handlers.update({one: handler}))
+    monkeypatch.setattr(
+        signal, "signal", lambda stop_signal, handler: handlers.update({stop_signal: handler})
+    )
     monkeypatch.setattr("txnsim_spark.session.spark_session", lambda *_, **__: spark)
     monkeypatch.setattr("txnsim_spark.streaming.stream.Stream", Quick)
     assert main(["stream", *REQUIRED, "--bootstrap-server", "h:1"]) == status
@@ -187,10 +189,10 @@ def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
 # tests/spark/pipeline/test_trace.py.
 
 
-def arguments(*given: str) -> argparse.Namespace:
+def arguments(*words: str) -> argparse.Namespace:
     parser = CommandParser()
     trace.add_arguments(parser.add_subparsers(dest="action"))
-    return parser.parse_args(list(given))
+    return parser.parse_args(list(words))
 
 
 def test_traces_a_place_and_a_master_are_taken() -> None:
@@ -215,9 +217,9 @@ def test_an_analysis_that_is_none_is_refused_before_spark_starts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["trace", "analyse", "a", "--only", "lag"]) == 2
-    told = capsys.readouterr().err
-    assert "'lag'" in told
-    assert "lso_lag" in told
+    errors = capsys.readouterr().err
+    assert "'lag'" in errors
+    assert "lso_lag" in errors
 
 
 def test_what_is_missing_on_this_machine_is_told(
@@ -255,10 +257,10 @@ def test_unreadable_lines_are_shown_up_to_a_bound(capsys: pytest.CaptureFixture[
         for number in range(8)
     ]
     assert trace._warn_of_unread(summary(unreadable=torn)) == 1
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == "txnsim: 0.jsonl: 1 × cut off: {"
-    assert told[-1] == "txnsim: … and 3 more files like that"
-    assert len(told) == trace.SHOWN_MAX + 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "txnsim: 0.jsonl: 1 × cut off: {"
+    assert lines[-1] == "txnsim: … and 3 more files like that"
+    assert len(lines) == trace.SHOWN_MAX + 1
 
 
 def test_a_table_leaves_out_columns_in_which_nothing_is() -> None:
@@ -294,6 +296,6 @@ def test_only_directories_of_this_machine_are_looked_into(tmp_path: Path) -> Non
 
 def test_a_word_of_two_commands_is_answered_with_both(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe"]) == 2
-    told = capsys.readouterr().err
-    assert "`txnsim txns describe` or " in told
-    assert "`txnsim logs describe`?" in told
+    errors = capsys.readouterr().err
+    assert "`txnsim txns describe` or " in errors
+    assert "`txnsim logs describe`?" in errors

@@ -42,10 +42,10 @@ def test_a_script_s_own_folder_hides_no_module_of_python_s(tmp_path: Path) -> No
         "import runpy, sys; sys.path.insert(0, sys.argv[1]);"
         " runpy.run_path(sys.argv[1] + '/submit.py'); import trace; print(trace.__file__)"
     )
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )
-    assert Path(found.stdout.strip()).parent != tmp_path
+    assert Path(process.stdout.strip()).parent != tmp_path
 
 
 def test_a_python_without_txnsim_is_told_which_one_to_name(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_python_without_txnsim_is_told_which_one_to_name(tmp_path: Path) -> No
     python.touch()
     # Without site-packages and without PYTHONPATH: no Python of this machine has txnsim so.
     command = [sys.executable, "-I", "-S", str(script), "logs", "verify", "/logs"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (found.returncode, found.stderr) == (2, f"{submit.elsewhere(package)}\n")
-    assert f"--conf spark.pyspark.python={python}," in found.stderr
-    assert f"spark-submit runs {sys.executable}, in which txnsim is not installed" in found.stderr
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr) == (2, f"{submit.elsewhere(package)}\n")
+    assert f"--conf spark.pyspark.python={python}," in process.stderr
+    assert f"spark-submit runs {sys.executable}, in which txnsim is not installed" in process.stderr

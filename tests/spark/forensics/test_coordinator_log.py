@@ -50,22 +50,22 @@ def test_the_newest_records_are_the_entries(broker: BrokerDir) -> None:
         Tombstone(transactional_id=TransactionalId("gone")),
         move("CompleteCommit", name="rotated", pid=10, previous=9),
     )
-    found, problems = read(broker.stop())
+    coordinators, problems = read(broker.stop())
     assert problems == []
-    entry = found.by_producer[7]
+    entry = coordinators.by_producer[7]
     assert (entry.newest.state, entry.newest.partitions) == ("PrepareCommit", frozenset({HERE}))
     assert entry.decision is entry.newest
     assert (entry.newest.timeout_ms, entry.newest.start_timestamp_ms) == (60_000, NOW + 5)
-    assert found.forgotten == {8: "gone"}
-    assert found.by_other_id[9].newest.transactional_id == "rotated"
-    assert found.newest_timestamp_ms == NOW
+    assert coordinators.forgotten == {8: "gone"}
+    assert coordinators.by_other_id[9].newest.transactional_id == "rotated"
+    assert coordinators.newest_timestamp_ms == NOW
 
 
 def test_of_several_replicas_the_furthest_one_is_read(tmp_path: Path) -> None:
-    behind, ahead = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
-    behind.coordinator(move("Empty"))
+    lagging_broker, ahead = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
+    lagging_broker.coordinator(move("Empty"))
     ahead.coordinator(move("Empty"), move("Ongoing", HERE))
-    logs = logs_of(states_in(behind.stop(), ahead.stop()))
+    logs = logs_of(states_in(lagging_broker.stop(), ahead.stop()))
     assert [state.replica.broker for state in logs[0]] == [2, 1]
     assert read_coordinators(logs, print).by_producer[7].newest.state == "Ongoing"
 
@@ -73,16 +73,16 @@ def test_of_several_replicas_the_furthest_one_is_read(tmp_path: Path) -> None:
 def test_the_torn_tail_of_a_kill_is_no_damage(broker: BrokerDir) -> None:
     log = log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE)))
     log.write_bytes(log.read_bytes()[:-1])
-    found, problems = read(broker.kill())
-    assert (found.damaged, problems) == (frozenset(), [])
-    assert found.by_producer[7].newest.state == "Empty"
+    coordinators, problems = read(broker.kill())
+    assert (coordinators.damaged, problems) == (frozenset(), [])
+    assert coordinators.by_producer[7].newest.state == "Empty"
 
 
 def test_a_log_that_is_shorter_than_its_broker_noted_has_lost_its_end(broker: BrokerDir) -> None:
     log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE))).write_bytes(b"")
-    found, _ = read(broker.stop())
-    assert (found.damaged, found.is_complete) == (frozenset({0}), False)
-    assert "ends at offset 0, below its high watermark 2" in found.cut_off[0]
+    coordinators, _ = read(broker.stop())
+    assert (coordinators.damaged, coordinators.is_complete) == (frozenset({0}), False)
+    assert "ends at offset 0, below its high watermark 2" in coordinators.cut_off[0]
 
 
 def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
     log.write_bytes(log.read_bytes()[:-1])
     problems: list[str] = []
     states = states_in(hurt.stop(), whole.stop())
-    found = read_coordinators({0: [states[0], states[1]]}, problems.append)
-    assert found.is_complete
+    coordinators = read_coordinators({0: [states[0], states[1]]}, problems.append)
+    assert coordinators.is_complete
     (problem,) = problems
     assert problem.startswith(f"{log}, byte ")
 
@@ -101,9 +101,9 @@ def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
 def test_damage_on_every_replica_is_told_once_each(broker: BrokerDir) -> None:
     log = log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE)))
     log.write_bytes(log.read_bytes()[:-1])
-    found, problems = read(broker.stop())
-    assert (found.damaged, len(problems)) == (frozenset({0}), 1)
-    assert found.by_producer[7].newest.state == "Empty"
+    coordinators, problems = read(broker.stop())
+    assert (coordinators.damaged, len(problems)) == (frozenset({0}), 1)
+    assert coordinators.by_producer[7].newest.state == "Empty"
 
 
 def test_a_record_that_can_not_be_understood_is_damage(broker: BrokerDir) -> None:
@@ -111,8 +111,8 @@ def test_a_record_that_can_not_be_understood_is_damage(broker: BrokerDir) -> Non
     keyless = build_batch([Record(key=None, value=b"?")], timestamp_ms=NOW)
     with log_in(folder).open("ab") as file:
         file.write(assign(keyless, base_offset=1, leader_epoch=0))
-    found, problems = read(broker.stop())
-    assert found.damaged == {0}
+    coordinators, problems = read(broker.stop())
+    assert coordinators.damaged == {0}
     assert problems == [f"{log_in(folder)}, offset 1: record 1 has no key"]
 
 
@@ -121,9 +121,9 @@ def test_a_record_of_an_unknown_version_is_passed_over(broker: BrokerDir) -> Non
     newer = build_batch([Record(key=b"\0\7\0\0", value=b"?")], timestamp_ms=NOW)
     with log_in(folder).open("ab") as file:
         file.write(assign(newer, base_offset=1, leader_epoch=0))
-    found, _ = read(broker.stop())
-    assert found.is_complete
-    assert list(found.by_producer) == [7]
+    coordinators, _ = read(broker.stop())
+    assert coordinators.is_complete
+    assert list(coordinators.by_producer) == [7]
 
 
 def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,11 +140,13 @@ def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.Mon
     )
     (state,) = states_in(broker.stop())
     whole = replay_log(state, print)
-    found = whole.concerning({1, 3, 6})
-    assert {one.newest.transactional_id for one in found.entries} == {"a", "c", "owing"}
-    assert set(found.entries) <= set(whole.entries)
-    assert found.forgotten_ids == {6: "d"}
-    assert found.decisions == {one: whole.decisions[one] for one in (1, 5)}
+    coordinators = whole.concerning({1, 3, 6})
+    assert {entry.newest.transactional_id for entry in coordinators.entries} == {"a", "c", "owing"}
+    assert set(coordinators.entries) <= set(whole.entries)
+    assert coordinators.forgotten_ids == {6: "d"}
+    assert coordinators.decisions == {
+        producer_id: whole.decisions[producer_id] for producer_id in (1, 5)
+    }
 
 
 def test_a_sample_of_the_other_entries_is_no_larger_than_it_need_be(broker: BrokerDir) -> None:

@@ -34,14 +34,14 @@ def dump(name: str) -> list[str]:
     return (DUMPS / f"{name}.txt").read_text().splitlines(keepends=True)
 
 
-def said(found: DumpedAnswer) -> tuple[object, ...]:
-    (partition,) = found.partitions
+def said(dumped_answer: DumpedAnswer) -> tuple[object, ...]:
+    (partition,) = dumped_answer.partitions
     opened = [(txn.producer_id, txn.start_offset, txn.verdict) for txn in partition.open]
     return (
         (partition.first_offset, partition.last_offset, partition.batches),
         (partition.commits, partition.aborts, partition.unread_markers),
         opened,
-        found.understood,
+        dumped_answer.understood,
     )
 
 
@@ -61,27 +61,30 @@ def test_records_without_their_metadata_leave_the_kind_of_markers_open(release: 
 
 @pytest.mark.parametrize("release", ["2.5.1", "3.1.2", "4.4.0"])
 def test_a_snapshot_says_which_transaction_is_open(release: str) -> None:
-    found = answer(dump(f"snapshot-{release}"))
-    assert said(found) == ((None, None, 0), (0, 0, 0), OPEN, True)
-    (partition,) = found.partitions
+    dump_answer = answer(dump(f"snapshot-{release}"))
+    assert said(dump_answer) == ((None, None, 0), (0, 0, 0), OPEN, True)
+    (partition,) = dump_answer.partitions
     assert (partition.partition, partition.snapshot_offset) == (TopicPartition("orders", 0), 10)
     assert partition.open[0].last_timestamp_ms == 1795917279344
-    assert any("behind the .snapshot of orders-0" in sentence for sentence in found.missing)
+    assert any("behind the .snapshot of orders-0" in sentence for sentence in dump_answer.missing)
 
 
 @pytest.mark.parametrize("release", ["4.0.0", "4.4.0"])
 def test_the_coordinators_log_is_read_in_both_forms(release: str) -> None:
-    found = answer(dump("log-4.4.0"), dump(f"entries-{release}"))
-    (entry,) = found.entries
+    dump_answer = answer(dump("log-4.4.0"), dump(f"entries-{release}"))
+    (entry,) = dump_answer.entries
     assert (entry.transactional_id, entry.state) == ("bank", "Ongoing")
-    assert found.partitions[0].open[0].verdict is OpenTxnStatus.ALIVE
+    assert dump_answer.partitions[0].open[0].verdict is OpenTxnStatus.ALIVE
 
 
 @pytest.mark.parametrize("release", ["2.5.1", "2.8.2"])
 def test_a_tool_that_ended_with_an_error_has_not_said_everything(release: str) -> None:
-    found = answer(dump(f"error-{release}"))
-    assert not found.understood
-    assert any("nknown" in one and "when it ended with an error" in one for one in found.missing)
+    dump_answer = answer(dump(f"error-{release}"))
+    assert not dump_answer.understood
+    assert any(
+        "nknown" in sentence and "when it ended with an error" in sentence
+        for sentence in dump_answer.missing
+    )
 
 
 def in_docker_json(line: str) -> str:
@@ -137,14 +140,14 @@ def test_a_batch_without_its_end_leaves_the_answer_open() -> None:
         *log,
         "baseOffset: 9 lastOffset: 9 count: 1 baseSequence: 0 lastSequence: 0 producerId: 2\n",
     ]
-    found = answer(cut)
-    assert not found.understood
-    assert any("lack fields" in sentence for sentence in found.missing)
+    dump_answer = answer(cut)
+    assert not dump_answer.understood
+    assert any("lack fields" in sentence for sentence in dump_answer.missing)
 
 
 def test_a_record_before_2_1_has_the_fields_of_its_batch() -> None:
     whose = "magic: 2 compresscodec: NONE producerId: 7 producerEpoch: 3 sequence: 0"
-    found = answer(
+    dump_answer = answer(
         [
             "Dumping logs\\orders-0\\00000000000000000000.log\n",
             "Starting offset: 0\n",
@@ -156,7 +159,7 @@ def test_a_record_before_2_1_has_the_fields_of_its_batch() -> None:
             f" {whose} isTransactional: true headerKeys: [] payload: w\n",
         ]
     )
-    assert said(found) == ((0, 2, 3), (0, 1, 0), [(7, 2, OpenTxnStatus.UNKNOWN)], True)
+    assert said(dump_answer) == ((0, 2, 3), (0, 1, 0), [(7, 2, OpenTxnStatus.UNKNOWN)], True)
 
 
 def test_header_keys_are_no_fields() -> None:

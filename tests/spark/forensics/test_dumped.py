@@ -17,7 +17,7 @@ COORDINATOR = (
 
 
 def batch(
-    first: int,
+    base_offset: int,
     *,
     at_ms: int = NOW_MS - HOUR_MS,
     producer: int = 7,
@@ -25,7 +25,8 @@ def batch(
     count: int = 1,
 ) -> str:
     return (
-        f"baseOffset: {first} lastOffset: {first + count - 1} count: {count} baseSequence: 0"
+        f"baseOffset: {base_offset} lastOffset: {base_offset + count - 1} count: {count}"
+        " baseSequence: 0"
         f" lastSequence: 0 producerId: {producer} producerEpoch: 3 partitionLeaderEpoch: 0"
         f" isTransactional: {'true' if producer >= 0 else 'false'} isControl:"
         f" {'true' if control else 'false'} deleteHorizonMs: OptionalLong.empty position: 0"
@@ -71,27 +72,36 @@ def read(*parts: str) -> DumpedAnswer:
 
 def verdict(*parts: str) -> tuple[OpenTxnStatus, str]:
     (partition,) = read(*parts).partitions
-    (one,) = partition.open
-    return one.verdict, one.reason
+    (txn,) = partition.open
+    return txn.verdict, txn.reason
 
 
 def test_what_lies_in_a_partition_is_counted() -> None:
-    found = read(ORDERS, batch(0, count=2), marker(2, "COMMIT"), batch(3), marker(4, "ABORT"))
-    (one,) = found.partitions
-    assert (one.partition, one.first_offset, one.last_offset) == (TopicPartition("orders", 0), 0, 4)
-    assert (one.batches, one.commits, one.aborts, one.unread_markers) == (4, 1, 1, 0)
-    assert one.open == ()
-    assert found.worst is None
+    dump_answer = read(ORDERS, batch(0, count=2), marker(2, "COMMIT"), batch(3), marker(4, "ABORT"))
+    (partition,) = dump_answer.partitions
+    assert (partition.partition, partition.first_offset, partition.last_offset) == (
+        TopicPartition("orders", 0),
+        0,
+        4,
+    )
+    assert (partition.batches, partition.commits, partition.aborts, partition.unread_markers) == (
+        4,
+        1,
+        1,
+        0,
+    )
+    assert partition.open == ()
+    assert dump_answer.worst is None
 
 
 def test_a_transaction_without_a_marker_is_open_from_its_first_batch() -> None:
-    found = read(
+    dump_answer = read(
         ORDERS, marker(0, "COMMIT"), batch(1), batch(2, at_ms=NOW_MS), batch(3, producer=-1)
     )
-    (one,) = found.partitions[0].open
-    assert (one.producer_id, one.producer_epoch, one.start_offset) == (7, 3, 1)
-    assert (one.first_timestamp_ms, one.last_timestamp_ms) == (NOW_MS - HOUR_MS, NOW_MS)
-    assert found.worst is OpenTxnStatus.UNKNOWN
+    (txn,) = dump_answer.partitions[0].open
+    assert (txn.producer_id, txn.producer_epoch, txn.start_offset) == (7, 3, 1)
+    assert (txn.first_timestamp_ms, txn.last_timestamp_ms) == (NOW_MS - HOUR_MS, NOW_MS)
+    assert dump_answer.worst is OpenTxnStatus.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -108,8 +118,8 @@ def test_a_transaction_without_a_marker_is_open_from_its_first_batch() -> None:
 def test_an_open_transaction_is_judged_by_the_coordinators_log(
     coordinator: str, expected: OpenTxnStatus, says: str
 ) -> None:
-    found, reason = verdict(ORDERS, batch(0), COORDINATOR, coordinator)
-    assert found is expected
+    dump_answer, reason = verdict(ORDERS, batch(0), COORDINATOR, coordinator)
+    assert dump_answer is expected
     assert says in reason
     assert "broker" not in reason
 
@@ -126,14 +136,14 @@ def test_a_replica_of_the_coordinators_log_that_lags_convicts_no_one() -> None:
     lagging = COORDINATOR.replace("/disk/", "/other/") + entry("Empty")
     assert verdict(ORDERS, batch(0), whole, lagging)[0] is OpenTxnStatus.ALIVE
     old = COORDINATOR + entry("Empty", at_ms=NOW_MS - 2 * HOUR_MS)
-    found, reason = verdict(ORDERS, batch(0), old)
-    assert found is OpenTxnStatus.UNKNOWN
+    dump_answer, reason = verdict(ORDERS, batch(0), old)
+    assert dump_answer is OpenTxnStatus.UNKNOWN
     assert "may be old" in reason
 
 
 def test_what_was_written_a_moment_ago_is_not_called_hanging() -> None:
-    found, reason = verdict(ORDERS, batch(0, at_ms=NOW_MS), COORDINATOR, entry("Empty"))
-    assert found is OpenTxnStatus.RECENT
+    dump_answer, reason = verdict(ORDERS, batch(0, at_ms=NOW_MS), COORDINATOR, entry("Empty"))
+    assert dump_answer is OpenTxnStatus.RECENT
     assert "less than 15 minutes" in reason
 
 
@@ -144,15 +154,15 @@ def test_an_entry_as_3_9_prints_it_is_read() -> None:
         "state=Ongoing,partitions=[my-orders-0,orders-0],txnLastUpdateTimestamp=1,"
         "txnTimeoutMs=60000\n"
     )
-    (one,) = read(COORDINATOR, old).entries
-    assert (one.transactional_id, one.state, one.timeout_ms) == ("shop", "Ongoing", 60_000)
-    assert one.partitions == {TopicPartition("my-orders", 0), TopicPartition("orders", 0)}
+    (entry,) = read(COORDINATOR, old).entries
+    assert (entry.transactional_id, entry.state, entry.timeout_ms) == ("shop", "Ongoing", 60_000)
+    assert entry.partitions == {TopicPartition("my-orders", 0), TopicPartition("orders", 0)}
 
 
 def test_the_longest_replica_counts() -> None:
     shorter = ORDERS.replace("/disk/", "/other/")
-    (one,) = read(ORDERS, batch(0), marker(1, "ABORT"), shorter, batch(0)).partitions
-    assert (one.replicas, one.last_offset, one.open) == (2, 1, ())
+    (partition,) = read(ORDERS, batch(0), marker(1, "ABORT"), shorter, batch(0)).partitions
+    assert (partition.replicas, partition.last_offset, partition.open) == (2, 1, ())
 
 
 @pytest.mark.parametrize(
@@ -192,25 +202,25 @@ SEGMENT_5 = "Dumping /disk/orders-0/00000000000000000005.log\nLog starting offse
 
 
 def test_a_snapshot_and_the_log_behind_it_make_the_state() -> None:
-    held = snapshot(5, producer_state(7, "OptionalLong[3]"), producer_state(8, "None"))
-    assert opened(held) == [(7, 3)]
+    snapshot_text = snapshot(5, producer_state(7, "OptionalLong[3]"), producer_state(8, "None"))
+    assert opened(snapshot_text) == [(7, 3)]
     # Another batch of it, a marker, and a new one of another producer.
-    assert opened(held, SEGMENT_5, batch(5)) == [(7, 3)]
-    assert opened(SEGMENT_5, batch(5), held) == [(7, 3)]
-    assert opened(held, SEGMENT_5, marker(5, "COMMIT"), batch(6, producer=8)) == [(8, 6)]
-    assert opened(held, SEGMENT_5, marker(5, "COMMIT"), batch(6)) == [(7, 6)]
+    assert opened(snapshot_text, SEGMENT_5, batch(5)) == [(7, 3)]
+    assert opened(SEGMENT_5, batch(5), snapshot_text) == [(7, 3)]
+    assert opened(snapshot_text, SEGMENT_5, marker(5, "COMMIT"), batch(6, producer=8)) == [(8, 6)]
+    assert opened(snapshot_text, SEGMENT_5, marker(5, "COMMIT"), batch(6)) == [(7, 6)]
     # The log in front of a newer snapshot has been counted by it.
     assert opened(ORDERS, batch(3), snapshot(5, producer_state(7, "None"))) == []
-    assert opened(held, snapshot(9, producer_state(7, "None"))) == []
-    found = read(held, SEGMENT_5, batch(5))
-    assert not any("before the first dumped batch" in sentence for sentence in found.missing)
-    late = read(held, SEGMENT_5.replace("5.log", "8.log"), batch(8))
+    assert opened(snapshot_text, snapshot(9, producer_state(7, "None"))) == []
+    dump_answer = read(snapshot_text, SEGMENT_5, batch(5))
+    assert not any("before the first dumped batch" in sentence for sentence in dump_answer.missing)
+    late = read(snapshot_text, SEGMENT_5.replace("5.log", "8.log"), batch(8))
     assert any("before the first dumped batch" in sentence for sentence in late.missing)
 
 
 def test_the_log_has_the_time_of_the_first_batch_of_a_snapshots_transaction() -> None:
-    held = snapshot(2, producer_state(7, "OptionalLong[0]", at_ms=NOW_MS))
-    (partition,) = read(ORDERS, batch(0), batch(1, at_ms=NOW_MS), held).partitions
+    snapshot_text = snapshot(2, producer_state(7, "OptionalLong[0]", at_ms=NOW_MS))
+    (partition,) = read(ORDERS, batch(0), batch(1, at_ms=NOW_MS), snapshot_text).partitions
     (txn,) = partition.open
     assert (txn.first_timestamp_ms, txn.last_timestamp_ms) == (NOW_MS - HOUR_MS, NOW_MS)
 
@@ -222,9 +232,9 @@ def test_segments_count_by_their_offsets_in_any_order_and_once() -> None:
 
 
 def test_a_second_text_does_not_go_on_with_the_file_of_the_first() -> None:
-    found = answer([*ORDERS.splitlines(), batch(0, producer=-1)], [batch(1)])
-    assert found.partitions[0].batches == 1
-    assert not found.understood
+    dump_answer = answer([*ORDERS.splitlines(), batch(0, producer=-1)], [batch(1)])
+    assert dump_answer.partitions[0].batches == 1
+    assert not dump_answer.understood
 
 
 @pytest.mark.parametrize(
@@ -248,9 +258,9 @@ def test_a_second_text_does_not_go_on_with_the_file_of_the_first() -> None:
     ],
 )
 def test_a_text_that_says_too_little_is_not_understood(text: str) -> None:
-    found = read(text)
-    assert not found.understood
-    assert found.missing
+    dump_answer = read(text)
+    assert not dump_answer.understood
+    assert dump_answer.missing
 
 
 @pytest.mark.parametrize("text", [ORDERS, COORDINATOR + entry("Empty"), snapshot(5)])

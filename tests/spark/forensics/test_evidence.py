@@ -59,35 +59,38 @@ EMPTY = TxnRecord(log_partition=1, offset=0, transactional_id="a", state="Empty"
 KNOWN = coordinators_of([Entry(newest=EMPTY)], forgotten={}, partitions_there=[0, 1])
 
 
-def judged(facts: ReplicaFacts = FACTS, known: Coordinators = KNOWN) -> Evidence:
+def judged(facts: ReplicaFacts = FACTS, coordinators: Coordinators = KNOWN) -> Evidence:
     spread = Spread(transaction=txn(), counts=ENDS, open_on=(ENDS,))
     return evidence_of(
-        spread, opinion_on(txn(), HERE, known, as_of_ms=0, markers=no_marker_since), known, facts
+        spread,
+        opinion_on(txn(), HERE, coordinators, as_of_ms=0, markers=no_marker_since),
+        coordinators,
+        facts,
     )
 
 
 def test_a_snapshot_at_the_end_and_its_start_batch_are_sound() -> None:
-    one = judged()
-    assert (one.status, one.reasons, one.is_sound) == (Status.SOUND, (), True)
-    assert (one.read_from, one.read_until, one.snapshot_offset) == (None, None, 10)
-    assert (one.coordinator.log_partition, one.replicas.seen) == (1, (1,))
+    evidence = judged()
+    assert (evidence.status, evidence.reasons, evidence.is_sound) == (Status.SOUND, (), True)
+    assert (evidence.read_from, evidence.read_until, evidence.snapshot_offset) == (None, None, 10)
+    assert (evidence.coordinator.log_partition, evidence.replicas.seen) == (1, (1,))
 
 
 def test_what_was_read_is_told() -> None:
-    one = judged(msgspec.structs.replace(FACTS, notes=ReadNotes(read_from=2)))
-    assert (one.read_from, one.read_until, one.is_sound) == (2, 10, True)
+    evidence = judged(msgspec.structs.replace(FACTS, notes=ReadNotes(read_from=2)))
+    assert (evidence.read_from, evidence.read_until, evidence.is_sound) == (2, 10, True)
 
 
 Change = Callable[[ReplicaFacts], ReplicaFacts]
 
 
 def facts(**values: object) -> Change:
-    return lambda one: msgspec.structs.replace(one, **values)
+    return lambda evidence: msgspec.structs.replace(evidence, **values)
 
 
 def state(**values: object) -> Change:
-    return lambda one: msgspec.structs.replace(
-        one, state=msgspec.structs.replace(one.state, **values)
+    return lambda evidence: msgspec.structs.replace(
+        evidence, state=msgspec.structs.replace(evidence.state, **values)
     )
 
 
@@ -139,8 +142,8 @@ CUT = CutOff(file="/b/o/0.log", position=9, offset=10, reason="torn")
     ],
 )
 def test_what_is_wrong_with_a_replica(change: Change, status: str, reason: str) -> None:
-    one = judged(change(FACTS))
-    assert (one.status, one.reasons) == (status, (reason,))
+    evidence = judged(change(FACTS))
+    assert (evidence.status, evidence.reasons) == (status, (reason,))
 
 
 def test_a_deleted_beginning_is_sound_where_the_last_batch_is_there() -> None:
@@ -148,11 +151,15 @@ def test_a_deleted_beginning_is_sound_where_the_last_batch_is_there() -> None:
 
 
 def test_missing_followers_are_named_and_do_no_harm() -> None:
-    one = judged(facts(assignment=Assignment(replicas=(1, 2), in_sync=(1,), leader=1))(FACTS))
-    assert one.is_sound
-    assert (one.replicas.exist, one.replicas.in_sync, one.replicas.leader) == ((1, 2), (1,), 1)
-    assert one.replicas.missing == (2,)
-    assert one.replicas.summary == (
+    evidence = judged(facts(assignment=Assignment(replicas=(1, 2), in_sync=(1,), leader=1))(FACTS))
+    assert evidence.is_sound
+    assert (evidence.replicas.exist, evidence.replicas.in_sync, evidence.replicas.leader) == (
+        (1, 2),
+        (1,),
+        1,
+    )
+    assert evidence.replicas.missing == (2,)
+    assert evidence.replicas.summary == (
         "1 of 2 replicas seen, in sync {1}, leader 1; not seen: broker 2"
     )
 
@@ -182,8 +189,8 @@ def test_damage_weighs_more_than_what_is_missing() -> None:
 
 def known(entry: bool = True, **values: object) -> Coordinators:
     entries = [Entry(newest=EMPTY)] if entry else []
-    there = coordinators_of(entries, forgotten={}, partitions_there=[0, 1])
-    return msgspec.structs.replace(there, **values)
+    all_coordinators = coordinators_of(entries, forgotten={}, partitions_there=[0, 1])
+    return msgspec.structs.replace(all_coordinators, **values)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +211,7 @@ def known(entry: bool = True, **values: object) -> Coordinators:
 def test_the_coordinators_logs_must_be_there_and_the_one_that_matters_be_whole(
     coordinators: Coordinators, status: Status
 ) -> None:
-    assert judged(known=coordinators).status is status
+    assert judged(coordinators=coordinators).status is status
 
 
 # Which replicas are of the topic that has their name: a table.
@@ -224,14 +231,14 @@ def replica(broker: int, topic: str = "orders", partition: int = 0) -> Replica:
     )
 
 
-def told(known: KnownTopics, *ids: str | None, partitions: int = 1) -> Identities:
+def told(known_topics: KnownTopics, *ids: str | None, partitions: int = 1) -> Identities:
     """Of brokers 1, 2 and so on, whose replicas have these ids."""
-    found = [
+    identities = [
         (replica(broker, partition=partition), topic_id)
         for broker, topic_id in enumerate(ids, 1)
         for partition in range(partitions)
     ]
-    return identify_replicas(found, known)
+    return identify_replicas(identities, known_topics)
 
 
 @pytest.mark.parametrize(
@@ -251,10 +258,10 @@ def told(known: KnownTopics, *ids: str | None, partitions: int = 1) -> Identitie
 def test_the_metadata_log_says_which_ones_are_stale(
     known: KnownTopics, ids: tuple[str | None, ...], stale: list[int]
 ) -> None:
-    found = told(known, *ids)
-    assert [one.broker for one in found.stale] == stale
-    assert found.undecided == {}
-    assert [broker for broker in range(1, 4) if found.is_stale(replica(broker))] == stale
+    identities = told(known, *ids)
+    assert [evidence.broker for evidence in identities.stale] == stale
+    assert identities.undecided == {}
+    assert [broker for broker in range(1, 4) if identities.is_stale(replica(broker))] == stale
 
 
 @pytest.mark.parametrize(
@@ -268,18 +275,18 @@ def test_the_metadata_log_says_which_ones_are_stale(
     ],
 )
 def test_where_nothing_decides_nothing_is_guessed(known: KnownTopics, ids: tuple[str, ...]) -> None:
-    found = told(known, *ids)
-    assert found.stale == ()
-    assert found.undecided.keys() == {"orders"}
-    assert f"id {ids[0]} on broker 1" in found.undecided["orders"]
+    identities = told(known, *ids)
+    assert identities.stale == ()
+    assert identities.undecided.keys() == {"orders"}
+    assert f"id {ids[0]} on broker 1" in identities.undecided["orders"]
 
 
 def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
     """Each partition was seen on one broker."""
-    found = identify_replicas(
+    identities = identify_replicas(
         [(replica(1), "one"), (replica(2, partition=1), "other")], KnownTopics()
     )
-    assert found.undecided.keys() == {"orders"}
+    assert identities.undecided.keys() == {"orders"}
 
 
 @pytest.mark.parametrize(
@@ -294,31 +301,31 @@ def test_a_replica_without_an_id_beside_others_is_set_aside_by_its_broker(
     known: KnownTopics, *, other_has_one: bool, stale: bool
 ) -> None:
     """LogManager.isStrayReplica; it counted to those with an id."""
-    beside = (replica(1, partition=1), "new" if other_has_one else None)
-    found = identify_replicas([(replica(1), None), beside, (replica(2), "new")], known)
-    assert found.is_stale(replica(1)) is stale
-    assert not found.is_stale(replica(1, partition=1))
-    assert not found.is_stale(replica(2))
-    assert found.undecided == {}
+    neighbour = (replica(1, partition=1), "new" if other_has_one else None)
+    identities = identify_replicas([(replica(1), None), neighbour, (replica(2), "new")], known)
+    assert identities.is_stale(replica(1)) is stale
+    assert not identities.is_stale(replica(1, partition=1))
+    assert not identities.is_stale(replica(2))
+    assert identities.undecided == {}
     if stale:
-        assert stale_words(found.stale) == (
+        assert stale_words(identities.stale) == (
             "stale: orders, partition 0, on broker 1 has no partition.metadata: its broker sets it"
             " aside when it starts",
         )
 
 
 def test_the_metadata_log_itself_is_not_stale() -> None:
-    known = KnownTopics(topic_ids={}, brokers=frozenset({1}))
+    known_topics = KnownTopics(topic_ids={}, brokers=frozenset({1}))
     other = (replica(1), "its own")
     for topic_id in ("its own", None):
         own = [(replica(1, "__cluster_metadata"), topic_id)]
-        assert identify_replicas(own, known) == Identities()
-        assert not identify_replicas([*own, other], known).is_stale(own[0][0])
+        assert identify_replicas(own, known_topics) == Identities()
+        assert not identify_replicas([*own, other], known_topics).is_stale(own[0][0])
 
 
 def test_people_read_a_line_per_topic_and_broker() -> None:
-    known = KnownTopics(topic_ids=LIVES, brokers=frozenset({2}))
-    assert stale_words(told(known, "new", "old", partitions=3).stale) == (
+    known_topics = KnownTopics(topic_ids=LIVES, brokers=frozenset({2}))
+    assert stale_words(told(known_topics, "new", "old", partitions=3).stale) == (
         "stale: orders, partition 0, 1, 2, on broker 2 has topic id old: that topic was deleted,"
         " the one of this name has id new",
     )
@@ -326,19 +333,22 @@ def test_people_read_a_line_per_topic_and_broker() -> None:
 
 @pytest.mark.parametrize(("copies", "forgets"), [((1, 2), False), ((1, 2), True), ((1,), False)])
 def test_directories_tell_it(tmp_path: Path, copies: tuple[int, ...], *, forgets: bool) -> None:
-    found = identities_in([remade_topic(tmp_path, copies=copies, forgets=forgets)])
-    stale = [(one.topic, one.broker, one.topic_id, one.living_topic_id) for one in found.stale]
+    identities = identities_in([remade_topic(tmp_path, copies=copies, forgets=forgets)])
+    stale = [
+        (evidence.topic, evidence.broker, evidence.topic_id, evidence.living_topic_id)
+        for evidence in identities.stale
+    ]
     assert stale == [("gone", 2, GONE_ID, None), ("orders", 2, OLD_ID, NEW_ID)]
-    assert found.undecided == {}
+    assert identities.undecided == {}
 
 
 @pytest.mark.parametrize(("copies", "forgets"), [((), False), ((2,), False), ((1,), True)])
 def test_directories_that_do_not_tell_it(
     tmp_path: Path, copies: tuple[int, ...], *, forgets: bool
 ) -> None:
-    found = identities_in([remade_topic(tmp_path, copies=copies, forgets=forgets)])
-    assert found.stale == ()
-    assert found.undecided.keys() == {"orders"}
+    identities = identities_in([remade_topic(tmp_path, copies=copies, forgets=forgets)])
+    assert identities.stale == ()
+    assert identities.undecided.keys() == {"orders"}
 
 
 def test_a_torn_copy_does_not_say_that_a_topic_is_not_there(tmp_path: Path) -> None:
@@ -346,15 +356,15 @@ def test_a_torn_copy_does_not_say_that_a_topic_is_not_there(tmp_path: Path) -> N
     for log in path.glob("broker-2/__cluster_metadata-0/*.log"):
         with log.open("ab") as file:
             file.write(b"torn")
-    found = identities_in([path / "broker-2"])
-    assert found == Identities()
+    identities = identities_in([path / "broker-2"])
+    assert identities == Identities()
     assert identities_in([path]).undecided.keys() == {"orders"}
 
 
 def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
     for broker, cluster_id in ((1, "one"), (2, "other"), (3, "one")):
-        made = BrokerDir(tmp_path / f"b{broker}", broker, cluster_id=cluster_id)
-        made.replica(driven_log())
+        broker_dir = BrokerDir(tmp_path / f"b{broker}", broker, cluster_id=cluster_id)
+        broker_dir.replica(driven_log())
     with pytest.raises(BadInputError, match=r"b1 is of cluster one, .*b2 of cluster other"):
         identities_in([tmp_path])
     assert identities_in([tmp_path / "b1", tmp_path / "b3"]) == Identities()
@@ -388,14 +398,14 @@ def record(offset: int, state: str, *, name: str = "app", producer_id: int = 7) 
 
 def folded(*records: TxnRecord) -> EntryFolder:
     folder = EntryFolder()
-    for one in records:
-        folder.take(one)
+    for record in records:
+        folder.take(record)
     return folder
 
 
 def test_the_newest_record_of_an_id_is_its_entry() -> None:
     folder = folded(record(0, "Empty"), record(1, "Ongoing"), record(2, "Empty", name="other"))
-    assert {one.newest.transactional_id: one.newest.offset for one in folder.entries} == {
+    assert {entry.newest.transactional_id: entry.newest.offset for entry in folder.entries} == {
         "app": 1,
         "other": 2,
     }
@@ -427,17 +437,17 @@ def test_entries_are_found_by_present_and_by_former_or_next_producer_id() -> Non
             next_producer_id=9,
         )
     )
-    found = coordinators_of([entry], forgotten={}, partitions_there=[0])
-    assert found.by_producer == {8: entry}
-    assert found.by_other_id == {7: entry, 9: entry}
-    assert found.owing == (entry,)
+    coordinators = coordinators_of([entry], forgotten={}, partitions_there=[0])
+    assert coordinators.by_producer == {8: entry}
+    assert coordinators.by_other_id == {7: entry, 9: entry}
+    assert coordinators.owing == (entry,)
 
 
 def test_the_number_of_partitions_follows_from_where_ids_lie() -> None:
     names = [f"app-{number}" for number in range(60)]
     places = {(name, partition_for(name, 50)) for name in names}
     few = frozenset(range(30))
-    assert partitions_of_log(few, {one for one in places if one[1] in few}) == 50
+    assert partitions_of_log(few, {evidence for evidence in places if evidence[1] in few}) == 50
     assert partitions_of_log(frozenset(), ()) == 0
     assert partitions_of_log(frozenset({4}), ()) == 5
 
@@ -450,9 +460,9 @@ def test_ids_that_lie_where_no_number_would_put_them_tell_nothing() -> None:
 def test_what_is_missing_is_said() -> None:
     assert Coordinators().gap == "the directories hold no partition of __transaction_state"
     assert not Coordinators().is_complete
-    some = Coordinators(partitions=3, missing=(1,), damaged=frozenset({2}))
-    assert not some.is_complete
-    assert some.gap == (
+    coordinators = Coordinators(partitions=3, missing=(1,), damaged=frozenset({2}))
+    assert not coordinators.is_complete
+    assert coordinators.gap == (
         "the directories lack __transaction_state, partition 1; __transaction_state, partition 2,"
         " can't be read to its end"
     )
@@ -484,17 +494,17 @@ def test_the_newest_copy_counts(tmp_path: Path) -> None:
     )
     expected = Assignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
     for order in ([old, new], [new, old]):
-        found = known_topics_in(order, print)
-        assert found.assignments == {TopicPartition("orders", 0): expected}
-        assert found.topic_ids == {"orders": uuid_text(ID)}
+        known_topics = known_topics_in(order, print)
+        assert known_topics.assignments == {TopicPartition("orders", 0): expected}
+        assert known_topics.topic_ids == {"orders": uuid_text(ID)}
 
 
 def test_an_eligible_leader_counts_where_the_last_one_in_sync_has_stopped(tmp_path: Path) -> None:
     stopped = partition(ID, replicas=(1,), isr=(), leader=-1, elr=(1,))
     log_dir = copy_in(tmp_path / "b1", topic("orders", ID), stopped)
     expected = Assignment(replicas=(1,), in_sync=(1,), leader=-1)
-    found = known_topics_in([log_dir], print)
-    assert found.assignments == {TopicPartition("orders", 0): expected}
+    known_topics = known_topics_in([log_dir], print)
+    assert known_topics.assignments == {TopicPartition("orders", 0): expected}
 
 
 def test_without_a_copy_nothing_is_known(tmp_path: Path) -> None:
@@ -510,14 +520,14 @@ def test_a_copy_that_can_not_be_read_is_told(tmp_path: Path) -> None:
 
 
 def test_deleted_topics_and_the_owners_of_whole_copies_are_told(tmp_path: Path) -> None:
-    made = BrokerDir(tmp_path / "b1", 1)
-    write_metadata_log(made.path / StoredMetadata.FOLDER, [topic("orders", ID), removed(ID)])
+    broker_dir = BrokerDir(tmp_path / "b1", 1)
+    write_metadata_log(broker_dir.path / StoredMetadata.FOLDER, [topic("orders", ID), removed(ID)])
     torn = BrokerDir(tmp_path / "b2", 2)
     write_metadata_log(torn.path / StoredMetadata.FOLDER, [topic("orders", ID)])
     (log,) = torn.path.glob("*/*.log")
     log.write_bytes(log.read_bytes() + b"torn")
-    found = known_topics_in([made.path, torn.path], print)
-    assert found == KnownTopics(
+    known_topics = known_topics_in([broker_dir.path, torn.path], print)
+    assert known_topics == KnownTopics(
         topic_ids={}, removed=frozenset({uuid_text(ID)}), brokers=frozenset({1}), age=(1, 2)
     )
 
@@ -534,14 +544,14 @@ GUESSED = coordinators_of([], forgotten={}, partitions_there=[0])
 
 def test_the_metadata_log_says_how_many_coordinators_logs_there_are() -> None:
     assert (GUESSED.partitions, GUESSED.is_complete) == (1, True)
-    found = complete_coordinators(GUESSED, STATE, {0: {1, 3}})
-    assert (found.partitions, found.missing, found.not_in_sync) == (3, (1, 2), {})
-    assert not found.is_complete
+    identities = complete_coordinators(GUESSED, STATE, {0: {1, 3}})
+    assert (identities.partitions, identities.missing, identities.not_in_sync) == (3, (1, 2), {})
+    assert not identities.is_complete
     assert complete_coordinators(GUESSED, {}, {0: {1}}) == GUESSED
 
 
 def test_a_coordinators_log_that_was_seen_out_of_sync_only_is_named() -> None:
-    seen = {0: {2}, 1: {3}, 2: {-1}}
-    assert complete_coordinators(GUESSED, STATE, seen).not_in_sync == {
+    brokers_seen = {0: {2}, 1: {3}, 2: {-1}}
+    assert complete_coordinators(GUESSED, STATE, brokers_seen).not_in_sync == {
         1: "was seen on broker 3 only; in sync are 1, 2"
     }

@@ -35,8 +35,8 @@ HERE = TopicPartition("orders", 0)
 MINUTE = 60_000
 
 
-def report_on(*paths: Path, age_min: int = 60, **wanted: object) -> Report:
-    values = {"as_of_ms": NOW + age_min * MINUTE, **wanted}
+def report_on(*paths: Path, age_min: int = 60, **search_fields: object) -> Report:
+    values = {"as_of_ms": NOW + age_min * MINUTE, **search_fields}
     search = Search(paths=paths, **values)  # type: ignore[arg-type] # each test names what it wants
     return find_hanging(search, new_session=no_session, progress=lambda _: None)
 
@@ -49,28 +49,28 @@ def one_of(report: Report) -> Finding:
 @pytest.fixture
 def driver() -> LogDriver:
     """Producer 7 has a transaction open since offset 2; the one before was committed."""
-    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
-    made.txn(0)
-    made.end(committed=True, coordinator_epoch=4)
-    made.txn(1)
-    made.txn(2, timestamp=NOW + 5)
+    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
+    log_driver.txn(0)
+    log_driver.end(committed=True, coordinator_epoch=4)
+    log_driver.txn(1)
+    log_driver.txn(2, timestamp=NOW + 5)
     for _ in range(6):
-        made.append(plain())
-    return made
+        log_driver.append(plain())
+    return log_driver
 
 
 def broker_with(
     path: Path, driver: LogDriver, *states: str, broker: int = 1, clean: bool = True
 ) -> BrokerDir:
-    made = BrokerDir(path, broker)
-    replica = made.replica(driver)
-    made.coordinator(*(move(state, HERE) for state in states))
+    broker_dir = BrokerDir(path, broker)
+    replica = broker_dir.replica(driver)
+    broker_dir.coordinator(*(move(state, HERE) for state in states))
     if clean:
-        made.stop()
+        broker_dir.stop()
     else:
         forget_the_end(replica)
-        made.kill()
-    return made
+        broker_dir.kill()
+    return broker_dir
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
@@ -80,11 +80,11 @@ def test_a_transaction_that_nobody_lists_hangs(
 ) -> None:
     broker = broker_with(tmp_path / "b", driver, "Empty", clean=clean)
     report = report_on(broker.path, use_snapshots=use_snapshots)
-    found = one_of(report)
-    assert (found.verdict, found.rule) == (OpenTxnStatus.HANGING, Reason.NOT_LISTED)
-    assert (found.producer_id, found.producer_epoch, found.coordinator_epoch) == (7, 0, 4)
-    assert (found.start_offset, found.start_timestamp_ms) == (2, NOW)
-    assert (found.last_timestamp_ms, found.age_ms) == (NOW + 5, 60 * MINUTE - 5)
+    finding = one_of(report)
+    assert (finding.verdict, finding.rule) == (OpenTxnStatus.HANGING, Reason.NOT_LISTED)
+    assert (finding.producer_id, finding.producer_epoch, finding.coordinator_epoch) == (7, 0, 4)
+    assert (finding.start_offset, finding.start_timestamp_ms) == (2, NOW)
+    assert (finding.last_timestamp_ms, finding.age_ms) == (NOW + 5, 60 * MINUTE - 5)
     (figures,) = report.partitions
     assert (figures.last_stable_offset, figures.lag) == (2, driver.log.log_end_offset - 2)
     scanned = not (clean and use_snapshots)
@@ -103,7 +103,7 @@ def test_a_transaction_that_its_coordinator_lists_does_not_hang(
 ) -> None:
     report = report_on(broker_with(tmp_path / "b", driver, state).path)
     assert one_of(report).verdict is verdict
-    assert [one.state for one in report.owed] == (
+    assert [owed_txn.state for owed_txn in report.owed] == (
         [state] if verdict is OpenTxnStatus.DECIDED else []
     )
 
@@ -138,10 +138,10 @@ def test_what_lies_behind_the_marker_of_the_last_decision_is_to_be_aborted(
     else:
         forget_the_end(replica)
         broker.kill()
-    found = one_of(report_on(broker.path))
-    assert (found.verdict, found.outcome) == (OpenTxnStatus.HANGING, "abort")
-    assert "the marker at offset 1 has carried it out" in (found.outcome_because or "")
-    assert found.abort is not None, "Kafka's own tool does the same"
+    finding = one_of(report_on(broker.path))
+    assert (finding.verdict, finding.outcome) == (OpenTxnStatus.HANGING, "abort")
+    assert "the marker at offset 1 has carried it out" in (finding.outcome_because or "")
+    assert finding.abort is not None, "Kafka's own tool does the same"
 
 
 def test_what_a_lost_marker_left_open_is_to_be_committed(tmp_path: Path, driver: LogDriver) -> None:
@@ -152,8 +152,8 @@ def test_what_a_lost_marker_left_open_is_to_be_committed(tmp_path: Path, driver:
         *decided_and_complete(at_ms=NOW), *decided_and_complete(at_ms=NOW + 60 * MINUTE)[1:]
     )
     broker.stop()
-    found = one_of(report_on(broker.path, age_min=120))
-    assert (found.verdict, found.outcome) == (OpenTxnStatus.HANGING, "commit")
+    finding = one_of(report_on(broker.path, age_min=120))
+    assert (finding.verdict, finding.outcome) == (OpenTxnStatus.HANGING, "commit")
 
 
 def test_where_retention_took_the_markers_nothing_is_guessed(
@@ -163,11 +163,11 @@ def test_where_retention_took_the_markers_nothing_is_guessed(
     replica = broker.replica(driver)
     broker.coordinator(*decided_and_complete(at_ms=NOW - 3))
     broker.stop()
-    first, *_ = sorted(replica.glob("*.log"))
-    for file in replica.glob(f"{first.stem}.*"):
+    first_log, *_ = sorted(replica.glob("*.log"))
+    for file in replica.glob(f"{first_log.stem}.*"):
         file.unlink()
-    found = one_of(report_on(broker.path))
-    assert (found.verdict, found.outcome) == (OpenTxnStatus.HANGING, "unknown")
+    finding = one_of(report_on(broker.path))
+    assert (finding.verdict, finding.outcome) == (OpenTxnStatus.HANGING, "unknown")
 
 
 def test_no_more_segments_are_read_than_a_time_needs(tmp_path: Path, driver: LogDriver) -> None:
@@ -206,8 +206,8 @@ def test_several_brokers_are_laid_side_by_side(tmp_path: Path, driver: LogDriver
     for _ in range(5):
         other.append(plain())
     broker_with(tmp_path / "b2", other, "Empty", broker=2)
-    found = one_of(report_on(tmp_path))
-    assert (found.verdict, found.open_on, found.against) == (
+    finding = one_of(report_on(tmp_path))
+    assert (finding.verdict, finding.open_on, finding.against) == (
         OpenTxnStatus.REPLICAS_DISAGREE,
         (1,),
         (2,),
@@ -246,8 +246,8 @@ def test_only_the_topics_that_are_asked_for_are_judged(tmp_path: Path, driver: L
 
 def test_a_torn_tail_is_told_and_not_counted(tmp_path: Path, driver: LogDriver) -> None:
     broker = broker_with(tmp_path / "b", driver, "Empty", clean=False)
-    *_, (_, last) = names.Suffix.LOG.files_in(broker.path / "orders-0")
-    last.write_bytes(last.read_bytes()[:-1])
+    *_, (_, last_log) = names.Suffix.LOG.files_in(broker.path / "orders-0")
+    last_log.write_bytes(last_log.read_bytes()[:-1])
     report = report_on(broker.path)
     end = driver.log.log_end_offset - 1
     # What was below the high watermark is lost, unless the checkpoint is older than that.
@@ -259,8 +259,8 @@ def test_a_torn_tail_is_told_and_not_counted(tmp_path: Path, driver: LogDriver) 
     checkpoint.write_text(checkpoint.read_text().replace(f"orders 0 {end + 1}", f"orders 0 {end}"))
     report = report_on(broker.path)
     assert one_of(report).start_offset == 2
-    (told,) = report.source.cut_off
-    assert told.startswith(f"{last}, byte ")
+    (cut,) = report.source.cut_off
+    assert cut.startswith(f"{last_log}, byte ")
     assert report.source.problems == ()
     assert report.partitions[0].end_offset == end
 
@@ -304,10 +304,10 @@ def test_progress_is_told_now_and_then(
 ) -> None:
     monkeypatch.setattr(module, "_TOLD_EVERY", 1)
     broker = broker_with(tmp_path / "b", driver, "Empty", clean=False)
-    told: list[str] = []
-    find_hanging(Search(paths=(broker.path,)), new_session=no_session, progress=told.append)
-    assert told[0] == "looked at 1 of 2 replicas"
-    assert "read part 1 of 1" in told
+    cut: list[str] = []
+    find_hanging(Search(paths=(broker.path,)), new_session=no_session, progress=cut.append)
+    assert cut[0] == "looked at 1 of 2 replicas"
+    assert "read part 1 of 1" in cut
 
 
 def test_a_path_without_anything_of_kafka_is_refused(tmp_path: Path) -> None:
@@ -332,16 +332,16 @@ def test_the_files_of_an_advanced_clock_are_one_line_with_the_time_to_ask_for(
     tmp_path: Path, driver: LogDriver
 ) -> None:
     broker = broker_with(tmp_path / "b", driver, "Empty")
-    files = [one for one in broker.path.rglob("*") if one.is_file()]
+    files = [path for path in broker.path.rglob("*") if path.is_file()]
     newest_ms = NOW + 120 * MINUTE
     for number, file in enumerate(files):
         stamp = (newest_ms - number * 1_000) / 1_000
         os.utime(file, (stamp, stamp))
     report = report_on(broker.path, as_of_ms=None, now_ms=NOW + MINUTE)
     (problem,) = report.source.problems
-    shown = time_text(newest_ms + 999)
-    assert problem.endswith(f"other files: --as-of {shown} takes them")
-    later = report_on(broker.path, as_of_ms=time_ms_of(shown), now_ms=NOW + MINUTE)
+    newest_text = time_text(newest_ms + 999)
+    assert problem.endswith(f"other files: --as-of {newest_text} takes them")
+    later = report_on(broker.path, as_of_ms=time_ms_of(newest_text), now_ms=NOW + MINUTE)
     assert later.source.problems == ()
     assert one_of(later).verdict is OpenTxnStatus.HANGING
 

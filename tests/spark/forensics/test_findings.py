@@ -200,17 +200,21 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_the_coordinators_logs_say(case: Case) -> None:
-    found = opinion_on(txn(), HERE, case.known, as_of_ms=NOW, markers=no_marker_since)
-    assert (found.verdict, found.rule, found.outcome) == (case.verdict, case.rule, case.outcome)
-    assert case.says in found.reason
-    assert bool(found.because) is (found.outcome is not None)
+    opinion = opinion_on(txn(), HERE, case.known, as_of_ms=NOW, markers=no_marker_since)
+    assert (opinion.verdict, opinion.rule, opinion.outcome) == (
+        case.verdict,
+        case.rule,
+        case.outcome,
+    )
+    assert case.says in opinion.reason
+    assert bool(opinion.because) is (opinion.outcome is not None)
 
 
 def test_a_living_transaction_whose_timeout_is_over_is_said_to_be_aborted_soon() -> None:
-    known = knowing(record("Ongoing", HERE))
-    found = opinion_on(txn(), HERE, known, as_of_ms=NOW + MINUTE, markers=no_marker_since)
-    assert found.verdict is OpenTxnStatus.ALIVE
-    assert "is over for 30000 ms" in found.reason
+    coordinators = knowing(record("Ongoing", HERE))
+    opinion = opinion_on(txn(), HERE, coordinators, as_of_ms=NOW + MINUTE, markers=no_marker_since)
+    assert opinion.verdict is OpenTxnStatus.ALIVE
+    assert "is over for 30000 ms" in opinion.reason
 
 
 # Kafka's tool
@@ -313,20 +317,20 @@ SPREADS = {
 }
 
 
-def opens(found: Mapping[int, OpenTxn]) -> dict[str, OpenTxn]:
-    return {f"/b{broker}/orders-0": one for broker, one in found.items()}
+def opens(txn_by_broker: Mapping[int, OpenTxn]) -> dict[str, OpenTxn]:
+    return {f"/b{broker}/orders-0": finding for broker, finding in txn_by_broker.items()}
 
 
 @pytest.mark.parametrize("case", SPREADS.values(), ids=SPREADS)
 def test_who_has_it_open(case: Across) -> None:
-    found = spread_of(case.replicas, opens(case.opens), case.has_marker)
-    assert found is not None
-    told = [
-        [one.replica.broker for one in replicas]
-        for replicas in (found.open_on, found.behind, found.against)
+    spread = spread_of(case.replicas, opens(case.opens), case.has_marker)
+    assert spread is not None
+    spreads = [
+        [replica.replica.broker for replica in replicas]
+        for replicas in (spread.open_on, spread.behind, spread.against)
     ]
-    assert told == [list(case.opens), case.behind, case.against]
-    assert found.is_open_there is (1 in case.opens)
+    assert spreads == [list(case.opens), case.behind, case.against]
+    assert spread.is_open_there is (1 in case.opens)
 
 
 @pytest.mark.parametrize(
@@ -350,31 +354,31 @@ QUESTION = Question(as_of_ms=NOW)
 
 
 def found(
-    known: Coordinators, *, age_ms: int = 60 * MINUTE, against: tuple[ReplicaEnds, ...] = ()
+    coordinators: Coordinators, *, age_ms: int = 60 * MINUTE, against: tuple[ReplicaEnds, ...] = ()
 ) -> Finding:
     spread = Spread(
         transaction=txn(age_ms=age_ms), counts=ends(), open_on=(ends(2), ends()), against=against
     )
-    return finding_of(spread, HERE, known, QUESTION, FACTS, no_marker_since)
+    return finding_of(spread, HERE, coordinators, QUESTION, FACTS, no_marker_since)
 
 
 def test_a_hanging_transaction_comes_with_commands() -> None:
-    one = found(knowing())
-    assert (one.verdict, one.rule, one.listed_by_kafka) == (
+    finding = found(knowing())
+    assert (finding.verdict, finding.rule, finding.listed_by_kafka) == (
         OpenTxnStatus.HANGING,
         Reason.NO_ENTRY,
         True,
     )
-    assert (one.transactional_id, one.state, one.timeout_ms, one.is_late) == (
+    assert (finding.transactional_id, finding.state, finding.timeout_ms, finding.is_late) == (
         *(None, None, None),
         True,
     )
-    assert (one.broker, one.open_on, one.age_ms) == (1, (1, 2), 60 * MINUTE)
-    assert one.command == (
+    assert (finding.broker, finding.open_on, finding.age_ms) == (1, (1, 2), 60 * MINUTE)
+    assert finding.command == (
         "txnsim txns --bootstrap-server localhost:9092 repair --topic orders --partition 0 --yes"
     )
     # What was decided is unknown, so an abort by Kafka's tool may be wrong.
-    assert (one.outcome, one.abort) == ("unknown", None)
+    assert (finding.outcome, finding.abort) == ("unknown", None)
 
 
 def test_kafkas_own_commands_are_told_where_an_abort_is_right() -> None:
@@ -392,9 +396,13 @@ def test_the_coordinator_epoch_is_that_of_the_last_marker() -> None:
 
 
 def test_what_nobody_lists_is_recent_until_it_is_old() -> None:
-    one = found(knowing(), age_ms=15 * MINUTE)
-    assert (one.verdict, one.listed_by_kafka, one.command) == (OpenTxnStatus.RECENT, False, None)
-    assert "but it was written to 900000 ms before" in one.reason
+    finding = found(knowing(), age_ms=15 * MINUTE)
+    assert (finding.verdict, finding.listed_by_kafka, finding.command) == (
+        OpenTxnStatus.RECENT,
+        False,
+        None,
+    )
+    assert "but it was written to 900000 ms before" in finding.reason
     assert found(knowing(), age_ms=15 * MINUTE + 1).verdict is OpenTxnStatus.HANGING
 
 
@@ -402,18 +410,23 @@ def judged(
     facts: ReplicaFacts,
     question: Question = QUESTION,
     age_ms: int = 60 * MINUTE,
-    known: Coordinators | None = None,
+    coordinators: Coordinators | None = None,
 ) -> Finding:
     spread = Spread(transaction=txn(age_ms=age_ms), counts=ends(), open_on=(ends(),))
     return finding_of(
-        spread, HERE, knowing() if known is None else known, question, facts, no_marker_since
+        spread,
+        HERE,
+        knowing() if coordinators is None else coordinators,
+        question,
+        facts,
+        no_marker_since,
     )
 
 
 def test_no_command_is_told_on_evidence_that_is_not_sound() -> None:
     facts = msgspec.structs.replace(FACTS, start_batch=StartBatch.ANOTHERS)
-    one = judged(facts)
-    assert (one.verdict, one.evidence.status, one.command) == (
+    finding = judged(facts)
+    assert (finding.verdict, finding.evidence.status, finding.command) == (
         OpenTxnStatus.HANGING,
         Status.DAMAGED,
         None,
@@ -424,17 +437,20 @@ def test_no_command_is_told_on_evidence_that_is_not_sound() -> None:
 
 def test_what_could_not_be_read_to_its_end_may_have_ended() -> None:
     facts = msgspec.structs.replace(FACTS, notes=ReadNotes(read_from=0, damage=("byte 7: torn",)))
-    one = judged(facts)
-    assert (one.verdict, one.reason) == (OpenTxnStatus.UNKNOWN, "it may have ended: byte 7: torn")
+    finding = judged(facts)
+    assert (finding.verdict, finding.reason) == (
+        OpenTxnStatus.UNKNOWN,
+        "it may have ended: byte 7: torn",
+    )
 
 
 def test_a_time_in_the_future_does_not_hide_what_the_file_tells() -> None:
     old = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
     facts = msgspec.structs.replace(FACTS, state=old)
     question = msgspec.structs.replace(QUESTION, now_ms=NOW)
-    one = judged(facts, question, age_ms=-MINUTE)
-    assert (one.verdict, one.listed_by_kafka) == (OpenTxnStatus.HANGING, False)
-    assert one.reason.endswith("so the time of the file counts")
+    finding = judged(facts, question, age_ms=-MINUTE)
+    assert (finding.verdict, finding.listed_by_kafka) == (OpenTxnStatus.HANGING, False)
+    assert finding.reason.endswith("so the time of the file counts")
     young = judged(FACTS, question, age_ms=-MINUTE)
     assert (young.verdict, young.recent_until_ms) == (OpenTxnStatus.RECENT, NOW + 15 * MINUTE)
 
@@ -442,9 +458,9 @@ def test_a_time_in_the_future_does_not_hide_what_the_file_tells() -> None:
 def test_records_without_a_time_are_as_old_as_their_file() -> None:
     old = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
     facts = msgspec.structs.replace(FACTS, state=old)
-    one = judged(facts, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
-    assert (one.last_timestamp_ms, one.verdict) == (-5, OpenTxnStatus.HANGING)
-    assert one.reason.endswith("its records bear no time, so the time of the file counts")
+    finding = judged(facts, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
+    assert (finding.last_timestamp_ms, finding.verdict) == (-5, OpenTxnStatus.HANGING)
+    assert finding.reason.endswith("its records bear no time, so the time of the file counts")
     young = judged(FACTS, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
     assert young.verdict is OpenTxnStatus.RECENT
 
@@ -459,10 +475,12 @@ def test_records_without_a_time_are_as_old_as_their_file() -> None:
 )
 def test_where_the_end_of_the_log_is_lost_the_marker_may_be_too(lost: dict[str, object]) -> None:
     facts = msgspec.structs.replace(FACTS, state=msgspec.structs.replace(FACTS.state, **lost))
-    one = judged(facts, msgspec.structs.replace(QUESTION, accepts_damage=True))
-    assert (one.verdict, one.abort) == (OpenTxnStatus.UNKNOWN, None)
-    assert one.reason.startswith("it may have ended: the log ends at offset ")
-    assert judged(facts, known=knowing(record("Ongoing", HERE))).verdict is OpenTxnStatus.ALIVE
+    finding = judged(facts, msgspec.structs.replace(QUESTION, accepts_damage=True))
+    assert (finding.verdict, finding.abort) == (OpenTxnStatus.UNKNOWN, None)
+    assert finding.reason.startswith("it may have ended: the log ends at offset ")
+    assert (
+        judged(facts, coordinators=knowing(record("Ongoing", HERE))).verdict is OpenTxnStatus.ALIVE
+    )
 
 
 @pytest.mark.parametrize(
@@ -477,29 +495,29 @@ def test_age_does_not_matter_to_what_does_not_hang(
     known: Coordinators, verdict: OpenTxnStatus
 ) -> None:
     for age_ms in (1, 60 * MINUTE):
-        one = found(known, age_ms=age_ms)
-        assert (one.verdict, one.command) == (verdict, None)
+        finding = found(known, age_ms=age_ms)
+        assert (finding.verdict, finding.command) == (verdict, None)
 
 
 def test_a_transaction_is_late_by_its_own_timeout() -> None:
-    known = knowing(record("Ongoing", HERE))
-    assert not found(known, age_ms=6 * MINUTE).is_late
-    assert found(known, age_ms=6 * MINUTE + 1).is_late
+    coordinators = knowing(record("Ongoing", HERE))
+    assert not found(coordinators, age_ms=6 * MINUTE).is_late
+    assert found(coordinators, age_ms=6 * MINUTE + 1).is_late
     assert not found(knowing(), age_ms=20 * MINUTE).is_late
 
 
 def test_replicas_that_disagree_are_named_with_what_they_share() -> None:
-    one = found(knowing(), against=(ends(3),))
-    assert (one.verdict, one.rule, one.against) == (
+    finding = found(knowing(), against=(ends(3),))
+    assert (finding.verdict, finding.rule, finding.against) == (
         OpenTxnStatus.REPLICAS_DISAGREE,
         Reason.NO_ENTRY,
         (3,),
     )
-    assert one.reason == (
+    assert finding.reason == (
         "open since offset 5 on broker 1, 2, and not so on broker 3, although both have the log up"
         " to offset 10, below a high watermark too; no coordinator knows producer id 7"
     )
-    assert one.command is None
+    assert finding.command is None
     assert "high watermark" not in found(knowing(), against=(ends(3, mark=None),)).reason
 
 
@@ -523,9 +541,9 @@ def test_minutes_are_cut_towards_zero() -> None:
 
 
 def stood(
-    counts: ReplicaEnds, *transactions: OpenTxn, others: tuple[ReplicaEnds, ...] = ()
+    counts: ReplicaEnds, *transactions: OpenTxn, replica_ends: tuple[ReplicaEnds, ...] = ()
 ) -> PartitionFigures:
-    return figures_of([*others, counts], counts, transactions, QUESTION)
+    return figures_of([*replica_ends, counts], counts, transactions, QUESTION)
 
 
 def test_how_a_partition_stood() -> None:
@@ -545,9 +563,9 @@ def test_the_stable_offset_lies_between_the_logs_start_and_the_high_watermark() 
 
 def test_the_high_watermark_is_the_highest_that_a_replica_of_this_epoch_noted() -> None:
     """A follower hears of it up to replica.fetch.wait.max.ms later than its leader."""
-    assert stood(ends(mark=0), txn(5), others=(ends(2, mark=8), ends(3, mark=None))).lag == 3
+    assert stood(ends(mark=0), txn(5), replica_ends=(ends(2, mark=8), ends(3, mark=None))).lag == 3
     newer = msgspec.structs.replace(ends(mark=6), epochs=((0, 0), (1, 6)))
-    assert stood(newer, txn(5), others=(ends(2, mark=9),)).high_watermark == 6
+    assert stood(newer, txn(5), replica_ends=(ends(2, mark=9),)).high_watermark == 6
 
 
 def test_a_beginning_that_is_gone_tells_no_time() -> None:
@@ -557,8 +575,8 @@ def test_a_beginning_that_is_gone_tells_no_time() -> None:
 
 
 def test_owed_markers_are_told_with_where_they_are_awaited() -> None:
-    known = knowing(record("PrepareCommit", HERE, TopicPartition("orders", 1)))
-    (owed,) = owed_by(known, [found(known)])
+    coordinators = knowing(record("PrepareCommit", HERE, TopicPartition("orders", 1)))
+    (owed,) = owed_by(coordinators, [found(coordinators)])
     assert (owed.transactional_id, owed.state) == ("app", "PrepareCommit")
     assert (owed.open_on, owed.not_open_on) == (("orders-0",), ("orders-1",))
 
@@ -584,13 +602,15 @@ def test_a_report_is_what_its_schema_says() -> None:
             problems=(),
         ),
     )
-    assert [one.verdict for one in report.with_verdicts(OpenTxnStatus.HANGING)] == ["hanging"]
+    assert [finding.verdict for finding in report.with_verdicts(OpenTxnStatus.HANGING)] == [
+        "hanging"
+    ]
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
-    told = msgspec.json.decode(msgspec.json.encode(report))
-    jsonschema.validate(told, schema)
+    spreads = msgspec.json.decode(msgspec.json.encode(report))
+    jsonschema.validate(spreads, schema)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**told, "findings": [{}]}, schema)
+        jsonschema.validate({**spreads, "findings": [{}]}, schema)
 
 
 # What may stand for a time; the DataFrame itself: tests/spark/pipeline/test_findings_table.
@@ -621,10 +641,10 @@ def test_a_time_is_given_in_many_ways(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[object] = []
+    search_times: list[object] = []
 
     def search(search: object, **_rest: object) -> object:
-        asked.append(search)
+        search_times.append(search)
         raise BadInputError("looked")
 
     monkeypatch.setattr(module, "register", lambda _spark: None)
@@ -632,9 +652,9 @@ def test_a_time_is_given_in_many_ways(
     monkeypatch.setattr(module, "searching", SimpleNamespace(Search=Search, find_hanging=search))
     with pytest.raises(BadInputError, match="looked"):
         find_hanging(Session(), str(tmp_path), as_of=given)  # type: ignore[arg-type]  # - a stand-in
-    (one,) = asked
-    assert getattr(one, "as_of_ms") == expected  # noqa: B009 - of an object
-    assert getattr(one, "paths") == (tmp_path,)  # noqa: B009 - of an object
+    (finding,) = search_times
+    assert getattr(finding, "as_of_ms") == expected  # noqa: B009 - of an object
+    assert getattr(finding, "paths") == (tmp_path,)  # noqa: B009 - of an object
 
 
 def test_what_is_no_time_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

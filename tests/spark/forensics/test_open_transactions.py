@@ -30,18 +30,20 @@ def folded(data: bytes, position: int = 0) -> dict[int, Fragment]:
         path = Path(directory) / "00000000000000000000.log"
         path.write_bytes(bytes(position) + data)
         tables = fragment_rows(path, on_damage=pytest.fail, start=position)
-        return {one.producer_id: one for table in tables for one in fragments_of(table)}
+        return {
+            fragment.producer_id: fragment for table in tables for fragment in fragments_of(table)
+        }
 
 
 def open_by_one_walk(data: bytes) -> dict[int, OpenTxn]:
     """What is open at the end, told from each producer's batches in a list."""
-    found = {}
+    open_txns = {}
     for producer_id, events in events_of(data).items():
-        marks = [at for at, event in enumerate(events) if event.is_marker]
-        opening = [one for one in events[marks[-1] + 1 if marks else 0 :] if one.opens]
-        tail = [one.header for one in opening]
+        marks = [number for number, event in enumerate(events) if event.is_marker]
+        opening = [event for event in events[marks[-1] + 1 if marks else 0 :] if event.opens]
+        tail = [event.header for event in opening]
         if producer_id >= 0 and tail:
-            found[producer_id] = OpenTxn(
+            open_txns[producer_id] = OpenTxn(
                 producer_id=producer_id,
                 producer_epoch=tail[-1].producer_epoch,
                 start_offset=tail[0].base_offset,
@@ -50,7 +52,7 @@ def open_by_one_walk(data: bytes) -> dict[int, OpenTxn]:
                 last_timestamp_ms=tail[-1].max_timestamp_ms,
                 coordinator_epoch=events[marks[-1]].coordinator_epoch if marks else None,
             )
-    return found
+    return open_txns
 
 
 def cut(data: bytes, places: set[int]) -> list[bytes]:
@@ -77,15 +79,15 @@ def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
 @given(acts(), st.integers(0, 29))
 def test_a_snapshot_stands_for_everything_below_it(history: list[Act], place: int) -> None:
     data = segment_of(history)
-    below, behind = [*cut(data, {place}), b""][:2] if place else (b"", data)
-    seeds = {one.producer_id: entry_of(one) for one in open_by_one_walk(below).values()}
-    found = open_after(seeds, [folded(behind)])
+    below, rest_of_log = [*cut(data, {place}), b""][:2] if place else (b"", data)
+    seeds = {event.producer_id: entry_of(event) for event in open_by_one_walk(below).values()}
+    open_txns = open_after(seeds, [folded(rest_of_log)])
     expected = open_by_one_walk(data)
-    assert found.keys() == expected.keys()
+    assert open_txns.keys() == expected.keys()
     for producer_id, txn in expected.items():
-        assert found[producer_id].start_offset == txn.start_offset
-        assert found[producer_id].last_timestamp_ms == txn.last_timestamp_ms
-        assert found[producer_id].producer_epoch == txn.producer_epoch
+        assert open_txns[producer_id].start_offset == txn.start_offset
+        assert open_txns[producer_id].last_timestamp_ms == txn.last_timestamp_ms
+        assert open_txns[producer_id].producer_epoch == txn.producer_epoch
 
 
 def entry_of(txn: OpenTxn) -> SnapshotEntry:
@@ -127,9 +129,9 @@ def test_the_coordinator_epoch_of_a_snapshot_stays_until_a_marker_brings_another
         open_last_timestamp_ms=6,
         open_epoch=0,
     )
-    found = merge_fragments([opened, seed])
-    assert found is not None
-    assert found.coordinator_epoch == 3
+    open_txns = merge_fragments([opened, seed])
+    assert open_txns is not None
+    assert open_txns.coordinator_epoch == 3
 
 
 def test_a_control_record_that_is_no_marker_ends_nothing() -> None:

@@ -31,9 +31,9 @@ class Job:
     def run(self) -> tuple[int, int]:
         """Search; (bytes read, bytes that there are)."""
         everything = found(self._growing.path)
-        here = found(self._growing.path, since=self._state)
-        sizes = here.source.scanned_bytes, everything.source.scanned_bytes
-        assert encoded(here) == encoded(everything)
+        answer_with_memory = found(self._growing.path, since=self._state)
+        sizes = answer_with_memory.source.scanned_bytes, everything.source.scanned_bytes
+        assert encoded(answer_with_memory) == encoded(everything)
         return sizes
 
 
@@ -56,9 +56,9 @@ def no_spark() -> NoReturn:
 @pytest.fixture
 def growing(tmp_path: Path) -> GrowingDir:
     """A directory of several segments."""
-    made = GrowingDir(tmp_path / "broker-1")
-    made.grow(30)
-    return made
+    growing_dir = GrowingDir(tmp_path / "broker-1")
+    growing_dir.grow(30)
+    return growing_dir
 
 
 @pytest.fixture
@@ -72,65 +72,67 @@ def job(growing: GrowingDir, tmp_path: Path) -> Job:
 
 def segments(growing: GrowingDir) -> list[Path]:
     """Of the log that everybody writes to, in order."""
-    return [one for _, one in names.Suffix.LOG.files_in(growing.path / "orders-0")]
+    return [
+        segment_path for _, segment_path in names.Suffix.LOG.files_in(growing.path / "orders-0")
+    ]
 
 
 def segment_of(file: Path) -> SegmentFile:
     (replica,) = replicas_in([file.parent])
-    return next(one for one in segments_of(replica) if one.path == str(file))
+    return next(segment for segment in segments_of(replica) if segment.path == str(file))
 
 
 def size_of(*files: Path) -> int:
-    return sum(one.stat().st_size for one in files)
+    return sum(file.stat().st_size for file in files)
 
 
 def test_what_is_new_is_read(growing: GrowingDir, job: Job) -> None:
     for _ in range(3):
-        before = found(growing.path).source.scanned_bytes
+        bytes_before = found(growing.path).source.scanned_bytes
         growing.grow(11)
         read, size = job.run()
-        assert read == size - before > 0
+        assert read == size - bytes_before > 0
     assert job.run()[0] == 0
 
 
 def test_a_torn_end_is_read_again_until_it_is_whole(growing: GrowingDir, job: Job) -> None:
     growing.grow()
-    last = segments(growing)[-1]
-    whole = last.read_bytes()
-    last.write_bytes(whole[:-9])
+    last_segment = segments(growing)[-1]
+    whole = last_segment.read_bytes()
+    last_segment.write_bytes(whole[:-9])
     read, size = job.run()
     assert 0 < read <= size
-    last.write_bytes(whole)
+    last_segment.write_bytes(whole)
     job.run()
     assert job.run()[0] == 0
 
 
 def test_deleted_segments_are_forgotten(growing: GrowingDir, job: Job) -> None:
-    first, second, *rest = segments(growing)
-    assert rest
-    for gone in (first, second):
-        gone.unlink()
+    first_segment, second, *other_segments = segments(growing)
+    assert other_segments
+    for deleted_segment in (first_segment, second):
+        deleted_segment.unlink()
     assert job.run()[0] == 0
-    for gone in rest[:-1]:
-        gone.unlink()
+    for deleted_segment in other_segments[:-1]:
+        deleted_segment.unlink()
     assert job.run()[0] == 0
 
 
 def test_a_log_that_was_cut_back_is_read_again(growing: GrowingDir, job: Job) -> None:
-    *before, last = segments(growing)
-    last.unlink()
-    assert job.run()[0] == size_of(*before), "the last batch that was read is gone"
-    data = before[-1].read_bytes()
-    before[-1].write_bytes(data[: len(data) // 2])
+    *other_segments, last_segment = segments(growing)
+    last_segment.unlink()
+    assert job.run()[0] == size_of(*other_segments), "the last batch that was read is gone"
+    data = other_segments[-1].read_bytes()
+    other_segments[-1].write_bytes(data[: len(data) // 2])
     assert job.run()[0] > 0
 
 
 def test_a_new_leader_s_batches_are_read(growing: GrowingDir, job: Job) -> None:
-    last = segments(growing)[-1]
-    data = bytearray(last.read_bytes())
-    position, _ = last_batch_position(segment_of(last))
+    last_segment = segments(growing)[-1]
+    data = bytearray(last_segment.read_bytes())
+    position, _ = last_batch_position(segment_of(last_segment))
     data[position + 12 : position + 16] = (5).to_bytes(4)  # its leader's epoch, in no CRC
-    last.write_bytes(data)
+    last_segment.write_bytes(data)
     assert job.run()[0] == size_of(*segments(growing))
     assert job.run()[0] == 0
 
@@ -143,8 +145,8 @@ def test_another_topic_of_the_same_name_is_read(growing: GrowingDir, job: Job) -
 
 
 def test_damage_is_told_each_time(growing: GrowingDir, job: Job) -> None:
-    last = segments(growing)[-1]
-    last.write_bytes(last.read_bytes() + bytes(100))
+    last_segment = segments(growing)[-1]
+    last_segment.write_bytes(last_segment.read_bytes() + bytes(100))
     for _ in range(2):
         assert job.run()[0] > 0
 

@@ -92,8 +92,10 @@ def test_gaps_behind_messages_of_old_formats(
     (folder / f"{0:020}.log").write_bytes(b"".join(first))
     segment(folder, [plain()], base_offset=following)
     (replica,) = replicas_in([tmp_path])
-    notes = [one for _, one in walk_segments(segments_of(replica)) if isinstance(one, Note)]
-    assert [(one.kind, one.from_offset, one.to_offset) for one in notes] == [
+    notes = [
+        segment for _, segment in walk_segments(segments_of(replica)) if isinstance(segment, Note)
+    ]
+    assert [(note.kind, note.from_offset, note.to_offset) for note in notes] == [
         (NoteKind.GAP, *gap) for gap in gaps
     ]
 
@@ -104,7 +106,12 @@ def test_gaps_behind_messages_of_old_formats(
 def told(state: ReplicaState, tasks: Iterable[Iterable[SegmentFile]]) -> ReplicaRead:
     """What tasks read, put together."""
     return read_of(
-        state, [(section_key(one), found) for task in tasks for one, found in walk_segments(task)]
+        state,
+        [
+            (section_key(segment), content)
+            for task in tasks
+            for segment, content in walk_segments(task)
+        ],
     )
 
 
@@ -116,12 +123,12 @@ def both(log_dir: Path) -> tuple[ReplicaRead, ReplicaRead, int]:
     state = state_of(replica, use_snapshots=False)
     shared = in_sections(state.unread, 100)
     assert len(shared) > 2 * len(state.unread)
-    again = sum(
-        isinstance(found, Note) and found.kind is NoteKind.AGAIN
-        for _, found in walk_segments(shared)
+    rereads = sum(
+        isinstance(content, Note) and content.kind is NoteKind.AGAIN
+        for _, content in walk_segments(shared)
     )
-    apart = told(state, ([one] for one in reversed(shared)))
-    return told(state, [state.unread]), apart, again
+    apart_contents = told(state, ([segment] for segment in reversed(shared)))
+    return told(state, [state.unread]), apart_contents, rereads
 
 
 def in_many_segments(log_dir: Path, *, is_clean: bool) -> list[Path]:
@@ -134,14 +141,14 @@ def in_many_segments(log_dir: Path, *, is_clean: bool) -> list[Path]:
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_sections_tell_what_the_whole_tells(tmp_path: Path, *, is_clean: bool) -> None:
     paths = in_many_segments(tmp_path, is_clean=is_clean)
-    whole, apart, again = both(tmp_path)
-    assert whole == apart
+    whole, apart_contents, rereads = both(tmp_path)
+    assert whole == apart_contents
     assert whole.opened
-    assert not again
+    assert not rereads
     cut(paths[-1], paths[-1].stat().st_size - 3)  # as a killed broker leaves it
-    whole, apart, again = both(tmp_path)
-    assert whole == apart
-    assert again == is_clean
+    whole, apart_contents, rereads = both(tmp_path)
+    assert whole == apart_contents
+    assert rereads == is_clean
     assert (whole.notes.cut_off is None) is is_clean
 
 
@@ -154,18 +161,18 @@ def test_one_flipped_bit_is_told_alike(tmp_path: Path, step: int, *, is_clean: b
     next section begins.
     """
     paths = in_many_segments(tmp_path, is_clean=is_clean)
-    alike = again = 0
+    alike = rereads = 0
     for path in paths[:1] + paths[-2:]:
         data = path.read_bytes()
         for position in range(0, len(data), step):
             overwrite(path, position, bytes([data[position] ^ 1 << position % 8]))
-            whole, apart, twice = both(tmp_path)
-            assert whole == apart, (path, position)
+            whole, apart_contents, twice = both(tmp_path)
+            assert whole == apart_contents, (path, position)
             alike += not twice
-            again += bool(twice)
+            rereads += bool(twice)
         path.write_bytes(data)
     assert alike
-    assert again
+    assert rereads
 
 
 @pytest.mark.slow
@@ -180,15 +187,15 @@ def test_of_a_replica_that_no_checkpoint_names_segments_are_tasks(
     (tmp_path / names.FileName.RECOVERY_POINTS).write_text("0\n0\n")
     (replica,) = replicas_in([tmp_path])
     state = state_of(replica, use_snapshots=False)
-    assert all(one.is_recovered for one in state.unread)
+    assert all(segment.is_recovered for segment in state.unread)
     assert len(state.unread) > 3
     cuts = set()
     for path in paths:
         data = path.read_bytes()
         for position in range(0, len(data), step):
             overwrite(path, position, bytes([data[position] ^ 1 << position % 8]))
-            whole, apart, _ = both(tmp_path)
-            assert whole == apart, (path, position)
+            whole, apart_contents, _ = both(tmp_path)
+            assert whole == apart_contents, (path, position)
             cuts.add(whole.notes.cut_off and whole.notes.cut_off.file)
         path.write_bytes(data)
     assert cuts >= set(map(str, paths))
@@ -198,7 +205,7 @@ TOLD_KINDS = {"torn", "format", "length", "crc"}
 
 
 def segments_in(path: Path) -> list[SegmentFile]:
-    return [one for replica in replicas_in([path]) for one in segments_of(replica)]
+    return [segment for replica in replicas_in([path]) for segment in segments_of(replica)]
 
 
 def rows_and_notes(path: Path) -> tuple[list[Row], list[Note]]:
@@ -206,12 +213,12 @@ def rows_and_notes(path: Path) -> tuple[list[Row], list[Note]]:
     schema = TABLES["fragments"].arrow()
     rows: list[Row] = []
     notes: list[Note] = []
-    for one, found in walk_segments(segments_in(path)):
-        if isinstance(found, Note):
-            notes.append(found)
+    for file, content in walk_segments(segments_in(path)):
+        if isinstance(content, Note):
+            notes.append(content)
             continue
-        columns = {**of_segment(one, len(found)), **fragments.columns_of(found)}
-        rows += Rows(len(found), columns).in_schema(schema).to_pylist()
+        columns = {**of_segment(file, len(content)), **fragments.columns_of(content)}
+        rows += Rows(len(content), columns).in_schema(schema).to_pylist()
     return rows, notes
 
 
@@ -235,17 +242,17 @@ def test_what_two_tables_tell(
     tmp_path: Path, damage: Damage, is_told: dict[bool, bool], is_clean: bool
 ) -> None:
     folder = made_replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
-    first, *_ = logs_of(folder)
-    damage(first, read_batch_header(first.read_bytes()).size)
+    first_log, *_ = logs_of(folder)
+    damage(first_log, read_batch_header(first_log.read_bytes()).size)
     rows, notes = rows_and_notes(tmp_path)
     assert rows == table(tmp_path, "fragments", options=PASSING_OVER)
     # After an orderly stop no broker computes a CRC; only what was asked for is told.
     checked = table(tmp_path, "errors", options={"checkCrc": "true"})
     errors = [row for row in checked if row["kind"] in TOLD_KINDS]
     assert [
-        (one.file, one.position, one.text, one.kind.value)
-        for one in notes
-        if one.kind is not NoteKind.GAP
+        (note.file, note.position, note.text, note.kind.value)
+        for note in notes
+        if note.kind is not NoteKind.GAP
     ] == [
         (row["file"], row["position"], row["reason"], "cut" if row["is_cut"] else "damage")
         for row in errors
@@ -257,7 +264,7 @@ def test_missing_offsets_are_told(tmp_path: Path) -> None:
     folder = made_replica(broker_dir(tmp_path), busy_log())
     _, second, *_ = logs_of(folder)
     second.write_bytes(b"")
-    (gap,) = [one for one in rows_and_notes(tmp_path)[1] if one.kind is NoteKind.GAP]
+    (gap,) = [segment for segment in rows_and_notes(tmp_path)[1] if segment.kind is NoteKind.GAP]
     assert (gap.file, gap.from_offset) == (str(second), int(second.stem))
     assert gap.to_offset > gap.from_offset
 
@@ -267,11 +274,11 @@ def test_offsets_behind_a_tear_are_missing_where_the_log_goes_on(
     tmp_path: Path, is_clean: bool
 ) -> None:
     folder = made_replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
-    first, second, *_ = logs_of(folder)
-    cut(first, first.stat().st_size - 3)
-    gaps = [one for one in rows_and_notes(tmp_path)[1] if one.kind is NoteKind.GAP]
+    first_log, second, *_ = logs_of(folder)
+    cut(first_log, first_log.stat().st_size - 3)
+    gaps = [segment for segment in rows_and_notes(tmp_path)[1] if segment.kind is NoteKind.GAP]
     # After a crash all behind the tear is cut off: nothing is left that a gap could lie before.
-    assert [one.to_offset for one in gaps] == ([int(second.stem)] if is_clean else [])
+    assert [gap.to_offset for gap in gaps] == ([int(second.stem)] if is_clean else [])
 
 
 def test_a_segment_that_can_not_be_read_is_told(tmp_path: Path) -> None:
@@ -279,8 +286,8 @@ def test_a_segment_that_can_not_be_read_is_told(tmp_path: Path) -> None:
     segments = segments_in(tmp_path)
     for path in logs_of(folder):
         path.unlink()
-    notes = [found for _, found in walk_segments(segments)]
-    assert [(one.text, one.kind) for one in notes if isinstance(one, Note)] == [
+    notes = [content for _, content in walk_segments(segments)]
+    assert [(note.text, note.kind) for note in notes if isinstance(note, Note)] == [
         ("No such file or directory; passed by", NoteKind.DAMAGE)
     ] * len(segments)
 
@@ -291,15 +298,15 @@ def test_a_segment_that_can_not_be_read_is_told(tmp_path: Path) -> None:
 @pytest.fixture
 def driver() -> LogDriver:
     """Several segments; producer 7 has a transaction open since offset 4, the one before ended."""
-    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
-    made.txn(0)
-    made.txn(0, pid=8)
-    made.end(committed=True)
-    made.end(committed=True, pid=8)
-    made.txn(1)
+    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
+    log_driver.txn(0)
+    log_driver.txn(0, pid=8)
+    log_driver.end(committed=True)
+    log_driver.end(committed=True, pid=8)
+    log_driver.txn(1)
     for _ in range(6):
-        made.append(plain())
-    return made
+        log_driver.append(plain())
+    return log_driver
 
 
 @pytest.fixture
@@ -331,13 +338,13 @@ def test_after_a_stop_in_order_nothing_is_left_to_read(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     broker.replica(driver)
-    found = Looked(broker.stop())
-    state = found.state
-    assert (found.unread, state.unread_bytes, found.problems) == ([], 0, [])
+    content = Looked(broker.stop())
+    state = content.state
+    assert (content.unread, state.unread_bytes, content.problems) == ([], 0, [])
     assert state.ends.end_offset == state.seeded_from == driver.log.log_end_offset
     assert state.ends.high_watermark == driver.log.high_watermark
     assert state.ends.epochs == ((0, 0),)
-    assert {one: entry.txn_first_offset for one, entry in state.seeds.items()} == {7: 4}
+    assert {segment: entry.txn_first_offset for segment, entry in state.seeds.items()} == {7: 4}
     assert state.is_clean
     assert state.newest_ms == 0  # as the archive has it
 
@@ -346,12 +353,12 @@ def test_after_a_kill_the_segments_behind_the_last_snapshot_are_left(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     forget_the_end(broker.replica(driver))
-    found = Looked(broker.kill())
-    assert found.unread == found.segments[-1:]
-    assert found.state.seeded_from == found.segments[-1]
-    assert found.state.ends.end_offset == driver.log.log_end_offset
-    assert set(found.state.seeds) == {7, 8}
-    assert not found.state.is_clean
+    content = Looked(broker.kill())
+    assert content.unread == content.segments[-1:]
+    assert content.state.seeded_from == content.segments[-1]
+    assert content.state.ends.end_offset == driver.log.log_end_offset
+    assert set(content.state.seeds) == {7, 8}
+    assert not content.state.is_clean
 
 
 def test_after_a_kill_what_a_broker_would_recover_is_read_whatever_snapshots_say(
@@ -365,9 +372,9 @@ def test_a_mark_without_a_snapshot_at_the_end_says_nothing(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     forget_the_end(broker.replica(driver))
-    found = Looked(broker.stop())
-    assert found.unread == found.segments[-1:]
-    assert found.state.ends.end_offset == driver.log.log_end_offset
+    content = Looked(broker.stop())
+    assert content.unread == content.segments[-1:]
+    assert content.state.ends.end_offset == driver.log.log_end_offset
 
 
 def test_a_snapshot_inside_a_segment_is_of_no_use_after_a_kill(broker: BrokerDir) -> None:
@@ -377,42 +384,42 @@ def test_a_snapshot_inside_a_segment_is_of_no_use_after_a_kill(broker: BrokerDir
     driver.append(plain())
     (log, *_) = names.Suffix.LOG.files_in(replica)
     log[1].write_bytes(b"".join(driver.log.batches()))
-    found = Looked(broker.kill())
-    assert (found.unread, found.state.seeded_from) == ([0], None)
-    assert found.state.ends.end_offset == 2
+    content = Looked(broker.kill())
+    assert (content.unread, content.state.seeded_from) == ([0], None)
+    assert content.state.ends.end_offset == 2
 
 
 def test_a_snapshot_that_can_not_be_read_is_passed_over_and_told(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     replica = broker.replica(driver)
-    *_, (_, last) = names.Suffix.SNAPSHOT.files_in(replica)
-    last.write_bytes(b"\0\1nonsense...")
-    found = Looked(broker.stop())
-    assert found.unread == found.segments[-1:]
-    (problem,) = found.problems
-    assert problem.startswith(f"{last}: a producer snapshot with CRC")
+    *_, (_, last_snapshot) = names.Suffix.SNAPSHOT.files_in(replica)
+    last_snapshot.write_bytes(b"\0\1nonsense...")
+    content = Looked(broker.stop())
+    assert content.unread == content.segments[-1:]
+    (problem,) = content.problems
+    assert problem.startswith(f"{last_snapshot}: a producer snapshot with CRC")
     assert problem.endswith("; an older one is taken")
 
 
 def test_without_snapshots_every_segment_is_left(broker: BrokerDir, driver: LogDriver) -> None:
     broker.replica(driver)
-    found = Looked(broker.stop(), use_snapshots=False)
-    assert found.unread == found.segments
-    assert (found.state.seeds, found.state.seeded_from) == ({}, None)
+    content = Looked(broker.stop(), use_snapshots=False)
+    assert content.unread == content.segments
+    assert (content.state.seeds, content.state.seeded_from) == ({}, None)
 
 
 def test_an_empty_replica_is_read_to_its_end(broker: BrokerDir) -> None:
     broker.replica(LogDriver())
-    found = Looked(broker.stop())
-    assert (found.unread, found.state.ends.end_offset) == ([], 0)
+    content = Looked(broker.stop())
+    assert (content.unread, content.state.ends.end_offset) == ([], 0)
 
 
 def test_a_replica_without_segments_is_empty(broker: BrokerDir) -> None:
     (broker.path / "orders-0").mkdir()
-    found = Looked(broker.stop())
-    assert (found.segments, found.state.ends.end_offset, found.state.newest_ms) == ([], 0, -1)
-    assert (found.state.ends.epochs, found.state.ends.high_watermark) == ((), None)
+    content = Looked(broker.stop())
+    assert (content.segments, content.state.ends.end_offset, content.state.newest_ms) == ([], 0, -1)
+    assert (content.state.ends.epochs, content.state.ends.high_watermark) == ((), None)
 
 
 def test_the_log_starts_where_the_broker_noted_it(broker: BrokerDir, driver: LogDriver) -> None:
@@ -429,9 +436,9 @@ def test_notes_that_make_no_sense_are_told_and_left_out(
     broker.stop()
     (broker.path / names.FileName.HIGH_WATERMARKS).write_bytes(data)
     (replica / names.FileName.LEADER_EPOCHS).write_bytes(data)
-    found = Looked(broker.path)
-    assert len(found.problems) == 2
-    assert (found.state.ends.epochs, found.state.ends.high_watermark) == ((), None)
+    content = Looked(broker.path)
+    assert len(content.problems) == 2
+    assert (content.state.ends.epochs, content.state.ends.high_watermark) == ((), None)
 
 
 # Replicas and coordinators' logs are read alike wherever that is done; damaged directories are in
@@ -448,17 +455,17 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     driver.end(committed=True, coordinator_epoch=4)
     driver.txn(2)
     driver.txn(0, pid=99)
-    made = BrokerDir(tmp_path / "broker-1", 1)
-    made.replica(driver)
-    made.stop()
+    broker_dir = BrokerDir(tmp_path / "broker-1", 1)
+    broker_dir.replica(driver)
+    broker_dir.stop()
     (replica,) = replicas_in([tmp_path])
     state = state_of(replica, use_snapshots=False)
-    found = read_at_once(state)
+    content = read_at_once(state)
     for way in (Way.HERE, Way.PROCESSES):
         read = here().results_of(replica_job([state], cores=2), way)
-        assert read == {state.replica.path: found}
-    assert sorted(found.opened) == [PID, 99]
-    assert found.opened[PID].coordinator_epoch == 4
+        assert read == {state.replica.path: content}
+    assert sorted(content.opened) == [PID, 99]
+    assert content.opened[PID].coordinator_epoch == 4
 
 
 def test_records_without_a_time_are_read(tmp_path: Path) -> None:
@@ -468,20 +475,20 @@ def test_records_without_a_time_are_read(tmp_path: Path) -> None:
     driver = LogDriver()
     driver.txn(0, timestamp=-1)
     driver.txn(1, timestamp=-1)
-    made = BrokerDir(tmp_path / "broker-1", 1)
-    made.replica(driver)
-    made.kill()
+    broker_dir = BrokerDir(tmp_path / "broker-1", 1)
+    broker_dir.replica(driver)
+    broker_dir.kill()
     (replica,) = replicas_in([tmp_path])
     state = state_of(replica, use_snapshots=False)
-    found = read_at_once(state)
-    open_txn = found.opened[PID]
+    content = read_at_once(state)
+    open_txn = content.opened[PID]
     assert (open_txn.start_timestamp_ms, open_txn.last_timestamp_ms) == (-1, -1)
 
 
 def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> None:
     orders = TopicPartition("orders", 0)
-    made = BrokerDir(tmp_path / "broker-1", 1)
-    made.coordinator(
+    broker_dir = BrokerDir(tmp_path / "broker-1", 1)
+    broker_dir.coordinator(
         move("Ongoing", orders, pid=7),
         move("PrepareCommit", orders, pid=7),
         move("CompleteCommit", pid=7),
@@ -489,19 +496,19 @@ def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> 
         move("Ongoing", orders, name="gone", pid=9),
         Tombstone(transactional_id=TransactionalId("gone")),
     )
-    log_dir = made.kill()
+    log_dir = broker_dir.kill()
     (segment,) = log_dir.glob("__transaction_state-0/*.log")
     with segment.open("ab") as file:
         file.write(b"torn")
     (replica,) = replicas_in([log_dir])
     state = state_of(replica)
-    (found,) = here().results_of(log_job([state], {7, 8, 9}), Way.PROCESSES).values()
+    (result,) = here().results_of(log_job([state], {7, 8, 9}), Way.PROCESSES).values()
     problems: list[str] = []
-    assert found.replayed == replay_log(state, problems.append).concerning({7, 8, 9})
-    assert found.problems == tuple(problems)
-    committed = next(one for one in found.replayed.entries if one.newest.producer_id == 7)
-    assert committed.decision is found.replayed.decisions[7][0]
-    assert found.replayed.cut_off
+    assert result.replayed == replay_log(state, problems.append).concerning({7, 8, 9})
+    assert result.problems == tuple(problems)
+    committed = next(entry for entry in result.replayed.entries if entry.newest.producer_id == 7)
+    assert committed.decision is result.replayed.decisions[7][0]
+    assert result.replayed.cut_off
 
 
 @pytest.mark.parametrize("batches_per_segment", [1, 1_000])
@@ -516,16 +523,16 @@ def test_many_gaps_do_not_hide_the_last_one(tmp_path: Path, batches_per_segment:
     folder = tmp_path / "broker-1" / "orders-0"
     BrokerDir(tmp_path / "broker-1", 1).kill()
     folder.mkdir()
-    for first in range(0, len(data), batches_per_segment):
-        share = data[first : first + batches_per_segment]
+    for first_log in range(0, len(data), batches_per_segment):
+        share = data[first_log : first_log + batches_per_segment]
         path = folder / names.Suffix.LOG.at(read_batch_header(share[0]).base_offset)
         path.write_bytes(b"".join(share))
     (replica,) = replicas_in([tmp_path])
     state = state_of(replica)
-    found = read_at_once(state)
-    assert len(found.notes.gaps) == NOTES_MAX
-    assert found.notes.gaps[-1] == Gap(first_offset=begins + 1, next_offset=begins + 9)
-    assert found.opened[PID].start_offset == begins
+    content = read_at_once(state)
+    assert len(content.notes.gaps) == NOTES_MAX
+    assert content.notes.gaps[-1] == Gap(first_offset=begins + 1, next_offset=begins + 9)
+    assert content.opened[PID].start_offset == begins
 
 
 # What lies where a transaction begins, and what is missing behind it.
@@ -580,13 +587,13 @@ def test_another_batch_is_not_the_producers(log_dir: Path, values: dict[str, int
 
 
 def test_behind_the_end_there_is_none(log_dir: Path) -> None:
-    behind = msgspec.structs.replace(OPEN, start_offset=900)
-    assert start_batch_of(state_in(log_dir), behind) is StartBatch.NOT_THERE
+    later_txn = msgspec.structs.replace(OPEN, start_offset=900)
+    assert start_batch_of(state_in(log_dir), later_txn) is StartBatch.NOT_THERE
 
 
 def test_of_a_deleted_beginning_the_last_batch_is_looked_at(log_dir: Path) -> None:
-    first, second, *_ = logs_in(log_dir)
-    first.unlink()
+    first_log, second, *_ = logs_in(log_dir)
+    first_log.unlink()
     second.unlink()
     state = state_in(log_dir)
     assert state.ends.log_start_offset == 4
@@ -616,10 +623,10 @@ def test_what_was_read_is_not_looked_up_again(log_dir: Path) -> None:
 
 def test_a_place_that_the_walk_met_too_is_known_once() -> None:
     notes = ReadNotes(damage=("/b/0.log, byte 9: a wrong CRC", "/b/0.log, byte 80: junk"))
-    before = (
+    problems = (
         "/b/0.log, byte 9: another CRC",
         "/b/0.log, byte 80: junk",
         "/b/0.log, byte 90: another CRC",
         "/b/leader-epoch-checkpoint: a folder, not a file",
     )
-    assert damage_met_again(before, notes) == {before[0]}
+    assert damage_met_again(problems, notes) == {problems[0]}

@@ -46,7 +46,12 @@ def record(
 
 
 def stay(
-    first: int | None, marker: int | None, *, at_ms: int = 0, committed: bool = True, epoch: int = 0
+    first_offset: int | None,
+    marker: int | None,
+    *,
+    at_ms: int = 0,
+    committed: bool = True,
+    epoch: int = 0,
 ) -> Stay:
     """On orders-0; its marker bears the time ``at_ms``."""
     has_marker = marker is not None
@@ -56,11 +61,11 @@ def stay(
         partition=0,
         producer_id=7,
         producer_epoch=epoch,
-        first_offset=first,
-        last_offset=None if first is None else first + 1,
-        first_timestamp_ms=None if first is None else 15,
-        last_timestamp_ms=None if first is None else 16,
-        records=0 if first is None else 2,
+        first_offset=first_offset,
+        last_offset=None if first_offset is None else first_offset + 1,
+        first_timestamp_ms=None if first_offset is None else 15,
+        last_timestamp_ms=None if first_offset is None else 16,
+        records=0 if first_offset is None else 2,
         marker_offset=marker,
         marker_epoch=epoch if has_marker else None,
         marker_timestamp_ms=at_ms if has_marker else None,
@@ -82,8 +87,8 @@ def told(timeline: Timeline) -> list[tuple[str, str]]:
 
 
 def test_both_sides_are_told_in_order_of_time() -> None:
-    found = timeline_of("app", STORY, [stay(5, 7, at_ms=26)])
-    assert told(found) == [
+    timeline = timeline_of("app", STORY, [stay(5, 7, at_ms=26)])
+    assert told(timeline) == [
         ("Empty", "InitProducerId; producer 7 epoch 0"),
         ("Ongoing", "the transaction begins; added orders-0"),
         ("first", "first record (epoch 0)"),
@@ -92,9 +97,9 @@ def test_both_sides_are_told_in_order_of_time() -> None:
         ("marker", "COMMIT, coordinator epoch 4, 6 ms after the decision"),
         ("CompleteCommit", "every partition has its marker"),
     ]
-    assert found.disagreements == ()
-    assert (found.producer_ids, found.coordinator_partition, found.open) == ((7,), 3, ())
-    marker = found.events[5]
+    assert timeline.disagreements == ()
+    assert (timeline.producer_ids, timeline.coordinator_partition, timeline.open) == ((7,), 3, ())
+    marker = timeline.events[5]
     assert (marker.committed, marker.coordinator_epoch, marker.after_decision_ms) == (True, 4, 6)
 
 
@@ -105,9 +110,9 @@ def test_records_of_a_log_keep_its_order_whatever_time_they_bear() -> None:
 
 
 def test_what_lies_behind_the_marker_of_the_last_decision_was_in_no_transaction() -> None:
-    found = timeline_of("app", STORY, [stay(5, 7, at_ms=26), stay(8, None)])
-    (said,) = found.disagreements
-    assert said == (
+    timeline = timeline_of("app", STORY, [stay(5, 7, at_ms=26), stay(8, None)])
+    (disagreement,) = timeline.disagreements
+    assert disagreement == (
         "orders-0: open since offset 8; for the coordinator it is CompleteCommit; the marker at"
         " offset 7 carried out the last decision with this partition (offset 2), so these records"
         " were in no transaction"
@@ -116,8 +121,8 @@ def test_what_lies_behind_the_marker_of_the_last_decision_was_in_no_transaction(
 
 def test_what_a_lost_marker_left_open_is_not_called_so() -> None:
     later = (record(4, "Ongoing", ORDERS), record(5, "PrepareCommit", ORDERS))
-    found = timeline_of("app", (*STORY, *later), [stay(5, 7, at_ms=26), stay(8, None)])
-    assert all("in no transaction" not in said for said in found.disagreements)
+    timeline = timeline_of("app", (*STORY, *later), [stay(5, 7, at_ms=26), stay(8, None)])
+    assert all("in no transaction" not in disagreement for disagreement in timeline.disagreements)
 
 
 def test_partitions_epochs_and_ids_are_told_as_they_change() -> None:
@@ -132,8 +137,8 @@ def test_partitions_epochs_and_ids_are_told_as_they_change() -> None:
         record(7, None),
         record(8, "Empty", pid=9),
     )
-    found = timeline_of("app", records, [])
-    assert [text for _, text in told(found)][2:] == [
+    timeline = timeline_of("app", records, [])
+    assert [text for _, text in told(timeline)][2:] == [
         "added payments-0",
         "decided to abort, 20 ms after its beginning; epoch 0 -> 1",
         "every partition has its marker",
@@ -142,8 +147,8 @@ def test_partitions_epochs_and_ids_are_told_as_they_change() -> None:
         "the coordinator forgets the transactional id",
         "InitProducerId; producer 9 epoch 0",
     ]
-    assert found.producer_ids == (7, 8, 9)
-    assert found.events[2].added == (PAYMENTS,)
+    assert timeline.producer_ids == (7, 8, 9)
+    assert timeline.events[2].added == (PAYMENTS,)
 
 
 def test_a_record_that_changes_nothing_was_written_again() -> None:
@@ -152,10 +157,10 @@ def test_a_record_that_changes_nothing_was_written_again() -> None:
 
 
 def test_a_marker_where_nothing_was_written_is_told() -> None:
-    found = timeline_of("app", STORY, [stay(None, 7, at_ms=26)])
-    (text,) = [one.text for one in found.events if one.event == "marker"]
+    timeline = timeline_of("app", STORY, [stay(None, 7, at_ms=26)])
+    (text,) = [event.text for event in timeline.events if event.event == "marker"]
     assert text.endswith("nothing was written here")
-    assert found.disagreements == ()
+    assert timeline.disagreements == ()
 
 
 def test_each_marker_of_an_epoch_has_its_own_decision() -> None:
@@ -167,16 +172,16 @@ def test_each_marker_of_an_epoch_has_its_own_decision() -> None:
     )
     repeated = stay(None, 8, at_ms=51)
     stays = [stay(1, 3, at_ms=50, committed=False), stay(5, 7, at_ms=50), repeated]
-    found = timeline_of("app", records, stays)
-    assert found.disagreements == ()
-    afters = [one.after_decision_ms for one in found.events if one.event == "marker"]
+    timeline = timeline_of("app", records, stays)
+    assert timeline.disagreements == ()
+    afters = [event.after_decision_ms for event in timeline.events if event.event == "marker"]
     assert afters == [0, 0, 1]
 
 
 def test_clocks_of_brokers_may_differ_a_little() -> None:
-    found = timeline_of("app", STORY, [stay(5, 7, at_ms=19)])
-    assert found.disagreements == ()
-    assert [one.after_decision_ms for one in found.events if one.event == "marker"] == [-1]
+    timeline = timeline_of("app", STORY, [stay(5, 7, at_ms=19)])
+    assert timeline.disagreements == ()
+    assert [event.after_decision_ms for event in timeline.events if event.event == "marker"] == [-1]
 
 
 ONGOING = (*STORY, record(9, "Ongoing", ORDERS))
@@ -184,10 +189,10 @@ OPEN = stay(8, None)
 
 
 def test_what_is_open_is_told() -> None:
-    found = timeline_of("app", ONGOING, [OPEN])
-    assert [(one.first_offset, one.state, one.brokers) for one in found.open] == [
-        (8, "Ongoing", (1, 2))
-    ]
+    timeline = timeline_of("app", ONGOING, [OPEN])
+    assert [
+        (open_stay.first_offset, open_stay.state, open_stay.brokers) for open_stay in timeline.open
+    ] == [(8, "Ongoing", (1, 2))]
 
 
 @pytest.mark.parametrize(
@@ -234,9 +239,11 @@ def test_what_is_open_is_told() -> None:
     ],
 )
 def test_disagreements(records: Sequence[CoordinatorRecord], one: Stay, told: list[str]) -> None:
-    found = timeline_of("app", records, [one]).disagreements
-    assert len(found) == len(told)
-    assert all(words in said for words, said in zip(told, found, strict=True))
+    disagreements = timeline_of("app", records, [one]).disagreements
+    assert len(disagreements) == len(told)
+    assert all(
+        words in disagreement for words, disagreement in zip(told, disagreements, strict=True)
+    )
 
 
 def test_how_many_records_there_are_is_told() -> None:
@@ -252,8 +259,12 @@ def test_how_many_records_there_are_is_told() -> None:
 
 
 def test_an_id_that_nobody_knows_has_no_events() -> None:
-    found = timeline_of("app", [], [])
-    assert (found.events, found.coordinator_partition, found.producer_ids) == ((), None, ())
+    timeline = timeline_of("app", [], [])
+    assert (timeline.events, timeline.coordinator_partition, timeline.producer_ids) == (
+        (),
+        None,
+        (),
+    )
 
 
 # Transactions cut at markers; replicas that tell the same are told once. Whole timelines are in
@@ -272,9 +283,9 @@ def test_a_row_per_transaction_of_each_replica(tmp_path: Path) -> None:
     driver.txn(2)
     driver.txn(3)
     for broker in (1, 2):
-        made = BrokerDir(tmp_path / f"broker-{broker}", broker)
-        made.replica(driver)
-        made.stop()
+        broker_dir = BrokerDir(tmp_path / f"broker-{broker}", broker)
+        broker_dir.replica(driver)
+        broker_dir.stop()
     rows = transactions_of(alone(), [tmp_path], [PID])
     assert [tuple(row[name] for name in PLACE) for row in rows] == [
         (str(tmp_path / f"broker-{broker}"), broker, "orders", 0, PID)
@@ -296,9 +307,9 @@ def test_a_row_per_transaction_of_each_replica(tmp_path: Path) -> None:
 
 
 def test_nothing_of_a_producer_that_is_not_there(tmp_path: Path) -> None:
-    made = BrokerDir(tmp_path / "broker-1", 1)
-    made.replica(LogDriver())
-    made.stop()
+    broker_dir = BrokerDir(tmp_path / "broker-1", 1)
+    broker_dir.replica(LogDriver())
+    broker_dir.stop()
     assert transactions_of(alone(), [tmp_path], [12345]) == []
 
 
@@ -352,17 +363,20 @@ TIMELINE_READING_OPEN = {
 
 
 def test_a_record_of_all_replicas_is_told_once() -> None:
-    merged, apart = merged_records([transaction(2, 0), transaction(1, 0), transaction(1, 1)])
-    assert [(one.offset, one.brokers) for one in merged] == [(0, (1, 2)), (1, (1,))]
-    assert apart == []
+    merged, differences = merged_records([transaction(2, 0), transaction(1, 0), transaction(1, 1)])
+    assert [(open_stay.offset, open_stay.brokers) for open_stay in merged] == [
+        (0, (1, 2)),
+        (1, (1,)),
+    ]
+    assert differences == []
     (partition,) = merged[0].partitions
     assert str(partition) == "orders-0"
 
 
 def test_other_records_at_one_offset_are_told() -> None:
-    merged, apart = merged_records([transaction(1, 0), transaction(2, 0, state="Empty")])
+    merged, differences = merged_records([transaction(1, 0), transaction(2, 0, state="Empty")])
     assert len(merged) == 2
-    assert apart == ["__transaction_state-3: replicas hold different records at offset 0"]
+    assert differences == ["__transaction_state-3: replicas hold different records at offset 0"]
 
 
 def test_a_tombstone_has_nothing_but_its_place() -> None:
@@ -377,7 +391,7 @@ def test_a_tombstone_has_nothing_but_its_place() -> None:
 
 
 def test_replicas_that_are_behind_are_told() -> None:
-    (merged,), behind = merged_stays(
+    (merged,), lagging = merged_stays(
         [
             stay_of_timeline_reading(1),
             stay_of_timeline_reading(2),
@@ -385,7 +399,7 @@ def test_replicas_that_are_behind_are_told() -> None:
         ]
     )
     assert (merged.brokers, merged.committed, merged.producer_epoch) == ((1, 2), True, 1)
-    assert behind == [
+    assert lagging == [
         "orders-0: on broker 3 the transaction from offset 5 on is open (last record at 6); "
         "elsewhere it commits at offset 7"
     ]

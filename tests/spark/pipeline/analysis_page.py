@@ -74,31 +74,33 @@ QUERIES: Final = {"worst": WORST, "hanging": HANGING, "requests": REQUESTS}
 
 def blocks(spark: SparkSession) -> dict[str, str]:
     """The page's tables, over the views of the recorded run."""
-    made = {}
+    blocks_by_name = {}
     for name, columns in COLUMNS.items():
         frame = ANALYSES[name].run(spark)
-        made[name] = _table(
+        blocks_by_name[name] = _table(
             frame.where(frame.grouped_by != BY_ID).select("transaction_version", *columns.split())
         )
     for name, query in QUERIES.items():
-        made[name] = _table(spark.sql(query))
+        blocks_by_name[name] = _table(spark.sql(query))
     partitions = lso_lag_by_partition(spark)
-    made["partitions"] = _table(partitions.where(~partitions.topic.startswith("__")).limit(8))
-    return made
+    blocks_by_name["partitions"] = _table(
+        partitions.where(~partitions.topic.startswith("__")).limit(8)
+    )
+    return blocks_by_name
 
 
-def filled(page: str, made: Mapping[str, str]) -> str:
+def filled(page: str, blocks_by_name: Mapping[str, str]) -> str:
     """The page with these tables.
 
     Raises:
         KeyError: The page wants one that is not made.
     """
-    return BLOCK.sub(lambda found: found[1] + made[found[2]] + found[3], page)
+    return BLOCK.sub(lambda match: match[1] + blocks_by_name[match[2]] + match[3], page)
 
 
 def names(page: str) -> list[str]:
     """Which tables the page wants."""
-    return [found[2] for found in BLOCK.finditer(page)]
+    return [match[2] for match in BLOCK.finditer(page)]
 
 
 def _table(frame: DataFrame) -> str:
@@ -124,14 +126,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with TemporaryDirectory() as directory:
         traces = record(Path(directory) / "traces")
         with traces_as_views(spark, list(map(str, traces))):
-            made = {PAGE: filled(PAGE.read_text("utf-8"), blocks(spark)).encode()}
+            blocks_by_name = {PAGE: filled(PAGE.read_text("utf-8"), blocks(spark)).encode()}
     spark.stop()
-    differ = [path for path, data in made.items() if not path.exists() or path.read_bytes() != data]
+    differ = [
+        path
+        for path, data in blocks_by_name.items()
+        if not path.exists() or path.read_bytes() != data
+    ]
     for path in differ:
         sys.stdout.write(f"{'written' if options.write else 'differs'}: {path.relative_to(ROOT)}\n")
         if options.write:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(made[path])
+            path.write_bytes(blocks_by_name[path])
     return int(bool(differ) and not options.write)
 
 

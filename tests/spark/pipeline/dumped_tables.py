@@ -27,10 +27,10 @@ def by_file(
         number: Column that they are named for.
         line: What a row becomes.
     """
-    found: defaultdict[Path, list[str]] = defaultdict(list)
+    lines_by_file: defaultdict[Path, list[str]] = defaultdict(list)
     for row in rows:
-        found[file_of(row, suffix, number)].append(line(row))
-    return dict(found)
+        lines_by_file[file_of(row, suffix, number)].append(line(row))
+    return dict(lines_by_file)
 
 
 def file_of(row: Row, suffix: names.Suffix, number: str = "segment_base_offset") -> Path:
@@ -43,14 +43,14 @@ def batch_line(row: Row) -> str:
     """Of the table ``batches``."""
     base = _or(row["base_sequence"])
     span = row["last_offset"] - row["base_offset"]
-    last = -1 if base == -1 else (base + span) % SEQUENCE_SPAN
+    last_sequence = -1 if base == -1 else (base + span) % SEQUENCE_SPAN
     horizon = f"[{row['base_timestamp_ms']}]" if row["has_delete_horizon"] else ".empty"
     fields = {
         "baseOffset": row["base_offset"],
         "lastOffset": row["last_offset"],
         "count": row["records"],
         "baseSequence": base,
-        "lastSequence": last,
+        "lastSequence": last_sequence,
         "producerId": _or(row["producer_id"]),
         "producerEpoch": _or(row["producer_epoch"]),
         "partitionLeaderEpoch": row["leader_epoch"],
@@ -100,10 +100,12 @@ def snapshot_line(row: Row) -> str:
         "lastTimestamp": row["last_timestamp_ms"],
     }
     if row["last_offset"] is not None:
-        last = row["last_sequence"]
+        last_sequence = row["last_sequence"]
         fields |= {
-            "firstSequence": (last - row["offset_delta"]) % SEQUENCE_SPAN if last >= 0 else last,
-            "lastSequence": last,
+            "firstSequence": (last_sequence - row["offset_delta"]) % SEQUENCE_SPAN
+            if last_sequence >= 0
+            else last_sequence,
+            "lastSequence": last_sequence,
             "lastOffset": row["last_offset"],
             "offsetDelta": row["offset_delta"],
             "timestamp": row["last_timestamp_ms"],
@@ -129,8 +131,8 @@ def transaction_values(row: Row) -> tuple[str, dict[str, Any] | None]:
     if row["is_tombstone"]:
         return row["transactional_id"], None
     partitions: defaultdict[str, list[int]] = defaultdict(list)
-    for one in row["partitions"]:
-        partitions[one["topic"]].append(one["partition"])
+    for partition in row["partitions"]:
+        partitions[partition["topic"]].append(partition["partition"])
     return row["transactional_id"], {
         "version": row["value_version"],
         "producerId": row["producer_id"],
@@ -160,7 +162,8 @@ def dumped_transaction(line: str) -> tuple[str, dict[str, Any] | None]:
         "clientTransactionVersion": 0,
         **data,
         "transactionPartitions": {
-            one["topic"]: sorted(one["partitionIds"]) for one in data["transactionPartitions"] or ()
+            transaction_partition["topic"]: sorted(transaction_partition["partitionIds"])
+            for transaction_partition in data["transactionPartitions"] or ()
         },
     }
 
@@ -197,18 +200,18 @@ def dumped_offset(line: str) -> dict[str, Any]:
     if key["type"] in ("0", "1"):
         values |= {"topic": data["topic"], "partition": data["partition"]}
         if value is not None:
-            told = {"leaderEpoch": -1, "topicId": None, **value["data"]}
+            fields = {"leaderEpoch": -1, "topicId": None, **value["data"]}
             # Zeros stand for an id that the coordinator does not know.
-            told["topicId"] = None if told["topicId"] == NO_TOPIC_ID else told["topicId"]
+            fields["topicId"] = None if fields["topicId"] == NO_TOPIC_ID else fields["topicId"]
             names = ("offset", "leaderEpoch", "metadata", "commitTimestamp", "topicId")
-            values |= {name: told[name] for name in names}
+            values |= {name: fields[name] for name in names}
     return values
 
 
 def decoded(line: str) -> tuple[Any, Any]:
     """(key, value) of a line of a coordinator's record; the value of a tombstone is None."""
-    _, _, rest = line.partition(" key: ")
-    key, _, value = rest.partition(" payload: ")
+    _, _, value_text = line.partition(" key: ")
+    key, _, value = value_text.partition(" payload: ")
     return json.loads(key), None if value == "<DELETE>" else json.loads(value)
 
 

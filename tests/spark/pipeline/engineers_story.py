@@ -62,33 +62,33 @@ class Story:
 
     def _count(self, name: str, *words: str) -> None:
         """A search, and how many segments it asked the store for."""
-        before = len(self._asked())
+        count_before = len(self._asked())
         told = [*words[:2], *self._store.settings, *words[2:], "--json"]
-        done = self._desk.run(*told, title=f"find-hanging, {name}", status=3)
-        (self._desk.scratch / "found.json").write_text(done.stdout)
-        shown = shlex.join(["txnsim", *words[:2]]) + f" $STORE {shlex.join(words[2:])}"
-        command = f"$ {shown} --json\n{done.stderr}"
-        self._told[name] = command + self._counted(before)
+        output = self._desk.run(*told, title=f"find-hanging, {name}", status=3)
+        (self._desk.scratch / "found.json").write_text(output.stdout)
+        command_text = shlex.join(["txnsim", *words[:2]]) + f" $STORE {shlex.join(words[2:])}"
+        command = f"$ {command_text} --json\n{output.stderr}"
+        self._told[name] = command + self._counted(count_before)
 
     def _filter(self, file: str) -> None:
-        done = subprocess.run(
+        process = subprocess.run(
             ["jq", "-r", CHOSEN, file],
             cwd=self._desk.scratch, capture_output=True, text=True, check=True,
         )  # fmt: skip
         query = CHOSEN.replace(" | select", " |\n    select").replace(" | [", " |\n    [")
-        self._told["hour"] = f"jq -r '{query}' {file}\n\n{done.stdout}"
+        self._told["hour"] = f"jq -r '{query}' {file}\n\n{process.stdout}"
 
     def _play(self, name: str, program: str) -> None:
         """A program of the page, with the settings of this store before it."""
-        given = (one.removeprefix("--spark-conf=") for one in self._store.settings)
+        given = (setting.removeprefix("--spark-conf=") for setting in self._store.settings)
         settings = dict(one.split("=", 1) for one in given if "fs.s3a" in one)  # it needs no jar
-        before = len(self._asked())
+        count_before = len(self._asked())
         printed = self._desk.played(f"SETTINGS = {settings!r}\n{program}", f"the program, {name}")
-        self._told[name] = f"{printed.rstrip()}\n\n{self._counted(before)}"
+        self._told[name] = f"{printed.rstrip()}\n\n{self._counted(count_before)}"
 
-    def _counted(self, before: int) -> str:
-        asked = set(self._asked()[before:])
-        return f"segments that the store was asked for: {len(asked):,}\n"
+    def _counted(self, count_before: int) -> str:
+        urls = set(self._asked()[count_before:])
+        return f"segments that the store was asked for: {len(urls):,}\n"
 
     def _asked(self) -> list[str]:
         return ASKED.findall(self._store.log.read_text())

@@ -46,9 +46,9 @@ class MadeTrace:
     def reached(self, at_us: int, tx: str, state: str, **more: object) -> None:
         """A move of the coordinator took effect."""
         epoch = int(tx.rpartition(":")[2])
-        told = {"version": 0, "level": 1, "timeout_ms": 10, "partitions": ["t-0"], **more}
+        fields = {"version": 0, "level": 1, "timeout_ms": 10, "partitions": ["t-0"], **more}
         pid = int(tx.rpartition("/")[2].partition(":")[0])
-        self.at(at_us, "txn.complete", COORDINATOR, tx, state=state, pid=pid, epoch=epoch, **told)
+        self.at(at_us, "txn.complete", COORDINATOR, tx, state=state, pid=pid, epoch=epoch, **fields)
 
     def text(self) -> str:
         """The trace as it is written."""
@@ -114,8 +114,8 @@ def brief_lives() -> str:
 def _marker(
     made: MadeTrace, at_us: int, kind: str, node: str = LOG, tx: str = "", **data: object
 ) -> None:
-    told: Mapping[str, object] = {"tp": "t-0", "pid": 7, "committed": False, **data}
-    made.at(at_us, kind, node, tx, **told)
+    fields: Mapping[str, object] = {"tp": "t-0", "pid": 7, "committed": False, **data}
+    made.at(at_us, kind, node, tx, **fields)
 
 
 STREAM: Final = """\

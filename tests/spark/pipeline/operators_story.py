@@ -29,7 +29,7 @@ from txnsim.types import TopicPartition
 
 PAGE: Final = Path(__file__).with_suffix(".md")
 BROKERS: Final = (1, 2, 3)
-COPIES: Final = tuple(f"copies/broker-{one}" for one in BROKERS)
+COPIES: Final = tuple(f"copies/broker-{broker}" for broker in BROKERS)
 SHOWN_SERVER: Final = "localhost:9092"
 PROPERTIES: Final = {
     "offsets.topic.num.partitions": "4",
@@ -94,31 +94,31 @@ class Story:
     def ask(self) -> dict[str, str]:
         """Each output, by name."""
         desk = self._desk
-        told = {"lag": self._lag()}
+        fields = {"lag": self._lag()}
         self._copy()
-        told["waiting"] = desk.told("logs", "waiting", *COPIES, title="logs waiting", status=3)
+        fields["waiting"] = desk.told("logs", "waiting", *COPIES, title="logs waiting", status=3)
         search = ("logs", "find-hanging")
-        told["find-hanging"] = desk.told(*search, *COPIES, title="logs find-hanging", status=3)
+        fields["find-hanging"] = desk.told(*search, *COPIES, title="logs find-hanging", status=3)
         (finding,) = json.loads(desk.run(*search, "--json", *COPIES, status=3).stdout)["findings"]
-        told["evidence"] = _pretty(finding["evidence"])
-        told["timeline"] = desk.told(
+        fields["evidence"] = _pretty(finding["evidence"])
+        fields["timeline"] = desk.told(
             "logs", "timeline", CULPRIT, *COPIES, title="logs timeline", status=1
         )
         query = LOST.format(finding["producer_id"])
-        told["lost"] = desk.told("logs", "sql", query, *COPIES, title="logs sql")
+        fields["lost"] = desk.told("logs", "sql", query, *COPIES, title="logs sql")
         command = finding["command"].replace(SHOWN_SERVER, self._first).split()
-        told["repair"] = desk.told(*command[1:], title="txns repair")
+        fields["repair"] = desk.told(*command[1:], title="txns repair")
         whole = ("txns", "--bootstrap-server", self._first, "find-hanging", "--all")
-        told["searched"] = desk.told(*whole, title="txns find-hanging --all")
+        fields["searched"] = desk.told(*whole, title="txns find-hanging --all")
         self._copy()
-        told["after"] = desk.told("logs", "waiting", *COPIES)
-        return {**told, "times": desk.times()}
+        fields["after"] = desk.told("logs", "waiting", *COPIES)
+        return {**fields, "times": desk.times()}
 
     def _ends(self) -> dict[TopicPartition, int]:
         with RawBrokers({1: self._first}) as raw:
             return {
-                TopicPartition(place.topic, place.partition): raw.offset(place, -1)
-                for place in (ORDERS, PAYMENTS)
+                TopicPartition(topic.topic, topic.partition): raw.offset(topic, -1)
+                for topic in (ORDERS, PAYMENTS)
             }
 
     @staticmethod
@@ -142,7 +142,7 @@ class Story:
         ends = self._ends()
         wait_for(
             lambda: [self._noted(home) for home in self._kafka.homes],
-            lambda noted: all(one.items() >= ends.items() for one in noted),
+            lambda noted: all(match.items() >= ends.items() for match in noted),
             "high watermarks to be noted",
         )
         shutil.rmtree(self._desk.scratch / "copies", ignore_errors=True)
@@ -175,7 +175,8 @@ def _pretty(value: object) -> str:
     """JSON with lists of numbers in one line."""
     text = json.dumps(value, indent=2)
     return (
-        re.sub(r"\[\s+([\d,\s]+?)\s+\]", lambda one: f"[{' '.join(one[1].split())}]", text) + "\n"
+        re.sub(r"\[\s+([\d,\s]+?)\s+\]", lambda match: f"[{' '.join(match[1].split())}]", text)
+        + "\n"
     )
 
 

@@ -48,10 +48,10 @@ class Tables:
 
     def _from_spark(self, table: str, options: Mapping[str, str]) -> dict[str, list[Row]]:
         reader = self._spark.read.format("kafka_log").options(table=table, **options)
-        found: dict[str, list[Row]] = {name: [] for name in self._stages}
+        rows_by_stage: dict[str, list[Row]] = {name: [] for name in self._stages}
         for row in reader.load(",".join(self._stage_of)).collect():
-            found[self._stage_of[row.log_dir]].append(row)
-        return found
+            rows_by_stage[self._stage_of[row.log_dir]].append(row)
+        return rows_by_stage
 
 
 def place_of(row: Row) -> Place:
@@ -61,21 +61,21 @@ def place_of(row: Row) -> Place:
 
 def by_replica(rows: Iterable[Row]) -> dict[tuple[int, Place], list[Row]]:
     """Rows of users' topics, by broker and partition, as they come."""
-    found: dict[tuple[int, Place], list[Row]] = {}
+    rows_by_stage: dict[tuple[int, Place], list[Row]] = {}
     for row in rows:
         if not row.topic.startswith("__"):
-            found.setdefault((row.broker, place_of(row)), []).append(row)
-    return found
+            rows_by_stage.setdefault((row.broker, place_of(row)), []).append(row)
+    return rows_by_stage
 
 
 def sound_ends(stage: Stage) -> dict[Place, int]:
     """Damaged partition → the offset behind its last whole batch."""
-    return {one.place: one.sound_end for one in stage.damage}
+    return {fault.place: fault.sound_end for fault in stage.damage}
 
 
-def moving(stage: Stage, place: Place) -> bool:
+def moving(stage: Stage, partition: Place) -> bool:
     """Whether somebody wrote to the partition when the brokers were killed."""
-    return place.topic in stage.writers
+    return partition.topic in stage.writers
 
 
 def or_minus_one(value: Any) -> Any:

@@ -101,8 +101,10 @@ async def _shop(cluster: VirtualCluster, name: str) -> None:
         for number in range(TRANSACTIONS):
             await asyncio.sleep(chance.uniform(0.05, 1))
             producer.begin()
-            for place in chance.sample(places, chance.randint(1, 3)):
-                await producer.send(place.topic, place.partition, f"{name}/{number}".encode())
+            for partition in chance.sample(places, chance.randint(1, 3)):
+                await producer.send(
+                    partition.topic, partition.partition, f"{name}/{number}".encode()
+                )
                 await asyncio.sleep(chance.uniform(0, 0.01))
             if chance.random() < 0.15:
                 await producer.abort()

@@ -94,9 +94,9 @@ def _send_offsets(bootstrap: str, producer: Producer, number: int) -> None:
 
 
 def _flush(producer: Producer) -> None:
-    left = producer.flush(SLOW_S)
-    if left:
-        raise KafkaException(f"{left} records were not acknowledged")
+    unsent_count = producer.flush(SLOW_S)
+    if unsent_count:
+        raise KafkaException(f"{unsent_count} records were not acknowledged")
 
 
 def _end(producer: Producer, *, committed: bool) -> None:

@@ -50,18 +50,18 @@ class StreamProcess(Lived):
         if self._process.poll() is None:
             self.kill()
 
-    def wait_for(self, seen: Callable[[list[dict[str, Any]]], bool]) -> None:
+    def wait_for(self, is_enough: Callable[[list[dict[str, Any]]], bool]) -> None:
         """Wait until the events fulfil this.
 
         Raises:
             AssertionError: The process has ended before, or patience.
         """
         with self._changed:
-            done = self._changed.wait_for(
-                lambda: seen(self.events) or not self._reader.is_alive(), PATIENCE_S
+            is_met = self._changed.wait_for(
+                lambda: is_enough(self.events) or not self._reader.is_alive(), PATIENCE_S
             )
-        assert done, f"not seen in {PATIENCE_S} s: {self.events}\n{self.log()}"
-        assert seen(self.events), f"it has ended: {self.events}\n{self.log()}"
+        assert is_met, f"not seen in {PATIENCE_S} s: {self.events}\n{self.log()}"
+        assert is_enough(self.events), f"it has ended: {self.events}\n{self.log()}"
 
     def told(self, event: str) -> list[dict[str, Any]]:
         """The events of that name."""

@@ -50,8 +50,8 @@ def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth:
         "local[2]", config={"spark.driver.memory": "1g", **connector_config(jars)}
     )
     options = options_for(bootstrap, topic, directory)
-    place = Path(directory) / "sink" / RECORDS
-    sink = WatchedSink(spark, place, written=stand_still)
+    records_folder = Path(directory) / "sink" / RECORDS
+    sink = WatchedSink(spark, records_folder, written=stand_still)
     stream = Stream(spark, options, tell, records=sink)
     stream.start()
     stream.wait(threading.Event())

@@ -21,8 +21,8 @@ def test_another_thread_s_frames_do_not_change_the_session_of_this_one(spark: Sp
     other.start()
     other.join()
     assert type(spark).getActiveSession() is copy, "PySpark's answer is right: no need for ours"
-    found = active_session()
-    assert found is not None
-    assert found._jsparkSession.equals(spark._jsparkSession)
+    session = active_session()
+    assert session is not None
+    assert session._jsparkSession.equals(spark._jsparkSession)
     spark.createDataFrame([(1,)], "a int")
     assert active_session() is spark

@@ -77,14 +77,14 @@ def kept(table: pa.Table) -> pa.Table:
 def test_a_hundred_seeds_on_spark_are_what_this_machine_plays(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    there = Folder(tmp_path / "spark", Wanted())
+    spark_folder = Folder(tmp_path / "spark", Wanted())
     play, _ = elsewhere(SparkEngine(spark), Wanted(), cpu_s=LIMIT_S)
-    [*there.take([SEEDS], play([SEEDS]))]
-    table = there.read()
+    [*spark_folder.take([SEEDS], play([SEEDS]))]
+    table = spark_folder.read()
     assert table.column("seed").to_pylist() == [*SEEDS]
     assert FAILED not in table.column("verdict").to_pylist()
-    found = [row for row in table.to_pylist() if row["verdict"] == FOUND]
-    assert [row["seed"] for row in found if not row["causes"]] == []
+    violation_rows = [row for row in table.to_pylist() if row["verdict"] == FOUND]
+    assert [row["seed"] for row in violation_rows if not row["causes"]] == []
     local = Folder(tmp_path / "local", Wanted())
     play_here, _ = on_this_machine(Wanted(), jobs=2, cpu_s=LIMIT_S)
     [*local.take([ALIKE], play_here([ALIKE]))]
@@ -93,7 +93,7 @@ def test_a_hundred_seeds_on_spark_are_what_this_machine_plays(
 
 def test_a_frame_has_the_columns_and_a_limit_is_a_row(spark: SparkSession) -> None:
     frame = campaign(spark, None, range(2), cpu_s=0.001)
-    assert tuple(frame.columns) == tuple(one.name for one in COLUMNS)
+    assert tuple(frame.columns) == tuple(column.name for column in COLUMNS)
     assert frame.schema.simpleString() == f"struct<{DDL.replace(' ', ':').replace(',:', ',')}>"
     rows = frame.collect()
     assert sorted(row.seed for row in rows) == [0, 1]
@@ -107,7 +107,7 @@ def test_findings_are_shrunk_on_the_workers(spark: SparkSession, tmp_path: Path)
     (report,) = folder.reports([8], examine)
     assert [cause.anomalies for cause in report.causes] == [("z23",)]
     assert report.shrunk is not None
-    assert {Path(one).name for one in report.files} > {"seed-8.plan.json", "seed-8.trace.jsonl"}
+    assert {Path(file).name for file in report.files} > {"seed-8.plan.json", "seed-8.trace.jsonl"}
 
 
 @pytest.mark.real
@@ -127,11 +127,11 @@ def test_a_worker_that_is_killed_costs_no_seed_and_doubles_none(
 
 def test_a_worker_whose_hashes_do_not_repeat_is_refused() -> None:
     program = "from txnsim_lab import campaigns; campaigns._prepare()"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONHASHSEED": "random"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "can't repeat runs" in done.stderr
+    assert "can't repeat runs" in process.stderr

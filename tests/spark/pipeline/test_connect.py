@@ -71,7 +71,7 @@ def test_a_session_without_a_jvm_has_the_same_answers(tmp_path: Path) -> None:
     replica(broker_dir(logs), busy_log())
     trace = tmp_path / "traces"
     assert main(["scenario", "run", "z01", "--mode", "V-", "--armed", "--trace", str(trace)]) == 0
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(logs), str(trace), str(tmp_path / "out")],
         env={**quick_environment(), "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
@@ -79,10 +79,10 @@ def test_a_session_without_a_jvm_has_the_same_answers(tmp_path: Path) -> None:
         check=False,
         timeout=600,
     )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert found.pop("kind").startswith("pyspark.sql.connect")
-    assert found == {
+    assert process.returncode == 0, process.stderr
+    document: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+    assert document.pop("kind").startswith("pyspark.sql.connect")
+    assert document == {
         "counts": [90, 30, 90],
         "verdicts": ["unknown"],
         "leader": 150,

@@ -45,8 +45,8 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
 
     def reader(self, spark: SparkSession, **options: str) -> DataFrameReader:
         chosen = {} if "assign" in options else {"subscribe": TOPIC}
-        given = {"kafka.bootstrap.servers": self.target.bootstrap, **chosen, **options}
-        return spark.read.format("kafka").options(**given)
+        options_given = {"kafka.bootstrap.servers": self.target.bootstrap, **chosen, **options}
+        return spark.read.format("kafka").options(**options_given)
 
     def values(self, spark: SparkSession, **options: str) -> list[str]:
         rows = self.reader(spark, **options).load().toLocalIterator()
@@ -114,25 +114,25 @@ def test_each_isolation_reads_what_it_may(spark: SparkSession, served: Served) -
 
 def test_columns_are_what_was_written(spark: SparkSession, served: Served) -> None:
     rows = served.reader(spark, includeHeaders="true").load().toLocalIterator()
-    found = {bytes(row["value"]).decode(): row for row in rows}
-    first = found["a0"]
+    row_by_value = {bytes(row["value"]).decode(): row for row in rows}
+    first = row_by_value["a0"]
     assert (bytes(first["key"]), first["topic"], first["partition"]) == (b"a", TOPIC, 0)
     assert (first["timestampType"], first["timestamp"].timestamp()) == (0, served.base_ms / 1_000)
-    assert [(one["key"], bytes(one["value"])) for one in first["headers"]] == [HEADER]
-    assert found["a1"]["headers"] is None
-    assert {value: row["offset"] for value, row in found.items()} == {
+    assert [(header["key"], bytes(header["value"])) for header in first["headers"]] == [HEADER]
+    assert row_by_value["a1"]["headers"] is None
+    assert {value: row["offset"] for value, row in row_by_value.items()} == {
         **{"a0": 0, "a1": 1, "b0": 3, "c0": 5, "d0": 7, "e0": 8},
         **{"p0": 0, "p1": 1},
     }
 
 
 def test_offsets_are_taken_by_partition(spark: SparkSession, served: Served) -> None:
-    some = {
+    offsets_by_partition = {
         "startingOffsets": json.dumps({TOPIC: {"0": 1, "1": -2}}),
         "endingOffsets": json.dumps({TOPIC: {"0": 6, "1": 1}}),
     }
-    assert served.values(spark, **some) == ["a1", "b0", "c0", "p0"]
-    assert served.values(spark, **some, **COMMITTED_ONLY) == ["a1", "c0", "p0"]
+    assert served.values(spark, **offsets_by_partition) == ["a1", "b0", "c0", "p0"]
+    assert served.values(spark, **offsets_by_partition, **COMMITTED_ONLY) == ["a1", "c0", "p0"]
 
 
 def test_an_end_behind_the_stable_offset_is_lost_data_to_a_committed_reader(
@@ -154,8 +154,8 @@ def test_times_are_looked_up(spark: SparkSession, served: Served) -> None:
     }
     assert served.values(spark, **by_partition) == ["b0", "c0", "d0", "e0", "p1"]
     # The marker behind a1 is of now: the first offset that is not older than second 5.
-    behind = ["b0", "c0", "d0", "e0", "p0", "p1"]
-    assert served.values(spark, startingTimestamp=served.time(5)) == behind
+    later_values = ["b0", "c0", "d0", "e0", "p0", "p1"]
+    assert served.values(spark, startingTimestamp=served.time(5)) == later_values
     assert served.values(spark, endingTimestamp=served.time(7)) == ["a0", "a1", "p0"]
     late = {"assign": json.dumps({TOPIC: [1]}), "startingTimestamp": served.time(99)}
     with pytest.raises(Exception, match="No offset"):
@@ -166,8 +166,11 @@ def test_times_are_looked_up(spark: SparkSession, served: Served) -> None:
 def test_partitions_and_topics_are_chosen(spark: SparkSession, served: Served) -> None:
     servers = {"kafka.bootstrap.servers": served.target.bootstrap}
     read = spark.read.format("kafka")
-    one = read.options(**servers, assign=json.dumps({TOPIC: [1]})).load()
-    assert sorted(bytes(row["value"]) for row in one.toLocalIterator()) == [b"p0", b"p1"]
+    progress_report = read.options(**servers, assign=json.dumps({TOPIC: [1]})).load()
+    assert sorted(bytes(row["value"]) for row in progress_report.toLocalIterator()) == [
+        b"p0",
+        b"p1",
+    ]
     pattern = spark.read.format("kafka").options(**servers, subscribePattern="re.d").load()
     assert pattern.count() == len(EVERYTHING)
     split = served.reader(spark, minPartitions="5").load()
@@ -192,8 +195,12 @@ def run(rows: DataFrame, where: Path, *, format: str = "parquet", **options: str
 
 
 def stream(spark: SparkSession, served: Served, **options: str) -> DataFrame:
-    given = {"kafka.bootstrap.servers": served.target.bootstrap, "subscribe": TOPIC, **options}
-    return spark.readStream.format("kafka").options(**given).load()
+    options_given = {
+        "kafka.bootstrap.servers": served.target.bootstrap,
+        "subscribe": TOPIC,
+        **options,
+    }
+    return spark.readStream.format("kafka").options(**options_given).load()
 
 
 def streamed(spark: SparkSession, where: Path) -> list[str]:
@@ -209,13 +216,17 @@ def test_a_stream_reads_all_in_bounded_batches(
     )
     query = run(rows, tmp_path, path=f"{tmp_path}/out")
     assert streamed(spark, tmp_path) == COMMITTED
-    progress = [one for one in query.recentProgress if one["numInputRows"]]
+    progress = [
+        progress_report
+        for progress_report in query.recentProgress
+        if progress_report["numInputRows"]
+    ]
     assert len(progress) > 1
-    last = query.recentProgress[-1]["sources"][0]
-    assert json.loads(last["endOffset"]) == {TOPIC: {"0": 7, "1": 2}}
+    last_source = query.recentProgress[-1]["sources"][0]
+    assert json.loads(last_source["endOffset"]) == {TOPIC: {"0": 7, "1": 2}}
     # What the connector calls the latest is the last stable offset: it sees no lag behind an open
     # transaction.
-    assert last["metrics"]["maxOffsetsBehindLatest"] == "0"
+    assert last_source["metrics"]["maxOffsetsBehindLatest"] == "0"
 
 
 def test_a_stream_goes_on_where_its_checkpoint_says(
@@ -238,10 +249,10 @@ def test_a_stream_that_runs_takes_what_comes(
 ) -> None:
     topic = "coming"
     served.target.create(topic, 1)
-    seen: list[str] = []
+    values_seen: list[str] = []
 
     def take(rows: DataFrame, _batch: int) -> None:
-        seen.extend(bytes(row["value"]).decode() for row in rows.toLocalIterator())
+        values_seen.extend(bytes(row["value"]).decode() for row in rows.toLocalIterator())
 
     query = (
         stream(spark, served, subscribe=topic, startingOffsets="earliest", **COMMITTED_ONLY)
@@ -254,10 +265,10 @@ def test_a_stream_that_runs_takes_what_comes(
         for value in ("first", "second"):
             send_one(served.target, topic, value)
             query.processAllAvailable()
-            assert seen[-1] == value
+            assert values_seen[-1] == value
     finally:
         query.stop()
-    assert seen == ["first", "second"]
+    assert values_seen == ["first", "second"]
 
 
 def send_one(target: KafkaTarget, topic: str, value: str) -> None:
@@ -282,10 +293,13 @@ def written(target: KafkaTarget, topic: str, partitions: int) -> list[tuple[Any,
     async def read(admin: Admin) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = []
         for partition in range(partitions):
-            found = await fetch(
+            row_by_value = await fetch(
                 admin.cluster, topic, partition, 0, isolation=IsolationLevel.READ_COMMITTED
             )
-            rows += [(partition, one.key, one.value, one.headers) for one in found.records]
+            rows += [
+                (partition, record.key, record.value, record.headers)
+                for record in row_by_value.records
+            ]
         return sorted(rows, key=repr)
 
     return target.ask(read)

@@ -33,8 +33,8 @@ def by_spark(spark: SparkSession) -> Engine:
 
 def findings(spark: SparkSession, corpus: Corpus, name: str) -> list[Violation]:
     """All but notices of markers that ended nothing: operators and retries leave them."""
-    found = verify(by_spark(spark), plan(corpus.brokers(name)), Way.SPARK)
-    return [one for one in found if one.rule is not Invariant.IDLE_MARKER]
+    violations = verify(by_spark(spark), plan(corpus.brokers(name)), Way.SPARK)
+    return [violation for violation in violations if violation.rule is not Invariant.IDLE_MARKER]
 
 
 @pytest.mark.parametrize("name", ["clean", "killed"])
@@ -43,19 +43,23 @@ def test_what_a_real_broker_leaves_is_sound(spark: SparkSession, corpus: Corpus,
 
 
 def test_damage_is_found_where_it_was_done(spark: SparkSession, corpus: Corpus) -> None:
-    found = findings(spark, corpus, "torn")
+    violations = findings(spark, corpus, "torn")
     damage = corpus.stage("torn").damage
-    assert {(one.broker, Place(one.topic, one.partition)) for one in found} == {
-        (one.broker, one.place) for one in damage
-    }
+    assert {
+        (violation.broker, Place(violation.topic, violation.partition)) for violation in violations
+    } == {(violation.broker, violation.place) for violation in damage}
     places = {
-        (one.broker, one.file, one.offset)
-        for one in found
-        if one.rule in (Invariant.TORN, Invariant.CRC)
+        (violation.broker, violation.file, violation.offset)
+        for violation in violations
+        if violation.rule in (Invariant.TORN, Invariant.CRC)
     }
-    assert {(one.broker, one.file, one.sound_end) for one in damage} <= places
+    assert {
+        (violation.broker, violation.file, violation.sound_end) for violation in damage
+    } <= places
     # A broker cuts off what is torn; a batch of another CRC is more than an unclean stop leaves.
-    assert {one.rule for one in found if one.severity is Severity.ERROR} == {Invariant.CRC}
+    assert {violation.rule for violation in violations if violation.severity is Severity.ERROR} == {
+        Invariant.CRC
+    }
 
 
 @pytest.mark.parametrize("transactional_id", LIFE)
@@ -64,35 +68,45 @@ def test_a_life_has_all_transactions_that_ended(
 ) -> None:
     stage = corpus.stage("clean")
     timeline = read_timeline(by_spark(spark), corpus.brokers("clean"), transactional_id)
-    finished = [one for one in stage.finished if one.transactional_id == transactional_id]
+    finished = [
+        violation for violation in stage.finished if violation.transactional_id == transactional_id
+    ]
     assert finished
     markers = {
         (event.topic, event.partition, event.offset): event
         for event in timeline.events
         if event.event == "marker"
     }
-    spans = [(one, span) for one in finished for span in one.spans]
+    spans = [(violation, span) for violation in finished for span in violation.spans]
     assert markers.keys() == {(*span.place, span.marker_offset) for _, span in spans}
-    for one, span in spans:
+    for violation, span in spans:
         marker = markers[span.place.topic, span.place.partition, span.marker_offset or -1]
-        assert marker.committed == one.committed
-        assert (marker.producer_id, marker.producer_epoch) == (one.producer_id, one.marker_epoch)
+        assert marker.committed == violation.committed
+        assert (marker.producer_id, marker.producer_epoch) == (
+            violation.producer_id,
+            violation.marker_epoch,
+        )
     firsts = {
         (event.topic, event.partition, event.offset)
         for event in timeline.events
         if event.event == "first"
     }
-    opened = {(one.topic, one.partition, one.first_offset) for one in timeline.open}
+    opened = {
+        (violation.topic, violation.partition, violation.first_offset)
+        for violation in timeline.open
+    }
     assert firsts == {(*span.place, span.first_offset) for _, span in spans} | opened
     decisions = [event for event in timeline.events if event.source == "coordinator"]
     for committed in (True, False):
         decided = sum(event.committed is committed for event in decisions)
-        assert decided >= sum(_has_decision(one) and one.committed is committed for one in finished)
+        assert decided >= sum(
+            _has_decision(violation) and violation.committed is committed for violation in finished
+        )
 
 
-def _has_decision(one: FinishedTransaction) -> bool:
+def _has_decision(violation: FinishedTransaction) -> bool:
     """The first marker of ``undecided`` was an operator's."""
-    return one.transactional_id != "undecided"
+    return violation.transactional_id != "undecided"
 
 
 @pytest.mark.parametrize(
@@ -111,19 +125,26 @@ def test_two_sides_disagree_where_they_do(
 ) -> None:
     timeline = read_timeline(by_spark(spark), corpus.brokers("clean"), transactional_id)
     assert len(timeline.disagreements) == len(disagreements)
-    for text, told in zip(disagreements, timeline.disagreements, strict=True):
-        assert text in told
+    for text, disagreement in zip(disagreements, timeline.disagreements, strict=True):
+        assert text in disagreement
     _open_is_known(corpus, timeline)
 
 
 def _open_is_known(corpus: Corpus, timeline: Timeline) -> None:
     """What is open is what is known to be, but for replicas that have not come as far."""
     expected = {
-        (*one.place, one.producer_id, one.producer_epoch, one.start_offset)
-        for one in corpus.stage("clean").open
-        if one.transactional_id == timeline.transactional_id and one.verdict != "lagging"
+        (*violation.place, violation.producer_id, violation.producer_epoch, violation.start_offset)
+        for violation in corpus.stage("clean").open
+        if violation.transactional_id == timeline.transactional_id
+        and violation.verdict != "lagging"
     }
     assert {
-        (one.topic, one.partition, one.producer_id, one.producer_epoch, one.first_offset)
-        for one in timeline.open
+        (
+            violation.topic,
+            violation.partition,
+            violation.producer_id,
+            violation.producer_epoch,
+            violation.first_offset,
+        )
+        for violation in timeline.open
     } == expected

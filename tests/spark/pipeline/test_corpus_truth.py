@@ -43,7 +43,9 @@ def told_partitions(stage: Stage) -> Iterator[tuple[int, Place]]:
 
 def log_starts(stage: Stage) -> dict[Place, int]:
     """Where partitions begin; segments below may be there or not."""
-    return {one.place: one.start for topic in stage.topics for one in topic.partitions}
+    return {
+        partition.place: partition.start for topic in stage.topics for partition in topic.partitions
+    }
 
 
 def written_by_kafka(topic_id: str) -> str:
@@ -57,7 +59,7 @@ def test_records_are_those_that_a_consumer_read(tables: Tables, corpus: Corpus, 
     starts = {
         (row.broker, place_of(row)): row.log_start_offset for row in tables.rows(name, "replicas")
     }
-    found = by_replica(tables.rows(name, "records", "offset"))
+    rows_by_place = by_replica(tables.rows(name, "records", "offset"))
     ends = sound_ends(stage)
     compared = 0
     for topic in stage.topics:
@@ -66,12 +68,12 @@ def test_records_are_those_that_a_consumer_read(tables: Tables, corpus: Corpus, 
             if moving(stage, place):
                 continue
             expected = [
-                (one.offset, one.timestamp_ms, one.key, one.value, one.headers)
-                for one in partition.records
-                if one.offset < ends.get(place, partition.end)
+                (record.offset, record.timestamp_ms, record.key, record.value, record.headers)
+                for record in partition.records
+                if record.offset < ends.get(place, partition.end)
             ]
             for broker in partition.replicas:
-                rows = found.get((broker, place), [])
+                rows = rows_by_place.get((broker, place), [])
                 assert [
                     as_read(row)
                     for row in rows
@@ -84,7 +86,7 @@ def test_records_are_those_that_a_consumer_read(tables: Tables, corpus: Corpus, 
 def as_read(
     row: Row,
 ) -> tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
-    headers = tuple((one.key, as_bytes(one.value)) for one in row.headers)
+    headers = tuple((header.key, as_bytes(header.value)) for header in row.headers)
     return row.offset, row.timestamp_ms, as_bytes(row.key), as_bytes(row.value), headers
 
 
@@ -100,7 +102,7 @@ def test_batches_are_those_that_leaders_acknowledged(
     of_row = attrgetter(
         *("codec", "producer_id", "producer_epoch", "base_sequence", "records", "is_transactional")
     )
-    found = {
+    rows_by_place = {
         (row.broker, place_of(row), row.base_offset): tuple(map(or_minus_one, of_row(row)))
         for row in tables.rows(name, "batches")
     }
@@ -115,10 +117,10 @@ def test_batches_are_those_that_leaders_acknowledged(
             key = (broker, sent.place, sent.base_offset)
             if moving(stage, sent.place):
                 # acks=-1: every replica in sync had it when it was acknowledged.
-                assert found[key] == expected, key
+                assert rows_by_place[key] == expected, key
             elif (broker, sent.place) in replicas:
                 lost = sent.base_offset >= ends.get(sent.place, sent.base_offset + 1)
-                assert found.get(key) == (None if lost else expected), key
+                assert rows_by_place.get(key) == (None if lost else expected), key
 
 
 @pytest.mark.parametrize("name", ["killed", "torn"])
@@ -131,7 +133,7 @@ def test_replicas_end_where_a_starting_broker_ends_them(
         end = row.segment_base_offset if row.last_offset is None else row.last_offset + 1
         key = (row.broker, place_of(row))
         ends[key] = max(ends.get(key, 0), end)
-    loaded = {(one.broker, one.place): one.end for one in stage.loaded}
+    loaded = {(truth.broker, truth.place): truth.end for truth in stage.loaded}
     assert len(loaded) > 100
     assert {key: ends[key] for key in loaded} == loaded
 
@@ -139,37 +141,43 @@ def test_replicas_end_where_a_starting_broker_ends_them(
 @at_every_stage
 def test_endings_are_the_transactions_that_ended(tables: Tables, corpus: Corpus, name: str) -> None:
     stage = corpus.stage(name)
-    found: dict[tuple[int, Place], set[tuple[int, int, int, bool]]] = {}
+    rows_by_place: dict[tuple[int, Place], set[tuple[int, int, int, bool]]] = {}
     begun: dict[tuple[int, Place, int], int] = {}
     for row in tables.rows(name, "endings"):
         key = (row.broker, place_of(row))
         marker = (row.marker_offset, row.producer_id, row.producer_epoch, row.is_commit)
-        found.setdefault(key, set()).add(marker)
+        rows_by_place.setdefault(key, set()).add(marker)
         if row.first_offset is not None:
             begun[*key, row.marker_offset] = row.first_offset
     expected: dict[Place, set[tuple[int, int, int, bool]]] = {}
     firsts: dict[tuple[Place, int], int] = {}
-    for one in stage.finished:
-        for span in one.spans:
+    for truth in stage.finished:
+        for span in truth.spans:
             assert span.marker_offset is not None
-            marker = (span.marker_offset, one.producer_id, one.marker_epoch, one.committed)
+            marker = (span.marker_offset, truth.producer_id, truth.marker_epoch, truth.committed)
             expected.setdefault(span.place, set()).add(marker)
             firsts[span.place, span.marker_offset] = span.first_offset
     starts = log_starts(stage)
-    owed = {one.producer_id for one in stage.listed if one.state.startswith("Prepare")}
-    behind = {(2, one.place) for one in stage.open if one.verdict == "lagging"}
-    for broker, place in told_partitions(stage):
-        if moving(stage, place) or place.topic in CLEANED or (broker, place) in behind:
+    owed = {truth.producer_id for truth in stage.listed if truth.state.startswith("Prepare")}
+    lagging_replicas = {(2, truth.place) for truth in stage.open if truth.verdict == "lagging"}
+    for broker, partition in told_partitions(stage):
+        if (
+            moving(stage, partition)
+            or partition.topic in CLEANED
+            or (broker, partition) in lagging_replicas
+        ):
             continue
-        start = starts[place]
-        there = {one for one in found.get((broker, place), set()) if one[0] >= start}
-        told = {one for one in expected.get(place, set()) if one[0] >= start}
-        assert there >= told, (broker, place)
+        start = starts[partition]
+        read_endings = {
+            truth for truth in rows_by_place.get((broker, partition), set()) if truth[0] >= start
+        }
+        expected_endings = {truth for truth in expected.get(partition, set()) if truth[0] >= start}
+        assert read_endings >= expected_endings, (broker, partition)
         # A coordinator that starts again sends the markers of what it had decided once more.
-        assert {one[1] for one in there - told} <= owed, (broker, place)
-    for (_, place, marker_offset), first in begun.items():
-        if place.topic not in CLEANED and (place, marker_offset) in firsts:
-            assert first >= firsts[place, marker_offset]
+        assert {truth[1] for truth in read_endings - expected_endings} <= owed, (broker, partition)
+    for (_, partition, marker_offset), first_offset in begun.items():
+        if partition.topic not in CLEANED and (partition, marker_offset) in firsts:
+            assert first_offset >= firsts[partition, marker_offset]
 
 
 @at_every_stage
@@ -177,44 +185,56 @@ def test_aborted_ranges_are_the_transactions_that_aborted(
     tables: Tables, corpus: Corpus, name: str
 ) -> None:
     stage = corpus.stage(name)
-    found: dict[tuple[int, Place], set[tuple[int, int, int]]] = {}
+    rows_by_place: dict[tuple[int, Place], set[tuple[int, int, int]]] = {}
     for row in tables.rows(name, "aborted"):
         key = (row.broker, place_of(row))
-        found.setdefault(key, set()).add((row.producer_id, row.first_offset, row.marker_offset))
+        rows_by_place.setdefault(key, set()).add(
+            (row.producer_id, row.first_offset, row.marker_offset)
+        )
     expected: dict[Place, set[tuple[int, int, int]]] = {}
-    for one in stage.finished:
-        for span in () if one.committed else one.spans:
+    for truth in stage.finished:
+        for span in () if truth.committed else truth.spans:
             assert span.marker_offset is not None
-            aborted = (one.producer_id, span.first_offset, span.marker_offset)
+            aborted = (truth.producer_id, span.first_offset, span.marker_offset)
             expected.setdefault(span.place, set()).add(aborted)
     starts = log_starts(stage)
-    for broker, place in told_partitions(stage):
-        if moving(stage, place) or place.topic in CLEANED:
+    for broker, partition in told_partitions(stage):
+        if moving(stage, partition) or partition.topic in CLEANED:
             continue
-        there = {one for one in found.get((broker, place), set()) if one[1] >= starts[place]}
-        told = {one for one in expected.get(place, set()) if one[1] >= starts[place]}
-        assert there == told, (broker, place)
+        read_endings = {
+            truth
+            for truth in rows_by_place.get((broker, partition), set())
+            if truth[1] >= starts[partition]
+        }
+        expected_endings = {
+            truth for truth in expected.get(partition, set()) if truth[1] >= starts[partition]
+        }
+        assert read_endings == expected_endings, (broker, partition)
 
 
 def test_the_last_snapshots_are_the_producers_that_brokers_described(
     tables: Tables, corpus: Corpus
 ) -> None:
     stage = corpus.stage("clean")
-    leaders = {one.place: one.leader for topic in stage.topics for one in topic.partitions}
+    leaders = {
+        partition.place: partition.leader
+        for topic in stage.topics
+        for partition in topic.partitions
+    }
     columns = (
         *("producer_id", "producer_epoch", "last_sequence", "last_timestamp_ms"),
         "coordinator_epoch",
     )
     of_row, of_truth = (attrgetter(*columns, opened) for opened in ("open_offset", "start_offset"))
-    found = {
+    rows_by_place = {
         (place_of(row), *map(or_minus_one, of_row(row)))
         for row in tables.rows("clean", "producer_state")
         if row.is_last and leaders.get(place_of(row)) == row.broker
     }
-    assert found == {(one.place, *of_truth(one)) for one in stage.producers}
-    known = {(place, producer_id) for place, producer_id, *_ in found}
+    assert rows_by_place == {(producer.place, *of_truth(producer)) for producer in stage.producers}
+    producers_known = {(partition, producer_id) for partition, producer_id, *_ in rows_by_place}
     assert stage.expired
-    assert known.isdisjoint(stage.expired)
+    assert producers_known.isdisjoint(stage.expired)
 
 
 @at_every_stage
@@ -229,23 +249,25 @@ def test_the_newest_transaction_records_are_the_coordinators_entries(
             continue
         assert row.problem is None
         newest[row.transactional_id] = row
-    assert {one for one, row in newest.items() if row.is_tombstone} == set(stage.forgotten_ids)
+    assert {truth for truth, row in newest.items() if row.is_tombstone} == set(stage.forgotten_ids)
     of_both = attrgetter(
         *("transactional_id", "producer_id", "producer_epoch", "state", "timeout_ms")
     )
 
-    def entry(one: Any, began_ms: int | None) -> tuple[Any, ...]:
-        places = frozenset(Place(at.topic, at.partition) for at in one.partitions)
-        return (*of_both(one), began_ms if one.state == "Ongoing" else None, places)
+    def entry(truth: Any, began_ms: int | None) -> tuple[Any, ...]:
+        places = frozenset(
+            Place(partition.topic, partition.partition) for partition in truth.partitions
+        )
+        return (*of_both(truth), began_ms if truth.state == "Ongoing" else None, places)
 
-    found = {
+    rows_by_place = {
         entry(row, or_minus_one(row.start_timestamp_ms))
         for row in newest.values()
         if not row.is_tombstone and row.transactional_id not in stage.writers
     }
-    told = {entry(one, one.start_time_ms) for one in stage.listed}
+    expected_endings = {entry(truth, truth.start_time_ms) for truth in stage.listed}
     # Which markers of a decision are written already a coordinator knows by heart only.
-    (in_log,), (by_heart,) = found - told, told - found
+    (in_log,), (by_heart,) = rows_by_place - expected_endings, expected_endings - rows_by_place
     assert (in_log[:-1], by_heart[:-1]) == (by_heart[:-1], in_log[:-1])
     assert in_log[3] == "PrepareCommit"
     assert in_log[-1] > by_heart[-1]
@@ -285,18 +307,20 @@ def test_offsets_are_the_positions_that_groups_were_told(
         if row.kind != "offset_commit":
             continue
         key = (row.group_id, Place(row.committed_topic, row.committed_partition))
-        told = (row.committed_offset, row.committed_metadata)
+        expected_endings = (row.committed_offset, row.committed_metadata)
         ends = [
             is_commit
             for (partition, producer, offset), is_commit in sorted(endings.items())
             if (partition, producer) == (row.partition, row.producer_id) and offset > row.offset
         ]
         if row.is_transactional and not ends:
-            pending[key] = told
+            pending[key] = expected_endings
         elif not row.is_transactional or ends[0]:
-            positions[key] = told
-    for found, expected in ((positions, stage.offsets), (pending, stage.pending_offsets)):
-        assert found == {(one.group, one.place): (one.offset, one.metadata) for one in expected}
+            positions[key] = expected_endings
+    for rows_by_place, expected in ((positions, stage.offsets), (pending, stage.pending_offsets)):
+        assert rows_by_place == {
+            (truth.group, truth.place): (truth.offset, truth.metadata) for truth in expected
+        }
     assert {"offset_commit", "group_metadata"} < kinds
 
 
@@ -334,11 +358,11 @@ def test_every_batch_was_appended_in_its_leader_epoch(
     for row in tables.rows(name, "batches"):
         if row.topic == "__cluster_metadata":
             continue
-        known = epochs[row.broker, place_of(row)]
-        if row.base_offset < known[0][0]:
+        epoch = epochs[row.broker, place_of(row)]
+        if row.base_offset < epoch[0][0]:
             assert row.base_offset < starts[row.broker, place_of(row)], row
             continue
-        current = [epoch for start, epoch in known if start <= row.base_offset]
+        current = [epoch for start, epoch in epoch if start <= row.base_offset]
         assert current[-1] == row.leader_epoch, row
 
 
@@ -347,7 +371,7 @@ def test_errors_are_the_damage_that_was_done(tables: Tables, corpus: Corpus, nam
     stage = corpus.stage(name)
     rows = tables.rows(name, "errors")
     assert {(row.broker, place_of(row), row.file.rsplit("/", 1)[1]) for row in rows} == {
-        (one.broker, one.place, one.file) for one in stage.damage
+        (truth.broker, truth.place, truth.file) for truth in stage.damage
     }
     assert len(rows) == len(stage.damage)
     assert all(row.is_cut for row in rows)

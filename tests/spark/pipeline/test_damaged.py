@@ -37,7 +37,7 @@ from txnsim_spark.soundness.violations import Invariant, Severity, Violation
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-VARIANTS: Final = {one.name: one for one in variants()}
+VARIANTS: Final = {variant.name: variant for variant in variants()}
 ANSWERS: Final = answers()
 ASKED_MS: Final = 1_795_260_000_000
 """Some hours after the directory was made."""
@@ -78,7 +78,9 @@ def mark_of(name: str) -> pytest.MarkDecorator:
 
 
 every_variant = pytest.mark.parametrize(
-    "log_dir", [pytest.param(one, marks=mark_of(one), id=one) for one in VARIANTS], indirect=True
+    "log_dir",
+    [pytest.param(variant, marks=mark_of(variant), id=variant) for variant in VARIANTS],
+    indirect=True,
 )
 
 
@@ -142,18 +144,22 @@ def test_no_command_follows_from_broken_evidence(
     log_dir: Path, report: Report, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.callspec.id
-    told = {place_of(one) for one in report.findings if one.command is not None}
-    assert told <= FIVE or name in UNTOLD
+    places_with_command = {
+        place_of(finding) for finding in report.findings if finding.command is not None
+    }
+    assert places_with_command <= FIVE or name in UNTOLD
     assert {
-        place_of(one) for one in report.with_verdicts(OpenTxnStatus.HANGING)
+        place_of(variant) for variant in report.with_verdicts(OpenTxnStatus.HANGING)
     } <= FIVE or name in CONVICTED
-    for one in report.findings:
-        is_told = one.verdict is OpenTxnStatus.HANGING and one.evidence.status is Status.SOUND
-        assert (one.command is not None) is is_told
-        assert bool(one.evidence.reasons) is (one.evidence.status is not Status.SOUND)
+    for finding in report.findings:
+        is_told = (
+            finding.verdict is OpenTxnStatus.HANGING and finding.evidence.status is Status.SOUND
+        )
+        assert (finding.command is not None) is is_told
+        assert bool(finding.evidence.reasons) is (finding.evidence.status is not Status.SOUND)
     answer = ANSWERS.get(name)
     if answer is not None and answer.starts and name not in OTHERWISE:
-        listed = {row_of(one) for one in report.findings if one.listed_by_kafka}
+        listed = {row_of(finding) for finding in report.findings if finding.listed_by_kafka}
         assert listed == set(answer.hanging)
 
 
@@ -173,8 +179,8 @@ OTHERWISE: Final = {
 def test_a_sound_directory_keeps_every_command(log_dir: Path) -> None:
     report = report_on(log_dir)
     hanging = report.with_verdicts(OpenTxnStatus.HANGING)
-    assert {place_of(one) for one in hanging} == FIVE
-    assert all(one.command is not None and one.evidence.is_sound for one in hanging)
+    assert {place_of(variant) for variant in hanging} == FIVE
+    assert all(variant.command is not None and variant.evidence.is_sound for variant in hanging)
     assert len(report.with_verdicts(OpenTxnStatus.ALIVE)) == 2
     assert (report.source.problems, report.source.cut_off) == ((), ())
 
@@ -182,12 +188,15 @@ def test_a_sound_directory_keeps_every_command(log_dir: Path) -> None:
 @pytest.mark.parametrize("log_dir", ["clean/middle-segment-missing"], indirect=True)
 def test_who_accepts_the_damage_is_told_commands_and_what_is_lost(log_dir: Path) -> None:
     assert any(
-        one.command is None for one in report_on(log_dir).with_verdicts(OpenTxnStatus.HANGING)
+        variant.command is None
+        for variant in report_on(log_dir).with_verdicts(OpenTxnStatus.HANGING)
     )
     report = report_on(log_dir, accepts_damage=True)
     assert report.accepts_damage
-    assert all(one.command is not None for one in report.with_verdicts(OpenTxnStatus.HANGING))
-    reasons = [reason for one in report.findings for reason in one.evidence.reasons]
+    assert all(
+        variant.command is not None for variant in report.with_verdicts(OpenTxnStatus.HANGING)
+    )
+    reasons = [reason for finding in report.findings for reason in finding.evidence.reasons]
     assert any(reason.endswith(" are missing") for reason in reasons)
 
 
@@ -214,12 +223,14 @@ def test_what_can_not_be_read_is_named_and_passed_by(
 ) -> None:
     of_search, of_verify = UNREADABLE[request.node.callspec.id]
     problems = report_on(log_dir).source.problems
-    assert of_search is None or any(of_search in one for one in problems)
-    unreadable = [one for one in found_in(log_dir) if one.rule is Invariant.UNREADABLE_FILE]
-    assert of_verify in [one.found for one in unreadable]
+    assert of_search is None or any(of_search in problem for problem in problems)
+    unreadable = [
+        variant for variant in found_in(log_dir) if variant.rule is Invariant.UNREADABLE_FILE
+    ]
+    assert of_verify in [variant.found for variant in unreadable]
     is_beside = of_search is None or ".snapshot" in of_search  # of describe: it reads the oldest
     assert main(["logs", "describe", "--json", str(log_dir)]) == (0 if is_beside else 4)
-    topics = {one["topic"] for one in json.loads(capsys.readouterr().out)}
+    topics = {variant["topic"] for variant in json.loads(capsys.readouterr().out)}
     assert topics >= {"orders", "payments"}
 
 
@@ -232,9 +243,9 @@ def test_what_is_recent_is_shown_with_the_time_to_try(
 ) -> None:
     as_of = ["--as-of", "1795242142100"]
     assert main(["logs", "find-hanging", str(log_dir), *as_of]) == 4
-    shown = capsys.readouterr().out
-    assert shown.count("recent") == 0
-    assert shown.count("if no broker ran since then, try --as-of 2026-11-21T") == 5
+    output = capsys.readouterr().out
+    assert output.count("recent") == 0
+    assert output.count("if no broker ran since then, try --as-of 2026-11-21T") == 5
     assert main(["logs", "find-hanging", str(log_dir), "--as-of", "1795260000000"]) == 3
 
 
@@ -244,13 +255,15 @@ def test_the_command_says_why_it_tells_none(
 ) -> None:
     as_of = ["--as-of", str(ASKED_MS)]
     assert main(["logs", "find-hanging", str(log_dir), *as_of]) == 3
-    shown = capsys.readouterr().out
-    assert "  evidence damaged: at offset 0 no sound batch of producer" in shown
-    assert "  no command on this evidence; --accept-damage prints it all the same" in shown
+    output = capsys.readouterr().out
+    assert "  evidence damaged: at offset 0 no sound batch of producer" in output
+    assert "  no command on this evidence; --accept-damage prints it all the same" in output
     assert main(["logs", "find-hanging", str(log_dir), *as_of, "--accept-damage", "--json"]) == 3
     report = json.loads(capsys.readouterr().out)
     assert (report["schema_version"], report["accepts_damage"]) == (2, True)
-    assert all(one["command"] for one in report["findings"] if one["verdict"] == "hanging")
+    assert all(
+        finding["command"] for finding in report["findings"] if finding["verdict"] == "hanging"
+    )
 
 
 @pytest.mark.parametrize("log_dir", ["clean/file-time-in-future"], indirect=True)
@@ -268,9 +281,9 @@ def test_a_time_in_the_future_is_named_and_not_used(log_dir: Path) -> None:
 def test_places_are_found_alike_in_large_segments(
     log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = report_on(log_dir, use_snapshots=False)
+    report_without_snapshots = report_on(log_dir, use_snapshots=False)
     monkeypatch.setattr("txnsim_spark.scan.log_seek.INTERPRETED_BYTES_MAX", -1)
-    assert report_on(log_dir, use_snapshots=False) == here
+    assert report_on(log_dir, use_snapshots=False) == report_without_snapshots
 
 
 @pytest.mark.spark
@@ -278,10 +291,12 @@ def test_places_are_found_alike_in_large_segments(
 def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
     spark: SparkSession, kept: Path, tmp_path: Path
 ) -> None:
-    log_dirs = [made(one, kept, tmp_path / name / "broker-1") for name, one in VARIANTS.items()]
-    here = ReadHere(tuple(log_dirs))
-    assert len({one.replica.log_dir for one in here.states}) > 100
-    here.assert_same(Reading(here.search_by_spark, lambda: spark, lambda _: None))
+    log_dirs = [
+        made(variant, kept, tmp_path / name / "broker-1") for name, variant in VARIANTS.items()
+    ]
+    read_here = ReadHere(tuple(log_dirs))
+    assert len({state.replica.log_dir for state in read_here.states}) > 100
+    read_here.assert_same(Reading(read_here.search_by_spark, lambda: spark, lambda _: None))
 
 
 @pytest.mark.spark
@@ -292,15 +307,19 @@ def test_sections_of_segments_tell_what_segments_tell(
     tmp_path: Path,
     small_sections: list[SegmentFile],
 ) -> None:
-    here = ReadHere(densely_indexed(kept, tmp_path, VARIANTS.values()))
-    here.assert_same(Reading(here.search_by_spark, lambda: spark, lambda _: None))
+    read_here = ReadHere(densely_indexed(kept, tmp_path, VARIANTS.values()))
+    read_here.assert_same(Reading(read_here.search_by_spark, lambda: spark, lambda _: None))
     assert len(small_sections) > 1_000
-    again = {
+    sections_read_again = {
         segment.replica.path
-        for segment, found in walk_segments(small_sections)
-        if isinstance(found, Note) and found.kind is NoteKind.AGAIN
+        for segment, content in walk_segments(small_sections)
+        if isinstance(content, Note) and content.kind is NoteKind.AGAIN
     }
-    assert 10 < len(again) < len({one.replica.path for one in small_sections}) / 2
+    assert (
+        10
+        < len(sections_read_again)
+        < len({variant.replica.path for variant in small_sections}) / 2
+    )
 
 
 @pytest.mark.costly
@@ -314,15 +333,15 @@ def test_processes_tell_what_one_process_tells(
     small_sections: list[SegmentFile],
     every: int,
 ) -> None:
-    here = ReadHere(densely_indexed(kept, tmp_path, list(VARIANTS.values())[::every]))
+    read_here = ReadHere(densely_indexed(kept, tmp_path, list(VARIANTS.values())[::every]))
     monkeypatch.setattr(engine, "PROCESSES_COST_MIN", 0)
     monkeypatch.setattr(engine, "can_fork", lambda: True)  # other tests may leave threads
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
     monkeypatch.setattr(planning, "_OPEN_BYTES", 0)
-    alone = msgspec.structs.replace(here.search, never_spark=True)
-    here.assert_same(Reading(alone, no_session, lambda _: None))
+    alone = msgspec.structs.replace(read_here.search, never_spark=True)
+    read_here.assert_same(Reading(alone, no_session, lambda _: None))
     assert not small_sections, "a task of Spark, and a broker that runs, have one process for it"
-    here.assert_same(Reading(here.search, no_session, lambda _: None))
+    read_here.assert_same(Reading(read_here.search, no_session, lambda _: None))
     assert len(small_sections) > 1_000
 
 
@@ -334,15 +353,15 @@ class ReadHere:
         self.search_by_spark = msgspec.structs.replace(self.search, with_spark=True)
         alone = msgspec.structs.replace(self.search, never_spark=True)
         self._reading = Reading(alone, no_session, lambda _: None)
-        found = self._reading.states()
-        self.states = [one for one in found if one.replica.topic not in NOT_JUDGED]
+        states = self._reading.states()
+        self.states = [state for state in states if state.replica.topic not in NOT_JUDGED]
         self._merge_open = self._reading.open_transactions(self.states)
 
-    def assert_same(self, there: Reading) -> None:
+    def assert_same(self, other_reading: Reading) -> None:
         """The same is open by another way, and the same came to light."""
-        assert there.open_transactions(self.states) == self._merge_open
+        assert other_reading.open_transactions(self.states) == self._merge_open
         for state in self.states:
-            assert there.notes_on(state) == self._reading.notes_on(state)
+            assert other_reading.notes_on(state) == self._reading.notes_on(state)
 
 
 @pytest.fixture
@@ -352,7 +371,7 @@ def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
 
     def in_small_sections(segments: Sequence[SegmentFile], _: int) -> list[SegmentFile]:
         shared = in_sections(segments, 150)
-        cut.extend(one for one in shared if one.section is not None)
+        cut.extend(variant for variant in shared if variant.section is not None)
         return shared
 
     monkeypatch.setattr(planning, "in_sections", in_small_sections)
@@ -364,7 +383,7 @@ def densely_indexed(kept: Path, folder: Path, chosen: Iterable[Variant]) -> tupl
     indexed = shutil.copytree(kept, folder / "kept")
     for path in indexed.rglob(f"*{names.Suffix.LOG}"):
         write_dense_index(path)
-    return tuple(made(one, indexed, folder / one.name / "broker-1") for one in chosen)
+    return tuple(made(variant, indexed, folder / variant.name / "broker-1") for variant in chosen)
 
 
 # Soundness
@@ -375,7 +394,7 @@ def found_in(log_dir: Path) -> list[Violation]:
 
 
 def errors_in(log_dir: Path) -> list[Violation]:
-    return [one for one in found_in(log_dir) if one.severity is Severity.ERROR]
+    return [variant for variant in found_in(log_dir) if variant.severity is Severity.ERROR]
 
 
 @pytest.mark.parametrize("stage", ["clean", "killed"])
@@ -390,10 +409,10 @@ def test_what_a_real_broker_left_is_sound(kept: Path, stage: str) -> None:
 def test_a_control_record_of_an_unknown_type_is_an_error(
     kept: Path, tmp_path: Path, name: str
 ) -> None:
-    found = errors_in(made(VARIANTS[name], kept, tmp_path / "b"))
-    assert Invariant.UNREADABLE_MARKER in {one.rule for one in found}
-    (told,) = [one for one in found if one.rule is Invariant.UNREADABLE_MARKER]
-    assert told.found == "a control record of type 99"
+    errors = errors_in(made(VARIANTS[name], kept, tmp_path / "b"))
+    assert Invariant.UNREADABLE_MARKER in {error.rule for error in errors}
+    (error,) = [error for error in errors if error.rule is Invariant.UNREADABLE_MARKER]
+    assert error.found == "a control record of type 99"
 
 
 @pytest.mark.slow
@@ -407,12 +426,12 @@ def test_one_flipped_bit_gives_few_lines(kept: Path, tmp_path: Path) -> None:
     path = files.logs(log_dir / QUIET)[1]
     content = path.read_bytes()
     silent = []
-    for at in range(0, len(content), 6):
-        files.flip(path, at)
+    for position in range(0, len(content), 6):
+        files.flip(path, position)
         more = len(found_in(log_dir)) - expected
-        assert more <= LINES_MAX, at
+        assert more <= LINES_MAX, position
         if not more:
-            silent.append(at)
+            silent.append(position)
         path.write_bytes(content)
     assert silent == []
 

@@ -52,7 +52,7 @@ def made() -> Made:
 
 
 def test_what_comes_to_the_driver_is_only_what_was_found(made: Made, tmp_path: Path) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM, made.directory, str(tmp_path / "out")],
         env=quick_environment(),
         stdin=subprocess.DEVNULL,
@@ -60,17 +60,19 @@ def test_what_comes_to_the_driver_is_only_what_was_found(made: Made, tmp_path: P
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert "a table is refused" in done.stderr
-    assert "exit statuses [3, 0]" in done.stderr, done.stderr
-    report, _ = json.JSONDecoder().raw_decode(done.stdout)
-    found = {
-        (one["partition"], one["producer_id"], one["start_offset"])
-        for one in report["findings"]
-        if one["verdict"] == "hanging"
+    assert process.returncode == 0, process.stderr
+    assert "a table is refused" in process.stderr
+    assert "exit statuses [3, 0]" in process.stderr, process.stderr
+    report, _ = json.JSONDecoder().raw_decode(process.stdout)
+    producers_found = {
+        (finding["partition"], finding["producer_id"], finding["start_offset"])
+        for finding in report["findings"]
+        if finding["verdict"] == "hanging"
     }
-    hanging = [one for one in made.strays if one.is_hanging]
-    assert found == {(one.partition, one.producer_id, one.start_offset) for one in hanging}
+    hanging = [finding for finding in made.strays if finding.is_hanging]
+    assert producers_found == {
+        (finding.partition, finding.producer_id, finding.start_offset) for finding in hanging
+    }
     assert len(hanging) == SCALE.hanging
     written = list((tmp_path / "out").rglob("*.parquet"))
     assert written

@@ -61,13 +61,13 @@ def dump_log(files: Iterable[Path], *options: str, may_fail: bool = False) -> Du
     Raises:
         ApacheKafkaError: It did not end, or with an error that was not expected.
     """
-    found: dict[Path, list[str]] = {}
+    lines_by_file: dict[Path, list[str]] = {}
     complaints = ""
     for some in _shares(files, 0 if may_fail else NAMES_LENGTH_MAX):
         printed, complained = _run(some, options, may_fail=may_fail)
-        found.update(_by_file(printed))
+        lines_by_file.update(_by_file(printed))
         complaints += complained
-    return Dump(found, complaints)
+    return Dump(lines_by_file, complaints)
 
 
 def _shares(files: Iterable[Path], length_max: int) -> Iterator[list[Path]]:
@@ -90,16 +90,16 @@ def _run(files: Sequence[Path], options: Sequence[str], *, may_fail: bool) -> tu
     *front, classpath = java_command(libs, options=java)
     decoder = java_classes([SOURCE], name="dump", libs=libs)
     command = [*front, f"{classpath}:{decoder}", MAIN_CLASS, *options]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "--files", ",".join(map(str, files))],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode != 0 and not may_fail:
-        raise ApacheKafkaError(f"kafka-dump-log failed:\n{done.stdout[-2000:]}{done.stderr}")
-    return done.stdout, done.stderr
+    if process.returncode != 0 and not may_fail:
+        raise ApacheKafkaError(f"kafka-dump-log failed:\n{process.stdout[-2000:]}{process.stderr}")
+    return process.stdout, process.stderr
 
 
 def _by_file(printed: str) -> Iterator[tuple[Path, list[str]]]:
@@ -138,10 +138,10 @@ class Stage(NamedTuple):
 
     def rows(self, table: str, *order: str, **options: str) -> Iterator[dict[str, Any]]:
         """A table in an order."""
-        found = self.tables.rows(
+        rows = self.tables.rows(
             self.name, table, "log_dir", "topic", "partition", *order, **options
         )
-        return (row.asDict(recursive=True) for row in found)
+        return (row.asDict(recursive=True) for row in rows)
 
 
 class Dumps:
@@ -199,10 +199,10 @@ def stage(request: pytest.FixtureRequest, stages: dict[str, Stage]) -> Stage:
     return stages[request.param]
 
 
-def _equal(found: dict[Path, list[str]], expected: dict[Path, list[str]]) -> None:
+def _equal(lines_by_file: dict[Path, list[str]], expected: dict[Path, list[str]]) -> None:
     """The same lines in the same files; the first file that differs is shown."""
-    for path in sorted(found.keys() | expected.keys()):
-        assert found.get(path, []) == expected.get(path, []), path
+    for path in sorted(lines_by_file.keys() | expected.keys()):
+        assert lines_by_file.get(path, []) == expected.get(path, []), path
 
 
 def _without_front(dump: dict[Path, list[str]]) -> dict[Path, list[str]]:
@@ -220,38 +220,53 @@ def _segments(stage: Stage) -> dict[Path, list[str]]:
 
 def test_every_batch_is_the_same(stage: Stage) -> None:
     rows = stage.rows("batches", "segment_base_offset", "position", checkCrc="true")
-    found = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.batch_line)
+    lines_by_file = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.batch_line)
     expected = _chosen(_segments(stage), lambda line: not line.startswith(RECORD))
     assert sum(map(len, expected.values())) > LINES_MIN
-    _equal(found, expected)
+    _equal(lines_by_file, expected)
 
 
 def test_every_record_is_the_same(stage: Stage) -> None:
     rows = stage.rows("records", "segment_base_offset", "offset")
-    found = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.record_line)
+    lines_by_file = as_dumped.by_file(
+        rows, Suffix.LOG, "segment_base_offset", as_dumped.record_line
+    )
     expected = _chosen(_segments(stage), lambda line: line.startswith(RECORD))
     assert sum(map(len, expected.values())) > LINES_MIN
-    _equal(found, {path: list(map(_without_control, lines)) for path, lines in expected.items()})
+    _equal(
+        lines_by_file,
+        {path: list(map(_without_control, lines)) for path, lines in expected.items()},
+    )
 
 
 def _without_control(line: str) -> str:
     """Control records of the metadata log have fields that are nobody's business here."""
     front, mark, _ = line.partition("headerKeys: [] ")
-    others = ("LeaderChange", "SnapshotHeader", "SnapshotFooter", "KRaftVersion", "KRaftVoters")
-    is_other = line[len(front + mark) :].startswith(others)
+    other_kinds = (
+        "LeaderChange",
+        "SnapshotHeader",
+        "SnapshotFooter",
+        "KRaftVersion",
+        "KRaftVoters",
+    )
+    is_other = line[len(front + mark) :].startswith(other_kinds)
     return (front + mark).rstrip() if is_other else line
 
 
-def _chosen(dump: dict[Path, list[str]], wanted: Callable[[str], bool]) -> dict[Path, list[str]]:
-    return {path: some for path, lines in dump.items() if (some := list(filter(wanted, lines)))}
+def _chosen(dump: dict[Path, list[str]], is_wanted: Callable[[str], bool]) -> dict[Path, list[str]]:
+    return {path: some for path, lines in dump.items() if (some := list(filter(is_wanted, lines)))}
 
 
 def test_every_producer_of_every_snapshot_is_the_same(stage: Stage) -> None:
     expected = stage.dumped(".snapshot").files
     rows = stage.rows("producer_state", "snapshot_offset", "producer_id")
-    found = as_dumped.by_file(rows, Suffix.SNAPSHOT, "snapshot_offset", as_dumped.snapshot_line)
+    lines_by_file = as_dumped.by_file(
+        rows, Suffix.SNAPSHOT, "snapshot_offset", as_dumped.snapshot_line
+    )
     assert any(expected.values())
-    _equal(found, {path: sorted(lines, key=_producer_id) for path, lines in expected.items()})
+    _equal(
+        lines_by_file, {path: sorted(lines, key=_producer_id) for path, lines in expected.items()}
+    )
 
 
 def _producer_id(line: str) -> int:
@@ -261,9 +276,11 @@ def _producer_id(line: str) -> int:
 def test_every_aborted_transaction_is_the_same(stage: Stage) -> None:
     expected = stage.dumped(".txnindex").files
     rows = stage.rows("aborted", "segment_base_offset", "marker_offset")
-    found = as_dumped.by_file(rows, Suffix.TXN_INDEX, "segment_base_offset", as_dumped.aborted_line)
+    lines_by_file = as_dumped.by_file(
+        rows, Suffix.TXN_INDEX, "segment_base_offset", as_dumped.aborted_line
+    )
     assert any(expected.values())
-    _equal(found, expected)
+    _equal(lines_by_file, expected)
 
 
 def test_the_tool_complains_of_no_index_that_has_an_entry(stage: Stage) -> None:
@@ -312,13 +329,15 @@ def test_every_record_of_the_coordinators_is_the_same(stage: Stage) -> None:
         if line.startswith(RECORD) and " key: " in line
     ]
     rows = stage.rows("transactions", "segment_base_offset", "offset")
-    found = list(map(as_dumped.transaction_values, rows))
+    lines_by_file = list(map(as_dumped.transaction_values, rows))
     assert len(expected) > 20
-    assert sorted(map(repr, map(_sorted, found))) == sorted(map(repr, map(_sorted, expected)))
+    assert sorted(map(repr, map(_sorted, lines_by_file))) == sorted(
+        map(repr, map(_sorted, expected))
+    )
 
 
-def _sorted(one: tuple[str, dict[str, Any] | None]) -> tuple[str, list[tuple[str, Any]]]:
-    return one[0], sorted((one[1] or {}).items())
+def _sorted(record: tuple[str, dict[str, Any] | None]) -> tuple[str, list[tuple[str, Any]]]:
+    return record[0], sorted((record[1] or {}).items())
 
 
 def test_every_record_of_the_groups_is_the_same(stage: Stage) -> None:
@@ -331,9 +350,9 @@ def test_every_record_of_the_groups_is_the_same(stage: Stage) -> None:
         if line.startswith(RECORD) and " key: {" in line
     ]
     rows = stage.rows("offsets", "segment_base_offset", "offset")
-    found = [as_dumped.offset_values(row) for row in rows if row["problem"] is None]
-    assert sum(one["type"] == 1 for one in expected) > 1
-    assert sorted(map(repr, found)) == sorted(map(repr, expected))
+    offset_values = [as_dumped.offset_values(row) for row in rows if row["problem"] is None]
+    assert sum(record["type"] == 1 for record in expected) > 1
+    assert sorted(map(repr, offset_values)) == sorted(map(repr, expected))
 
 
 def test_the_tool_tells_of_the_rules_that_say_so(tmp_path: Path) -> None:
@@ -342,10 +361,13 @@ def test_the_tool_tells_of_the_rules_that_say_so(tmp_path: Path) -> None:
         rule, log_dir = expected.split()[0], tmp_path / str(number)
         write_log_dir(log_dir, 1, {"orders-0": busy_log()})
         damage(log_dir / "orders-0")
-        found = _told_of(log_dir / "orders-0")
+        lines_by_file = _told_of(log_dir / "orders-0")
         if rule == Invariant.UNREADABLE_FILE or expected.startswith(_BETWEEN):
             continue  # of a snapshot, not of .txnindex; of no more than one segment
-        assert bool(found) is (DUMP_LOG in TOLD_BY.get(Invariant(rule), "")), (expected, found)
+        assert bool(lines_by_file) is (DUMP_LOG in TOLD_BY.get(Invariant(rule), "")), (
+            expected,
+            lines_by_file,
+        )
 
 
 _BETWEEN: Final = ("offset-gap 00000000000000000048", "offset-order 00000000000000000048")
@@ -355,9 +377,9 @@ def _told_of(folder: Path) -> list[str]:
     files = sorted(path for path in folder.iterdir() if path.suffix in (".log", ".snapshot"))
     printed, complained = _run([*files], ["--deep-iteration"], may_fail=True)
     lines = printed.splitlines()
-    odd = [one for one in lines if one.endswith("isvalid: false") or one.startswith("Found ")]
+    odd = [line for line in lines if line.endswith("isvalid: false") or line.startswith("Found ")]
     heads = ("Non-consecutive offsets in ", "  -1 is followed by ")
-    return [*odd, *(one for one in complained.splitlines() if not one.startswith(heads))]
+    return [*odd, *(line for line in complained.splitlines() if not line.startswith(heads))]
 
 
 def test_torn_ends_are_where_the_tool_sees_them(tables: Tables, corpus: Corpus) -> None:
@@ -366,14 +388,14 @@ def test_torn_ends_are_where_the_tool_sees_them(tables: Tables, corpus: Corpus) 
     assert len(cuts) == len(corpus.stage("torn").damage)
     dump = _without_front(dump_log(sorted(cuts), may_fail=True).files)
     rows = torn.rows("batches", "segment_base_offset", "position", checkCrc="true")
-    found = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.batch_line)
+    lines_by_file = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.batch_line)
     for path, cut in cuts.items():
-        behind = [line for line in dump[path] if not line.startswith("Found ")]
-        whole = [line for line in behind if _position(line) < cut.position]
-        assert found.get(path, []) == whole, path
+        plain_lines = [line for line in dump[path] if not line.startswith("Found ")]
+        whole = [line for line in plain_lines if _position(line) < cut.position]
+        assert lines_by_file.get(path, []) == whole, path
         if cut.kind == "crc":
-            first = next(line for line in behind if _position(line) == cut.position)
-            assert first.endswith(" isvalid: false")
+            first_line = next(line for line in plain_lines if _position(line) == cut.position)
+            assert first_line.endswith(" isvalid: false")
         elif cut.kind == "torn":
             assert dump[path][-1].startswith(f"Found {cut.size_bytes} invalid bytes")
 

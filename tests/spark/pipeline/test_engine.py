@@ -55,7 +55,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def states_in(log_dir: Path) -> list[ReplicaState]:
-    return [state_of(one, use_snapshots=False) for one in replicas_in([log_dir])]
+    return [state_of(replica, use_snapshots=False) for replica in replicas_in([log_dir])]
 
 
 def of_replicas(log_dir: Path) -> Job[Any, Any]:
@@ -79,9 +79,9 @@ def test_workers_find_what_this_process_finds(
     job = job_of(killed)
     assert len(job.tasks) > 1
     engine = Engine(lambda: spark, print)
-    found = engine.results_of(job, Way.SPARK)
-    assert found
-    assert found == engine.results_of(job, Way.HERE)
+    results = engine.results_of(job, Way.SPARK)
+    assert results
+    assert results == engine.results_of(job, Way.HERE)
     tracker = spark.sparkContext.statusTracker()
     stages = [
         info.numTasks
@@ -97,10 +97,19 @@ def test_a_report_is_the_same_with_and_without_spark(spark: SparkSession, killed
         search = Search(paths=(killed,), as_of_ms=NOW + 60 * MINUTE, with_spark=with_spark)
         return find_hanging(search, new_session=lambda: spark)
 
-    here, there = report(with_spark=False), report(with_spark=True)
-    assert (here.source.with_spark, there.source.with_spark) == (False, True)
-    assert {one.verdict for one in there.findings} == {OpenTxnStatus.HANGING, OpenTxnStatus.ALIVE}
-    assert msgspec.structs.replace(there, source=here.source) == here
+    report_without_spark, report_with_spark = report(with_spark=False), report(with_spark=True)
+    assert (report_without_spark.source.with_spark, report_with_spark.source.with_spark) == (
+        False,
+        True,
+    )
+    assert {finding.verdict for finding in report_with_spark.findings} == {
+        OpenTxnStatus.HANGING,
+        OpenTxnStatus.ALIVE,
+    }
+    assert (
+        msgspec.structs.replace(report_with_spark, source=report_without_spark.source)
+        == report_without_spark
+    )
 
 
 def test_what_breaks_a_rule_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
@@ -113,7 +122,7 @@ def test_what_breaks_a_rule_is_the_same(spark: SparkSession, tmp_path: Path) -> 
     planned = plan([tmp_path], task_bytes=2_000)
     assert len(planned.tasks) > 2
     engine = Engine(lambda: spark, print)
-    found = list(verify(engine, planned, Way.SPARK))
-    assert len(found) == 4  # two sequences, a file, a difference between replicas
-    assert found == list(verify(engine, planned, Way.HERE))
+    violations = list(verify(engine, planned, Way.SPARK))
+    assert len(violations) == 4  # two sequences, a file, a difference between replicas
+    assert violations == list(verify(engine, planned, Way.HERE))
     assert main(["logs", "verify", str(tmp_path / "broker-1")]) == 0

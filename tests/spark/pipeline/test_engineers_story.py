@@ -14,15 +14,22 @@ pytestmark = [pytest.mark.spark, pytest.mark.real, pytest.mark.slow]
 
 
 def test_the_story_finds_what_hung_in_that_hour_and_its_records() -> None:
-    told = tell(Hours(brokers=3, partitions=10, transactions=2))
-    assert names_in(PAGE) == set(told)
-    (found,) = [line for line in told["hour"].splitlines() if line.startswith("orders")]
-    columns = found.split("\t")
+    outputs = tell(Hours(brokers=3, partitions=10, transactions=2))
+    assert names_in(PAGE) == set(outputs)
+    (line,) = [line for line in outputs["hour"].splitlines() if line.startswith("orders")]
+    columns = line.split("\t")
     assert (columns[1], columns[2]) == ("1", "900001"), "6 hangs since 9 h"
     assert columns[4:6] == ["2026-09-21T18:00:00Z", "sound"]
-    (row,) = [line.split("|") for line in told["lost"].splitlines() if "orders" in line]
+    (row,) = [line.split("|") for line in outputs["lost"].splitlines() if "orders" in line]
     assert [cell.strip() for cell in row[1:6]] == ["orders", "1", "900001", columns[3], "10"]
-    asked = {name: int(re.findall(r"asked for: ([\d,]+)", told[name])[0].replace(",", ""))
-             for name in ("search", "first", "again", "lost")}  # fmt: skip
-    assert asked["first"] == 10 * 3 * 24 + 3, "every segment, and three logs of coordinators"
-    assert max(asked["search"], asked["again"], asked["lost"]) < asked["first"] / 2
+    counts_of_urls = {
+        name: int(re.findall(r"asked for: ([\d,]+)", outputs[name])[0].replace(",", ""))
+        for name in ("search", "first", "again", "lost")
+    }
+    assert counts_of_urls["first"] == 10 * 3 * 24 + 3, (
+        "every segment, and three logs of coordinators"
+    )
+    assert (
+        max(counts_of_urls["search"], counts_of_urls["again"], counts_of_urls["lost"])
+        < counts_of_urls["first"] / 2
+    )

@@ -77,15 +77,25 @@ def place_of(finding: Finding) -> Place:
 Key = tuple[Place, int, int, int, int]
 
 
-def key_of(one: Finding | OpenTransaction) -> Key:
-    place = place_of(one) if isinstance(one, Finding) else one.place
-    return place, one.producer_id, one.producer_epoch, one.start_offset, one.last_timestamp_ms
+def key_of(finding: Finding | OpenTransaction) -> Key:
+    partition = place_of(finding) if isinstance(finding, Finding) else finding.place
+    return (
+        partition,
+        finding.producer_id,
+        finding.producer_epoch,
+        finding.start_offset,
+        finding.last_timestamp_ms,
+    )
 
 
 def told(report: Report, stage: Stage) -> dict[Key, OpenTxnStatus]:
     """What is open in the topics that the script kept account of."""
-    others = INTERNAL_TOPICS | set(stage.writers)
-    return {key_of(one): one.verdict for one in report.findings if one.topic not in others}
+    unjudged_topics = INTERNAL_TOPICS | set(stage.writers)
+    return {
+        key_of(finding): finding.verdict
+        for finding in report.findings
+        if finding.topic not in unjudged_topics
+    }
 
 
 def row_of(finding: Finding) -> HangingRow:
@@ -108,11 +118,11 @@ def test_every_open_transaction_is_found_and_judged_rightly(
     report = report_on(corpus, stage, use_snapshots=use_snapshots)
     incomplete = ended_below_its_high_watermark(corpus, stage)
     expected = {
-        key_of(one): OpenTxnStatus.UNKNOWN
-        if one.place in incomplete and one.verdict == "hanging"
-        else VERDICTS[one.verdict]
-        for one in truth.open
-        if one.verdict != "lagging"
+        key_of(truth): OpenTxnStatus.UNKNOWN
+        if truth.place in incomplete and truth.verdict == "hanging"
+        else VERDICTS[truth.verdict]
+        for truth in truth.open
+        if truth.verdict != "lagging"
     }
     assert told(report, truth) == expected
     assert set(expected.values()) >= set(VERDICTS.values())
@@ -130,9 +140,9 @@ def ended_below_its_high_watermark(corpus: Corpus, stage: str) -> set[Place]:
         checkpoint = log_dir / names.FileName.HIGH_WATERMARKS
         noted |= decode_offsets(checkpoint.read_text(), place=str(checkpoint))
     return {
-        one.place
-        for one in corpus.stage(stage).damage
-        if noted.get(TopicPartition(*one.place), 0) > one.sound_end
+        truth.place
+        for truth in corpus.stage(stage).damage
+        if noted.get(TopicPartition(*truth.place), 0) > truth.sound_end
     }
 
 
@@ -142,9 +152,11 @@ def test_what_kafkas_own_tool_listed_is_listed(corpus: Corpus, stage: str) -> No
     the marker that was torn off.
     """
     truth = corpus.stage(stage)
-    later = {Place("lonely", 0)} if stage == "clean" else {one.place for one in truth.damage}
-    rows = {row_of(one) for one in report_on(corpus, stage).findings if one.listed_by_kafka}
-    assert {one for one in rows if one.place not in later} == set(truth.find_hanging)
+    later = {Place("lonely", 0)} if stage == "clean" else {truth.place for truth in truth.damage}
+    rows = {
+        row_of(finding) for finding in report_on(corpus, stage).findings if finding.listed_by_kafka
+    }
+    assert {row for row in rows if row.place not in later} == set(truth.find_hanging)
     assert truth.find_hanging
 
 
@@ -155,25 +167,27 @@ def test_after_a_stop_in_order_no_segment_is_read(corpus: Corpus) -> None:
 
 
 def test_after_a_kill_only_what_lies_behind_the_last_snapshots_is_read(corpus: Corpus) -> None:
-    behind = report_on(corpus, "killed").source
+    source = report_on(corpus, "killed").source
     everything = report_on(corpus, "killed", use_snapshots=False).source
     # A replica without a sound snapshot is read from its recovery point on, so all may be read; but
     # not all of each.
-    assert 0 < behind.scanned <= everything.scanned
-    assert 0 < behind.scanned_bytes < everything.scanned_bytes
+    assert 0 < source.scanned <= everything.scanned
+    assert 0 < source.scanned_bytes < everything.scanned_bytes
 
 
 def test_torn_ends_are_told_as_what_a_broker_cuts_off(corpus: Corpus) -> None:
     cut = report_on(corpus, "torn", use_snapshots=False).source.cut_off
-    torn = {one.place for one in corpus.stage("torn").damage}
+    torn = {truth.place for truth in corpus.stage("torn").damage}
     assert {line.rsplit("/", 2)[1] for line in cut} == {
-        f"{place.topic}-{place.partition}" for place in torn
+        f"{partition.topic}-{partition.partition}" for partition in torn
     }
 
 
 def test_a_commit_whose_marker_was_left_out_is_told_as_one(corpus: Corpus) -> None:
     """KAFKA-20734: the partition had no leader, so the coordinator dropped its marker."""
-    (lonely,) = [one for one in report_on(corpus, "killed").findings if one.topic == "lonely"]
+    (lonely,) = [
+        finding for finding in report_on(corpus, "killed").findings if finding.topic == "lonely"
+    ]
     assert (lonely.rule, lonely.outcome, lonely.state) == (
         Reason.COMPLETED_UNMARKED,
         "commit",
@@ -182,31 +196,33 @@ def test_a_commit_whose_marker_was_left_out_is_told_as_one(corpus: Corpus) -> No
 
 
 def test_a_replica_that_stopped_earlier_contradicts_nobody(corpus: Corpus) -> None:
-    (lagging,) = [one for one in corpus.stage("clean").open if one.verdict == "lagging"]
+    (lagging,) = [truth for truth in corpus.stage("clean").open if truth.verdict == "lagging"]
     report = report_on(corpus, "clean")
-    assert all(place_of(one) != lagging.place for one in report.findings)
+    assert all(place_of(finding) != lagging.place for finding in report.findings)
     assert report.with_verdicts(OpenTxnStatus.REPLICAS_DISAGREE) == ()
     alone = Search(paths=corpus.brokers("clean")[1:], topics=frozenset({lagging.place.topic}))
-    found = find_hanging(alone, new_session=no_session, progress=lambda _: None)
-    assert [one.start_offset for one in found.findings] == [lagging.start_offset]
+    hanging = find_hanging(alone, new_session=no_session, progress=lambda _: None)
+    assert [finding.start_offset for finding in hanging.findings] == [lagging.start_offset]
 
 
 def test_stable_offsets_are_those_that_leaders_told(corpus: Corpus) -> None:
     truth = corpus.stage("clean")
-    leaders = {one.place: one for topic in truth.topics for one in topic.partitions}
+    leaders = {
+        partition.place: partition for topic in truth.topics for partition in topic.partitions
+    }
     figures = report_on(corpus, "clean").partitions
-    kept = [one for one in figures if one.topic not in INTERNAL_TOPICS]
+    kept = [figure for figure in figures if figure.topic not in INTERNAL_TOPICS]
     assert kept
-    for one in kept:
-        leader = leaders[Place(one.topic, one.partition)]
-        assert (one.last_stable_offset, one.end_offset) == (leader.last_stable, leader.end)
-        assert one.lag == one.high_watermark - one.last_stable_offset
+    for figure in kept:
+        leader = leaders[Place(figure.topic, figure.partition)]
+        assert (figure.last_stable_offset, figure.end_offset) == (leader.last_stable, leader.end)
+        assert figure.lag == figure.high_watermark - figure.last_stable_offset
 
 
 def test_positions_in_open_transactions_hold_the_groups_log_back(corpus: Corpus) -> None:
     report = report_on(corpus, "clean")
-    offsets = [one for one in report.findings if one.topic == "__consumer_offsets"]
-    assert [one.verdict for one in offsets] == [OpenTxnStatus.ALIVE]
+    offsets = [finding for finding in report.findings if finding.topic == "__consumer_offsets"]
+    assert [offset.verdict for offset in offsets] == [OpenTxnStatus.ALIVE]
 
 
 @pytest.mark.parametrize("use_snapshots", [True, False], ids=["snapshots", "segments"])
@@ -214,11 +230,11 @@ def test_positions_in_open_transactions_hold_the_groups_log_back(corpus: Corpus)
 def test_spark_says_the_same(
     spark: SparkSession, corpus: Corpus, stage: str, *, use_snapshots: bool
 ) -> None:
-    here = report_on(corpus, stage, use_snapshots=use_snapshots)
-    there = report_on(corpus, stage, spark, use_snapshots=use_snapshots)
-    source = msgspec.structs.replace(there.source, with_spark=False)
-    assert there.source.with_spark
-    assert msgspec.structs.replace(there, source=source) == here
+    report_here = report_on(corpus, stage, use_snapshots=use_snapshots)
+    report_by_spark = report_on(corpus, stage, spark, use_snapshots=use_snapshots)
+    source = msgspec.structs.replace(report_by_spark.source, with_spark=False)
+    assert report_by_spark.source.with_spark
+    assert msgspec.structs.replace(report_by_spark, source=source) == report_here
 
 
 def test_a_directory_that_stopped_in_order_is_judged_without_spark_being_there(
@@ -234,6 +250,8 @@ def test_a_directory_that_stopped_in_order_is_judged_without_spark_being_there(
         check=False,
     )
     assert run.returncode == 3, run.stderr
-    hanging = [one for one in json.loads(run.stdout)["findings"] if one["verdict"] == "hanging"]
-    truth = [one for one in corpus.stage("clean").open if one.verdict == "hanging"]
+    hanging = [
+        finding for finding in json.loads(run.stdout)["findings"] if finding["verdict"] == "hanging"
+    ]
+    truth = [truth for truth in corpus.stage("clean").open if truth.verdict == "hanging"]
     assert len(hanging) == len(truth)

@@ -26,11 +26,11 @@ def disks(tmp_path: Path) -> Path:
     hanging = LogDriver()
     hanging.txn(0)
     for broker in (1, 2):
-        made = BrokerDir(tmp_path / f"broker-{broker}", broker)
-        made.coordinator(move("Empty"))
-        made.replica(hanging, "payments")
-        made.replica(hanging)
-        made.stop()
+        broker_dir = BrokerDir(tmp_path / f"broker-{broker}", broker)
+        broker_dir.coordinator(move("Empty"))
+        broker_dir.replica(hanging, "payments")
+        broker_dir.replica(hanging)
+        broker_dir.stop()
     return tmp_path
 
 
@@ -46,8 +46,10 @@ def test_table_function_and_parquet_have_the_same_rows(
     table = reader.option("asOf", AS_OF.isoformat()).load(str(disks))
     assert rows(table) == rows(found)
     assert found.count() == 2
-    kept = {field.name: (field.dataType.simpleString(), field.nullable) for field in found.schema}
-    assert kept == {
+    column_types = {
+        field.name: (field.dataType.simpleString(), field.nullable) for field in found.schema
+    }
+    assert column_types == {
         column.name: (column.type, column.is_nullable) for column in TABLES["findings"].columns
     }
     assert [field.dataType for field in table.schema] == [field.dataType for field in found.schema]

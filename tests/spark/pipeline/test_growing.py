@@ -36,9 +36,9 @@ def check(spark: SparkSession, growing: GrowingDir, name: str, out: Path, **boun
     writer = follow(spark, str(growing.path), name, str(out), **bound)
     writer.trigger(availableNow=True).start().awaitTermination()
     batch = spark.read.format("kafka_log").option("table", name).load(str(growing.path))
-    found = counted(spark.read.parquet(str(out / name)).select(*batch.columns))
-    assert found
-    assert found == counted(batch)
+    row_counts = counted(spark.read.parquet(str(out / name)).select(*batch.columns))
+    assert row_counts
+    assert row_counts == counted(batch)
 
 
 def counted(frame: DataFrame) -> Counter[str]:
@@ -106,8 +106,8 @@ def killed_behind(folder: Path, *arguments: str) -> None:
 
 def numbers_in(folder: Path) -> set[int]:
     """Numbers of the batches that have a file here."""
-    there = folder.iterdir() if folder.exists() else ()
-    return {int(name) for one in there if (name := one.name.partition(".compact")[0]).isdigit()}
+    files = folder.iterdir() if folder.exists() else ()
+    return {int(name) for path in files if (name := path.name.partition(".compact")[0]).isdigit()}
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

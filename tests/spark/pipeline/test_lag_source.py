@@ -61,12 +61,12 @@ def test_one_row_per_partition_names_who_holds_it(
 ) -> None:
     stream = lags(spark, haunted.bootstrap, subscribe="ghostly")
     assert tuple(stream.columns) == LAG.names
-    seen = probed(stream, tmp_path)
-    free, held = sorted(map(lag_of, seen), key=lambda row: row.partition or 0)
+    rows = probed(stream, tmp_path)
+    free, held_row = sorted(map(lag_of, rows), key=lambda row: row.partition or 0)
     assert (free.topic, free.lag, free.held_by, free.error) == ("ghostly", 0, (), None)
-    assert (held.topic, held.lag, len(held.held_by)) == ("ghostly", 1, 1)
-    assert (held.held_by[0].transactional_id, held.held_by[0].start_offset) == ("ghost", 0)
-    assert seen[0]["probed_at_ms"] == seen[1]["probed_at_ms"] > 0
+    assert (held_row.topic, held_row.lag, len(held_row.held_by)) == ("ghostly", 1, 1)
+    assert (held_row.held_by[0].transactional_id, held_row.held_by[0].start_offset) == ("ghost", 0)
+    assert rows[0]["probed_at_ms"] == rows[1]["probed_at_ms"] > 0
 
 
 def test_a_cluster_that_does_not_answer_is_a_row_and_no_failure(

@@ -84,7 +84,7 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
             tuple(row[name] for name in COLUMNS)
             for part in query.parts
             for row in self.rows
-            if all(CONDITIONS[one](row) for one in part)
+            if all(CONDITIONS[condition](row) for condition in part)
         )
 
 
@@ -120,15 +120,15 @@ def asked(spark: SparkSession, frame: DataFrame, query: Query) -> list[tuple[Any
             f"SELECT {', '.join(COLUMNS)} FROM one_view WHERE {' AND '.join(part) or 'true'}"
             for part in query.parts
         )
-        found = spark.sql(" UNION ALL ".join(parts))
+        sql = spark.sql(" UNION ALL ".join(parts))
     else:
-        first, *others = (
+        first_condition, *other_conditions = (
             frame.where(" AND ".join(part) or "true").select(*COLUMNS) for part in query.parts
         )
-        found = first
-        for other in others:
-            found = found.union(other)
-    return as_sorted(tuple(row) for row in found.collect())
+        sql = first_condition
+        for other in other_conditions:
+            sql = sql.union(other)
+    return as_sorted(tuple(row) for row in sql.collect())
 
 
 def play(spark: SparkSession, copied: Copied, steps: Sequence[Query | str]) -> None:
@@ -175,7 +175,9 @@ def test_the_report_to_spark_shows_what_happens(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocks = re.findall(r"> ```(?:python)?\n(.*?)> ```\n", REPORT.read_text("utf-8"), re.DOTALL)
-    program, expected, actual = (re.sub(r"^> ?", "", one, flags=re.MULTILINE) for one in blocks)
+    program, expected, actual = (
+        re.sub(r"^> ?", "", condition, flags=re.MULTILINE) for condition in blocks
+    )
     exec(compile(program, str(REPORT), "exec"), {"__name__": "__main__"})
     spark.conf.set(PUSHDOWN, "true")
     assert expected != actual

@@ -46,14 +46,14 @@ def compared(log_dirs: list[Path]) -> Counter[str]:
                 by_file.setdefault(file, []).append(row)
             for log in sorted(log_dir.glob("*/*.log")):
                 expected = [
-                    (whole["codec"], one)
+                    (whole["codec"], record)
                     for whole, records in plain_reader.batches_in(log)
-                    for one in ([whole] if name == "batches" else records)
+                    for record in ([whole] if name == "batches" else records)
                 ]
-                found = by_file.pop(str(log), [])
-                assert len(found) == len(expected), log
-                for row, (codec, one) in zip(found, expected, strict=True):
-                    assert {key: row[key] for key in one} == one, log
+                rows = by_file.pop(str(log), [])
+                assert len(rows) == len(expected), log
+                for row, (codec, record) in zip(rows, expected, strict=True):
+                    assert {key: row[key] for key in record} == record, log
                     equal[f"{name} {codec}"] += 1
             assert not by_file, "rows of files that are not there"
     return equal
@@ -62,15 +62,15 @@ def compared(log_dirs: list[Path]) -> Counter[str]:
 @pytest.fixture
 def log_dirs(tmp_path: Path) -> list[Path]:
     """Four directories: transactions with markers, and batches of every codec and odd records."""
-    made = []
+    log_dirs_made = []
     for broker in range(1, 5):
         log_dir = broker_dir(tmp_path / f"broker-{broker}", broker=broker)
         replica(log_dir, busy_log(roll_bytes=500 * broker))
         replica(log_dir, busy_log(), TopicPartition("payments", broker))
         stored = [
-            one
+            record
             for codec in CODECS
-            for one in (
+            for record in (
                 build_batch(ODD, timestamp_ms=NOW, compression=codec),
                 build_batch(
                     ODD * broker,
@@ -85,8 +85,8 @@ def log_dirs(tmp_path: Path) -> list[Path]:
             )
         ]
         segment(log_dir / "all-0", stored, base_offset=8)
-        made.append(log_dir)
-    return made
+        log_dirs_made.append(log_dir)
+    return log_dirs_made
 
 
 def test_every_field_is_that_of_a_reader_of_its_own(log_dirs: list[Path]) -> None:
@@ -101,4 +101,4 @@ def test_every_field_is_that_of_a_reader_of_its_own(log_dirs: list[Path]) -> Non
 @pytest.mark.real
 def test_so_is_every_field_on_directories_of_a_real_kafka(corpus: Corpus) -> None:
     equal = compared([*corpus.brokers("clean")])
-    assert {one.split()[1] for one in equal} == {"none", "gzip", "snappy", "lz4", "zstd"}
+    assert {record.split()[1] for record in equal} == {"none", "gzip", "snappy", "lz4", "zstd"}

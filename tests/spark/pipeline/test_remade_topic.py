@@ -35,8 +35,8 @@ AS_OF: Final = ("--as-of", str(NOW + HOUR_MS))
 Ask = Callable[[Path], Report]
 
 
-def here(path: Path, **wanted: Any) -> Report:
-    search = msgspec.structs.replace(SEARCH, paths=(path,), **wanted)
+def here(path: Path, **search_fields: Any) -> Report:
+    search = msgspec.structs.replace(SEARCH, paths=(path,), **search_fields)
     return find_hanging(search, new_session=no_session, progress=lambda _: None)
 
 
@@ -54,19 +54,22 @@ def test_the_old_log_is_named_and_does_not_hide_what_hangs(
     tmp_path: Path, ask: Ask, old_epoch: int
 ) -> None:
     report = ask(remade_topic(tmp_path / "disks", old_epoch=old_epoch, clean=old_epoch > 0))
-    (found,) = report.findings
-    assert (found.verdict, found.topic, found.topic_id) == (
+    (finding,) = report.findings
+    assert (finding.verdict, finding.topic, finding.topic_id) == (
         OpenTxnStatus.HANGING,
         "orders",
         NEW_ID,
     )
-    assert (found.producer_id, found.start_offset, found.open_on) == (8, 1, (1,))
-    assert found.evidence.is_sound
-    assert found.command is not None
-    stale = [(one.topic, one.broker, one.topic_id) for one in report.source.stale]
+    assert (finding.producer_id, finding.start_offset, finding.open_on) == (8, 1, (1,))
+    assert finding.evidence.is_sound
+    assert finding.command is not None
+    stale = [
+        (stale_replica.topic, stale_replica.broker, stale_replica.topic_id)
+        for stale_replica in report.source.stale
+    ]
     assert stale == [("gone", 2, GONE_ID), ("orders", 2, OLD_ID)]
     assert (report.source.replicas, report.source.problems) == (1, ())
-    assert [one.broker for one in report.partitions] == [1]
+    assert [partition.broker for partition in report.partitions] == [1]
 
 
 @pytest.mark.parametrize(
@@ -76,12 +79,14 @@ def test_where_no_copy_of_the_metadata_log_decides_nothing_is_guessed(
     tmp_path: Path, ask: Ask, copies: tuple[int, ...], *, forgets: bool
 ) -> None:
     report = ask(remade_topic(tmp_path / "disks", copies=copies, forgets=forgets))
-    found = {one.topic_id: one for one in report.findings if one.topic == "orders"}
-    assert found.keys() == {NEW_ID, OLD_ID}
-    for one in found.values():
-        assert (one.verdict, one.command) == (OpenTxnStatus.UNKNOWN, None)
-        assert one.reason.startswith("orders was deleted and made again (id ")
-        assert one.evidence.status is Status.INCOMPLETE
+    finding_by_topic_id = {
+        finding.topic_id: finding for finding in report.findings if finding.topic == "orders"
+    }
+    assert finding_by_topic_id.keys() == {NEW_ID, OLD_ID}
+    for stale_replica in finding_by_topic_id.values():
+        assert (stale_replica.verdict, stale_replica.command) == (OpenTxnStatus.UNKNOWN, None)
+        assert stale_replica.reason.startswith("orders was deleted and made again (id ")
+        assert stale_replica.evidence.status is Status.INCOMPLETE
     assert report.source.stale == ()
 
 
@@ -95,20 +100,20 @@ def test_the_same_coordinators_log_of_two_topics_is_not_used(tmp_path: Path) -> 
     for copy in path.glob("*/__cluster_metadata-0/*.log"):
         copy.unlink()
     report = here(path)
-    assert {one.verdict for one in report.findings} == {OpenTxnStatus.UNKNOWN}
-    assert any("__transaction_state was deleted" in one for one in report.source.problems)
+    assert {finding.verdict for finding in report.findings} == {OpenTxnStatus.UNKNOWN}
+    assert any("__transaction_state was deleted" in problem for problem in report.source.problems)
 
 
 # Commands
 
 
 def test_the_exit_status_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = remade_topic(tmp_path / "told")
-    assert main(["logs", "find-hanging", str(told), *AS_OF]) == 3
-    shown = capsys.readouterr()
-    assert "stale replicas: 2" in shown.err
-    assert f"stale: orders, partition 0, on broker 2 has topic id {OLD_ID}" in shown.err
-    assert "repair --topic orders --partition 0" in shown.out
+    with_copies = remade_topic(tmp_path / "told")
+    assert main(["logs", "find-hanging", str(with_copies), *AS_OF]) == 3
+    output = capsys.readouterr()
+    assert "stale replicas: 2" in output.err
+    assert f"stale: orders, partition 0, on broker 2 has topic id {OLD_ID}" in output.err
+    assert "repair --topic orders --partition 0" in output.out
     untold = remade_topic(tmp_path / "untold", copies=())
     assert main(["logs", "find-hanging", str(untold), *AS_OF]) == 4
     assert "replica" not in capsys.readouterr().out.replace("this replica is of the topic", "")
@@ -117,9 +122,9 @@ def test_the_exit_status_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.fixture
 def two_clusters(tmp_path: Path) -> Path:
     for broker, cluster_id in ((1, "one"), (2, "other")):
-        made = BrokerDir(tmp_path / f"b{broker}", broker, cluster_id=cluster_id)
-        made.replica(driven_log())
-        made.stop()
+        broker_dir = BrokerDir(tmp_path / f"b{broker}", broker, cluster_id=cluster_id)
+        broker_dir.replica(driven_log())
+        broker_dir.stop()
     return tmp_path
 
 
@@ -140,7 +145,7 @@ def test_verify_compares_replicas_of_one_topic_only(
     path = remade_topic(tmp_path, copies=copies)
     main(["logs", "verify", "--json", "--topic", "orders", str(path), *way])
     findings = json.loads(capsys.readouterr().out)["findings"]
-    assert [one for one in findings if one["rule"] == "replicas"] == []
+    assert [finding for finding in findings if finding["rule"] == "replicas"] == []
 
 
 def test_a_timeline_leaves_the_old_log_out(
@@ -149,22 +154,29 @@ def test_a_timeline_leaves_the_old_log_out(
     monkeypatch: pytest.MonkeyPatch,
     way: list[str],
 ) -> None:
-    told, untold = remade_topic(tmp_path / "told"), remade_topic(tmp_path / "untold", copies=())
+    with_copies, untold = (
+        remade_topic(tmp_path / "told"),
+        remade_topic(tmp_path / "untold", copies=()),
+    )
     monkeypatch.chdir(tmp_path)
-    main(["logs", "timeline", "report", "--json", told.name, *way])
+    main(["logs", "timeline", "report", "--json", with_copies.name, *way])
     timeline = json.loads(capsys.readouterr().out)
     assert timeline["open"] == []
-    assert [one["topic"] for one in timeline["stale"]] == ["gone", "orders"]
+    assert [stale_replica["topic"] for stale_replica in timeline["stale"]] == ["gone", "orders"]
     assert main(["logs", "timeline", "report", "--json", str(untold), *way]) != 0
     timeline = json.loads(capsys.readouterr().out)
-    assert [one["topic"] for one in timeline["open"]] == ["gone", "orders"]
+    assert [stale_replica["topic"] for stale_replica in timeline["open"]] == ["gone", "orders"]
     assert "orders was deleted and made again" in timeline["disagreements"][0]
 
 
 def test_describe_marks_the_old_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "describe", "--json", str(remade_topic(tmp_path))]) == 0
-    found = json.loads(capsys.readouterr().out)
-    stale = {(one["topic"], one["broker"], one["topic_id"]) for one in found if one["is_stale"]}
+    document = json.loads(capsys.readouterr().out)
+    stale = {
+        (stale_replica["topic"], stale_replica["broker"], stale_replica["topic_id"])
+        for stale_replica in document
+        if stale_replica["is_stale"]
+    }
     assert stale == {("orders", 2, OLD_ID), ("gone", 2, GONE_ID)}
     main(["logs", "describe", str(tmp_path)])
     assert "orders-0 on broker 2 is stale: its topic was deleted" in capsys.readouterr().out
@@ -172,10 +184,13 @@ def test_describe_marks_the_old_log(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_questions_about_one_topic_read_the_log_of_the_living_one(tmp_path: Path) -> None:
     problems: list[str] = []
-    told, untold = remade_topic(tmp_path / "told"), remade_topic(tmp_path / "untold", copies=())
-    (found,) = leading_states([told], "orders", problems.append)
-    assert (found.replica.broker, problems) == (1, [])
-    assert not list(leading_states([told], "gone", problems.append))
+    with_copies, untold = (
+        remade_topic(tmp_path / "told"),
+        remade_topic(tmp_path / "untold", copies=()),
+    )
+    (finding_by_topic_id,) = leading_states([with_copies], "orders", problems.append)
+    assert (finding_by_topic_id.replica.broker, problems) == (1, [])
+    assert not list(leading_states([with_copies], "gone", problems.append))
     list(leading_states([untold], "orders", problems.append))
     assert len(problems) == 1
     assert problems[0].startswith("orders was deleted and made again")

@@ -58,7 +58,9 @@ def test_spark_reads_what_the_share_coordinators_wrote(spark: SparkSession, tmp_
     assert all(row["problem"] is None for row in rows)
     kinds = {(row["kind"], row["is_tombstone"]) for row in rows}
     assert kinds == {("snapshot", False), ("update", False), ("snapshot", True)}
-    states = {one["delivery_state"] for row in rows for one in row["state_batches"] or ()}
+    states = {
+        state_batch["delivery_state"] for row in rows for state_batch in row["state_batches"] or ()
+    }
     assert states == {0, 2, 4}
 
 
@@ -98,16 +100,16 @@ def _id(group: str) -> str:
 
 def _values(row: dict[str, Any]) -> dict[str, Any]:
     """Of a row what the tool prints, too."""
-    place = {
+    key_fields = {
         "type": row["key_version"],
         "groupId": row["group_id"],
         "topicId": row["shared_topic_id"],
         "partition": row["shared_partition"],
     }
     if row["is_tombstone"]:
-        return place
+        return key_fields
     return {
-        **place,
+        **key_fields,
         "version": row["value_version"],
         "snapshotEpoch": row["snapshot_epoch"],
         "stateEpoch": row["state_epoch"],
@@ -116,7 +118,7 @@ def _values(row: dict[str, Any]) -> dict[str, Any]:
         "deliveryCompleteCount": _number(row["delivery_complete_count"]),
         "createTimestamp": row["create_timestamp_ms"],
         "writeTimestamp": row["write_timestamp_ms"],
-        "stateBatches": [tuple(one.values()) for one in row["state_batches"]],
+        "stateBatches": [tuple(state_batch.values()) for state_batch in row["state_batches"]],
     }
 
 
@@ -126,19 +128,24 @@ def _number(value: int | None) -> int:
 
 def _printed(line: str) -> dict[str, Any]:
     key, value = as_dumped.decoded(line)
-    place = {"type": int(key["type"]), **key["data"]}
+    key_fields = {"type": int(key["type"]), **key["data"]}
     if value is None:
-        return place
+        return key_fields
     # An update has no such fields; a tagged one with its default is not printed.
     nothing = dict.fromkeys(("stateEpoch", "createTimestamp", "writeTimestamp"))
     data = {**nothing, "deliveryCompleteCount": -1, **value["data"]}
     batches = [
-        (one["firstOffset"], one["lastOffset"], one["deliveryState"], one["deliveryCount"])
-        for one in data["stateBatches"]
+        (
+            state_batch["firstOffset"],
+            state_batch["lastOffset"],
+            state_batch["deliveryState"],
+            state_batch["deliveryCount"],
+        )
+        for state_batch in data["stateBatches"]
     ]
     names = ("snapshotEpoch", "stateEpoch", "leaderEpoch", "startOffset", "deliveryCompleteCount")
     return {
-        **place,
+        **key_fields,
         "version": int(value["version"]),
         **{name: data[name] for name in (*names, "createTimestamp", "writeTimestamp")},
         "stateBatches": batches,

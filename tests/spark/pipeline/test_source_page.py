@@ -62,18 +62,18 @@ def shot(path: Path) -> None:
         (log_dir / FileName.HIGH_WATERMARKS).write_text(encode_offsets(marks))
     torn = path / "broker-2" / "payments-0" / f"{0:020d}.log"
     torn.write_bytes(torn.read_bytes()[:-7])
-    first = path / "broker-1"
-    segment(first / "__transaction_state-0", [transactions()])
-    segment(first / "__consumer_offsets-0", [offsets()])
+    first_dir = path / "broker-1"
+    segment(first_dir / "__transaction_state-0", [transactions()])
+    segment(first_dir / "__consumer_offsets-0", [offsets()])
 
 
 def orders() -> LogDriver:
     driver = LogDriver()
     for number, pid in enumerate((7, 8, 7, 9)):
         sequence = 2 if number == 2 else 0
-        at = NOW + 1_000 * number
-        driver.txn(sequence, pid=pid, count=2, timestamp=at, value=b"order %d" % number)
-        driver.now = at + 250
+        time_ms = NOW + 1_000 * number
+        driver.txn(sequence, pid=pid, count=2, timestamp=time_ms, value=b"order %d" % number)
+        driver.now = time_ms + 250
         if pid != 9:
             driver.end(committed=number != 1, pid=pid)
     return driver
@@ -99,13 +99,13 @@ def offsets() -> bytes:
 
 def played(spark: SparkSession, directory: Path) -> Iterator[tuple[re.Match[str], str]]:
     """Each example with what it prints."""
-    known: dict[str, object] = {"spark": spark}
+    names_defined: dict[str, object] = {"spark": spark}
     texts = [page.read_text("utf-8") for page in PAGES]
     for example in chain.from_iterable(map(EXAMPLE.finditer, texts)):
         printed = io.StringIO()
         code = re.sub(r"(['\"])shot", rf"\1{directory}/shot", example["code"])
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, str(PAGE), "exec"), known)
+            exec(compile(code, str(PAGE), "exec"), names_defined)
         yield example, re.sub(r"\n+\Z", "\n", printed.getvalue())
 
 
@@ -128,8 +128,8 @@ def test_every_option_is_on_the_page() -> None:
 def _rewritten(page: str, examples: Mapping[str, str]) -> str:
     def one(example: re.Match[str]) -> str:
         printed = examples[example["code"]]
-        shown = f"\n```\n{printed}```\n" if printed else ""
-        return f"```python\n{example['code']}```\n{shown}"
+        output_block = f"\n```\n{printed}```\n" if printed else ""
+        return f"```python\n{example['code']}```\n{output_block}"
 
     return EXAMPLE.sub(one, page)
 

@@ -118,7 +118,7 @@ def plain_row(value: Any) -> Any:
         case datetime():
             return value.astimezone(UTC)  # Spark's is in this machine's time, without saying so
         case list():
-            return [each.asDict() if hasattr(each, "asDict") else each for each in value]
+            return [row.asDict() if hasattr(row, "asDict") else row for row in value]
     return value
 
 
@@ -127,29 +127,29 @@ def test_spark_has_the_rows_that_workers_make(spark: SparkSession, logs: Path, n
     options = {**PASSING_OVER, "taskBytes": SMALL_TASKS}
     frame = read(spark, logs, name, **options)
     assert frame.columns == list(TABLES[name].names)
-    found, expected = (
+    rows, expected = (
         [{key: plain_row(value) for key, value in row.items()} for row in rows]
         for rows in (
             (row.asDict() for row in frame.collect()),
             table(logs, name, options=options),
         )
     )
-    for row in (*found, *expected):
+    for row in (*rows, *expected):
         if row.get("headers"):
             row["headers"] = [
-                {**each, "value": plain_row(each["value"])} for each in row["headers"]
+                {**header, "value": plain_row(header["value"])} for header in row["headers"]
             ]
     assert expected
-    assert comparable(found) == comparable(expected)
+    assert comparable(rows) == comparable(expected)
     assert name in IN_ONE_TASK or frame.rdd.getNumPartitions() > 1
 
 
 def test_damage_is_rows_and_no_job_dies_of_it(spark: SparkSession, logs: Path) -> None:
-    found = {
+    rows = {
         (row.kind, row.is_cut)
         for row in read(spark, logs, "errors", checkCrc="true", checkRecords="true").collect()
     }
-    assert found == {
+    assert rows == {
         ("torn", True),
         ("txn_index", False),
         ("snapshot", False),
@@ -161,12 +161,12 @@ def test_what_a_query_does_not_want_is_not_read(spark: SparkSession, logs: Path)
     batches = read(spark, logs, "batches", taskBytes="1")
     everything = batches.rdd.getNumPartitions()
     chosen = {"taskBytes": "1", "topics": "orders", "partitions": "0", "producerIds": "7,8"}
-    first = read(spark, logs / "broker-1", "batches", **chosen)
+    first_rows = read(spark, logs / "broker-1", "batches", **chosen)
     segments = tuple(busy_log().log.local.segments)
-    assert first.rdd.getNumPartitions() == len(segments) < everything
-    assert first.count() == 60
-    last = json.dumps({"orders": {"0": segments[-1].base_offset}})
-    late = read(spark, logs / "broker-1", "batches", **chosen, startingOffsets=last)
+    assert first_rows.rdd.getNumPartitions() == len(segments) < everything
+    assert first_rows.count() == 60
+    offsets_json = json.dumps({"orders": {"0": segments[-1].base_offset}})
+    late = read(spark, logs / "broker-1", "batches", **chosen, startingOffsets=offsets_json)
     assert late.rdd.getNumPartitions() == 1
     assert 0 < late.count() < 60
     assert batches.where("topic = 'nowhere'").count() == 0
@@ -197,13 +197,15 @@ def test_a_table_of_the_catalog_has_its_options_and_comments(
     options = f"options (path '{path}', table 'records', topics 'orders')"
     spark.sql(f"create table kept using kafka_log {options}")
     try:
-        told = {row.col_name: row.comment for row in spark.sql("describe kept").collect()}
-        assert told["offset"] == "Of the record."
+        comments = {row.col_name: row.comment for row in spark.sql("describe kept").collect()}
+        assert comments["offset"] == "Of the record."
         everything = spark.table("kept")
         count = len(table(logs / "broker-1", "records", options={"topics": "orders"}))
         assert everything.count() == count
-        some = 'startingOffsets \'{"orders": {"0": 145}}\''
-        (row,) = spark.sql(f"select min(offset), min(timestamp) from kept with ({some})").collect()
+        offsets_option = 'startingOffsets \'{"orders": {"0": 145}}\''
+        (row,) = spark.sql(
+            f"select min(offset), min(timestamp) from kept with ({offsets_option})"
+        ).collect()
         assert row[0] == 145
         stream = spark.readStream.table("kept").writeStream.format("memory")
         query = stream.queryName("kept_stream").trigger(availableNow=True).start()
@@ -218,8 +220,8 @@ def test_what_is_refused_is_one_class_and_little_around_it(spark: SparkSession) 
 
     with pytest.raises(PySparkException) as refused:
         spark.read.format("kafka_log").load("/nowhere").count()
-    *frames, last = str(refused.value).partition("SQLSTATE")[0].strip().splitlines()
-    assert last == "txnsim_spark.options.KafkaLogError: /nowhere is no directory"
+    *frames, offsets_json = str(refused.value).partition("SQLSTATE")[0].strip().splitlines()
+    assert offsets_json == "txnsim_spark.options.KafkaLogError: /nowhere is no directory"
     assert len(frames) < 12
 
 
@@ -229,7 +231,7 @@ def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it
     from pyspark.errors import PySparkException
 
     log_dir = broker_dir(tmp_path)
-    gone = segment(log_dir / "orders-0", [plain()])
+    deleted_log = segment(log_dir / "orders-0", [plain()])
     segment(log_dir / "orders-1", [plain(), plain()])
     setting = "spark.sql.files.ignoreMissingFiles"
     plan = spark.read.format("kafka_log").option("table", "records")
@@ -246,13 +248,15 @@ def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it
     finally:
         spark.conf.unset(setting)
         register(spark)
-    gone.unlink()
+    deleted_log.unlink()
     for frame in (planned, strict_frame):
         with pytest.raises(PySparkException) as refused:
             frame.count()
-        *frames, last = str(refused.value).partition("SQLSTATE")[0].strip().splitlines()
-        assert last.startswith("txnsim_spark.file_faults.MissingLogFileError: format kafka_log: ")
-        assert f"{gone} is gone" in last
+        *frames, offsets_json = str(refused.value).partition("SQLSTATE")[0].strip().splitlines()
+        assert offsets_json.startswith(
+            "txnsim_spark.file_faults.MissingLogFileError: format kafka_log: "
+        )
+        assert f"{deleted_log} is gone" in offsets_json
         assert len(frames) < 20
     assert (passing_frame.count(), of_session.count()) == (2, 2)
 

@@ -48,8 +48,8 @@ def installed_package(environment: Path) -> Path:
     (own / "libraries.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
     command = [*pip, "install", "--quiet", "--no-deps", str(REPOSITORY)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
     return python
 
 
@@ -60,8 +60,8 @@ def bare_environment(home: Path) -> dict[str, str]:
     java = shutil.which("java")
     assert java is not None
     path = [os.path.dirname(java), "/usr/local/bin", "/usr/bin", "/bin"]
-    kept = {name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ}
-    return {"PATH": os.pathsep.join(dict.fromkeys(path)), "HOME": str(home), **kept}
+    kept_variables = {name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ}
+    return {"PATH": os.pathsep.join(dict.fromkeys(path)), "HOME": str(home), **kept_variables}
 
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
@@ -100,21 +100,21 @@ def place(tmp_path: Path) -> Path:
     hanging = LogDriver()
     hanging.txn(0)
     for broker in (1, 2):
-        made = BrokerDir(tmp_path / "brokers" / f"broker-{broker}", broker)
-        made.coordinator(move("Empty"))
-        made.replica(hanging, "payments")
-        made.replica(hanging)
-        made.stop()
+        broker_dir = BrokerDir(tmp_path / "brokers" / f"broker-{broker}", broker)
+        broker_dir.coordinator(move("Empty"))
+        broker_dir.replica(hanging, "payments")
+        broker_dir.replica(hanging)
+        broker_dir.stop()
     (tmp_path / "job.py").write_text(JOB)
     (tmp_path / "delta.py").write_text(DELTA)
     return tmp_path
 
 
-def run(place: Path, command: Sequence[object], **more: str) -> subprocess.CompletedProcess[str]:
+def run(path: Path, command: Sequence[object], **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         list(map(str, command)),
-        cwd=place,
-        env={**bare_environment(place), **quick_java(), **more},
+        cwd=path,
+        env={**bare_environment(path), **quick_java(), **more},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -122,9 +122,9 @@ def run(place: Path, command: Sequence[object], **more: str) -> subprocess.Compl
     )
 
 
-def hanging(told: str) -> int:
+def hanging(output: str) -> int:
     """How many rows of a table that Spark has shown say so."""
-    return len(re.findall(r"\|\s*(?:orders|payments)\|.*\|\s*hanging\|", told))
+    return len(re.findall(r"\|\s*(?:orders|payments)\|.*\|\s*hanging\|", output))
 
 
 def check_parquet(out: Path) -> None:
@@ -133,11 +133,11 @@ def check_parquet(out: Path) -> None:
     assert sorted(read.read(["topic"]).column("topic").to_pylist()) == ["orders", "payments"]
     columns = TABLES["findings"].columns
     fields = next(pq.read_schema(path) for path in out.glob("*.parquet"))
-    assert [(one.name, one.nullable) for one in fields] == [
-        (one.name, one.is_nullable) for one in columns
+    assert [(field.name, field.nullable) for field in fields] == [
+        (column.name, column.is_nullable) for column in columns
     ]
-    times = {one.name for one in columns if one.type == TIMESTAMP}
-    assert times == {one.name for one in fields if str(one.type).startswith("timestamp")}
+    times = {column.name for column in columns if column.type == TIMESTAMP}
+    assert times == {field.name for field in fields if str(field.type).startswith("timestamp")}
     assert len(times) == 3
 
 
@@ -145,10 +145,10 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(place: Path, python: 
     shutil.copy(NOTEBOOK, place)
     # What the script jupyter-execute does.
     execute = "from nbclient.cli import main; main()"
-    done = run(place, [python, "-c", execute, "--inplace", "--timeout=600", NOTEBOOK.name])
-    assert done.returncode == 0, done.stderr
-    made = json.loads((place / NOTEBOOK.name).read_text())
-    texts = [_text(cell) for cell in made["cells"] if cell["cell_type"] == "code"]
+    output = run(place, [python, "-c", execute, "--inplace", "--timeout=600", NOTEBOOK.name])
+    assert output.returncode == 0, output.stderr
+    document = json.loads((place / NOTEBOOK.name).read_text())
+    texts = [_text(cell) for cell in document["cells"] if cell["cell_type"] == "code"]
     assert hanging("\n".join(texts)) == 2
     assert any("as_of: timestamp (nullable = false)" in text for text in texts)
     # A batch on each of two partitions of two brokers.
@@ -157,17 +157,18 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(place: Path, python: 
 
 
 def _text(cell: dict[str, Any]) -> str:
-    shown = [
-        one.get("text") or one.get("data", {}).get("text/plain", []) for one in cell["outputs"]
+    texts = [
+        output.get("text") or output.get("data", {}).get("text/plain", [])
+        for output in cell["outputs"]
     ]
-    return "".join("".join(lines) for lines in shown)
+    return "".join("".join(lines) for lines in texts)
 
 
 def test_a_program_needs_no_spark_submit(place: Path, python: Path) -> None:
-    done = run(place, [python, "job.py", "brokers", "findings"])
-    assert done.returncode == 0, done.stderr
-    assert hanging(done.stdout) == 2
-    assert f"batches: {BATCHES}\n" in done.stdout
+    output = run(place, [python, "job.py", "brokers", "findings"])
+    assert output.returncode == 0, output.stderr
+    assert hanging(output.stdout) == 2
+    assert f"batches: {BATCHES}\n" in output.stdout
     check_parquet(place / "findings")
 
 
@@ -179,15 +180,18 @@ def test_what_is_submitted_writes_delta_and_reads_it_again(place: Path, python: 
         **FEW_TASKS,
     }
     jars = ",".join(map(str, sorted(delta_jars().glob("*.jar"))))
-    given = [f"--conf={name}={value}" for name, value in settings.items()]
+    conf_arguments = [f"--conf={name}={value}" for name, value in settings.items()]
     where = ("brokers", place / "findings")
-    command = (SUBMIT, "--master", "local[2]", "--jars", jars, *given, "delta.py", *where)
-    done = run(place, command, PYSPARK_PYTHON=str(python))
-    assert done.returncode == 0, done.stderr
-    assert "same columns: True\nsame rows: True\n" in done.stdout
+    command = (SUBMIT, "--master", "local[2]", "--jars", jars, *conf_arguments, "delta.py", *where)
+    output = run(place, command, PYSPARK_PYTHON=str(python))
+    assert output.returncode == 0, output.stderr
+    assert "same columns: True\nsame rows: True\n" in output.stdout
     (log,) = (place / "findings" / "_delta_log").glob("*1.json")
     added = [json.loads(line) for line in log.read_text().splitlines()]
-    assert sum(json.loads(one["add"]["stats"])["numRecords"] for one in added if "add" in one) == 2
+    assert (
+        sum(json.loads(action["add"]["stats"])["numRecords"] for action in added if "add" in action)
+        == 2
+    )
 
 
 @pytest.mark.real
@@ -199,20 +203,20 @@ def test_workers_of_a_cluster_run_the_python_that_is_named_once(
         *("--conf", f"spark.pyspark.python={python}"),
     )
     where = (place / "brokers", place / "findings")
-    done = run(place, (SUBMIT, "--master", cluster.url, *settings, "job.py", *where))
-    assert done.returncode == 0, done.stderr
-    assert hanging(done.stdout) == 2
-    assert f"batches: {BATCHES}\n" in done.stdout
+    output = run(place, (SUBMIT, "--master", cluster.url, *settings, "job.py", *where))
+    assert output.returncode == 0, output.stderr
+    assert hanging(output.stdout) == 2
+    assert f"batches: {BATCHES}\n" in output.stdout
     check_parquet(place / "findings")
 
 
 def test_who_names_no_python_is_told_to(place: Path, python: Path) -> None:
     beside = Path(sys.executable).with_name("spark-submit")
-    done = run(place, [beside, "--master", "local[1]", "job.py", "brokers", "findings"])
-    assert done.returncode != 0
-    assert "Could not find valid SPARK_HOME" in done.stderr
-    assert "PYSPARK_PYTHON" in done.stderr
+    output = run(place, [beside, "--master", "local[1]", "job.py", "brokers", "findings"])
+    assert output.returncode != 0
+    assert "Could not find valid SPARK_HOME" in output.stderr
+    assert "PYSPARK_PYTHON" in output.stderr
     (script,) = python.parents[1].glob("lib/*/site-packages/txnsim_spark/cli/submit.py")
-    done = run(place, [SUBMIT, "--master", "local[1]", script, "logs", "verify", "brokers"])
-    assert done.returncode != 0
-    assert f"--conf spark.pyspark.python={python}," in done.stdout + done.stderr
+    output = run(place, [SUBMIT, "--master", "local[1]", script, "logs", "verify", "brokers"])
+    assert output.returncode != 0
+    assert f"--conf spark.pyspark.python={python}," in output.stdout + output.stderr

@@ -67,7 +67,7 @@ def shared_out(tasks: list[Task]) -> bool:
     """Whether there was more than one task, and each worker had some: a worker's only core makes
     one executor.
     """
-    return len(tasks) > 1 and len({one.executor for one in tasks}) == WORKERS
+    return len(tasks) > 1 and len({task.executor for task in tasks}) == WORKERS
 
 
 Hanging = set[tuple[str, int, int, int]]
@@ -78,22 +78,22 @@ def hanging(printed: str) -> Hanging:
     """What was found. ``spark-submit`` prints what a program says on stderr in front of it."""
     findings: list[dict[str, Any]] = json.loads(printed[printed.index("{") :])["findings"]
     return {
-        (one["topic"], one["partition"], one["producer_id"], one["start_offset"])
-        for one in findings
-        if one["verdict"] == "hanging"
+        (finding["topic"], finding["partition"], finding["producer_id"], finding["start_offset"])
+        for finding in findings
+        if finding["verdict"] == "hanging"
     }
 
 
 def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark) -> None:
-    made = small_batches(SCALE)
+    disks = small_batches(SCALE)
     assert txnsim_spark.cli.submit.__file__ is not None
     # Its master is that of spark-submit; that one is named asks for Spark also where it is little.
-    find = (Path(txnsim_spark.cli.submit.__file__), *FIND, "--master", "-", made.directory)
-    done = cluster.submit(*find, config=SUBMITTED)
-    assert done.returncode == 3, done.stderr
-    assert hanging(done.stdout) == {
+    find = (Path(txnsim_spark.cli.submit.__file__), *FIND, "--master", "-", disks.directory)
+    output = cluster.submit(*find, config=SUBMITTED)
+    assert output.returncode == 3, output.stderr
+    assert hanging(output.stdout) == {
         (TOPIC, one.partition, one.producer_id, one.start_offset)
-        for one in made.strays
+        for one in disks.strays
         if one.is_hanging
     }
     tasks = cluster.tasks()
@@ -103,11 +103,11 @@ def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark
 def test_a_worker_that_is_killed_in_the_middle_changes_no_answer(
     cluster: StandaloneSpark, tmp_path: Path
 ) -> None:
-    made = small_batches(LITTLE)
-    command = (sys.executable, "-c", READ_WHEN_RELEASED, cluster.url, made.directory)
+    disks = small_batches(LITTLE)
+    command = (sys.executable, "-c", READ_WHEN_RELEASED, cluster.url, disks.directory)
     printed, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
     sums = "SELECT count(*) AS a, sum(records) AS b, sum(base_offset) AS c FROM kafka_batches"
-    (expected,) = (tuple(one.values()) for one in LogDatabase([Path(made.directory)]).rows(sums))
+    (expected,) = (tuple(row.values()) for row in LogDatabase([Path(disks.directory)]).rows(sums))
     assert tuple(map(int, printed.split())) == expected
     assert ends > {"Success"}, "the task of the worker that was killed has failed"
 
@@ -129,7 +129,7 @@ def with_a_worker_killed(
         process.kill()
         cluster.replace_killed()
     assert process.returncode == 0, errors
-    return printed, {one["Task End Reason"]["Reason"] for one in cluster.task_ends()}
+    return printed, {task_end["Task End Reason"]["Reason"] for task_end in cluster.task_ends()}
 
 
 def wait_for_both(process: subprocess.Popen[str], marks: Path) -> None:

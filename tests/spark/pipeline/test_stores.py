@@ -93,34 +93,34 @@ def filled(
 
 
 def played(
-    capsys: pytest.CaptureFixture[str], command: str, place: str, settings: tuple[str, ...] = ()
+    capsys: pytest.CaptureFixture[str], command: str, directory: str, settings: tuple[str, ...] = ()
 ) -> tuple[int, str]:
     """Exit status and JSON of a command."""
     capsys.readouterr()
-    arguments = [place if one == "DIR" else one for one in COMMANDS[command]]
+    arguments = [directory if word == "DIR" else word for word in COMMANDS[command]]
     status = main(["logs", *arguments, *settings, "--json"])
-    told = capsys.readouterr()
-    assert status != MISUSE_STATUS, told.err
-    return status, told.out
+    output = capsys.readouterr()
+    assert status != MISUSE_STATUS, output.err
+    return status, output.out
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_says_of_a_store_what_it_says_of_a_directory(
     filled: Filled, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    there = played(capsys, command, f"{filled.uri}/clea[n]", filled.store.settings)
-    here = played(capsys, command, str(filled.local / "clean"))
-    assert there[0] == here[0]
-    assert told(filled.renamed(there[1])) == told(here[1])
-    assert (filled.uri in there[1]) == (str(filled.local) in here[1])
+    rows_of_store = played(capsys, command, f"{filled.uri}/clea[n]", filled.store.settings)
+    rows_of_directory = played(capsys, command, str(filled.local / "clean"))
+    assert rows_of_store[0] == rows_of_directory[0]
+    assert told(filled.renamed(rows_of_store[1])) == told(rows_of_directory[1])
+    assert (filled.uri in rows_of_store[1]) == (str(filled.local) in rows_of_directory[1])
 
 
 def told(text: str) -> Any:
     """What a command found; how it read that is another matter."""
-    found = json.loads(text)
-    if isinstance(found, dict) and "source" in found:
-        del found["source"]["with_spark"]
-    return found
+    document = json.loads(text)
+    if isinstance(document, dict) and "source" in document:
+        del document["source"]["with_spark"]
+    return document
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -133,18 +133,18 @@ def test_a_table_of_a_store_is_that_of_a_directory(
     assert here or table == "errors"
 
 
-def rows(spark: SparkSession, table: str, place: str) -> list[str]:
+def rows(spark: SparkSession, table: str, directory: str) -> list[str]:
     """As text, to be compared in any order."""
-    frame = spark.read.format("kafka_log").option("table", table).load(place)
+    frame = spark.read.format("kafka_log").option("table", table).load(directory)
     return [repr(row) for row in frame.collect()]
 
 
 def test_one_call_gives_the_findings_of_a_store(filled: Filled, spark: SparkSession) -> None:
-    there = find_hanging(spark, f"{filled.uri}/clean", as_of=AS_OF)
-    here = find_hanging(spark, filled.local / "clean", as_of=AS_OF)
-    found = sorted(map(repr, here.collect()))
-    assert sorted(filled.renamed(repr(row)) for row in there.collect()) == found
-    assert len(found) >= 5
+    findings_of_store = find_hanging(spark, f"{filled.uri}/clean", as_of=AS_OF)
+    findings_of_directory = find_hanging(spark, filled.local / "clean", as_of=AS_OF)
+    finding_rows = sorted(map(repr, findings_of_directory.collect()))
+    assert sorted(filled.renamed(repr(row)) for row in findings_of_store.collect()) == finding_rows
+    assert len(finding_rows) >= 5
 
 
 def test_a_condition_on_the_directory_names_it_as_the_store_does(
@@ -166,32 +166,34 @@ def test_what_is_not_there_is_a_misuse(filled: Filled, capsys: pytest.CaptureFix
 
 def test_a_stream_follows_a_store(filled: Filled, spark: SparkSession, tmp_path: Path) -> None:
     growing = GrowingDir(tmp_path / "broker-1")
-    place = f"{filled.store.uri}/growing-{tmp_path.name}"
+    directory = f"{filled.store.uri}/growing-{tmp_path.name}"
     for _ in range(2):  # the second one goes on from the checkpoint
         growing.grow()
-        filled.store.put(growing.path, place.rpartition("/")[2])
-        writer = follow(spark, place, "records", str(tmp_path / "out"), maxFilesPerTrigger=2)
+        filled.store.put(growing.path, directory.rpartition("/")[2])
+        writer = follow(spark, directory, "records", str(tmp_path / "out"), maxFilesPerTrigger=2)
         writer.trigger(availableNow=True).start().awaitTermination()
-        found = spark.read.parquet(str(tmp_path / "out" / "records"))
-        here = spark.read.format("kafka_log").option("table", "records").load(str(growing.path))
-        there = [repr(row) for row in found.select(*here.columns).collect()]
-        expected = sorted(map(repr, here.collect()))
-        renamed = [one.replace(place, str(growing.path)) for one in there]
+        parquet = spark.read.parquet(str(tmp_path / "out" / "records"))
+        rows_of_directory = (
+            spark.read.format("kafka_log").option("table", "records").load(str(growing.path))
+        )
+        rows_of_store = [repr(row) for row in parquet.select(*rows_of_directory.columns).collect()]
+        expected = sorted(map(repr, rows_of_directory.collect()))
+        renamed = [word.replace(directory, str(growing.path)) for word in rows_of_store]
         assert sorted(renamed) == expected
-        assert not any(str(growing.path) in one for one in there)
+        assert not any(str(growing.path) in word for word in rows_of_store)
 
 
 def test_a_table_in_a_store_has_each_batch_of_a_stream_once(
     filled: Filled, spark: SparkSession
 ) -> None:
-    place = f"{filled.store.uri}/sink"
-    sink = TableSink(spark, place, columns="value bigint")
+    directory = f"{filled.store.uri}/sink"
+    sink = TableSink(spark, directory, columns="value bigint")
     assert (sink.rows(), sink.knows("q")) == (None, False)
-    batches = [spark.createDataFrame([(one,)], "value bigint") for one in range(3)]
+    batches = [spark.createDataFrame([(word,)], "value bigint") for word in range(3)]
     for number, rows in enumerate(batches):
         assert sink.write(rows, number, query_id="q") == 1
         assert sink.write(rows, number, query_id="q") is None
-    folder = Folder(place, spark)
+    folder = Folder(directory, spark)
     folder.remove(f"query=q/batch=2/{DONE}")  # as if Spark had ended within its commit
     sink.sweep()
     assert folder.names("query=q") == ["batch=0", "batch=1"]
@@ -199,6 +201,6 @@ def test_a_table_in_a_store_has_each_batch_of_a_stream_once(
     assert sink.write(batches[0], 0, query_id="r") == 1
     rows = sink.rows(but="r")
     assert rows is not None
-    assert sorted((one.value, one.batch) for one in rows.collect()) == [(0, 0), (1, 1), (2, 2)]
+    assert sorted((row.value, row.batch) for row in rows.collect()) == [(0, 0), (1, 1), (2, 2)]
     assert sink.rows(but="q") is not None
     assert sink.knows("r")

@@ -129,7 +129,7 @@ def stream(target: KafkaTarget, where: Path, *arguments: str) -> StreamProcess:
 
 
 def taken(process: StreamProcess) -> int:
-    return sum(one["rows"] for one in process.told("batch"))
+    return sum(event["rows"] for event in process.told("batch"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -164,8 +164,8 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
         (ended,) = running.told("ended")
         assert (ended["id"], ended["since_ms"]) == (alert["id"], alert["since_ms"])
         assert values(tmp_path / "sink") == ["v0", "v1", "v2", "v3", "v4", "v5"]
-        told = [json.loads(line) for line in file.read_text().splitlines()]
-        assert [(one["event"], one["id"]) for one in told] == [
+        documents = [json.loads(line) for line in file.read_text().splitlines()]
+        assert [(document["event"], document["id"]) for document in documents] == [
             ("raised", alert["id"]),
             ("ended", alert["id"]),
         ]
@@ -210,8 +210,8 @@ def test_an_alert_stands_over_restarts_and_is_told_once(
     assert main(shlex.split(raised.command)[1:]) == 0
     (ended,) = alerts_in(take_the_rest(spark, options))
     assert (ended.event, ended.id, ended.since_ms) == ("ended", raised.id, raised.since_ms)
-    told = sorted(read(tmp_path / "sink", "alerts"), key=lambda row: str(row["at_ms"]))
-    assert [(row["event"], row["id"]) for row in told] == [
+    alerts = sorted(read(tmp_path / "sink", "alerts"), key=lambda row: str(row["at_ms"]))
+    assert [(row["event"], row["id"]) for row in alerts] == [
         ("raised", raised.id),
         ("ended", raised.id),
     ]
@@ -219,7 +219,7 @@ def test_an_alert_stands_over_restarts_and_is_told_once(
 
 
 def alerts_in(events: Iterable[StreamEvent]) -> list[Alert]:
-    return [one.alert for one in events if isinstance(one, AlertChanged)]
+    return [event.alert for event in events if isinstance(event, AlertChanged)]
 
 
 @pytest.mark.nightly
@@ -237,7 +237,7 @@ def test_a_secured_cluster_is_reached_by_connector_and_probe_alike(
         )
         events = take_the_rest(spark, options)
     # A probe that could not log in would say so.
-    assert [type(one) for one in events] == [BatchWritten]
+    assert [type(event) for event in events] == [BatchWritten]
     assert values(tmp_path / "sink") == ["v0"]
 
 
@@ -256,10 +256,10 @@ def sent(target: KafkaTarget, topic: str) -> list[tuple[str, str]]:
 
     async def look(admin: Admin) -> list[tuple[str, str]]:
         await admin.wait_for_topic(topic)
-        found = await fetch(admin.cluster, topic, 0, 0)
+        batches_fetched = await fetch(admin.cluster, topic, 0, 0)
         return [
-            ((one.key or b"").decode(), json.loads(one.value or b"")["event"])
-            for one in found.records
+            ((record.key or b"").decode(), json.loads(record.value or b"")["event"])
+            for record in batches_fetched.records
         ]
 
     return target.ask(look)
@@ -275,10 +275,10 @@ def target() -> Iterator[KafkaTarget]:
         yield simulated
 
 
-def fill(target: KafkaTarget, first: int, last: int) -> list[str]:
+def fill(target: KafkaTarget, first_number: int, last_number: int) -> list[str]:
     """Transactions of four records; every second one is aborted."""
     committed = []
-    for number in range(first, last):
+    for number in range(first_number, last_number):
         four = [f"txn{number:02}-{place}" for place in range(4)]
         write(target, "t", four, commit=number % 2 == 0)
         committed += four if number % 2 == 0 else []
@@ -295,7 +295,7 @@ def take_the_rest(spark: SparkSession, options: StreamOptions) -> list[StreamEve
 
 
 def rows_in(events: Iterable[StreamEvent]) -> int:
-    return sum(one.rows for one in events if isinstance(one, BatchWritten))
+    return sum(event.rows for event in events if isinstance(event, BatchWritten))
 
 
 def killed_at(target: KafkaTarget, where: Path, point: str, nth: int) -> list[dict[str, object]]:
@@ -315,8 +315,8 @@ def test_who_is_killed_within_a_commit_writes_that_batch_again(
     spark: SparkSession, target: KafkaTarget, tmp_path: Path
 ) -> None:
     committed = fill(target, 0, 8)
-    told = killed_at(target, tmp_path, "half", 2)
-    assert [one["event"] for one in told] == ["batch", "half"]
+    alerts = killed_at(target, tmp_path, "half", 2)
+    assert [event["event"] for event in alerts] == ["batch", "half"]
     (half,) = (tmp_path / "sink" / "records").glob("query=*/batch=1")
     assert list(half.glob("part-*"))
     assert not (half / DONE).exists()
@@ -329,10 +329,10 @@ def test_who_is_killed_between_a_commit_and_sparks_own_does_not_write_it_again(
     spark: SparkSession, target: KafkaTarget, tmp_path: Path
 ) -> None:
     committed = fill(target, 0, 8)
-    told = killed_at(target, tmp_path, "whole", 2)
-    assert [one["event"] for one in told] == ["batch", "whole"]
+    alerts = killed_at(target, tmp_path, "whole", 2)
+    assert [event["event"] for event in alerts] == ["batch", "whole"]
     unheard = values(tmp_path / "sink")
-    assert len(unheard) > int(str(told[0]["rows"]))
+    assert len(unheard) > int(str(alerts[0]["rows"]))
     options = options_for(target.bootstrap, "t", str(tmp_path), once=True)
     assert rows_in(take_the_rest(spark, options)) == len(committed) - len(unheard)
     assert values(tmp_path / "sink") == committed
@@ -346,15 +346,15 @@ def test_a_table_of_delta_lake_has_each_record_once(target: KafkaTarget, tmp_pat
         (jars / jar.name).symlink_to(jar)
     arguments = ("--once", "--sink-format", "delta", "--connector-jars", str(jars))
     committed: list[str] = []
-    for first in (0, 4, 8):
-        committed += fill(target, first, first + 4)
+    for first_number in (0, 4, 8):
+        committed += fill(target, first_number, first_number + 4)
         with stream(target, tmp_path, *arguments) as running:
             assert running.end() == 0, running.log()
-        assert sum(one["rows"] for one in running.told("batch")) == 8
+        assert sum(event["rows"] for event in running.told("batch")) == 8
         assert values(tmp_path / "sink") == committed
-        if first == 0:  # as if killed before Spark had noted it: the batch is given again
+        if first_number == 0:  # as if killed before Spark had noted it: the batch is given again
             commits = tmp_path / "checkpoint" / "records" / "commits"
-            newest = max(int(one.name) for one in commits.iterdir() if one.name.isdigit())
+            newest = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
             for name in (f"{newest}", f".{newest}.crc"):
                 (commits / name).unlink()
         else:
@@ -391,13 +391,13 @@ def test_a_lost_checkpoint_repeats_nothing_and_a_lost_sink_is_noticed(
 
 
 def test_a_folder_of_hadoop_is_one_of_this_machine(spark: SparkSession, tmp_path: Path) -> None:
-    here, there = LocalFolder(tmp_path), Folder(f"file://{tmp_path}", spark)
-    here.write("a b/x=1/f", b"1\xff")
-    here.write("a b/g", b"2")
+    local_folder, hadoop_folder = LocalFolder(tmp_path), Folder(f"file://{tmp_path}", spark)
+    local_folder.write("a b/x=1/f", b"1\xff")
+    local_folder.write("a b/g", b"2")
     for path in ("", "a b", "a b/x=1", "none"):
-        assert there.names(path) == here.names(path)
+        assert hadoop_folder.names(path) == local_folder.names(path)
     for path in ("a b/x=1/f", "a b/g", "none"):
-        assert there.read(path) == here.read(path)
+        assert hadoop_folder.read(path) == local_folder.read(path)
     for path in ("a b/x=1", "none"):
-        there.remove(path)
-    assert here.names("a b") == ["g"]
+        hadoop_folder.remove(path)
+    assert local_folder.names("a b") == ["g"]

@@ -48,12 +48,12 @@ def disks(tmp_path: Path) -> Path:
     hanging = LogDriver()
     hanging.txn(0)
     for broker in (1, 2):
-        made = BrokerDir(tmp_path / f"broker-{broker}", broker)
-        made.coordinator(*records)
-        made.replica(_replica(ended=broker == 1))
-        made.replica(hanging, "payments")
-        made.replica(LogDriver(), "quiet")
-        made.stop()
+        broker_dir = BrokerDir(tmp_path / f"broker-{broker}", broker)
+        broker_dir.coordinator(*records)
+        broker_dir.replica(_replica(ended=broker == 1))
+        broker_dir.replica(hanging, "payments")
+        broker_dir.replica(LogDriver(), "quiet")
+        broker_dir.stop()
     return tmp_path
 
 
@@ -72,19 +72,19 @@ def told(way: list[str], capsys: pytest.CaptureFixture[str]) -> Told:
 
 
 def test_a_life_is_told_from_both_sides(disks: Path, told: Told) -> None:
-    status, found = told("timeline", "app", str(disks))
+    status, timeline = told("timeline", "app", str(disks))
     assert status == 1
-    assert found["producer_ids"] == [7]
-    states = [one for one in found["events"] if one["source"] == "coordinator"]
-    assert [one["event"] for one in states] == [
+    assert timeline["producer_ids"] == [7]
+    states = [event for event in timeline["events"] if event["source"] == "coordinator"]
+    assert [state["event"] for state in states] == [
         *("Empty", "Ongoing", "PrepareCommit", "CompleteCommit"),
         *("Ongoing", "PrepareAbort", "CompleteAbort"),
     ]
-    assert [one["brokers"] for one in states] == [[1, 2]] * 7
+    assert [state["brokers"] for state in states] == [[1, 2]] * 7
     orders = [
-        (one["event"], one["offset"], one["committed"], one["brokers"])
-        for one in found["events"]
-        if one["topic"] == "orders"
+        (event["event"], event["offset"], event["committed"], event["brokers"])
+        for event in timeline["events"]
+        if event["topic"] == "orders"
     ]
     assert orders == [
         ("first", 0, None, [1, 2]),
@@ -94,13 +94,13 @@ def test_a_life_is_told_from_both_sides(disks: Path, told: Told) -> None:
         ("last", 4, None, [1]),
         ("marker", 6, False, [1]),
     ]
-    (opened,) = found["open"]
+    (opened,) = timeline["open"]
     assert (opened["topic"], opened["first_offset"], opened["state"]) == (
         "payments",
         0,
         "CompleteAbort",
     )
-    assert found["disagreements"] == [
+    assert timeline["disagreements"] == [
         "orders-0: on broker 2 the transaction from offset 4 on is open (last record at 4); "
         "elsewhere it aborts at offset 6",
         "payments-0: open since offset 0; for the coordinator it is CompleteAbort",
@@ -110,6 +110,6 @@ def test_a_life_is_told_from_both_sides(disks: Path, told: Told) -> None:
 
 
 def test_an_id_without_disagreement(disks: Path, told: Told) -> None:
-    status, found = told("timeline", "other", str(disks / "broker-1"), "--topic", "quiet")
-    assert (status, found["open"], found["disagreements"]) == (0, [], [])
-    assert [one["event"] for one in found["events"]] == ["Empty"]
+    status, timeline = told("timeline", "other", str(disks / "broker-1"), "--topic", "quiet")
+    assert (status, timeline["open"], timeline["disagreements"]) == (0, [], [])
+    assert [event["event"] for event in timeline["events"]] == ["Empty"]

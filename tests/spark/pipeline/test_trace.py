@@ -77,8 +77,8 @@ class Exported(NamedTuple):
 
     def rows(self, spark: SparkSession, table: str, *, runs: str) -> DataFrame:
         """Some runs of a table. Its files are read, so that views stay those of ``views``."""
-        found = spark.read.parquet(str(self.directory / table))
-        return found.where(found.run.isin(*runs.split()))
+        parquet = spark.read.parquet(str(self.directory / table))
+        return parquet.where(parquet.run.isin(*runs.split()))
 
 
 @pytest.fixture(scope="module")
@@ -103,18 +103,18 @@ def export(
     The command has named its own views before. No later test of this module names any.
     """
     assert exported.directory.is_dir()
-    place = tmp_path_factory.mktemp("export")
+    partition = tmp_path_factory.mktemp("export")
     whole = spark.conf.get(PIECE)
     assert whole is not None
     spark.conf.set(PIECE, PIECE_BYTES)
     try:
-        with traces_as_views(spark, [str(traces)], str(place)):
+        with traces_as_views(spark, [str(traces)], str(partition)):
             spark.conf.set(PIECE, whole)
-            (directory,) = place.iterdir()
+            (directory,) = partition.iterdir()
             yield directory
     finally:
         spark.conf.set(PIECE, whole)
-    assert not list(place.iterdir())
+    assert not list(partition.iterdir())
 
 
 @pytest.fixture(scope="module")
@@ -145,9 +145,9 @@ def counted(spark: SparkSession, query: str) -> Counter[tuple[Any, ...]]:
 
 def test_every_table_is_as_documented(views: SparkSession) -> None:
     for name, table in TABLES.items():
-        found = [(field.name, field.dataType) for field in views.table(view_of(name)).schema]
-        wanted = views.createDataFrame([], table.ddl).schema
-        assert found == [(field.name, field.dataType) for field in wanted], name
+        columns = [(field.name, field.dataType) for field in views.table(view_of(name)).schema]
+        schema = views.createDataFrame([], table.ddl).schema
+        assert columns == [(field.name, field.dataType) for field in schema], name
 
 
 def test_no_event_is_lost(views: SparkSession, events: list[tuple[str, Event]]) -> None:
@@ -192,8 +192,8 @@ def test_markers_are_as_late_as_their_events_say(
                 owed[key] = event["t"]
             else:
                 delays.append(event["t"] - owed.pop(key))
-    found = views.sql("SELECT written_us - owed_us AS delay FROM trace_markers")
-    assert sorted(row.delay for row in found.toLocalIterator()) == sorted(delays)
+    sql = views.sql("SELECT written_us - owed_us AS delay FROM trace_markers")
+    assert sorted(row.delay for row in sql.toLocalIterator()) == sorted(delays)
     assert not owed
 
 
@@ -204,34 +204,34 @@ def test_last_stable_offsets_lag_as_their_events_say(
     worst: Counter[tuple[str, str]] = Counter()
     for run, event in events:
         if event["k"] in ("log.hw", "log.lso"):
-            place = (run, event["d"]["tp"])
-            high, stable = marks.get(place, (0, 0))
+            partition = (run, event["d"]["tp"])
+            high, stable = marks.get(partition, (0, 0))
             to = event["d"]["to"]
             high, stable = (to, stable) if event["k"] == "log.hw" else (high, to)
-            marks[place] = (high, stable)
-            worst[place] = max(worst[place], high - stable)
-    found = lso_lag_by_partition(views).toLocalIterator()
-    lags = {(row.run, f"{row.topic}-{row.partition}"): row.lag_max for row in found}
-    assert {place: lag for place, lag in lags.items() if "__" not in place[1]} == {
-        place: lag for place, lag in worst.items() if "__" not in place[1]
+            marks[partition] = (high, stable)
+            worst[partition] = max(worst[partition], high - stable)
+    rows = lso_lag_by_partition(views).toLocalIterator()
+    lags = {(row.run, f"{row.topic}-{row.partition}"): row.lag_max for row in rows}
+    assert {partition: lag for partition, lag in lags.items() if "__" not in partition[1]} == {
+        partition: lag for partition, lag in worst.items() if "__" not in partition[1]
     }
 
 
 def test_answers_to_verifications_are_counted_by_error(
     views: SparkSession, events: list[tuple[str, Event]]
 ) -> None:
-    told = Counter(
+    counts = Counter(
         (run, event["d"]["error"]) for run, event in events if event["k"] == "verify.answer"
     )
     query = """SELECT run, coalesce(error, 'NONE'), count(*) FROM trace_verifications
                WHERE (outcome = 'allowed') = (error IS NULL) GROUP BY ALL"""
-    assert counted(views, query) == told
+    assert counted(views, query) == counts
 
 
 def test_requests_of_clients_are_answered(
     views: SparkSession, events: list[tuple[str, Event]]
 ) -> None:
-    asked = Counter(
+    counts = Counter(
         (run, event["d"]["api"])
         for run, event in events
         if event["k"] == "msg.recv"
@@ -239,11 +239,11 @@ def test_requests_of_clients_are_answered(
         and not event["d"].get("response")
     )
     query = "SELECT run, api, count(*) FROM trace_requests WHERE peer LIKE 'client/%' GROUP BY ALL"
-    assert counted(views, query) == asked
+    assert counted(views, query) == counts
     peers = "SELECT count_if(answered_us < at_us) AS early, count(answered_us) AS answered FROM "
     (row,) = views.sql(f"{peers} trace_requests").toLocalIterator()
     assert row.early == 0
-    assert row.answered > asked.total()
+    assert row.answered > counts.total()
 
 
 # DuckDB, which takes what is small
@@ -255,16 +255,18 @@ def rows_of(ask: Ask, query: str) -> list[str]:
 
 
 def test_both_engines_make_the_same_tables_and_analyses(views: SparkSession, traces: Path) -> None:
-    here, there = embedded_queries([str(traces)], are_exported=False), spark_queries(views)
-    assert here is not None
+    embedded, by_spark = embedded_queries([str(traces)], are_exported=False), spark_queries(views)
+    assert embedded is not None
     for name in TABLES:
         query = f"SELECT * FROM {view_of(name)}"
         if name == "runs":  # Spark names a file by a URI
             query = f"SELECT * EXCEPT (file) FROM {view_of(name)}"
-        assert rows_of(here, query.replace("EXCEPT", "EXCLUDE")) == rows_of(there, query), name
+        assert rows_of(embedded, query.replace("EXCEPT", "EXCLUDE")) == rows_of(by_spark, query), (
+            name
+        )
     for analysis in ANALYSES.values():
         for query in (analysis.sql, analysis.worst(2), LSO_LAG_BY_PARTITION):
-            assert rows_of(here, query) == rows_of(there, query), analysis.title
+            assert rows_of(embedded, query) == rows_of(by_spark, query), analysis.title
 
 
 def test_both_engines_read_an_export_and_odd_traces_alike(
@@ -277,8 +279,8 @@ def test_both_engines_read_an_export_and_odd_traces_alike(
     for name in TABLES:
         query = f"SELECT * FROM {view_of(name)}"
         of_files = spark.read.schema(TABLES[name].ddl).parquet(str(exported.directory / name))
-        there = of_files.select(*TABLES[name].names)
-        expected = sorted(repr(row.asDict()) for row in there.collect())
+        by_spark = of_files.select(*TABLES[name].names)
+        expected = sorted(repr(row.asDict()) for row in by_spark.collect())
         assert rows_of(of_export, query) == expected, name
         assert [row.replace(str(odd), "") for row in rows_of(of_traces, query)] == [
             row.replace(f"{odd}", "") for row in expected
@@ -289,10 +291,12 @@ def test_both_engines_read_an_export_and_odd_traces_alike(
 
 
 def test_only_the_late_record_of_old_times_hangs(views: SparkSession) -> None:
-    found = ANALYSES["late_transactions"].run(views)
+    columns = ANALYSES["late_transactions"].run(views)
     hanging = {
         (row.transaction_version, row.transactional_id): row.hanging
-        for row in found.where("hanging > 0 AND grouped_by = 'transactional_id'").toLocalIterator()
+        for row in columns.where(
+            "hanging > 0 AND grouped_by = 'transactional_id'"
+        ).toLocalIterator()
     }
     assert hanging == {(0, "late"): 1}
 
@@ -308,8 +312,8 @@ def test_late_is_what_is_open_for_longer_than_asked_for(views: SparkSession) -> 
 
 
 def test_every_end_under_version_2_raises_the_epoch(views: SparkSession) -> None:
-    found = ANALYSES["epoch_bumps"].run(views).where("grouped_by = 'transaction_version'")
-    by_end = {row.transaction_version: (row.by_end, row.by_timeout) for row in found.collect()}
+    columns = ANALYSES["epoch_bumps"].run(views).where("grouped_by = 'transaction_version'")
+    by_end = {row.transaction_version: (row.by_end, row.by_timeout) for row in columns.collect()}
     ended = counted(
         views,
         "SELECT transaction_version, count(*) FROM trace_transactions"
@@ -366,12 +370,12 @@ def test_brief_tells_how_often_markers_were_sent_and_how_long_answers_took(
         (1, None, 80),
         (3, 90, None),
     ]
-    asked = told("verifications").orderBy("partition").collect()
-    assert [(row.asked_us, row.answered_us, row.waited_us) for row in asked] == [
+    rows = told("verifications").orderBy("partition").collect()
+    assert [(row.asked_us, row.answered_us, row.waited_us) for row in rows] == [
         (23, 30, 7),
         (31, 40, 9),
     ]
-    assert [(row.adds, row.outcome, row.transaction_version) for row in asked] == [
+    assert [(row.adds, row.outcome, row.transaction_version) for row in rows] == [
         (False, "allowed", 1),
         (True, "refused", 2),
     ]
@@ -381,9 +385,9 @@ def test_what_is_no_event_and_what_nobody_knows_is_told(
     spark: SparkSession, odd: Path, exported: Exported, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exported.status == 1
-    said = json.loads(exported.out)
-    assert (said["runs"], said["unknown_kinds"]) == (3, {"txn.dream": 1})
-    assert [(Path(one["file"]).name, one["text"]) for one in said["unreadable"]] == [
+    document = json.loads(exported.out)
+    assert (document["runs"], document["unknown_kinds"]) == (3, {"txn.dream": 1})
+    assert [(Path(unread["file"]).name, unread["text"]) for unread in document["unreadable"]] == [
         ("odd.jsonl", TORN),
         ("stream.sse", '{"lost":17,"next":60}'),
     ]
@@ -430,9 +434,9 @@ def test_the_command_tells_what_the_functions_find(
 ) -> None:
     only = ["--only", "marker_delay", "--only", "epoch_bumps"]
     assert main(["trace", "analyse", str(export), *only, "--json", "--ids", "1"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert list(told["analyses"]) == ["marker_delay", "epoch_bumps"]
-    rows = told["analyses"]["epoch_bumps"]
+    document = json.loads(capsys.readouterr().out)
+    assert list(document["analyses"]) == ["marker_delay", "epoch_bumps"]
+    rows = document["analyses"]["epoch_bumps"]
     assert [row["grouped_by"] for row in rows] == [
         "all",
         *["transaction_version"] * 3,
@@ -450,6 +454,6 @@ def test_the_command_tells_what_the_functions_find(
 
 def test_the_page_shows_what_is_found(views: SparkSession) -> None:
     text = PAGE.read_text("utf-8")
-    made = blocks(views)
-    assert set(names(text)) == set(made)
-    assert filled(text, made) == text, "python -m tests.spark.pipeline.analysis_page --write"
+    page_blocks = blocks(views)
+    assert set(names(text)) == set(page_blocks)
+    assert filled(text, page_blocks) == text, "python -m tests.spark.pipeline.analysis_page --write"

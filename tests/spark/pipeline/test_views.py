@@ -26,10 +26,10 @@ def test_both_engines_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
     register_log_views(spark, str(growing.path), **options)
     database = LogDatabase([growing.path], options)
     for view in ("kafka_leaders", "kafka_partition_transactions", "leader", "kafka_outcomes"):
-        here = database.rows(f"SELECT * FROM {view}")
+        embedded_rows = database.rows(f"SELECT * FROM {view}")
         there = [row.asDict(recursive=True) for row in spark.table(view).collect()]
-        assert here, view
-        assert sorted(map(told, here)) == sorted(map(told, there)), view
+        assert embedded_rows, view
+        assert sorted(map(told, embedded_rows)) == sorted(map(told, there)), view
 
 
 def test_a_view_in_sql_has_options_and_comments(spark: SparkSession, tmp_path: Path) -> None:

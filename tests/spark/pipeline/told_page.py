@@ -29,23 +29,23 @@ class Desk:
         shown: Words of this machine, and what the page has in their place.
     """
 
-    def __init__(self, scratch: Path, shown: Mapping[str, str]) -> None:
+    def __init__(self, scratch: Path, shown_paths: Mapping[str, str]) -> None:
         self.scratch = scratch
-        self._shown = shown
+        self._shown = shown_paths
         self._times: list[tuple[str, float, float]] = []
         self._load = os.getloadavg()[0]
 
     def told(self, *words: str, title: str = "", status: int = 0) -> str:
         """A command as one sees it: what it says on both streams."""
-        done = self.run(*words, title=title, status=status)
-        return self.shown(f"$ txnsim {shlex.join(words)}\n{done.stderr}{done.stdout}")
+        output = self.run(*words, title=title, status=status)
+        return self.shown(f"$ txnsim {shlex.join(words)}\n{output.stderr}{output.stdout}")
 
     def run(
         self, *words: str, title: str = "", status: int = 0
     ) -> subprocess.CompletedProcess[str]:
         """Run a command of ``txnsim``; one with a title is timed."""
         began_s, before_s = time.monotonic(), _cpu_s()
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "txnsim.cli.main", *words],
             cwd=self.scratch,
             stdin=subprocess.DEVNULL,
@@ -55,20 +55,25 @@ class Desk:
         )
         if title:
             self._times.append((title, time.monotonic() - began_s, _cpu_s() - before_s))
-        assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
-        return done
+        assert process.returncode == status, (
+            words,
+            process.returncode,
+            process.stdout,
+            process.stderr,
+        )
+        return process
 
     def played(self, program: str, title: str) -> str:
         """What a program in Python prints. Its time has that of Spark's processes, too."""
-        done = ran([sys.executable, "-c", program], cwd=self.scratch)
-        assert done.status == 0, (program, done.stdout)
-        self._times.append((title, done.seconds, done.cpu_s))
-        return self.shown(done.stdout.decode())
+        output = ran([sys.executable, "-c", program], cwd=self.scratch)
+        assert output.status == 0, (program, output.stdout)
+        self._times.append((title, output.seconds, output.cpu_s))
+        return self.shown(output.stdout.decode())
 
     def shown(self, text: str) -> str:
         """An output as the page has it."""
-        for here, there in self._shown.items():
-            text = text.replace(here, there)
+        for real_path, shown_path in self._shown.items():
+            text = text.replace(real_path, shown_path)
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
     def times(self) -> str:
@@ -86,7 +91,7 @@ def _cpu_s() -> float:
 
 def names_in(page: Path) -> set[str]:
     """The outputs that a page wants."""
-    return {found[2] for found in BLOCK.finditer(page.read_text("utf-8"))}
+    return {match[2] for match in BLOCK.finditer(page.read_text("utf-8"))}
 
 
 def hand_over(page: Path, outputs: Mapping[str, str], arguments: list[str]) -> None:
@@ -100,7 +105,7 @@ def hand_over(page: Path, outputs: Mapping[str, str], arguments: list[str]) -> N
     if arguments == ["--write"]:
         text = page.read_text("utf-8")
         page.write_text(
-            BLOCK.sub(lambda found: found[1] + outputs[found[2]] + found[4], text), "utf-8"
+            BLOCK.sub(lambda match: match[1] + outputs[match[2]] + match[4], text), "utf-8"
         )
     else:
         for name, text in outputs.items():

@@ -23,10 +23,10 @@ class WatchedSink(TableSink):
     """
 
     def __init__(
-        self, spark: SparkSession, place: Path, *, written: Callable[[Path], object]
+        self, spark: SparkSession, path: Path, *, written: Callable[[Path], object]
     ) -> None:
-        super().__init__(spark, f"file://{place}", columns=COLUMNS)
-        self._place = place
+        super().__init__(spark, f"file://{path}", columns=COLUMNS)
+        self._place = path
         self._written = written
 
     def write(self, rows: DataFrame, batch: int, *, query_id: str) -> int | None:

@@ -17,14 +17,18 @@ from txnsim_spark.questions._positions import leading_states, positions_in
 def told(tmp_path: Path, *batches: bytes) -> dict[str, int]:
     broker = BrokerDir(tmp_path / "broker-1")
     offsets_log(broker.path, *batches)
-    found = positions_in([broker.stop()], print)
-    assert found.partitions == (0,)
-    return {group: one.offset for (group, place), one in found.by_place.items() if place == HERE}
+    positions = positions_in([broker.stop()], print)
+    assert positions.partitions == (0,)
+    return {
+        group: position.offset
+        for (group, place), position in positions.by_place.items()
+        if place == HERE
+    }
 
 
 def test_the_newest_position_counts_until_its_tombstone(tmp_path: Path) -> None:
-    gone = OffsetDeleted(group_id="h", topic_partition=HERE)
-    batches = (sent(at(1), at(9, "h")), sent(at(4)), sent(gone))
+    offset_deleted = OffsetDeleted(group_id="h", topic_partition=HERE)
+    batches = (sent(at(1), at(9, "h")), sent(at(4)), sent(offset_deleted))
     assert told(tmp_path, *batches) == {"g": 4}
 
 
@@ -51,18 +55,20 @@ def test_positions_a_torn_end_is_told(tmp_path: Path) -> None:
     with (folder / names.Suffix.LOG.at(0)).open("ab") as file:
         file.write(b"torn")
     problems: list[str] = []
-    found = positions_in([broker.kill()], problems.append)
-    assert [one.offset for one in found.by_place.values()] == [3]
-    assert any("4 bytes, less than a header" in one for one in problems)
+    positions = positions_in([broker.kill()], problems.append)
+    assert [position.offset for position in positions.by_place.values()] == [3]
+    assert any("4 bytes, less than a header" in problem for problem in problems)
 
 
 def test_the_longest_log_of_the_newest_epoch_is_read(tmp_path: Path) -> None:
     brokers = [BrokerDir(tmp_path / f"broker-{number}") for number in (1, 2)]
     offsets_log(brokers[0].path, sent(at(1)))
     longer = offsets_log(brokers[1].path, sent(at(1)), sent(at(2)))
-    paths = [one.stop() for one in brokers]
+    paths = [broker.stop() for broker in brokers]
     problems: list[str] = []
-    found = list(leading_states(paths, CONSUMER_OFFSETS_TOPIC, problems.append))
-    assert [(one.replica.path, one.ends.end_offset) for one in found] == [(str(longer), 2)]
+    states = list(leading_states(paths, CONSUMER_OFFSETS_TOPIC, problems.append))
+    assert [(position.replica.path, position.ends.end_offset) for position in states] == [
+        (str(longer), 2)
+    ]
     assert not list(leading_states(paths, TRANSACTION_STATE_TOPIC, problems.append))
     assert problems == []

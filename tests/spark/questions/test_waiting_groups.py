@@ -26,26 +26,29 @@ def broker(tmp_path: Path) -> BrokerDir:
     driver.txn(0)
     driver.end(committed=True)
     driver.txn(1, count=2)
-    made = BrokerDir(tmp_path / "broker-1")
-    made.replica(driver)
-    made.coordinator(move("Ongoing", HERE))
-    return made
+    broker_dir = BrokerDir(tmp_path / "broker-1")
+    broker_dir.replica(driver)
+    broker_dir.coordinator(move("Ongoing", HERE))
+    return broker_dir
 
 
 def test_each_group_is_told_how_far_it_comes(tmp_path: Path) -> None:
-    made = broker(tmp_path)
-    offsets_log(made.path, sent(at(0, "far"), at(2, "there"), at(3, "inside"), at(4, "through")))
-    found = looked(made.stop())
-    told = [(one.group, one.committed_offset, one.to_read, one.withheld) for one in found.waiters]
-    assert told == [("far", 0, 2, 2), ("inside", 3, 0, 1), ("there", 2, 0, 2)]
-    one = found.waiters[0]
-    assert (one.last_stable_offset, one.high_watermark, one.start_offset) == (2, 4, 2)
-    assert (one.producer_id, one.transactional_id, one.verdict) == (7, "app", "alive")
-    assert (one.since_ms, one.for_ms) == (NOW, HOUR)
-    assert (found.unread, found.offsets_partitions, found.problems) == ((), (0,), ())
+    disks = broker(tmp_path)
+    offsets_log(disks.path, sent(at(0, "far"), at(2, "there"), at(3, "inside"), at(4, "through")))
+    groups = looked(disks.stop())
+    waiters = [
+        (waiter.group, waiter.committed_offset, waiter.to_read, waiter.withheld)
+        for waiter in groups.waiters
+    ]
+    assert waiters == [("far", 0, 2, 2), ("inside", 3, 0, 1), ("there", 2, 0, 2)]
+    waiter = groups.waiters[0]
+    assert (waiter.last_stable_offset, waiter.high_watermark, waiter.start_offset) == (2, 4, 2)
+    assert (waiter.producer_id, waiter.transactional_id, waiter.verdict) == (7, "app", "alive")
+    assert (waiter.since_ms, waiter.for_ms) == (NOW, HOUR)
+    assert (groups.unread, groups.offsets_partitions, groups.problems) == ((), (0,), ())
 
 
 def test_a_partition_that_no_group_reads_is_named(tmp_path: Path) -> None:
-    found = looked(broker(tmp_path).stop())
-    assert (found.waiters, found.unread) == ((), (TopicPartition("orders", 0),))
-    assert found.offsets_partitions == ()
+    groups = looked(broker(tmp_path).stop())
+    assert (groups.waiters, groups.unread) == ((), (TopicPartition("orders", 0),))
+    assert groups.offsets_partitions == ()

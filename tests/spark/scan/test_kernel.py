@@ -43,26 +43,26 @@ def test_without_a_place_for_machine_code_a_function_is_compiled_all_the_same(
         return numba.njit(**options)
 
     monkeypatch.setattr("txnsim_spark.scan.kernel.njit", njit)
-    made = compile_function(thrice)
-    assert isinstance(made, numba.core.dispatcher.Dispatcher)
-    assert made(14) == thrice(14)
+    compiled = compile_function(thrice)
+    assert isinstance(compiled, numba.core.dispatcher.Dispatcher)
+    assert compiled(14) == thrice(14)
 
 
 def test_without_room_for_machine_code_a_function_answers_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its OSError was taken for one of the segment that was read, which had no row then."""
-    asked: list[object] = []
+    calls: list[object] = []
 
     def full(signature: object, _code: object) -> None:
-        asked.append(signature)
+        calls.append(signature)
         raise OSError(28, "No space left on device")
 
-    made: Any = compile_function(thrice)
-    monkeypatch.setattr(made._cache._cache, "load_overload", lambda *_: None)
-    monkeypatch.setattr(made._cache._cache, "save_overload", full)
-    assert made(14) == thrice(14)
-    assert asked
+    compiled: Any = compile_function(thrice)
+    monkeypatch.setattr(compiled._cache._cache, "load_overload", lambda *_: None)
+    monkeypatch.setattr(compiled._cache._cache, "save_overload", full)
+    assert compiled(14) == thrice(14)
+    assert calls
 
 
 def array(data: bytes) -> np.ndarray:
@@ -72,8 +72,8 @@ def array(data: bytes) -> np.ndarray:
 def scan(data: bytes) -> tuple[list[list[int]], int, int]:
     """Rows, where the walk stopped and why."""
     rows = np.empty((kernel.BATCH_COLUMNS, 64), dtype=np.int64)
-    count, at, why = kernel.scan_batches(array(data), 0, len(data), len(data), 0, rows, 0)
-    return rows[:, :count].T.tolist(), at, why
+    count, position, why = kernel.scan_batches(array(data), 0, len(data), len(data), 0, rows, 0)
+    return rows[:, :count].T.tolist(), position, why
 
 
 @given(st.binary(min_size=8, max_size=8))
@@ -91,10 +91,10 @@ def test_a_varint_is_passed_over_up_to_the_end(data: bytes, behind: int) -> None
     assert kernel.skip_varint(array(data), 0, len(data)) == behind
 
 
-def with_bytes(at: int, data: bytes) -> bytes:
-    made = bytearray(segment_of([act()]))
-    made[at : at + len(data)] = data
-    return bytes(made)
+def with_bytes(position: int, data: bytes) -> bytes:
+    compiled = bytearray(segment_of([act()]))
+    compiled[position : position + len(data)] = data
+    return bytes(compiled)
 
 
 @pytest.mark.parametrize(
@@ -115,23 +115,23 @@ def with_bytes(at: int, data: bytes) -> bytes:
 )
 def test_the_walk_stops_where_no_batch_can_be(damaged: bytes, why: int) -> None:
     sound = segment_of([act()])
-    rows, at, reason = scan(sound + damaged + sound)
-    assert (len(rows), at, reason) == (1, len(sound), why)
+    rows, position, reason = scan(sound + damaged + sound)
+    assert (len(rows), position, reason) == (1, len(sound), why)
 
 
 def test_less_than_a_header_is_left_behind_a_length_that_is_too_small() -> None:
     data = bytearray(segment_of([act()]))
     data[8:12] = (len(data) - BatchHeader.OVERHEAD - 7).to_bytes(4)
-    rows, at, why = scan(bytes(data))
-    assert (len(rows), at, why) == (1, len(data) - 7, kernel.AT_END)
+    rows, position, why = scan(bytes(data))
+    assert (len(rows), position, why) == (1, len(data) - 7, kernel.AT_END)
 
 
 @given(st.binary(max_size=17))
 def test_a_control_record_that_makes_no_sense_is_no_marker(record: bytes) -> None:
     data = bytearray(segment_of([act("commit")]))
     data[BatchHeader.SIZE : BatchHeader.SIZE + len(record)] = record
-    rows, at, why = scan(bytes(data))
-    assert (len(rows), at, why) == (1, len(data), kernel.AT_END)
+    rows, position, why = scan(bytes(data))
+    assert (len(rows), position, why) == (1, len(data), kernel.AT_END)
 
 
 # The compiled CRC against the library's.
@@ -159,14 +159,14 @@ def test_a_processor_with_the_instruction_is_noticed() -> None:
 @pytest.mark.slow
 def test_a_processor_without_the_instruction_takes_tables() -> None:
     environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", WITHOUT],
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.stdout == "False [ True]\n", done.stderr
+    assert process.stdout == "False [ True]\n", process.stderr
 
 
 def checked(data: bytes, pieces: list[tuple[int, int, int]]) -> list[bool]:
@@ -178,7 +178,7 @@ def checked(data: bytes, pieces: list[tuple[int, int, int]]) -> list[bool]:
     again = np.zeros(len(pieces), dtype=np.bool_)
     check_crcs(buffer, starts, sizes, stated, again)
     assert (again == valid).all()
-    return [bool(one) for one in valid]
+    return [bool(flag) for flag in valid]
 
 
 @given(st.lists(st.binary(max_size=70), min_size=1, max_size=5))
@@ -192,9 +192,9 @@ def test_right_crcs_are_right_at_any_length_and_place(pieces: list[bytes]) -> No
 
 @given(st.binary(min_size=1, max_size=40), st.data())
 def test_a_bit_that_differs_is_noticed(piece: bytes, data: st.DataObject) -> None:
-    at = data.draw(st.integers(0, len(piece) - 1))
+    position = data.draw(st.integers(0, len(piece) - 1))
     bit = 1 << data.draw(st.integers(0, 7))
-    damaged = piece[:at] + bytes([piece[at] ^ bit]) + piece[at + 1 :]
+    damaged = piece[:position] + bytes([piece[position] ^ bit]) + piece[position + 1 :]
     assert checked(damaged, [(0, len(piece), crc32c.crc32c(piece))]) == [False]
 
 
@@ -211,7 +211,7 @@ def test_one_that_is_wrong_leaves_the_others_alone() -> None:
 def folded(data: bytes, file_position: int = 0) -> list[int]:
     """The fragment of the only producer."""
     fragments = np.empty((1, fk.FRAGMENT_COLUMNS), dtype=np.int64)
-    count, _, at, why = fk.scan_fragments(
+    count, _, position, why = fk.scan_fragments(
         np.frombuffer(bytearray(data), dtype=np.uint8),
         0,
         len(data),
@@ -222,22 +222,32 @@ def folded(data: bytes, file_position: int = 0) -> list[int]:
         np.empty((fk.ENDING_COLUMNS, 9), dtype=np.int64),
         np.array([file_position, -1], dtype=np.int64),
     )
-    assert (count, at, why) == (1, len(data), kernel.AT_END)
+    assert (count, position, why) == (1, len(data), kernel.AT_END)
     return fragments[0].tolist()  # type: ignore[no-any-return]
 
 
 def test_the_place_of_an_open_transaction_is_told_where_a_search_would_end_there() -> None:
-    first, second = segment_of([act()], base_offset=5), segment_of([act()], base_offset=3)
-    before = segment_of([act(), act("commit")])
-    assert folded(before + first, 1_000)[fk.OPEN_POSITION] == 1_000 + len(before)
-    row = folded(first + segment_of([act("commit")], base_offset=7) + second)
+    first_segment, second = segment_of([act()], base_offset=5), segment_of([act()], base_offset=3)
+    earlier_segment = segment_of([act(), act("commit")])
+    assert folded(earlier_segment + first_segment, 1_000)[fk.OPEN_POSITION] == 1_000 + len(
+        earlier_segment
+    )
+    row = folded(first_segment + segment_of([act("commit")], base_offset=7) + second)
     assert (row[fk.OPEN_OFFSET], row[fk.OPEN_POSITION]) == (3, -1)
 
 
 def test_sequences_begin_anew_behind_the_largest() -> None:
     history = [
-        Act(kind="data", producer=7, epoch=0, sequence=at, records=2, value_bytes=5, timestamp_ms=1)
-        for at in ((1 << 31) - 2, 0)
+        Act(
+            kind="data",
+            producer=7,
+            epoch=0,
+            sequence=position,
+            records=2,
+            value_bytes=5,
+            timestamp_ms=1,
+        )
+        for position in ((1 << 31) - 2, 0)
     ]
     row = folded(segment_of(history))
     assert (row[fk.SEQUENCE_GAPS], row[fk.LAST_SEQUENCE]) == (0, 1)
@@ -252,12 +262,12 @@ def test_an_epoch_that_a_marker_has_begun_begins_with_sequence_0() -> None:
                 kind=kind,
                 producer=7,
                 epoch=epoch,
-                sequence=at,
+                sequence=position,
                 records=1,
                 value_bytes=1,
                 timestamp_ms=1,
             )
-            for kind, epoch, at in [("data", 0, 5), ("commit", 1, 9), ("data", 1, sequence)]
+            for kind, epoch, position in [("data", 0, 5), ("commit", 1, 9), ("data", 1, sequence)]
         ]
 
     for sequence, gaps in ((0, 0), (6, 1)):

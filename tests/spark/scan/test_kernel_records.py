@@ -21,26 +21,26 @@ MUTATIONS = 50
 
 def in_python(batch: bytes) -> list[Record]:
     """The records in front of the first one that makes no sense."""
-    found: list[Record] = []
+    records: list[Record] = []
     with contextlib.suppress(CorruptBatchError):
-        found.extend(iter_records(batch))
-    return found
+        records.extend(iter_records(batch))
+    return records
 
 
 def compiled(batches: list[bytes], *, room: int = 1_000, bytes_max: int = 1 << 20) -> list[Record]:
     """The same by the compiled reader, of several batches."""
-    headers = [read_batch_header(one) for one in batches]
-    ends = np.cumsum([len(one) for one in batches])
-    starts = ends - [len(one) - BatchHeader.SIZE for one in batches]
-    counts = np.array([one.records_count for one in headers], dtype=np.int64)
+    headers = [read_batch_header(batch) for batch in batches]
+    ends = np.cumsum([len(batch) for batch in batches])
+    starts = ends - [len(batch) - BatchHeader.SIZE for batch in batches]
+    counts = np.array([header.records_count for header in headers], dtype=np.int64)
     buffer = np.frombuffer(b"".join(batches), dtype=np.uint8)
     place = np.zeros(3, dtype=np.int64)
-    found: list[Record] = []
+    records: list[Record] = []
     while place[0] < len(batches):
         rows = kr.room_for(room)
         count = kr.record_rows(buffer, starts, ends, counts, place, rows, bytes_max)
-        found += told(buffer, rows[:count], [one.base_timestamp_ms for one in headers])
-    return found
+        records += told(buffer, rows[:count], [header.base_timestamp_ms for header in headers])
+    return records
 
 
 def told(buffer: Bytes, rows: Ints, base_ms: list[int]) -> list[Record]:
@@ -50,10 +50,10 @@ def told(buffer: Bytes, rows: Ints, base_ms: list[int]) -> list[Record]:
     records = []
     for row in rows.tolist():
         pairs = []
-        for name_at, name_size, at, size in (next(left) for _ in range(row[kr.HEADERS])):
+        for name_at, name_size, value_at, size in (next(left) for _ in range(row[kr.HEADERS])):
             name = piece(buffer, name_at, name_size)
             assert name is not None
-            pairs.append((name.decode("utf-8", "replace"), piece(buffer, at, size)))
+            pairs.append((name.decode("utf-8", "replace"), piece(buffer, value_at, size)))
         records.append(
             Record(
                 key=piece(buffer, row[kr.KEY_AT], row[kr.KEY_SIZE]),
@@ -66,8 +66,8 @@ def told(buffer: Bytes, rows: Ints, base_ms: list[int]) -> list[Record]:
     return records
 
 
-def piece(buffer: Bytes, at: int, size: int) -> bytes | None:
-    return None if size < 0 else buffer[at : at + size].tobytes()
+def piece(buffer: Bytes, value_at: int, size: int) -> bytes | None:
+    return None if size < 0 else buffer[value_at : value_at + size].tobytes()
 
 
 def drawn(chance: Any) -> bytes:
@@ -79,7 +79,7 @@ def drawn(chance: Any) -> bytes:
             key=some(20),
             value=some(200),
             timestamp_ms=chance.randrange(1 << 40),
-            headers=tuple((f"h{one}", some(10)) for one in range(chance.choice((0, 0, 3)))),
+            headers=tuple((f"h{number}", some(10)) for number in range(chance.choice((0, 0, 3)))),
         )
         for _ in range(chance.randrange(1, 12))
     ]
@@ -90,7 +90,7 @@ def drawn(chance: Any) -> bytes:
 def test_sound_batches_have_the_records_that_python_finds() -> None:
     chance = SeededRng(7).stream("records")
     batches = [drawn(chance) for _ in range(SEEDS)]
-    expected = [record for one in batches for record in in_python(one)]
+    expected = [record for batch in batches for record in in_python(batch)]
     assert compiled(batches) == expected
     assert compiled(batches, room=3) == expected, "it goes on within a batch"
     assert compiled(batches, bytes_max=1) == expected, "a record at least"

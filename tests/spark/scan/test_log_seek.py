@@ -38,16 +38,16 @@ def segment(tmp_path: Path) -> SegmentFile:
 
 
 def segment_in(folder: Path) -> SegmentFile:
-    (found,) = segments_of(
+    (segment,) = segments_of(
         Replica(log_dir=str(folder.parent), broker=1, topic="orders", partition=0, path=str(folder))
     )
-    return found
+    return segment
 
 
 def offsets_of(segment: SegmentFile) -> list[tuple[int, int]]:
     return [
-        (one.header.base_offset, one.header.last_offset)
-        for one in read_log_file(Path(segment.path), on_torn=print)
+        (batch.header.base_offset, batch.header.last_offset)
+        for batch in read_log_file(Path(segment.path), on_torn=print)
     ]
 
 
@@ -60,13 +60,15 @@ def check(segment: SegmentFile) -> None:
     batches = offsets_of(segment)
     assert end_offset_of(segment) == batches[-1][1] + 1
     end = batches[-1][1] + 1
-    expected = {offset: each for each in batches for offset in range(each[0], each[1] + 1)}
+    expected = {offset: batch for batch in batches for offset in range(batch[0], batch[1] + 1)}
     for offset in expected:
         assert batches_at(segment, [offset]).keys() == {offset}
     together = batches_at(segment, [*expected, end])
-    assert all(one.is_sound for one in together.values())
-    headers = {offset: one.header for offset, one in together.items()}
-    assert {at: (one.base_offset, one.last_offset) for at, one in headers.items()} == expected
+    assert all(batch.is_sound for batch in together.values())
+    headers = {offset: batch.header for offset, batch in together.items()}
+    assert {
+        offset: (header.base_offset, header.last_offset) for offset, header in headers.items()
+    } == expected
 
 
 def test_every_batch_is_found_through_the_index(segment: SegmentFile) -> None:
@@ -119,10 +121,10 @@ def test_a_damaged_batch_that_the_index_names_ends_the_log_there(
     for sequence in range(5):
         driver.txn(sequence)
     write_partition(tmp_path / "orders-0", driver.log, topic_id=uuid.UUID(int=1))
-    found = segment_in(tmp_path / "orders-0")
-    data = bytearray(Path(found.path).read_bytes())
+    segment = segment_in(tmp_path / "orders-0")
+    data = bytearray(Path(segment.path).read_bytes())
     data[-1] ^= 1
-    Path(found.path).write_bytes(data[:-5] if is_torn else data)
+    Path(segment.path).write_bytes(data[:-5] if is_torn else data)
     assert segment_in(tmp_path / "orders-0").is_recovered
     assert end_offset_of(segment_in(tmp_path / "orders-0")) == 4
 
@@ -137,7 +139,9 @@ def test_markers_behind_an_offset_are_told_with_their_producers(segment: Segment
 def test_every_marker_is_read_with_what_it_says(segment: SegmentFile) -> None:
     read = list(read_markers(segment, lambda: pytest.fail("nothing is missing")))
     assert [(header.producer_id, is_commit) for header, is_commit in read] == [(8, True)] * 40
-    assert [header.base_offset for header, _ in read] == [at for _, at in markers_in(segment, 0)]
+    assert [header.base_offset for header, _ in read] == [
+        offset for _, offset in markers_in(segment, 0)
+    ]
 
 
 def acted(folder: Path, *kinds: str, second_base: int | None = None) -> SegmentFile:
@@ -187,15 +191,15 @@ def test_what_is_no_marker_is_passed_over(tmp_path: Path) -> None:
         for kind in ("data", "other", "emptied", "abort")
     ]
     (folder / "00000000000000000000.log").write_bytes(segment_of(acts))
-    assert [one for one, _ in markers_in(segment_in(folder), 0)] == [7]
+    assert [batch for batch, _ in markers_in(segment_in(folder), 0)] == [7]
 
 
 def test_a_record_that_was_cleaned_away_has_no_batch(tmp_path: Path) -> None:
     folder = tmp_path / "orders-0"
     folder.mkdir()
-    one = Act(
+    batch = Act(
         kind="data", producer=7, epoch=0, sequence=0, records=1, value_bytes=1, timestamp_ms=1
     )
-    data = segment_of([one]) + segment_of([one], base_offset=5)
+    data = segment_of([batch]) + segment_of([batch], base_offset=5)
     (folder / "00000000000000000000.log").write_bytes(data)
     assert batches_at(segment_in(folder), [3, 5]).keys() == {5}

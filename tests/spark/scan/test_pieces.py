@@ -14,9 +14,9 @@ DATA = bytes(range(256)) * 4
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    made = tmp_path / "00000000000000000000.log"
-    made.write_bytes(DATA)
-    return made
+    file = tmp_path / "00000000000000000000.log"
+    file.write_bytes(DATA)
+    return file
 
 
 def test_a_piece_is_as_large_as_was_asked_for_or_as_what_is_left(path: Path) -> None:
@@ -30,8 +30,8 @@ def test_a_piece_is_as_large_as_was_asked_for_or_as_what_is_left(path: Path) -> 
 
 def test_the_memory_of_a_piece_is_used_again(path: Path) -> None:
     with pieces_of(path, 256) as file:
-        first, second = file.read(0), file.read(256)
-        assert first.ctypes.data == second.ctypes.data
+        first_piece, second = file.read(0), file.read(256)
+        assert first_piece.ctypes.data == second.ctypes.data
 
 
 def test_no_more_memory_is_taken_than_the_file_has_bytes(path: Path) -> None:

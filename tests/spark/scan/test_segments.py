@@ -60,35 +60,35 @@ def test_a_log_directory_has_its_replicas_in_order(tmp_path: Path) -> None:
     broker_dir(tmp_path, broker=3)
     for name in ("orders-10", "orders-2", "a-b.c_d-0", "not a replica"):
         folder(tmp_path / name)
-    found = replicas_in([tmp_path])
-    assert [(one.topic, one.partition, one.broker) for one in found] == [
+    replicas = replicas_in([tmp_path])
+    assert [(replica.topic, replica.partition, replica.broker) for replica in replicas] == [
         ("a-b.c_d", 0, 3),
         ("orders", 2, 3),
         ("orders", 10, 3),
     ]
-    assert replicas_in([tmp_path], frozenset({"a-b.c_d"})) == found[:1]
-    assert {one.log_dir for one in found} == {str(tmp_path)}
+    assert replicas_in([tmp_path], frozenset({"a-b.c_d"})) == replicas[:1]
+    assert {replica.log_dir for replica in replicas} == {str(tmp_path)}
 
 
 def test_a_folder_of_several_log_directories_is_looked_through(tmp_path: Path) -> None:
     for broker in (1, 2):
         folder(broker_dir(tmp_path / f"broker-{broker}", broker=broker) / "orders-0")
     (tmp_path / "notes").mkdir()
-    assert [one.broker for one in replicas_in([tmp_path])] == [1, 2]
+    assert [replica.broker for replica in replicas_in([tmp_path])] == [1, 2]
     assert log_dirs_in([tmp_path]) == (tmp_path / "broker-1", tmp_path / "broker-2")
 
 
 def test_a_copy_without_meta_properties_is_a_log_directory_of_nobody(tmp_path: Path) -> None:
     folder(tmp_path / "orders-0")
-    (found,) = replicas_in([tmp_path])
-    assert found.broker == UNKNOWN_BROKER
+    (replica,) = replicas_in([tmp_path])
+    assert replica.broker == UNKNOWN_BROKER
 
 
 def test_a_replica_s_folder_can_be_named_itself(tmp_path: Path) -> None:
     folder(broker_dir(tmp_path, broker=5) / "orders-0")
     folder(tmp_path / "orders-1")
-    (found,) = replicas_in([tmp_path / "orders-1"])
-    assert (found.topic_partition, found.broker) == (TopicPartition("orders", 1), 5)
+    (replica,) = replicas_in([tmp_path / "orders-1"])
+    assert (replica.topic_partition, replica.broker) == (TopicPartition("orders", 1), 5)
     assert log_dirs_in([tmp_path / "orders-1"]) == (tmp_path,)
 
 
@@ -99,8 +99,8 @@ def test_what_a_broker_does_not_serve_is_read_only_where_it_is_named(
     broker_dir(tmp_path)
     going = folder(tmp_path / f"orders-0.{UUID}-{fate}")
     assert replicas_in([tmp_path]) == ()
-    (found,) = replicas_in([going])
-    assert found.topic_partition == ORDERS
+    (replica,) = replicas_in([going])
+    assert replica.topic_partition == ORDERS
 
 
 def test_the_layout_of_local_tiered_storage_is_read(tmp_path: Path) -> None:
@@ -116,14 +116,17 @@ def test_the_layout_of_local_tiered_storage_is_read(tmp_path: Path) -> None:
         assert (replica.topic, replica.partition, replica.broker) == ("pay-2-orders", 10, -1)
         assert topic_id_of(Path(replica.path)) == topic_id
         segments = list(segments_of(replica))
-        assert [(one.base_offset, one.next_base_offset) for one in segments] == [
+        assert [(segment.base_offset, segment.next_base_offset) for segment in segments] == [
             (0, 11),
             (11, None),
         ]
         assert Path(segments[0].path).with_suffix(".timeindex").is_file()
-    found = replica_files(folder)
-    assert [one.txn_index is not None and one.has_index for one in found.segments] == [True, True]
-    assert found.snapshots == (), "they are those of the segments' ends"
+    files = replica_files(folder)
+    assert [segment.txn_index is not None and segment.has_index for segment in files.segments] == [
+        True,
+        True,
+    ]
+    assert files.snapshots == (), "they are those of the segments' ends"
 
 
 def test_a_path_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
@@ -152,31 +155,31 @@ def test_segments_come_in_order_and_know_where_they_end(tmp_path: Path) -> None:
     replica(broker_dir(tmp_path), driver)
     (found,) = replicas_in([tmp_path])
     segments = list(segments_of(found))
-    assert [one.base_offset for one in segments] == [
-        one.base_offset for one in driver.log.local.segments
+    assert [segment.base_offset for segment in segments] == [
+        segment.base_offset for segment in driver.log.local.segments
     ]
-    assert [one.next_base_offset for one in segments] == [
-        *(one.base_offset for one in segments[1:]),
+    assert [segment.next_base_offset for segment in segments] == [
+        *(segment.base_offset for segment in segments[1:]),
         None,
     ]
-    assert [one.is_last for one in segments] == [False] * (len(segments) - 1) + [True]
-    assert sum(one.size for one in segments) == driver.log.local.segments.size_bytes
-    assert {(one.topic, one.partition) for one in segments} == {("orders", 0)}
-    assert not any(one.is_recovered for one in segments)
+    assert [segment.is_last for segment in segments] == [False] * (len(segments) - 1) + [True]
+    assert sum(segment.size for segment in segments) == driver.log.local.segments.size_bytes
+    assert {(segment.topic, segment.partition) for segment in segments} == {("orders", 0)}
+    assert not any(segment.is_recovered for segment in segments)
 
 
 def test_segments_with_offsets_behind_the_recovery_point_are_gone_through(tmp_path: Path) -> None:
     replica(broker_dir(tmp_path, is_clean=False), busy_log())
     (found,) = replicas_in([tmp_path])
-    bases = [one.base_offset for one in segments_of(found)]
+    bases = [segment.base_offset for segment in segments_of(found)]
     checkpoint = tmp_path / names.FileName.RECOVERY_POINTS
     checkpoint.write_text(encode_offsets({ORDERS: bases[2] - 1}))
-    assert [one.is_recovered for one in segments_of(found)] == [
+    assert [segment.is_recovered for segment in segments_of(found)] == [
         False,
         *[True] * (len(bases) - 1),
     ]
     checkpoint.write_text(encode_offsets({ORDERS: bases[2]}))
-    assert [one.is_recovered for one in segments_of(found)][:3] == [False, False, True]
+    assert [segment.is_recovered for segment in segments_of(found)][:3] == [False, False, True]
 
 
 def test_interrupted_compaction_is_finished_as_a_broker_would(tmp_path: Path) -> None:
@@ -187,8 +190,8 @@ def test_interrupted_compaction_is_finished_as_a_broker_would(tmp_path: Path) ->
     swap = segment(folder, [plain(6)]).rename(folder / f"{0:020d}.log.swap")
     segment(folder, [plain()], base_offset=6).rename(folder / f"{6:020d}.log.cleaned")
     segment(folder, [plain()], base_offset=6)
-    (found,) = replicas_in([tmp_path])
-    assert [one.path for one in segments_of(found)] == [
+    (replica,) = replicas_in([tmp_path])
+    assert [segment.path for segment in segments_of(replica)] == [
         str(swap),
         str(folder / names.Suffix.LOG.at(6)),
     ]
@@ -196,8 +199,8 @@ def test_interrupted_compaction_is_finished_as_a_broker_would(tmp_path: Path) ->
 
 def test_a_folder_without_segments_has_none(tmp_path: Path) -> None:
     (broker_dir(tmp_path) / "orders-0").mkdir()
-    (found,) = replicas_in([tmp_path])
-    assert list(segments_of(found)) == []
+    (replica,) = replicas_in([tmp_path])
+    assert list(segments_of(replica)) == []
 
 
 @pytest.mark.parametrize(
@@ -222,15 +225,15 @@ def test_replicas_of_one_topic_are_together(
 
 
 BATCH = len(plain(2))
-CUTS = tuple(Cut(position=BATCH * at, offset=2 * at) for at in (2, 4, 6))
+CUTS = tuple(Cut(position=BATCH * number, offset=2 * number) for number in (2, 4, 6))
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A segment of eight batches of two records, and its index."""
-    made = segment(broker_dir(tmp_path) / "orders-0", [plain(2)] * 8)
-    write_dense_index(made)
-    return made
+    log = segment(broker_dir(tmp_path) / "orders-0", [plain(2)] * 8)
+    write_dense_index(log)
+    return log
 
 
 def found(path: Path) -> SegmentFile:
@@ -274,47 +277,62 @@ def test_an_index_is_not_trusted(path: Path, entries: bytes) -> None:
 def test_no_section_begins_at_a_batch_that_is_not_sound(path: Path) -> None:
     overwrite(path, 4 * BATCH + BATCH - 1, b"!")
     cuts = cuts_of(found(path), 2 * BATCH)
-    assert [one.offset for one in cuts] == [4, 10, 12]  # the next entry is taken
+    assert [cut.offset for cut in cuts] == [4, 10, 12]  # the next entry is taken
 
 
 def test_offsets_ascend_from_cut_to_cut(path: Path) -> None:
     overwrite(path, 4 * BATCH, pack(">q", 1))
     overwrite(index_of(path), 3 * 8, pack(">ii", 2, 4 * BATCH))
-    assert [one.offset for one in cuts_of(found(path), 2 * BATCH)] == [4, 10, 12]
+    assert [cut.offset for cut in cuts_of(found(path), 2 * BATCH)] == [4, 10, 12]
     bounded = msgspec.structs.replace(found(path), next_base_offset=10)
-    assert [one.offset for one in cuts_of(bounded, 2 * BATCH)] == [4]
+    assert [cut.offset for cut in cuts_of(bounded, 2 * BATCH)] == [4]
 
 
 def test_sections_are_the_segment_and_know_what_follows(path: Path) -> None:
     segment(path.parent, [plain()], base_offset=16)
     (replica,) = replicas_in([path.parent.parent])
-    first, last = segments_of(replica)
-    shared = in_sections([first, last], 2 * BATCH)
-    assert shared[-1] == last  # it is small, and what lies before it was flushed
-    sections = [one.section for one in shared[:-1]]
-    assert [(one.start, one.first_offset, one.next_offset) for one in sections if one] == [
+    first_segment, last_segment = segments_of(replica)
+    shared = in_sections([first_segment, last_segment], 2 * BATCH)
+    assert shared[-1] == last_segment  # it is small, and what lies before it was flushed
+    sections = [segment.section for segment in shared[:-1]]
+    assert [
+        (section.start, section.first_offset, section.next_offset)
+        for section in sections
+        if section
+    ] == [
         (0, 0, 4),
         (2 * BATCH, 4, 8),
         (4 * BATCH, 8, 12),
         (6 * BATCH, 12, 16),
     ]
-    assert [one.has_followers for one in sections if one] == [True, True, True, False]
-    assert sum(one.unread_bytes for one in shared) == first.size + last.size
+    assert [section.has_followers for section in sections if section] == [True, True, True, False]
+    assert sum(segment.unread_bytes for segment in shared) == first_segment.size + last_segment.size
     # Behind the recovery point, damage in one of them ends all that follow.
-    recovered = [msgspec.structs.replace(one, is_recovered=True) for one in (first, last)]
-    sections = [one.section for one in in_sections(recovered, 2 * BATCH)]
-    assert [one.has_followers for one in sections if one] == [True, True, True, False, False]
+    recovered = [
+        msgspec.structs.replace(segment, is_recovered=True)
+        for segment in (first_segment, last_segment)
+    ]
+    sections = [segment.section for segment in in_sections(recovered, 2 * BATCH)]
+    assert [section.has_followers for section in sections if section] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_small_segments_that_are_recovered_are_sections_where_they_are_much(path: Path) -> None:
-    behind = [segment(path.parent, [plain()], base_offset=16 + at) for at in range(4)]
+    later_logs = [segment(path.parent, [plain()], base_offset=16 + number) for number in range(4)]
     (replica,) = replicas_in([path.parent.parent])
-    files = [msgspec.structs.replace(one, is_recovered=True) for one in segments_of(replica)][1:]
-    size = sum(one.size for one in files)
+    files = [
+        msgspec.structs.replace(segment, is_recovered=True) for segment in segments_of(replica)
+    ][1:]
+    size = sum(file.size for file in files)
     assert in_sections(files, size) == files
     shared = in_sections(files, size - 1)
-    assert [Path(one.path) for one in shared] == behind
-    assert [one.section.start for one in shared if one.section] == [0] * 4
+    assert [Path(segment.path) for segment in shared] == later_logs
+    assert [segment.section.start for segment in shared if segment.section] == [0] * 4
 
 
 DAMAGE = Damage(position=9, size=1, kind="crc", reason="")
@@ -341,8 +359,8 @@ def test_what_can_be_judged_apart(
 ) -> None:
     whole = msgspec.structs.replace(found(path), is_recovered=is_recovered)
     section = Section(start=0, first_offset=4, next_offset=8, has_followers=has_followers)
-    seen = msgspec.structs.replace(Examined(damage=None, damaged_offset=8, gaps=()), **what)
-    assert stands_alone(whole, section, seen) is alone
+    examined = msgspec.structs.replace(Examined(damage=None, damaged_offset=8, gaps=()), **what)
+    assert stands_alone(whole, section, examined) is alone
 
 
 # ``seek``: The compiled walk of a search finds what a walk batch by batch finds, in damaged
@@ -400,29 +418,29 @@ def test_everything_that_is_there_is_read(tmp_path: Path) -> None:
         (names.FileName.LOG_STARTS, 10),
     ):
         (tmp_path / name).write_text(encode_offsets({ORDERS: offset}))
-    found = LogDirectory.at(tmp_path)
-    assert found.meta is not None
-    assert (found.meta.node_id, found.meta.cluster_id) == (4, "a-cluster")
-    assert found.is_clean
-    assert found.high_watermarks == {ORDERS: 30}
-    assert found.recovery_points == {ORDERS: 20}
-    assert found.log_starts == {ORDERS: 10}
+    files = LogDirectory.at(tmp_path)
+    assert files.meta is not None
+    assert (files.meta.node_id, files.meta.cluster_id) == (4, "a-cluster")
+    assert files.is_clean
+    assert files.high_watermarks == {ORDERS: 30}
+    assert files.recovery_points == {ORDERS: 20}
+    assert files.log_starts == {ORDERS: 10}
 
 
 def test_what_is_missing_or_damaged_counts_as_not_told(tmp_path: Path) -> None:
     (tmp_path / names.FileName.META_PROPERTIES).write_bytes(b"\xff\xfe")
     (tmp_path / names.FileName.HIGH_WATERMARKS).write_text("nonsense")
-    found = LogDirectory.at(tmp_path)
-    assert found == LogDirectory(
+    files = LogDirectory.at(tmp_path)
+    assert files == LogDirectory(
         path=tmp_path,
         meta=None,
         is_clean=False,
         high_watermarks={},
         log_starts={},
         recovery_points=None,
-        written_ms=found.written_ms,
+        written_ms=files.written_ms,
     )
-    assert [file for file, _ in found.written_ms] == [
+    assert [file for file, _ in files.written_ms] == [
         str(tmp_path / names.FileName.HIGH_WATERMARKS)
     ]
     assert meta_of(tmp_path / "nowhere") is None

@@ -53,10 +53,10 @@ def never(damage: Damage) -> None:
 
 
 def expected_rows(data: bytes) -> list[list[int]]:
-    made = []
+    rows = []
     for position, header in iter_batches(data):
         control = read_control_record(data, position) if header.is_control else None
-        made.append(
+        rows.append(
             [
                 position,
                 header.size,
@@ -75,35 +75,35 @@ def expected_rows(data: bytes) -> list[list[int]]:
                 -1 if control is None else control.coordinator_epoch,
             ]
         )
-    return made
+    return rows
 
 
 def expected_endings(data: bytes) -> list[list[int]]:
     """A row per marker, in order of offset."""
-    made = []
+    rows = []
     for producer, events in events_of(data).items():
         since: list[int] = []
-        for at, event in enumerate(events):
+        for position, event in enumerate(events):
             if event.opens:
-                since.append(at)
+                since.append(position)
             if not event.is_marker:
                 continue
-            first = events[since[0]].header if since else None
-            made.append(
+            first_header = events[since[0]].header if since else None
+            rows.append(
                 [
                     producer,
                     event.header.producer_epoch,
-                    first.base_offset if first else -1,
+                    first_header.base_offset if first_header else -1,
                     event.header.base_offset,
                     event.control,
                     event.coordinator_epoch,
-                    first.max_timestamp_ms if first else -1,
+                    first_header.max_timestamp_ms if first_header else -1,
                     event.header.max_timestamp_ms,
-                    sum(events[one].header.records_count for one in since),
+                    sum(events[number].header.records_count for number in since),
                 ]
             )
             since = []
-    return sorted(made, key=lambda row: row[fk.ENDED_MARKER])
+    return sorted(rows, key=lambda row: row[fk.ENDED_MARKER])
 
 
 @given(acts(), BOUNDS)
@@ -134,12 +134,12 @@ def test_fragments_merge_to_the_same_whatever_the_bounds(
                 by_producer.setdefault(row[fk.PRODUCER], []).append(row)
         for rows in by_producer.values():
             assert rows == sorted(rows, key=lambda row: row[fk.FIRST_OFFSET])
-        told = {producer: merged(rows) for producer, rows in by_producer.items()}
+        merged_rows = {producer: merged(rows) for producer, rows in by_producer.items()}
         whole = {row[fk.PRODUCER]: row for row in fragments_of(data)}
-        for row in [*told.values(), *whole.values()]:
+        for row in [*merged_rows.values(), *whole.values()]:
             for column in JUDGED_WITHIN:
                 row[column] = 0
-        assert told == whole
+        assert merged_rows == whole
 
     on_file(data, check)
 
@@ -168,8 +168,8 @@ def test_every_marker_is_an_ending_whatever_the_bounds(history: list[Act], bound
         roomy = Bounds(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
         tables = list(ending_rows(path, on_damage=never, bounds=roomy))
         assert all(0 < table.shape[1] <= bounds.rows for table in tables)
-        told = [row.tolist() for table in tables for row in table.T]
-        assert told == expected_endings(data)
+        merged_rows = [row.tolist() for table in tables for row in table.T]
+        assert merged_rows == expected_endings(data)
 
     on_file(data, check)
 
@@ -185,21 +185,21 @@ def test_all_walks_stop_at_the_same_damage(
     torn = bytes(data[: draw.draw(st.integers(0, len(data)))])
 
     def check(path: Path) -> None:
-        found: dict[str, list[Damage]] = {"batches": [], "fragments": [], "endings": []}
+        damages: dict[str, list[Damage]] = {"batches": [], "fragments": [], "endings": []}
         end = sum(
             int(table[kernel.SIZE].sum())
-            for table in batch_rows(path, on_damage=found["batches"].append, bounds=bounds)
+            for table in batch_rows(path, on_damage=damages["batches"].append, bounds=bounds)
         )
         folded = sum(
             int(table[:, fk.BYTES].sum())
-            for table in fragment_rows(path, on_damage=found["fragments"].append, bounds=bounds)
+            for table in fragment_rows(path, on_damage=damages["fragments"].append, bounds=bounds)
         )
-        for _ in ending_rows(path, on_damage=found["endings"].append, bounds=bounds):
+        for _ in ending_rows(path, on_damage=damages["endings"].append, bounds=bounds):
             pass
         assert end == folded
         damage = damage_of(path, bounds=bounds)
         expected = [] if damage is None else [damage]
-        assert list(found.values()) == [expected] * 3
+        assert list(damages.values()) == [expected] * 3
         assert (damage is None) == (end == len(torn))
         if damage is not None:
             assert (damage.position, damage.size) == (end, len(torn) - end)
@@ -272,14 +272,14 @@ GROWTH_MAX_KB = 64 << 10
 
 def growth_kb(small: Path, large: Path) -> int:
     """How much more memory a process needs for a large segment after a small one."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", MEASURE, str(small), str(large)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout)
+    assert process.returncode == 0, process.stderr
+    return int(process.stdout)
 
 
 @pytest.fixture
@@ -317,8 +317,8 @@ def test_memory_does_not_grow_with_the_number_of_producers(
     producers = np.arange(1 << 20, dtype=">i8").view(np.uint8).reshape(-1, 8)
     pairs = np.tile(pair, (len(producers), 1))
     marker_at = int.from_bytes(pair[8:12].tobytes()) + BatchHeader.OVERHEAD
-    for at in (43, marker_at + 43):
-        pairs[:, at : at + 8] = producers
+    for position in (43, marker_at + 43):
+        pairs[:, position : position + 8] = producers
     large = tmp_path / "large.log"
     large.write_bytes(pairs.tobytes())
     assert growth_kb(small_segment, large) < GROWTH_MAX_KB
@@ -347,8 +347,8 @@ def test_a_sound_segment_whatever_the_bounds(history: list[Act], bounds: Bounds)
     def check(path: Path) -> None:
         examiner = Examiner(bounds)
         for _ in range(2):  # the second time in memory that was used
-            found = examiner.examine(path, until=len(data), base_offset=0)
-            assert found.damage is None
+            damages = examiner.examine(path, until=len(data), base_offset=0)
+            assert damages.damage is None
             assert rows_of(list(examiner.fragments(is_cut=True))) == fragments_of(data)
 
     on_file(data, check)
@@ -361,12 +361,12 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
     data = bytearray(segment_of(history))
     if not data:
         return
-    at = draw.draw(st.integers(0, len(data) - 1), label="damaged byte")
-    data[at] ^= 0xFF
+    position = draw.draw(st.integers(0, len(data) - 1), label="damaged byte")
+    data[position] ^= 0xFF
 
     def check(path: Path) -> None:
         examiner = Examiner(bounds)
-        found = examiner.examine(path, until=len(data), base_offset=0)
+        damages = examiner.examine(path, until=len(data), base_offset=0)
         wrong = [
             int(position)
             for table in batch_rows(path)
@@ -374,8 +374,8 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
         ]
         torn = damage_of(path)
         places = [*wrong[:1], *([] if torn is None else [torn.position])]
-        assert (found.damage and found.damage.position) == min(places, default=None)
-        sound = len(data) if found.damage is None else found.damage.position
+        assert (damages.damage and damages.damage.position) == min(places, default=None)
+        sound = len(data) if damages.damage is None else damages.damage.position
         for until, is_cut in ((sound, True), (len(data), False)):
             walked = list(fragment_rows(path, until=until))
             assert rows_of(list(examiner.fragments(is_cut=is_cut))) == rows_of(walked)
@@ -393,9 +393,9 @@ def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
     if not is_sound:
         overwrite(path, int(table[kernel.POSITION, 1]) + 4_000, b"!")
     examiner = Examiner(Bounds(piece_bytes=PIECE_BYTES_MIN))
-    found = examiner.examine(path, until=size, base_offset=0)
-    assert (found.damage is None) == is_sound
-    assert found.damaged_offset == (3 if is_sound else 1)
+    damages = examiner.examine(path, until=size, base_offset=0)
+    assert (damages.damage is None) == is_sound
+    assert damages.damaged_offset == (3 if is_sound else 1)
     opened = np.concatenate([*examiner.fragments(is_cut=True)])[:, fk.OPEN_OFFSET]
     assert (1 in opened.tolist()) == is_sound
 
@@ -415,10 +415,10 @@ def test_a_section_begins_where_it_is_told(tmp_path: Path) -> None:
     size = path.stat().st_size
     cut(path, size - 1)
     examiner = Examiner()
-    found = examiner.examine(path, until=size - 1, base_offset=1, start=size // 3)
-    assert found.is_torn
-    assert (found.lowest_offset, found.highest_offset, found.damaged_offset) == (1, 1, 2)
-    assert found.gaps == ()
+    damages = examiner.examine(path, until=size - 1, base_offset=1, start=size // 3)
+    assert damages.is_torn
+    assert (damages.lowest_offset, damages.highest_offset, damages.damaged_offset) == (1, 1, 2)
+    assert damages.gaps == ()
 
 
 # What a broker that starts would cut off, and what it would leave
@@ -433,16 +433,16 @@ def found(path: Path) -> list[SegmentFile]:
 def kept(path: Path, *, is_cut: bool = True) -> list[tuple[int, Damage | None]]:
     """(bytes left, what goes) of each segment; the same, whoever has looked for it and when."""
     segments = found(path)
-    cut = [(one.size, damage) for one, damage in cut_short(segments, is_cut=is_cut)]
-    known = cut_short(examine_recovered(segments), is_cut=is_cut)
-    assert [(one.size, damage) for one, damage in known] == cut
+    cut = [(number.size, damage) for number, damage in cut_short(segments, is_cut=is_cut)]
+    examined = cut_short(examine_recovered(segments), is_cut=is_cut)
+    assert [(number.size, damage) for number, damage in examined] == cut
     return cut
 
 
 def test_what_is_clean_is_not_gone_through(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
-    last = found(tmp_path)[-1]
-    overwrite(Path(last.path), last.size - 5, b"!")
+    last_segment = found(tmp_path)[-1]
+    overwrite(Path(last_segment.path), last_segment.size - 5, b"!")
     assert [damage for _, damage in kept(tmp_path)] == [None] * len(found(tmp_path))
     assert folder.name == "orders-0"
 
@@ -451,24 +451,24 @@ def test_damage_ends_the_log_there_and_all_segments_behind_it(tmp_path: Path) ->
     replica(broker_dir(tmp_path, is_clean=False), busy_log())
     segments = found(tmp_path)
     overwrite(Path(segments[1].path), 79 + 30, b"!")  # in the second batch
-    left = kept(tmp_path)
-    assert left[0] == (segments[0].size, None)
-    assert left[1][0] == 79
-    assert left[1][1] is not None
-    assert left[1][1].kind == "crc"
-    for (size, damage), one in zip(left[2:], segments[2:], strict=True):
+    segments_left = kept(tmp_path)
+    assert segments_left[0] == (segments[0].size, None)
+    assert segments_left[1][0] == 79
+    assert segments_left[1][1] is not None
+    assert segments_left[1][1].kind == "crc"
+    for (size, damage), cut_segment in zip(segments_left[2:], segments[2:], strict=True):
         assert size == 0
         assert damage is not None
-        assert (damage.kind, damage.position, damage.size) == ("behind", 0, one.size)
-    assert kept(tmp_path, is_cut=False) == [(one.size, None) for one in segments]
+        assert (damage.kind, damage.position, damage.size) == ("behind", 0, cut_segment.size)
+    assert kept(tmp_path, is_cut=False) == [(segment.size, None) for segment in segments]
 
 
 def test_damage_of_one_replica_is_none_of_another_s(tmp_path: Path) -> None:
     broker_dir(tmp_path, is_clean=False)
     segment(tmp_path / "orders-0", [plain(), plain()[:-3]])
     segment(tmp_path / "orders-1", [plain()])
-    segments = [one for each in replicas_in([tmp_path]) for one in segments_of(each)]
-    assert [one.size for one, _ in cut_short(segments)] == [BATCH, BATCH]
+    segments = [segment for replica in replicas_in([tmp_path]) for segment in segments_of(replica)]
+    assert [number.size for number, _ in cut_short(segments)] == [BATCH, BATCH]
 
 
 def test_messages_of_old_formats_are_not_cut(tmp_path: Path) -> None:

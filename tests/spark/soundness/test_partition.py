@@ -41,9 +41,9 @@ def test_nothing_is_found_in_what_a_broker_leaves(log_dir: Path) -> None:
     assert found_in(log_dir) == []
 
 
-def _flip(path: Path, at: int) -> None:
+def _flip(path: Path, position: int) -> None:
     data = bytearray(path.read_bytes())
-    data[at] ^= 0xFF
+    data[position] ^= 0xFF
     path.write_bytes(data)
 
 
@@ -163,7 +163,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         f"snapshot {THIRD}.snapshot",
     ),
     "a snapshot without an open transaction": (
-        _snapshot(lambda entries: tuple(one for one in entries if one.txn_first_offset < 0)),
+        _snapshot(lambda entries: tuple(entry for entry in entries if entry.txn_first_offset < 0)),
         f"snapshot {THIRD}.snapshot",
     ),
     "a snapshot with a producer that never was": (
@@ -190,13 +190,19 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
 @pytest.mark.parametrize(("damage", "expected"), DAMAGES.values(), ids=DAMAGES)
 def test_damage_is_found_and_nothing_else(log_dir: Path, damage: Damage, expected: str) -> None:
     damage(log_dir / "orders-0")
-    found = [one for one in found_in(log_dir) if one.severity is Severity.ERROR]
-    assert {f"{one.rule} {one.file}" for one in found} == set(expected.split(", "))
-    assert {(one.broker, one.topic, one.partition) for one in found} == {(1, "orders", 0)}
+    violations = [
+        violation for violation in found_in(log_dir) if violation.severity is Severity.ERROR
+    ]
+    assert {f"{violation.rule} {violation.file}" for violation in violations} == set(
+        expected.split(", ")
+    )
+    assert {
+        (violation.broker, violation.topic, violation.partition) for violation in violations
+    } == {(1, "orders", 0)}
 
 
 def test_every_rule_has_its_damage() -> None:
-    told = {word for _, expected in DAMAGES.values() for word in expected.split(", ")}
+    rule_names = {word for _, expected in DAMAGES.values() for word in expected.split(", ")}
     elsewhere = {
         Invariant.COORDINATOR_EPOCH,  # test_producer_rules
         Invariant.IDLE_MARKER,
@@ -204,7 +210,9 @@ def test_every_rule_has_its_damage() -> None:
         Invariant.CHECKPOINT,  # test_chain
         Invariant.REPLICAS,  # test_replica_rules
     }
-    assert {text.split()[0] for text in told} == {rule.value for rule in Invariant} - elsewhere
+    assert {text.split()[0] for text in rule_names} == {
+        rule.value for rule in Invariant
+    } - elsewhere
 
 
 def test_what_a_broker_makes_anew_is_a_notice_after_a_stop_out_of_order(log_dir: Path) -> None:
@@ -213,7 +221,8 @@ def test_what_a_broker_makes_anew_is_a_notice_after_a_stop_out_of_order(log_dir:
     (log_dir / "orders-0" / f"{SECOND}.txnindex").write_bytes(b"odd")
     note_offset(log_dir, names.FileName.RECOVERY_POINTS, TopicPartition("orders", 0), 48)
     torn, index = sorted(
-        (one for one in found_in(log_dir) if one.partition == 0), key=lambda one: one.rule
+        (violation for violation in found_in(log_dir) if violation.partition == 0),
+        key=lambda violation: violation.rule,
     )
     assert (torn.rule, torn.severity) == (Invariant.TORN, Severity.NOTICE)
     # In front of the recovery point nothing is made anew.
@@ -223,5 +232,8 @@ def test_what_a_broker_makes_anew_is_a_notice_after_a_stop_out_of_order(log_dir:
 def test_a_young_snapshot_has_every_producer(log_dir: Path) -> None:
     _snapshot(lambda entries: entries[1:])(log_dir / "orders-0")
     assert found_in(log_dir) == []
-    (found,) = found_in(log_dir, expiration_ms=1 << 60)
-    assert (found.rule, found.found) == (Invariant.SNAPSHOT, "producer 7: no such producer")
+    (violations,) = found_in(log_dir, expiration_ms=1 << 60)
+    assert (violations.rule, violations.found) == (
+        Invariant.SNAPSHOT,
+        "producer 7: no such producer",
+    )

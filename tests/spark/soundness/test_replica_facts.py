@@ -39,26 +39,26 @@ def test_checkpoints_are_read(tmp_path: Path) -> None:
         )
     ):
         note_offset(tmp_path, name, ORDERS, number + 1)
-    found = facts(tmp_path)
-    assert (found.high_watermark, found.recovery_point) == (1, 2)
-    assert (found.log_start, found.cleaned_until) == (3, 4)
-    assert not found.is_clean
+    replica = facts(tmp_path)
+    assert (replica.high_watermark, replica.recovery_point) == (1, 2)
+    assert (replica.log_start, replica.cleaned_until) == (3, 4)
+    assert not replica.is_clean
     (tmp_path / names.FileName.CLEAN_SHUTDOWN).touch()
     assert facts(tmp_path).is_clean
 
 
 def test_what_no_file_says_is_not_known(tmp_path: Path) -> None:
-    found = facts(tmp_path)
-    assert (found.high_watermark, found.recovery_point, found.log_start) == (None, None, None)
-    assert (found.cleaned_until, found.has_sequences) == (0, True)
+    replica = facts(tmp_path)
+    assert (replica.high_watermark, replica.recovery_point, replica.log_start) == (None, None, None)
+    assert (replica.cleaned_until, replica.has_sequences) == (0, True)
     # In a file that is there, it would be named once something had been flushed.
     note_offset(tmp_path, names.FileName.RECOVERY_POINTS, TopicPartition("other", 0), 5)
     assert facts(tmp_path).recovery_point == 0
 
 
 def test_a_coordinators_log_is_compacted_and_has_no_sequences(tmp_path: Path) -> None:
-    found = facts(tmp_path, TopicPartition("__consumer_offsets", 0))
-    assert (found.cleaned_until, found.has_sequences) == (END, False)
+    replica = facts(tmp_path, TopicPartition("__consumer_offsets", 0))
+    assert (replica.cleaned_until, replica.has_sequences) == (END, False)
 
 
 def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:

@@ -59,8 +59,8 @@ def marker(
     return _row(offset, pid, epoch, 0, 0x30, -1, kind, coordinator)
 
 
-def _row(offset: int, pid: int, epoch: int, at_ms: int, attributes: int, *last: int) -> Row:
-    sequence, kind, coordinator = last
+def _row(offset: int, pid: int, epoch: int, at_ms: int, attributes: int, *last_fields: int) -> Row:
+    sequence, kind, coordinator = last_fields
     return [
         *(100 * offset, 100, offset, offset, 0, 0, attributes, at_ms, at_ms),
         *(pid, epoch, sequence, 1, kind, coordinator, 0),
@@ -129,7 +129,7 @@ def found(producers: Producers, rows: list[Row]) -> list[tuple[Invariant, int | 
     broken = Findings("f.log")
     for row in rows:
         producers.take(row, broken)
-    return [(one.rule, one.offset) for one in broken.all()]
+    return [(violation.rule, violation.offset) for violation in broken.all()]
 
 
 def test_coordinators_write_without_sequences(tmp_path: Path) -> None:
@@ -155,9 +155,9 @@ def test_an_abort_knows_since_when_others_are_open(tmp_path: Path) -> None:
 
 def test_a_state_goes_on_from_a_snapshot(tmp_path: Path) -> None:
     rows = [data(0, 0), data(1, 1), marker(2), data(3, 2), data(4, 3)]
-    whole, first = Producers(facts(tmp_path)), Producers(facts(tmp_path))
-    assert found(whole, rows) == found(first, rows[:4]) == []
-    second = Producers(facts(tmp_path), first.state.to_snapshot())
+    whole, first_producers = Producers(facts(tmp_path)), Producers(facts(tmp_path))
+    assert found(whole, rows) == found(first_producers, rows[:4]) == []
+    second = Producers(facts(tmp_path), first_producers.state.to_snapshot())
     assert found(second, rows[4:]) == []
     assert second.state.to_snapshot() == whole.state.to_snapshot()
 
@@ -206,10 +206,10 @@ def test_of_batches_that_go_on_the_last_before_a_snapshot_is_kept(tmp_path: Path
     driver = LogDriver()
     for number in range(9):
         driver.txn(number)
-    found = segment(tmp_path, b"".join(driver.log.batches()))
-    part = examine(facts(tmp_path), found)
+    violations = segment(tmp_path, b"".join(driver.log.batches()))
+    part = examine(facts(tmp_path), violations)
     assert (kept(part), part.first_offset, part.end_offset) == ([0, 8], 0, 9)
-    assert kept(examine(facts(tmp_path), found, (5,))) == [0, 4, 8]
+    assert kept(examine(facts(tmp_path), violations, (5,))) == [0, 4, 8]
 
 
 def test_of_an_empty_segment_nothing_is_kept(tmp_path: Path) -> None:
@@ -221,7 +221,10 @@ def test_a_marker_that_cannot_be_read_is_told(tmp_path: Path, batches: list[byte
     marker = bytearray(batches[2])
     marker[66:70] = b"\xff\xff\xff\xff"  # the key's version
     part = examine(facts(tmp_path), segment(tmp_path, b"".join(batches[:2]) + marker))
-    assert {one.rule for one in part.broken} == {Invariant.CRC, Invariant.UNREADABLE_MARKER}
+    assert {violation.rule for violation in part.broken} == {
+        Invariant.CRC,
+        Invariant.UNREADABLE_MARKER,
+    }
 
 
 def test_an_emptied_marker_ends_nothing_and_shows_the_cleaner(
@@ -238,18 +241,18 @@ def test_many_findings_of_one_kind_are_counted(tmp_path: Path) -> None:
     for _ in range(SAME_FINDINGS_MAX + 7):
         driver.append(plain())
     broken = [batch[:-1] + b"\xff" for batch in driver.log.batches()]
-    found = examine(facts(tmp_path), segment(tmp_path, b"".join(broken))).broken
-    assert len(found) == SAME_FINDINGS_MAX + 1
-    assert found[-1].found == "7 more of these"
+    violations = examine(facts(tmp_path), segment(tmp_path, b"".join(broken))).broken
+    assert len(violations) == SAME_FINDINGS_MAX + 1
+    assert violations[-1].found == "7 more of these"
 
 
 def test_offsets_in_the_range_of_comparison_are_summed_up(
     tmp_path: Path, batches: list[bytes]
 ) -> None:
-    one = segment(tmp_path, b"".join(batches))
-    assert examine(facts(tmp_path), one).digests == {}
+    violation = segment(tmp_path, b"".join(batches))
+    assert examine(facts(tmp_path), violation).digests == {}
     compared = msgspec.structs.replace(facts(tmp_path), compare_until=2)
-    digests = examine(compared, one).digests
+    digests = examine(compared, violation).digests
     assert [(bucket, count) for bucket, (count, _) in digests.items()] == [(0, 2)]
     changed = assign(batches[0], base_offset=0, leader_epoch=9)
     other = segment(tmp_path, b"".join([changed, *batches[1:]]))
@@ -266,10 +269,10 @@ def test_a_checkpoint_tells_who_wrote_an_offset() -> None:
 # Snapshots and indexes of aborted transactions against the log.
 
 
-def aborted(first: int, marker: int, stable: int = 0, producer_id: int = 7) -> AbortedTxn:
+def aborted(first_offset: int, marker: int, stable: int = 0, producer_id: int = 7) -> AbortedTxn:
     return AbortedTxn(
         producer_id=producer_id,
-        first_offset=first,
+        first_offset=first_offset,
         last_offset=marker,
         last_stable_offset=stable or marker + 1,
     )
@@ -292,8 +295,8 @@ def aborted(first: int, marker: int, stable: int = 0, producer_id: int = 7) -> A
 def test_an_index_has_what_was_aborted(
     index: list[AbortedTxn], expected: list[AbortedTxn], blind_below: int, rules: list[Invariant]
 ) -> None:
-    found = judge_aborted(index, expected, file="f.txnindex", blind_below=blind_below)
-    assert [one.rule for one in found] == rules
+    violations = judge_aborted(index, expected, file="f.txnindex", blind_below=blind_below)
+    assert [violation.rule for violation in violations] == rules
 
 
 def entry(producer_id: int = 7, *, opened: int = -1, at_ms: int = 50) -> SnapshotEntry:
@@ -349,7 +352,7 @@ def test_a_snapshot_says_what_the_log_leads_to(
     path = tmp_path / "00000000000000000030.snapshot"
     path.touch()
     os.utime(path, (DAY_MS // 1_000, DAY_MS // 1_000))
-    told = judge_snapshot(
+    verdict_lines = judge_snapshot(
         entries,
         expected,
         {7: 20},
@@ -358,7 +361,7 @@ def test_a_snapshot_says_what_the_log_leads_to(
         judged_from=judged_from,
         expiration_ms=DAY_MS,
     )
-    assert [broken.found for broken in told] == found
+    assert [broken.found for broken in verdict_lines] == found
 
 
 # ``chain``: Segments put together: what only shows between them, and what a log may lack.
@@ -375,7 +378,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def rules(log_dir: Path) -> set[str]:
-    return {f"{one.severity} {one.rule}" for one in found_in(log_dir)}
+    return {f"{violation.severity} {violation.rule}" for violation in found_in(log_dir)}
 
 
 def _delete_oldest(replica: Path) -> None:
@@ -396,8 +399,11 @@ def test_without_that_snapshot_nothing_is_made_up(log_dir: Path) -> None:
 
 def test_checkpoints_lie_within_the_log(log_dir: Path) -> None:
     note_offset(log_dir, names.FileName.HIGH_WATERMARKS, ORDERS, 109)
-    (found,) = found_in(log_dir)
-    assert (found.rule, found.file) == (Invariant.CHECKPOINT, names.FileName.HIGH_WATERMARKS)
+    (violations,) = found_in(log_dir)
+    assert (violations.rule, violations.file) == (
+        Invariant.CHECKPOINT,
+        names.FileName.HIGH_WATERMARKS,
+    )
     note_offset(log_dir, names.FileName.HIGH_WATERMARKS, ORDERS, 108)
     _delete_oldest(log_dir / "orders-0")
     note_offset(log_dir, names.FileName.LOG_STARTS, ORDERS, 24)
@@ -411,8 +417,8 @@ def test_a_marker_for_a_partition_that_was_not_written_is_a_notice(tmp_path: Pat
     driver.end(committed=True)
     driver.end(committed=True)
     write_log_dir(tmp_path, 1, {"orders-0": driver})
-    found = found_in(tmp_path)
-    assert [(one.rule, one.severity, one.offset) for one in found] == [
+    violations = found_in(tmp_path)
+    assert [(violation.rule, violation.severity, violation.offset) for violation in violations] == [
         (Invariant.IDLE_MARKER, Severity.NOTICE, 0),
         (Invariant.IDLE_MARKER, Severity.NOTICE, 3),
     ]
@@ -421,8 +427,10 @@ def test_a_marker_for_a_partition_that_was_not_written_is_a_notice(tmp_path: Pat
 def _clean(replica: Path) -> None:
     """What the cleaner leaves of the first segment: every second batch of data, no aborted ones."""
     log = replica / f"{BEGIN}.log"
-    kept = [batch for number, batch in enumerate(batches_of(log)) if number not in (0, 4, 6)]
-    log.write_bytes(b"".join(kept))
+    batches_left = [
+        batch for number, batch in enumerate(batches_of(log)) if number not in (0, 4, 6)
+    ]
+    log.write_bytes(b"".join(batches_left))
     for suffix in (".index", ".timeindex", ".txnindex"):
         log.with_suffix(suffix).write_bytes(b"")
 
@@ -437,9 +445,9 @@ def test_what_a_compacted_log_lacks_is_no_finding(log_dir: Path) -> None:
 def test_a_cleaner_shows_without_its_checkpoint(log_dir: Path) -> None:
     _clean(log_dir / "orders-0")
     log = log_dir / "orders-0" / f"{BEGIN}.log"
-    kept = batches_of(log)
-    kept[-1] = empty_batch(read_batch_header(kept[-1]))
-    log.write_bytes(b"".join(kept))
+    batches = batches_of(log)
+    batches[-1] = empty_batch(read_batch_header(batches[-1]))
+    log.write_bytes(b"".join(batches))
     assert "error offset-gap" not in rules(log_dir)
 
 
@@ -472,34 +480,34 @@ def test_another_batch_below_the_high_watermark_is_found(log_dirs: tuple[Path, P
     batches[6] = batches[6][:-2] + b"w\0"  # the value of a plain record
     log.write_bytes(b"".join(batches))
     header = patch(log, 6)
-    (found,) = found_in(*log_dirs)
-    assert (found.rule, found.broker, found.file) == (Invariant.REPLICAS, 2, LAST)
-    assert (found.offset, found.position) == (106, sum(map(len, batches[:6])))
-    assert f"CRC {header.crc}" in found.found
-    assert found.expected.endswith("as broker 1 has it")
+    (violations,) = found_in(*log_dirs)
+    assert (violations.rule, violations.broker, violations.file) == (Invariant.REPLICAS, 2, LAST)
+    assert (violations.offset, violations.position) == (106, sum(map(len, batches[:6])))
+    assert f"CRC {header.crc}" in violations.found
+    assert violations.expected.endswith("as broker 1 has it")
 
 
 def test_a_batch_that_one_lacks_is_found(log_dirs: tuple[Path, Path]) -> None:
     log = log_dirs[1] / "orders-0" / LAST
     log.write_bytes(b"".join(batches_of(log)[:-1]))
-    found = {one.rule: one for one in found_in(*log_dirs)}
-    assert found[Invariant.REPLICAS].found == "no batch"
-    assert found[Invariant.REPLICAS].offset == 107
+    violations = {violation.rule: violation for violation in found_in(*log_dirs)}
+    assert violations[Invariant.REPLICAS].found == "no batch"
+    assert violations[Invariant.REPLICAS].offset == 107
 
 
 def test_above_the_high_watermark_they_may_differ(log_dirs: tuple[Path, Path]) -> None:
     log = log_dirs[1] / "orders-0" / LAST
     note_offset(log_dirs[1], names.FileName.HIGH_WATERMARKS, ORDERS, headers_of(log)[6].base_offset)
     patch(log, 6, leader_epoch=4)
-    assert Invariant.REPLICAS not in {one.rule for one in found_in(*log_dirs)}
+    assert Invariant.REPLICAS not in {violation.rule for violation in found_in(*log_dirs)}
 
 
 def test_what_was_cleaned_is_not_compared(log_dirs: tuple[Path, Path]) -> None:
     log = log_dirs[1] / "orders-0" / LAST
     patch(log, 6, leader_epoch=4)
-    assert Invariant.REPLICAS in {one.rule for one in found_in(*log_dirs)}
+    assert Invariant.REPLICAS in {violation.rule for violation in found_in(*log_dirs)}
     note_offset(log_dirs[0], names.FileName.CLEANER_OFFSETS, ORDERS, 107)
-    assert Invariant.REPLICAS not in {one.rule for one in found_in(*log_dirs)}
+    assert Invariant.REPLICAS not in {violation.rule for violation in found_in(*log_dirs)}
 
 
 @pytest.mark.costly
@@ -511,7 +519,7 @@ def test_cleaning_of_unknown_reach_ends_the_comparison(log_dirs: tuple[Path, Pat
     batches[6] = bytes(batch)
     log.write_bytes(b"".join(batches))
     patch(log, 6)
-    assert Invariant.REPLICAS not in {one.rule for one in found_in(*log_dirs)}
+    assert Invariant.REPLICAS not in {violation.rule for violation in found_in(*log_dirs)}
 
 
 # The rules by name.

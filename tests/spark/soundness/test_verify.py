@@ -38,8 +38,8 @@ def test_topics_can_be_chosen(log_dir: Path) -> None:
 
 def test_a_checkpoint_that_cannot_be_read_is_found_by_the_plan(log_dir: Path) -> None:
     (log_dir / names.FileName.HIGH_WATERMARKS).write_text("no")
-    (found,) = plan([log_dir]).findings
-    assert (found.rule, found.broker, found.partition) == (Invariant.UNREADABLE_FILE, 4, -1)
+    (finding,) = plan([log_dir]).findings
+    assert (finding.rule, finding.broker, finding.partition) == (Invariant.UNREADABLE_FILE, 4, -1)
 
 
 def test_where_nobody_noted_it_the_newest_segment_is_recovered(log_dir: Path) -> None:
@@ -56,8 +56,10 @@ def test_what_holds_nothing_of_kafka_is_refused(tmp_path: Path) -> None:
 
 def test_a_segment_that_goes_while_it_is_verified_is_a_finding(log_dir: Path) -> None:
     planned = plan([log_dir])
-    gone = next((log_dir / "orders-0").glob("*.log"))
-    gone.unlink()
+    deleted_log = next((log_dir / "orders-0").glob("*.log"))
+    deleted_log.unlink()
     found = list(verify(alone(), planned, Way.HERE))
     unread = [one for one in found if one.rule is Invariant.UNREADABLE_FILE]
-    assert (gone.name, "No such file or directory") in {(one.file, one.found) for one in unread}
+    assert (deleted_log.name, "No such file or directory") in {
+        (one.file, one.found) for one in unread
+    }

@@ -10,9 +10,9 @@ from txnsim_spark.soundness._replica_facts import LogDirFacts, ReplicaFacts, rep
 
 def facts(log_dir: Path, *, topic: str = "orders") -> ReplicaFacts:
     """Of a broker that stopped in order and has noted nothing."""
-    known = LogDirFacts(
+    log_dir_facts = LogDirFacts(
         is_clean=True, high_watermarks={}, recovery_points=None, log_starts={}, cleaned={}
     )
     path = str(log_dir / f"{topic}-0")
     where = Replica(log_dir=str(log_dir), broker=1, topic=topic, partition=0, path=path)
-    return replica_facts(known, where)
+    return replica_facts(log_dir_facts, where)

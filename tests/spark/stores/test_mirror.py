@@ -23,12 +23,12 @@ class Fake:
 
     def folders_matching(self, uri: str) -> tuple[Status, ...]:
         """It knows one folder."""
-        is_there = any(one.startswith(f"{uri}/") for one in self.sizes)
+        is_there = any(size.startswith(f"{uri}/") for size in self.sizes)
         return (self._status(uri, is_folder=True),) if is_there else ()
 
     def below(self, uri: str) -> tuple[Status, ...]:
         self.listings += 1
-        return tuple(self._status(one) for one in self.sizes if one.startswith(f"{uri}/"))
+        return tuple(self._status(size) for size in self.sizes if size.startswith(f"{uri}/"))
 
     def list_folder(self, uri: str) -> tuple[Status, ...]:
         """Its files."""
@@ -47,9 +47,9 @@ class Fake:
 
 def mirror_of(root: Path, store: Fake) -> Mirror:
     """A mirror below a folder."""
-    made = Mirror(StoreSettings(root=str(root)))
-    made.__dict__["_store"] = store
-    return made
+    mirror = Mirror(StoreSettings(root=str(root)))
+    mirror.__dict__["_store"] = store
+    return mirror
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_a_place_is_shown_as_the_store_has_it(
     uri: str, place: str, shown: str, tmp_path: Path
 ) -> None:
     mirror = mirror_of(tmp_path, Fake())
-    found = mirror.path_of(uri)
-    assert found == tmp_path / place
-    assert mirror.has(found)
-    assert mirror.with_store_names(f"{found}/a: torn; {found}") == f"{shown}/a: torn; {shown}"
+    path = mirror.path_of(uri)
+    assert path == tmp_path / place
+    assert mirror.has(path)
+    assert mirror.with_store_names(f"{path}/a: torn; {path}") == f"{shown}/a: torn; {shown}"
 
 
 def test_other_places_are_left_as_they_are(tmp_path: Path) -> None:
@@ -79,28 +79,30 @@ def test_other_places_are_left_as_they_are(tmp_path: Path) -> None:
 def test_names_sizes_and_times_are_those_of_the_store_now(tmp_path: Path) -> None:
     store = Fake(a_0=5, b_0=0)
     mirror = mirror_of(tmp_path, store)
-    (place,) = mirror.local_folders(["s3a://b/kafka"])
-    known = {one.name: (one.stat().st_size, one.stat().st_mtime) for one in place.iterdir()}
+    (local_folder,) = mirror.local_folders(["s3a://b/kafka"])
+    known = {
+        path.name: (path.stat().st_size, path.stat().st_mtime) for path in local_folder.iterdir()
+    }
     assert known == {"a-0": (5, 7.0), "b-0": (0, 7.0)}
     store.sizes = {"s3a://b/kafka/a-0": 9}
     mirror.local_folders(["s3a://b/kafka"])
-    assert {one.name: one.stat().st_size for one in place.iterdir()} == {"a-0": 9}
+    assert {path.name: path.stat().st_size for path in local_folder.iterdir()} == {"a-0": 9}
 
 
 def test_a_folder_that_was_planned_on_this_machine_is_not_listed_again(tmp_path: Path) -> None:
     planned = mirror_of(tmp_path, Fake(a_0=5))
-    (place,) = planned.local_folders(["s3a://b/kafka"])
+    (local_folder,) = planned.local_folders(["s3a://b/kafka"])
     store = Fake(a_0=9)
     worker = Mirror(planned.settings)
     worker.__dict__["_store"] = store
-    worker.fill([place])
+    worker.fill([local_folder])
     assert store.listings == 0
     elsewhere = Mirror(StoreSettings(root=str(tmp_path), listed_ms=planned.settings.listed_ms + 1))
     elsewhere.__dict__["_store"] = store
     for _ in range(2):
-        elsewhere.fill([place])
+        elsewhere.fill([local_folder])
     assert store.listings == 1
-    assert (place / "a-0").stat().st_size == 9
+    assert (local_folder / "a-0").stat().st_size == 9
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -64,20 +64,20 @@ def no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_settings_of_hadoops_connector_are_taken(
     conf: Mapping[str, str], expected: Mapping[str, str], is_open: bool
 ) -> None:
-    made = store_of("s3a", "logs", {"fs.s3a.endpoint.region": "eu-1", **conf})
-    assert {name: made.config.get(name) for name in expected} == expected
-    assert made.config["bucket"] == "logs"
-    options: Mapping[str, Any] = made.client_options or {}
+    store = store_of("s3a", "logs", {"fs.s3a.endpoint.region": "eu-1", **conf})
+    assert {name: store.config.get(name) for name in expected} == expected
+    assert store.config["bucket"] == "logs"
+    options: Mapping[str, Any] = store.client_options or {}
     assert options["allow_http"] == str(is_open).lower()
 
 
 def test_settings_of_googles_connector_are_taken() -> None:
-    made = store_of(
+    store = store_of(
         "gs",
         "logs",
         {"fs.gs.storage.root.url": "http://here:1", "fs.gs.auth.type": "UNAUTHENTICATED"},
     )
-    config: Mapping[str, Any] = made.config
+    config: Mapping[str, Any] = store.config
     assert (config["base_url"], config["skip_signature"]) == ("http://here:1", "true")
 
 
@@ -110,9 +110,9 @@ def test_a_role_is_assumed_with_the_keys_that_are_given(monkeypatch: pytest.Monk
         "fs.s3a.assumed.role.sts.endpoint": "sts.eu-1.amazonaws.com",
         "fs.s3a.endpoint.region": "eu-1",
     }
-    made: Any = store_of("s3a", "logs", conf)
-    assert "access_key_id" not in made.config
-    assert made.credential_provider() == {
+    store: Any = store_of("s3a", "logs", conf)
+    assert "access_key_id" not in store.config
+    assert store.credential_provider() == {
         "access_key_id": "a",
         "secret_access_key": "b",
         "token": "c",

@@ -67,7 +67,7 @@ def test_one_ends_as_the_next_begins() -> None:
     standing = probe((), lag(GHOST), at_ms=1).standing
     other = msgspec.structs.replace(GHOST, start_offset=8, transactional_id="app")
     done = probe(standing, lag(other, stable=8, high=9), at_ms=2)
-    assert [one.event for one in done.events] == [AlertEvent.ENDED, AlertEvent.RAISED]
+    assert [event.event for event in done.events] == [AlertEvent.ENDED, AlertEvent.RAISED]
     assert [one.start_offset for one in done.standing] == [8]
 
 

@@ -443,11 +443,11 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rows(logs: Path, table: str, *columns: str, **options: str) -> list[Row]:
     source = KafkaLogDataSource(CaseInsensitiveDict({"path": str(logs), "table": table, **options}))
     schema = schema_of(table)
-    asked = StructType([schema[one] for one in columns]) if columns else schema
-    reader: Any = source.reader(asked)
+    columns_read = StructType([schema[column] for column in columns]) if columns else schema
+    reader: Any = source.reader(columns_read)
     found = [row for task in reader.partitions() for batch in reader.read(task)
              for row in batch.to_pylist()]  # fmt: skip
-    assert all(list(row) == asked.names for row in found)
+    assert all(list(row) == columns_read.names for row in found)
     return found
 
 
@@ -548,8 +548,8 @@ def test_a_time_that_may_be_missing_is_null_where_its_milliseconds_are(tmp_path:
     driver.end(committed=False, pid=7)
     replica(broker_dir(tmp_path), driver)
     rows = table(tmp_path, "endings", columns=("first_timestamp_ms", "first_timestamp"))
-    assert [one["first_timestamp"] for one in rows] == [
+    assert [row["first_timestamp"] for row in rows] == [
         None if number is None else datetime.fromtimestamp(number / 1_000, UTC)
-        for number in (one["first_timestamp_ms"] for one in rows)
+        for number in (row["first_timestamp_ms"] for row in rows)
     ]
-    assert {one["first_timestamp_ms"] for one in rows} == {NOW, None}
+    assert {row["first_timestamp_ms"] for row in rows} == {NOW, None}

@@ -19,8 +19,8 @@ BATCH = len(plain())
 
 
 def segment_in(log_dir: Path) -> SegmentFile:
-    (found,) = segments_of(replicas_in([log_dir])[0])
-    return found
+    (segment,) = segments_of(replicas_in([log_dir])[0])
+    return segment
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,10 @@ def test_a_part_of_a_segment_tells_the_damage_that_ends_it(tmp_path: Path) -> No
     assert (log_dir / names.FileName.CLEAN_SHUTDOWN).exists()
 
     def told(span: tuple[int, int] | None) -> list[int]:
-        found: list[Damage] = []
+        damages: list[Damage] = []
         part = msgspec.structs.replace(segment_in(log_dir), span=span)
-        assert sum(rows.shape[1] for rows in sound_rows(part, found.append)) == 3
-        return [one.position for one in found]
+        assert sum(rows.shape[1] for rows in sound_rows(part, damages.append)) == 3
+        return [damage.position for damage in damages]
 
     assert told(None) == [3 * BATCH]
     assert told((0, 3)) == []

@@ -25,16 +25,18 @@ def looked_into(
 ) -> tuple[list[int], list[Damage]]:
     """Offsets of all records, and what could not be decoded."""
     (only,) = segments_of(replicas_in([path])[0])
-    told: list[Damage] = []
+    damages: list[Damage] = []
     job = Job(
         options=KafkaLogOptions.of({"path": str(path), "table": "records", **options}),
         columns=(),
         producer_ids=producers,
     )
     offsets = [
-        one.offset for _, records in decoded_batches(only, job, told.append) for one in records
+        record.offset
+        for _, records in decoded_batches(only, job, damages.append)
+        for record in records
     ]
-    return offsets, told
+    return offsets, damages
 
 
 def bomb(size: int) -> bytes:

@@ -205,8 +205,8 @@ def test_streams_groups_have_their_tasks_and_topology_as_json(tmp_path: Path) ->
         topology_epoch=2,
         subtopologies=(Subtopology(subtopology_id="0", source_topics=("orders",)),),
     )
-    gone = StreamsMemberDeleted(group_id="g", member_id="m")
-    has, reads, left = rows_of(tmp_path, written(current, topology, gone))
+    streams_member_deleted = StreamsMemberDeleted(group_id="g", member_id="m")
+    has, reads, left = rows_of(tmp_path, written(current, topology, streams_member_deleted))
     assert {(row["group_id"], row["problem"]) for row in (has, reads, left)} == {("g", None)}
     assert (has["key_version"], has["kind"]) == (22, "streams_group_current_member_assignment")
     tasks = json.loads(has["detail"])
@@ -477,11 +477,11 @@ def log_dir(tmp_path: Path) -> Path:
     """``orders`` and ``payments`` hang: their coordinator knows nothing of a transaction."""
     hanging = LogDriver()
     hanging.txn(0)
-    made = BrokerDir(tmp_path / "broker-1", 1)
-    made.coordinator(move("Empty"))
-    made.replica(hanging, "payments")
-    made.replica(hanging)
-    return made.stop()
+    broker_dir = BrokerDir(tmp_path / "broker-1", 1)
+    broker_dir.coordinator(move("Empty"))
+    broker_dir.replica(hanging, "payments")
+    broker_dir.replica(hanging)
+    return broker_dir.stop()
 
 
 def test_a_row_per_open_transaction_topic_by_topic(log_dir: Path) -> None:
@@ -510,7 +510,7 @@ def test_it_is_asked_about_a_time_and_a_timeout(log_dir: Path) -> None:
         options = msgspec.structs.replace(asked, **values)
         schema = TABLES["findings"].arrow(("verdict",))
         rows = read(Job(options=options, columns=("verdict",)))
-        return {one for batch in rows for one in batch.in_schema(schema)["verdict"].to_pylist()}
+        return {row for batch in rows for row in batch.in_schema(schema)["verdict"].to_pylist()}
 
     assert verdicts() == {"hanging"}
     assert verdicts(as_of_ms=NOW + 60_000) == {"recent"}

@@ -64,7 +64,7 @@ def test_all_aborts_of_all_segments_are_told(tmp_path: Path) -> None:
         (one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset)
         for one in driver.log.snapshot().aborted
     ]
-    bases = {one.base_offset for one in driver.log.local.segments}
+    bases = {segment.base_offset for segment in driver.log.local.segments}
     assert {row["segment_base_offset"] for row in rows} <= bases
     assert all(row["segment_base_offset"] <= row["marker_offset"] for row in rows)
 
@@ -252,15 +252,15 @@ def test_small_segments_have_the_rows_together_that_each_has_alone(
         replica(broker_dir(tmp_path / str(broker), broker=broker, is_clean=is_clean), busy_log())
     options = KafkaLogOptions.of({"path": str(tmp_path), "table": name, "checkCrc": check})
     shares = shares_of(options, RowScope(), READS[name])
-    segments = [one for share in shares for one in share.segments]
+    segments = [segment for share in shares for segment in share.segments]
     schema = TABLES[name].arrow()
 
-    def read(*some: SegmentFile, by_replica: bool = False) -> list[pa.RecordBatch]:
+    def read(*segment_files: SegmentFile, by_replica: bool = False) -> list[pa.RecordBatch]:
         job = Job(options=options, columns=tuple(schema.names), by_replica=by_replica)
-        return [rows.in_schema(schema) for rows in rows_of(Share(segments=some), job)]
+        return [rows.in_schema(schema) for rows in rows_of(Share(segments=segment_files), job)]
 
     (whole,) = read(*segments)
-    alone = [batch for one in segments for batch in read(one)]
+    alone = [batch for segment in segments for batch in read(segment)]
     assert len(alone) > 4
     assert whole.to_pylist() == pa.Table.from_batches(alone).to_pylist()
     each = read(*segments, by_replica=True)
@@ -434,10 +434,10 @@ def test_batches_of_several_codecs_come_in_order_without_the_damaged_one(
     with pytest.raises(CorruptLogFileError, match="the batch at offset 6 has another CRC"):
         table(tmp_path, "records")
     rows = table(tmp_path, "records", options=PASSING_OVER)
-    assert [one["value"] for one in rows] == [
+    assert [row["value"] for row in rows] == [
         b"%d-%d" % (number, one) * 9 for number in left for one in range(2)
     ]
-    assert [one["offset"] for one in rows] == [
+    assert [row["offset"] for row in rows] == [
         2 * number + one for number in left for one in (0, 1)
     ]
 
@@ -648,7 +648,7 @@ def test_a_replica_has_a_row_per_segment(tmp_path: Path) -> None:
     replica(broker_dir(tmp_path), driver)
     rows = table(tmp_path, "segments", options={"taskBytes": "1"})
     assert [row["segment_base_offset"] for row in rows] == [
-        one.base_offset for one in driver.log.local.segments
+        segment.base_offset for segment in driver.log.local.segments
     ]
     assert sum(row["batches"] for row in rows) == 90
     assert [row["is_last"] for row in rows] == [False] * (len(rows) - 1) + [True]

@@ -31,10 +31,10 @@ def log_dir(tmp_path: Path) -> Path:
     driver.txn(0, count=2)
     driver.txn(0, pid=99)
     driver.end(committed=True)
-    made = BrokerDir(tmp_path / "broker-1", 1)
-    made.coordinator(move("Empty"), move("Ongoing"))
-    made.replica(driver)
-    made.stop()
+    broker_dir = BrokerDir(tmp_path / "broker-1", 1)
+    broker_dir.coordinator(move("Empty"), move("Ongoing"))
+    broker_dir.replica(driver)
+    broker_dir.stop()
     return tmp_path
 
 

@@ -45,7 +45,7 @@ def test_traces_become_tables(odd: Path) -> None:
     ask = embedded_queries([str(odd)], are_exported=False)
     assert ask is not None
     kinds = ask("SELECT run, outcome, count(*) AS many FROM trace_transactions GROUP BY ALL")
-    assert sorted((one["run"], one["outcome"]) for one in kinds) == [
+    assert sorted((kind["run"], kind["outcome"]) for kind in kinds) == [
         ("brief", "committed"), ("odd", "aborted"), ("odd", "committed"), ("odd", "undecided"),
     ]  # fmt: skip
     (lost,) = ask("SELECT reason, text FROM trace_unreadable")
@@ -94,6 +94,6 @@ def test_the_command_starts_no_java(
     monkeypatch.setenv("PATH", os.devnull)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     assert main(["trace", "analyse", str(odd), "--only", "epoch_bumps"]) == 1
-    told = capsys.readouterr()
-    assert told.out.startswith("Epoch bumps\n")
-    assert "17 events were lost" in told.err
+    output = capsys.readouterr()
+    assert output.out.startswith("Epoch bumps\n")
+    assert "17 events were lost" in output.err

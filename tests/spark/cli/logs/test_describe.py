@@ -27,7 +27,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 def test_log_directories_are_described(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "describe", str(log_dir), "--topic", "orders"]) == 0
-    directory, header, first, second = capsys.readouterr().out.splitlines()
+    directory, header, first_line, second = capsys.readouterr().out.splitlines()
     assert directory == (
         f"{log_dir}: broker 4, stopped in order; 2 replicas, 1 held back by open transactions"
     )
@@ -35,7 +35,16 @@ def test_log_directories_are_described(log_dir: Path, capsys: pytest.CaptureFixt
         *("Replica", "Segments", "Batches", "Bytes", "Offsets"),
         *("HighWatermark", "LastStable", "OpenTransactions"),
     ]
-    assert first.split() == [str(log_dir / "orders-0"), "1", "3", "218", "0-3", "3", "2", "7@2"]
+    assert first_line.split() == [
+        str(log_dir / "orders-0"),
+        "1",
+        "3",
+        "218",
+        "0-3",
+        "3",
+        "2",
+        "7@2",
+    ]
     assert second.split() == [str(log_dir / "orders-1"), "1", "0", "0", "0-0", "0", "0"]
 
 
@@ -56,13 +65,13 @@ def test_a_folder_of_several_is_read_as_json(
     log_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["logs", "describe", str(log_dir.parent), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [(one["topic"], one["partition"]) for one in found] == [
+    document = json.loads(capsys.readouterr().out)
+    assert [(replica["topic"], replica["partition"]) for replica in document] == [
         ("orders", 0),
         ("orders", 1),
         ("other", 0),
     ]
-    assert found[0]["open_transactions"][0]["first_offset"] == 2
+    assert document[0]["open_transactions"][0]["first_offset"] == 2
 
 
 def test_a_misuse_has_its_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,8 +75,8 @@ def test_a_full_disk_leaves_no_directory_of_any_broker(
     logs = tmp_path / "logs"
     with little_room(file_bytes_max=10):
         assert main(["logs", "write", str(logs), "--url", url]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"txnsim: {logs / 'broker-1'}: File too large; nothing of it is there")
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"txnsim: {logs / 'broker-1'}: File too large; nothing of it is there")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -84,11 +84,13 @@ def test_a_full_disk_leaves_a_stopped_brokers_directory_as_it_was(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     disk = their_disk(tmp_path / "theirs", 0, 1)
-    before = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
+    content_before = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
     with little_room(file_bytes_max=60):
         assert main(["logs", "write", "--into", str(disk), "--topic", "orders", "--url", url]) == 2
     assert "File too large; make room" in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
+    } == content_before
 
 
 def test_what_is_wrong_is_told(
@@ -125,7 +127,7 @@ def test_records_go_into_a_stopped_brokers_directory(
     ]
     assert lines[0].endswith("0 bytes of records, up to offset 0")
     assert main([*into, "--url", url, "--json"]) == 0
-    assert [one["end_offset"] for one in json.loads(capsys.readouterr().out)] == [0, 0, 0]
+    assert [replica["end_offset"] for replica in json.loads(capsys.readouterr().out)] == [0, 0, 0]
 
 
 def test_what_is_there_is_replaced_only_when_asked(
@@ -165,7 +167,7 @@ def test_a_misuse_is_told(
     told: str,
 ) -> None:
     disk = their_disk(tmp_path / "disk", 0, topic="small")
-    argv = [str(disk) if one == "DIR" else one for one in arguments]
+    argv = [str(disk) if argument == "DIR" else argument for argument in arguments]
     assert main(["logs", "write", *argv, "--url", url]) == 2
     assert told in capsys.readouterr().err
 
@@ -190,19 +192,19 @@ AS_OF = ["--as-of", str(NOW + 3_600_000)]
 def log_dir(tmp_path: Path) -> Path:
     driver = LogDriver()
     driver.txn(0)
-    made = BrokerDir(tmp_path / "broker-1")
-    made.replica(driver)
-    made.coordinator(move("Empty"))
-    return made.kill()
+    broker_dir = BrokerDir(tmp_path / "broker-1")
+    broker_dir.replica(driver)
+    broker_dir.coordinator(move("Empty"))
+    return broker_dir.kill()
 
 
 def test_a_misuse_has_its_status(
     log_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    taken = tmp_path / "taken"
-    taken.write_text("")
-    assert main(["logs", "find-hanging", str(taken)]) == 2
-    assert main(["logs", "find-hanging", str(taken), str(log_dir)]) == 2
+    file = tmp_path / "taken"
+    file.write_text("")
+    assert main(["logs", "find-hanging", str(file)]) == 2
+    assert main(["logs", "find-hanging", str(file), str(log_dir)]) == 2
     assert "taken is no directory" in capsys.readouterr().err
 
 
@@ -217,12 +219,12 @@ def words(tmp_path: Path, *, is_open: bool = True, has_positions: bool = True) -
     driver.txn(0)
     if not is_open:
         driver.end(committed=True)
-    made = BrokerDir(tmp_path / "broker-1")
-    made.replica(driver)
-    made.coordinator(move("Ongoing", HERE))
+    broker_dir = BrokerDir(tmp_path / "broker-1")
+    broker_dir.replica(driver)
+    broker_dir.coordinator(move("Ongoing", HERE))
     if has_positions:
-        offsets_log(made.path, sent(at(0, "readers")))
-    return ["logs", "waiting", str(made.stop()), "--as-of", WAITING_GROUPS_AS_OF]
+        offsets_log(broker_dir.path, sent(at(0, "readers")))
+    return ["logs", "waiting", str(broker_dir.stop()), "--as-of", WAITING_GROUPS_AS_OF]
 
 
 def test_a_line_per_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -239,11 +241,11 @@ def test_waiting_groups_json_has_the_documented_fields(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words(tmp_path), "--json"]) == 3
-    found = json.loads(capsys.readouterr().out)
-    assert tuple(found) == WaitingGroups.__struct_fields__
-    assert tuple(found["waiters"][0]) == Waiter.__struct_fields__
+    document = json.loads(capsys.readouterr().out)
+    assert tuple(document) == WaitingGroups.__struct_fields__
+    assert tuple(document["waiters"][0]) == Waiter.__struct_fields__
     documented = Path("docs/logs-reference.md").read_text()
-    assert all(f"`{name}`" in documented for name in (*found, *found["waiters"][0]))
+    assert all(f"`{name}`" in documented for name in (*document, *document["waiters"][0]))
 
 
 def test_nobody_waits_and_nobody_is_seen(
@@ -251,9 +253,9 @@ def test_nobody_waits_and_nobody_is_seen(
 ) -> None:
     assert main(words(tmp_path / "a", is_open=False)) == 0
     assert main(words(tmp_path / "b", has_positions=False)) == 4
-    shown = capsys.readouterr()
-    assert "No partition of __consumer_offsets is among the directories" in shown.err
-    assert "orders-0: records are withheld, and no group has a position there" in shown.out
+    output = capsys.readouterr()
+    assert "No partition of __consumer_offsets is among the directories" in output.err
+    assert "orders-0: records are withheld, and no group has a position there" in output.out
 
 
 def test_waiting_groups_a_misuse_has_its_status(tmp_path: Path) -> None:
@@ -266,9 +268,9 @@ def test_waiting_groups_a_misuse_has_its_status(tmp_path: Path) -> None:
 @pytest.mark.parametrize("action", logs.ACTIONS)
 def test_each_action_says_what_it_takes(action: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", action, "--help"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith(f"usage: txnsim logs {action} ")
-    assert "--json" in told
+    output = capsys.readouterr().out
+    assert output.startswith(f"usage: txnsim logs {action} ")
+    assert "--json" in output
 
 
 def test_an_action_has_to_be_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -179,9 +179,9 @@ def test_a_log_whose_end_is_lost_with_all_that_was_open_is_no_success(
         broker.coordinator(move("Empty"))
         paths.append(str(broker.stop()))
     printed = Printed(capsys, *paths, "--as-of", AS_OF, *read_all)
-    told = "/orders-0: the log ends at offset 3, below its high watermark 4" in printed.err
+    is_named = "/orders-0: the log ends at offset 3, below its high watermark 4" in printed.err
     # The other replica has the log to its end, and is the one that counts.
-    assert (printed.status, told) == ((INCOMPLETE, True) if is_alone else (HANGS, False))
+    assert (printed.status, is_named) == ((INCOMPLETE, True) if is_alone else (HANGS, False))
 
 
 def test_problems_are_told_and_have_that_status_too(
@@ -199,9 +199,9 @@ def test_json_is_as_its_schema_says(tmp_path: Path, capsys: pytest.CaptureFixtur
     log_dir = directory(tmp_path / "b", "Empty")
     when = ["--as-of", "2023-11-14T22:13:30+00:00", "--max-transaction-timeout", "0"]
     printed = Printed(capsys, str(log_dir), "--json", *when)
-    told = json.loads(printed.out)
-    jsonschema.validate(told, json_schema())
-    assert (told["as_of_ms"], told["findings"][0]["age_ms"]) == (NOW + 10_000, 10_000)
+    document = json.loads(printed.out)
+    jsonschema.validate(document, json_schema())
+    assert (document["as_of_ms"], document["findings"][0]["age_ms"]) == (NOW + 10_000, 10_000)
     assert printed.status == HANGS
 
 
@@ -296,14 +296,14 @@ OPEN = Stay(
 
 @pytest.fixture
 def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    told = {
+    is_named = {
         "app": timeline_of("app", RECORDS, [OPEN]),
         "done": timeline_of("done", RECORDS[:1], [OPEN]),
         "none": timeline_of("none", [], []),
     }
     monkeypatch.setattr(
         "txnsim_spark.forensics.timeline_reading.read_timeline",
-        lambda _engine, _paths, name, _topics: told[name],
+        lambda _engine, _paths, name, _topics: is_named[name],
     )
     write_log_dir(tmp_path, 1, {})
     return tmp_path
@@ -337,16 +337,16 @@ def test_an_id_that_nobody_knows_has_its_status(
     log_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["logs", "timeline", "none", str(log_dir)]) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err == "none: no coordinator's log in these directories has it\n"
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == "none: no coordinator's log in these directories has it\n"
 
 
 def test_json_has_the_documented_fields(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "timeline", "app", str(log_dir), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    document = json.loads(capsys.readouterr().out)
     documented = Path("docs/logs-reference.md").read_text()
-    for value in (told, told["events"][0], told["open"][0]):
+    for value in (document, document["events"][0], document["open"][0]):
         assert all(f"`{name}`" in documented for name in value)
 
 
@@ -391,7 +391,7 @@ def test_a_search_is_what_was_asked_for() -> None:
 
 
 def test_nothing_starts_spark_that_does_not_ask_for_it() -> None:
-    assert find(None, lambda asked, *, new_session, progress: (asked, progress), 7) == (
+    assert find(None, lambda argument, *, new_session, progress: (argument, progress), 7) == (
         7,
         show_progress,
     )
@@ -427,7 +427,7 @@ def test_a_long_count_is_told_by_tenths_and_a_short_one_not_at_all(
 def test_for_people_and_as_json(
     json: bool, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = answering(lambda _: 7, lambda _: TERMINAL.line("seven"), lambda found: found - 6)
+    run = answering(lambda _: 7, lambda _: TERMINAL.line("seven"), lambda number: number - 6)
     assert run(argparse.Namespace(json=json)) == 1
     assert capsys.readouterr().out == printed
 

@@ -22,17 +22,19 @@ pytest.importorskip("duckdb", reason="the extra spark is not installed")
 @pytest.fixture
 def log_dir(tmp_path: Path) -> str:
     """``app`` has committed, aborted, and left something open."""
-    here = TopicPartition("orders", 0)
+    topic_partition = TopicPartition("orders", 0)
     driver = LogDriver()
     driver.txn(0, count=2)
     driver.end(committed=True)
     driver.txn(2)
     driver.end(committed=False)
     driver.txn(3)
-    made = BrokerDir(tmp_path / "broker-1")
-    made.coordinator(move("Empty"), move("Ongoing", here), move("Empty", name="near", pid=8))
-    made.replica(driver)
-    return str(made.stop())
+    broker_dir = BrokerDir(tmp_path / "broker-1")
+    broker_dir.coordinator(
+        move("Empty"), move("Ongoing", topic_partition), move("Empty", name="near", pid=8)
+    )
+    broker_dir.replica(driver)
+    return str(broker_dir.stop())
 
 
 @pytest.fixture
@@ -48,8 +50,8 @@ def test_rows_for_people_and_as_json(log_dir: str, capsys: pytest.CaptureFixture
     headers, row = capsys.readouterr().out.splitlines()
     assert (headers.split(), row.split()) == (["offset", "key", "nothing"], ["0", "k"])
     assert main(["logs", "sql", query, log_dir, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == [{"offset": 0, "key": "aw==", "nothing": None}]
+    document = json.loads(capsys.readouterr().out)
+    assert document == [{"offset": 0, "key": "aw==", "nothing": None}]
 
 
 def test_every_query_of_the_page_answers(
@@ -60,32 +62,32 @@ def test_every_query_of_the_page_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found: dict[str, list[dict[str, object]]] = {}
+    rows_of: dict[str, list[dict[str, object]]] = {}
     for question, query in pages.items():
         monkeypatch.setattr(sys, "stdin", io.StringIO(query.replace("app-1", "app")))
         assert main(["logs", "sql", "-", log_dir, "--json"]) == 0, question
-        found[question] = json.loads(capsys.readouterr().out)
-    assert [row["transactional_id"] for row in found["Whose producer id it was"]] == ["app"]
-    assert found["Which ids got theirs at about the same time"] == [
+        rows_of[question] = json.loads(capsys.readouterr().out)
+    assert [row["transactional_id"] for row in rows_of["Whose producer id it was"]] == ["app"]
+    assert rows_of["Which ids got theirs at about the same time"] == [
         {"producer_id": 7, "transactional_id": "app"},
         {"producer_id": 8, "transactional_id": "near"},
     ]
-    (wrote,) = found["Where it wrote"]
+    (wrote,) = rows_of["Where it wrote"]
     assert (wrote["topic"], wrote["first"], wrote["last"], wrote["open"]) == ("orders", 0, 5, 1)
-    lost = found["What was lost, or would be"]
+    lost = rows_of["What was lost, or would be"]
     assert [(row["outcome"], row["verdict"], row["records"]) for row in lost] == [
         ("aborted", None, 1),
         ("open", "alive", 1),
     ]
-    kept = ds.dataset(tmp_path / "app", partitioning="hive").to_table().to_pylist()
-    outcomes = [row["outcome"] for row in sorted(kept, key=lambda row: row["offset"])]
+    rows = ds.dataset(tmp_path / "app", partitioning="hive").to_table().to_pylist()
+    outcomes = [row["outcome"] for row in sorted(rows, key=lambda row: row["offset"])]
     assert outcomes == ["committed", "committed", "aborted", "open"]
-    grown = found["Which ids fill __transaction_state"]
+    grown = rows_of["Which ids fill __transaction_state"]
     assert [(row["transactional_id"], row["records"], row["dead"]) for row in grown] == [
         ("app", 2, 1),
         ("near", 1, 0),
     ]
-    assert len(found) == 6
+    assert len(rows_of) == 6
 
 
 @pytest.mark.parametrize(
@@ -110,9 +112,9 @@ def test_what_can_t_be_read_has_its_status_and_can_be_passed_over(
     log.write_bytes(log.read_bytes()[:-1])
     query = "SELECT count(*) AS batches FROM kafka_batches WHERE topic = 'orders'"
     assert main(["logs", "sql", query, log_dir]) == 4
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert f"{log}, byte " in told.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert f"{log}, byte " in output.err
     assert main(["logs", "sql", query, log_dir, "--option", "ignoreCorruptFiles=true"]) == 0
     assert capsys.readouterr().out.split() == ["batches", "4"]
 
@@ -126,6 +128,6 @@ def test_a_timeline_of_what_can_be_read_has_its_status(
     log = Path(log_dir) / "more-0" / f"{0:020}.log"
     log.write_bytes(b"nothing of Kafka's")
     assert main(["logs", "timeline", "app", log_dir]) == 4
-    told = capsys.readouterr()
-    assert told.out == whole
-    assert told.err.startswith(f"Something may be missing: {log}, byte 0: 18 bytes")
+    output = capsys.readouterr()
+    assert output.out == whole
+    assert output.err.startswith(f"Something may be missing: {log}, byte 0: 18 bytes")

@@ -23,21 +23,21 @@ def test_sound_directories_are_told_in_one_line(
     log_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["logs", "verify", str(log_dir)]) == 0
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("replicas: 1, segments: 5, bytes: ")
-    assert told.err.endswith(": sound\n")
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("replicas: 1, segments: 5, bytes: ")
+    assert output.err.endswith(": sound\n")
 
 
 def test_each_finding_is_a_line(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (log_dir / "orders-0" / f"{SECOND}.txnindex").write_bytes(b"no")
     assert main(["logs", "verify", str(log_dir)]) == 1
-    told = capsys.readouterr()
-    assert told.out == (
+    output = capsys.readouterr()
+    assert output.out == (
         f"error unreadable-file: broker 4, orders-0/{SECOND}.txnindex: {SECOND}.txnindex, byte 0: "
         "2 bytes too many; expected: whole entries that ascend\n"
     )
-    assert told.err.endswith(": 1 error\n")
+    assert output.err.endswith(": 1 error\n")
 
 
 def test_a_notice_is_no_reason_to_fail_unless_asked(
@@ -54,12 +54,12 @@ def test_a_notice_is_no_reason_to_fail_unless_asked(
 def test_json_has_the_documented_fields(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (log_dir / "orders-0" / f"{SECOND}.txnindex").write_bytes(b"no")
     assert main(["logs", "verify", str(log_dir), "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert list(told) == ["replicas", "segments", "bytes", "findings"]
-    (finding,) = told["findings"]
+    document = json.loads(capsys.readouterr().out)
+    assert list(document) == ["replicas", "segments", "bytes", "findings"]
+    (finding,) = document["findings"]
     assert (finding["rule"], finding["severity"]) == ("unreadable-file", "error")
     documented = Path("docs/logs-reference.md").read_text()
-    assert all(f"`{name}`" in documented for name in (*told, *finding))
+    assert all(f"`{name}`" in documented for name in (*document, *finding))
 
 
 def test_a_misuse_has_its_status(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,7 @@ class Notebook:
 
     def append(
         self,
-        place: Place,
+        partition: Place,
         records: Sequence[Told],
         *,
         codec: str = "none",
@@ -68,9 +68,11 @@ class Notebook:
             base_sequence=base_sequence,
             transactional=transactional,
         )
-        offset = self.raw.produced(place, data, version=version, transactional_id=transactional_id)
+        offset = self.raw.produced(
+            partition, data, version=version, transactional_id=transactional_id
+        )
         sent = SentBatch(
-            place=place,
+            place=partition,
             base_offset=offset,
             codec=codec,
             records=tuple(records),
@@ -107,8 +109,13 @@ def batch_of(
     """The bytes of a batch."""
     return build_batch(
         [
-            Record(timestamp_ms=one.timestamp_ms, key=one.key, value=one.value, headers=one.headers)
-            for one in records
+            Record(
+                timestamp_ms=record.timestamp_ms,
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+            )
+            for record in records
         ],
         timestamp_ms=records[0].timestamp_ms,
         producer_id=producer_id,
@@ -179,7 +186,10 @@ class Actor:
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self.producer_id,
             v3_and_below_producer_epoch=self.producer_epoch,
-            v3_and_below_topics=[{"name": at.topic, "partitions": [at.partition]} for at in places],
+            v3_and_below_topics=[
+                {"name": place_of_topic.topic, "partitions": [place_of_topic.partition]}
+                for place_of_topic in places
+            ],
         )
         for topic in answer.results_by_topic_v3_and_below:
             for row in topic.results_by_partition:
@@ -188,20 +198,25 @@ class Actor:
         self.added.update(places)
 
     def send(
-        self, place: Place, *values: str | None, codec: str = "none", key: str | None = None
+        self, partition: Place, *values: str | None, codec: str = "none", key: str | None = None
     ) -> SentBatch:
         """A batch of records in the transaction."""
-        return self.send_told(place, self.book.told(*values, key=key), codec=codec)
+        return self.send_told(partition, self.book.told(*values, key=key), codec=codec)
 
     def send_told(
-        self, place: Place, records: Sequence[Told], *, codec: str = "none", unasked: bool = False
+        self,
+        partition: Place,
+        records: Sequence[Told],
+        *,
+        codec: str = "none",
+        unasked: bool = False,
     ) -> SentBatch:
         """The same with whole records; ``unasked`` does not tell the coordinator before."""
-        if not self.new and not unasked and place not in self.added:
-            self.add(place)
-        sequence = self.sequences.get(place, 0)
+        if not self.new and not unasked and partition not in self.added:
+            self.add(partition)
+        sequence = self.sequences.get(partition, 0)
         sent = self.book.append(
-            place,
+            partition,
             records,
             codec=codec,
             version=NEW_PRODUCE if self.new else OLD_PRODUCE,
@@ -211,8 +226,8 @@ class Actor:
             base_sequence=sequence,
             transactional=True,
         )
-        self.sequences[place] = sequence + len(records)
-        self.touched.setdefault(place, []).append(sent)
+        self.sequences[partition] = sequence + len(records)
+        self.touched.setdefault(partition, []).append(sent)
         return sent
 
     def end(self, *, committed: bool) -> None:
@@ -255,12 +270,12 @@ class Actor:
             level=self.book.level,
             spans=tuple(
                 Span(
-                    place=place,
+                    place=partition,
                     first_offset=batches[0].base_offset,
                     last_offset=batches[-1].base_offset + len(batches[-1].records) - 1,
-                    marker_offset=self._marker_offset(place, batches[-1]),
+                    marker_offset=self._marker_offset(partition, batches[-1]),
                 )
-                for place, batches in sorted(self.touched.items())
+                for partition, batches in sorted(self.touched.items())
             ),
         )
         self.book.finished.append(finished)
@@ -272,11 +287,13 @@ class Actor:
             return batches[-1].producer_id
         return self.producer_id
 
-    def _marker_offset(self, place: Place, last: SentBatch) -> int:
+    def _marker_offset(self, partition: Place, last_batch: SentBatch) -> int:
         raw = self.book.raw
-        behind = last.base_offset + len(last.records)
+        end_offset = last_batch.base_offset + len(last_batch.records)
         end = wait_for(
-            lambda: raw.offset(place, -1), lambda told: told > behind, f"marker on {place}"
+            lambda: raw.offset(partition, -1),
+            lambda offset: offset > end_offset,
+            f"marker on {partition}",
         )
         return int(end) - 1
 
@@ -294,16 +311,16 @@ class Actor:
         places: Sequence[Place] = (),
     ) -> None:
         """Note what is open on these partitions, all by default, as left so."""
-        for place, batches in sorted(self.touched.items()):
-            if places and place not in places:
+        for partition, batches in sorted(self.touched.items()):
+            if places and partition not in places:
                 continue
             self.book.open.append(
                 OpenTransaction(
-                    place=place,
+                    place=partition,
                     producer_id=batches[0].producer_id,
                     producer_epoch=batches[-1].producer_epoch,
                     start_offset=batches[0].base_offset,
-                    last_timestamp_ms=max(one.timestamp_ms for one in batches[-1].records),
+                    last_timestamp_ms=max(record.timestamp_ms for record in batches[-1].records),
                     verdict=verdict,
                     why=why,
                     transactional_id=self.transactional_id,

@@ -38,17 +38,19 @@ class Layout:
         for topic in raw.metadata().topics:
             self.ids[topic.name] = str(topic.topic_id)
             for row in topic.partitions:
-                place = Place(topic.name, row.partition_index)
-                self.leaders[place] = row.leader_id
-                self.replicas[place] = tuple(row.replica_nodes)
+                partition = Place(topic.name, row.partition_index)
+                self.leaders[partition] = row.leader_id
+                self.replicas[partition] = tuple(row.replica_nodes)
 
     @property
     def places(self) -> list[Place]:
         """Every partition of users' topics."""
-        return sorted(at for at in self.leaders if not at.topic.startswith(INTERNAL))
+        return sorted(
+            partition for partition in self.leaders if not partition.topic.startswith(INTERNAL)
+        )
 
     def alone_on(self, broker: int) -> list[Place]:
-        return [place for place in self.places if self.replicas[place] == (broker,)]
+        return [partition for partition in self.places if self.replicas[partition] == (broker,)]
 
 
 def read_partitions(
@@ -57,16 +59,16 @@ def read_partitions(
     """Partitions with all their records; nothing may be on its way to them."""
     read: dict[Place, list[ReadRecord]] = read_all(bootstrap, places)
     return {
-        place: PartitionTruth(
-            place=place,
-            leader=layout.leaders[place],
-            replicas=layout.replicas[place],
-            start=raw.offset(place, -2),
-            end=raw.offset(place, -1),
-            last_stable=raw.offset(place, -1, committed=True),
-            records=tuple(read[place]),
+        partition: PartitionTruth(
+            place=partition,
+            leader=layout.leaders[partition],
+            replicas=layout.replicas[partition],
+            start=raw.offset(partition, -2),
+            end=raw.offset(partition, -1),
+            last_stable=raw.offset(partition, -1, committed=True),
+            records=tuple(read[partition]),
         )
-        for place in places
+        for partition in places
     }
 
 
@@ -78,7 +80,7 @@ def topic_truths(
             name=name,
             topic_id=topic_id,
             partitions=tuple(
-                truth for place, truth in sorted(partitions.items()) if place.topic == name
+                truth for partition, truth in sorted(partitions.items()) if partition.topic == name
             ),
         )
         for name, topic_id in sorted(layout.ids.items())
@@ -113,7 +115,7 @@ def producers(raw: RawBrokers, places: Sequence[Place]) -> list[ActiveProducer]:
     """DescribeProducers of the leaders."""
     return [
         ActiveProducer(
-            place=place,
+            place=partition,
             producer_id=row.producer_id,
             producer_epoch=row.producer_epoch,
             last_sequence=row.last_sequence,
@@ -121,8 +123,8 @@ def producers(raw: RawBrokers, places: Sequence[Place]) -> list[ActiveProducer]:
             coordinator_epoch=row.coordinator_epoch,
             start_offset=row.current_txn_start_offset,
         )
-        for place in places
-        for row in active_producers(raw, place)
+        for partition in places
+        for row in active_producers(raw, partition)
     ]
 
 
@@ -130,7 +132,10 @@ def committed_offsets(
     raw: RawBrokers, group: str, places: Sequence[Place]
 ) -> list[CommittedOffset]:
     """A group's positions, by OffsetFetch that does not wait for transactions."""
-    topics = [{"name": at.topic, "partition_indexes": [at.partition]} for at in places]
+    topics = [
+        {"name": partition_place.topic, "partition_indexes": [partition_place.partition]}
+        for partition_place in places
+    ]
     answer = raw.coordinated(
         "OffsetFetch", 8, group, GROUP, groups=[{"group_id": group, "topics": topics}]
     )
@@ -151,14 +156,14 @@ def find_hanging(tools: Tools, brokers: Sequence[int]) -> tuple[HangingRow, ...]
     """What ``kafka-transactions find-hanging`` prints, broker by broker."""
     rows: set[tuple[str, ...]] = set()
     for broker in brokers:
-        done = tools.at(
+        output = tools.at(
             "kafka-transactions",
             *("find-hanging", "--broker-id", str(broker)),
             *("--max-transaction-timeout", str(SUSPECT_MINUTES)),
         )
-        head, *lines = done.stdout.splitlines()
-        assert done.code == 0, done
-        assert tuple(head.split()) == FIND_HANGING_COLUMNS, done
+        head, *lines = output.stdout.splitlines()
+        assert output.code == 0, output
+        assert tuple(head.split()) == FIND_HANGING_COLUMNS, output
         rows.update(tuple(line.split()) for line in lines)
     return tuple(
         HangingRow(

@@ -55,12 +55,12 @@ def copy_tree(source: Path, target: Path) -> None:
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     command = ["cp", "-a", str(source), str(target)]
-    done = subprocess.run(
+    process = subprocess.run(
         command, env={**os.environ, "LC_ALL": "C"}, stderr=subprocess.PIPE, text=True, check=False
     )
-    wrong = [line for line in done.stderr.splitlines() if not _RENAMED.search(line)]
-    if wrong or (done.returncode and not done.stderr):
-        raise OSError(f"{' '.join(command)}: exit status {done.returncode}: {wrong}")
+    wrong = [line for line in process.stderr.splitlines() if not _RENAMED.search(line)]
+    if wrong or (process.returncode and not process.stderr):
+        raise OSError(f"{' '.join(command)}: exit status {process.returncode}: {wrong}")
 
 
 def loaded_by_kafka(homes: Mapping[int, Path], data: Mapping[int, Path]) -> tuple[LoadedLog, ...]:
@@ -74,14 +74,14 @@ def loaded_by_kafka(homes: Mapping[int, Path], data: Mapping[int, Path]) -> tupl
         copies = {broker: Path(scratch) / str(broker) / "data" for broker in data}
         for broker, path in data.items():
             copy_tree(path, copies[broker])
-        wanted = {broker: _replicas(path) for broker, path in copies.items()}
+        partitions_by_broker = {broker: _replicas(path) for broker, path in copies.items()}
         controller, *ports = free_ports(1 + len(copies))
         processes = []
         try:
             for (broker, copy), port in zip(copies.items(), ports, strict=True):
                 config = _configure(homes[broker], copy, port=port, controller=controller)
                 processes.append(_spawn(config))
-            return _collect(copies, wanted, processes)
+            return _collect(copies, partitions_by_broker, processes)
         finally:
             for process in processes:
                 process.kill()
@@ -91,9 +91,9 @@ def loaded_by_kafka(homes: Mapping[int, Path], data: Mapping[int, Path]) -> tupl
 
 def _replicas(data: Path) -> set[Place]:
     return {
-        Place(one.topic_partition.topic, one.topic_partition.partition)
-        for one in PartitionDirectory.all_in(data)
-        if one.topic_partition.topic != METADATA_TOPIC
+        Place(directory.topic_partition.topic, directory.topic_partition.partition)
+        for directory in PartitionDirectory.all_in(data)
+        if directory.topic_partition.topic != METADATA_TOPIC
     }
 
 
@@ -124,18 +124,18 @@ def _spawn(config: Path) -> subprocess.Popen[bytes]:
 
 def _collect(
     copies: Mapping[int, Path],
-    wanted: Mapping[int, set[Place]],
+    partitions_by_broker: Mapping[int, set[Place]],
     processes: list[subprocess.Popen[bytes]],
 ) -> tuple[LoadedLog, ...]:
     deadline_s = time.monotonic() + _PATIENCE_S
     while True:
-        told = {broker: _loaded(broker, copy.parent) for broker, copy in copies.items()}
+        loaded_by_broker = {broker: _loaded(broker, copy.parent) for broker, copy in copies.items()}
         missing = {
-            broker: places - {one.place for one in told[broker]}
-            for broker, places in wanted.items()
+            broker: places - {directory.place for directory in loaded_by_broker[broker]}
+            for broker, places in partitions_by_broker.items()
         }
         if not any(missing.values()):
-            return tuple(one for rows in told.values() for one in rows)
+            return tuple(row for rows in loaded_by_broker.values() for row in rows)
         tails = [(copy.parent / "broker.log").read_text()[-2_000:] for copy in copies.values()]
         assert all(process.poll() is None for process in processes), tails
         assert time.monotonic() < deadline_s, (missing, tails)
@@ -147,10 +147,10 @@ def _loaded(broker: int, home: Path) -> list[LoadedLog]:
     return [
         LoadedLog(
             broker=broker,
-            place=Place(found["topic"], int(found["partition"])),
-            segments=int(found["segments"]),
-            start=int(found["start"]),
-            end=int(found["end"]),
+            place=Place(match["topic"], int(match["partition"])),
+            segments=int(match["segments"]),
+            start=int(match["start"]),
+            end=int(match["end"]),
         )
-        for found in _LOADED.finditer(text)
+        for match in _LOADED.finditer(text)
     ]

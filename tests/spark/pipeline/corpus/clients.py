@@ -25,7 +25,7 @@ def librdkafka_transactions(book: Notebook, bootstrap: str) -> None:
     book.raw.create_topic("librdkafka", partitions=[(1, 2)] * len(CODECS))
     for index, codec in enumerate(CODECS):
         name = f"librdkafka-{codec}"
-        place = Place("librdkafka", index)
+        partition = Place("librdkafka", index)
         producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -41,8 +41,8 @@ def librdkafka_transactions(book: Notebook, bootstrap: str) -> None:
             note = partial(_note_offset, offsets)
             for number in range(BATCH):
                 producer.produce(
-                    place.topic,
-                    partition=place.partition,
+                    partition.topic,
+                    partition=partition.partition,
                     value=b"%d %s" % (number, b"rd" * 30),
                     key=b"%d" % (number % 3),
                     headers=[("n", b"%d" % number)],
@@ -50,21 +50,23 @@ def librdkafka_transactions(book: Notebook, bootstrap: str) -> None:
                 )
             producer.flush(PATIENCE_S)
             (producer.commit_transaction if committed else producer.abort_transaction)(PATIENCE_S)
-            _note(book, name, place, offsets, committed=committed)
+            _note(book, name, partition, offsets, committed=committed)
 
 
 def _note_offset(into: list[int], _error: object, message: Message) -> None:
     into.append(_offset(message))
 
 
-def _note(book: Notebook, name: str, place: Place, offsets: list[int], *, committed: bool) -> None:
+def _note(
+    book: Notebook, name: str, partition: Place, offsets: list[int], *, committed: bool
+) -> None:
     assert len(offsets) == BATCH, offsets
     told = book.raw.until_state(name, "CompleteCommit", "CompleteAbort")
     span = Span(
-        place=place,
+        place=partition,
         first_offset=min(offsets),
         last_offset=max(offsets),
-        marker_offset=book.raw.offset(place, -1) - 1,
+        marker_offset=book.raw.offset(partition, -1) - 1,
     )
     book.finished.append(
         FinishedTransaction(
@@ -85,13 +87,13 @@ def java_batches(book: Notebook, tools: Tools) -> None:
         topic = f"java-{codec}"
         book.raw.create_topic(topic, partitions=[(2, 1)])
         lines = "".join(f"k{n}\t{n} {'java' * 20}\n" for n in range(30))
-        done = tools.at(
+        output = tools.at(
             "kafka-console-producer",
             *("--topic", topic, "--compression-codec", codec),
             *("--reader-property", "parse.key=true"),
             stdin=lines,
         )
-        assert done.code == 0, done
+        assert output.code == 0, output
 
 
 def group_members(bootstrap: str) -> None:
@@ -130,10 +132,16 @@ def read_all(bootstrap: str, places: Sequence[Place]) -> dict[Place, list[ReadRe
     """
     everything = _read(bootstrap, places, "read_uncommitted")
     visible = _read(bootstrap, places, "read_committed")
-    shown = {place: {_offset(one) for one in messages} for place, messages in visible.items()}
+    offsets_of = {
+        partition: {_offset(message) for message in messages}
+        for partition, messages in visible.items()
+    }
     return {
-        place: [_as_read(one, committed=_offset(one) in shown[place]) for one in messages]
-        for place, messages in everything.items()
+        partition: [
+            _as_read(message, committed=_offset(message) in offsets_of[partition])
+            for message in messages
+        ]
+        for partition, messages in everything.items()
     }
 
 
@@ -149,23 +157,23 @@ def _read(bootstrap: str, places: Sequence[Place], isolation: str) -> dict[Place
             "fetch.wait.max.ms": 10,
         }
     )
-    found: dict[Place, list[Message]] = {place: [] for place in places}
-    consumer.assign([TopicPartition(*place, -2) for place in places])
+    messages_of: dict[Place, list[Message]] = {partition: [] for partition in places}
+    consumer.assign([TopicPartition(*partition, -2) for partition in places])
     ends = set[Place]()
     deadline_s = time.monotonic() + PATIENCE_S
     while len(ends) < len(places):
         assert time.monotonic() < deadline_s, f"no end of {set(places) - ends}"
         for message in consumer.consume(1_000, 0.2):
-            place = Place(message.topic() or "", message.partition() or 0)
+            partition = Place(message.topic() or "", message.partition() or 0)
             error = message.error()
             if error is None:
-                found[place].append(message)
-                ends.discard(place)
+                messages_of[partition].append(message)
+                ends.discard(partition)
             else:
                 assert error.code() == KafkaError._PARTITION_EOF, error
-                ends.add(place)
+                ends.add(partition)
     consumer.close()
-    return found
+    return messages_of
 
 
 def _as_read(message: Message, *, committed: bool) -> ReadRecord:

@@ -60,35 +60,38 @@ _WAYS: Final[tuple[Callable[[Path, int, int], str], ...]] = (
 )
 
 
-def tear(stage: Path, last: Mapping[Place, int]) -> tuple[Damage, ...]:
+def tear(stage: Path, last_offsets: Mapping[Place, int]) -> tuple[Damage, ...]:
     """Damage the last batch of each partition.
 
     Args:
         stage: Directory with ``broker-N``.
-        last: Partition → offset of its last batch; broker 1 has the even ones, broker 2 the others.
+        last_offsets: Partition → offset of its last batch; broker 1 has the even ones,
+            broker 2 the others.
     """
-    done = []
-    for (place, offset), way in zip(sorted(last.items()), _WAYS, strict=True):
-        broker = 1 + place.partition % 2
-        folder = stage / f"broker-{broker}" / f"{place.topic}-{place.partition}"
+    damages = []
+    for (partition, offset), way in zip(sorted(last_offsets.items()), _WAYS, strict=True):
+        broker = 1 + partition.partition % 2
+        folder = stage / f"broker-{broker}" / f"{partition.topic}-{partition.partition}"
         path = max(folder.glob(f"*{Suffix.LOG}"))
         batches = [(start, head) for start, head in iter_batches(path.read_bytes())]
         position, head = batches[-1]
-        assert head.base_offset == offset, (place, head.base_offset, offset)
+        assert head.base_offset == offset, (partition, head.base_offset, offset)
         what = way(path, position, path.stat().st_size - position)
-        done.append(Damage(place=place, broker=broker, file=path.name, what=what, sound_end=offset))
-    return tuple(done)
+        damages.append(
+            Damage(place=partition, broker=broker, file=path.name, what=what, sound_end=offset)
+        )
+    return tuple(damages)
 
 
 def as_torn(killed: Stage, damage: tuple[Damage, ...], loaded: tuple[LoadedLog, ...]) -> Stage:
     """What is known of the damaged copy: what is open there has lost its last batch, and what had
     ended is open where its marker is lost.
     """
-    ends = {one.place: one.sound_end for one in damage}
+    ends = {fault.place: fault.sound_end for fault in damage}
     last_ms: dict[tuple[Place, int], int] = {}
     for sent in killed.sent:
         if sent.place in ends and sent.base_offset < ends[sent.place]:
-            stamp = max(one.timestamp_ms for one in sent.records)
+            stamp = max(record.timestamp_ms for record in sent.records)
             last_ms[sent.place, sent.producer_id] = stamp
     opened = [
         msgspec.structs.replace(row, last_timestamp_ms=last_ms[row.place, row.producer_id])
@@ -96,11 +99,11 @@ def as_torn(killed: Stage, damage: tuple[Damage, ...], loaded: tuple[LoadedLog, 
         else row
         for row in killed.open
     ]
-    kept = []
+    spans_left = []
     for transaction in killed.finished:
         span = transaction.spans[0]
         if ends.get(span.place) != span.marker_offset:
-            kept.append(transaction)
+            spans_left.append(transaction)
             continue
         opened.append(
             OpenTransaction(
@@ -117,7 +120,7 @@ def as_torn(killed: Stage, damage: tuple[Damage, ...], loaded: tuple[LoadedLog, 
     return msgspec.structs.replace(
         killed,
         name="torn",
-        finished=tuple(kept),
+        finished=tuple(spans_left),
         open=tuple(sorted(opened, key=lambda row: (row.place, row.producer_id))),
         damage=damage,
         loaded=loaded,

@@ -87,7 +87,7 @@ class Maker:
             config = home / "server.properties"
             lines = config.read_text().splitlines(keepends=True)
             config.write_text(
-                "".join(one for one in lines if one.split("=")[0] not in stories.FORGETFUL)
+                "".join(line for line in lines if line.split("=")[0] not in stories.FORGETFUL)
             )
         self.kafka.start_again(*BROKERS)
 
@@ -114,9 +114,9 @@ class Maker:
         raw = book.raw
         raw.create_topic(FORKED.topic, partitions=[stories.BOTH])
         raw.create_topic(LONELY.topic, partitions=[(2,)])
-        actors = {place: Actor(book, place.topic) for place in (FORKED, LONELY)}
-        for place, actor in actors.items():
-            actor.send(place, "begun while both brokers are there")
+        actors = {partition: Actor(book, partition.topic) for partition in (FORKED, LONELY)}
+        for partition, actor in actors.items():
+            actor.send(partition, "begun while both brokers are there")
         with Tools(self.kafka.bootstrap) as tools:
             clients.java_batches(book, tools)
             layout = asked.Layout(raw)
@@ -136,10 +136,10 @@ class Maker:
         )
         actors[LONELY].end(committed=True)
         raw.until_state(LONELY.topic, "CompleteCommit")
-        rest = [place for place in layout.places if place not in partitions]
+        places = [partition for partition in layout.places if partition not in partitions]
         address = self._addresses()[1]
-        partitions |= asked.read_partitions(raw, layout, address, rest)
-        producers += asked.producers(raw, rest)
+        partitions |= asked.read_partitions(raw, layout, address, places)
+        producers += asked.producers(raw, places)
         self._keep("clean", book, layout, partitions, producers, hanging, offsets)
         self.kafka.stop_one(1)
         self._copy("clean")
@@ -163,18 +163,18 @@ class Maker:
         writers.expect_the_end()
         for broker in BROKERS:
             self.kafka.kill(broker)
-        written = [sent for one in writers.join() for sent in one.sent]
+        written = [sent for writer in writers.join() for sent in writer.sent]
         self._copy("killed")
         copy_tree(self.directory / "killed", self.directory / "torn")
         damage = tear(self.directory / "torn", last)
         loaded = self._loaded("torn")
-        harmed = {one.place for one in damage}
+        harmed = {writer.place for writer in damage}
         killed = msgspec.structs.replace(
             self.stages["killed"],
             sent=(*self.stages["killed"].sent, *written),
             writers=tuple(second_life.WRITERS),
             stopped_at_ms=now_ms(),
-            loaded=tuple(one for one in loaded if one.place not in harmed),
+            loaded=tuple(writer for writer in loaded if writer.place not in harmed),
         )
         self.stages["killed"] = killed
         self.stages["torn"] = as_torn(killed, damage, loaded)
@@ -242,13 +242,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Make it where one is told to, or where tests look for it."""
     parser = argparse.ArgumentParser(prog="python -m tests.spark.pipeline.corpus.make")
     parser.add_argument("directory", nargs="?", type=Path, metavar="DIR")
-    given = parser.parse_args(argv).directory
-    if given is None:
+    directory = parser.parse_args(argv).directory
+    if directory is None:
         from tests.spark.pipeline.corpus.made import corpus
 
         sys.stdout.write(f"{corpus().directory}\n")
     else:
-        make(given)
+        make(directory)
     return 0
 
 

@@ -97,10 +97,13 @@ class RawBrokers:
         """Ask the coordinator of a group or transactional id until it is ready to answer."""
 
         def once() -> Any:
-            found = self.ask("FindCoordinator", 2, key=key, key_type=kind)
-            if found.error_code != ErrorCode.none or found.node_id not in self._addresses:
+            coordinator = self.ask("FindCoordinator", 2, key=key, key_type=kind)
+            if (
+                coordinator.error_code != ErrorCode.none
+                or coordinator.node_id not in self._addresses
+            ):
                 return None
-            return self.ask(api, version, broker=found.node_id, **values)
+            return self.ask(api, version, broker=coordinator.node_id, **values)
 
         return wait_for(once, lambda answer: answer is not None and not _not_yet(answer), api)
 
@@ -111,75 +114,81 @@ class RawBrokers:
         names = None if topics is None else [{"name": name} for name in topics]
         return self.ask("Metadata", 12, topics=names, allow_auto_topic_creation=False)
 
-    def leader(self, place: Place) -> int:
+    def leader(self, partition: Place) -> int:
         """Who leads a partition."""
-        if place not in self._leaders:
+        if partition not in self._leaders:
             answer = wait_for(
-                lambda: self.metadata([place.topic]),
+                lambda: self.metadata([partition.topic]),
                 lambda told: (
                     told.topics[0].error_code == ErrorCode.none
-                    and _leader_of(told, place) in self._addresses
+                    and _leader_of(told, partition) in self._addresses
                 ),
-                f"leader of {place}",
+                f"leader of {partition}",
             )
-            self._leaders[place] = _leader_of(answer, place)
-        return self._leaders[place]
+            self._leaders[partition] = _leader_of(answer, partition)
+        return self._leaders[partition]
 
     def produce(
-        self, place: Place, batch: bytes, *, version: int, transactional_id: str | None = None
+        self, partition: Place, batch: bytes, *, version: int, transactional_id: str | None = None
     ) -> tuple[ErrorCode, int]:
         """Append one batch, acks=-1; error and first offset."""
-        row = {"index": place.partition, "records": batch}
+        row = {"index": partition.partition, "records": batch}
         answer = self.ask(
             "Produce",
             version,
-            broker=self.leader(place),
+            broker=self.leader(partition),
             transactional_id=transactional_id,
             acks=-1,
             timeout=30_000,
-            topic_data=[{"name": place.topic, "partition_data": [row]}],
+            topic_data=[{"name": partition.topic, "partition_data": [row]}],
         )
-        told = answer.responses[0].partition_responses[0]
-        return ErrorCode(told.error_code), told.base_offset
+        partition_response = answer.responses[0].partition_responses[0]
+        return ErrorCode(partition_response.error_code), partition_response.base_offset
 
     def produced(
-        self, place: Place, batch: bytes, *, version: int, transactional_id: str | None = None
+        self, partition: Place, batch: bytes, *, version: int, transactional_id: str | None = None
     ) -> int:
         """Append one batch once the leader is ready for it; its first offset."""
 
         def once() -> tuple[ErrorCode, int]:
-            told = self.produce(place, batch, version=version, transactional_id=transactional_id)
+            told = self.produce(
+                partition, batch, version=version, transactional_id=transactional_id
+            )
             if told[0] in NOT_YET:
-                self._leaders.pop(place, None)
+                self._leaders.pop(partition, None)
             return told
 
-        waiting = NOT_YET | VERIFIED_YET
-        error, offset = wait_for(once, lambda told: told[0] not in waiting, f"Produce to {place}")
-        assert error == ErrorCode.none, f"{place}: {error.name}"
+        retried_errors = NOT_YET | VERIFIED_YET
+        error, offset = wait_for(
+            once, lambda told: told[0] not in retried_errors, f"Produce to {partition}"
+        )
+        assert error == ErrorCode.none, f"{partition}: {error.name}"
         return int(offset)
 
-    def offset(self, place: Place, timestamp: int, *, committed: bool = False) -> int:
+    def offset(self, partition: Place, timestamp: int, *, committed: bool = False) -> int:
         """ListOffsets of the leader: -1 the end or, of what is committed, the last stable offset;
         -2 the start.
         """
-        asked = {"partition_index": place.partition, "current_leader_epoch": -1}
-        topics = [{"name": place.topic, "partitions": [{**asked, "timestamp": timestamp}]}]
+        partition_request = {"partition_index": partition.partition, "current_leader_epoch": -1}
+        topics = [
+            {"name": partition.topic, "partitions": [{**partition_request, "timestamp": timestamp}]}
+        ]
 
         def once() -> Any:
             answer = self.ask(
                 "ListOffsets",
                 7,
-                broker=self.leader(place),
+                broker=self.leader(partition),
                 replica_id=-1,
                 isolation_level=int(committed),
                 topics=topics,
             )
-            told = answer.topics[0].partitions[0]
-            if told.error_code != ErrorCode.none:
-                self._leaders.pop(place, None)
-            return told
+            row = answer.topics[0].partitions[0]
+            if row.error_code != ErrorCode.none:
+                self._leaders.pop(partition, None)
+            return row
 
-        told = wait_for(once, lambda row: row.error_code == ErrorCode.none, f"end of {place}")
+        told = wait_for(once, lambda row: row.error_code == ErrorCode.none, f"end of {partition}")
         return int(told.offset)
 
     def describe_transaction(self, transactional_id: str) -> Any:
@@ -227,20 +236,20 @@ class RawBrokers:
         for index, brokers in enumerate(partitions):
             self.until_in_sync(Place(name, index), brokers)
 
-    def until_in_sync(self, place: Place, brokers: Sequence[int]) -> None:
+    def until_in_sync(self, partition: Place, brokers: Sequence[int]) -> None:
         """Wait until these replicas are in sync, and the first one leads."""
         wait_for(
-            lambda: self.metadata([place.topic]).topics[0],
+            lambda: self.metadata([partition.topic]).topics[0],
             lambda topic: any(
-                row.partition_index == place.partition
+                row.partition_index == partition.partition
                 and row.leader_id == brokers[0]
                 and set(row.isr_nodes) == set(brokers)
                 for row in topic.partitions
             ),
-            f"{place} in sync on {brokers}",
+            f"{partition} in sync on {brokers}",
         )
-        self._leaders.pop(place, None)
-        self.offset(place, -1)
+        self._leaders.pop(partition, None)
+        self.offset(partition, -1)
 
     def configure(self, kind: int, name: str, values: Mapping[str, str | None]) -> None:
         """IncrementalAlterConfigs; kind 2 is a topic, 4 with an empty name all brokers."""
@@ -283,12 +292,12 @@ def as_ms(moment: datetime.datetime | None) -> int:
     return -1 if moment is None else round(moment.timestamp() * 1_000)
 
 
-def _leader_of(answer: Any, place: Place) -> int:
+def _leader_of(answer: Any, partition: Place) -> int:
     with contextlib.suppress(StopIteration):
         return next(
             int(row.leader_id)
             for row in answer.topics[0].partitions
-            if row.partition_index == place.partition
+            if row.partition_index == partition.partition
         )
     return -1
 

@@ -49,8 +49,8 @@ def more(book: Notebook, actors: Sequence[Actor]) -> None:
     producer.leave_open("open", "begun after the restart")
     raw.configure(4, "", {VERIFICATION: "false"})
     ghost = Actor(book, "after-ghost")
-    told = book.told("hangs when the kill comes")
-    ghost.send_told(Place("after", 1), told, codec="zstd", unasked=True)
+    row = book.told("hangs when the kill comes")
+    ghost.send_told(Place("after", 1), row, codec="zstd", unasked=True)
     ghost.leave_open("hanging", "Produce without AddPartitionsToTxn, after the restart")
     raw.configure(4, "", {VERIFICATION: None})
 
@@ -60,22 +60,22 @@ def to_be_torn(book: Notebook) -> dict[Place, int]:
     offset of that last batch.
     """
     book.raw.create_topic("torn", partitions=[(1,), (2,)] * (TORN // 2), configs=TINY)
-    last: dict[Place, int] = {}
+    last_offsets: dict[Place, int] = {}
     for index in range(TORN):
-        place = Place("torn", index)
+        partition = Place("torn", index)
         producer = Actor(book, f"torn-{index}")
         for turn in range(3):
-            producer.send(place, *(f"{turn} {'t' * 50} {n}" for n in range(3)))
+            producer.send(partition, *(f"{turn} {'t' * 50} {n}" for n in range(3)))
             producer.finish(committed=turn % 2 == 0)
-        producer.send(place, "the first of the last transaction")
-        sent = producer.send(place, *(f"{'u' * 50} {n}" for n in range(4)))
-        last[place] = sent.base_offset
+        producer.send(partition, "the first of the last transaction")
+        sent = producer.send(partition, *(f"{'u' * 50} {n}" for n in range(4)))
+        last_offsets[partition] = sent.base_offset
         if index == TORN - 1:
             finished = producer.finish()
-            last[place] = finished.spans[0].marker_offset or 0
+            last_offsets[partition] = finished.spans[0].marker_offset or 0
         else:
             producer.leave_open("open", "open at the torn end")
-    return last
+    return last_offsets
 
 
 class Writers:

@@ -50,16 +50,16 @@ def levels(book: Notebook) -> None:
         if level > 0:
             raw.set_transaction_version(level, up=True)
             book.level = level
-        place = Place("levels", level)
+        partition = Place("levels", level)
         producer = Actor(book, f"level-{level}")
-        producer.send(place, "first", "second")
+        producer.send(partition, "first", "second")
         producer.finish()
-        producer.send(place, "never")
+        producer.send(partition, "never")
         producer.finish(committed=False)
         staying = Actor(book, f"level-{level}-open")
-        staying.send(place, "staying")
+        staying.send(partition, "staying")
         staying.leave_open("open", f"left open at transaction.version {level}")
-        producer.send(place, "behind what is open")
+        producer.send(partition, "behind what is open")
         producer.finish()
 
 
@@ -67,18 +67,18 @@ def down_and_up(book: Notebook) -> None:
     """The level goes back to 1 and to 2 again; a transaction of each kind in between."""
     raw = book.raw
     raw.create_topic("down-and-up", partitions=[BOTH])
-    place = Place("down-and-up", 0)
+    partition = Place("down-and-up", 0)
     new = Actor(book, "down-and-up-new", new=True)
-    new.send(place, "in transactions v2")
+    new.send(partition, "in transactions v2")
     new.finish()
     raw.set_transaction_version(1, up=False)
     book.level = 1
     old = Actor(book, "down-and-up-old")
-    old.send(place, "in the old flow")
+    old.send(partition, "in the old flow")
     old.finish(committed=False)
     raw.set_transaction_version(2, up=True)
     book.level = 2
-    new.send(place, "and again in v2")
+    new.send(partition, "and again in v2")
     new.finish(committed=False)
 
 
@@ -87,22 +87,22 @@ def orders(book: Notebook) -> Actor:
     segments; one transaction stays open from the first segment to the last, and is given back.
     """
     book.raw.create_topic("orders", partitions=[BOTH] * 3, configs=SMALL)
-    first, second, third = (Place("orders", index) for index in range(3))
+    first_partition, second, third = (Place("orders", index) for index in range(3))
     long = Actor(book, "orders-long")
-    long.send(first, "long 0")
+    long.send(first_partition, "long 0")
     old = Actor(book, "orders-old")
     new = Actor(book, "orders-new", new=True)
     for turn in range(12):
         codec = tuple(CODECS)[turn % len(CODECS)]
         values = [f"{codec} {turn} {'x' * 60} {index}" for index in range(4)]
-        old.send(first, *values, codec=codec)
-        new.send(first, *values[:2], codec=codec, key=f"key-{turn % 4}")
+        old.send(first_partition, *values, codec=codec)
+        new.send(first_partition, *values[:2], codec=codec, key=f"key-{turn % 4}")
         old.send(second, *values, codec=codec)
         book.append(third, book.told(*values), codec=codec)
         old.finish(committed=turn % 3 != 0)
         new.send(third, values[0])
         if turn % 4 == 1:
-            long.send(first, f"long {turn}", codec=codec)
+            long.send(first_partition, f"long {turn}", codec=codec)
         new.finish(committed=turn % 4 != 0)
     long.leave_open("open", "Ongoing over many segments")
     return long
@@ -112,14 +112,16 @@ def codecs(book: Notebook) -> None:
     """A partition per codec, on one broker only: a transaction committed, one aborted, one open."""
     book.raw.create_topic("codecs", partitions=[(1,), (2,)] * 2 + [(1,)])
     for index, codec in enumerate(CODECS):
-        place = Place("codecs", index)
+        partition = Place("codecs", index)
         producer = Actor(book, f"codec-{codec}", new=index % 2 == 0)
         for committed in (True, False):
             for batch in range(3):
-                producer.send(place, *(f"{batch} {'ab' * 40} {n}" for n in range(8)), codec=codec)
+                producer.send(
+                    partition, *(f"{batch} {'ab' * 40} {n}" for n in range(8)), codec=codec
+                )
             producer.finish(committed=committed)
         staying = Actor(book, f"codec-{codec}-open")
-        staying.send(place, *("open" * 20 for _ in range(5)), codec=codec)
+        staying.send(partition, *("open" * 20 for _ in range(5)), codec=codec)
         staying.leave_open("open", f"left open, records in {codec}")
 
 
@@ -129,7 +131,7 @@ def plain(book: Notebook) -> None:
     raw.create_topic(
         "stamped", partitions=[(2,)], configs={"message.timestamp.type": "LogAppendTime"}
     )
-    place = Place("plain", 0)
+    partition = Place("plain", 0)
     stamp = book.next_stamp()
     odd = (
         Told(timestamp_ms=stamp, key=None, value=None),
@@ -139,19 +141,19 @@ def plain(book: Notebook) -> None:
         Told(timestamp_ms=stamp, key="ключ".encode(), value="значение".encode()),
     )
     for codec in CODECS:
-        book.append(place, odd, codec=codec)
-    book.append(place, (Told(timestamp_ms=stamp, value=b"0123456789" * 20_000),), codec="zstd")
+        book.append(partition, odd, codec=codec)
+    book.append(partition, (Told(timestamp_ms=stamp, value=b"0123456789" * 20_000),), codec="zstd")
     book.append(Place("stamped", 0), book.told("a", "b"), codec="lz4")
     _idempotent(book, Place("plain", 1))
 
 
-def _idempotent(book: Notebook, place: Place) -> None:
+def _idempotent(book: Notebook, partition: Place) -> None:
     """Sequences that wrap around, an epoch that is bumped, a duplicate that is not appended."""
     producer_id, epoch = identity(book.raw)
     records = book.told("a", "b", "c", "d")
     for sequence in (2**31 - 2, 2):
         batch = book.append(
-            place,
+            partition,
             records,
             base_sequence=sequence,
             producer_id=producer_id,
@@ -163,9 +165,9 @@ def _idempotent(book: Notebook, place: Place) -> None:
         producer_id=producer_id,
         producer_epoch=epoch,
     )
-    book.raw.produced(place, again, version=11)
+    book.raw.produced(partition, again, version=11)
     book.append(
-        place,
+        partition,
         book.told("e"),
         base_sequence=0,
         producer_id=producer_id,
@@ -212,31 +214,31 @@ def expired(book: Notebook) -> tuple[tuple[Place, int], ...]:
     """
     raw = book.raw
     raw.create_topic("expired", partitions=[BOTH])
-    place = Place("expired", 0)
+    partition = Place("expired", 0)
     producer_id, epoch = identity(raw)
     old = book.stamp_ms - 2 * DAY_MS
     book.append(
-        place,
+        partition,
         (Told(timestamp_ms=old, value=b"old"),),
         producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=0,
     )
     staying = Actor(book, "expired-open")
-    staying.send_told(place, (Told(timestamp_ms=old, value=b"old, but open"),))
+    staying.send_told(partition, (Told(timestamp_ms=old, value=b"old, but open"),))
     staying.leave_open("open", "its records are older than a producer is remembered")
     wait_for(
-        lambda: [row.producer_id for row in active_producers(raw, place)],
+        lambda: [row.producer_id for row in active_producers(raw, partition)],
         lambda ids: ids == [staying.producer_id],
         "a producer to be forgotten",
     )
-    return ((place, producer_id),)
+    return ((partition, producer_id),)
 
 
-def active_producers(raw: RawBrokers, place: Place) -> Any:
+def active_producers(raw: RawBrokers, partition: Place) -> Any:
     """DescribeProducers of the leader."""
-    topics = [{"name": place.topic, "partition_indexes": [place.partition]}]
-    answer = raw.ask("DescribeProducers", 0, broker=raw.leader(place), topics=topics)
+    topics = [{"name": partition.topic, "partition_indexes": [partition.partition]}]
+    answer = raw.ask("DescribeProducers", 0, broker=raw.leader(partition), topics=topics)
     return answer.topics[0].partitions[0].active_producers
 
 
@@ -244,20 +246,20 @@ def trimmed(book: Notebook) -> None:
     """The head of the log is deleted, half a segment with it."""
     raw = book.raw
     raw.create_topic("trimmed", partitions=[BOTH], configs=TINY)
-    place = Place("trimmed", 0)
+    partition = Place("trimmed", 0)
     producer = Actor(book, "trimmed")
     for turn in range(6):
-        producer.send(place, *(f"{turn} {'y' * 50} {index}" for index in range(3)))
+        producer.send(partition, *(f"{turn} {'y' * 50} {index}" for index in range(3)))
         producer.finish(committed=turn % 2 == 0)
     partitions = [{"partition_index": 0, "offset": 10}]
     raw.ask(
         "DeleteRecords",
         2,
-        broker=raw.leader(place),
-        topics=[{"name": place.topic, "partitions": partitions}],
+        broker=raw.leader(partition),
+        topics=[{"name": partition.topic, "partitions": partitions}],
         timeout=30_000,
     )
-    wait_for(lambda: raw.offset(place, -2), lambda start: start == 10, "records to be deleted")
+    wait_for(lambda: raw.offset(partition, -2), lambda start: start == 10, "records to be deleted")
 
 
 def compacted(book: Notebook) -> None:
@@ -267,44 +269,44 @@ def compacted(book: Notebook) -> None:
     raw = book.raw
     raw.create_topic("compacted", partitions=[BOTH] * 2, configs=CLEANED)
     raw.create_topic("swept", partitions=[BOTH], configs={**CLEANED, "delete.retention.ms": "0"})
-    for place in (Place("compacted", 0), Place("compacted", 1), Place("swept", 0)):
-        name = f"{place.topic}-{place.partition}"
-        if place.partition == 1:
+    for partition in (Place("compacted", 0), Place("compacted", 1), Place("swept", 0)):
+        name = f"{partition.topic}-{partition.partition}"
+        if partition.partition == 1:
             staying = Actor(book, f"{name}-open")
-            staying.send(place, "open", key="a")
+            staying.send(partition, "open", key="a")
             staying.leave_open("open", "the cleaner may not pass it")
-        producer = Actor(book, name, new=place.topic == "swept")
+        producer = Actor(book, name, new=partition.topic == "swept")
         for turn in range(8):
             codec = tuple(CODECS)[turn % len(CODECS)]
             value = None if turn == 5 else f"{turn} {'z' * 40}"
             for key in ("a", "b", f"once-{turn}"):
-                producer.send(place, value, codec=codec, key=key)
+                producer.send(partition, value, codec=codec, key=key)
             producer.finish(committed=turn % 4 != 3)
         for turn in range(6):  # what is active is never cleaned
-            book.append(place, book.told(f"last {'z' * 80}", key=f"last-{turn}"))
-    for place in (Place("compacted", 0), Place("swept", 0)):
+            book.append(partition, book.told(f"last {'z' * 80}", key=f"last-{turn}"))
+    for partition in (Place("compacted", 0), Place("swept", 0)):
         wait_for(
-            partial(records_left, raw, place),
-            lambda left: left <= CLEANED_RECORDS,
-            f"{place} to be cleaned",
+            partial(records_left, raw, partition),
+            lambda record_count: record_count <= CLEANED_RECORDS,
+            f"{partition} to be cleaned",
         )
 
 
-def records_left(raw: RawBrokers, place: Place) -> int:
+def records_left(raw: RawBrokers, partition: Place) -> int:
     """How many records and markers the headers of a partition's batches count."""
-    count, offset = 0, raw.offset(place, -2)
+    count, offset = 0, raw.offset(partition, -2)
     while True:
-        row = {"partition": place.partition, "fetch_offset": offset}
+        row = {"partition": partition.partition, "fetch_offset": offset}
         answer = raw.ask(
             "Fetch",
             12,
-            broker=raw.leader(place),
+            broker=raw.leader(partition),
             replica_id=-1,
             max_wait=0,
             min_bytes=1,
             max_bytes=1 << 20,
             topics=[
-                {"topic": place.topic, "partitions": [{**row, "partition_max_bytes": 1 << 20}]}
+                {"topic": partition.topic, "partitions": [{**row, "partition_max_bytes": 1 << 20}]}
             ],
         )
         headers = [
@@ -320,33 +322,33 @@ def fenced(book: Notebook) -> None:
     """Transactions that their producers did not end: fenced, timed out, bumped."""
     raw = book.raw
     raw.create_topic("fenced", partitions=[BOTH])
-    place = Place("fenced", 0)
-    first = Actor(book, "fenced")
-    sent = first.send(place, "by the one who is fenced")
-    epoch = first.producer_epoch
+    partition = Place("fenced", 0)
+    actor = Actor(book, "fenced")
+    sent = actor.send(partition, "by the one who is fenced")
+    epoch = actor.producer_epoch
     second = Actor(book, "fenced")  # its InitProducerId ends what the first one had begun
-    second.touched[place] = [sent]
+    second.touched[partition] = [sent]
     second.note_finished(committed=False, epoch=epoch, marker_epoch=epoch + 1)
     late = batch_of(
         book.told("too late"),
-        producer_id=first.producer_id,
+        producer_id=actor.producer_id,
         producer_epoch=epoch,
         base_sequence=1,
         transactional=True,
     )
-    error, _ = raw.produce(place, late, version=11, transactional_id="fenced")
+    error, _ = raw.produce(partition, late, version=11, transactional_id="fenced")
     assert error == ErrorCode.invalid_producer_epoch, error.name
-    second.send(place, "by the one who came after")
+    second.send(partition, "by the one who came after")
     second.finish()
     slow = Actor(book, "timed-out", timeout_ms=100)
-    slow.send(place, "too slow")
+    slow.send(partition, "too slow")
     epoch = slow.producer_epoch
     slow.note_finished(committed=False, epoch=epoch, marker_epoch=epoch + 1)
     bumped = Actor(book, "bumped")
-    bumped.send(place, "before the bump")
+    bumped.send(partition, "before the bump")
     bumped.finish()
     bumped.init(as_myself=True)
-    bumped.send(place, "after the bump")
+    bumped.send(partition, "after the bump")
     bumped.finish(committed=False)
 
 
@@ -378,14 +380,14 @@ def ghosts(book: Notebook) -> None:
     raw.configure(4, "", {VERIFICATION: None})
 
 
-def _unasked(actor: Actor, place: Place, *values: str, codec: str = "none") -> None:
-    actor.send_told(place, actor.book.told(*values), codec=codec, unasked=True)
+def _unasked(actor: Actor, partition: Place, *values: str, codec: str = "none") -> None:
+    actor.send_told(partition, actor.book.told(*values), codec=codec, unasked=True)
 
 
-def _stranger(book: Notebook, place: Place) -> None:
+def _stranger(book: Notebook, partition: Place) -> None:
     """A producer id that no coordinator knows."""
     sent = book.append(
-        place,
+        partition,
         book.told("who is this?"),
         transactional_id="ghost-stranger",
         producer_id=UNKNOWN_PRODUCER,
@@ -395,7 +397,7 @@ def _stranger(book: Notebook, place: Place) -> None:
     )
     book.open.append(
         OpenTransaction(
-            place=place,
+            place=partition,
             producer_id=UNKNOWN_PRODUCER,
             producer_epoch=7,
             start_offset=sent.base_offset,
@@ -406,48 +408,50 @@ def _stranger(book: Notebook, place: Place) -> None:
     )
 
 
-def _spread(book: Notebook, place: Place) -> None:
+def _spread(book: Notebook, partition: Place) -> None:
     """Hangs over many segments, in every codec, others committing between its batches."""
     ghost = Actor(book, "ghost-spread")
     other = Actor(book, "ghost-spread-other", new=True)
     for turn in range(8):
         codec = tuple(CODECS)[turn % len(CODECS)]
-        _unasked(ghost, place, *(f"{turn} {'g' * 40} {index}" for index in range(3)), codec=codec)
-        other.send(place, *(f"{turn} {'o' * 70} {index}" for index in range(2)))
+        _unasked(
+            ghost, partition, *(f"{turn} {'g' * 40} {index}" for index in range(3)), codec=codec
+        )
+        other.send(partition, *(f"{turn} {'o' * 70} {index}" for index in range(2)))
         other.finish(committed=turn % 2 == 0)
     ghost.leave_open("hanging", "Produce without AddPartitionsToTxn, over many segments")
 
 
-def _fenced_ghost(book: Notebook, place: Place) -> None:
+def _fenced_ghost(book: Notebook, partition: Place) -> None:
     """Its transactional id has gone on to a later epoch, and commits elsewhere."""
     ghost = Actor(book, "ghost-fenced")
-    _unasked(ghost, place, "left behind")
+    _unasked(ghost, partition, "left behind")
     ghost.leave_open("hanging", "its transactional id has a later epoch by now")
-    after = Actor(book, "ghost-fenced")
-    after.send(Place("levels", 0), "elsewhere")
-    after.finish()
+    next_actor = Actor(book, "ghost-fenced")
+    next_actor.send(Place("levels", 0), "elsewhere")
+    next_actor.finish()
 
 
-def _repaired(book: Notebook, place: Place) -> None:
+def _repaired(book: Notebook, partition: Place) -> None:
     """Hung, and was aborted by an operator: a marker that no coordinator has sent."""
     ghost = Actor(book, "ghost-repaired")
-    _unasked(ghost, place, "was hanging")
-    write_marker(book.raw, ghost, place, epoch=ghost.producer_epoch, committed=False)
+    _unasked(ghost, partition, "was hanging")
+    write_marker(book.raw, ghost, partition, epoch=ghost.producer_epoch, committed=False)
     ghost.note_finished(committed=False, epoch=ghost.producer_epoch)
 
 
 def write_marker(
-    raw: RawBrokers, actor: Actor, place: Place, *, epoch: int, committed: bool
+    raw: RawBrokers, actor: Actor, partition: Place, *, epoch: int, committed: bool
 ) -> None:
     """WriteTxnMarkers past the coordinator."""
     marker = {
         "producer_id": actor.producer_id,
         "producer_epoch": epoch,
         "transaction_result": committed,
-        "topics": [{"name": place.topic, "partition_indexes": [place.partition]}],
+        "topics": [{"name": partition.topic, "partition_indexes": [partition.partition]}],
         "coordinator_epoch": 0,
     }
-    answer = raw.ask("WriteTxnMarkers", 1, broker=raw.leader(place), markers=[marker])
+    answer = raw.ask("WriteTxnMarkers", 1, broker=raw.leader(partition), markers=[marker])
     error = ErrorCode(answer.markers[0].topics[0].partitions[0].error_code)
     assert error == ErrorCode.none, error.name
 
@@ -456,17 +460,23 @@ def undecided(book: Notebook) -> None:
     """PrepareCommit that lasts: the coordinator's marker has an older epoch than the partition."""
     raw = book.raw
     raw.create_topic("undecided", partitions=[BOTH] * 2)
-    first, second = Place("undecided", 0), Place("undecided", 1)
+    first_partition, second = Place("undecided", 0), Place("undecided", 1)
     producer = Actor(book, "undecided")
-    sent = {place: producer.send(place, "sent before") for place in (first, second)}
+    sent = {
+        partition: producer.send(partition, "sent before")
+        for partition in (first_partition, second)
+    }
     epoch = producer.producer_epoch
-    write_marker(raw, producer, first, epoch=epoch + 1, committed=False)
+    write_marker(raw, producer, first_partition, epoch=epoch + 1, committed=False)
     producer.end(committed=True)
     wait_for(lambda: raw.offset(second, -1), lambda end: end == 2, "the marker that is taken")
-    told = raw.describe_transaction("undecided")
-    assert told.transaction_state == "PrepareCommit", told
-    for place, committed, marker_epoch in ((first, False, epoch + 1), (second, True, epoch)):
-        offset = sent[place].base_offset
+    transaction = raw.describe_transaction("undecided")
+    assert transaction.transaction_state == "PrepareCommit", transaction
+    for partition, committed, marker_epoch in (
+        (first_partition, False, epoch + 1),
+        (second, True, epoch),
+    ):
+        offset = sent[partition].base_offset
         book.finished.append(
             FinishedTransaction(
                 transactional_id="undecided",
@@ -476,7 +486,7 @@ def undecided(book: Notebook) -> None:
                 committed=committed,
                 level=book.level,
                 spans=(
-                    Span(place=place, first_offset=offset, last_offset=offset, marker_offset=1),
+                    Span(place=partition, first_offset=offset, last_offset=offset, marker_offset=1),
                 ),
             )
         )
@@ -484,7 +494,7 @@ def undecided(book: Notebook) -> None:
     producer.forget()
     producer.sequences.clear()
     producer.producer_epoch = epoch + 1
-    _unasked(producer, first, "sent after")
+    _unasked(producer, first_partition, "sent after")
     producer.leave_open("undecided", "PrepareCommit, and its marker is refused as too old")
     raw.configure(4, "", {VERIFICATION: None})
 
@@ -505,7 +515,7 @@ def positions(book: Notebook) -> CommittedOffset:
     return pending
 
 
-def commit_offset(raw: RawBrokers, actor: Actor, group: str, place: Place, offset: int) -> None:
+def commit_offset(raw: RawBrokers, actor: Actor, group: str, partition: Place, offset: int) -> None:
     """AddOffsetsToTxn and TxnOffsetCommit."""
     who = {
         "transactional_id": actor.transactional_id,
@@ -517,7 +527,7 @@ def commit_offset(raw: RawBrokers, actor: Actor, group: str, place: Place, offse
     )
     assert answer.error_code == ErrorCode.none, answer
     row = {
-        "partition_index": place.partition,
+        "partition_index": partition.partition,
         "committed_offset": offset,
         "committed_leader_epoch": -1,
         "committed_metadata": f"at {offset}",
@@ -530,7 +540,7 @@ def commit_offset(raw: RawBrokers, actor: Actor, group: str, place: Place, offse
         group_id=group,
         generation_id=-1,
         member_id="",
-        topics=[{"name": place.topic, "partitions": [row]}],
+        topics=[{"name": partition.topic, "partitions": [row]}],
         **who,
     )
     assert answer.topics[0].partitions[0].error_code == ErrorCode.none, answer

@@ -53,22 +53,22 @@ def answers() -> dict[str, Answer]:
     return msgspec.json.decode(ANSWERS.read_bytes(), type=dict[str, Answer])
 
 
-def keep(found: dict[str, Answer]) -> None:
+def keep(answers_by_name: dict[str, Answer]) -> None:
     """Write them, one per line."""
     lines = [
-        f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(one).decode()}"
-        for name, one in sorted(found.items())
+        f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(variant).decode()}"
+        for name, variant in sorted(answers_by_name.items())
     ]
     ANSWERS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def asked(variant: Variant, kept: Path, tools: Tools) -> Answer:
+def asked(variant: Variant, path: Path, tools: Tools) -> Answer:
     """Start a broker on a variant and ask it."""
     with tempfile.TemporaryDirectory(prefix="txnsim-asked-") as scratch:
         home = Path(scratch)
-        data = made(variant, kept, home / "data")
+        data = made(variant, path, home / "data")
         port, controller = free_ports(2)
-        config = _configure(kept / "server.properties", home, data, port, controller)
+        config = _configure(path / "server.properties", home, data, port, controller)
         options = [*JVM, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
         command = [*java_command(kafka_libs(), options=options), "kafka.Kafka", str(config)]
         log = home / "broker.log"
@@ -100,40 +100,40 @@ def _listed(
     tools: Tools, port: int, process: subprocess.Popen[bytes], log: Path, home: Path
 ) -> Answer:
     """What the tool lists, once it says the same twice: leaders and coordinators take a moment."""
-    before = None
+    previous_stdout = None
     words = ("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "1")
     for _ in range(20):
         try:
-            done = tools.run(
+            output = tools.run(
                 "kafka-transactions", "--bootstrap-server", f"127.0.0.1:{port}", *words
             )
         except ToolError as error:
             return Answer(starts=True, said=str(error))
         if process.poll() is not None:
             return Answer(starts=False, said=_last_words(log, home))
-        if done.code == 0 and done.stdout == before:
-            return Answer(starts=True, hanging=_rows(done.stdout))
-        before = done.stdout if done.code == 0 else None
+        if output.code == 0 and output.stdout == previous_stdout:
+            return Answer(starts=True, hanging=_rows(output.stdout))
+        previous_stdout = output.stdout if output.code == 0 else None
         time.sleep(1)
-    return Answer(starts=True, said=(done.stderr or done.stdout)[:300])
+    return Answer(starts=True, said=(output.stderr or output.stdout)[:300])
 
 
 def _rows(printed: str) -> tuple[Row, ...]:
-    found = []
+    answers_by_name = []
     for line in printed.splitlines()[1:]:
         topic, *numbers = line.split()[:7]
-        found.append((topic, *map(int, numbers)))
-    return msgspec.convert(sorted(found), type=tuple[Row, ...])
+        answers_by_name.append((topic, *map(int, numbers)))
+    return msgspec.convert(sorted(answers_by_name), type=tuple[Row, ...])
 
 
 def _last_words(log: Path, home: Path) -> str:
-    said = [found[0] for found in _SAID.finditer(log.read_text(errors="replace"))]
-    text = (said[0] if said else NO_ANSWER).replace(str(home), "HOME")
+    sentences = [match[0] for match in _SAID.finditer(log.read_text(errors="replace"))]
+    text = (sentences[0] if sentences else NO_ANSWER).replace(str(home), "HOME")
     return " ".join(text.split())[:300]
 
 
-def _configure(kept: Path, home: Path, data: Path, port: int, controller: int) -> Path:
-    values = dict(line.split("=", 1) for line in kept.read_text().splitlines())
+def _configure(path: Path, home: Path, data: Path, port: int, controller: int) -> Path:
+    values = dict(line.split("=", 1) for line in path.read_text().splitlines())
     values |= {
         "log.dirs": str(data),
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
@@ -146,27 +146,31 @@ def _configure(kept: Path, home: Path, data: Path, port: int, controller: int) -
 
 def main(words: Sequence[str]) -> None:
     """Ask about all that have no answer yet, or about those that are named."""
-    found = answers()
+    answers_by_name = answers()
     most = int(words[0]) if words and words[0].isdigit() else None
     named = set(words[0 if most is None else 1 :])
-    todo = [one for one in variants() if one.name in named or (not named and one.name not in found)]
+    todo = [
+        variant
+        for variant in variants()
+        if variant.name in named or (not named and variant.name not in answers_by_name)
+    ]
     todo = todo[:most]
     with tempfile.TemporaryDirectory(prefix="txnsim-kept-") as scratch:
-        kept = unpacked(Path(scratch))
+        unpacked_dir = unpacked(Path(scratch))
         for number, variant in enumerate(todo, 1):
             # A JVM of its own for each address: clients of one that is gone would go on.
             with Tools("") as tools:
-                found[variant.name] = asked(variant, kept, tools)
-            keep(found)
-            one = found[variant.name]
+                answers_by_name[variant.name] = asked(variant, unpacked_dir, tools)
+            keep(answers_by_name)
+            one = answers_by_name[variant.name]
             if one.said == NO_ANSWER:
-                del found[variant.name]
-                keep(found)
+                del answers_by_name[variant.name]
+                keep(answers_by_name)
             what = f"{len(one.hanging)} hang" if one.starts else "does not start"
             sys.stdout.write(f"{number}/{len(todo)} {variant.name}: {what} {one.said[:150]}\n")
             sys.stdout.flush()
-    names = {one.name for one in variants()}
-    keep({name: one for name, one in found.items() if name in names})
+    names = {variant.name for variant in variants()}
+    keep({name: variant for name, variant in answers_by_name.items() if name in names})
 
 
 if __name__ == "__main__":

@@ -44,13 +44,13 @@ def is_marker(header: BatchHeader) -> bool:
     return header.is_control
 
 
-def found(folder: Path, wanted: Wanted, number: int = 0) -> tuple[Path, int, BatchHeader]:
+def found(folder: Path, is_wanted: Wanted, number: int = 0) -> tuple[Path, int, BatchHeader]:
     """(segment, position, header) of one of the batches that are wanted, by number."""
     rows = [
         (path, position, header)
         for path in logs(folder)
         for position, header in iter_batches(path.read_bytes())
-        if wanted(header)
+        if is_wanted(header)
     ]
     return rows[number]
 
@@ -68,10 +68,10 @@ def change(
 
 
 def change_batch(
-    folder: Path, wanted: Wanted, at: int, data: bytes, *, number: int = 0, mend: bool = False
+    folder: Path, is_wanted: Wanted, at: int, data: bytes, *, number: int = 0, mend: bool = False
 ) -> None:
     """Overwrite bytes of a batch, counted from its beginning."""
-    path, position, header = found(folder, wanted, number)
+    path, position, header = found(folder, is_wanted, number)
     change(path, position + at, data, crc_at=position if mend else None, size=header.size)
 
 
@@ -82,9 +82,9 @@ def flip(path: Path, position: int) -> None:
     path.write_bytes(content)
 
 
-def flip_in_batch(folder: Path, wanted: Wanted, at: int, number: int = 0) -> None:
+def flip_in_batch(folder: Path, is_wanted: Wanted, at: int, number: int = 0) -> None:
     """Flip a bit of a batch."""
-    path, position, _ = found(folder, wanted, number)
+    path, position, _ = found(folder, is_wanted, number)
     flip(path, position + at)
 
 
@@ -125,11 +125,11 @@ def to_folder(path: Path) -> None:
     path.mkdir()
 
 
-def drop_lines(path: Path, wanted: Callable[[str], bool]) -> None:
+def drop_lines(path: Path, is_wanted: Callable[[str], bool]) -> None:
     """Take entries out of a checkpoint, and count anew."""
     version, _, *entries = path.read_text().splitlines()
-    kept = [line for line in entries if not wanted(line)]
-    path.write_text("\n".join([version, str(len(kept)), *kept]) + "\n")
+    lines_left = [line for line in entries if not is_wanted(line)]
+    path.write_text("\n".join([version, str(len(lines_left)), *lines_left]) + "\n")
 
 
 def set_offset(path: Path, whose: str, offset: int) -> None:
@@ -142,10 +142,10 @@ def set_offset(path: Path, whose: str, offset: int) -> None:
     path.write_text("\n".join([version, str(len(entries)), *entries]) + "\n")
 
 
-def change_snapshot(path: Path, at: int, data: bytes, entry: int = 0) -> None:
+def change_snapshot(path: Path, position: int, data: bytes, entry: int = 0) -> None:
     """Change an entry of a producer snapshot, 46 bytes each, and make its CRC right."""
     content = bytearray(path.read_bytes())
-    begin = SNAPSHOT_FRONT_BYTES + SNAPSHOT_ENTRY_BYTES * entry + at
+    begin = SNAPSHOT_FRONT_BYTES + SNAPSHOT_ENTRY_BYTES * entry + position
     content[begin : begin + len(data)] = data
     pack_into(">I", content, 2, crc32c.crc32c(bytes(content[6:])))
     path.write_bytes(content)
@@ -154,14 +154,14 @@ def change_snapshot(path: Path, at: int, data: bytes, entry: int = 0) -> None:
 def old_messages(folder: Path, magic: int) -> None:
     """The batches at the beginning that have no producer, as messages of format 0 or 1."""
     path = logs(folder)[0]
-    data, made, rest = path.read_bytes(), b"", b""
+    data, new_content, bytes_left = path.read_bytes(), b"", b""
     for position, header in iter_batches(data):
-        if header.has_producer_id or rest:
-            rest += data[position : position + header.size]
+        if header.has_producer_id or bytes_left:
+            bytes_left += data[position : position + header.size]
             continue
-        made += old_message(magic, header.base_offset, stamp_ms=header.max_timestamp_ms)
-    assert made
-    path.write_bytes(made + rest)
+        new_content += old_message(magic, header.base_offset, stamp_ms=header.max_timestamp_ms)
+    assert new_content
+    path.write_bytes(new_content + bytes_left)
     for suffix in (names.Suffix.INDEX, names.Suffix.TIME_INDEX):
         path.with_suffix(suffix).write_bytes(b"")
 

@@ -45,18 +45,18 @@ class Variant(NamedTuple):
 
 
 def variants() -> list[Variant]:
-    made = [
+    variants = [
         Variant(f"{stage}/{name}", stage, do)
         for name, do in RECIPES.items()
         for stage in STAGES
         if ONLY.get(name, stage) == stage
     ]
-    return sorted(made)
+    return sorted(variants)
 
 
-def made(variant: Variant, kept: Path, target: Path) -> Path:
-    """The variant as files; ``kept`` is never changed."""
-    shutil.copytree(kept / variant.stage, target)
+def made(variant: Variant, path: Path, target: Path) -> Path:
+    """The variant as files; ``path`` is never changed."""
+    shutil.copytree(path / variant.stage, target)
     variant.do(target)
     return target
 
@@ -71,10 +71,10 @@ def _each(*steps: Do) -> Do:
 
 def _state_of(log_dir: Path, number: int) -> Path:
     """The replica of ``__transaction_state`` with the most bytes, or a further one."""
-    found = sorted(
-        log_dir.glob(f"{STATE}-*"), key=lambda one: -sum(p.stat().st_size for p in logs(one))
+    paths = sorted(
+        log_dir.glob(f"{STATE}-*"), key=lambda path: -sum(p.stat().st_size for p in logs(path))
     )
-    return found[number]
+    return paths[number]
 
 
 def _segment(folder: str, number: int) -> Callable[[Path], Path]:
@@ -163,14 +163,14 @@ def _control_version(folder: Path, number: int) -> None:
 
 def _swap_segments(folder: Path) -> None:
     """Two segments change their contents."""
-    one, other = logs(folder)[1:3]
-    data = one.read_bytes()
-    one.write_bytes(other.read_bytes())
+    path, other = logs(folder)[1:3]
+    data = path.read_bytes()
+    path.write_bytes(other.read_bytes())
     other.write_bytes(data)
 
 
 def _twice(folder: Path) -> None:
-    path = [one for one in logs(folder) if one.stat().st_size][-1]
+    path = [path for path in logs(folder) if path.stat().st_size][-1]
     data = path.read_bytes()
     position, _ = list(iter_batches(data))[-1]
     files.add(path, data[position:])
@@ -178,7 +178,7 @@ def _twice(folder: Path) -> None:
 
 def _without_a_batch(folder: Path) -> None:
     """A batch in the middle of a segment is taken out."""
-    path = max(logs(folder), key=lambda one: one.stat().st_size)
+    path = max(logs(folder), key=lambda path: path.stat().st_size)
     data = path.read_bytes()
     rows = list(iter_batches(data))
     position, header = rows[len(rows) // 2]
