@@ -40,7 +40,7 @@ OF_RECORDS = ("batches", "records", "fragments", "segments")
 VALUE = b"a value of some length, which no other has: "
 
 
-def zipped(number: int) -> bytes:
+def zipped_batch(number: int) -> bytes:
     values = [Record(value=VALUE + b"%d %d" % (number, one)) for one in range(2)]
     return build_batch(values, timestamp_ms=NOW, compression=GZIP)
 
@@ -169,7 +169,7 @@ def test_a_closed_segment_that_stops_making_sense_is_refused(
 def test_a_changed_byte_of_a_compressed_batch_is_refused_wherever_it_lies(
     tmp_path: Path, check: str
 ) -> None:
-    stored = [zipped(number) for number in range(3)]
+    stored = [zipped_batch(number) for number in range(3)]
     log = segment(broker_dir(tmp_path) / "orders-0", stored)
     overwrite(log, len(stored[0]) + 61 + 20, bytes([stored[1][81] ^ 0xFF]))
     options = {"checkCrc": check}

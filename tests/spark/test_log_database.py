@@ -66,12 +66,12 @@ class Reads:
         self.columns: dict[str, tuple[str, ...]] = {}
         self.places: set[str] = set()
 
-        def counted(share: Share, job: Job, schema: Any) -> Any:
+        def counted_batches(share: Share, job: Job, schema: Any) -> Any:
             self.columns[job.options.table] = job.columns
             self.places |= {f"{segment.topic}-{segment.partition}" for segment in share.segments}
             return batches_of(share, job, schema)
 
-        monkeypatch.setattr(log_database, "batches_of", counted)
+        monkeypatch.setattr(log_database, "batches_of", counted_batches)
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ def test_what_is_streamed_or_kept_answers_as_whole_tables_do(
     rows = LogDatabase([disks]).rows(asked)
     database = LogDatabase([disks])
 
-    def unplanned(*_: object) -> Any:
+    def raise_unplanned(*_: object) -> Any:
         return {one: _whole(one) for one in database._named if one in _TABLE_OF}
 
-    monkeypatch.setattr(log_database, "uses_of", unplanned)
+    monkeypatch.setattr(log_database, "uses_of", raise_unplanned)
     assert database.rows(asked) == rows
     assert rows
 

@@ -66,7 +66,7 @@ class Query:
                 batch.to_pylist()]  # fmt: skip
 
 
-def counted(rows: list[Row]) -> Counter[str]:
+def count_rows(rows: list[Row]) -> Counter[str]:
     return Counter(repr(sorted(row.items())) for row in rows)
 
 
@@ -89,7 +89,7 @@ def test_a_growing_log_gives_each_row_once(growing: GrowingDir, name: str) -> No
         assert more, "each growth has rows of every log"
         step += more
     assert query.step() == []
-    assert counted(step) == counted(table(growing.path, name, options=options))
+    assert count_rows(step) == count_rows(table(growing.path, name, options=options))
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -99,11 +99,11 @@ def test_what_a_state_says_comes_whole_when_it_changes(growing: GrowingDir, name
     query = Query(growing.path, name)
     step = query.step()
     assert step
-    assert counted(step) == counted(table(growing.path, name))
+    assert count_rows(step) == count_rows(table(growing.path, name))
     assert query.reader.latestOffset(query.offset, ReadAllAvailable()) == query.offset
     assert query.step() == []
     growing.grow()
-    assert counted(query.step()) == counted(table(growing.path, name))
+    assert count_rows(query.step()) == count_rows(table(growing.path, name))
 
 
 def test_a_batch_that_is_repeated_later_has_the_same_rows(growing: GrowingDir) -> None:
@@ -115,7 +115,7 @@ def test_a_batch_that_is_repeated_later_has_the_same_rows(growing: GrowingDir) -
     end = query.offset
     growing.grow()
     again = Query(growing.path, "records")
-    assert counted(again.rows(start, end)) == counted(rows)
+    assert count_rows(again.rows(start, end)) == count_rows(rows)
 
 
 def test_half_a_batch_is_read_when_it_is_whole(growing: GrowingDir) -> None:
@@ -127,7 +127,7 @@ def test_half_a_batch_is_read_when_it_is_whole(growing: GrowingDir) -> None:
     log.write_bytes(whole)
     last_step = query.step()
     assert len(last_step) == 1
-    assert counted(step + last_step) == counted(table(growing.path, "batches"))
+    assert count_rows(step + last_step) == count_rows(table(growing.path, "batches"))
 
 
 def test_what_is_there_and_no_more(growing: GrowingDir) -> None:
@@ -161,7 +161,7 @@ def test_a_bound_gives_the_same_rows_in_more_batches(
     query = Query(growing.path, name, **bound)
     query.reader.prepareForTriggerAvailableNow()
     batches = steps_of(query)
-    assert counted([row for rows in batches for row in rows]) == counted(whole)
+    assert count_rows([row for rows in batches for row in rows]) == count_rows(whole)
     if name in SEGMENTED:
         assert len(batches) > 2
 
@@ -249,7 +249,7 @@ def test_a_topic_that_was_made_anew_is_another_one(growing: GrowingDir) -> None:
     step_before = query.step()
     metadata = growing.path / ORDERS_FOLDER / names.FileName.PARTITION_METADATA
     metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg\n")
-    assert counted(query.step()) == counted(step_before)
+    assert count_rows(query.step()) == count_rows(step_before)
     strict = Query(growing.path, "batches", topics="orders")
     strict.offset = {"ends": {"orders-0:BBBBBBBBBBBBBBBBBBBBBB@1": 4}, "state": ""}
     with pytest.raises(BadInputError, match=r"orders-0:BBBB.* is not there any more"):
@@ -275,7 +275,7 @@ def test_rows_that_retention_took_unread_end_a_stream(
         )
     lenient = Query(growing.path, "batches", topics="orders", failOnDataLoss="false")
     lenient.offset = start
-    assert counted(lenient.step()) == counted(
+    assert count_rows(lenient.step()) == count_rows(
         table(growing.path, "batches", options={"topics": "orders"})
     )
 
@@ -342,7 +342,7 @@ def test_what_is_new_in_a_long_segment_is_sought_by_its_index(
         for row in batch.to_pylist()
     ]
     assert expected
-    assert counted(found) == counted(expected)
+    assert count_rows(found) == count_rows(expected)
     asked = KafkaLogOptions.of({"path": str(growing.path), "table": name, **options})
     (share,) = shares_of(asked, RowScope.of(asked), READS[name])
     (segment,) = share.segments
@@ -377,7 +377,7 @@ def test_a_living_broker_s_segment_is_read_from_where_the_last_batch_of_rows_end
     (first,) = start["ends"].values()
     column = {"batches": "base_offset", "endings": "marker_offset", "records": "offset"}[name]
     whole = table(growing.path, name, options={"topics": "orders"})
-    assert counted(rows) == counted([row for row in whole if row[column] >= first])
+    assert count_rows(rows) == count_rows([row for row in whole if row[column] >= first])
 
 
 def test_damage_in_what_is_new_ends_a_stream_unless_it_may_be_missing(growing: GrowingDir) -> None:
@@ -448,7 +448,7 @@ def log_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def one(log_dir: Path) -> ReplicaDescription:
+def only_description(log_dir: Path) -> ReplicaDescription:
     told: list[str] = []
     (replica,) = describe_replicas([log_dir], progress=told.append)
     assert told == [f"reading {log_dir / 'orders-0'}"]
@@ -456,7 +456,7 @@ def one(log_dir: Path) -> ReplicaDescription:
 
 
 def test_read_committed_comes_to_the_first_open_transaction(log_dir: Path) -> None:
-    found = one(log_dir)
+    found = only_description(log_dir)
     assert (found.broker, found.is_clean, found.log_dir) == (2, True, str(log_dir))
     assert (found.log_start_offset, found.high_watermark, found.end_offset) == (0, 8, 8)
     assert (found.last_stable_offset, found.withheld) == (6, 2)
@@ -464,21 +464,21 @@ def test_read_committed_comes_to_the_first_open_transaction(log_dir: Path) -> No
 
 def test_a_high_watermark_may_be_lower(log_dir: Path) -> None:
     note_offset(log_dir, names.FileName.HIGH_WATERMARKS, ORDERS, 4)
-    found = one(log_dir)
+    found = only_description(log_dir)
     assert (found.high_watermark, found.last_stable_offset, found.withheld) == (4, 4, 0)
 
 
 def test_a_high_watermark_that_nobody_noted_is_the_end(log_dir: Path) -> None:
     (log_dir / names.FileName.HIGH_WATERMARKS).unlink()
     note_offset(log_dir, names.FileName.LOG_STARTS, ORDERS, 3)
-    found = one(log_dir)
+    found = only_description(log_dir)
     assert (found.high_watermark, found.last_stable_offset, found.withheld) == (None, 6, 2)
     assert found.log_start_offset == 3
 
 
 def test_a_note_behind_the_end_counts_as_the_end(log_dir: Path) -> None:
     note_offset(log_dir, names.FileName.HIGH_WATERMARKS, ORDERS, 99)
-    assert one(log_dir).high_watermark == 8
+    assert only_description(log_dir).high_watermark == 8
 
 
 # Which replicas and segments a query asks for.

@@ -64,7 +64,9 @@ from txnsim_spark.tables.rows import Job
 SEGMENTS = Reads(segments=True)
 
 
-def sized(*sizes: int, recovered: bool = False, partition: int = 0) -> list[SegmentFile]:
+def segments_of_sizes(
+    *sizes: int, recovered: bool = False, partition: int = 0
+) -> list[SegmentFile]:
     return [
         SegmentFile(
             replica=Replica(
@@ -85,7 +87,7 @@ def sizes_of(tasks: list[tuple[SegmentFile, ...]]) -> list[list[int]]:
 
 
 def test_small_segments_share_a_task_and_large_ones_have_their_own() -> None:
-    tasks = shared_out(sized(10, 20, 30, 50, 1, 200, 1), task_bytes=60)
+    tasks = shared_out(segments_of_sizes(10, 20, 30, 50, 1, 200, 1), task_bytes=60)
     assert sizes_of(tasks) == [[10, 20, 30], [50, 1], [200], [1]]
 
 
@@ -94,9 +96,12 @@ def test_nothing_makes_no_task() -> None:
 
 
 def test_what_is_gone_through_together_stays_together() -> None:
-    segments = [*sized(50, 50, recovered=True), *sized(50, 50, recovered=True, partition=1)]
+    segments = [
+        *segments_of_sizes(50, 50, recovered=True),
+        *segments_of_sizes(50, 50, recovered=True, partition=1),
+    ]
     assert sizes_of(shared_out(segments, task_bytes=60)) == [[50, 50], [50, 50]]
-    mixed = [*sized(50), *sized(50, recovered=True)]
+    mixed = [*segments_of_sizes(50), *segments_of_sizes(50, recovered=True)]
     assert sizes_of(shared_out(mixed, task_bytes=60)) == [[50], [50]]
 
 
@@ -111,28 +116,32 @@ def tasks_of(segments: list[SegmentFile], table: str, **given: int) -> list[list
 
 
 def test_the_smallest_segments_cost_their_opening() -> None:
-    tasks = tasks_of(sized(*[189] * 5_000), "fragments", parallelism=2)
+    tasks = tasks_of(segments_of_sizes(*[189] * 5_000), "fragments", parallelism=2)
     assert [len(task) for task in tasks] == [2_046, 2_046, 908], "2,048 openings are a task's bytes"
 
 
 def test_no_core_is_without_work() -> None:
     large = 120 << 20
-    assert tasks_of(sized(*[large] * 8), "fragments", parallelism=1) == [
+    assert tasks_of(segments_of_sizes(*[large] * 8), "fragments", parallelism=1) == [
         [large] * 4,
         [large] * 4,
     ]
-    assert tasks_of(sized(*[large] * 4), "fragments", parallelism=4) == [[large]] * 4
+    assert tasks_of(segments_of_sizes(*[large] * 4), "fragments", parallelism=4) == [[large]] * 4
     small = 1 << 10
-    few = tasks_of(sized(*[small] * 4), "fragments", parallelism=4)
+    few = tasks_of(segments_of_sizes(*[small] * 4), "fragments", parallelism=4)
     assert few == [[small]] * 4, "an opening is the least that is worth a task"
 
 
 def test_a_session_says_how_much_a_task_is() -> None:
     sizes = [1 << 20] * 8
     given = {"parallelism": 1, "open_cost_bytes": 1 << 16, "max_partition_bytes": 2 << 20}
-    assert [len(task) for task in tasks_of(sized(*sizes), "batches", **given)] == [1] * 8
+    assert [len(task) for task in tasks_of(segments_of_sizes(*sizes), "batches", **given)] == [
+        1
+    ] * 8
     given["max_partition_bytes"] = 3 << 20
-    assert [len(task) for task in tasks_of(sized(*sizes), "batches", **given)] == [2] * 4
+    assert [len(task) for task in tasks_of(segments_of_sizes(*sizes), "batches", **given)] == [
+        2
+    ] * 4
 
 
 @pytest.mark.parametrize("name", DECODED)
@@ -176,15 +185,15 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
     assert len(rows) > 2
     greatest = [row["max_timestamp_ms"] for row in rows]
 
-    def planned(time_min_ms: int) -> list[int]:
+    def plan_reads(time_min_ms: int) -> list[int]:
         shares = shares_of(options(tmp_path), RowScope(time_min_ms=time_min_ms), SEGMENTS)
         return [segment.base_offset for share in shares for segment in share.segments]
 
-    bases = planned(0)
+    bases = plan_reads(0)
     for number, (newest, base) in enumerate(zip(greatest[:-1], bases, strict=False)):
-        assert planned(newest)[0] == base
-        assert planned(newest + 1) == bases[number + 1 :]
-    assert planned(greatest[-1] + 1) == bases[-1:], "nothing is known of the active segment"
+        assert plan_reads(newest)[0] == base
+        assert plan_reads(newest + 1) == bases[number + 1 :]
+    assert plan_reads(greatest[-1] + 1) == bases[-1:], "nothing is known of the active segment"
 
     first = logs_of(folder)[0].with_suffix(".timeindex")
     good = first.read_bytes()
@@ -196,12 +205,12 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
     }
     for why, data in wrong.items():
         first.write_bytes(data)
-        assert planned(greatest[0] + 1) == bases, why
+        assert plan_reads(greatest[0] + 1) == bases, why
     first.unlink()
-    assert planned(greatest[0] + 1) == bases
+    assert plan_reads(greatest[0] + 1) == bases
     first.write_bytes(good)
     (tmp_path / names.FileName.CLEAN_SHUTDOWN).unlink()
-    assert planned(greatest[0] + 1) == bases, "what is cut in it ends those behind"
+    assert plan_reads(greatest[0] + 1) == bases, "what is cut in it ends those behind"
 
 
 def test_later_segments_are_left_out_where_records_come_late_by_a_bound(tmp_path: Path) -> None:
@@ -212,19 +221,19 @@ def test_later_segments_are_left_out_where_records_come_late_by_a_bound(tmp_path
     rows = table(tmp_path, "segments")
     greatest = [row["max_timestamp_ms"] for row in rows]
 
-    def planned(time_max_ms: int, **given: str) -> int:
+    def plan_reads(time_max_ms: int, **given: str) -> int:
         row_scope = RowScope(time_max_ms=time_max_ms)
         shares = shares_of(options(tmp_path, **given), row_scope, SEGMENTS)
         return sum(len(share.segments) for share in shares)
 
     count = len(greatest)
     assert count > 3
-    assert planned(NOW) == count, "a late record may lie anywhere"
-    assert planned(NOW, lateByMaxMs="1") == 1
-    assert planned(greatest[1], lateByMaxMs="1") == 3
+    assert plan_reads(NOW) == count, "a late record may lie anywhere"
+    assert plan_reads(NOW, lateByMaxMs="1") == 1
+    assert plan_reads(greatest[1], lateByMaxMs="1") == 3
     late = str(greatest[2] - greatest[0])
-    assert planned(greatest[0], lateByMaxMs=late) == 4
-    assert planned(greatest[-1], lateByMaxMs="1") == count
+    assert plan_reads(greatest[0], lateByMaxMs=late) == 4
+    assert plan_reads(greatest[-1], lateByMaxMs="1") == count
 
 
 def test_a_job_has_several_tasks_in_order_of_offset(tmp_path: Path) -> None:
@@ -247,15 +256,15 @@ def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_
     schema = TABLES[name].arrow()
     job = Job(options=chosen, columns=tuple(schema.names))
 
-    def planned() -> tuple[int, list[dict[str, object]]]:
+    def plan_reads() -> tuple[int, list[dict[str, object]]]:
         shares = shares_of(chosen, RowScope(), READS[name])
         parts = [part for share in shares for part in rows_of(share, job)]
         rows = [row for part in parts for row in part.in_schema(schema).to_pylist()]
         return sum(bool(one.segments) for one in shares), rows
 
-    together, expected = planned()
+    together, expected = plan_reads()
     monkeypatch.setattr(planning, "_TOGETHER_BYTES_MAX", 0)
-    apart, rows = planned()
+    apart, rows = plan_reads()
     assert (together, apart) == (1, len(logs_of(folder)))
     assert rows == expected
     assert rows
@@ -276,7 +285,7 @@ def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
         for name in ("orders-0", "orders-1", "__transaction_state-0"):
             segment(tmp_path / f"broker-{broker}" / name, [plain()])
 
-    def planned(
+    def plan_reads(
         row_scope: RowScope, reads: Reads = SEGMENTS, **given: str
     ) -> list[tuple[int, str]]:
         return [
@@ -285,11 +294,11 @@ def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
             for segment in share.segments
         ]
 
-    assert planned(RowScope(partitions=frozenset({1}))) == [(1, "orders-1"), (2, "orders-1")]
+    assert plan_reads(RowScope(partitions=frozenset({1}))) == [(1, "orders-1"), (2, "orders-1")]
     only = Reads(segments=True, topic="__transaction_state")
     state = "__transaction_state-0"
-    assert planned(RowScope(), only) == [(1, state), (2, state)]
-    assert planned(RowScope(), topics="nowhere") == []
+    assert plan_reads(RowScope(), only) == [(1, state), (2, state)]
+    assert plan_reads(RowScope(), topics="nowhere") == []
 
 
 def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
@@ -298,13 +307,13 @@ def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
     broker_dir(tmp_path)
     reads = Reads(log_dirs=True)
 
-    def planned(row_scope: RowScope, **given: str) -> list[str]:
+    def plan_reads(row_scope: RowScope, **given: str) -> list[str]:
         shares = shares_of(options(tmp_path, **given), row_scope, reads)
         return [log_dir for share in shares for log_dir in share.log_dirs]
 
-    assert planned(RowScope()) == [str(tmp_path)]
-    assert planned(RowScope(partitions=frozenset({0}))) == []
-    assert planned(RowScope(), topics="orders") == []
+    assert plan_reads(RowScope()) == [str(tmp_path)]
+    assert plan_reads(RowScope(partitions=frozenset({0}))) == []
+    assert plan_reads(RowScope(), topics="orders") == []
 
 
 def test_a_folder_that_can_t_be_read_ends_the_plan_unless_it_may_be_passed_over(
@@ -337,15 +346,15 @@ def test_segments_that_end_before_a_start_are_left_out_unless_a_cut_in_them_coun
     replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
     bases = [segment.base_offset for segment in segments_of(replicas_in([tmp_path])[0])]
 
-    def planned(start: int) -> list[int]:
+    def plan_reads(start: int) -> list[int]:
         chosen = options(tmp_path, startingOffsets=json.dumps({"orders": {"0": start}}))
         shares = shares_of(chosen, RowScope.of(chosen), SEGMENTS)
         return [segment.base_offset for share in shares for segment in share.segments]
 
-    assert planned(0) == bases
-    assert planned(bases[2]) == (bases[2:] if is_clean else bases)
-    assert planned(bases[2] - 1) == (bases[1:] if is_clean else bases)
-    assert planned(10**9) == (bases[-1:] if is_clean else bases)
+    assert plan_reads(0) == bases
+    assert plan_reads(bases[2]) == (bases[2:] if is_clean else bases)
+    assert plan_reads(bases[2] - 1) == (bases[1:] if is_clean else bases)
+    assert plan_reads(10**9) == (bases[-1:] if is_clean else bases)
 
 
 # The data source as Spark calls it, without Spark running.
@@ -458,12 +467,12 @@ def test_a_wrong_option_is_refused_before_anything_is_read() -> None:
 # What a user may give, and what is refused with which words.
 
 
-def of(**options: str) -> KafkaLogOptions:
+def options_of(**options: str) -> KafkaLogOptions:
     return KafkaLogOptions.of({"path": "/logs", **options})
 
 
 def test_only_a_path_is_needed() -> None:
-    assert of() == KafkaLogOptions(
+    assert options_of() == KafkaLogOptions(
         paths=(Path("/logs"),),
         table="batches",
         topics=frozenset(),
@@ -510,7 +519,7 @@ def test_only_a_path_is_needed() -> None:
 def test_an_option_is_read_as_it_is_meant(
     options: dict[str, str], field: str, value: object
 ) -> None:
-    assert getattr(of(**options), field) == value
+    assert getattr(options_of(**options), field) == value
 
 
 def test_each_table_has_a_cost() -> None:
@@ -554,7 +563,7 @@ def test_each_table_has_a_cost() -> None:
 )
 def test_what_is_wrong_is_refused_by_name(options: dict[str, str], words: str) -> None:
     with pytest.raises(BadInputError, match="format kafka_log") as refused:
-        of(**options)
+        options_of(**options)
     assert words in str(refused.value)
 
 
@@ -563,7 +572,7 @@ def test_what_is_wrong_is_refused_by_name(options: dict[str, str], words: str) -
     [("1700000000000", 1_700_000_000_000), ("2023-11-14T23:13:20+01:00", 1_700_000_000_000)],
 )
 def test_findings_are_asked_about_a_time(text: str, time_ms: int) -> None:
-    found = of(table="findings", asOf=text, maxTransactionTimeoutMs="60000")
+    found = options_of(table="findings", asOf=text, maxTransactionTimeoutMs="60000")
     assert (found.as_of_ms, found.max_transaction_timeout_ms) == (time_ms, 60_000)
 
 

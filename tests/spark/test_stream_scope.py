@@ -29,7 +29,7 @@ def growing(tmp_path: Path) -> GrowingDir:
     return growing_dir
 
 
-def resumed(path: Path, offset: object, name: str, **options: str) -> Query:
+def resume_stream(path: Path, offset: object, name: str, **options: str) -> Query:
     """A stream that goes on from an offset, as from its checkpoint."""
     query = Query(path, name, **options)
     query.offset = json.loads(json.dumps(offset))
@@ -48,15 +48,15 @@ def test_a_stream_of_another_table_is_refused_by_its_name(growing: GrowingDir, n
     offset = used(growing.path, "records")
     growing.grow()
     with pytest.raises(CheckpointMismatchError, match=f"table records, not {name}.*its own"):
-        resumed(growing.path, offset, name, failOnDataLoss="false").step()
+        resume_stream(growing.path, offset, name, failOnDataLoss="false").step()
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_the_same_stream_goes_on(growing: GrowingDir, name: str) -> None:
     offset = used(growing.path, name)
-    assert resumed(growing.path, offset, name).step() == []
+    assert resume_stream(growing.path, offset, name).step() == []
     growing.grow()
-    resumed(growing.path, offset, name).step()
+    resume_stream(growing.path, offset, name).step()
 
 
 def test_a_batch_that_is_repeated_is_refused_as_well(growing: GrowingDir) -> None:
@@ -72,10 +72,10 @@ def test_a_checkpoint_of_an_older_release_still_works(growing: GrowingDir, name:
     offset = used(growing.path, name)
     assert isinstance(offset, dict)
     del offset["scope"]
-    query = resumed(growing.path, offset, name)
+    query = resume_stream(growing.path, offset, name)
     assert query.step() == []
     growing.grow()
-    expected = resumed(growing.path, used(growing.path, name), name).step()
+    expected = resume_stream(growing.path, used(growing.path, name), name).step()
     assert expected == []
     assert query.step()
     assert query.offset["scope"]["table"] == name, "from now on it is remembered"
@@ -86,7 +86,7 @@ def test_directories_without_any_of_its_partitions_are_refused(
 ) -> None:
     offset = used(growing.path, "batches", topics="orders")
     with pytest.raises(CheckpointMismatchError, match=r"it has read orders-0.*these hold __"):
-        resumed(
+        resume_stream(
             growing.path, offset, "batches", topics="__transaction_state", failOnDataLoss="false"
         ).step()
 

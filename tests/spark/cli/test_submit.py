@@ -21,7 +21,7 @@ def test_a_command_runs_in_the_session_which_ends_with_it(monkeypatch: pytest.Mo
         def stop(self) -> None:
             told.append("stopped")
 
-    def started(*, app_name: str) -> Session:
+    def start_session(*, app_name: str) -> Session:
         told.append(app_name)
         return Session()
 
@@ -29,7 +29,7 @@ def test_a_command_runs_in_the_session_which_ends_with_it(monkeypatch: pytest.Mo
         told.append(arguments)
         return 1
 
-    monkeypatch.setattr(session, "spark_session", started)
+    monkeypatch.setattr(session, "spark_session", start_session)
     monkeypatch.setattr(main, "main", command)
     assert submit.run(["logs", "verify", "/logs"]) == 1
     assert told == ["txnsim logs verify", ["logs", "verify", "/logs"], "stopped"]

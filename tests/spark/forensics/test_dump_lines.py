@@ -34,7 +34,7 @@ def dump(name: str) -> list[str]:
     return (DUMPS / f"{name}.txt").read_text().splitlines(keepends=True)
 
 
-def said(dumped_answer: DumpedAnswer) -> tuple[object, ...]:
+def summary_of(dumped_answer: DumpedAnswer) -> tuple[object, ...]:
     (partition,) = dumped_answer.partitions
     opened = [(txn.producer_id, txn.start_offset, txn.verdict) for txn in partition.open]
     return (
@@ -51,18 +51,18 @@ WHOLE: Final = ((0, 9, 8), (2, 1, 0), OPEN, True)
 
 @pytest.mark.parametrize("release", LOGS)
 def test_every_release_says_the_same_of_one_segment(release: str) -> None:
-    assert said(answer(dump(f"log-{release}"))) == WHOLE
+    assert summary_of(answer(dump(f"log-{release}"))) == WHOLE
 
 
 @pytest.mark.parametrize("release", ["2.8.2", "4.4.0"])
 def test_records_without_their_metadata_leave_the_kind_of_markers_open(release: str) -> None:
-    assert said(answer(dump(f"records-{release}"))) == ((0, 9, 8), (0, 0, 3), OPEN, True)
+    assert summary_of(answer(dump(f"records-{release}"))) == ((0, 9, 8), (0, 0, 3), OPEN, True)
 
 
 @pytest.mark.parametrize("release", ["2.5.1", "3.1.2", "4.4.0"])
 def test_a_snapshot_says_which_transaction_is_open(release: str) -> None:
     dump_answer = answer(dump(f"snapshot-{release}"))
-    assert said(dump_answer) == ((None, None, 0), (0, 0, 0), OPEN, True)
+    assert summary_of(dump_answer) == ((None, None, 0), (0, 0, 0), OPEN, True)
     (partition,) = dump_answer.partitions
     assert (partition.partition, partition.snapshot_offset) == (TopicPartition("orders", 0), 10)
     assert partition.open[0].last_timestamp_ms == 1795917279344
@@ -116,9 +116,9 @@ WRAPPINGS: Final[dict[str, Callable[[int, str], str]]] = {
 def test_what_collectors_put_around_a_line_changes_nothing(wrapping: str, release: str) -> None:
     wrap = WRAPPINGS[wrapping]
     lines = [wrap(number, line) for number, line in enumerate(dump(f"log-{release}"))]
-    assert said(answer(lines)) == WHOLE
+    assert summary_of(answer(lines)) == WHOLE
     snapshot = [wrap(number, line) for number, line in enumerate(dump("snapshot-4.4.0"))]
-    assert said(answer(snapshot))[2] == OPEN
+    assert summary_of(answer(snapshot))[2] == OPEN
 
 
 @pytest.mark.parametrize("width", [80, 132, 200])
@@ -159,7 +159,7 @@ def test_a_record_before_2_1_has_the_fields_of_its_batch() -> None:
             f" {whose} isTransactional: true headerKeys: [] payload: w\n",
         ]
     )
-    assert said(dump_answer) == ((0, 2, 3), (0, 1, 0), [(7, 2, OpenTxnStatus.UNKNOWN)], True)
+    assert summary_of(dump_answer) == ((0, 2, 3), (0, 1, 0), [(7, 2, OpenTxnStatus.UNKNOWN)], True)
 
 
 def test_header_keys_are_no_fields() -> None:
@@ -169,7 +169,7 @@ def test_header_keys_are_no_fields() -> None:
         "headerKeys: [] endTxnMarker: ABORT",
         "headerKeys: [x endTxnMarker: COMMIT y] endTxnMarker: ABORT",
     )
-    assert said(answer([*log[:marker], forged, *log[marker + 1 :]])) == WHOLE
+    assert summary_of(answer([*log[:marker], forged, *log[marker + 1 :]])) == WHOLE
 
 
 def test_a_producer_of_a_snapshot_without_the_field_of_its_transaction_is_incomplete() -> None:

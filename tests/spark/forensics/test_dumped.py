@@ -193,7 +193,7 @@ def producer_state(producer: int, since: str, at_ms: int = NOW_MS - HOUR_MS) -> 
     )
 
 
-def opened(*parts: str) -> list[tuple[int, int]]:
+def open_txns_in(*parts: str) -> list[tuple[int, int]]:
     (partition,) = read(*parts).partitions
     return [(txn.producer_id, txn.start_offset) for txn in partition.open]
 
@@ -203,15 +203,17 @@ SEGMENT_5 = "Dumping /disk/orders-0/00000000000000000005.log\nLog starting offse
 
 def test_a_snapshot_and_the_log_behind_it_make_the_state() -> None:
     snapshot_text = snapshot(5, producer_state(7, "OptionalLong[3]"), producer_state(8, "None"))
-    assert opened(snapshot_text) == [(7, 3)]
+    assert open_txns_in(snapshot_text) == [(7, 3)]
     # Another batch of it, a marker, and a new one of another producer.
-    assert opened(snapshot_text, SEGMENT_5, batch(5)) == [(7, 3)]
-    assert opened(SEGMENT_5, batch(5), snapshot_text) == [(7, 3)]
-    assert opened(snapshot_text, SEGMENT_5, marker(5, "COMMIT"), batch(6, producer=8)) == [(8, 6)]
-    assert opened(snapshot_text, SEGMENT_5, marker(5, "COMMIT"), batch(6)) == [(7, 6)]
+    assert open_txns_in(snapshot_text, SEGMENT_5, batch(5)) == [(7, 3)]
+    assert open_txns_in(SEGMENT_5, batch(5), snapshot_text) == [(7, 3)]
+    assert open_txns_in(snapshot_text, SEGMENT_5, marker(5, "COMMIT"), batch(6, producer=8)) == [
+        (8, 6)
+    ]
+    assert open_txns_in(snapshot_text, SEGMENT_5, marker(5, "COMMIT"), batch(6)) == [(7, 6)]
     # The log in front of a newer snapshot has been counted by it.
-    assert opened(ORDERS, batch(3), snapshot(5, producer_state(7, "None"))) == []
-    assert opened(snapshot_text, snapshot(9, producer_state(7, "None"))) == []
+    assert open_txns_in(ORDERS, batch(3), snapshot(5, producer_state(7, "None"))) == []
+    assert open_txns_in(snapshot_text, snapshot(9, producer_state(7, "None"))) == []
     dump_answer = read(snapshot_text, SEGMENT_5, batch(5))
     assert not any("before the first dumped batch" in sentence for sentence in dump_answer.missing)
     late = read(snapshot_text, SEGMENT_5.replace("5.log", "8.log"), batch(8))
@@ -226,7 +228,7 @@ def test_the_log_has_the_time_of_the_first_batch_of_a_snapshots_transaction() ->
 
 
 def test_segments_count_by_their_offsets_in_any_order_and_once() -> None:
-    assert opened(SEGMENT_5, marker(5, "COMMIT"), ORDERS, batch(0)) == []
+    assert open_txns_in(SEGMENT_5, marker(5, "COMMIT"), ORDERS, batch(0)) == []
     (partition,) = read(ORDERS, batch(0), ORDERS, batch(0), marker(1, "ABORT")).partitions
     assert (partition.batches, partition.aborts, partition.open) == (2, 1, ())
 

@@ -59,7 +59,7 @@ EMPTY = TxnRecord(log_partition=1, offset=0, transactional_id="a", state="Empty"
 KNOWN = coordinators_of([Entry(newest=EMPTY)], forgotten={}, partitions_there=[0, 1])
 
 
-def judged(facts: ReplicaFacts = FACTS, coordinators: Coordinators = KNOWN) -> Evidence:
+def evidence_for(facts: ReplicaFacts = FACTS, coordinators: Coordinators = KNOWN) -> Evidence:
     spread = Spread(transaction=txn(), counts=ENDS, open_on=(ENDS,))
     return evidence_of(
         spread,
@@ -70,14 +70,14 @@ def judged(facts: ReplicaFacts = FACTS, coordinators: Coordinators = KNOWN) -> E
 
 
 def test_a_snapshot_at_the_end_and_its_start_batch_are_sound() -> None:
-    evidence = judged()
+    evidence = evidence_for()
     assert (evidence.status, evidence.reasons, evidence.is_sound) == (Status.SOUND, (), True)
     assert (evidence.read_from, evidence.read_until, evidence.snapshot_offset) == (None, None, 10)
     assert (evidence.coordinator.log_partition, evidence.replicas.seen) == (1, (1,))
 
 
 def test_what_was_read_is_told() -> None:
-    evidence = judged(msgspec.structs.replace(FACTS, notes=ReadNotes(read_from=2)))
+    evidence = evidence_for(msgspec.structs.replace(FACTS, notes=ReadNotes(read_from=2)))
     assert (evidence.read_from, evidence.read_until, evidence.is_sound) == (2, 10, True)
 
 
@@ -142,16 +142,18 @@ CUT = CutOff(file="/b/o/0.log", position=9, offset=10, reason="torn")
     ],
 )
 def test_what_is_wrong_with_a_replica(change: Change, status: str, reason: str) -> None:
-    evidence = judged(change(FACTS))
+    evidence = evidence_for(change(FACTS))
     assert (evidence.status, evidence.reasons) == (status, (reason,))
 
 
 def test_a_deleted_beginning_is_sound_where_the_last_batch_is_there() -> None:
-    assert judged(facts(start_batch=StartBatch.DELETED)(FACTS)).is_sound
+    assert evidence_for(facts(start_batch=StartBatch.DELETED)(FACTS)).is_sound
 
 
 def test_missing_followers_are_named_and_do_no_harm() -> None:
-    evidence = judged(facts(assignment=Assignment(replicas=(1, 2), in_sync=(1,), leader=1))(FACTS))
+    evidence = evidence_for(
+        facts(assignment=Assignment(replicas=(1, 2), in_sync=(1,), leader=1))(FACTS)
+    )
     assert evidence.is_sound
     assert (evidence.replicas.exist, evidence.replicas.in_sync, evidence.replicas.leader) == (
         (1, 2),
@@ -166,22 +168,24 @@ def test_missing_followers_are_named_and_do_no_harm() -> None:
 
 def test_replicas_are_told_in_a_few_words() -> None:
     three = Assignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
-    assert judged(facts(assignment=three, brokers_seen=(1, 2))(FACTS)).replicas.summary == (
+    assert evidence_for(facts(assignment=three, brokers_seen=(1, 2))(FACTS)).replicas.summary == (
         "2 of 3 replicas seen, in sync {1,2}, leader 2; not seen: broker 3"
     )
     headless = Assignment(replicas=(1,), in_sync=(1,), leader=-1)
-    assert judged(facts(assignment=headless)(FACTS)).replicas.summary == (
+    assert evidence_for(facts(assignment=headless)(FACTS)).replicas.summary == (
         "1 of 1 replicas seen, in sync {1}, no leader"
     )
-    assert judged().replicas.summary == "1 replicas seen; no copy of the metadata log is there"
+    assert (
+        evidence_for().replicas.summary == "1 replicas seen; no copy of the metadata log is there"
+    )
 
 
 def test_damage_weighs_more_than_what_is_missing() -> None:
     worse = facts(gaps=(Gap(first_offset=6, next_offset=8),), start_batch=StartBatch.ANOTHERS)(
         FACTS
     )
-    assert judged(worse).status is Status.DAMAGED
-    assert len(judged(worse).reasons) == 2
+    assert evidence_for(worse).status is Status.DAMAGED
+    assert len(evidence_for(worse).reasons) == 2
 
 
 # Coordinators
@@ -211,7 +215,7 @@ def known(entry: bool = True, **values: object) -> Coordinators:
 def test_the_coordinators_logs_must_be_there_and_the_one_that_matters_be_whole(
     coordinators: Coordinators, status: Status
 ) -> None:
-    assert judged(coordinators=coordinators).status is status
+    assert evidence_for(coordinators=coordinators).status is status
 
 
 # Which replicas are of the topic that has their name: a table.
@@ -231,7 +235,7 @@ def replica(broker: int, topic: str = "orders", partition: int = 0) -> Replica:
     )
 
 
-def told(known_topics: KnownTopics, *ids: str | None, partitions: int = 1) -> Identities:
+def identities_of(known_topics: KnownTopics, *ids: str | None, partitions: int = 1) -> Identities:
     """Of brokers 1, 2 and so on, whose replicas have these ids."""
     identities = [
         (replica(broker, partition=partition), topic_id)
@@ -258,7 +262,7 @@ def told(known_topics: KnownTopics, *ids: str | None, partitions: int = 1) -> Id
 def test_the_metadata_log_says_which_ones_are_stale(
     known: KnownTopics, ids: tuple[str | None, ...], stale: list[int]
 ) -> None:
-    identities = told(known, *ids)
+    identities = identities_of(known, *ids)
     assert [evidence.broker for evidence in identities.stale] == stale
     assert identities.undecided == {}
     assert [broker for broker in range(1, 4) if identities.is_stale(replica(broker))] == stale
@@ -275,7 +279,7 @@ def test_the_metadata_log_says_which_ones_are_stale(
     ],
 )
 def test_where_nothing_decides_nothing_is_guessed(known: KnownTopics, ids: tuple[str, ...]) -> None:
-    identities = told(known, *ids)
+    identities = identities_of(known, *ids)
     assert identities.stale == ()
     assert identities.undecided.keys() == {"orders"}
     assert f"id {ids[0]} on broker 1" in identities.undecided["orders"]
@@ -325,7 +329,7 @@ def test_the_metadata_log_itself_is_not_stale() -> None:
 
 def test_people_read_a_line_per_topic_and_broker() -> None:
     known_topics = KnownTopics(topic_ids=LIVES, brokers=frozenset({2}))
-    assert stale_words(told(known_topics, "new", "old", partitions=3).stale) == (
+    assert stale_words(identities_of(known_topics, "new", "old", partitions=3).stale) == (
         "stale: orders, partition 0, 1, 2, on broker 2 has topic id old: that topic was deleted,"
         " the one of this name has id new",
     )
@@ -396,7 +400,7 @@ def record(offset: int, state: str, *, name: str = "app", producer_id: int = 7) 
     )
 
 
-def folded(*records: TxnRecord) -> EntryFolder:
+def fold_entries(*records: TxnRecord) -> EntryFolder:
     folder = EntryFolder()
     for record in records:
         folder.take(record)
@@ -404,7 +408,9 @@ def folded(*records: TxnRecord) -> EntryFolder:
 
 
 def test_the_newest_record_of_an_id_is_its_entry() -> None:
-    folder = folded(record(0, "Empty"), record(1, "Ongoing"), record(2, "Empty", name="other"))
+    folder = fold_entries(
+        record(0, "Empty"), record(1, "Ongoing"), record(2, "Empty", name="other")
+    )
     assert {entry.newest.transactional_id: entry.newest.offset for entry in folder.entries} == {
         "app": 1,
         "other": 2,
@@ -412,7 +418,9 @@ def test_the_newest_record_of_an_id_is_its_entry() -> None:
 
 
 def test_the_last_decision_stays_with_the_entry_after_it_is_complete() -> None:
-    folder = folded(record(0, "PrepareCommit"), record(1, "CompleteCommit"), record(2, "Ongoing"))
+    folder = fold_entries(
+        record(0, "PrepareCommit"), record(1, "CompleteCommit"), record(2, "Ongoing")
+    )
     (entry,) = folder.entries
     assert entry.newest.state == "Ongoing"
     assert entry.decision is not None
@@ -420,7 +428,9 @@ def test_the_last_decision_stays_with_the_entry_after_it_is_complete() -> None:
 
 
 def test_a_tombstone_forgets_the_id_and_keeps_the_name_for_its_producer() -> None:
-    folder = folded(record(0, "CompleteAbort"), record(1, ""), record(2, "", name="never seen"))
+    folder = fold_entries(
+        record(0, "CompleteAbort"), record(1, ""), record(2, "", name="never seen")
+    )
     assert folder.entries == ()
     assert folder.forgotten_ids == {7: "app"}
 

@@ -41,7 +41,7 @@ def report_on(*paths: Path, age_min: int = 60, **search_fields: object) -> Repor
     return find_hanging(search, new_session=no_session, progress=lambda _: None)
 
 
-def one_of(report: Report) -> Finding:
+def only_finding(report: Report) -> Finding:
     (finding,) = report.findings
     return finding
 
@@ -80,7 +80,7 @@ def test_a_transaction_that_nobody_lists_hangs(
 ) -> None:
     broker = broker_with(tmp_path / "b", driver, "Empty", clean=clean)
     report = report_on(broker.path, use_snapshots=use_snapshots)
-    finding = one_of(report)
+    finding = only_finding(report)
     assert (finding.verdict, finding.rule) == (OpenTxnStatus.HANGING, Reason.NOT_LISTED)
     assert (finding.producer_id, finding.producer_epoch, finding.coordinator_epoch) == (7, 0, 4)
     assert (finding.start_offset, finding.start_timestamp_ms) == (2, NOW)
@@ -102,7 +102,7 @@ def test_a_transaction_that_its_coordinator_lists_does_not_hang(
     tmp_path: Path, driver: LogDriver, state: str, verdict: OpenTxnStatus
 ) -> None:
     report = report_on(broker_with(tmp_path / "b", driver, state).path)
-    assert one_of(report).verdict is verdict
+    assert only_finding(report).verdict is verdict
     assert [owed_txn.state for owed_txn in report.owed] == (
         [state] if verdict is OpenTxnStatus.DECIDED else []
     )
@@ -111,13 +111,13 @@ def test_a_transaction_that_its_coordinator_lists_does_not_hang(
 def decided_and_complete(*, at_ms: int) -> list[TxnTransition]:
     """A commit of the partition by the old flow, after an epoch that began a minute before."""
     return [
-        stamped("Empty", at_ms=at_ms - MINUTE),
-        stamped("PrepareCommit", HERE, at_ms=at_ms),
-        stamped("CompleteCommit", at_ms=at_ms + 3),
+        with_times("Empty", at_ms=at_ms - MINUTE),
+        with_times("PrepareCommit", HERE, at_ms=at_ms),
+        with_times("CompleteCommit", at_ms=at_ms + 3),
     ]
 
 
-def stamped(state: str, *partitions: TopicPartition, at_ms: int) -> TxnTransition:
+def with_times(state: str, *partitions: TopicPartition, at_ms: int) -> TxnTransition:
     return msgspec.structs.replace(
         move(state, *partitions),
         start_timestamp_ms=at_ms - 5 if partitions else -1,
@@ -138,7 +138,7 @@ def test_what_lies_behind_the_marker_of_the_last_decision_is_to_be_aborted(
     else:
         forget_the_end(replica)
         broker.kill()
-    finding = one_of(report_on(broker.path))
+    finding = only_finding(report_on(broker.path))
     assert (finding.verdict, finding.outcome) == (OpenTxnStatus.HANGING, "abort")
     assert "the marker at offset 1 has carried it out" in (finding.outcome_because or "")
     assert finding.abort is not None, "Kafka's own tool does the same"
@@ -152,7 +152,7 @@ def test_what_a_lost_marker_left_open_is_to_be_committed(tmp_path: Path, driver:
         *decided_and_complete(at_ms=NOW), *decided_and_complete(at_ms=NOW + 60 * MINUTE)[1:]
     )
     broker.stop()
-    finding = one_of(report_on(broker.path, age_min=120))
+    finding = only_finding(report_on(broker.path, age_min=120))
     assert (finding.verdict, finding.outcome) == (OpenTxnStatus.HANGING, "commit")
 
 
@@ -166,7 +166,7 @@ def test_where_retention_took_the_markers_nothing_is_guessed(
     first_log, *_ = sorted(replica.glob("*.log"))
     for file in replica.glob(f"{first_log.stem}.*"):
         file.unlink()
-    finding = one_of(report_on(broker.path))
+    finding = only_finding(report_on(broker.path))
     assert (finding.verdict, finding.outcome) == (OpenTxnStatus.HANGING, "unknown")
 
 
@@ -206,7 +206,7 @@ def test_several_brokers_are_laid_side_by_side(tmp_path: Path, driver: LogDriver
     for _ in range(5):
         other.append(plain())
     broker_with(tmp_path / "b2", other, "Empty", broker=2)
-    finding = one_of(report_on(tmp_path))
+    finding = only_finding(report_on(tmp_path))
     assert (finding.verdict, finding.open_on, finding.against) == (
         OpenTxnStatus.REPLICAS_DISAGREE,
         (1,),
@@ -229,7 +229,7 @@ def test_without_the_coordinators_log_nothing_is_guessed(tmp_path: Path, driver:
     broker = BrokerDir(tmp_path / "b")
     broker.replica(driver)
     report = report_on(broker.stop())
-    assert one_of(report).verdict is OpenTxnStatus.UNKNOWN
+    assert only_finding(report).verdict is OpenTxnStatus.UNKNOWN
     assert "no partition of __transaction_state" in report.source.transaction_log_gap
 
 
@@ -239,7 +239,7 @@ def test_only_the_topics_that_are_asked_for_are_judged(tmp_path: Path, driver: L
     broker.replica(driver, "payments", 3)
     broker.coordinator(move("Empty"))
     report = report_on(broker.stop(), topics=frozenset({"payments"}))
-    assert one_of(report).topic_partition == TopicPartition("payments", 3)
+    assert only_finding(report).topic_partition == TopicPartition("payments", 3)
     assert report.source.replicas == 1
     assert report.source.transaction_log_gap == ""
 
@@ -258,7 +258,7 @@ def test_a_torn_tail_is_told_and_not_counted(tmp_path: Path, driver: LogDriver) 
     checkpoint = broker.path / names.FileName.HIGH_WATERMARKS
     checkpoint.write_text(checkpoint.read_text().replace(f"orders 0 {end + 1}", f"orders 0 {end}"))
     report = report_on(broker.path)
-    assert one_of(report).start_offset == 2
+    assert only_finding(report).start_offset == 2
     (cut,) = report.source.cut_off
     assert cut.startswith(f"{last_log}, byte ")
     assert report.source.problems == ()
@@ -272,10 +272,10 @@ def test_where_a_log_can_not_be_read_to_its_end_nothing_is_guessed(
     _, (_, middle), *_ = names.Suffix.LOG.files_in(broker.path / "orders-0")
     middle.write_bytes(middle.read_bytes()[:-1])
     report = report_on(broker.path, use_snapshots=False)
-    assert one_of(report).verdict is OpenTxnStatus.UNKNOWN
-    assert one_of(report).reason.startswith(f"it may have ended: {middle}, byte ")
+    assert only_finding(report).verdict is OpenTxnStatus.UNKNOWN
+    assert only_finding(report).reason.startswith(f"it may have ended: {middle}, byte ")
     assert len(report.source.problems) == 1
-    assert one_of(report_on(broker.path)).verdict is OpenTxnStatus.HANGING
+    assert only_finding(report_on(broker.path)).verdict is OpenTxnStatus.HANGING
 
 
 def test_ages_are_counted_to_the_newest_time_that_files_tell(
@@ -295,7 +295,7 @@ def test_a_beginning_in_a_deleted_segment_has_no_time(tmp_path: Path, driver: Lo
     for _, path in logs[:-1]:
         path.unlink()
     report = report_on(broker.path)
-    assert one_of(report).start_timestamp_ms is None
+    assert only_finding(report).start_timestamp_ms is None
     assert report.partitions[0].last_stable_offset == logs[-1][0]
 
 
@@ -325,7 +325,7 @@ def test_what_a_kill_left_to_read_takes_the_extra(
     with pytest.raises(MissingExtraError, match="the extra spark is not installed"):
         report_on(killed.path)
     stopped = broker_with(tmp_path / "stopped", driver, "Ongoing")
-    assert one_of(report_on(stopped.path)).verdict is OpenTxnStatus.ALIVE
+    assert only_finding(report_on(stopped.path)).verdict is OpenTxnStatus.ALIVE
 
 
 def test_the_files_of_an_advanced_clock_are_one_line_with_the_time_to_ask_for(
@@ -343,7 +343,7 @@ def test_the_files_of_an_advanced_clock_are_one_line_with_the_time_to_ask_for(
     assert problem.endswith(f"other files: --as-of {newest_text} takes them")
     later = report_on(broker.path, as_of_ms=time_ms_of(newest_text), now_ms=NOW + MINUTE)
     assert later.source.problems == ()
-    assert one_of(later).verdict is OpenTxnStatus.HANGING
+    assert only_finding(later).verdict is OpenTxnStatus.HANGING
 
 
 @pytest.mark.slow

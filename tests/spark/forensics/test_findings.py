@@ -353,7 +353,7 @@ def test_what_only_such_a_replica_has_open_is_over(
 QUESTION = Question(as_of_ms=NOW)
 
 
-def found(
+def finding_with(
     coordinators: Coordinators, *, age_ms: int = 60 * MINUTE, against: tuple[ReplicaEnds, ...] = ()
 ) -> Finding:
     spread = Spread(
@@ -363,7 +363,7 @@ def found(
 
 
 def test_a_hanging_transaction_comes_with_commands() -> None:
-    finding = found(knowing())
+    finding = finding_with(knowing())
     assert (finding.verdict, finding.rule, finding.listed_by_kafka) == (
         OpenTxnStatus.HANGING,
         Reason.NO_ENTRY,
@@ -396,17 +396,17 @@ def test_the_coordinator_epoch_is_that_of_the_last_marker() -> None:
 
 
 def test_what_nobody_lists_is_recent_until_it_is_old() -> None:
-    finding = found(knowing(), age_ms=15 * MINUTE)
+    finding = finding_with(knowing(), age_ms=15 * MINUTE)
     assert (finding.verdict, finding.listed_by_kafka, finding.command) == (
         OpenTxnStatus.RECENT,
         False,
         None,
     )
     assert "but it was written to 900000 ms before" in finding.reason
-    assert found(knowing(), age_ms=15 * MINUTE + 1).verdict is OpenTxnStatus.HANGING
+    assert finding_with(knowing(), age_ms=15 * MINUTE + 1).verdict is OpenTxnStatus.HANGING
 
 
-def judged(
+def finding_on(
     facts: ReplicaFacts,
     question: Question = QUESTION,
     age_ms: int = 60 * MINUTE,
@@ -425,19 +425,22 @@ def judged(
 
 def test_no_command_is_told_on_evidence_that_is_not_sound() -> None:
     facts = msgspec.structs.replace(FACTS, start_batch=StartBatch.ANOTHERS)
-    finding = judged(facts)
+    finding = finding_on(facts)
     assert (finding.verdict, finding.evidence.status, finding.command) == (
         OpenTxnStatus.HANGING,
         Status.DAMAGED,
         None,
     )
-    assert judged(facts, msgspec.structs.replace(QUESTION, accepts_damage=True)).command is not None
-    assert judged(FACTS).evidence.is_sound
+    assert (
+        finding_on(facts, msgspec.structs.replace(QUESTION, accepts_damage=True)).command
+        is not None
+    )
+    assert finding_on(FACTS).evidence.is_sound
 
 
 def test_what_could_not_be_read_to_its_end_may_have_ended() -> None:
     facts = msgspec.structs.replace(FACTS, notes=ReadNotes(read_from=0, damage=("byte 7: torn",)))
-    finding = judged(facts)
+    finding = finding_on(facts)
     assert (finding.verdict, finding.reason) == (
         OpenTxnStatus.UNKNOWN,
         "it may have ended: byte 7: torn",
@@ -448,20 +451,20 @@ def test_a_time_in_the_future_does_not_hide_what_the_file_tells() -> None:
     old = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
     facts = msgspec.structs.replace(FACTS, state=old)
     question = msgspec.structs.replace(QUESTION, now_ms=NOW)
-    finding = judged(facts, question, age_ms=-MINUTE)
+    finding = finding_on(facts, question, age_ms=-MINUTE)
     assert (finding.verdict, finding.listed_by_kafka) == (OpenTxnStatus.HANGING, False)
     assert finding.reason.endswith("so the time of the file counts")
-    young = judged(FACTS, question, age_ms=-MINUTE)
+    young = finding_on(FACTS, question, age_ms=-MINUTE)
     assert (young.verdict, young.recent_until_ms) == (OpenTxnStatus.RECENT, NOW + 15 * MINUTE)
 
 
 def test_records_without_a_time_are_as_old_as_their_file() -> None:
     old = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
     facts = msgspec.structs.replace(FACTS, state=old)
-    finding = judged(facts, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
+    finding = finding_on(facts, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
     assert (finding.last_timestamp_ms, finding.verdict) == (-5, OpenTxnStatus.HANGING)
     assert finding.reason.endswith("its records bear no time, so the time of the file counts")
-    young = judged(FACTS, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
+    young = finding_on(FACTS, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
     assert young.verdict is OpenTxnStatus.RECENT
 
 
@@ -475,11 +478,12 @@ def test_records_without_a_time_are_as_old_as_their_file() -> None:
 )
 def test_where_the_end_of_the_log_is_lost_the_marker_may_be_too(lost: dict[str, object]) -> None:
     facts = msgspec.structs.replace(FACTS, state=msgspec.structs.replace(FACTS.state, **lost))
-    finding = judged(facts, msgspec.structs.replace(QUESTION, accepts_damage=True))
+    finding = finding_on(facts, msgspec.structs.replace(QUESTION, accepts_damage=True))
     assert (finding.verdict, finding.abort) == (OpenTxnStatus.UNKNOWN, None)
     assert finding.reason.startswith("it may have ended: the log ends at offset ")
     assert (
-        judged(facts, coordinators=knowing(record("Ongoing", HERE))).verdict is OpenTxnStatus.ALIVE
+        finding_on(facts, coordinators=knowing(record("Ongoing", HERE))).verdict
+        is OpenTxnStatus.ALIVE
     )
 
 
@@ -495,19 +499,19 @@ def test_age_does_not_matter_to_what_does_not_hang(
     known: Coordinators, verdict: OpenTxnStatus
 ) -> None:
     for age_ms in (1, 60 * MINUTE):
-        finding = found(known, age_ms=age_ms)
+        finding = finding_with(known, age_ms=age_ms)
         assert (finding.verdict, finding.command) == (verdict, None)
 
 
 def test_a_transaction_is_late_by_its_own_timeout() -> None:
     coordinators = knowing(record("Ongoing", HERE))
-    assert not found(coordinators, age_ms=6 * MINUTE).is_late
-    assert found(coordinators, age_ms=6 * MINUTE + 1).is_late
-    assert not found(knowing(), age_ms=20 * MINUTE).is_late
+    assert not finding_with(coordinators, age_ms=6 * MINUTE).is_late
+    assert finding_with(coordinators, age_ms=6 * MINUTE + 1).is_late
+    assert not finding_with(knowing(), age_ms=20 * MINUTE).is_late
 
 
 def test_replicas_that_disagree_are_named_with_what_they_share() -> None:
-    finding = found(knowing(), against=(ends(3),))
+    finding = finding_with(knowing(), against=(ends(3),))
     assert (finding.verdict, finding.rule, finding.against) == (
         OpenTxnStatus.REPLICAS_DISAGREE,
         Reason.NO_ENTRY,
@@ -518,7 +522,7 @@ def test_replicas_that_disagree_are_named_with_what_they_share() -> None:
         " to offset 10, below a high watermark too; no coordinator knows producer id 7"
     )
     assert finding.command is None
-    assert "high watermark" not in found(knowing(), against=(ends(3, mark=None),)).reason
+    assert "high watermark" not in finding_with(knowing(), against=(ends(3, mark=None),)).reason
 
 
 def test_what_kafka_would_not_be_told_by_the_leader_it_does_not_list() -> None:
@@ -533,8 +537,8 @@ def test_what_kafka_would_not_be_told_by_the_leader_it_does_not_list() -> None:
 
 
 def test_minutes_are_cut_towards_zero() -> None:
-    assert duration_min(found(knowing(), age_ms=2 * MINUTE - 1)) == 1
-    assert duration_min(found(knowing(), age_ms=1 - 2 * MINUTE)) == -1
+    assert duration_min(finding_with(knowing(), age_ms=2 * MINUTE - 1)) == 1
+    assert duration_min(finding_with(knowing(), age_ms=1 - 2 * MINUTE)) == -1
 
 
 # Figures
@@ -576,7 +580,7 @@ def test_a_beginning_that_is_gone_tells_no_time() -> None:
 
 def test_owed_markers_are_told_with_where_they_are_awaited() -> None:
     coordinators = knowing(record("PrepareCommit", HERE, TopicPartition("orders", 1)))
-    (owed,) = owed_by(coordinators, [found(coordinators)])
+    (owed,) = owed_by(coordinators, [finding_with(coordinators)])
     assert (owed.transactional_id, owed.state) == ("app", "PrepareCommit")
     assert (owed.open_on, owed.not_open_on) == (("orders-0",), ("orders-1",))
 
@@ -586,7 +590,7 @@ def test_a_report_is_what_its_schema_says() -> None:
         as_of_ms=NOW,
         max_transaction_timeout_ms=15 * MINUTE,
         accepts_damage=False,
-        findings=(found(knowing()), found(knowing(), against=(ends(3),))),
+        findings=(finding_with(knowing()), finding_with(knowing(), against=(ends(3),))),
         partitions=(stood(ends(), txn()),),
         owed=owed_by(knowing(record("PrepareCommit", HERE)), ()),
         source=Source(

@@ -24,7 +24,7 @@ from txnsim_spark.forensics.verdicts import OpenTxn
 from txnsim_spark.scan.walk import fragment_rows
 
 
-def folded(data: bytes, position: int = 0) -> dict[int, Fragment]:
+def fragments_of_piece(data: bytes, position: int = 0) -> dict[int, Fragment]:
     """A piece of a segment, which begins there."""
     with TemporaryDirectory() as directory:
         path = Path(directory) / "00000000000000000000.log"
@@ -72,7 +72,7 @@ def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
     data = segment_of(history)
     parts = cut(data, places)
     starts = accumulate(map(len, parts), initial=0)
-    pieces = [folded(part, start) for part, start in zip(parts, starts, strict=False)]
+    pieces = [fragments_of_piece(part, start) for part, start in zip(parts, starts, strict=False)]
     assert open_after({}, pieces) == open_by_one_walk(data)
 
 
@@ -81,7 +81,7 @@ def test_a_snapshot_stands_for_everything_below_it(history: list[Act], place: in
     data = segment_of(history)
     below, rest_of_log = [*cut(data, {place}), b""][:2] if place else (b"", data)
     seeds = {event.producer_id: entry_of(event) for event in open_by_one_walk(below).values()}
-    open_txns = open_after(seeds, [folded(rest_of_log)])
+    open_txns = open_after(seeds, [fragments_of_piece(rest_of_log)])
     expected = open_by_one_walk(data)
     assert open_txns.keys() == expected.keys()
     for producer_id, txn in expected.items():
@@ -143,5 +143,5 @@ def test_a_control_record_that_is_no_marker_ends_nothing() -> None:
             for kind in ("data", "other", "emptied", "plain")
         ]
     )
-    assert open_after({}, [folded(data)]).keys() == {7}
+    assert open_after({}, [fragments_of_piece(data)]).keys() == {7}
     assert read_batch_header(data).is_transactional

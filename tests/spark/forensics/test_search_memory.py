@@ -30,20 +30,20 @@ class Job:
 
     def run(self) -> tuple[int, int]:
         """Search; (bytes read, bytes that there are)."""
-        everything = found(self._growing.path)
-        answer_with_memory = found(self._growing.path, since=self._state)
+        everything = report_since(self._growing.path)
+        answer_with_memory = report_since(self._growing.path, since=self._state)
         sizes = answer_with_memory.source.scanned_bytes, everything.source.scanned_bytes
-        assert encoded(answer_with_memory) == encoded(everything)
+        assert encode_report(answer_with_memory) == encode_report(everything)
         return sizes
 
 
-def found(path: Path, since: Path | None = None) -> Report:
+def report_since(path: Path, since: Path | None = None) -> Report:
     """The report of a search without the brokers' snapshots."""
     search = Search(paths=(path,), use_snapshots=False, since=since)
     return find_hanging(search, new_session=no_spark, progress=lambda _: None)
 
 
-def encoded(report: Report) -> bytes:
+def encode_report(report: Report) -> bytes:
     """All of a report but how much was read."""
     source = msgspec.structs.replace(report.source, scanned_bytes=0)
     return msgspec.json.encode(msgspec.structs.replace(report, source=source))
@@ -64,7 +64,7 @@ def growing(tmp_path: Path) -> GrowingDir:
 @pytest.fixture
 def job(growing: GrowingDir, tmp_path: Path) -> Job:
     job = Job(growing, tmp_path / "state")
-    assert found(growing.path).findings
+    assert report_since(growing.path).findings
     read, size = job.run()
     assert read == size > 0
     return job
@@ -88,7 +88,7 @@ def size_of(*files: Path) -> int:
 
 def test_what_is_new_is_read(growing: GrowingDir, job: Job) -> None:
     for _ in range(3):
-        bytes_before = found(growing.path).source.scanned_bytes
+        bytes_before = report_since(growing.path).source.scanned_bytes
         growing.grow(11)
         read, size = job.run()
         assert read == size - bytes_before > 0
@@ -156,4 +156,4 @@ def test_another_file_is_refused(growing: GrowingDir, tmp_path: Path) -> None:
     for data in (b"{}", msgspec.msgpack.encode({"version": 9})):
         file.write_bytes(data)
         with pytest.raises(BadInputError, match=str(file)):
-            found(growing.path, since=file)
+            report_since(growing.path, since=file)

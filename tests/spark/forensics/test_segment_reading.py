@@ -103,7 +103,7 @@ def test_gaps_behind_messages_of_old_formats(
 # In sections
 
 
-def told(state: ReplicaState, tasks: Iterable[Iterable[SegmentFile]]) -> ReplicaRead:
+def read_tasks(state: ReplicaState, tasks: Iterable[Iterable[SegmentFile]]) -> ReplicaRead:
     """What tasks read, put together."""
     return read_of(
         state,
@@ -127,8 +127,8 @@ def both(log_dir: Path) -> tuple[ReplicaRead, ReplicaRead, int]:
         isinstance(content, Note) and content.kind is NoteKind.AGAIN
         for _, content in walk_segments(shared)
     )
-    apart_contents = told(state, ([segment] for segment in reversed(shared)))
-    return told(state, [state.unread]), apart_contents, rereads
+    apart_contents = read_tasks(state, ([segment] for segment in reversed(shared)))
+    return read_tasks(state, [state.unread]), apart_contents, rereads
 
 
 def in_many_segments(log_dir: Path, *, is_clean: bool) -> list[Path]:

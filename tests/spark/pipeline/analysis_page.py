@@ -89,7 +89,7 @@ def blocks(spark: SparkSession) -> dict[str, str]:
     return blocks_by_name
 
 
-def filled(page: str, blocks_by_name: Mapping[str, str]) -> str:
+def fill_page(page: str, blocks_by_name: Mapping[str, str]) -> str:
     """The page with these tables.
 
     Raises:
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with TemporaryDirectory() as directory:
         traces = record(Path(directory) / "traces")
         with traces_as_views(spark, list(map(str, traces))):
-            blocks_by_name = {PAGE: filled(PAGE.read_text("utf-8"), blocks(spark)).encode()}
+            blocks_by_name = {PAGE: fill_page(PAGE.read_text("utf-8"), blocks(spark)).encode()}
     spark.stop()
     differ = [
         path

@@ -150,7 +150,7 @@ def transaction_values(row: Row) -> tuple[str, dict[str, Any] | None]:
 
 def dumped_transaction(line: str) -> tuple[str, dict[str, Any] | None]:
     """The same, from a line that the decoder of the transaction log printed."""
-    key, value = decoded(line)
+    key, value = decode_line(line)
     if value is None:
         return key["data"]["transactionalId"], None
     data = value["data"]
@@ -190,7 +190,7 @@ def offset_values(row: Row) -> dict[str, Any]:
 
 def dumped_offset(line: str) -> dict[str, Any]:
     """The same, from a line that the decoder of offsets printed."""
-    key, value = decoded(line)
+    key, value = decode_line(line)
     data = key["data"]
     values = {
         "type": int(key["type"]),
@@ -208,7 +208,7 @@ def dumped_offset(line: str) -> dict[str, Any]:
     return values
 
 
-def decoded(line: str) -> tuple[Any, Any]:
+def decode_line(line: str) -> tuple[Any, Any]:
     """(key, value) of a line of a coordinator's record; the value of a tombstone is None."""
     _, _, value_text = line.partition(" key: ")
     key, _, value = value_text.partition(" payload: ")

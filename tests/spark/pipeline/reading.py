@@ -54,7 +54,7 @@ class Tables:
         return rows_by_stage
 
 
-def place_of(row: Row) -> Place:
+def partition_of(row: Row) -> Place:
     """The partition that a row is about."""
     return Place(row.topic, row.partition)
 
@@ -64,7 +64,7 @@ def by_replica(rows: Iterable[Row]) -> dict[tuple[int, Place], list[Row]]:
     rows_by_stage: dict[tuple[int, Place], list[Row]] = {}
     for row in rows:
         if not row.topic.startswith("__"):
-            rows_by_stage.setdefault((row.broker, place_of(row)), []).append(row)
+            rows_by_stage.setdefault((row.broker, partition_of(row)), []).append(row)
     return rows_by_stage
 
 

@@ -42,12 +42,12 @@ def record(directory: Path, *, seed: int = SEED) -> list[Path]:
     traces = []
     for level in LEVELS:
         trace = directory / f"level-{level}.jsonl"
-        trace.write_bytes(recorded(level, seed=seed))
+        trace.write_bytes(record_run(level, seed=seed))
         traces.append(trace)
     return traces
 
 
-def recorded(level: int, *, seed: int = SEED) -> bytes:
+def record_run(level: int, *, seed: int = SEED) -> bytes:
     """The trace of the run at one level of ``transaction.version``."""
     return run_cluster(
         lambda cluster: _run(cluster, level),

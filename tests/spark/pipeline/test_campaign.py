@@ -69,7 +69,7 @@ spark.stop()
 """Each task waits, so that a worker can be killed while it surely has one."""
 
 
-def kept(table: pa.Table) -> pa.Table:
+def without_machine(table: pa.Table) -> pa.Table:
     """What does not differ between machines."""
     return table.drop_columns(["cpu_ms"])
 
@@ -88,7 +88,9 @@ def test_a_hundred_seeds_on_spark_are_what_this_machine_plays(
     local = Folder(tmp_path / "local", Wanted())
     play_here, _ = on_this_machine(Wanted(), jobs=2, cpu_s=LIMIT_S)
     [*local.take([ALIKE], play_here([ALIKE]))]
-    assert kept(local.read()).equals(kept(table.slice(0, len(ALIKE))), check_metadata=True)
+    assert without_machine(local.read()).equals(
+        without_machine(table.slice(0, len(ALIKE))), check_metadata=True
+    )
 
 
 def test_a_frame_has_the_columns_and_a_limit_is_a_row(spark: SparkSession) -> None:
@@ -122,7 +124,9 @@ def test_a_worker_that_is_killed_costs_no_seed_and_doubles_none(
     play_here, _ = on_this_machine(Wanted(), jobs=2, cpu_s=LIMIT_S)
     local = Folder(tmp_path / "local", Wanted())
     [*local.take([ALIKE], play_here([ALIKE]))]
-    assert kept(Folder(out, Wanted()).read()).equals(kept(local.read()), check_metadata=True)
+    assert without_machine(Folder(out, Wanted()).read()).equals(
+        without_machine(local.read()), check_metadata=True
+    )
 
 
 def test_a_worker_whose_hashes_do_not_repeat_is_refused() -> None:

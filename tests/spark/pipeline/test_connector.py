@@ -57,7 +57,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @pytest.fixture(scope="module", params=["txnsim", pytest.param("apache", marks=pytest.mark.real)])
-def served(request: pytest.FixtureRequest) -> Iterator[Served]:
+def served_topic(request: pytest.FixtureRequest) -> Iterator[Served]:
     """The topic, on either cluster; its open transaction stays open."""
     with kafka_target(request.param, transaction_version=2) as target:
         target.create(TOPIC, 2)
@@ -106,18 +106,23 @@ COMMITTED_ONLY = {"kafka.isolation.level": "read_committed"}
 # Batch
 
 
-def test_each_isolation_reads_what_it_may(spark: SparkSession, served: Served) -> None:
-    assert served.values(spark) == EVERYTHING
-    assert served.values(spark, **COMMITTED_ONLY) == COMMITTED
-    assert served.values(spark, startingOffsets="earliest", endingOffsets="latest") == EVERYTHING
+def test_each_isolation_reads_what_it_may(spark: SparkSession, served_topic: Served) -> None:
+    assert served_topic.values(spark) == EVERYTHING
+    assert served_topic.values(spark, **COMMITTED_ONLY) == COMMITTED
+    assert (
+        served_topic.values(spark, startingOffsets="earliest", endingOffsets="latest") == EVERYTHING
+    )
 
 
-def test_columns_are_what_was_written(spark: SparkSession, served: Served) -> None:
-    rows = served.reader(spark, includeHeaders="true").load().toLocalIterator()
+def test_columns_are_what_was_written(spark: SparkSession, served_topic: Served) -> None:
+    rows = served_topic.reader(spark, includeHeaders="true").load().toLocalIterator()
     row_by_value = {bytes(row["value"]).decode(): row for row in rows}
     first = row_by_value["a0"]
     assert (bytes(first["key"]), first["topic"], first["partition"]) == (b"a", TOPIC, 0)
-    assert (first["timestampType"], first["timestamp"].timestamp()) == (0, served.base_ms / 1_000)
+    assert (first["timestampType"], first["timestamp"].timestamp()) == (
+        0,
+        served_topic.base_ms / 1_000,
+    )
     assert [(header["key"], bytes(header["value"])) for header in first["headers"]] == [HEADER]
     assert row_by_value["a1"]["headers"] is None
     assert {value: row["offset"] for value, row in row_by_value.items()} == {
@@ -126,45 +131,49 @@ def test_columns_are_what_was_written(spark: SparkSession, served: Served) -> No
     }
 
 
-def test_offsets_are_taken_by_partition(spark: SparkSession, served: Served) -> None:
+def test_offsets_are_taken_by_partition(spark: SparkSession, served_topic: Served) -> None:
     offsets_by_partition = {
         "startingOffsets": json.dumps({TOPIC: {"0": 1, "1": -2}}),
         "endingOffsets": json.dumps({TOPIC: {"0": 6, "1": 1}}),
     }
-    assert served.values(spark, **offsets_by_partition) == ["a1", "b0", "c0", "p0"]
-    assert served.values(spark, **offsets_by_partition, **COMMITTED_ONLY) == ["a1", "c0", "p0"]
+    assert served_topic.values(spark, **offsets_by_partition) == ["a1", "b0", "c0", "p0"]
+    assert served_topic.values(spark, **offsets_by_partition, **COMMITTED_ONLY) == [
+        "a1",
+        "c0",
+        "p0",
+    ]
 
 
 def test_an_end_behind_the_stable_offset_is_lost_data_to_a_committed_reader(
-    spark: SparkSession, served: Served
+    spark: SparkSession, served_topic: Served
 ) -> None:
     beyond = {"endingOffsets": json.dumps({TOPIC: {"0": 9, "1": -1}})}
-    assert served.values(spark, **beyond) == EVERYTHING
+    assert served_topic.values(spark, **beyond) == EVERYTHING
     soon = {"kafkaConsumer.pollTimeoutMs": "3000"}  # it waits so long for what it may not see
     with pytest.raises(Exception, match="Could not read records in offset"):
-        served.values(spark, **beyond, **soon, **COMMITTED_ONLY)
+        served_topic.values(spark, **beyond, **soon, **COMMITTED_ONLY)
 
 
-def test_times_are_looked_up(spark: SparkSession, served: Served) -> None:
+def test_times_are_looked_up(spark: SparkSession, served_topic: Served) -> None:
     # a0 a1 b0 c0 d0 e0 p0 p1 are of second 0, 1, 2 …
     by_partition = {
         "startingOffsetsByTimestamp": json.dumps(
-            {TOPIC: {"0": int(served.time(2)), "1": int(served.time(7))}}
+            {TOPIC: {"0": int(served_topic.time(2)), "1": int(served_topic.time(7))}}
         ),
     }
-    assert served.values(spark, **by_partition) == ["b0", "c0", "d0", "e0", "p1"]
+    assert served_topic.values(spark, **by_partition) == ["b0", "c0", "d0", "e0", "p1"]
     # The marker behind a1 is of now: the first offset that is not older than second 5.
     later_values = ["b0", "c0", "d0", "e0", "p0", "p1"]
-    assert served.values(spark, startingTimestamp=served.time(5)) == later_values
-    assert served.values(spark, endingTimestamp=served.time(7)) == ["a0", "a1", "p0"]
-    late = {"assign": json.dumps({TOPIC: [1]}), "startingTimestamp": served.time(99)}
+    assert served_topic.values(spark, startingTimestamp=served_topic.time(5)) == later_values
+    assert served_topic.values(spark, endingTimestamp=served_topic.time(7)) == ["a0", "a1", "p0"]
+    late = {"assign": json.dumps({TOPIC: [1]}), "startingTimestamp": served_topic.time(99)}
     with pytest.raises(Exception, match="No offset"):
-        served.values(spark, **late)
-    assert served.values(spark, **late, startingOffsetsByTimestampStrategy="latest") == []
+        served_topic.values(spark, **late)
+    assert served_topic.values(spark, **late, startingOffsetsByTimestampStrategy="latest") == []
 
 
-def test_partitions_and_topics_are_chosen(spark: SparkSession, served: Served) -> None:
-    servers = {"kafka.bootstrap.servers": served.target.bootstrap}
+def test_partitions_and_topics_are_chosen(spark: SparkSession, served_topic: Served) -> None:
+    servers = {"kafka.bootstrap.servers": served_topic.target.bootstrap}
     read = spark.read.format("kafka")
     progress_report = read.options(**servers, assign=json.dumps({TOPIC: [1]})).load()
     assert sorted(bytes(row["value"]) for row in progress_report.toLocalIterator()) == [
@@ -173,7 +182,7 @@ def test_partitions_and_topics_are_chosen(spark: SparkSession, served: Served) -
     ]
     pattern = spark.read.format("kafka").options(**servers, subscribePattern="re.d").load()
     assert pattern.count() == len(EVERYTHING)
-    split = served.reader(spark, minPartitions="5").load()
+    split = served_topic.reader(spark, minPartitions="5").load()
     assert split.rdd.getNumPartitions() >= 5
     assert split.count() == len(EVERYTHING)
 
@@ -194,28 +203,28 @@ def run(rows: DataFrame, where: Path, *, format: str = "parquet", **options: str
     return query
 
 
-def stream(spark: SparkSession, served: Served, **options: str) -> DataFrame:
+def stream(spark: SparkSession, served_topic: Served, **options: str) -> DataFrame:
     options_given = {
-        "kafka.bootstrap.servers": served.target.bootstrap,
+        "kafka.bootstrap.servers": served_topic.target.bootstrap,
         "subscribe": TOPIC,
         **options,
     }
     return spark.readStream.format("kafka").options(**options_given).load()
 
 
-def streamed(spark: SparkSession, where: Path) -> list[str]:
+def stream_values(spark: SparkSession, where: Path) -> list[str]:
     rows = spark.read.parquet(f"{where}/out").toLocalIterator()
     return sorted(bytes(row["value"]).decode() for row in rows)
 
 
 def test_a_stream_reads_all_in_bounded_batches(
-    spark: SparkSession, served: Served, tmp_path: Path
+    spark: SparkSession, served_topic: Served, tmp_path: Path
 ) -> None:
     rows = stream(
-        spark, served, startingOffsets="earliest", maxOffsetsPerTrigger="4", **COMMITTED_ONLY
+        spark, served_topic, startingOffsets="earliest", maxOffsetsPerTrigger="4", **COMMITTED_ONLY
     )
     query = run(rows, tmp_path, path=f"{tmp_path}/out")
-    assert streamed(spark, tmp_path) == COMMITTED
+    assert stream_values(spark, tmp_path) == COMMITTED
     progress = [
         progress_report
         for progress_report in query.recentProgress
@@ -230,32 +239,34 @@ def test_a_stream_reads_all_in_bounded_batches(
 
 
 def test_a_stream_goes_on_where_its_checkpoint_says(
-    spark: SparkSession, served: Served, tmp_path: Path
+    spark: SparkSession, served_topic: Served, tmp_path: Path
 ) -> None:
     topic = "going-on"
-    served.target.create(topic, 1)
-    send_one(served.target, topic, "before")
-    latest = stream(spark, served, subscribe=topic, startingOffsets="latest", **COMMITTED_ONLY)
+    served_topic.target.create(topic, 1)
+    send_one(served_topic.target, topic, "before")
+    latest = stream(
+        spark, served_topic, subscribe=topic, startingOffsets="latest", **COMMITTED_ONLY
+    )
     # A stream that begins at the latest offset reads nothing before it has been there once.
     run(latest, tmp_path, path=f"{tmp_path}/out")
     for value in ("first", "second"):
-        send_one(served.target, topic, value)
+        send_one(served_topic.target, topic, value)
         run(latest, tmp_path, path=f"{tmp_path}/out")
-    assert streamed(spark, tmp_path) == ["first", "second"]
+    assert stream_values(spark, tmp_path) == ["first", "second"]
 
 
 def test_a_stream_that_runs_takes_what_comes(
-    spark: SparkSession, served: Served, tmp_path: Path
+    spark: SparkSession, served_topic: Served, tmp_path: Path
 ) -> None:
     topic = "coming"
-    served.target.create(topic, 1)
+    served_topic.target.create(topic, 1)
     values_seen: list[str] = []
 
     def take(rows: DataFrame, _batch: int) -> None:
         values_seen.extend(bytes(row["value"]).decode() for row in rows.toLocalIterator())
 
     query = (
-        stream(spark, served, subscribe=topic, startingOffsets="earliest", **COMMITTED_ONLY)
+        stream(spark, served_topic, subscribe=topic, startingOffsets="earliest", **COMMITTED_ONLY)
         .writeStream.foreachBatch(take)
         .option("checkpointLocation", f"{tmp_path}/checkpoint")
         .trigger(processingTime="100 milliseconds")
@@ -263,7 +274,7 @@ def test_a_stream_that_runs_takes_what_comes(
     )
     try:
         for value in ("first", "second"):
-            send_one(served.target, topic, value)
+            send_one(served_topic.target, topic, value)
             query.processAllAvailable()
             assert values_seen[-1] == value
     finally:
@@ -306,10 +317,10 @@ def written(target: KafkaTarget, topic: str, partitions: int) -> list[tuple[Any,
 
 
 def test_a_batch_is_written_with_keys_headers_and_partitions(
-    spark: SparkSession, served: Served
+    spark: SparkSession, served_topic: Served
 ) -> None:
     topic = "written"
-    served.target.create(topic, 3)
+    served_topic.target.create(topic, 3)
     rows = spark.createDataFrame(
         [
             (topic, b"k", b"v", 2, [("h", b"x"), ("n", None)]),
@@ -321,9 +332,9 @@ def test_a_batch_is_written_with_keys_headers_and_partitions(
     )
     # The topic is a column's, unless an option says otherwise.
     rows.write.format("kafka").options(
-        **{"kafka.bootstrap.servers": served.target.bootstrap, "includeHeaders": "true"}
+        **{"kafka.bootstrap.servers": served_topic.target.bootstrap, "includeHeaders": "true"}
     ).save()
-    assert written(served.target, topic, 3) == [
+    assert written(served_topic.target, topic, 3) == [
         (0, b"gone", None, ()),
         (1, None, b"w", ()),
         (2, b"k", b"v", (("h", b"x"), ("n", None))),
@@ -331,16 +342,16 @@ def test_a_batch_is_written_with_keys_headers_and_partitions(
 
 
 def test_a_key_finds_its_partition_as_javas_producer_has_it(
-    spark: SparkSession, served: Served
+    spark: SparkSession, served_topic: Served
 ) -> None:
     topic = "keyed"
-    served.target.create(topic, 3)
+    served_topic.target.create(topic, 3)
     keyed = [(f"key-{number}", str(number)) for number in range(6)]
     spark.createDataFrame(keyed, "key string, value string").write.format("kafka").options(
-        **{"kafka.bootstrap.servers": served.target.bootstrap, "topic": topic}
+        **{"kafka.bootstrap.servers": served_topic.target.bootstrap, "topic": topic}
     ).save()
     # murmur2 of the key, as DefaultPartitioner takes it.
-    assert [(row[0], row[1]) for row in written(served.target, topic, 3)] == KEYED
+    assert [(row[0], row[1]) for row in written(served_topic.target, topic, 3)] == KEYED
 
 
 KEYED = [
@@ -350,11 +361,11 @@ KEYED = [
 
 
 def test_a_stream_is_written_from_topic_to_topic(
-    spark: SparkSession, served: Served, tmp_path: Path
+    spark: SparkSession, served_topic: Served, tmp_path: Path
 ) -> None:
     topic = "copied"
-    served.target.create(topic, 1)
-    rows = stream(spark, served, startingOffsets="earliest", **COMMITTED_ONLY)
-    to = {"kafka.bootstrap.servers": served.target.bootstrap, "topic": topic}
+    served_topic.target.create(topic, 1)
+    rows = stream(spark, served_topic, startingOffsets="earliest", **COMMITTED_ONLY)
+    to = {"kafka.bootstrap.servers": served_topic.target.bootstrap, "topic": topic}
     run(rows.select("key", "value"), tmp_path, format="kafka", **to)
-    assert [row[2].decode() for row in written(served.target, topic, 1)] == COMMITTED
+    assert [row[2].decode() for row in written(served_topic.target, topic, 1)] == COMMITTED

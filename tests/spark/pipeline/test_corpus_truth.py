@@ -21,7 +21,7 @@ from tests.spark.pipeline.reading import (
     by_replica,
     moving,
     or_minus_one,
-    place_of,
+    partition_of,
     sound_ends,
 )
 
@@ -57,7 +57,8 @@ def written_by_kafka(topic_id: str) -> str:
 def test_records_are_those_that_a_consumer_read(tables: Tables, corpus: Corpus, name: str) -> None:
     stage = corpus.stage(name)
     starts = {
-        (row.broker, place_of(row)): row.log_start_offset for row in tables.rows(name, "replicas")
+        (row.broker, partition_of(row)): row.log_start_offset
+        for row in tables.rows(name, "replicas")
     }
     rows_by_place = by_replica(tables.rows(name, "records", "offset"))
     ends = sound_ends(stage)
@@ -103,7 +104,7 @@ def test_batches_are_those_that_leaders_acknowledged(
         *("codec", "producer_id", "producer_epoch", "base_sequence", "records", "is_transactional")
     )
     rows_by_place = {
-        (row.broker, place_of(row), row.base_offset): tuple(map(or_minus_one, of_row(row)))
+        (row.broker, partition_of(row), row.base_offset): tuple(map(or_minus_one, of_row(row)))
         for row in tables.rows(name, "batches")
     }
     of_sent = attrgetter("codec", "producer_id", "producer_epoch", "base_sequence")
@@ -131,7 +132,7 @@ def test_replicas_end_where_a_starting_broker_ends_them(
     ends: dict[tuple[int, Place], int] = {}
     for row in tables.rows(name, "segments"):
         end = row.segment_base_offset if row.last_offset is None else row.last_offset + 1
-        key = (row.broker, place_of(row))
+        key = (row.broker, partition_of(row))
         ends[key] = max(ends.get(key, 0), end)
     loaded = {(truth.broker, truth.place): truth.end for truth in stage.loaded}
     assert len(loaded) > 100
@@ -144,7 +145,7 @@ def test_endings_are_the_transactions_that_ended(tables: Tables, corpus: Corpus,
     rows_by_place: dict[tuple[int, Place], set[tuple[int, int, int, bool]]] = {}
     begun: dict[tuple[int, Place, int], int] = {}
     for row in tables.rows(name, "endings"):
-        key = (row.broker, place_of(row))
+        key = (row.broker, partition_of(row))
         marker = (row.marker_offset, row.producer_id, row.producer_epoch, row.is_commit)
         rows_by_place.setdefault(key, set()).add(marker)
         if row.first_offset is not None:
@@ -187,7 +188,7 @@ def test_aborted_ranges_are_the_transactions_that_aborted(
     stage = corpus.stage(name)
     rows_by_place: dict[tuple[int, Place], set[tuple[int, int, int]]] = {}
     for row in tables.rows(name, "aborted"):
-        key = (row.broker, place_of(row))
+        key = (row.broker, partition_of(row))
         rows_by_place.setdefault(key, set()).add(
             (row.producer_id, row.first_offset, row.marker_offset)
         )
@@ -227,9 +228,9 @@ def test_the_last_snapshots_are_the_producers_that_brokers_described(
     )
     of_row, of_truth = (attrgetter(*columns, opened) for opened in ("open_offset", "start_offset"))
     rows_by_place = {
-        (place_of(row), *map(or_minus_one, of_row(row)))
+        (partition_of(row), *map(or_minus_one, of_row(row)))
         for row in tables.rows("clean", "producer_state")
-        if row.is_last and leaders.get(place_of(row)) == row.broker
+        if row.is_last and leaders.get(partition_of(row)) == row.broker
     }
     assert rows_by_place == {(producer.place, *of_truth(producer)) for producer in stage.producers}
     producers_known = {(partition, producer_id) for partition, producer_id, *_ in rows_by_place}
@@ -332,7 +333,9 @@ def test_replicas_carry_their_topics_ids_and_how_their_brokers_ended(
     ids = {topic.name: topic.topic_id for topic in stage.topics}
     rows = tables.rows(name, "replicas")
     users = [
-        row for row in rows if not row.topic.startswith("__") and not moving(stage, place_of(row))
+        row
+        for row in rows
+        if not row.topic.startswith("__") and not moving(stage, partition_of(row))
     ]
     assert {(row.topic, row.topic_id) for row in users} == {
         (name, written_by_kafka(topic_id))
@@ -348,19 +351,20 @@ def test_every_batch_was_appended_in_its_leader_epoch(
     tables: Tables, corpus: Corpus, name: str
 ) -> None:
     starts = {
-        (row.broker, place_of(row)): row.log_start_offset for row in tables.rows(name, "replicas")
+        (row.broker, partition_of(row)): row.log_start_offset
+        for row in tables.rows(name, "replicas")
     }
     epochs: dict[tuple[int, Place], list[tuple[int, int]]] = {}
     for row in tables.rows(name, "leader_epochs", "start_offset"):
-        epochs.setdefault((row.broker, place_of(row)), []).append(
+        epochs.setdefault((row.broker, partition_of(row)), []).append(
             (row.start_offset, row.leader_epoch)
         )
     for row in tables.rows(name, "batches"):
         if row.topic == "__cluster_metadata":
             continue
-        epoch = epochs[row.broker, place_of(row)]
+        epoch = epochs[row.broker, partition_of(row)]
         if row.base_offset < epoch[0][0]:
-            assert row.base_offset < starts[row.broker, place_of(row)], row
+            assert row.base_offset < starts[row.broker, partition_of(row)], row
             continue
         current = [epoch for start, epoch in epoch if start <= row.base_offset]
         assert current[-1] == row.leader_epoch, row
@@ -370,7 +374,7 @@ def test_every_batch_was_appended_in_its_leader_epoch(
 def test_errors_are_the_damage_that_was_done(tables: Tables, corpus: Corpus, name: str) -> None:
     stage = corpus.stage(name)
     rows = tables.rows(name, "errors")
-    assert {(row.broker, place_of(row), row.file.rsplit("/", 1)[1]) for row in rows} == {
+    assert {(row.broker, partition_of(row), row.file.rsplit("/", 1)[1]) for row in rows} == {
         (truth.broker, truth.place, truth.file) for truth in stage.damage
     }
     assert len(rows) == len(stage.damage)

@@ -16,8 +16,8 @@ import pytest
 
 from tests.spark.pipeline.damaged import files
 from tests.spark.pipeline.damaged.ask import Row, answers
-from tests.spark.pipeline.damaged.make import unpacked
-from tests.spark.pipeline.damaged.recipes import QUIET, SPREAD, Variant, made, variants
+from tests.spark.pipeline.damaged.make import unpack_stages
+from tests.spark.pipeline.damaged.recipes import QUIET, SPREAD, Variant, make_variant, variants
 from tests.support.engines import no_session, verify_here
 from tests.support.log_tables import write_dense_index
 from txnsim.cli.main import main
@@ -87,7 +87,7 @@ every_variant = pytest.mark.parametrize(
 @pytest.fixture(scope="session")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The kept directory as files; not to be changed."""
-    return unpacked(tmp_path_factory.mktemp("kept"))
+    return unpack_stages(tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def log_dir(
 ) -> Path:
     """The variant that a test is about, once for all tests of it; not to be changed."""
     variant: Variant = VARIANTS[request.param]
-    return made(variant, kept, tmp_path_factory.mktemp("variant") / "broker-1")
+    return make_variant(variant, kept, tmp_path_factory.mktemp("variant") / "broker-1")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def report_on(log_dir: Path, **values: object) -> Report:
     return find_hanging(msgspec.structs.replace(search, **values), new_session=no_session)
 
 
-def place_of(finding: Finding) -> tuple[str, int, int]:
+def partition_of(finding: Finding) -> tuple[str, int, int]:
     return finding.topic, finding.partition, finding.start_offset
 
 
@@ -145,11 +145,11 @@ def test_no_command_follows_from_broken_evidence(
 ) -> None:
     name = request.node.callspec.id
     places_with_command = {
-        place_of(finding) for finding in report.findings if finding.command is not None
+        partition_of(finding) for finding in report.findings if finding.command is not None
     }
     assert places_with_command <= FIVE or name in UNTOLD
     assert {
-        place_of(variant) for variant in report.with_verdicts(OpenTxnStatus.HANGING)
+        partition_of(variant) for variant in report.with_verdicts(OpenTxnStatus.HANGING)
     } <= FIVE or name in CONVICTED
     for finding in report.findings:
         is_told = (
@@ -179,7 +179,7 @@ OTHERWISE: Final = {
 def test_a_sound_directory_keeps_every_command(log_dir: Path) -> None:
     report = report_on(log_dir)
     hanging = report.with_verdicts(OpenTxnStatus.HANGING)
-    assert {place_of(variant) for variant in hanging} == FIVE
+    assert {partition_of(variant) for variant in hanging} == FIVE
     assert all(variant.command is not None and variant.evidence.is_sound for variant in hanging)
     assert len(report.with_verdicts(OpenTxnStatus.ALIVE)) == 2
     assert (report.source.problems, report.source.cut_off) == ((), ())
@@ -292,7 +292,8 @@ def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
     spark: SparkSession, kept: Path, tmp_path: Path
 ) -> None:
     log_dirs = [
-        made(variant, kept, tmp_path / name / "broker-1") for name, variant in VARIANTS.items()
+        make_variant(variant, kept, tmp_path / name / "broker-1")
+        for name, variant in VARIANTS.items()
     ]
     read_here = ReadHere(tuple(log_dirs))
     assert len({state.replica.log_dir for state in read_here.states}) > 100
@@ -383,7 +384,9 @@ def densely_indexed(kept: Path, folder: Path, chosen: Iterable[Variant]) -> tupl
     indexed = shutil.copytree(kept, folder / "kept")
     for path in indexed.rglob(f"*{names.Suffix.LOG}"):
         write_dense_index(path)
-    return tuple(made(variant, indexed, folder / variant.name / "broker-1") for variant in chosen)
+    return tuple(
+        make_variant(variant, indexed, folder / variant.name / "broker-1") for variant in chosen
+    )
 
 
 # Soundness
@@ -409,7 +412,7 @@ def test_what_a_real_broker_left_is_sound(kept: Path, stage: str) -> None:
 def test_a_control_record_of_an_unknown_type_is_an_error(
     kept: Path, tmp_path: Path, name: str
 ) -> None:
-    errors = errors_in(made(VARIANTS[name], kept, tmp_path / "b"))
+    errors = errors_in(make_variant(VARIANTS[name], kept, tmp_path / "b"))
     assert Invariant.UNREADABLE_MARKER in {error.rule for error in errors}
     (error,) = [error for error in errors if error.rule is Invariant.UNREADABLE_MARKER]
     assert error.found == "a control record of type 99"
@@ -418,7 +421,7 @@ def test_a_control_record_of_an_unknown_type_is_an_error(
 @pytest.mark.slow
 def test_one_flipped_bit_gives_few_lines(kept: Path, tmp_path: Path) -> None:
     """In every sixth byte of a segment."""
-    log_dir = made(VARIANTS["killed/untouched"], kept, tmp_path / "b")
+    log_dir = make_variant(VARIANTS["killed/untouched"], kept, tmp_path / "b")
     for other in log_dir.iterdir():
         if other.is_dir() and other.name not in (QUIET, SPREAD):
             files.to_itself(other)

@@ -221,7 +221,7 @@ def _segments(stage: Stage) -> dict[Path, list[str]]:
 def test_every_batch_is_the_same(stage: Stage) -> None:
     rows = stage.rows("batches", "segment_base_offset", "position", checkCrc="true")
     lines_by_file = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.batch_line)
-    expected = _chosen(_segments(stage), lambda line: not line.startswith(RECORD))
+    expected = _choose_lines(_segments(stage), lambda line: not line.startswith(RECORD))
     assert sum(map(len, expected.values())) > LINES_MIN
     _equal(lines_by_file, expected)
 
@@ -231,7 +231,7 @@ def test_every_record_is_the_same(stage: Stage) -> None:
     lines_by_file = as_dumped.by_file(
         rows, Suffix.LOG, "segment_base_offset", as_dumped.record_line
     )
-    expected = _chosen(_segments(stage), lambda line: line.startswith(RECORD))
+    expected = _choose_lines(_segments(stage), lambda line: line.startswith(RECORD))
     assert sum(map(len, expected.values())) > LINES_MIN
     _equal(
         lines_by_file,
@@ -253,7 +253,9 @@ def _without_control(line: str) -> str:
     return (front + mark).rstrip() if is_other else line
 
 
-def _chosen(dump: dict[Path, list[str]], is_wanted: Callable[[str], bool]) -> dict[Path, list[str]]:
+def _choose_lines(
+    dump: dict[Path, list[str]], is_wanted: Callable[[str], bool]
+) -> dict[Path, list[str]]:
     return {path: some for path, lines in dump.items() if (some := list(filter(is_wanted, lines)))}
 
 
@@ -288,7 +290,7 @@ def test_the_tool_complains_of_no_index_that_has_an_entry(stage: Stage) -> None:
     empty = {path for path, lines in dump.files.items() if not _entries(lines, int(path.stem))}
     assert len(empty) < len(dump.files)
     # The zeros that an unclean stop leaves are no entries, so they don't fit the log.
-    assert _complained_of(dump.complaints) & dump.files.keys() <= empty
+    assert _files_with_complaints(dump.complaints) & dump.files.keys() <= empty
 
 
 def test_indexes_pass_the_check_of_a_broker_that_starts(stages: dict[str, Stage]) -> None:
@@ -313,7 +315,7 @@ def _entries(lines: Sequence[str], base_offset: int) -> list[str]:
     return [line for line in lines if line not in zeros and not line.endswith(" is empty.")]
 
 
-def _complained_of(complaints: str) -> set[Path]:
+def _files_with_complaints(complaints: str) -> set[Path]:
     """Files of which the tool says that they don't fit the log."""
     heads = (line.rpartition(":") for line in complaints.splitlines())
     return {Path(path.strip()) for _, _, path in heads if path.endswith(("index",))}
@@ -331,12 +333,12 @@ def test_every_record_of_the_coordinators_is_the_same(stage: Stage) -> None:
     rows = stage.rows("transactions", "segment_base_offset", "offset")
     lines_by_file = list(map(as_dumped.transaction_values, rows))
     assert len(expected) > 20
-    assert sorted(map(repr, map(_sorted, lines_by_file))) == sorted(
-        map(repr, map(_sorted, expected))
+    assert sorted(map(repr, map(_sorted_fields, lines_by_file))) == sorted(
+        map(repr, map(_sorted_fields, expected))
     )
 
 
-def _sorted(record: tuple[str, dict[str, Any] | None]) -> tuple[str, list[tuple[str, Any]]]:
+def _sorted_fields(record: tuple[str, dict[str, Any] | None]) -> tuple[str, list[tuple[str, Any]]]:
     return record[0], sorted((record[1] or {}).items())
 
 
@@ -361,7 +363,7 @@ def test_the_tool_tells_of_the_rules_that_say_so(tmp_path: Path) -> None:
         rule, log_dir = expected.split()[0], tmp_path / str(number)
         write_log_dir(log_dir, 1, {"orders-0": busy_log()})
         damage(log_dir / "orders-0")
-        lines_by_file = _told_of(log_dir / "orders-0")
+        lines_by_file = _lines_about(log_dir / "orders-0")
         if rule == Invariant.UNREADABLE_FILE or expected.startswith(_BETWEEN):
             continue  # of a snapshot, not of .txnindex; of no more than one segment
         assert bool(lines_by_file) is (DUMP_LOG in TOLD_BY.get(Invariant(rule), "")), (
@@ -373,7 +375,7 @@ def test_the_tool_tells_of_the_rules_that_say_so(tmp_path: Path) -> None:
 _BETWEEN: Final = ("offset-gap 00000000000000000048", "offset-order 00000000000000000048")
 
 
-def _told_of(folder: Path) -> list[str]:
+def _lines_about(folder: Path) -> list[str]:
     files = sorted(path for path in folder.iterdir() if path.suffix in (".log", ".snapshot"))
     printed, complained = _run([*files], ["--deep-iteration"], may_fail=True)
     lines = printed.splitlines()

@@ -36,12 +36,12 @@ def check(spark: SparkSession, growing: GrowingDir, name: str, out: Path, **boun
     writer = follow(spark, str(growing.path), name, str(out), **bound)
     writer.trigger(availableNow=True).start().awaitTermination()
     batch = spark.read.format("kafka_log").option("table", name).load(str(growing.path))
-    row_counts = counted(spark.read.parquet(str(out / name)).select(*batch.columns))
+    row_counts = count_rows(spark.read.parquet(str(out / name)).select(*batch.columns))
     assert row_counts
-    assert row_counts == counted(batch)
+    assert row_counts == count_rows(batch)
 
 
-def counted(frame: DataFrame) -> Counter[str]:
+def count_rows(frame: DataFrame) -> Counter[str]:
     return Counter(map(repr, frame.collect()))
 
 
@@ -79,13 +79,13 @@ def test_kills_lose_nothing_and_double_nothing(
     interrupted = 0
     for _ in range(KILLS):
         growing.grow()
-        killed_behind(out / step, str(growing.path), str(out))
+        kill_behind(out / step, str(growing.path), str(out))
         interrupted += numbers_in(out / PLANNED) - numbers_in(out / COMMITTED) != set()
     assert interrupted > KILLS // 2, "kills that strike between two batches show nothing"
     check(spark, growing, "records", out)
 
 
-def killed_behind(folder: Path, *arguments: str) -> None:
+def kill_behind(folder: Path, *arguments: str) -> None:
     """Follow the directory; kill all its processes as soon as a new batch stands in a folder."""
     before = numbers_in(folder)
     process = subprocess.Popen(

@@ -23,7 +23,7 @@ GHOSTLY = TopicPartition("ghostly", 1)
 
 
 @pytest.fixture(scope="module")
-def haunted() -> Iterator[KafkaTarget]:
+def cluster_with_hanging() -> Iterator[KafkaTarget]:
     """A cluster where one of two partitions hangs."""
 
     async def haunt(admin: Admin) -> None:
@@ -44,7 +44,7 @@ def lags(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
     )
 
 
-def probed(stream: DataFrame, where: Path) -> list[Any]:
+def probe_rows(stream: DataFrame, where: Path) -> list[Any]:
     """The rows of one look."""
     seen: list[Any] = []
 
@@ -57,11 +57,11 @@ def probed(stream: DataFrame, where: Path) -> list[Any]:
 
 
 def test_one_row_per_partition_names_who_holds_it(
-    spark: SparkSession, haunted: KafkaTarget, tmp_path: Path
+    spark: SparkSession, cluster_with_hanging: KafkaTarget, tmp_path: Path
 ) -> None:
-    stream = lags(spark, haunted.bootstrap, subscribe="ghostly")
+    stream = lags(spark, cluster_with_hanging.bootstrap, subscribe="ghostly")
     assert tuple(stream.columns) == LAG.names
-    rows = probed(stream, tmp_path)
+    rows = probe_rows(stream, tmp_path)
     free, held_row = sorted(map(lag_of, rows), key=lambda row: row.partition or 0)
     assert (free.topic, free.lag, free.held_by, free.error) == ("ghostly", 0, (), None)
     assert (held_row.topic, held_row.lag, len(held_row.held_by)) == ("ghostly", 1, 1)
@@ -72,7 +72,7 @@ def test_one_row_per_partition_names_who_holds_it(
 def test_a_cluster_that_does_not_answer_is_a_row_and_no_failure(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    (row,) = map(lag_of, probed(lags(spark, "127.0.0.1:1"), tmp_path))
+    (row,) = map(lag_of, probe_rows(lags(spark, "127.0.0.1:1"), tmp_path))
     assert (row.topic, row.lag) == (None, None)
     assert row.error is not None
     assert "127.0.0.1:1" in row.error

@@ -89,7 +89,7 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @pytest.fixture(scope="module")
-def copied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Copied:
+def copied_tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Copied:
     root = tmp_path_factory.mktemp("one-frame")
     for broker in (1, 2):
         log_dir = broker_dir(root / "logs" / f"broker-{broker}", broker=broker)
@@ -113,7 +113,7 @@ def as_sorted(rows: Iterator[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
-def asked(spark: SparkSession, frame: DataFrame, query: Query) -> list[tuple[Any, ...]]:
+def spark_answer(spark: SparkSession, frame: DataFrame, query: Query) -> list[tuple[Any, ...]]:
     """The answer of Spark: a union, or a query in SQL."""
     if query.is_of_view:
         parts = (
@@ -131,12 +131,12 @@ def asked(spark: SparkSession, frame: DataFrame, query: Query) -> list[tuple[Any
     return as_sorted(tuple(row) for row in sql.collect())
 
 
-def play(spark: SparkSession, copied: Copied, steps: Sequence[Query | str]) -> None:
+def play(spark: SparkSession, copied_tables: Copied, steps: Sequence[Query | str]) -> None:
     """Each query of a new frame and a new view has the answer of the copy."""
-    frame = spark.read.format("kafka_log").load(str(copied.logs))
+    frame = spark.read.format("kafka_log").load(str(copied_tables.logs))
     spark.sql(
         "CREATE OR REPLACE TEMPORARY VIEW one_view USING kafka_log"
-        f" OPTIONS (path '{copied.logs}', table 'batches')"
+        f" OPTIONS (path '{copied_tables.logs}', table 'batches')"
     )
     try:
         for step in steps:
@@ -146,7 +146,7 @@ def play(spark: SparkSession, copied: Copied, steps: Sequence[Query | str]) -> N
                 case "uncache":
                     frame.unpersist(blocking=True)
                 case Query():
-                    assert asked(spark, frame, step) == copied.expected(step), step
+                    assert spark_answer(spark, frame, step) == copied_tables.expected(step), step
                 case setting:
                     spark.conf.set(PUSHDOWN, str(setting == "on").lower())
     finally:
@@ -156,18 +156,18 @@ def play(spark: SparkSession, copied: Copied, steps: Sequence[Query | str]) -> N
 @pytest.mark.parametrize("setting", ["on", "off"])
 @pytest.mark.usefixtures("as_it_was")
 def test_a_query_does_not_hang_on_the_one_before(
-    spark: SparkSession, copied: Copied, setting: str
+    spark: SparkSession, copied_tables: Copied, setting: str
 ) -> None:
-    play(spark, copied, [setting, *ONE_AFTER_THE_OTHER])
+    play(spark, copied_tables, [setting, *ONE_AFTER_THE_OTHER])
 
 
 @pytest.mark.usefixtures("as_it_was")
 def test_it_does_not_where_the_session_hands_filters_over_as_it_registers(
-    spark: SparkSession, copied: Copied
+    spark: SparkSession, copied_tables: Copied
 ) -> None:
     spark.conf.set(PUSHDOWN, "true")
     register(spark)
-    play(spark, copied, ONE_AFTER_THE_OTHER)
+    play(spark, copied_tables, ONE_AFTER_THE_OTHER)
 
 
 @pytest.mark.usefixtures("as_it_was")
@@ -188,18 +188,18 @@ def test_the_report_to_spark_shows_what_happens(
 @settings(max_examples=8)
 @pytest.mark.usefixtures("as_it_was")
 def test_drawn_queries_over_one_frame(
-    spark: SparkSession, copied: Copied, steps: Sequence[Query | str]
+    spark: SparkSession, copied_tables: Copied, steps: Sequence[Query | str]
 ) -> None:
-    play(spark, copied, steps)
+    play(spark, copied_tables, steps)
 
 
 @pytest.mark.nightly  # half an hour
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.usefixtures("as_it_was")
-def test_two_thousand_drawn_plays(spark: SparkSession, copied: Copied, part: int) -> None:
-    def played(plays: Sequence[Sequence[Query | str]]) -> None:
-        play(spark, copied, [step for steps in plays for step in ("uncache", "off", *steps)])
+def test_two_thousand_drawn_plays(spark: SparkSession, copied_tables: Copied, part: int) -> None:
+    def play_all(plays: Sequence[Sequence[Query | str]]) -> None:
+        play(spark, copied_tables, [step for steps in plays for step in ("uncache", "off", *steps)])
 
-    played.__name__ = f"part_{part}"  # what is drawn follows from it
+    play_all.__name__ = f"part_{part}"  # what is drawn follows from it
     several = st.lists(PLAYS, min_size=PLAYS_EACH, max_size=PLAYS_EACH)
-    settings(max_examples=2_000 // PARTS // PLAYS_EACH)(given(plays=several)(played))()
+    settings(max_examples=2_000 // PARTS // PLAYS_EACH)(given(plays=several)(play_all))()

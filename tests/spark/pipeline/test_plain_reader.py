@@ -30,7 +30,7 @@ ODD = [
 ]
 
 
-def compared(log_dirs: list[Path]) -> Counter[str]:
+def compare_logs(log_dirs: list[Path]) -> Counter[str]:
     """How many batches and records of each codec are equal in all fields.
 
     Args:
@@ -90,7 +90,7 @@ def log_dirs(tmp_path: Path) -> list[Path]:
 
 
 def test_every_field_is_that_of_a_reader_of_its_own(log_dirs: list[Path]) -> None:
-    equal = compared(log_dirs)
+    equal = compare_logs(log_dirs)
     assert equal["batches none"] == 4 * (90 + 90 + 3)
     for codec in ("gzip", "snappy", "lz4", "zstd"):
         assert equal[f"batches {codec}"] == 4 * 3
@@ -100,5 +100,5 @@ def test_every_field_is_that_of_a_reader_of_its_own(log_dirs: list[Path]) -> Non
 @pytest.mark.spark  # a real Kafka makes it
 @pytest.mark.real
 def test_so_is_every_field_on_directories_of_a_real_kafka(corpus: Corpus) -> None:
-    equal = compared([*corpus.brokers("clean")])
+    equal = compare_logs([*corpus.brokers("clean")])
     assert {record.split()[1] for record in equal} == {"none", "gzip", "snappy", "lz4", "zstd"}

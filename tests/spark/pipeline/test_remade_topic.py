@@ -35,16 +35,16 @@ AS_OF: Final = ("--as-of", str(NOW + HOUR_MS))
 Ask = Callable[[Path], Report]
 
 
-def here(path: Path, **search_fields: Any) -> Report:
+def report_here(path: Path, **search_fields: Any) -> Report:
     search = msgspec.structs.replace(SEARCH, paths=(path,), **search_fields)
     return find_hanging(search, new_session=no_session, progress=lambda _: None)
 
 
 def everything(path: Path) -> Report:
-    return here(path, use_snapshots=False)
+    return report_here(path, use_snapshots=False)
 
 
-@pytest.fixture(params=[here, everything])
+@pytest.fixture(params=[report_here, everything])
 def ask(request: pytest.FixtureRequest) -> Ask:
     return request.param  # type: ignore[no-any-return] # one of the functions above
 
@@ -99,7 +99,7 @@ def test_the_same_coordinators_log_of_two_topics_is_not_used(tmp_path: Path) -> 
         metadata.write_text(f"version: 0\ntopic_id: {topic_id}\n")
     for copy in path.glob("*/__cluster_metadata-0/*.log"):
         copy.unlink()
-    report = here(path)
+    report = report_here(path)
     assert {finding.verdict for finding in report.findings} == {OpenTxnStatus.UNKNOWN}
     assert any("__transaction_state was deleted" in problem for problem in report.source.problems)
 

@@ -40,7 +40,7 @@ STATES: Final = ("accept", "release", "reject")
 
 def test_spark_reads_what_the_share_coordinators_wrote(spark: SparkSession, tmp_path: Path) -> None:
     with ApacheKafka(directory=tmp_path, properties=PROPERTIES) as kafka:
-        positions = run(_shared(kafka.bootstrap))
+        positions = run(_share_positions(kafka.bootstrap))
         (home,) = kafka.homes
     with TxnsimServer(brokers=1, arguments=("--load", str(home / "data"))) as server:
         assert run(_positions(server.bootstrap)) == positions, "serve --load goes on with it"
@@ -49,7 +49,7 @@ def test_spark_reads_what_the_share_coordinators_wrote(spark: SparkSession, tmp_
     logs = list((home / "data").rglob(f"{SHARE_STATE_TOPIC}*/*.log"))
     dump = dump_log(logs, "--share-group-state-decoder", "--deep-iteration").files
     printed = [
-        _printed(line)
+        _printed_fields(line)
         for path in sorted(dump)
         for line in dump[path]
         if line.startswith(RECORD) and " key: {" in line
@@ -69,7 +69,7 @@ async def _positions(bootstrap: str) -> tuple[GroupPosition, ...]:
         return await share_positions(Admin(client), "workers")
 
 
-async def _shared(bootstrap: str) -> tuple[GroupPosition, ...]:
+async def _share_positions(bootstrap: str) -> tuple[GroupPosition, ...]:
     """Two share groups say all that can be said of records; one is deleted, where the other one
     stands is answered.
     """
@@ -126,8 +126,8 @@ def _number(value: int | None) -> int:
     return -1 if value is None else value
 
 
-def _printed(line: str) -> dict[str, Any]:
-    key, value = as_dumped.decoded(line)
+def _printed_fields(line: str) -> dict[str, Any]:
+    key, value = as_dumped.decode_line(line)
     key_fields = {"type": int(key["type"]), **key["data"]}
     if value is None:
         return key_fields

@@ -97,7 +97,7 @@ def offsets() -> bytes:
     return encode_group_batch([group, commit], now_ms=NOW, producer_id=7, producer_epoch=0)
 
 
-def played(spark: SparkSession, directory: Path) -> Iterator[tuple[re.Match[str], str]]:
+def play_examples(spark: SparkSession, directory: Path) -> Iterator[tuple[re.Match[str], str]]:
     """Each example with what it prints."""
     names_defined: dict[str, object] = {"spark": spark}
     texts = [page.read_text("utf-8") for page in PAGES]
@@ -112,7 +112,7 @@ def played(spark: SparkSession, directory: Path) -> Iterator[tuple[re.Match[str]
 @pytest.mark.nightly  # Spark takes it half a minute and more
 def test_every_example_prints_what_the_page_shows(spark: SparkSession, tmp_path: Path) -> None:
     shot(tmp_path / "shot")
-    examples = list(played(spark, tmp_path))
+    examples = list(play_examples(spark, tmp_path))
     assert len(examples) > 5
     for example, printed in examples:
         assert (example["shown"] or "") == printed, (
@@ -125,23 +125,25 @@ def test_every_option_is_on_the_page() -> None:
     assert [name for name in NAMES if f"| `{name}` |" not in page] == []
 
 
-def _rewritten(page: str, examples: Mapping[str, str]) -> str:
-    def one(example: re.Match[str]) -> str:
+def _rewrite_page(page: str, examples: Mapping[str, str]) -> str:
+    def rewrite_block(example: re.Match[str]) -> str:
         printed = examples[example["code"]]
         output_block = f"\n```\n{printed}```\n" if printed else ""
         return f"```python\n{example['code']}```\n{output_block}"
 
-    return EXAMPLE.sub(one, page)
+    return EXAMPLE.sub(rewrite_block, page)
 
 
 def _write() -> None:
     with tempfile.TemporaryDirectory() as name:
         shot(Path(name) / "shot")
         spark = spark_session("local[2]", config={"spark.driver.memory": "1g"})
-        examples = {example["code"]: printed for example, printed in played(spark, Path(name))}
+        examples = {
+            example["code"]: printed for example, printed in play_examples(spark, Path(name))
+        }
         spark.stop()
     for page in PAGES:
-        page.write_text(_rewritten(page.read_text("utf-8"), examples), "utf-8")
+        page.write_text(_rewrite_page(page.read_text("utf-8"), examples), "utf-8")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.spark.pipeline.damaged.make import unpacked
+from tests.spark.pipeline.damaged.make import unpack_stages
 from tests.spark.pipeline.following import follow
 from tests.support.growing_dirs import GrowingDir
 from tests.support.store_servers import S3Store
@@ -71,14 +71,14 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directories of one broker's two lives, with five hanging transactions. As new as what is
     put into a store: verify goes by a snapshot's time.
     """
-    directory = unpacked(tmp_path_factory.mktemp("local"))
+    directory = unpack_stages(tmp_path_factory.mktemp("local"))
     for path in directory.rglob("*"):
         path.touch()
     return directory
 
 
 @pytest.fixture(scope="module")
-def filled(
+def filled_store(
     tmp_path_factory: pytest.TempPathFactory,
     local: Path,
     spark: SparkSession,
@@ -92,7 +92,7 @@ def filled(
         yield Filled(store, local)
 
 
-def played(
+def play_command(
     capsys: pytest.CaptureFixture[str], command: str, directory: str, settings: tuple[str, ...] = ()
 ) -> tuple[int, str]:
     """Exit status and JSON of a command."""
@@ -106,16 +106,22 @@ def played(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_says_of_a_store_what_it_says_of_a_directory(
-    filled: Filled, command: str, capsys: pytest.CaptureFixture[str]
+    filled_store: Filled, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows_of_store = played(capsys, command, f"{filled.uri}/clea[n]", filled.store.settings)
-    rows_of_directory = played(capsys, command, str(filled.local / "clean"))
+    rows_of_store = play_command(
+        capsys, command, f"{filled_store.uri}/clea[n]", filled_store.store.settings
+    )
+    rows_of_directory = play_command(capsys, command, str(filled_store.local / "clean"))
     assert rows_of_store[0] == rows_of_directory[0]
-    assert told(filled.renamed(rows_of_store[1])) == told(rows_of_directory[1])
-    assert (filled.uri in rows_of_store[1]) == (str(filled.local) in rows_of_directory[1])
+    assert without_source(filled_store.renamed(rows_of_store[1])) == without_source(
+        rows_of_directory[1]
+    )
+    assert (filled_store.uri in rows_of_store[1]) == (
+        str(filled_store.local) in rows_of_directory[1]
+    )
 
 
-def told(text: str) -> Any:
+def without_source(text: str) -> Any:
     """What a command found; how it read that is another matter."""
     document = json.loads(text)
     if isinstance(document, dict) and "source" in document:
@@ -125,11 +131,11 @@ def told(text: str) -> Any:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_of_a_store_is_that_of_a_directory(
-    filled: Filled, table: str, spark: SparkSession
+    filled_store: Filled, table: str, spark: SparkSession
 ) -> None:
-    there = rows(spark, table, f"{filled.uri}/clean")
-    here = rows(spark, table, str(filled.local / "clean"))
-    assert sorted(map(filled.renamed, there)) == sorted(here)
+    there = rows(spark, table, f"{filled_store.uri}/clean")
+    here = rows(spark, table, str(filled_store.local / "clean"))
+    assert sorted(map(filled_store.renamed, there)) == sorted(here)
     assert here or table == "errors"
 
 
@@ -139,37 +145,44 @@ def rows(spark: SparkSession, table: str, directory: str) -> list[str]:
     return [repr(row) for row in frame.collect()]
 
 
-def test_one_call_gives_the_findings_of_a_store(filled: Filled, spark: SparkSession) -> None:
-    findings_of_store = find_hanging(spark, f"{filled.uri}/clean", as_of=AS_OF)
-    findings_of_directory = find_hanging(spark, filled.local / "clean", as_of=AS_OF)
+def test_one_call_gives_the_findings_of_a_store(filled_store: Filled, spark: SparkSession) -> None:
+    findings_of_store = find_hanging(spark, f"{filled_store.uri}/clean", as_of=AS_OF)
+    findings_of_directory = find_hanging(spark, filled_store.local / "clean", as_of=AS_OF)
     finding_rows = sorted(map(repr, findings_of_directory.collect()))
-    assert sorted(filled.renamed(repr(row)) for row in findings_of_store.collect()) == finding_rows
+    assert (
+        sorted(filled_store.renamed(repr(row)) for row in findings_of_store.collect())
+        == finding_rows
+    )
     assert len(finding_rows) >= 5
 
 
 def test_a_condition_on_the_directory_names_it_as_the_store_does(
-    filled: Filled, spark: SparkSession
+    filled_store: Filled, spark: SparkSession
 ) -> None:
-    frame = spark.read.format("kafka_log").load(f"{filled.uri}/*")
-    wanted = frame.where(frame.log_dir == f"{filled.uri}/clean")
+    frame = spark.read.format("kafka_log").load(f"{filled_store.uri}/*")
+    wanted = frame.where(frame.log_dir == f"{filled_store.uri}/clean")
     assert {row.log_dir for row in frame.select("log_dir").distinct().collect()} == {
-        f"{filled.uri}/clean",
-        f"{filled.uri}/killed",
+        f"{filled_store.uri}/clean",
+        f"{filled_store.uri}/killed",
     }
-    assert wanted.count() == len(rows(spark, "batches", str(filled.local / "clean")))
+    assert wanted.count() == len(rows(spark, "batches", str(filled_store.local / "clean")))
 
 
-def test_what_is_not_there_is_a_misuse(filled: Filled, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["logs", "verify", f"{filled.uri}/none*"]) == 2
-    assert f"{filled.uri}/none*" in capsys.readouterr().err
+def test_what_is_not_there_is_a_misuse(
+    filled_store: Filled, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["logs", "verify", f"{filled_store.uri}/none*"]) == 2
+    assert f"{filled_store.uri}/none*" in capsys.readouterr().err
 
 
-def test_a_stream_follows_a_store(filled: Filled, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_follows_a_store(
+    filled_store: Filled, spark: SparkSession, tmp_path: Path
+) -> None:
     growing = GrowingDir(tmp_path / "broker-1")
-    directory = f"{filled.store.uri}/growing-{tmp_path.name}"
+    directory = f"{filled_store.store.uri}/growing-{tmp_path.name}"
     for _ in range(2):  # the second one goes on from the checkpoint
         growing.grow()
-        filled.store.put(growing.path, directory.rpartition("/")[2])
+        filled_store.store.put(growing.path, directory.rpartition("/")[2])
         writer = follow(spark, directory, "records", str(tmp_path / "out"), maxFilesPerTrigger=2)
         writer.trigger(availableNow=True).start().awaitTermination()
         parquet = spark.read.parquet(str(tmp_path / "out" / "records"))
@@ -184,9 +197,9 @@ def test_a_stream_follows_a_store(filled: Filled, spark: SparkSession, tmp_path:
 
 
 def test_a_table_in_a_store_has_each_batch_of_a_stream_once(
-    filled: Filled, spark: SparkSession
+    filled_store: Filled, spark: SparkSession
 ) -> None:
-    directory = f"{filled.store.uri}/sink"
+    directory = f"{filled_store.store.uri}/sink"
     sink = TableSink(spark, directory, columns="value bigint")
     assert (sink.rows(), sink.knows("q")) == (None, False)
     batches = [spark.createDataFrame([(word,)], "value bigint") for word in range(3)]

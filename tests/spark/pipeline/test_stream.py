@@ -128,7 +128,7 @@ def stream(target: KafkaTarget, where: Path, *arguments: str) -> StreamProcess:
     return StreamProcess(command, log=where / "stream.log")
 
 
-def taken(process: StreamProcess) -> int:
+def rows_taken(process: StreamProcess) -> int:
     return sum(event["rows"] for event in process.told("batch"))
 
 
@@ -141,10 +141,10 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
         write(target, "t", ["v0", "v1", "v2"])
         file = tmp_path / "alerts.jsonl"
         with stream(target, tmp_path, "--alerts-to", str(file)) as running:
-            running.wait_for(lambda _: taken(running) == 3)
+            running.wait_for(lambda _: rows_taken(running) == 3)
             ghost = haunt(target, TopicPartition("t", 1))
             write(target, "t", ["v3", "v4", "v5"])
-            running.wait_for(lambda _: taken(running) == 4 and bool(running.told("raised")))
+            running.wait_for(lambda _: rows_taken(running) == 4 and bool(running.told("raised")))
             (alert,) = running.told("raised")
             # v1 and its marker lie before the ghost, and in the simulator the marker of its abort.
             start = 2 if target.simulated is None else 3
@@ -159,7 +159,7 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
             program, *repair = shlex.split(alert["command"])
             written = ("--audit-file", str(tmp_path / "audit.jsonl"))
             assert (program, main([*repair, *written])) == ("txnsim", 0)
-            running.wait_for(lambda _: taken(running) == 6 and bool(running.told("ended")))
+            running.wait_for(lambda _: rows_taken(running) == 6 and bool(running.told("ended")))
             assert running.terminate() == 0, running.log()
         (ended,) = running.told("ended")
         assert (ended["id"], ended["since_ms"]) == (alert["id"], alert["since_ms"])
@@ -298,7 +298,9 @@ def rows_in(events: Iterable[StreamEvent]) -> int:
     return sum(event.rows for event in events if isinstance(event, BatchWritten))
 
 
-def killed_at(target: KafkaTarget, where: Path, point: str, nth: int) -> list[dict[str, object]]:
+def stream_until_killed(
+    target: KafkaTarget, where: Path, point: str, nth: int
+) -> list[dict[str, object]]:
     """Stream until the n-th commit is at this point, then SIGKILL; what was told."""
     command = [
         *(sys.executable, "-m", "tests.spark.pipeline.stream_program", target.bootstrap, "t"),
@@ -315,7 +317,7 @@ def test_who_is_killed_within_a_commit_writes_that_batch_again(
     spark: SparkSession, target: KafkaTarget, tmp_path: Path
 ) -> None:
     committed = fill(target, 0, 8)
-    alerts = killed_at(target, tmp_path, "half", 2)
+    alerts = stream_until_killed(target, tmp_path, "half", 2)
     assert [event["event"] for event in alerts] == ["batch", "half"]
     (half,) = (tmp_path / "sink" / "records").glob("query=*/batch=1")
     assert list(half.glob("part-*"))
@@ -329,7 +331,7 @@ def test_who_is_killed_between_a_commit_and_sparks_own_does_not_write_it_again(
     spark: SparkSession, target: KafkaTarget, tmp_path: Path
 ) -> None:
     committed = fill(target, 0, 8)
-    alerts = killed_at(target, tmp_path, "whole", 2)
+    alerts = stream_until_killed(target, tmp_path, "whole", 2)
     assert [event["event"] for event in alerts] == ["batch", "whole"]
     unheard = values(tmp_path / "sink")
     assert len(unheard) > int(str(alerts[0]["rows"]))

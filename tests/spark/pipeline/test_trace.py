@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from tests.spark.pipeline.analysis_page import PAGE, blocks, filled, names
+from tests.spark.pipeline.analysis_page import PAGE, blocks, fill_page, names
 from tests.spark.pipeline.made_trace import STREAM, brief_lives, odd_lives
 from tests.spark.pipeline.recorded_run import APPLICATIONS, LEVELS, TRANSACTIONS, record
 from txnsim.cli.main import main
@@ -135,7 +135,7 @@ def events(traces: Path) -> list[tuple[str, Event]]:
     ]
 
 
-def counted(spark: SparkSession, query: str) -> Counter[tuple[Any, ...]]:
+def count_rows(spark: SparkSession, query: str) -> Counter[tuple[Any, ...]]:
     """Rows of a count, the count last."""
     return Counter({tuple(row)[:-1]: row[-1] for row in spark.sql(query).toLocalIterator()})
 
@@ -151,7 +151,7 @@ def test_every_table_is_as_documented(views: SparkSession) -> None:
 
 
 def test_no_event_is_lost(views: SparkSession, events: list[tuple[str, Event]]) -> None:
-    assert counted(
+    assert count_rows(
         views, "SELECT run, kind, count(*) FROM trace_events GROUP BY run, kind"
     ) == Counter((run, event["k"]) for run, event in events)
     runs = {row.run: row.events for row in views.table("trace_runs").toLocalIterator()}
@@ -168,7 +168,7 @@ def test_transactions_have_the_outcomes_that_coordinators_reached(
         if event["k"] == "txn.complete" and event["d"]["state"] in ends
     )
     query = "SELECT run, transactional_id, outcome, count(*) FROM trace_transactions GROUP BY ALL"
-    assert counted(views, query) == reached
+    assert count_rows(views, query) == reached
     for level in LEVELS:
         of_shop = [
             sum(reached[f"level-{level}", shop, outcome] for outcome in ends.values())
@@ -176,7 +176,7 @@ def test_transactions_have_the_outcomes_that_coordinators_reached(
         ]
         assert of_shop == [TRANSACTIONS] * len(APPLICATIONS)
     versions = "SELECT run, transaction_version, count(*) FROM trace_transactions GROUP BY ALL"
-    assert set(counted(views, versions)) == {(f"level-{level}", level) for level in LEVELS}
+    assert set(count_rows(views, versions)) == {(f"level-{level}", level) for level in LEVELS}
 
 
 def test_markers_are_as_late_as_their_events_say(
@@ -225,7 +225,7 @@ def test_answers_to_verifications_are_counted_by_error(
     )
     query = """SELECT run, coalesce(error, 'NONE'), count(*) FROM trace_verifications
                WHERE (outcome = 'allowed') = (error IS NULL) GROUP BY ALL"""
-    assert counted(views, query) == counts
+    assert count_rows(views, query) == counts
 
 
 def test_requests_of_clients_are_answered(
@@ -239,7 +239,7 @@ def test_requests_of_clients_are_answered(
         and not event["d"].get("response")
     )
     query = "SELECT run, api, count(*) FROM trace_requests WHERE peer LIKE 'client/%' GROUP BY ALL"
-    assert counted(views, query) == counts
+    assert count_rows(views, query) == counts
     peers = "SELECT count_if(answered_us < at_us) AS early, count(answered_us) AS answered FROM "
     (row,) = views.sql(f"{peers} trace_requests").toLocalIterator()
     assert row.early == 0
@@ -314,7 +314,7 @@ def test_late_is_what_is_open_for_longer_than_asked_for(views: SparkSession) -> 
 def test_every_end_under_version_2_raises_the_epoch(views: SparkSession) -> None:
     columns = ANALYSES["epoch_bumps"].run(views).where("grouped_by = 'transaction_version'")
     by_end = {row.transaction_version: (row.by_end, row.by_timeout) for row in columns.collect()}
-    ended = counted(
+    ended = count_rows(
         views,
         "SELECT transaction_version, count(*) FROM trace_transactions"
         " WHERE decided_by = 'EndTxn' GROUP BY ALL",
@@ -326,10 +326,10 @@ def test_every_end_under_version_2_raises_the_epoch(views: SparkSession) -> None
 
 
 def test_odd_lives_are_told_as_they_were(spark: SparkSession, exported: Exported) -> None:
-    def told(table: str) -> DataFrame:
+    def table_of(table: str) -> DataFrame:
         return exported.rows(spark, table, runs="odd stream")
 
-    txn = told("transactions").orderBy("number").collect()
+    txn = table_of("transactions").orderBy("number").collect()
     assert [(row.transactional_id, row.producer_id, row.outcome, row.timed_out) for row in txn] == [
         ("a/b", 7, "committed", False),
         ("a/b", 7, "aborted", True),
@@ -340,15 +340,15 @@ def test_odd_lives_are_told_as_they_were(spark: SparkSession, exported: Exported
         *(20, 60, 70, 99),
     )
     assert (second.end_epoch, second.refusals, second.last_error) == (4, 1, "NOT_COORDINATOR")
-    (marker,) = told("markers").collect()
+    (marker,) = table_of("markers").collect()
     assert (marker.owed_us, marker.written_us, marker.offset, marker.strays) == (70, 90, 8, 1)
     assert (marker.sends, marker.refused, marker.acked_us) == (2, 1, None)
-    (stall,) = told("stalls").collect()
+    (stall,) = table_of("stalls").collect()
     assert (stall.last_stable, stall.from_us, stall.stalled_us) == (5, 40, 55)
     assert (stall.lag_max, stall.is_over, stall.transactional_id) == (4, True, "a/b")
-    (question,) = told("verifications").collect()
+    (question,) = table_of("verifications").collect()
     assert (question.outcome, question.transaction_version) == ("unanswered", 1)
-    bumps = told("epoch_bumps").orderBy("i").collect()
+    bumps = table_of("epoch_bumps").orderBy("i").collect()
     assert [(row.from_epoch, row.epoch, row.command) for row in bumps] == [
         (3, 4, "timeout"),
         (4, 0, "InitProducerId"),
@@ -358,19 +358,19 @@ def test_odd_lives_are_told_as_they_were(spark: SparkSession, exported: Exported
 def test_brief_tells_how_often_markers_were_sent_and_how_long_answers_took(
     spark: SparkSession, exported: Exported
 ) -> None:
-    def told(table: str) -> DataFrame:
+    def table_of(table: str) -> DataFrame:
         return exported.rows(spark, table, runs="brief")
 
-    (run,) = told("runs").collect()
+    (run,) = table_of("runs").collect()
     assert (run.scenario, run.scenario_run, run.take, run.mode) == ("made", "late", "armed", "V+")
     assert (run.level, run.brokers, run.releases) == ("brief", 2, ["3.9"])
     assert (run.rules, run.settings) == ({"rack_is_told": True}, {"transaction.version": "1"})
-    markers = told("markers").orderBy("partition").collect()
+    markers = table_of("markers").orderBy("partition").collect()
     assert [(row.sends, row.sent_us, row.acked_us) for row in markers] == [
         (1, None, 80),
         (3, 90, None),
     ]
-    rows = told("verifications").orderBy("partition").collect()
+    rows = table_of("verifications").orderBy("partition").collect()
     assert [(row.asked_us, row.answered_us, row.waited_us) for row in rows] == [
         (23, 30, 7),
         (31, 40, 9),
@@ -456,4 +456,6 @@ def test_the_page_shows_what_is_found(views: SparkSession) -> None:
     text = PAGE.read_text("utf-8")
     page_blocks = blocks(views)
     assert set(names(text)) == set(page_blocks)
-    assert filled(text, page_blocks) == text, "python -m tests.spark.pipeline.analysis_page --write"
+    assert fill_page(text, page_blocks) == text, (
+        "python -m tests.spark.pipeline.analysis_page --write"
+    )

@@ -29,7 +29,7 @@ def test_both_engines_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
         embedded_rows = database.rows(f"SELECT * FROM {view}")
         there = [row.asDict(recursive=True) for row in spark.table(view).collect()]
         assert embedded_rows, view
-        assert sorted(map(told, embedded_rows)) == sorted(map(told, there)), view
+        assert sorted(map(text_of, embedded_rows)) == sorted(map(text_of, there)), view
 
 
 def test_a_view_in_sql_has_options_and_comments(spark: SparkSession, tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_view_in_sql_has_options_and_comments(spark: SparkSession, tmp_path: P
         spark.sql("DROP VIEW shot")
 
 
-def told(row: dict[str, object]) -> str:
+def text_of(row: dict[str, object]) -> str:
     """As text."""
     return repr({name: plain(value) for name, value in row.items()})
 

@@ -15,7 +15,7 @@ from txnsim_spark.questions.waiting_groups import WaitingGroups, find_waiting_gr
 HOUR = 3_600_000
 
 
-def looked(log_dir: Path) -> WaitingGroups:
+def waiting_groups_in(log_dir: Path) -> WaitingGroups:
     search = Search(paths=(log_dir,), as_of_ms=NOW + HOUR)
     return find_waiting_groups(search, new_session=no_session, progress=lambda _: None)
 
@@ -35,7 +35,7 @@ def broker(tmp_path: Path) -> BrokerDir:
 def test_each_group_is_told_how_far_it_comes(tmp_path: Path) -> None:
     disks = broker(tmp_path)
     offsets_log(disks.path, sent(at(0, "far"), at(2, "there"), at(3, "inside"), at(4, "through")))
-    groups = looked(disks.stop())
+    groups = waiting_groups_in(disks.stop())
     waiters = [
         (waiter.group, waiter.committed_offset, waiter.to_read, waiter.withheld)
         for waiter in groups.waiters
@@ -49,6 +49,6 @@ def test_each_group_is_told_how_far_it_comes(tmp_path: Path) -> None:
 
 
 def test_a_partition_that_no_group_reads_is_named(tmp_path: Path) -> None:
-    groups = looked(broker(tmp_path).stop())
+    groups = waiting_groups_in(broker(tmp_path).stop())
     assert (groups.waiters, groups.unread) == ((), (TopicPartition("orders", 0),))
     assert groups.offsets_partitions == ()

@@ -169,7 +169,7 @@ def test_a_processor_without_the_instruction_takes_tables() -> None:
     assert process.stdout == "False [ True]\n", process.stderr
 
 
-def checked(data: bytes, pieces: list[tuple[int, int, int]]) -> list[bool]:
+def check_both_ways(data: bytes, pieces: list[tuple[int, int, int]]) -> list[bool]:
     """By either way, for (start, size, stated CRC) of each piece."""
     starts, sizes, stated = np.array(pieces, dtype=np.int64).reshape(-1, 3).T.copy()
     valid = np.zeros(len(pieces), dtype=np.bool_)
@@ -187,7 +187,7 @@ def test_right_crcs_are_right_at_any_length_and_place(pieces: list[bytes]) -> No
     for piece in pieces:
         placed.append((len(data), len(piece), crc32c.crc32c(piece)))
         data += piece
-    assert checked(data or b"\0", placed) == [True] * len(pieces)
+    assert check_both_ways(data or b"\0", placed) == [True] * len(pieces)
 
 
 @given(st.binary(min_size=1, max_size=40), st.data())
@@ -195,20 +195,24 @@ def test_a_bit_that_differs_is_noticed(piece: bytes, data: st.DataObject) -> Non
     position = data.draw(st.integers(0, len(piece) - 1))
     bit = 1 << data.draw(st.integers(0, 7))
     damaged = piece[:position] + bytes([piece[position] ^ bit]) + piece[position + 1 :]
-    assert checked(damaged, [(0, len(piece), crc32c.crc32c(piece))]) == [False]
+    assert check_both_ways(damaged, [(0, len(piece), crc32c.crc32c(piece))]) == [False]
 
 
 def test_one_that_is_wrong_leaves_the_others_alone() -> None:
     data = b"123456789" * 3
     right = crc32c.crc32c(b"123456789")
     assert right == 0xE3069283  # the check value that is published with the polynomial
-    assert checked(data, [(0, 9, right), (9, 9, right ^ 1), (18, 9, right)]) == [True, False, True]
+    assert check_both_ways(data, [(0, 9, right), (9, 9, right ^ 1), (18, 9, right)]) == [
+        True,
+        False,
+        True,
+    ]
 
 
 # What is told of places, sequences and epochs; all else that producers did is in test_walk.
 
 
-def folded(data: bytes, file_position: int = 0) -> list[int]:
+def fold_producer(data: bytes, file_position: int = 0) -> list[int]:
     """The fragment of the only producer."""
     fragments = np.empty((1, fk.FRAGMENT_COLUMNS), dtype=np.int64)
     count, _, position, why = fk.scan_fragments(
@@ -229,10 +233,10 @@ def folded(data: bytes, file_position: int = 0) -> list[int]:
 def test_the_place_of_an_open_transaction_is_told_where_a_search_would_end_there() -> None:
     first_segment, second = segment_of([act()], base_offset=5), segment_of([act()], base_offset=3)
     earlier_segment = segment_of([act(), act("commit")])
-    assert folded(earlier_segment + first_segment, 1_000)[fk.OPEN_POSITION] == 1_000 + len(
+    assert fold_producer(earlier_segment + first_segment, 1_000)[fk.OPEN_POSITION] == 1_000 + len(
         earlier_segment
     )
-    row = folded(first_segment + segment_of([act("commit")], base_offset=7) + second)
+    row = fold_producer(first_segment + segment_of([act("commit")], base_offset=7) + second)
     assert (row[fk.OPEN_OFFSET], row[fk.OPEN_POSITION]) == (3, -1)
 
 
@@ -249,7 +253,7 @@ def test_sequences_begin_anew_behind_the_largest() -> None:
         )
         for position in ((1 << 31) - 2, 0)
     ]
-    row = folded(segment_of(history))
+    row = fold_producer(segment_of(history))
     assert (row[fk.SEQUENCE_GAPS], row[fk.LAST_SEQUENCE]) == (0, 1)
 
 
@@ -271,4 +275,4 @@ def test_an_epoch_that_a_marker_has_begun_begins_with_sequence_0() -> None:
         ]
 
     for sequence, gaps in ((0, 0), (6, 1)):
-        assert folded(segment_of(history(sequence)))[fk.SEQUENCE_GAPS] == gaps
+        assert fold_producer(segment_of(history(sequence)))[fk.SEQUENCE_GAPS] == gaps

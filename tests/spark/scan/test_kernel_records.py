@@ -27,7 +27,9 @@ def in_python(batch: bytes) -> list[Record]:
     return records
 
 
-def compiled(batches: list[bytes], *, room: int = 1_000, bytes_max: int = 1 << 20) -> list[Record]:
+def read_compiled(
+    batches: list[bytes], *, room: int = 1_000, bytes_max: int = 1 << 20
+) -> list[Record]:
     """The same by the compiled reader, of several batches."""
     headers = [read_batch_header(batch) for batch in batches]
     ends = np.cumsum([len(batch) for batch in batches])
@@ -39,11 +41,13 @@ def compiled(batches: list[bytes], *, room: int = 1_000, bytes_max: int = 1 << 2
     while place[0] < len(batches):
         rows = kr.room_for(room)
         count = kr.record_rows(buffer, starts, ends, counts, place, rows, bytes_max)
-        records += told(buffer, rows[:count], [header.base_timestamp_ms for header in headers])
+        records += records_of(
+            buffer, rows[:count], [header.base_timestamp_ms for header in headers]
+        )
     return records
 
 
-def told(buffer: Bytes, rows: Ints, base_ms: list[int]) -> list[Record]:
+def records_of(buffer: Bytes, rows: Ints, base_ms: list[int]) -> list[Record]:
     held = np.empty((int(rows[:, kr.HEADERS].sum()), kr.HEADER_COLUMNS), dtype=np.int64)
     kr.header_rows(buffer, rows, held)
     left = iter(held.tolist())
@@ -70,16 +74,18 @@ def piece(buffer: Bytes, value_at: int, size: int) -> bytes | None:
     return None if size < 0 else buffer[value_at : value_at + size].tobytes()
 
 
-def drawn(chance: Any) -> bytes:
-    def some(most: int) -> bytes | None:
+def draw_records(chance: Any) -> bytes:
+    def draw_bytes(most: int) -> bytes | None:
         return None if chance.random() < 0.2 else chance.randbytes(chance.randrange(most))
 
     records = [
         Record(
-            key=some(20),
-            value=some(200),
+            key=draw_bytes(20),
+            value=draw_bytes(200),
             timestamp_ms=chance.randrange(1 << 40),
-            headers=tuple((f"h{number}", some(10)) for number in range(chance.choice((0, 0, 3)))),
+            headers=tuple(
+                (f"h{number}", draw_bytes(10)) for number in range(chance.choice((0, 0, 3)))
+            ),
         )
         for _ in range(chance.randrange(1, 12))
     ]
@@ -89,18 +95,18 @@ def drawn(chance: Any) -> bytes:
 @pytest.mark.costly
 def test_sound_batches_have_the_records_that_python_finds() -> None:
     chance = SeededRng(7).stream("records")
-    batches = [drawn(chance) for _ in range(SEEDS)]
+    batches = [draw_records(chance) for _ in range(SEEDS)]
     expected = [record for batch in batches for record in in_python(batch)]
-    assert compiled(batches) == expected
-    assert compiled(batches, room=3) == expected, "it goes on within a batch"
-    assert compiled(batches, bytes_max=1) == expected, "a record at least"
+    assert read_compiled(batches) == expected
+    assert read_compiled(batches, room=3) == expected, "it goes on within a batch"
+    assert read_compiled(batches, bytes_max=1) == expected, "a record at least"
 
 
 def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
     chance = SeededRng(8).stream("records")
     shorter = 0
     for _ in range(SEEDS):
-        whole = drawn(chance)
+        whole = draw_records(chance)
         for _ in range(MUTATIONS):
             damaged = bytearray(whole)
             damaged[chance.randrange(BatchHeader.SIZE, len(damaged))] = chance.choice(
@@ -108,12 +114,12 @@ def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
             )
             expected = in_python(bytes(damaged))
             shorter += len(expected) < read_batch_header(whole).records_count
-            assert compiled([bytes(damaged), whole]) == [*expected, *in_python(whole)]
+            assert read_compiled([bytes(damaged), whole]) == [*expected, *in_python(whole)]
     assert shorter > SEEDS, "damage that is noticed"
 
 
 def test_each_record_begins_where_the_one_before_ends() -> None:
-    batch = drawn(SeededRng(9).stream("records"))
+    batch = draw_records(SeededRng(9).stream("records"))
     counts = np.array([read_batch_header(batch).records_count])
     rows = kr.room_for(counts[0])
     starts, ends = np.array([BatchHeader.SIZE]), np.array([len(batch)])
@@ -126,6 +132,6 @@ def test_each_record_begins_where_the_one_before_ends() -> None:
 def test_more_records_than_bytes_are_none() -> None:
     batch = bytearray(build_batch([Record(value=b"v")], timestamp_ms=1))
     batch[57:61] = (1_000).to_bytes(4)
-    assert compiled([bytes(batch)]) == in_python(bytes(batch)) == []
+    assert read_compiled([bytes(batch)]) == in_python(bytes(batch)) == []
     batch[57:61] = (-1).to_bytes(4, signed=True)
-    assert compiled([bytes(batch)]) == []
+    assert read_compiled([bytes(batch)]) == []

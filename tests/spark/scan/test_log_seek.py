@@ -144,7 +144,7 @@ def test_every_marker_is_read_with_what_it_says(segment: SegmentFile) -> None:
     ]
 
 
-def acted(folder: Path, *kinds: str, second_base: int | None = None) -> SegmentFile:
+def segment_of_acts(folder: Path, *kinds: str, second_base: int | None = None) -> SegmentFile:
     """A segment with a batch of each kind; the last kind's at an offset of its own, if given."""
     folder.mkdir()
     acts = [
@@ -177,7 +177,7 @@ def test_what_the_cleaner_may_have_taken_is_told(
     commits: list[bool],
 ) -> None:
     gone: list[None] = []
-    segment = acted(tmp_path / "orders-0", *kinds, second_base=second_base)
+    segment = segment_of_acts(tmp_path / "orders-0", *kinds, second_base=second_base)
     read = list(read_markers(segment, lambda: gone.append(None)))
     assert [is_commit for _, is_commit in read] == commits
     assert bool(gone) is gaps

@@ -370,7 +370,7 @@ def test_what_can_be_judged_apart(
 Told = tuple[dict[int, Seen], list[tuple[int, int]], BatchHeader | None, list[Tail]]
 
 
-def told(path: Path) -> Told:
+def read_facts(path: Path) -> Told:
     """All that is ever looked for in a segment without an index."""
     replica = Replica(log_dir="b", broker=1, topic="orders", partition=0, path=str(path.parent))
     segment = SegmentFile(
@@ -399,10 +399,10 @@ def test_both_walks_find_the_same(history: list[Act], old_at: int, draw: st.Data
         data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
 
     def check(path: Path) -> None:
-        one_by_one = told(path)
+        one_by_one = read_facts(path)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(log_seek, "INTERPRETED_BYTES_MAX", -1)
-            assert told(path) == one_by_one
+            assert read_facts(path) == one_by_one
 
     on_file(bytes(data), check)
 

@@ -426,13 +426,13 @@ def test_a_section_begins_where_it_is_told(tmp_path: Path) -> None:
 BATCH = len(plain())
 
 
-def found(path: Path) -> list[SegmentFile]:
+def segments_at(path: Path) -> list[SegmentFile]:
     return list(segments_of(replicas_in([path])[0]))
 
 
-def kept(path: Path, *, is_cut: bool = True) -> list[tuple[int, Damage | None]]:
+def surviving_segments(path: Path, *, is_cut: bool = True) -> list[tuple[int, Damage | None]]:
     """(bytes left, what goes) of each segment; the same, whoever has looked for it and when."""
-    segments = found(path)
+    segments = segments_at(path)
     cut = [(number.size, damage) for number, damage in cut_short(segments, is_cut=is_cut)]
     examined = cut_short(examine_recovered(segments), is_cut=is_cut)
     assert [(number.size, damage) for number, damage in examined] == cut
@@ -441,17 +441,19 @@ def kept(path: Path, *, is_cut: bool = True) -> list[tuple[int, Damage | None]]:
 
 def test_what_is_clean_is_not_gone_through(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
-    last_segment = found(tmp_path)[-1]
+    last_segment = segments_at(tmp_path)[-1]
     overwrite(Path(last_segment.path), last_segment.size - 5, b"!")
-    assert [damage for _, damage in kept(tmp_path)] == [None] * len(found(tmp_path))
+    assert [damage for _, damage in surviving_segments(tmp_path)] == [None] * len(
+        segments_at(tmp_path)
+    )
     assert folder.name == "orders-0"
 
 
 def test_damage_ends_the_log_there_and_all_segments_behind_it(tmp_path: Path) -> None:
     replica(broker_dir(tmp_path, is_clean=False), busy_log())
-    segments = found(tmp_path)
+    segments = segments_at(tmp_path)
     overwrite(Path(segments[1].path), 79 + 30, b"!")  # in the second batch
-    segments_left = kept(tmp_path)
+    segments_left = surviving_segments(tmp_path)
     assert segments_left[0] == (segments[0].size, None)
     assert segments_left[1][0] == 79
     assert segments_left[1][1] is not None
@@ -460,7 +462,9 @@ def test_damage_ends_the_log_there_and_all_segments_behind_it(tmp_path: Path) ->
         assert size == 0
         assert damage is not None
         assert (damage.kind, damage.position, damage.size) == ("behind", 0, cut_segment.size)
-    assert kept(tmp_path, is_cut=False) == [(segment.size, None) for segment in segments]
+    assert surviving_segments(tmp_path, is_cut=False) == [
+        (segment.size, None) for segment in segments
+    ]
 
 
 def test_damage_of_one_replica_is_none_of_another_s(tmp_path: Path) -> None:
@@ -478,15 +482,18 @@ def test_messages_of_old_formats_are_not_cut(tmp_path: Path) -> None:
     path = segment(tmp_path / "orders-0", [plain()])
     path.write_bytes(path.read_bytes() + old)
     segment(tmp_path / "orders-0", [plain()], base_offset=5)
-    assert kept(tmp_path) == [(BATCH + len(old), None), (BATCH, None)]
+    assert surviving_segments(tmp_path) == [(BATCH + len(old), None), (BATCH, None)]
     overwrite(path, BATCH + 16, b"\x09")
-    assert [damage and damage.kind for _, damage in kept(tmp_path)] == ["torn", "behind"]
+    assert [damage and damage.kind for _, damage in surviving_segments(tmp_path)] == [
+        "torn",
+        "behind",
+    ]
 
 
 def test_a_file_that_is_gone_is_left_for_others_to_notice(tmp_path: Path) -> None:
     broker_dir(tmp_path, is_clean=False)
     path = segment(tmp_path / "orders-0", [plain()])
-    segments = found(tmp_path)
+    segments = segments_at(tmp_path)
     path.unlink()
     assert list(cut_short(segments)) == [(segments[0], None)]
 

@@ -79,37 +79,37 @@ def _outside(replica: Path) -> None:
     patch(log, 14, producer_id=9, base_sequence=6)
 
 
-def _patched(name: str, number: int, **changes: int) -> Damage:
+def _patch_bytes(name: str, number: int, **changes: int) -> Damage:
     return lambda replica: patch(replica / f"{name}.log", number, **changes)
 
 
-def _written(name: str, data: bytes) -> Damage:
+def _write_file(name: str, data: bytes) -> Damage:
     return lambda replica: (replica / name).write_bytes(data)
 
 
-def _changed(name: str, change: Callable[[bytes], bytes]) -> Damage:
+def _change_file(name: str, change: Callable[[bytes], bytes]) -> Damage:
     return lambda replica: (replica / name).write_bytes(change((replica / name).read_bytes()))
 
 
 def _aborted_index(change: Callable[[tuple[AbortedTxn, ...]], tuple[AbortedTxn, ...]]) -> Damage:
-    return _changed(
+    return _change_file(
         f"{SECOND}.txnindex",
         lambda data: txn_index.encode(change(tuple(txn_index.decode(data, place="")))),
     )
 
 
 def _snapshot(change: Callable[[tuple[SnapshotEntry, ...]], tuple[SnapshotEntry, ...]]) -> Damage:
-    return _changed(
+    return _change_file(
         f"{THIRD}.snapshot",
         lambda data: producer_snapshot.encode(change(producer_snapshot.decode(data))),
     )
 
 
 def _epochs(*epochs: tuple[int, int]) -> Damage:
-    return _written(names.FileName.LEADER_EPOCHS, encode_leader_epochs(epochs).encode())
+    return _write_file(names.FileName.LEADER_EPOCHS, encode_leader_epochs(epochs).encode())
 
 
-def _with(entry: T, **changes: int) -> T:
+def _replace_entry(entry: T, **changes: int) -> T:
     changed: T = msgspec.structs.replace(entry, **changes)
     return changed
 
@@ -117,7 +117,7 @@ def _with(entry: T, **changes: int) -> T:
 DAMAGES: dict[str, tuple[Damage, str]] = {
     "a flipped bit": (_crc, f"crc {SECOND}.log"),
     "a closed segment is cut off": (
-        _changed(f"{SECOND}.log", lambda data: data[:-5]),
+        _change_file(f"{SECOND}.log", lambda data: data[:-5]),
         f"torn {SECOND}.log",
     ),
     "bytes behind the last batch": (_torn_at_the_end, f"torn {LAST}.log"),
@@ -128,18 +128,18 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         f"offset-order {SECOND}.log, offset-gap {SECOND}.log",
     ),
     "a segment begins below its number": (
-        _patched(THIRD, 0, base_offset=47),
+        _patch_bytes(THIRD, 0, base_offset=47),
         f"offset-order {THIRD}.log, offset-gap {THIRD}.log",
     ),
     "a batch is gone": (_batch_gone, f"offset-gap {SECOND}.log"),
     "a segment is gone": (_segment_gone, f"offset-gap {THIRD}.log"),
-    "a sequence is left out": (_patched(SECOND, 5, base_sequence=11), f"sequence {SECOND}.log"),
+    "a sequence is left out": (_patch_bytes(SECOND, 5, base_sequence=11), f"sequence {SECOND}.log"),
     "a sequence goes back between segments": (
-        _patched(THIRD, 0, base_sequence=3),
+        _patch_bytes(THIRD, 0, base_sequence=3),
         f"sequence {THIRD}.log",
     ),
     "an epoch goes back": (
-        _patched(SECOND, 5, producer_epoch=5, base_sequence=0),
+        _patch_bytes(SECOND, 5, producer_epoch=5, base_sequence=0),
         f"producer-epoch {SECOND}.log",
     ),
     "a batch outside of the open transaction": (
@@ -151,15 +151,17 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         f"aborted-missing {SECOND}.txnindex",
     ),
     "a committed transaction is listed": (
-        _aborted_index(lambda entries: (*entries, _with(entries[-1], last_offset=47))),
+        _aborted_index(lambda entries: (*entries, _replace_entry(entries[-1], last_offset=47))),
         f"aborted-extra {SECOND}.txnindex",
     ),
     "a wrong last stable offset": (
-        _aborted_index(lambda entries: (_with(entries[0], last_stable_offset=26), *entries[1:])),
+        _aborted_index(
+            lambda entries: (_replace_entry(entries[0], last_stable_offset=26), *entries[1:])
+        ),
         f"aborted-differs {SECOND}.txnindex",
     ),
     "a snapshot of another epoch": (
-        _snapshot(lambda entries: (_with(entries[0], producer_epoch=3), *entries[1:])),
+        _snapshot(lambda entries: (_replace_entry(entries[0], producer_epoch=3), *entries[1:])),
         f"snapshot {THIRD}.snapshot",
     ),
     "a snapshot without an open transaction": (
@@ -167,17 +169,17 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         f"snapshot {THIRD}.snapshot",
     ),
     "a snapshot with a producer that never was": (
-        _snapshot(lambda entries: (*entries, _with(entries[0], producer_id=99))),
+        _snapshot(lambda entries: (*entries, _replace_entry(entries[0], producer_id=99))),
         f"snapshot {THIRD}.snapshot",
     ),
     "a snapshot behind the end": (
-        _written("00000000000000000200.snapshot", producer_snapshot.encode(())),
+        _write_file("00000000000000000200.snapshot", producer_snapshot.encode(())),
         "snapshot 00000000000000000200.snapshot",
     ),
     "another start of a leader's epoch": (_epochs((0, 0), (3, 58)), f"leader-epoch {THIRD}.log"),
-    "a leader epoch goes back": (_patched(LAST, 0, leader_epoch=2), f"leader-epoch {LAST}.log"),
+    "a leader epoch goes back": (_patch_bytes(LAST, 0, leader_epoch=2), f"leader-epoch {LAST}.log"),
     **{
-        f"{name} can't be read": (_written(name, b"odd"), f"unreadable-file {name}")
+        f"{name} can't be read": (_write_file(name, b"odd"), f"unreadable-file {name}")
         for name in (
             *(f"{SECOND}{suffix}" for suffix in (".txnindex", ".snapshot")),
             names.FileName.LEADER_EPOCHS,

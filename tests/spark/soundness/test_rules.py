@@ -197,7 +197,7 @@ def batches(tmp_path: Path) -> list[bytes]:
     return list(driver.log.batches())
 
 
-def kept(part: SegmentPart) -> list[int]:
+def kept_offsets(part: SegmentPart) -> list[int]:
     """Offsets of the batches whose rows are kept."""
     return [int(offset) for table in part.rows for offset in table[kernel.BASE_OFFSET]]
 
@@ -208,8 +208,8 @@ def test_of_batches_that_go_on_the_last_before_a_snapshot_is_kept(tmp_path: Path
         driver.txn(number)
     violations = segment(tmp_path, b"".join(driver.log.batches()))
     part = examine(facts(tmp_path), violations)
-    assert (kept(part), part.first_offset, part.end_offset) == ([0, 8], 0, 9)
-    assert kept(examine(facts(tmp_path), violations, (5,))) == [0, 4, 8]
+    assert (kept_offsets(part), part.first_offset, part.end_offset) == ([0, 8], 0, 9)
+    assert kept_offsets(examine(facts(tmp_path), violations, (5,))) == [0, 4, 8]
 
 
 def test_of_an_empty_segment_nothing_is_kept(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_an_emptied_marker_ends_nothing_and_shows_the_cleaner(
     batches[2] = empty_batch(read_batch_header(batches[2]))
     part = examine(facts(tmp_path), segment(tmp_path, b"".join(batches)))
     assert part.shows_cleaning
-    assert kept(part) == [0, 1]
+    assert kept_offsets(part) == [0, 1]
 
 
 def test_many_findings_of_one_kind_are_counted(tmp_path: Path) -> None:
@@ -269,7 +269,9 @@ def test_a_checkpoint_tells_who_wrote_an_offset() -> None:
 # Snapshots and indexes of aborted transactions against the log.
 
 
-def aborted(first_offset: int, marker: int, stable: int = 0, producer_id: int = 7) -> AbortedTxn:
+def aborted_txn(
+    first_offset: int, marker: int, stable: int = 0, producer_id: int = 7
+) -> AbortedTxn:
     return AbortedTxn(
         producer_id=producer_id,
         first_offset=first_offset,
@@ -281,15 +283,15 @@ def aborted(first_offset: int, marker: int, stable: int = 0, producer_id: int = 
 @pytest.mark.parametrize(
     ("index", "expected", "blind_below", "rules"),
     [
-        ([aborted(3, 5)], [aborted(3, 5)], 0, []),
-        ([], [aborted(3, 5)], 0, [Invariant.ABORTED_MISSING]),
-        ([aborted(3, 5)], [], 0, [Invariant.ABORTED_EXTRA]),
-        ([aborted(3, 5, 4)], [aborted(3, 5)], 0, [Invariant.ABORTED_DIFFERS]),
-        ([aborted(3, 5, producer_id=8)], [aborted(3, 5)], 0, [Invariant.ABORTED_DIFFERS]),
+        ([aborted_txn(3, 5)], [aborted_txn(3, 5)], 0, []),
+        ([], [aborted_txn(3, 5)], 0, [Invariant.ABORTED_MISSING]),
+        ([aborted_txn(3, 5)], [], 0, [Invariant.ABORTED_EXTRA]),
+        ([aborted_txn(3, 5, 4)], [aborted_txn(3, 5)], 0, [Invariant.ABORTED_DIFFERS]),
+        ([aborted_txn(3, 5, producer_id=8)], [aborted_txn(3, 5)], 0, [Invariant.ABORTED_DIFFERS]),
         # What reaches back to where nobody knows is left alone.
-        ([aborted(3, 15)], [], 10, []),
-        ([aborted(12, 15, 9)], [aborted(12, 15)], 10, []),
-        ([aborted(12, 15)], [], 10, [Invariant.ABORTED_EXTRA]),
+        ([aborted_txn(3, 15)], [], 10, []),
+        ([aborted_txn(12, 15, 9)], [aborted_txn(12, 15)], 10, []),
+        ([aborted_txn(12, 15)], [], 10, [Invariant.ABORTED_EXTRA]),
     ],
 )
 def test_an_index_has_what_was_aborted(

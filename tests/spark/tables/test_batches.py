@@ -405,19 +405,19 @@ def test_crcs_are_judged_where_they_are_computed(tmp_path: Path) -> None:
     path = segment(broker_dir(tmp_path) / "orders-0", [plain(), plain(), plain()])
     overwrite(path, 2 * len(plain()) - 3, b"!")
 
-    def judged(**options: str) -> list[bool | None]:
+    def judge_crcs(**options: str) -> list[bool | None]:
         rows = table(tmp_path, "batches", options=PASSING_OVER | options)
         return [row["is_valid"] for row in rows]
 
-    assert judged() == [None, None, None]
-    assert judged(checkCrc="true") == [True, False, True]
+    assert judge_crcs() == [None, None, None]
+    assert judge_crcs(checkCrc="true") == [True, False, True]
     (tmp_path / ".kafka_cleanshutdown").unlink()
-    assert judged() == [True]
-    assert judged(checkCrc="false") == [None, None, None]
+    assert judge_crcs() == [True]
+    assert judge_crcs(checkCrc="false") == [None, None, None]
     points = encode_offsets({ORDERS: 3})
     (tmp_path / names.FileName.RECOVERY_POINTS).write_text(points)
     segment(tmp_path / "orders-0", [], base_offset=3)
-    assert judged() == [True, False, True], "no starting broker would go through it"
+    assert judge_crcs() == [True, False, True], "no starting broker would go through it"
 
 
 # ``bounds``: Rows between offsets and times: the same as somebody would choose by hand.
@@ -451,7 +451,7 @@ def rows(logs: Path, table: str, *columns: str, **options: str) -> list[Row]:
     return found
 
 
-def of(topic: str) -> Callable[[Row], bool]:
+def rows_of_topic(topic: str) -> Callable[[Row], bool]:
     return lambda row: bool(row["topic"] == topic)
 
 
@@ -475,7 +475,7 @@ def test_offsets_bound_the_partitions_that_they_name(logs: Path, table: str) -> 
         or (row["topic"] == "payments" and row[first] < 12)
     ]
     assert found == expected
-    assert any(map(of("orders"), found))
+    assert any(map(rows_of_topic("orders"), found))
     assert len(found) < len(everything)
 
 

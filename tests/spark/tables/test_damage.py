@@ -54,12 +54,12 @@ def test_a_part_of_a_segment_tells_the_damage_that_ends_it(tmp_path: Path) -> No
     overwrite(log, 3 * BATCH + 8, bytes(4))
     assert (log_dir / names.FileName.CLEAN_SHUTDOWN).exists()
 
-    def told(span: tuple[int, int] | None) -> list[int]:
+    def damage_offsets(span: tuple[int, int] | None) -> list[int]:
         damages: list[Damage] = []
         part = msgspec.structs.replace(segment_in(log_dir), span=span)
         assert sum(rows.shape[1] for rows in sound_rows(part, damages.append)) == 3
         return [damage.position for damage in damages]
 
-    assert told(None) == [3 * BATCH]
-    assert told((0, 3)) == []
-    assert told((2, 4)) == [3 * BATCH]
+    assert damage_offsets(None) == [3 * BATCH]
+    assert damage_offsets((0, 3)) == []
+    assert damage_offsets((2, 4)) == [3 * BATCH]

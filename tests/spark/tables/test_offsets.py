@@ -82,7 +82,7 @@ def rows_of(tmp_path: Path, *batches: bytes) -> list[Row]:
     return table(tmp_path, "offsets", has_times=False)
 
 
-def written(*records: GroupRecord, producer_id: int = -1) -> bytes:
+def offsets_log_bytes(*records: GroupRecord, producer_id: int = -1) -> bytes:
     return encode_batch(records, now_ms=NOW, producer_id=producer_id, producer_epoch=0)
 
 
@@ -93,7 +93,7 @@ def batch_of(*, producer_id: int = -1) -> Ints:
 
 
 def test_a_commit_is_told_with_where_it_stands(tmp_path: Path) -> None:
-    (row,) = rows_of(tmp_path, written(COMMIT))
+    (row,) = rows_of(tmp_path, offsets_log_bytes(COMMIT))
     del row["log_dir"], row["broker"]
     assert row == {
         "topic": "__consumer_offsets",
@@ -130,7 +130,7 @@ def test_a_commit_with_a_topic_id_names_it_as_kafka_does(tmp_path: Path) -> None
         commit_timestamp_ms=NOW,
         topic_id=uuid.UUID(int=1),
     )
-    (row,) = rows_of(tmp_path, written(with_id))
+    (row,) = rows_of(tmp_path, offsets_log_bytes(with_id))
     assert row["committed_topic_id"] == "AAAAAAAAAAAAAAAAAAAAAQ"
     assert row["committed_leader_epoch"] is None
 
@@ -142,14 +142,18 @@ def test_a_commit_inside_a_transaction_names_the_producer_and_a_marker_is_no_row
         producer_id=5, producer_epoch=0, committed=True, coordinator_epoch=0, base_offset=0,
         leader_epoch=0, timestamp_ms=NOW,
     )  # fmt: skip
-    (row,) = rows_of(tmp_path, written(COMMIT, producer_id=5), marker)
+    (row,) = rows_of(tmp_path, offsets_log_bytes(COMMIT, producer_id=5), marker)
     assert (row["producer_id"], row["producer_epoch"], row["is_transactional"]) == (5, 0, True)
 
 
 def test_only_producers_that_are_wanted_have_rows(tmp_path: Path) -> None:
     segment(
         broker_dir(tmp_path) / FOLDER,
-        [written(COMMIT, producer_id=5), written(COMMIT, producer_id=6), written(COMMIT)],
+        [
+            offsets_log_bytes(COMMIT, producer_id=5),
+            offsets_log_bytes(COMMIT, producer_id=6),
+            offsets_log_bytes(COMMIT),
+        ],
     )
     rows = table(tmp_path, "offsets", options={"producerIds": "6"})
     assert [row["offset"] for row in rows] == [1]
@@ -158,7 +162,7 @@ def test_only_producers_that_are_wanted_have_rows(tmp_path: Path) -> None:
 def test_tombstones_say_what_is_gone(tmp_path: Path) -> None:
     offset, group, member = rows_of(
         tmp_path,
-        written(
+        offsets_log_bytes(
             OffsetDeleted(group_id="g", topic_partition=ORDERS_1),
             ClassicGroupDeleted(group_id="h"),
             SubscriptionDeleted(group_id="i", member_id="m-1"),
@@ -186,7 +190,7 @@ def test_groups_have_their_fields_as_json(tmp_path: Path) -> None:
         ),
     )  # fmt: skip
     epoch = EpochStored(group_id="g", group_epoch=6, metadata_hash=1)
-    stored, newer = rows_of(tmp_path, written(classic), written(epoch))
+    stored, newer = rows_of(tmp_path, offsets_log_bytes(classic), offsets_log_bytes(epoch))
     assert (stored["kind"], stored["group_id"]) == ("group_metadata", "g")
     detail = json.loads(stored["detail"])
     assert detail["generation"] == 3
@@ -206,7 +210,9 @@ def test_streams_groups_have_their_tasks_and_topology_as_json(tmp_path: Path) ->
         subtopologies=(Subtopology(subtopology_id="0", source_topics=("orders",)),),
     )
     streams_member_deleted = StreamsMemberDeleted(group_id="g", member_id="m")
-    has, reads, left = rows_of(tmp_path, written(current, topology, streams_member_deleted))
+    has, reads, left = rows_of(
+        tmp_path, offsets_log_bytes(current, topology, streams_member_deleted)
+    )
     assert {(row["group_id"], row["problem"]) for row in (has, reads, left)} == {("g", None)}
     assert (has["key_version"], has["kind"]) == (22, "streams_group_current_member_assignment")
     tasks = json.loads(has["detail"])

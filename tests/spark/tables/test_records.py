@@ -589,11 +589,19 @@ def test_structs_come_in_pieces_of_bounded_size() -> None:
 
 
 def test_small_batches_are_put_together_up_to_a_bound() -> None:
-    def of(*values: bytes) -> pa.RecordBatch:
+    def batch_of_values(*values: bytes) -> pa.RecordBatch:
         return pa.record_batch({"value": pa.array(values, pa.binary())})
 
-    many, large = of(*[b"m"] * r.ROWS_MAX), of(b"l" * r.JOINED_BYTES_MAX)
-    given = [of(b"a"), of(b"b", b"c"), many, of(b"d"), large, of(b"e"), of(b"f")]
+    many, large = batch_of_values(*[b"m"] * r.ROWS_MAX), batch_of_values(b"l" * r.JOINED_BYTES_MAX)
+    given = [
+        batch_of_values(b"a"),
+        batch_of_values(b"b", b"c"),
+        many,
+        batch_of_values(b"d"),
+        large,
+        batch_of_values(b"e"),
+        batch_of_values(b"f"),
+    ]
     made = list(r.join_batches(given))
     assert [one.num_rows for one in made] == [3, r.ROWS_MAX, 1, 1, 2]
     assert pa.Table.from_batches(made) == pa.Table.from_batches(given)

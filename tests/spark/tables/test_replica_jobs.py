@@ -46,7 +46,7 @@ def test_columns_are_those_of_spark(table: str) -> None:
     assert plain(TABLES[table].arrow()) == plain(to_arrow_schema(schema_of(table), timezone="UTC"))
 
 
-def all_of(batch: pa.RecordBatch) -> pa.RecordBatch:
+def keep_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
@@ -68,7 +68,7 @@ def test_processes_have_the_rows_of_each_replica(
     log_dir: Path, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rows() -> list[dict[str, Any]]:
-        found = kept_rows(alone(), table, [log_dir], all_of)
+        found = kept_rows(alone(), table, [log_dir], keep_rows)
         return sorted((row for batch in found for row in batch.to_pylist()), key=repr)
 
     here = rows()
@@ -92,19 +92,19 @@ def test_a_segment_that_several_tasks_decode_counts_once(
         KafkaLogOptions(paths=(tmp_path,), table="records"), RowScope(), READS["records"]
     )
     assert sum(len(share.segments) for share in shares) > 1
-    found = kept_rows(alone(), "records", [tmp_path], all_of)
+    found = kept_rows(alone(), "records", [tmp_path], keep_rows)
     assert sum(batch.num_rows for batch in found) == 40
 
 
 def test_what_can_t_be_read_is_refused_or_told_once(log_dir: Path) -> None:
     (path,) = logs_of(log_dir / "broker-1" / "orders-0")
     cut(path, path.stat().st_size - 1)
-    whole = len(list(kept_rows(alone(), "transactions", [log_dir], all_of)))
+    whole = len(list(kept_rows(alone(), "transactions", [log_dir], keep_rows)))
     assert whole
     with pytest.raises(CorruptLogFileError, match=f"{path}, byte"):
-        list(kept_rows(alone(), "batches", [log_dir], all_of))
+        list(kept_rows(alone(), "batches", [log_dir], keep_rows))
     problems: list[str] = []
-    found = kept_rows(alone(), "batches", [log_dir], all_of, on_problem=problems.append)
+    found = kept_rows(alone(), "batches", [log_dir], keep_rows, on_problem=problems.append)
     assert sum(batch.num_rows for batch in found if batch["topic"][0].as_py() == "orders") == 2
     (problem,) = problems
     assert problem.startswith(f"{path}, byte ")

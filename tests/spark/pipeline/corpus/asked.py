@@ -87,17 +87,17 @@ def topic_truths(
     )
 
 
-def listed(raw: RawBrokers) -> tuple[ListedTransaction, ...]:
+def listed_transactions(raw: RawBrokers) -> tuple[ListedTransaction, ...]:
     """Every transactional id, by ListTransactions of all coordinators and DescribeTransactions."""
     names: set[str] = set()
     for broker in raw.brokers:
         answer = raw.ask("ListTransactions", 1, broker=broker, duration_filter=-1)
         assert answer.error_code == ErrorCode.none, answer
         names.update(row.transactional_id for row in answer.transaction_states)
-    return tuple(_listed(raw.describe_transaction(name)) for name in sorted(names))
+    return tuple(_listed_transaction(raw.describe_transaction(name)) for name in sorted(names))
 
 
-def _listed(row: Any) -> ListedTransaction:
+def _listed_transaction(row: Any) -> ListedTransaction:
     return ListedTransaction(
         transactional_id=row.transactional_id,
         producer_id=row.producer_id,

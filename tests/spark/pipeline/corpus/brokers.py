@@ -80,7 +80,7 @@ def loaded_by_kafka(homes: Mapping[int, Path], data: Mapping[int, Path]) -> tupl
         try:
             for (broker, copy), port in zip(copies.items(), ports, strict=True):
                 config = _configure(homes[broker], copy, port=port, controller=controller)
-                processes.append(_spawn(config))
+                processes.append(_start_broker(config))
             return _collect(copies, partitions_by_broker, processes)
         finally:
             for process in processes:
@@ -113,7 +113,7 @@ def _configure(home: Path, data: Path, *, port: int, controller: int) -> Path:
     return config
 
 
-def _spawn(config: Path) -> subprocess.Popen[bytes]:
+def _start_broker(config: Path) -> subprocess.Popen[bytes]:
     options = [*JVM, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", *_TELLING]
     command = [*java_command(kafka_libs(), options=options), "kafka.Kafka", str(config)]
     with (config.parent / "broker.log").open("wb") as log:
@@ -129,7 +129,9 @@ def _collect(
 ) -> tuple[LoadedLog, ...]:
     deadline_s = time.monotonic() + _PATIENCE_S
     while True:
-        loaded_by_broker = {broker: _loaded(broker, copy.parent) for broker, copy in copies.items()}
+        loaded_by_broker = {
+            broker: _loaded_logs(broker, copy.parent) for broker, copy in copies.items()
+        }
         missing = {
             broker: places - {directory.place for directory in loaded_by_broker[broker]}
             for broker, places in partitions_by_broker.items()
@@ -142,7 +144,7 @@ def _collect(
         time.sleep(_PAUSE_S)
 
 
-def _loaded(broker: int, home: Path) -> list[LoadedLog]:
+def _loaded_logs(broker: int, home: Path) -> list[LoadedLog]:
     text = (home / "broker.log").read_text(errors="replace")
     return [
         LoadedLog(

@@ -32,7 +32,7 @@ def _zeros_behind(path: Path, position: int, size: int) -> str:
     return "the second half of the last batch is zeros, and a page of them behind it"
 
 
-def _flipped(path: Path, position: int, size: int) -> str:
+def _flip_bit(path: Path, position: int, size: int) -> str:
     data = bytearray(path.read_bytes())
     data[position + size - 3] ^= 0x10
     path.write_bytes(data)
@@ -54,7 +54,7 @@ _WAYS: Final[tuple[Callable[[Path, int, int], str], ...]] = (
     _cut_in_records,
     _cut_in_header,
     _zeros_behind,
-    _flipped,
+    _flip_bit,
     _cut_in_length,
     _marker_lost,
 )

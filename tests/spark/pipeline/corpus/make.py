@@ -198,7 +198,7 @@ class Maker:
             sent=tuple(book.sent),
             finished=tuple(book.finished),
             open=tuple(second_life.still_open(book)),
-            listed=asked.listed(book.raw),
+            listed=asked.listed_transactions(book.raw),
             producers=tuple(producers),
             find_hanging=hanging,
             offsets=tuple(offsets),

@@ -360,27 +360,27 @@ def ghosts(book: Notebook) -> None:
     places = [Place("ghosts", index) for index in range(8)]
     raw.configure(4, "", {VERIFICATION: "false"})
     never = Actor(book, "ghost-never-added")
-    _unasked(never, places[0], "nobody was told")
+    _send_unasked(never, places[0], "nobody was told")
     never.leave_open("hanging", "Produce without AddPartitionsToTxn")
     late = Actor(book, "ghost-late")
     late.send(places[1], "in time")
     late.finish(committed=False)
-    _unasked(late, places[1], "too late")
+    _send_unasked(late, places[1], "too late")
     late.leave_open("hanging", "Produce after the abort")
     busy = Actor(book, "ghost-busy")
     busy.send(places[3], "a partition that was added")
     busy.leave_open("open", "Ongoing, with this partition")
     busy.touched.clear()
-    _unasked(busy, places[2], "one that was not")
+    _send_unasked(busy, places[2], "one that was not")
     busy.leave_open("hanging", "Ongoing, but without this partition")
     _stranger(book, places[4])
     _spread(book, places[5])
     _fenced_ghost(book, places[6])
-    _repaired(book, places[7])
+    _repair_hanging(book, places[7])
     raw.configure(4, "", {VERIFICATION: None})
 
 
-def _unasked(actor: Actor, partition: Place, *values: str, codec: str = "none") -> None:
+def _send_unasked(actor: Actor, partition: Place, *values: str, codec: str = "none") -> None:
     actor.send_told(partition, actor.book.told(*values), codec=codec, unasked=True)
 
 
@@ -414,7 +414,7 @@ def _spread(book: Notebook, partition: Place) -> None:
     other = Actor(book, "ghost-spread-other", new=True)
     for turn in range(8):
         codec = tuple(CODECS)[turn % len(CODECS)]
-        _unasked(
+        _send_unasked(
             ghost, partition, *(f"{turn} {'g' * 40} {index}" for index in range(3)), codec=codec
         )
         other.send(partition, *(f"{turn} {'o' * 70} {index}" for index in range(2)))
@@ -425,17 +425,17 @@ def _spread(book: Notebook, partition: Place) -> None:
 def _fenced_ghost(book: Notebook, partition: Place) -> None:
     """Its transactional id has gone on to a later epoch, and commits elsewhere."""
     ghost = Actor(book, "ghost-fenced")
-    _unasked(ghost, partition, "left behind")
+    _send_unasked(ghost, partition, "left behind")
     ghost.leave_open("hanging", "its transactional id has a later epoch by now")
     next_actor = Actor(book, "ghost-fenced")
     next_actor.send(Place("levels", 0), "elsewhere")
     next_actor.finish()
 
 
-def _repaired(book: Notebook, partition: Place) -> None:
+def _repair_hanging(book: Notebook, partition: Place) -> None:
     """Hung, and was aborted by an operator: a marker that no coordinator has sent."""
     ghost = Actor(book, "ghost-repaired")
-    _unasked(ghost, partition, "was hanging")
+    _send_unasked(ghost, partition, "was hanging")
     write_marker(book.raw, ghost, partition, epoch=ghost.producer_epoch, committed=False)
     ghost.note_finished(committed=False, epoch=ghost.producer_epoch)
 
@@ -494,7 +494,7 @@ def undecided(book: Notebook) -> None:
     producer.forget()
     producer.sequences.clear()
     producer.producer_epoch = epoch + 1
-    _unasked(producer, first_partition, "sent after")
+    _send_unasked(producer, first_partition, "sent after")
     producer.leave_open("undecided", "PrepareCommit, and its marker is refused as too old")
     raw.configure(4, "", {VERIFICATION: None})
 

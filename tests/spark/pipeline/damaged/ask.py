@@ -21,8 +21,8 @@ import msgspec
 
 from tests.clients.kafka_tools.runner import ToolError, Tools
 from tests.spark.pipeline.corpus.brokers import JVM
-from tests.spark.pipeline.damaged.make import unpacked
-from tests.spark.pipeline.damaged.recipes import Variant, made, variants
+from tests.spark.pipeline.damaged.make import unpack_stages
+from tests.spark.pipeline.damaged.recipes import Variant, make_variant, variants
 from tests.support.apache_kafka import brokers_listed, free_ports, java_command, kafka_libs
 
 ANSWERS: Final = Path(__file__).with_name("answers.json")
@@ -62,11 +62,11 @@ def keep(answers_by_name: dict[str, Answer]) -> None:
     ANSWERS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def asked(variant: Variant, path: Path, tools: Tools) -> Answer:
+def ask_broker(variant: Variant, path: Path, tools: Tools) -> Answer:
     """Start a broker on a variant and ask it."""
     with tempfile.TemporaryDirectory(prefix="txnsim-asked-") as scratch:
         home = Path(scratch)
-        data = made(variant, path, home / "data")
+        data = make_variant(variant, path, home / "data")
         port, controller = free_ports(2)
         config = _configure(path / "server.properties", home, data, port, controller)
         options = [*JVM, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
@@ -79,7 +79,7 @@ def asked(variant: Variant, path: Path, tools: Tools) -> Answer:
         try:
             if not _is_up(process, port):
                 return Answer(starts=False, said=_last_words(log, home))
-            return _listed(tools, port, process, log, home)
+            return _list_hanging(tools, port, process, log, home)
         finally:
             process.kill()
             process.wait()
@@ -96,7 +96,7 @@ def _is_up(process: subprocess.Popen[bytes], port: int) -> bool:
     return False
 
 
-def _listed(
+def _list_hanging(
     tools: Tools, port: int, process: subprocess.Popen[bytes], log: Path, home: Path
 ) -> Answer:
     """What the tool lists, once it says the same twice: leaders and coordinators take a moment."""
@@ -156,11 +156,11 @@ def main(words: Sequence[str]) -> None:
     ]
     todo = todo[:most]
     with tempfile.TemporaryDirectory(prefix="txnsim-kept-") as scratch:
-        unpacked_dir = unpacked(Path(scratch))
+        unpacked_dir = unpack_stages(Path(scratch))
         for number, variant in enumerate(todo, 1):
             # A JVM of its own for each address: clients of one that is gone would go on.
             with Tools("") as tools:
-                answers_by_name[variant.name] = asked(variant, unpacked_dir, tools)
+                answers_by_name[variant.name] = ask_broker(variant, unpacked_dir, tools)
             keep(answers_by_name)
             one = answers_by_name[variant.name]
             if one.said == NO_ANSWER:

@@ -44,7 +44,7 @@ def is_marker(header: BatchHeader) -> bool:
     return header.is_control
 
 
-def found(folder: Path, is_wanted: Wanted, number: int = 0) -> tuple[Path, int, BatchHeader]:
+def find_batch(folder: Path, is_wanted: Wanted, number: int = 0) -> tuple[Path, int, BatchHeader]:
     """(segment, position, header) of one of the batches that are wanted, by number."""
     rows = [
         (path, position, header)
@@ -71,7 +71,7 @@ def change_batch(
     folder: Path, is_wanted: Wanted, at: int, data: bytes, *, number: int = 0, mend: bool = False
 ) -> None:
     """Overwrite bytes of a batch, counted from its beginning."""
-    path, position, header = found(folder, is_wanted, number)
+    path, position, header = find_batch(folder, is_wanted, number)
     change(path, position + at, data, crc_at=position if mend else None, size=header.size)
 
 
@@ -84,7 +84,7 @@ def flip(path: Path, position: int) -> None:
 
 def flip_in_batch(folder: Path, is_wanted: Wanted, at: int, number: int = 0) -> None:
     """Flip a bit of a batch."""
-    path, position, _ = found(folder, is_wanted, number)
+    path, position, _ = find_batch(folder, is_wanted, number)
     flip(path, position + at)
 
 

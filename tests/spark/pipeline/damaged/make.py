@@ -166,7 +166,7 @@ def main() -> None:
         )
 
 
-def unpacked(directory: Path) -> Path:
+def unpack_stages(directory: Path) -> Path:
     """Both stages as files below a directory that exists; what it returns."""
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(directory, filter="data")

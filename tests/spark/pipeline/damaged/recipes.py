@@ -54,14 +54,14 @@ def variants() -> list[Variant]:
     return sorted(variants)
 
 
-def made(variant: Variant, path: Path, target: Path) -> Path:
+def make_variant(variant: Variant, path: Path, target: Path) -> Path:
     """The variant as files; ``path`` is never changed."""
     shutil.copytree(path / variant.stage, target)
     variant.do(target)
     return target
 
 
-def _each(*steps: Do) -> Do:
+def _do_all(*steps: Do) -> Do:
     def do(log_dir: Path) -> None:
         for step in steps:
             step(log_dir)
@@ -115,7 +115,7 @@ def _drop_batches(folder: Path, count: int) -> None:
 
 def _last_marker_gone(folder: Path) -> None:
     """The last segments go from the last marker on."""
-    path, position, _ = files.found(folder, is_marker, -1)
+    path, position, _ = files.find_batch(folder, is_marker, -1)
     for later in logs(folder):
         if later > path:
             files.remove_segment(later)
@@ -145,19 +145,19 @@ def _no_indexes(folder: Path) -> None:
         path.with_suffix(names.Suffix.INDEX).unlink(missing_ok=True)
 
 
-def _beside(suffix: str, number: int = 0) -> Callable[[Path], Path]:
+def _neighbour_file(suffix: str, number: int = 0) -> Callable[[Path], Path]:
     return lambda log_dir: logs(log_dir / GHOST)[number].with_suffix(suffix)
 
 
 def _unknown_control(folder: Path, number: int) -> None:
     """A control record of type 99, with a right CRC: its key is int16 version, int16 type."""
-    path, position, header = files.found(folder, is_marker, number)
+    path, position, header = files.find_batch(folder, is_marker, number)
     at = 61 + 1 + 1 + 1 + 1 + 1
     files.change(path, position + at + 2, pack(">h", 99), crc_at=position, size=header.size)
 
 
 def _control_version(folder: Path, number: int) -> None:
-    path, position, header = files.found(folder, is_marker, number)
+    path, position, header = files.find_batch(folder, is_marker, number)
     files.change(path, position + 66, pack(">h", 9), crc_at=position, size=header.size)
 
 
@@ -192,9 +192,9 @@ def _huge(path: Path) -> None:
     files.cut(path, HUGE_BYTES)
 
 
-def _stamped(folder: Path, time_ms: int) -> None:
+def _stamp_last_batch(folder: Path, time_ms: int) -> None:
     """The last batch of data bears this time, with a right CRC."""
-    path, position, header = files.found(folder, is_data, -1)
+    path, position, header = files.find_batch(folder, is_data, -1)
     stamps = pack(">q", time_ms)
     files.change(
         path, position + files.BASE_TIMESTAMP, stamps * 2, crc_at=position, size=header.size
@@ -215,7 +215,7 @@ def _rename(old: str, new: str) -> Do:
     return lambda log_dir: (log_dir / old).rename(log_dir / new)
 
 
-def _copied(old: str, new: str) -> Do:
+def _copy_file(old: str, new: str) -> Do:
     return lambda log_dir: shutil.copytree(log_dir / old, log_dir / new)
 
 
@@ -228,7 +228,7 @@ def _linked_folder(log_dir: Path) -> None:
     (log_dir / "linked-0").symlink_to("linked-0")
 
 
-def _left_over(suffix: str) -> Do:
+def _leave_file(suffix: str) -> Do:
     def do(log_dir: Path) -> None:
         path = logs(log_dir / GHOST)[1]
         shutil.copy(path, path.with_name(path.name + suffix))
@@ -274,7 +274,7 @@ def _empty_all(folder: Path) -> None:
 
 
 RECIPES: Final[dict[str, Do]] = {
-    "untouched": _each(),
+    "untouched": _do_all(),
     # Bits of batches.
     "producer-id-of-the-open-batch": _in(GHOST, files.flip_in_batch, is_data, 50, -1),
     "producer-id-of-a-first-batch": _in(SPREAD, files.flip_in_batch, is_data, 50, 0),
@@ -339,16 +339,18 @@ RECIPES: Final[dict[str, Do]] = {
     ),
     "snapshot-time-in-future": _in(ALONE, _future_snapshot),
     # Files beside the segments.
-    "index-missing": _on(_beside(names.Suffix.INDEX, 1), _unlink),
+    "index-missing": _on(_neighbour_file(names.Suffix.INDEX, 1), _unlink),
     "indexes-missing": _in(SPREAD, _no_indexes),
-    "index-junk": _on(_beside(names.Suffix.INDEX, 1), Path.write_bytes, JUNK[:99]),
-    "time-index-junk": _on(_beside(names.Suffix.TIME_INDEX, 1), Path.write_bytes, JUNK[:99]),
-    "txn-index-junk": _on(_beside(names.Suffix.TXN_INDEX, 1), Path.write_bytes, JUNK[:99]),
+    "index-junk": _on(_neighbour_file(names.Suffix.INDEX, 1), Path.write_bytes, JUNK[:99]),
+    "time-index-junk": _on(
+        _neighbour_file(names.Suffix.TIME_INDEX, 1), Path.write_bytes, JUNK[:99]
+    ),
+    "txn-index-junk": _on(_neighbour_file(names.Suffix.TXN_INDEX, 1), Path.write_bytes, JUNK[:99]),
     "leader-epochs-missing": _on(_file(GHOST, names.FileName.LEADER_EPOCHS), _unlink),
     "leader-epochs-junk": _on(_file(GHOST, names.FileName.LEADER_EPOCHS), _write("what?\n")),
     "partition-metadata-missing": _on(_file(GHOST, names.FileName.PARTITION_METADATA), _unlink),
-    "left-over-deleted": _left_over(".deleted"),
-    "left-over-cleaned": _left_over(".cleaned"),
+    "left-over-deleted": _leave_file(".deleted"),
+    "left-over-cleaned": _leave_file(".cleaned"),
     "left-over-swap": _to_left_over(".swap"),
     # Notes of the log directory.
     "recovery-points-missing": _on(POINTS, _unlink),
@@ -384,21 +386,21 @@ RECIPES: Final[dict[str, Do]] = {
     "segment-is-link-to-itself": _on(_segment(SPREAD, -1), files.to_itself),
     "segment-is-fifo": _on(_segment(SPREAD, -1), _fifo),
     "state-segment-is-link-to-itself": _on(_state_segment(0), files.to_itself),
-    "index-is-folder": _on(_beside(names.Suffix.INDEX, 1), files.to_folder),
+    "index-is-folder": _on(_neighbour_file(names.Suffix.INDEX, 1), files.to_folder),
     "snapshot-is-folder": _on(_snapshot(SPREAD), files.to_folder),
     "folder-is-link-to-itself": _on(_file(QUIET), files.to_itself),
-    "folder-is-file": _each(_on(_file(QUIET), _remove), _on(_file(QUIET), _write("what?"))),
+    "folder-is-file": _do_all(_on(_file(QUIET), _remove), _on(_file(QUIET), _write("what?"))),
     "linked-folder": _linked_folder,
     "high-watermarks-is-folder": _on(MARKS, files.to_folder),
     # Folders.
     "replica-missing": _on(_file(SPREAD), _remove),
-    "replica-under-another-name": _each(_on(_file(QUIET), _remove), _rename(SPREAD, QUIET)),
+    "replica-under-another-name": _do_all(_on(_file(QUIET), _remove), _rename(SPREAD, QUIET)),
     "replica-going": _rename(SPREAD, f"{SPREAD}.{'0' * 32}-delete"),
-    "replica-stray": _copied(SPREAD, f"{SPREAD}.{'0' * 32}-stray"),
+    "replica-stray": _copy_file(SPREAD, f"{SPREAD}.{'0' * 32}-stray"),
     "metadata-properties-missing": _on(_file(names.FileName.META_PROPERTIES), _unlink),
-    "record-time-in-future": _in(ALONE, _stamped, FUTURE_MS),
-    "record-time-missing": _in(ALONE, _stamped, -1),
-    "record-time-negative": _in(ALONE, _stamped, -5),
+    "record-time-in-future": _in(ALONE, _stamp_last_batch, FUTURE_MS),
+    "record-time-missing": _in(ALONE, _stamp_last_batch, -1),
+    "record-time-negative": _in(ALONE, _stamp_last_batch, -5),
     "file-time-in-future": _future_file,
 }
 """Name -> what is done."""
