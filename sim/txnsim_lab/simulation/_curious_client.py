@@ -17,7 +17,15 @@ from txnsim.wire.batch import Record, build_batch
 from txnsim.wire.codec import request_class
 from txnsim_lab.scenario.actors.base import Surroundings
 from txnsim_lab.scenario.call_results import CallResult
-from txnsim_lab.simulation._curious_requests import CURIOUS, KEYS, TOPICS, hints_of
+from txnsim_lab.simulation._curious_requests import (
+    CURIOUS,
+    KEYS,
+    TOPICS,
+    CuriousRequest,
+    DrawnBatch,
+    RememberedField,
+    hints_of,
+)
 from txnsim_lab.simulation._plan import Body
 
 ASK: Final = "ask"
@@ -44,7 +52,7 @@ class Curious:
         self._remembered_fields: dict[tuple[str, str], Any] = {}
         self._sequences: dict[tuple[Any, ...], int] = {}
 
-    async def ask(self, request: Body) -> CallResult:
+    async def ask(self, request: CuriousRequest) -> CallResult:
         """Send a request; the error that was answered, and the sum of the whole answer.
 
         Raises:
@@ -107,14 +115,8 @@ class Curious:
         match value:
             case None:
                 return None
-            case {"told": name, "of": whose}:
-                remembered = self._recall(name, whose)
-                most = PRODUCER_EPOCH_MAX if name == "producer_epoch" else (1 << 31) - 1
-                return (
-                    remembered
-                    if isinstance(remembered, str)
-                    else min(remembered + value.get("plus", 0), most)
-                )
+            case {"told": _}:
+                return self._remembered_value(value)
             case {"id-of": topic}:
                 topic_view = None if self._cluster is None else self._cluster.view.topic(topic)
                 return UUID(int=1) if topic_view is None else topic_view.topic_id
@@ -128,7 +130,14 @@ class Curious:
             return bytes.fromhex(value)
         return float(value) if issubclass(kind, float) else value
 
-    def _batch(self, drawn_batch: Body, path: tuple[Any, ...]) -> bytes:
+    def _remembered_value(self, field: RememberedField) -> int | str:
+        remembered: int | str = self._recall(field["told"], field["of"])
+        if isinstance(remembered, str):
+            return remembered
+        most = PRODUCER_EPOCH_MAX if field["told"] == "producer_epoch" else (1 << 31) - 1
+        return min(remembered + field.get("plus", 0), most)
+
+    def _batch(self, drawn_batch: DrawnBatch, path: tuple[Any, ...]) -> bytes:
         now_ms = self._around.environment.clock.now_ms()
         producer_id = self._recall("producer_id", drawn_batch["of"])
         epoch = self._recall("producer_epoch", drawn_batch["of"])

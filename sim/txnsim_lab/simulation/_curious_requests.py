@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from functools import cache
 from types import NoneType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, NotRequired, TypedDict, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -44,6 +44,34 @@ INTERESTS: Final = (
     ("partitions", "nodes"),
 )
 """Kinds of APIs that somebody asks for together."""
+
+
+class RememberedField(TypedDict):
+    """A value taken from an earlier answer: the field's name, whose it is, what is added to it."""
+
+    told: str
+    of: str
+    plus: NotRequired[int]
+
+
+DrawnBatch = TypedDict(
+    "DrawnBatch",
+    {"batch": list[str], "of": str, "epoch-plus": int, "sequence-plus": int, "ahead-ms": int},
+)
+"""A batch: its records' keys in hexadecimal, whose identity it has, and how far its numbers and its
+time are from the right ones.
+"""
+
+
+class CuriousRequest(TypedDict):
+    """A request as it was drawn: what it asks, in which version, of whom, and its fields."""
+
+    api: str
+    version: int
+    to: Body
+    fields: Body
+
+
 _LOOKS: Final = ("Describe", "List", "Fetch", "Find", "Metadata", "OffsetF", "ConsumerGroupD")
 """What changes nothing begins so."""
 _HARMFUL: Final = ("UnregisterBroker", "UpdateFeatures", "AlterReplicaLogDirs", "PushTelemetry")
@@ -211,7 +239,9 @@ class _Drawing:
                 if self._api == "InitProducerId" and not self._is_odd():
                     return -1
                 field_name = "producer_epoch" if "epoch" in name else "producer_id"
-                return {"told": field_name, "of": self._id, "plus": self._pick((0,), (1, -1, 5))}
+                return RememberedField(
+                    told=field_name, of=self._id, plus=self._pick((0,), (1, -1, 5))
+                )
             case name, _ if name.startswith(("member_", "generation_id")):
                 return self._of_member(name)
             case name, "UUID":
@@ -262,7 +292,7 @@ class _Drawing:
     def _of_member(self, name: str) -> Any:
         """Identity of a group member as answered, or an odd one."""
         if self._api == "ConsumerGroupHeartbeat":
-            remembered: Body = {"told": name, "of": f"{self._group} {self._member}"}
+            remembered: RememberedField = {"told": name, "of": f"{self._group} {self._member}"}
             if name == "member_id":
                 return self._member
             return self._pick((remembered,), ({**remembered, "plus": -1}, -1, -2, 0, 99))
@@ -285,7 +315,7 @@ class _Drawing:
         self._config = self._pick(self._known.get(resource, ("odd",)), ("odd", ""))
         return self._config
 
-    def _records(self) -> Body:
+    def _records(self) -> DrawnBatch:
         """A batch: keys as texts, as numbers, or none."""
         numbers = self._dice.pick(("00000000", "00000001"))
         keys = [
@@ -345,7 +375,7 @@ def curious(dice: Dice, plan: Plan) -> Track:
         version = high if dice.happens(0.5) else dice.pick(range(low, high + 1))
         drawing = _Drawing(dice, plan, api, odd=odd, configs=configs)
         message_fields = drawing.message(request_class(KEYS[api], version))
-        request: Body = {
+        request: CuriousRequest = {
             "api": api,
             "version": version,
             "to": drawing.to(),
