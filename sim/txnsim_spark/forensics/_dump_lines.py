@@ -4,7 +4,7 @@ Releases print the same fields in other orders, with other capitals and with mor
 2.8 has ``| offset: 1 isValid: true crc: null … CreateTime: …`` where 2.7 and 3.1 have ``| offset: 1
 CreateTime: …``. So a line is known by its first field, and its fields are looked up by name. What
 people post has more around it: a log collector's prefix, JSON of a container's log, colours, other
-ends of lines. ``unwrapped`` takes these off, as far as a line of the tool is left. Kafka's
+ends of lines. ``unwrap_lines`` takes these off, as far as a line of the tool is left. Kafka's
 counterpart: DumpLogSegments, read in 2.5.1, 2.7.2, 2.8.2, 3.1.2, 3.9.1, 4.0.0 and 4.4.0.
 """
 
@@ -179,7 +179,7 @@ class DumpLineReader:
         self._suffix: str | None = None
 
     def read(self, text: str) -> DumpLine:
-        """What a line says; ``text`` comes from ``unwrapped``."""
+        """What a line says; ``text`` comes from ``unwrap_lines``."""
         if (error := _ERROR.search(text)) is not None and _CONTENT.search(text) is None:
             return ToolError(error[0].strip())
         if (start := _START.search(text)) is not None:
