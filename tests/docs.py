@@ -746,7 +746,7 @@ def conformance_doc() -> str:
         conformance_page.INTRODUCTION,
         _table(conformance_page.HEAD, conformance_page.rows()),
         conformance_page.DIFFERENCES,
-        *conformance_page.broken(),
+        *conformance_page.broken_rules(),
         conformance_page.CLOSING,
     )
 

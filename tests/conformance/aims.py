@@ -62,7 +62,7 @@ class Aim:
         producer = self._stage.world.producers[0]
         self._stage.start_anew(producer)
         self._stage.ask(drawing.plain_init(producer))
-        self._stage.ask(drawing.right_add(producer, self._place(), as_broker=True))
+        self._stage.ask(drawing.right_add(producer, self._choose_partition(), as_broker=True))
         if state != ONGOING:
             end = "abort" if state.endswith("Abort") else "commit"
             self._stage.ask(drawing.right_end(producer, f"new, {end}"))
@@ -83,7 +83,7 @@ class Aim:
             self._stage.ask(drawing.plain_init(producer))
             return
         if producer.state == EMPTY:
-            self._stage.ask(drawing.right_add(producer, self._place()))
+            self._stage.ask(drawing.right_add(producer, self._choose_partition()))
         self._stage.ask(drawing.right_end(producer, flow))
 
     def _bring(self, producer: Producer, state: str) -> None:
@@ -92,7 +92,7 @@ class Aim:
                 break
             self._stage.ask(drawing.plain_init(producer))
         if state != EMPTY and producer.state == EMPTY:
-            self._stage.ask(drawing.right_add(producer, self._place()))
+            self._stage.ask(drawing.right_add(producer, self._choose_partition()))
         if state in (EMPTY, ONGOING) or not producer.added:
             return
         if state in PREPARED:
@@ -104,7 +104,7 @@ class Aim:
         end = "commit" if state.endswith("Commit") else "abort"
         self._stage.ask(drawing.right_end(producer, f"{protocol}, {end}"))
 
-    def _place(self) -> Place:
+    def _choose_partition(self) -> Place:
         world = self._stage.world
         remaining_partitions = [
             topic_partition

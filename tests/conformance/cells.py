@@ -116,25 +116,25 @@ def _reason(map_place: Place) -> str | None:
     return None
 
 
-def unknown(result: Result) -> Iterator[str]:
+def cells_off_the_map(result: Result) -> Iterator[str]:
     """Places that were visited, but are not on the map."""
     for cell, times in sorted(result.cells.items()):
-        demand = demands().get(_place_of(cell))
+        demand = demands().get(_map_place_of(cell))
         if demand is None or cell.level not in demand.allowed:
-            yield f"{_told(cell)} ({times} times)"
+            yield f"{_cell_text(cell)} ({times} times)"
 
 
-def unvisited(result: Result) -> Iterator[str]:
+def cells_not_visited(result: Result) -> Iterator[str]:
     """Places where a long play has to have been at its level."""
     for map_place, demand in sorted(demands().items()):
         cell = Cell(result.level, map_place.api, map_place.flow, map_place.state, map_place.outcome)
         if result.level in demand.required and cell not in result.cells:
-            yield _told(cell)
+            yield _cell_text(cell)
 
 
 def unvisited_anywhere(results: Sequence[Result]) -> Iterator[str]:
     """Places where long plays at all levels have to have been, together."""
-    visited = {_place_of(cell) for result in results for cell in result.cells}
+    visited = {_map_place_of(cell) for result in results for cell in result.cells}
     for map_place, demand in sorted(demands().items()):
         if demand.somewhere and map_place not in visited:
             yield f"{map_place.api} ({map_place.flow}) in {map_place.state}: {map_place.outcome}"
@@ -151,12 +151,12 @@ def table(result: Result) -> Iterator[str]:
             f"{outcome} {times}" for outcome, times in sorted(outcomes.items())
         )
         yield f"{api:20} {flow:19} {state:15} {outcome_counts}"
-    visited = {_place_of(cell) for cell in result.cells}
+    visited = {_map_place_of(cell) for cell in result.cells}
     at_level = [
         map_place for map_place, demand in demands().items() if result.level in demand.allowed
     ]
     visited_count = len([map_place for map_place in at_level if map_place in visited])
-    unvisited_cells = list(unvisited(result))
+    unvisited_cells = list(cells_not_visited(result))
     yield (
         f"visited {visited_count} of {len(at_level)} places of the map, and all but"
         f" {len(unvisited_cells)} of those that a long play has to visit"
@@ -170,8 +170,8 @@ def as_json(result: Result) -> dict[str, Any]:
     """A result and the map, for tools."""
     return {
         **result.as_json(),
-        "not_on_the_map": list(unknown(result)),
-        "never_visited": list(unvisited(result)),
+        "not_on_the_map": list(cells_off_the_map(result)),
+        "never_visited": list(cells_not_visited(result)),
         "unreachable": [
             {**msgspec.to_builtins(map_place), "reason": reason}
             for map_place, reason in sorted(unreachable().items())
@@ -179,11 +179,11 @@ def as_json(result: Result) -> dict[str, Any]:
     }
 
 
-def _place_of(cell: Cell) -> Place:
+def _map_place_of(cell: Cell) -> Place:
     return Place(cell.api, cell.flow, cell.state, cell.outcome)
 
 
-def _told(cell: Cell) -> str:
+def _cell_text(cell: Cell) -> str:
     return f"{cell.api} ({cell.flow}) in {cell.state}: {cell.outcome}, at level {cell.level}"
 
 

@@ -54,7 +54,7 @@ def all_recordings() -> dict[str, Recordings]:
     return {name: read(name) for name in recorded_stories()}
 
 
-def counted(recordings: Mapping[str, Recordings]) -> Coverage:
+def count_coverage(recordings: Mapping[str, Recordings]) -> Coverage:
     """Count the exchanges."""
     by_version: Counter[tuple[str, int]] = Counter()
     by_code: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
@@ -94,7 +94,7 @@ def _codes(answer: Any) -> Iterator[str]:
 def page(coverage: Coverage) -> str:
     """The text of ``COVERAGE.md``."""
     rows = [
-        f"| {api} | {version} | {coverage.by_version[api, version]} | {_told(codes)} |"
+        f"| {api} | {version} | {coverage.by_version[api, version]} | {_code_counts(codes)} |"
         for (api, version), codes in sorted(coverage.by_code.items(), key=_by_key)
     ]
     return "\n".join(
@@ -121,7 +121,7 @@ def _by_key(row: tuple[tuple[str, int], Counter[str]]) -> tuple[int, int]:
     return KEYS[api], version
 
 
-def _told(codes: Counter[str]) -> str:
+def _code_counts(codes: Counter[str]) -> str:
     return ", ".join(f"{code} {count}" for code, count in sorted(codes.items(), key=_most_first))
 
 
@@ -145,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.coverage")
     parser.add_argument("--write", action="store_true", help="write COVERAGE.md")
     options = parser.parse_args(arguments)
-    coverage = counted(all_recordings())
+    coverage = count_coverage(all_recordings())
     text = page(coverage)
     if options.write:
         FILE.write_text(text, "utf-8")

@@ -121,7 +121,7 @@ class Drawer:
             "producer_id": pid,
             "producer_epoch": epoch,
         }
-        return _of("InitProducerId", version, flow, mode, values, producer)
+        return _operation_of("InitProducerId", version, flow, mode, values, producer)
 
     def add_partitions(self, producer: Producer) -> Operation:
         """As clients ask: v0 to v3."""
@@ -129,8 +129,8 @@ class Drawer:
         version = self._choices.between(0, 3)
         places, mode = self._some_places(drawn.mode)
         name = "" if self._choices.rarely(60) else producer.name
-        values = _added(name, drawn, places, verify=False)
-        return _of("AddPartitionsToTxn", version, "client", mode, values, producer)
+        values = _add_values(name, drawn, places, verify=False)
+        return _operation_of("AddPartitionsToTxn", version, "client", mode, values, producer)
 
     def add_as_broker(self, producer: Producer, flow: str | None = None) -> Operation:
         """As brokers ask, in batches: v4 and v5, to verify or to add."""
@@ -144,7 +144,7 @@ class Drawer:
         if producer.added and self._choices.rarely(2):
             places = [self._choices.pick(sorted(producer.added))]
         name = "" if self._choices.rarely(60) else producer.name
-        values = _added(name, drawn, places, verify=verify)
+        values = _add_values(name, drawn, places, verify=verify)
         other_producers = [one for one in self._world.producers if one is not producer]
         also = None
         if other_producers and self._choices.rarely(5):
@@ -152,7 +152,7 @@ class Drawer:
             also = self._choices.pick(other_producers)
             its = self.identity(also)
             verify_also = self._level == 0 or self._choices.rarely(2)
-            values["transactions"] += _added(also.name, its, places[:1], verify=verify_also)[
+            values["transactions"] += _add_values(also.name, its, places[:1], verify=verify_also)[
                 "transactions"
             ]
             mode += f", and {its.mode} of another"
@@ -182,7 +182,7 @@ class Drawer:
         }
         flow = f"{'new' if new else 'old'}, {'commit' if committed else 'abort'}"
         version = 5 if new else self._choices.between(0, 4)
-        return _of("EndTxn", version, flow, drawn.mode, values, producer)
+        return _operation_of("EndTxn", version, flow, drawn.mode, values, producer)
 
     def add_offsets(self, producer: Producer) -> Operation:
         """The partition of the group's positions: v0 to v4."""
@@ -194,7 +194,7 @@ class Drawer:
             "producer_epoch": drawn.identity.epoch,
             "group_id": self._world.group,
         }
-        return _of("AddOffsetsToTxn", version, "client", drawn.mode, values, producer)
+        return _operation_of("AddOffsetsToTxn", version, "client", drawn.mode, values, producer)
 
     def commit_offsets(self, producer: Producer, flow: str | None = None) -> Operation:
         """Positions of a group without members, which become valid with the commit."""
@@ -220,7 +220,7 @@ class Drawer:
             "topics": [{"name": topic, "partitions": [partition]}],
         }
         flow = "new" if version >= 5 else "old, 120 known" if version == 4 else "old"
-        return _of("TxnOffsetCommit", version, flow, drawn.mode, values, producer)
+        return _operation_of("TxnOffsetCommit", version, flow, drawn.mode, values, producer)
 
     # Records
 
@@ -348,9 +348,9 @@ def idempotent_producer(choices: Choices) -> Operation:
 
 def right_add(producer: Producer, topic_partition: Place, *, as_broker: bool = False) -> Operation:
     """A partition added as a client does it right, or as a leader does it for transactions v2."""
-    values = _added(producer.name, _right(producer), [topic_partition], verify=False)
+    values = _add_values(producer.name, _right(producer), [topic_partition], verify=False)
     version, flow = (5, "broker") if as_broker else (3, "client")
-    return _of("AddPartitionsToTxn", version, flow, RIGHT, values, producer)
+    return _operation_of("AddPartitionsToTxn", version, flow, RIGHT, values, producer)
 
 
 def right_end(producer: Producer, flow: str) -> Operation:
@@ -363,7 +363,7 @@ def right_end(producer: Producer, flow: str) -> Operation:
         "committed": flow.endswith("commit"),
     }
     version = 5 if flow.startswith("new") else 4
-    return _of("EndTxn", version, flow, RIGHT, values, producer)
+    return _operation_of("EndTxn", version, flow, RIGHT, values, producer)
 
 
 def _right(producer: Producer) -> Drawn:
@@ -374,7 +374,7 @@ def _right(producer: Producer) -> Drawn:
 def plain_init(producer: Producer) -> Operation:
     """An identity, as a starting client or ``fenceProducers`` asks for it."""
     values = {"transactional_id": producer.name, "transaction_timeout": producer.timeout_ms}
-    return _of("InitProducerId", 4, "plain", RIGHT, values, producer)
+    return _operation_of("InitProducerId", 4, "plain", RIGHT, values, producer)
 
 
 def produce_flow(version: int, name: str | None) -> str:
@@ -397,7 +397,7 @@ def by_topic(places: list[Place]) -> dict[str, list[int]]:
     return topics
 
 
-def _of(
+def _operation_of(
     api: str, version: int, flow: str, mode: str, values: Values, producer: Producer
 ) -> Operation:
     return Operation(
@@ -410,7 +410,7 @@ def _of(
     )
 
 
-def _added(name: str | None, drawn: Drawn, places: list[Place], *, verify: bool) -> Values:
+def _add_values(name: str | None, drawn: Drawn, places: list[Place], *, verify: bool) -> Values:
     """Values of AddPartitionsToTxn in both shapes."""
     unresolved: Any = drawn.pid
     topics = list(by_topic(places).items())

@@ -75,7 +75,7 @@ class OthersDrawer:
 
     def describe_producers(self) -> Operation:
         """Of one partition, or of one that is not there."""
-        topic, index = self._place()
+        topic, index = self._choose_partition()
         is_known = not self._choices.rarely(20)
         indexes = [index if is_known else MISSING_PARTITION]
         return Operation(
@@ -133,7 +133,7 @@ class OthersDrawer:
 
     def list_offsets(self) -> Operation:
         """Ends, beginnings and times; -3 depends on ties of the clock and is told in a story."""
-        topic_partition = self._place()
+        topic_partition = self._choose_partition()
         isolation = self._choices.between(0, 1)
         version = self._choices.between(1 if isolation == 0 else 2, 11)
         when, timestamp = self._choices.some(
@@ -190,12 +190,12 @@ class OthersDrawer:
         topic_partition = (
             self._choices.pick(deleted_partitions)
             if deleted_partitions and self._choices.rarely(2)
-            else self._place()
+            else self._choose_partition()
         )
         return self.fetch(topic_partition, offset)
 
     def delete_records(self) -> Operation:
-        topic_partition = self._place()
+        topic_partition = self._choose_partition()
         offset = self._choices.some((self._choices.between(0, 30), 4), (-1, 1), (100_000, 1))
         partition = {"partition_index": topic_partition[1], "offset": offset}
         return Operation(
@@ -209,7 +209,7 @@ class OthersDrawer:
             partition=topic_partition,
         )
 
-    def _place(self) -> Place:
+    def _choose_partition(self) -> Place:
         return self._choices.pick(self._world.places)
 
 

@@ -19,7 +19,7 @@ Play = Callable[[Plays, int], None]
 """Plays one seed at a broker."""
 
 
-def recorded(transcript: Path) -> dict[int, list[Any]]:
+def recorded_rows(transcript: Path) -> dict[int, list[Any]]:
     """By seed, what a real broker answered."""
     rows_by_seed: dict[int, list[Any]] = {}
     for line in transcript.read_text("utf-8").splitlines():
@@ -71,7 +71,7 @@ def _parts(real_value: Any, our_value: Any, where: str) -> Iterator[str]:
         yield f"{where} real {json.dumps(real_value)} ours {json.dumps(our_value)}"
 
 
-def compared(program: str, play: Play, transcript: Path, argv: list[str] | None) -> int:
+def compare_play(program: str, play: Play, transcript: Path, argv: list[str] | None) -> int:
     """Ask both brokers that the arguments name; the status of the program."""
     parser = argparse.ArgumentParser(prog=f"python -m tests.conformance.{program}")
     parser.add_argument("real")

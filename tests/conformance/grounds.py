@@ -132,7 +132,7 @@ def virtual_on(ground: Ground, level: int, release: str = REFERENCE.name) -> Ite
         for broker in ground.down:
             cluster.kill(broker)
         if ground.down:
-            with RawConnection(first_of(cluster)) as connection:
+            with RawConnection(first_address(cluster)) as connection:
                 until(
                     lambda: len(connection.ask(_METADATA, 12, topics=[]).brokers),
                     lambda alive: alive == ground.brokers - len(ground.down),
@@ -141,14 +141,14 @@ def virtual_on(ground: Ground, level: int, release: str = REFERENCE.name) -> Ite
         yield cluster
 
 
-def first_of(target: BlockingTarget) -> str:
+def first_address(target: BlockingTarget) -> str:
     """The address of the first broker, which stories ask."""
     return target.bootstrap.partition(",")[0]
 
 
 def take_first_producer_id(target: BlockingTarget, level: int) -> None:
     """Rows of errors have 0 where they have no producer id; so no story shall be given that one."""
-    with contextlib.closing(Player(first_of(target), scene="first", level=level)) as player:
+    with contextlib.closing(Player(first_address(target), scene="first", level=level)) as player:
         player.producer()
 
 

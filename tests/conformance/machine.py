@@ -85,7 +85,7 @@ class PlayMachine(RuleBasedStateMachine):
         """Three producers, one of them near its last epoch in some plays, one not initialized."""
         first_producer, second, third = (self._new_producer(style, LONG_MS) for style in styles)
         if near > 100 - 100 // EXHAUSTED_ONE_IN:
-            self._guarded(lambda: self._stage.exhaust(first_producer))
+            self._note_parting(lambda: self._stage.exhaust(first_producer))
         else:
             self._ask(drawing.plain_init(first_producer))
         self._ask(drawing.plain_init(second))
@@ -147,7 +147,7 @@ class PlayMachine(RuleBasedStateMachine):
         requests: tuple[Operation, ...] = (operation,)
         if operation.flow != "new" and operation.partition is not None:
             requests = (drawing.right_add(producer, operation.partition), operation)
-        in_time = self._guarded(lambda: self._stage.ask_in_time(requests))
+        in_time = self._note_parting(lambda: self._stage.ask_in_time(requests))
         assume(in_time)
         return multiple()
 
@@ -232,16 +232,16 @@ class PlayMachine(RuleBasedStateMachine):
         """TxnOffsetCommit in that state."""
         self._aim(state, wrong, data, lambda draw, producer: draw.commit_offsets(producer, flow))
 
-    @precondition(lambda self: self._exhausted() is not None)
+    @precondition(lambda self: self._exhausted_producer() is not None)
     @rule(flow=st.sampled_from(ENDS), data=st.data())
     def aim_last_epoch(self, flow: str, data: st.DataObject) -> None:
         """A transaction at the last epoch."""
-        producer = self._exhausted()
+        producer = self._exhausted_producer()
         assert producer is not None
         aim = Aim(self._stage, Choices(data))
-        self._guarded(lambda: aim.end_at_the_last_epoch(producer, flow))
+        self._note_parting(lambda: aim.end_at_the_last_epoch(producer, flow))
 
-    def _exhausted(self) -> Producer | None:
+    def _exhausted_producer(self) -> Producer | None:
         for producer in self._world.producers:
             if producer.current is not None and producer.current.epoch >= NEARLY_LAST_EPOCH:
                 return producer
@@ -264,7 +264,7 @@ class PlayMachine(RuleBasedStateMachine):
             stage.switch_level(home)
 
         if choices.rarely(2):
-            self._guarded(ask)
+            self._note_parting(ask)
         else:
             self._ask(stage.others(choices).list_transactions())
 
@@ -295,7 +295,7 @@ class PlayMachine(RuleBasedStateMachine):
                 self._stage.ask(request(self._stage.drawer(choices, wrong=mistake), producer))
             self._stage.ask(request(self._stage.drawer(choices, wrong=wrong), producer))
 
-        self._guarded(ask)
+        self._note_parting(ask)
 
     # Records of others
 
@@ -327,12 +327,12 @@ class PlayMachine(RuleBasedStateMachine):
     @rule(producer=producers, data=st.data())
     def write_markers(self, producer: Producer, data: st.DataObject) -> None:
         """Markers of any kind."""
-        self._ask(self._others(data).write_markers(producer))
+        self._ask(self._others_drawer(data).write_markers(producer))
 
     @rule(data=st.data())
     def look(self, data: st.DataObject) -> None:
         """What is open here, and what the coordinator says."""
-        others_drawer = self._others(data)
+        others_drawer = self._others_drawer(data)
         kinds = (
             others_drawer.describe_producers,
             others_drawer.describe_transactions,
@@ -345,16 +345,16 @@ class PlayMachine(RuleBasedStateMachine):
     @rule(target=positions, data=st.data())
     def fetch_somewhere(self, data: st.DataObject) -> Any:
         """From anywhere."""
-        return self._fetch(self._others(data).fetch_somewhere())
+        return self._fetch(self._others_drawer(data).fetch_somewhere())
 
     @rule(target=positions, position=positions, data=st.data())
     def fetch_on(self, position: Position, data: st.DataObject) -> Any:
-        return self._fetch(self._others(data).fetch(position.place, position.offset))
+        return self._fetch(self._others_drawer(data).fetch(position.place, position.offset))
 
     @rule(data=st.data())
     def list_offsets(self, data: st.DataObject) -> None:
         """Ends, beginnings, times."""
-        self._ask(self._others(data).list_offsets())
+        self._ask(self._others_drawer(data).list_offsets())
 
     # Changes, which take a while
 
@@ -366,7 +366,7 @@ class PlayMachine(RuleBasedStateMachine):
             *(("look", 25), ("level", 18), ("delete records", 14), ("topic config", 16)),
             *(("verification", 6), ("delete topic", 8), ("create topic", 8), ("grow topic", 5)),
         )
-        self._guarded(lambda: self._change(kind, choices))
+        self._note_parting(lambda: self._change(kind, choices))
 
     def _change(self, kind: str, choices: Choices) -> None:
         stage, world = self._stage, self._world
@@ -402,7 +402,7 @@ class PlayMachine(RuleBasedStateMachine):
     def _drawer(self, data: st.DataObject) -> drawing.Drawer:
         return self._stage.drawer(Choices(data))
 
-    def _others(self, data: st.DataObject) -> Any:
+    def _others_drawer(self, data: st.DataObject) -> Any:
         return self._stage.others(Choices(data))
 
     def _new_producer(self, style: str, timeout_ms: int) -> Producer:
@@ -433,9 +433,9 @@ class PlayMachine(RuleBasedStateMachine):
         return Position(operation.partition, ends[0])
 
     def _ask(self, operation: Operation) -> Any:
-        return self._guarded(lambda: self._stage.ask(operation))
+        return self._note_parting(lambda: self._stage.ask(operation))
 
-    def _guarded(self, call: Callable[[], Any]) -> Any:
+    def _note_parting(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
         except Parted as parted:

@@ -83,15 +83,15 @@ def changes(older: Facts, newer: Facts) -> Iterator[str]:
         if body_name != name and not (body_name in older and body_name in newer):
             continue  # that its class came or went is told
         if name not in newer:
-            yield f"- {name} {_shown(older[name])}".rstrip()
+            yield f"- {name} {_fact_text(older[name])}".rstrip()
         elif name not in older:
-            yield f"+ {name} {_shown(newer[name])}".rstrip()
+            yield f"+ {name} {_fact_text(newer[name])}".rstrip()
         elif older[name] != newer[name]:
-            change_shown = f"{_shown(older[name])} -> {_shown(newer[name])}"
+            change_shown = f"{_fact_text(older[name])} -> {_fact_text(newer[name])}"
             yield f"~ {name} {'' if change_shown == ' -> ' else change_shown}".rstrip()
 
 
-def _shown(fact: Any) -> str:
+def _fact_text(fact: Any) -> str:
     return "" if isinstance(fact, tuple) else str(fact)
 
 
@@ -121,7 +121,7 @@ def configs(release: str) -> Facts:
 def classes(release: str) -> Facts:
     """The byte code of each method, without what differs from build to build."""
     with TemporaryDirectory(prefix="txnsim-next-") as directory:
-        files = list(_unpacked(release, Path(directory)))
+        files = list(_unpack_classes(release, Path(directory)))
         javap = tool("javap", "classes are read by a JDK 17")
         output = output_of([javap, "-p", "-c", *map(str, files)], "javap failed")
     return dict(methods(output.splitlines()))
@@ -172,7 +172,7 @@ def _plain(line: str) -> str:
     return line
 
 
-def _unpacked(release: str, directory: Path) -> Iterator[Path]:
+def _unpack_classes(release: str, directory: Path) -> Iterator[Path]:
     for jar in sorted(kafka_libs(release).glob(f"kafka*-{release}.jar")):
         with zipfile.ZipFile(jar) as content:
             for name in content.namelist():

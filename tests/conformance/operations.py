@@ -75,7 +75,7 @@ class Names(Protocol):
         """The id of a topic."""
 
 
-def resolved(value: Any, names: Names) -> Any:
+def resolve_names(value: Any, names: Names) -> Any:
     """The same values in the words of one broker."""
     match value:
         case Pid():
@@ -85,13 +85,13 @@ def resolved(value: Any, names: Names) -> Any:
         case Batch():
             return records(
                 *value.values,
-                producer_id=-1 if value.pid is None else resolved(value.pid, names),
+                producer_id=-1 if value.pid is None else resolve_names(value.pid, names),
                 producer_epoch=value.epoch,
                 base_sequence=value.sequence,
                 transactional=value.transactional,
             )
         case dict():
-            return {name: resolved(element, names) for name, element in value.items()}
+            return {name: resolve_names(element, names) for name, element in value.items()}
         case list() | tuple():
-            return [resolved(element, names) for element in value]
+            return [resolve_names(element, names) for element in value]
     return value

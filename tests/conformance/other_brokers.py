@@ -81,10 +81,10 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
 
 def main(arguments: Sequence[str]) -> int:
     brokers = [broker for broker in BROKERS if not arguments or broker.name in arguments]
-    rows = {row.broker: row for row in kept()}
+    rows = {row.broker: row for row in kept_rows()}
     for broker in brokers:
         with broker.started() as address:
-            rows[broker.name] = _row(broker, _asked(broker, address))
+            rows[broker.name] = _row(broker, _ask_conformance(broker, address))
         row = rows[broker.name]
         _keep(rows)
         counts = f"{row.passed} passed, {row.differs} differ, {row.not_applicable} do not apply"
@@ -97,11 +97,11 @@ def _keep(rows: Mapping[str, Row]) -> None:
     KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
 
 
-def kept() -> list[Row]:
+def kept_rows() -> list[Row]:
     return msgspec.json.decode(KEPT.read_bytes(), type=list[Row]) if KEPT.exists() else []
 
 
-def _asked(broker: Broker, address: str) -> Conformance:
+def _ask_conformance(broker: Broker, address: str) -> Conformance:
     command = [sys.executable, "-m", "txnsim", "conformance", address, "--release", broker.release]
     command += ["--patience", str(broker.patience_s), "--json"]
     process = subprocess.run(command, stdout=subprocess.PIPE, check=False)
@@ -141,11 +141,11 @@ def _row(broker: Broker, run: Conformance) -> Row:
 
 def _apache(version: str, level: int) -> Callable[[], AbstractContextManager[str]]:
     @contextlib.contextmanager
-    def started() -> Iterator[str]:
+    def start_kafka() -> Iterator[str]:
         with kafka_on(GROUND, level, version) as target:
             yield target.bootstrap
 
-    return started
+    return start_kafka
 
 
 @contextlib.contextmanager

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             begun_s = time.monotonic()
             for case in cases_of_broker:
                 if level in case.text.levels:
-                    for line in _played(case, config, level, tell=options.tell):
+                    for line in _play_case(case, config, level, tell=options.tell):
                         wrong += not line.startswith(" ")
                         sys.stdout.write(f"{line}\n")
             seconds = time.monotonic() - begun_s
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if wrong else 0
 
 
-def _played(case: Case, config: BrokerConfig, level: int, *, tell: bool) -> Iterator[str]:
+def _play_case(case: Case, config: BrokerConfig, level: int, *, tell: bool) -> Iterator[str]:
     try:
         with virtual_on(ground_of(config), LEVELS[0]) as target:
             finalize(target.bootstrap, level)

@@ -14,7 +14,7 @@ from typing import Final
 
 from tests.conformance.grounds import (
     Ground,
-    first_of,
+    first_address,
     kafka_on,
     simulator_on,
     take_first_producer_id,
@@ -206,7 +206,7 @@ def grounds() -> tuple[tuple[int, Ground], ...]:
     return tuple(dict.fromkeys((level, ground_of(story)) for story, level in STORIES))
 
 
-def played(story: Story, address: str, level: int) -> Transcript:
+def play_story(story: Story, address: str, level: int) -> Transcript:
     """What the broker at that address answers to a story."""
     player = Player(address, scene=name_of(story).replace("_", "-"), level=level)
     try:
@@ -217,7 +217,7 @@ def played(story: Story, address: str, level: int) -> Transcript:
     return player.transcript
 
 
-def judged(name: str, unlike: Iterable[str]) -> list[str]:
+def unexplained_lines(name: str, unlike: Iterable[str]) -> list[str]:
     """What is wrong with the differences of a story: those that are not accepted, and accepted
     ones that don't occur any more, so that the list can't outlive its reason.
     """
@@ -234,7 +234,7 @@ def judged(name: str, unlike: Iterable[str]) -> list[str]:
 def kafka(level: int, ground: Ground = ORDINARY) -> Iterator[str]:
     """A real broker for the stories of a level; its address."""
     with kafka_on(ground, level) as target:
-        yield first_of(target)
+        yield first_address(target)
 
 
 @contextmanager
@@ -242,4 +242,4 @@ def simulator(level: int, ground: Ground = ORDINARY) -> Iterator[str]:
     """A simulated broker for the stories of a level; its address."""
     with simulator_on(ground, level) as target:
         take_first_producer_id(target, level)
-        yield first_of(target)
+        yield first_address(target)

@@ -62,7 +62,7 @@ def play(
     operations: int,
     plays: int = PLAYS_PER_SEED,
     shrinks: int = SHRINKS,
-    missing: Missing = cells.unvisited,
+    missing: Missing = cells.cells_not_visited,
     tell: bool = False,
 ) -> Result:
     """Play at least so many operations at a level.
@@ -81,7 +81,7 @@ def play(
     session = Session(addresses, level=level, seed=seed, plays=plays, shrinks=shrinks)
     result = session.result
     number, differences_told = seed, 0
-    while not is_over(result, operations, missing):
+    while not has_ended(result, operations, missing):
         session.play(number)
         number += 1
         result.seconds = time.monotonic() - begun_s
@@ -95,7 +95,7 @@ def play(
     return result
 
 
-def is_over(result: Result, operations: int, missing: Missing) -> bool:
+def has_ended(result: Result, operations: int, missing: Missing) -> bool:
     """Whether so many operations were played, and a long play has been everywhere."""
     if len(result.differences) >= DIFFERENCES_MAX:
         return True
@@ -106,7 +106,7 @@ def is_over(result: Result, operations: int, missing: Missing) -> bool:
 
 def missing_anywhere(earlier_results: Sequence[Result], result: Result) -> Iterator[str]:
     """Where the last level's play still has to go, for those before as well."""
-    yield from cells.unvisited(result)
+    yield from cells.cells_not_visited(result)
     yield from cells.unvisited_anywhere([*earlier_results, result])
 
 
@@ -163,12 +163,14 @@ def complaints(result: Result) -> Iterator[str]:
     if result.differences:
         yield f"level {result.level}: {len(result.differences)} differences"
     yield from (
-        f"level {result.level}: not on the map: {cell_line}" for cell_line in cells.unknown(result)
+        f"level {result.level}: not on the map: {cell_line}"
+        for cell_line in cells.cells_off_the_map(result)
     )
     if result.operations < LONG_PLAY:
         return
     yield from (
-        f"level {result.level}: never visited: {cell_line}" for cell_line in cells.unvisited(result)
+        f"level {result.level}: never visited: {cell_line}"
+        for cell_line in cells.cells_not_visited(result)
     )
     if result.succeeded < 0.3 * result.operations:
         yield f"level {result.level}: only {result.succeeded} operations without an error"
@@ -196,7 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 operations=arguments.operations,
                 plays=arguments.plays,
                 shrinks=arguments.shrink,
-                missing=partial(missing_anywhere, results) if is_last else cells.unvisited,
+                missing=partial(missing_anywhere, results) if is_last else cells.cells_not_visited,
                 tell=True,
             )
         results.append(result)

@@ -33,7 +33,7 @@ from tests.conformance.programme import (
     grounds,
     kafka,
     name_of,
-    played,
+    play_story,
     stories_at,
 )
 from tests.conformance.recordings import FOLDER, path_of, read, recorded_stories, write
@@ -59,15 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--times", type=int, default=1, metavar="N", help="plays of each story")
     parser.add_argument("--check", action="store_true", help="compare, and change nothing")
     options = parser.parse_args(arguments)
-    plays_found = recorded(options.story or NAMES, options.level or LEVELS, options.times)
-    unstable = list(undeclared(plays_found))
+    plays_found = record_stories(options.story or NAMES, options.level or LEVELS, options.times)
+    unstable = list(undeclared_variations(plays_found))
     if unstable:
         say("Kafka's answers vary, and RACES does not say why:", *unstable)
         return 1
     if options.check:
         with tempfile.TemporaryDirectory(prefix="txnsim-conformance-") as scratch:
             keep(plays_found, Path(scratch))
-            return _told(list(changes(plays_found, Path(scratch))))
+            return _report_changes(list(changes(plays_found, Path(scratch))))
     keep(plays_found, FOLDER)
     is_complete = not options.story and not options.level
     for name in set(recorded_stories()) - set(NAMES) if is_complete else ():
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def recorded(names: Sequence[str], levels: Sequence[int], times: int = 1) -> Plays:
+def record_stories(names: Sequence[str], levels: Sequence[int], times: int = 1) -> Plays:
     """Play these stories at these levels; answers that varied are all kept."""
     grounds_wanted = [
         (level, ground)
@@ -101,13 +101,13 @@ def _on_ground(names: Sequence[str], level: int, ground: Ground) -> Plays:
         for story in stories_at(level, ground):
             if (name := name_of(story)) in names:
                 begun_s = time.monotonic()
-                plays_found[name, level] = recording_of(played(story, address, level))
+                plays_found[name, level] = recording_of(play_story(story, address, level))
                 seconds = time.monotonic() - begun_s
                 say(f"{seconds:6.1f} s  {name} at {level}: {len(plays_found[name, level])} answers")
     return plays_found
 
 
-def undeclared(plays: Plays) -> Iterator[str]:
+def undeclared_variations(plays: Plays) -> Iterator[str]:
     """Questions that were answered differently from play to play without being declared."""
     for (name, level), recording in plays.items():
         for exchange in recording:
@@ -164,7 +164,7 @@ def _between(play_label: str, was: Recording, recording_now: Recording) -> Itera
             )
 
 
-def _told(lines: Sequence[str]) -> int:
+def _report_changes(lines: Sequence[str]) -> int:
     say(*lines[:LINES_MAX])
     say(f"{len(lines)} answers of Kafka differ from what is kept" if lines else "all as kept")
     return 1 if lines else 0

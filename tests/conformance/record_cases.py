@@ -51,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     rules()  # a mistake there is told once
     cases_chosen = choose_cases(options.case)
-    plays, wrong = recorded(cases_chosen, options.level or LEVELS, options.times)
+    plays, wrong = record_cases_chosen(cases_chosen, options.level or LEVELS, options.times)
     recordings = {case_and_level: _together(several) for case_and_level, several in plays.items()}
-    wrong += undeclared(plays, recordings)
+    wrong += undeclared_variations(plays, recordings)
     if options.check:
         wrong += changes(recordings)
     else:
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 Plays = dict[Place, list[Play]]
 
 
-def recorded(
+def record_cases_chosen(
     cases_chosen: Sequence[Case], levels: Sequence[int], times: int
 ) -> tuple[Plays, list[str]]:
     """Play these cases at these levels; and what went wrong."""
@@ -107,7 +107,7 @@ def _together(several: Sequence[Play]) -> Recording:
     return together([recording_of(play.transcript) for play in several])
 
 
-def undeclared(plays: Plays, recordings: dict[Place, Recording]) -> Iterator[str]:
+def undeclared_variations(plays: Plays, recordings: dict[Place, Recording]) -> Iterator[str]:
     """Answers that varied though no step says that they may."""
     for case_and_level, recording in recordings.items():
         for index, exchange in enumerate(recording):
@@ -145,7 +145,7 @@ def keep(recordings: dict[Place, Recording], *, is_complete: bool) -> None:
             for level in case.text.levels:
                 recording_now = recordings.get((file, case.name, level))
                 if recording_now is not None:
-                    levels[level] = _merged(was.get(level), recording_now)
+                    levels[level] = _merge_answers(was.get(level), recording_now)
                 elif level in was:
                     levels[level] = was[level]
             if levels:
@@ -158,7 +158,7 @@ def keep(recordings: dict[Place, Recording], *, is_complete: bool) -> None:
             answers.path_of(file).unlink()
 
 
-def _merged(was: Recording | None, recording_now: Recording) -> Recording:
+def _merge_answers(was: Recording | None, recording_now: Recording) -> Recording:
     """Several answers stay, where the same is asked and both know of one in common."""
     if was is None or [exchange.asked for exchange in was] != [
         exchange.asked for exchange in recording_now

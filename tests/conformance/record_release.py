@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     level = 0 if feature is None else feature.new_cluster_level
     ground = Ground(name="conformance", properties=needs())
     with kafka_on(ground, level, release.patch_release) as target:
-        plays_by_case = _played(target, level)
+        plays_by_case = _play_cases(target, level)
     folder = answers.own_of(release.name)
     shutil.rmtree(folder, ignore_errors=True)
     files: dict[str, dict[str, Recording]] = defaultdict(dict)
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _played(target: BlockingTarget, level: int) -> Found:
+def _play_cases(target: BlockingTarget, level: int) -> Found:
     plays_by_case: Found = defaultdict(list)
     cases_chosen = [
         case for case in cases() if level in case.text.levels and not why_not(case, level)

@@ -188,15 +188,15 @@ class Compared:
         self.plays: dict[str, Told] = {}
         if file is not None and file.exists():
             for line in file.read_text().splitlines():
-                self._told(msgspec.json.decode(line, type=Told))
+                self._print_comparison(msgspec.json.decode(line, type=Told))
 
     def add(self, comparison: Told) -> None:
         if self._file is not None:
             with self._file.open("ab") as results_file:
                 results_file.write(msgspec.json.encode(comparison) + b"\n")
-        self._told(comparison)
+        self._print_comparison(comparison)
 
-    def _told(self, comparison: Told) -> None:
+    def _print_comparison(self, comparison: Told) -> None:
         self.plays[comparison.label] = comparison
         unexplained_lines = self.unexplained(comparison)
         sys.stdout.write(
@@ -261,7 +261,7 @@ def compared_cases(
                 for handful_start in range(0, len(cases_left), HANDFUL):
                     handful = cases_left[handful_start : handful_start + HANDFUL]
                     expected, plays_found = (
-                        _played(handful, address, level, around) for address in addresses
+                        _play_handful(handful, address, level, around) for address in addresses
                     )
                     for case in handful:
                         label = _label(case.id, level)
@@ -283,7 +283,9 @@ def compared_stories(
             continue
         with sides(config, level) as addresses:
             for label, story in stories.items():
-                expected, transcript_found = (_told(story, address, level) for address in addresses)
+                expected, transcript_found = (
+                    _play_story(story, address, level) for address in addresses
+                )
                 yield Told(label, _unlike_stories(expected, transcript_found))
 
 
@@ -302,10 +304,10 @@ def _label(name: str, level: int) -> str:
     return f"{name} at {level}"
 
 
-def _told(story: Story, address: str, level: int) -> Transcript | None:
+def _play_story(story: Story, address: str, level: int) -> Transcript | None:
     """What the broker answers, None where it lacks what the story asks for."""
     try:
-        return programme.played(story, address, level)
+        return programme.play_story(story, address, level)
     except (AttributeError, AssertionError, KeyError):
         return None
 
@@ -337,7 +339,7 @@ def two_real(older: str, newer: str) -> Sides:
     """Two real brokers, whose answers are then told as real != ours: older != newer."""
 
     @contextlib.contextmanager
-    def started(config: BrokerConfig, level: int) -> Iterator[tuple[str, str]]:
+    def start_both(config: BrokerConfig, level: int) -> Iterator[tuple[str, str]]:
         ground = ground_of(config)
         with (
             kafka_on(ground, level, older) as older_kafka,
@@ -345,10 +347,10 @@ def two_real(older: str, newer: str) -> Sides:
         ):
             yield older_kafka.bootstrap, newer_kafka.bootstrap
 
-    return started
+    return start_both
 
 
-def _played(
+def _play_handful(
     handful: Sequence[Case], address: str, level: int, around: Around
 ) -> dict[str, Play | str]:
     plays_by_case: dict[str, Play | str] = {}

@@ -76,7 +76,7 @@ class Talk:
 Play = Callable[[Mapping[str, str]], list[Any]]
 
 
-def on(listener: str, play: Callable[[Talk], None]) -> Play:
+def play_on(listener: str, play: Callable[[Talk], None]) -> Play:
     """A play on one connection."""
 
     def played(addresses: Mapping[str, str]) -> list[Any]:
@@ -90,7 +90,7 @@ def on(listener: str, play: Callable[[Talk], None]) -> Play:
     return played
 
 
-def _known(talk: Talk) -> None:
+def _log_in(talk: Talk) -> None:
     talk.ask("ApiVersions", 3, client_software_name="a", client_software_version="1")
     talk.log_in()
     talk.still_there()
@@ -110,7 +110,7 @@ def _versions_twice(talk: Talk) -> None:
 
 def _versions_again_after_a_refusal(talk: Talk) -> None:
     talk.ask("ApiVersions", 3, client_software_name="", client_software_version="1")
-    _known(talk)
+    _log_in(talk)
 
 
 def _other_request(talk: Talk) -> None:
@@ -148,12 +148,12 @@ def _raw_and_wrong(talk: Talk) -> None:
     talk.raw(b"\0admin\0wrong")
 
 
-def _refused(token: bytes, *, mechanism: str = "PLAIN", version: int = 2) -> Play:
+def _refused_login(token: bytes, *, mechanism: str = "PLAIN", version: int = 2) -> Play:
     def play(talk: Talk) -> None:
         talk.log_in(token, mechanism=mechanism, version=version)
         talk.still_there()
 
-    return on("SASL", play)
+    return play_on("SASL", play)
 
 
 def _token(**claims: Any) -> bytes:
@@ -166,7 +166,7 @@ def _bad_bearer(token: bytes) -> Play:
         talk.ask("SaslAuthenticate", 2, auth_bytes=b"\x01")
         talk.still_there()
 
-    return on("SASL", play)
+    return play_on("SASL", play)
 
 
 def _large_token(size: int) -> Play:
@@ -175,7 +175,7 @@ def _large_token(size: int) -> Play:
         talk.ask("SaslAuthenticate", 2, auth_bytes=bytes(size))
         talk.still_there()
 
-    return on("SASL", play)
+    return play_on("SASL", play)
 
 
 def _large_request_of_the_known(talk: Talk) -> None:
@@ -190,7 +190,7 @@ def _frame(frame: bytes, *, size: int | None = None) -> Play:
     def play(talk: Talk) -> None:
         talk.raw(frame, size=len(frame) if size is None else size)
 
-    return on("SASL", play)
+    return play_on("SASL", play)
 
 
 def _stream(data: bytes) -> Play:
@@ -211,7 +211,7 @@ def _tokens_after_the_end(talk: Talk) -> None:
 # Sessions with an end
 
 
-def _again(talk: Talk) -> None:
+def _log_in_twice(talk: Talk) -> None:
     talk.log_in()
     talk.log_in()
     talk.still_there()
@@ -263,7 +263,7 @@ def _until_the_end(talk: Talk) -> None:
     )
 
 
-def _over(talk: Talk) -> None:
+def _outlive_session(talk: Talk) -> None:
     talk.log_in()
     _until_the_end(talk)
     talk.still_there()
@@ -285,31 +285,31 @@ def _again_after_the_end(addresses: Mapping[str, str]) -> list[Any]:
 
 
 PLAYS: Final[dict[str, Play]] = {
-    "a password": on("SASL", _known),
-    "the handshake of somebody who is known": on("SASL", _handshake_of_the_known),
-    "ApiVersions twice": on("SASL", _versions_twice),
-    "ApiVersions again after a refusal": on("SASL", _versions_again_after_a_refusal),
-    "another request first": on("SASL", _other_request),
-    "another request after the handshake": on("SASL", _other_request_between),
-    "a mechanism that is not enabled": on("SASL", _unknown_mechanism),
-    "a token first": on("SASL", _token_first),
-    "the handshake twice": on("SASL", _handshake_twice),
-    "tokens without headers": on("SASL", _raw_tokens),
-    "a wrong token without a header": on("SASL", _raw_and_wrong),
-    "a wrong password": _refused(b"\0admin\0wrong"),
-    "a wrong password in the first version": _refused(b"\0admin\0wrong", version=0),
-    "nobody": _refused(b"\0nobody\0secret"),
-    "no password": _refused(b"\0admin\0"),
-    "no user": _refused(b"\0\0secret"),
-    "no token of PLAIN": _refused(b"admin"),
-    "for somebody else": _refused(b"guest\0admin\0admin-secret"),
-    "nobody by SCRAM": _refused(b"n,,n=nobody,r=abc", mechanism="SCRAM-SHA-256"),
-    "no message of SCRAM": _refused(b"nonsense", mechanism="SCRAM-SHA-256"),
-    "a bearer": _refused(_token(**ENDLESS), mechanism="OAUTHBEARER", version=0),
-    "a bearer for somebody else": _refused(
+    "a password": play_on("SASL", _log_in),
+    "the handshake of somebody who is known": play_on("SASL", _handshake_of_the_known),
+    "ApiVersions twice": play_on("SASL", _versions_twice),
+    "ApiVersions again after a refusal": play_on("SASL", _versions_again_after_a_refusal),
+    "another request first": play_on("SASL", _other_request),
+    "another request after the handshake": play_on("SASL", _other_request_between),
+    "a mechanism that is not enabled": play_on("SASL", _unknown_mechanism),
+    "a token first": play_on("SASL", _token_first),
+    "the handshake twice": play_on("SASL", _handshake_twice),
+    "tokens without headers": play_on("SASL", _raw_tokens),
+    "a wrong token without a header": play_on("SASL", _raw_and_wrong),
+    "a wrong password": _refused_login(b"\0admin\0wrong"),
+    "a wrong password in the first version": _refused_login(b"\0admin\0wrong", version=0),
+    "nobody": _refused_login(b"\0nobody\0secret"),
+    "no password": _refused_login(b"\0admin\0"),
+    "no user": _refused_login(b"\0\0secret"),
+    "no token of PLAIN": _refused_login(b"admin"),
+    "for somebody else": _refused_login(b"guest\0admin\0admin-secret"),
+    "nobody by SCRAM": _refused_login(b"n,,n=nobody,r=abc", mechanism="SCRAM-SHA-256"),
+    "no message of SCRAM": _refused_login(b"nonsense", mechanism="SCRAM-SHA-256"),
+    "a bearer": _refused_login(_token(**ENDLESS), mechanism="OAUTHBEARER", version=0),
+    "a bearer for somebody else": _refused_login(
         bearer(unsecured_token(ENDLESS), authorization_id="a=guest"), mechanism="OAUTHBEARER"
     ),
-    "no message of a bearer": _refused(b"nonsense", mechanism="OAUTHBEARER"),
+    "no message of a bearer": _refused_login(b"nonsense", mechanism="OAUTHBEARER"),
     "a bearer whose time is over": _bad_bearer(_token(sub="admin", exp=1)),
     "a bearer without a name": _bad_bearer(_token(exp=4_000_000_000)),
     "a bearer with a signature": _bad_bearer(bearer(unsecured_token(ENDLESS, signature="c2ln"))),
@@ -325,18 +325,18 @@ PLAYS: Final[dict[str, Play]] = {
     "a bearer signed by somebody": _bad_bearer(
         bearer(unsecured_token(ENDLESS, header={"alg": "RS256"}, signature="c2ln"))
     ),
-    "an empty token": _refused(b""),
-    "more than a password": _refused(b"\0admin\0admin-secret\0more"),
-    "no text": _refused(b"\0admin\xff\0admin-secret"),
-    "SCRAM bound to a channel": _refused(b"p=tls-unique,,n=a,r=b", mechanism="SCRAM-SHA-256"),
-    "SCRAM that could be bound": _refused(b"y,,n=a,r=b", mechanism="SCRAM-SHA-256"),
-    "SCRAM without a nonce": _refused(b"n,,n=a", mechanism="SCRAM-SHA-256"),
-    "SCRAM with an extension": _refused(b"n,,m=x,n=a,r=b", mechanism="SCRAM-SHA-256"),
-    "the mechanism in small letters": on("SASL", lambda talk: talk.log_in(mechanism="plain")),
-    "no mechanism": on("SASL", lambda talk: talk.log_in(mechanism="")),
+    "an empty token": _refused_login(b""),
+    "more than a password": _refused_login(b"\0admin\0admin-secret\0more"),
+    "no text": _refused_login(b"\0admin\xff\0admin-secret"),
+    "SCRAM bound to a channel": _refused_login(b"p=tls-unique,,n=a,r=b", mechanism="SCRAM-SHA-256"),
+    "SCRAM that could be bound": _refused_login(b"y,,n=a,r=b", mechanism="SCRAM-SHA-256"),
+    "SCRAM without a nonce": _refused_login(b"n,,n=a", mechanism="SCRAM-SHA-256"),
+    "SCRAM with an extension": _refused_login(b"n,,m=x,n=a,r=b", mechanism="SCRAM-SHA-256"),
+    "the mechanism in small letters": play_on("SASL", lambda talk: talk.log_in(mechanism="plain")),
+    "no mechanism": play_on("SASL", lambda talk: talk.log_in(mechanism="")),
     "a large token": _large_token(500_000),
     "a token that is too large": _large_token(MORE_THAN_A_TOKEN),
-    "a large request of somebody who is known": on("SASL", _large_request_of_the_known),
+    "a large request of somebody who is known": play_on("SASL", _large_request_of_the_known),
     "a client of TLS": _stream(HELLO),
     "a client of HTTP": _stream(b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n"),
     "nothing in a frame": _frame(b""),
@@ -346,16 +346,16 @@ PLAYS: Final[dict[str, Play]] = {
         bytes.fromhex("0011 0063 00000001 ffff 0005") + b"PLAIN"
     ),
     "a request that there is not": _frame(bytes.fromhex("03e8 0000 00000001 ffff")),
-    "less than a header after the handshake": on("SASL", _frame_after_the_handshake),
-    "a token of somebody who is known": on("SASL", _tokens_after_the_end),
-    "authenticated again": on("SHORT", _again),
-    "authenticated again too soon": on("SHORT", _again_too_soon),
-    "again as somebody else": on("SHORT", _again_as_somebody_else),
-    "again with a wrong password": on("SHORT", _again_with_a_wrong_password),
-    "again by another mechanism": on("SHORT", _again_by_another_mechanism),
-    "again, but something else comes": on("SHORT", _again_but_something_else_comes),
-    "a token without a handshake": on("SHORT", _token_without_a_handshake),
-    "the session is over": on("SHORT", _over),
+    "less than a header after the handshake": play_on("SASL", _frame_after_the_handshake),
+    "a token of somebody who is known": play_on("SASL", _tokens_after_the_end),
+    "authenticated again": play_on("SHORT", _log_in_twice),
+    "authenticated again too soon": play_on("SHORT", _again_too_soon),
+    "again as somebody else": play_on("SHORT", _again_as_somebody_else),
+    "again with a wrong password": play_on("SHORT", _again_with_a_wrong_password),
+    "again by another mechanism": play_on("SHORT", _again_by_another_mechanism),
+    "again, but something else comes": play_on("SHORT", _again_but_something_else_comes),
+    "a token without a handshake": play_on("SHORT", _token_without_a_handshake),
+    "the session is over": play_on("SHORT", _outlive_session),
     "again after the end": _again_after_the_end,
 }
 """By name: what is asked and answered, in order."""

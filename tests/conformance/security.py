@@ -38,7 +38,7 @@ _JOINS: Final[dict[str, Any]] = {
 }
 
 
-def _assigned(ask: Callable[[], Any]) -> Any:
+def _join_until_assigned(ask: Callable[[], Any]) -> Any:
     """The first answer to a heartbeat that joins which has partitions."""
     return until(
         ask,
@@ -58,7 +58,7 @@ def _expression(side: Side, group: str, *rights: Any) -> list[str]:
     side.allow(acl(GROUP, group, Operation.READ), *rights)
     joins = {**_JOINS, "group_id": group, "subscribed_topic_regex": "orders|hidden"}
     with side.log_in("guest") as guest:
-        answer = _assigned(lambda: guest.ask(KEYS["ConsumerGroupHeartbeat"], 1, **joins))
+        answer = _join_until_assigned(lambda: guest.ask(KEYS["ConsumerGroupHeartbeat"], 1, **joins))
     return _names(side, answer)
 
 
@@ -72,7 +72,7 @@ def _expression_of_all(side: Side) -> Any:
 
 def _described_group(side: Side) -> Any:
     joins = {**_JOINS, "group_id": "shown", "subscribed_topic_names": ["orders", "hidden"]}
-    _assigned(lambda: side.admin.ask(KEYS["ConsumerGroupHeartbeat"], 1, **joins))
+    _join_until_assigned(lambda: side.admin.ask(KEYS["ConsumerGroupHeartbeat"], 1, **joins))
     answers_seen = []
     described = acl(GROUP, "shown", Operation.DESCRIBE)
     for rights in ([], [DESCRIBE_ORDERS]):
@@ -83,13 +83,13 @@ def _described_group(side: Side) -> Any:
 
 
 def _described_transaction(side: Side) -> Any:
-    begun = _settled(
+    begun = _ask_until_settled(
         lambda: side.admin.ask(
             KEYS["InitProducerId"], 4, transactional_id="ongoing", transaction_timeout=60_000
         )
     )
     topics = [{"name": name, "partitions": [0]} for name in ("orders", "hidden")]
-    _settled(
+    _ask_until_settled(
         lambda: side.admin.ask(
             KEYS["AddPartitionsToTxn"],
             3,
@@ -114,7 +114,7 @@ def _described_transaction(side: Side) -> Any:
     return answers_seen
 
 
-def _settled(ask: Callable[[], Any]) -> Any:
+def _ask_until_settled(ask: Callable[[], Any]) -> Any:
     return until(
         ask,
         lambda answer: getattr(answer, "error_code", ErrorCode.none) is ErrorCode.none,
@@ -195,7 +195,7 @@ def _config() -> Iterator[Path]:
         yield file
 
 
-def denied(addresses: Mapping[str, str]) -> Answers:
+def answers_to_denied(addresses: Mapping[str, str]) -> Answers:
     """What a guest is answered."""
     side = Side(addresses["SASL"])
     try:
@@ -208,7 +208,7 @@ def denied(addresses: Mapping[str, str]) -> Answers:
         side.close()
 
 
-def hidden(addresses: Mapping[str, str]) -> Answers:
+def answers_with_hidden(addresses: Mapping[str, str]) -> Answers:
     """What a guest sees of what it may see in part."""
     side = Side(addresses["SASL"])
     try:
@@ -229,7 +229,7 @@ def let_in(addresses: Mapping[str, str]) -> Answers:
     return {**answer_by_play, "somebody who looks on": onlooker.said}
 
 
-KINDS: Final = {"denied": denied, "hidden": hidden, "let_in": let_in}
+KINDS: Final = {"denied": answers_to_denied, "hidden": answers_with_hidden, "let_in": let_in}
 """What is recorded, by the name of its file."""
 
 
@@ -238,7 +238,7 @@ def path_of(kind: str) -> Path:
     return FOLDER / f"{kind}.jsonl"
 
 
-def recorded(kind: str) -> Answers:
+def recorded_answers(kind: str) -> Answers:
     """What a real broker has answered."""
     lines = path_of(kind).read_text().splitlines()
     return {row["name"]: row["answer"] for row in map(json.loads, lines)}
@@ -246,7 +246,7 @@ def recorded(kind: str) -> Answers:
 
 def differences(kind: str, answers: Answers) -> dict[str, tuple[Any, Any]]:
     """By name: what is kept and what is answered, where they differ."""
-    kept_answers = recorded(kind)
+    kept_answers = recorded_answers(kind)
     both = {
         name: (kept_answers.get(name), answers.get(name))
         for name in kept_answers.keys() | answers.keys()

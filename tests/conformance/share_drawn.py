@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from tests.conformance.drawn import compared
+from tests.conformance.drawn import compare_play
 from tests.conformance.streams_plays import ANSWER_TIMEOUT_S, Plays, plain
 from txnsim.client.raw.connection import RawConnection
 from txnsim.types import uuid_text
@@ -107,7 +107,7 @@ class DrawnShares:
             self._configure()
         self._append()
         self._join(self._sharers[0])
-        self._settled()
+        self._beat_until_settled()
         moves: Mapping[Callable[[], None], float] = {
             self._append: 3,
             self._transact: 2.5,
@@ -119,7 +119,7 @@ class DrawnShares:
             self._offsets: 3,
             self._configure: 1.5,
             self._delete_records: 1,
-            self._others: 1.5,
+            self._ask_other_types: 1.5,
             self._coordinators: 1,
             self._disconnect: 1,
             self._leave: 1,
@@ -128,8 +128,8 @@ class DrawnShares:
         for _ in range(_MOVES):
             (move,) = chance.choices(tuple(moves), tuple(moves.values()))
             move()
-        self._fetched(self._sharers[0])
-        self._described()
+        self._share_fetch(self._sharers[0])
+        self._describe_groups()
         self._end()
         self._clean()
         for sharer in self._sharers:
@@ -152,7 +152,7 @@ class DrawnShares:
     def _clean(self) -> None:
         plays, group = self._p, self._group
         for sharer in self._sharers:
-            self._beaten(sharer, -1, quiet=True)
+            self._heartbeat(sharer, -1, quiet=True)
         for _ in range(40):
             answer = plays.ask("DeleteGroups", 2, quiet=True, groups_names=[group])
             if answer.results[0].error_code.name in ("none", "group_id_not_found"):
@@ -183,14 +183,14 @@ class DrawnShares:
         self._ids[full] = topic_description.topic_id
         self._partitions[full] = partitions
 
-    def _place(self) -> tuple[str, int]:
+    def _choose_partition(self) -> tuple[str, int]:
         chance = self._chance
         name = chance.choice(sorted(self._ids))
         return name, chance.randrange(self._partitions[name])
 
     # Members
 
-    def _beaten(
+    def _heartbeat(
         self, sharer: Sharer, epoch: int | None = None, *, quiet: bool = False, **fields: Any
     ) -> Any:
         values = {
@@ -203,23 +203,23 @@ class DrawnShares:
         }
         answer = self._p.ask("ShareGroupHeartbeat", 1, quiet=quiet, **values)
         if not quiet:
-            _counted(self._p.rows[-1][3])
+            _count_assigned(self._p.rows[-1][3])
         if not answer.error_code:
             sharer.member_epoch = max(0, answer.member_epoch)
         return answer
 
     def _join(self, sharer: Sharer) -> None:
         topics = self._chance.sample(sorted(self._ids), self._chance.choice((1, len(self._ids))))
-        self._beaten(sharer, 0, subscribed_topic_names=topics)
+        self._heartbeat(sharer, 0, subscribed_topic_names=topics)
 
-    def _settled(self) -> None:
+    def _beat_until_settled(self) -> None:
         """Heartbeats until the share partitions are initialised and nothing changes."""
         equal_rounds = 0
         for _ in range(60):
             epochs_before = [sharer.member_epoch for sharer in self._sharers]
             for sharer in self._sharers:
                 if sharer.member_epoch:
-                    self._beaten(sharer, quiet=True)
+                    self._heartbeat(sharer, quiet=True)
             equal_rounds = (
                 equal_rounds + 1
                 if epochs_before == [sharer.member_epoch for sharer in self._sharers]
@@ -229,23 +229,23 @@ class DrawnShares:
                 return
             time.sleep(self._p.pause_s / 2)
 
-    def _any(self) -> Sharer:
+    def _choose_sharer(self) -> Sharer:
         return self._chance.choice(self._sharers)
 
     def _beat(self) -> None:
-        chance, sharer = self._chance, self._any()
+        chance, sharer = self._chance, self._choose_sharer()
         match chance.choice(("join", "stay", "epoch", "names", "odd", "stranger")):
             case "join":
                 self._join(sharer)
-                self._settled()
+                self._beat_until_settled()
             case "stay":
-                self._beaten(sharer)
+                self._heartbeat(sharer)
             case "epoch":
-                self._beaten(sharer, sharer.member_epoch + chance.choice((-2, -1, 1, 5)))
+                self._heartbeat(sharer, sharer.member_epoch + chance.choice((-2, -1, 1, 5)))
             case "names":
                 names = chance.choice(([f"{self._name}-t"], [f"{self._name}-none"], [*self._ids]))
-                self._beaten(sharer, subscribed_topic_names=names)
-                self._settled()
+                self._heartbeat(sharer, subscribed_topic_names=names)
+                self._beat_until_settled()
             case "odd":
                 odd: dict[str, Any] = chance.choice(
                     (
@@ -261,20 +261,20 @@ class DrawnShares:
                         {"subscribed_topic_names": []},
                     )
                 )
-                self._beaten(sharer, odd.pop("member_epoch", None), **odd)
+                self._heartbeat(sharer, odd.pop("member_epoch", None), **odd)
             case _:
                 stranger: dict[str, Any] = {"member_id": chance.choice((_MEMBERS[2], "x"))}
-                self._beaten(sharer, chance.choice((1, 3, -1)), **stranger)
+                self._heartbeat(sharer, chance.choice((1, 3, -1)), **stranger)
 
     def _leave(self) -> None:
-        sharer = self._any()
-        self._beaten(sharer, -1)
+        sharer = self._choose_sharer()
+        self._heartbeat(sharer, -1)
         sharer.member_epoch = 0
-        self._settled()
+        self._beat_until_settled()
 
     def _disconnect(self) -> None:
         """A lost connection releases what its member has."""
-        self._any().reconnect()
+        self._choose_sharer().reconnect()
         time.sleep(self._p.pause_s)
 
     # Records
@@ -287,7 +287,7 @@ class DrawnShares:
         ]
         return build_batch(records, timestamp_ms=1_700_000_000_000, **producer)
 
-    def _produced(
+    def _produce_batch(
         self, topic_partition: tuple[str, int], records: bytes, transactional_id: str | None
     ) -> None:
         topic, partition = topic_partition
@@ -307,9 +307,11 @@ class DrawnShares:
         )
 
     def _append(self) -> None:
-        topic_partition = self._place()
+        topic_partition = self._choose_partition()
         for _ in range(self._chance.choice((1, 1, 2, 3))):
-            self._produced(topic_partition, self._batch(self._chance.choice((1, 2, 3, 5))), None)
+            self._produce_batch(
+                topic_partition, self._batch(self._chance.choice((1, 2, 3, 5))), None
+            )
 
     def _transact(self) -> None:
         """Begin a transaction with records, or end the open one."""
@@ -326,7 +328,7 @@ class DrawnShares:
             "producer_id": begun.producer_id,
             "producer_epoch": begun.producer_epoch,
         }
-        topic_partition = self._place()
+        topic_partition = self._choose_partition()
         old = {f"v3_and_below_{key}": value for key, value in producer_fields.items()}
         old["v3_and_below_topics"] = [
             {"name": topic_partition[0], "partitions": [topic_partition[1]]}
@@ -340,7 +342,7 @@ class DrawnShares:
             base_sequence=0,
             transactional=True,
         )
-        self._produced(topic_partition, batch, f"{self._name}-txn")
+        self._produce_batch(topic_partition, batch, f"{self._name}-txn")
         self._open = producer_fields
         if chance.random() < 0.5:
             self._end()
@@ -363,7 +365,7 @@ class DrawnShares:
         self._p.rows.append([self._name, "ended", committed])
 
     def _delete_records(self) -> None:
-        topic, partition = self._place()
+        topic, partition = self._choose_partition()
         offset = self._chance.choice((1, 2, 3, 5, 8, -1))
         partitions = [{"partition_index": partition, "offset": offset}]
         topics = [{"name": topic, "partitions": partitions}]
@@ -371,7 +373,7 @@ class DrawnShares:
 
     # Share sessions
 
-    def _fetched(self, sharer: Sharer, epoch: int | None = None, **fields: Any) -> Any:
+    def _share_fetch(self, sharer: Sharer, epoch: int | None = None, **fields: Any) -> Any:
         """ShareFetch, as the member would, but for the fields."""
         session = sharer.epoch if epoch is None else epoch
         topics = fields.pop("topics", None)
@@ -446,7 +448,7 @@ class DrawnShares:
         return next((name for name, known_id in self._ids.items() if known_id == topic_id), "?")
 
     def _fetch(self) -> None:
-        chance, sharer = self._chance, self._any()
+        chance, sharer = self._chance, self._choose_sharer()
         fields: dict[str, Any] = {}
         if chance.random() < 0.4:
             fields["max_records"] = chance.choice((1, 2, 3))
@@ -467,7 +469,7 @@ class DrawnShares:
         if chance.random() < 0.05 and sharer.epoch > 0:
             name = chance.choice(sorted(self._ids))
             fields["forgotten_topics_data"] = [{"topic_id": self._ids[name], "partitions": [0]}]
-        self._fetched(sharer, **fields)
+        self._share_fetch(sharer, **fields)
 
     def _acks(self, sharer: Sharer) -> list[dict[str, Any]]:
         """Acknowledgements of what it has, or of something else."""
@@ -483,7 +485,7 @@ class DrawnShares:
             if chance.random() < 0.3 and first_offset < last_offset:
                 last_offset = chance.randint(first_offset, last_offset)
         else:
-            topic_partition, first_offset = self._place(), chance.choice((0, 1, 4, 90))
+            topic_partition, first_offset = self._choose_partition(), chance.choice((0, 1, 4, 90))
             last_offset = first_offset + chance.choice((0, 1, 3, -1))
         kinds = (1, 1, 1, 2, 2, 3, 4, 0, 5)
         count = max(0, last_offset - first_offset + 1)
@@ -506,10 +508,12 @@ class DrawnShares:
         return [{"topic_id": topic_id, "partitions": [partition]}]
 
     def _acknowledge(self) -> None:
-        sharer = self._any()
-        self._acknowledged(sharer, topics=self._acks(sharer))
+        sharer = self._choose_sharer()
+        self._send_acknowledgement(sharer, topics=self._acks(sharer))
 
-    def _acknowledged(self, sharer: Sharer, epoch: int | None = None, **fields: Any) -> None:
+    def _send_acknowledgement(
+        self, sharer: Sharer, epoch: int | None = None, **fields: Any
+    ) -> None:
         session = sharer.epoch if epoch is None else epoch
         values = {
             "group_id": self._group,
@@ -524,34 +528,38 @@ class DrawnShares:
 
     def _session(self) -> None:
         """A session epoch, a member, a topic or a partition that is not right."""
-        chance, sharer = self._chance, self._any()
+        chance, sharer = self._chance, self._choose_sharer()
         match chance.choice(
             ("epoch", "acks", "close", "begin", "topic", "member", "group", "part")
         ):
             case "epoch":
-                self._fetched(sharer, sharer.epoch + chance.choice((1, 2, -1)), topics=[])
+                self._share_fetch(sharer, sharer.epoch + chance.choice((1, 2, -1)), topics=[])
             case "acks":
                 epoch = chance.choice((0, sharer.epoch + 1, -1))
-                self._acknowledged(sharer, epoch, topics=self._acks(sharer))
+                self._send_acknowledgement(sharer, epoch, topics=self._acks(sharer))
             case "close":
                 if chance.random() < 0.5:
-                    self._fetched(sharer, -1, topics=chance.choice(([], self._acks(sharer))))
+                    self._share_fetch(sharer, -1, topics=chance.choice(([], self._acks(sharer))))
                 else:
-                    self._acknowledged(sharer, -1, topics=chance.choice(([], self._acks(sharer))))
+                    self._send_acknowledgement(
+                        sharer, -1, topics=chance.choice(([], self._acks(sharer)))
+                    )
             case "begin":
-                self._fetched(sharer, 0)
+                self._share_fetch(sharer, 0)
             case "topic":
                 part = {"partition_index": 0, "acknowledgement_batches": []}
-                self._fetched(sharer, topics=[{"topic_id": _UNKNOWN, "partitions": [part]}])
+                self._share_fetch(sharer, topics=[{"topic_id": _UNKNOWN, "partitions": [part]}])
             case "part":
                 part = {"partition_index": 9, "acknowledgement_batches": []}
                 name = chance.choice(sorted(self._ids))
-                self._fetched(sharer, topics=[{"topic_id": self._ids[name], "partitions": [part]}])
+                self._share_fetch(
+                    sharer, topics=[{"topic_id": self._ids[name], "partitions": [part]}]
+                )
             case "member":
                 member = chance.choice((None, "", _MEMBERS[2]))
-                self._fetched(sharer, chance.choice((0, 1)), member_id=member)
+                self._share_fetch(sharer, chance.choice((0, 1)), member_id=member)
             case _:
-                self._fetched(
+                self._share_fetch(
                     sharer,
                     chance.choice((0, 1)),
                     group_id=chance.choice((None, "", f"{self._group}-no")),
@@ -563,10 +571,10 @@ class DrawnShares:
         chance, plays = self._chance, self._p
         match chance.choice(("one", "other", "list", "states", "types", "configs")):
             case "one":
-                self._described()
+                self._describe_groups()
             case "other":
                 groups = chance.choice(([f"{self._group}-no"], [""], [self._group] * 2))
-                self._described(*groups, include_authorized_operations=True)
+                self._describe_groups(*groups, include_authorized_operations=True)
             case "list":
                 plays.listed()
             case "states":
@@ -578,12 +586,12 @@ class DrawnShares:
             case _:
                 plays.configs_of(self._group, "share.")
 
-    def _described(self, *groups: str, **fields: Any) -> None:
+    def _describe_groups(self, *groups: str, **fields: Any) -> None:
         values = {"group_ids": groups or [self._group], "include_authorized_operations": False}
         self._p.ask("ShareGroupDescribe", 1, **{**values, **fields})
         for group in self._p.rows[-1][3]["groups"]:
             for member in group["members"]:
-                _counted(member)
+                _count_assigned(member)
 
     def _offsets(self) -> None:
         chance, plays, group = self._chance, self._p, self._group
@@ -640,7 +648,7 @@ class DrawnShares:
         ]
         self._p.rows.append([self._name, "FindCoordinator", version, rows])
 
-    def _others(self) -> None:
+    def _ask_other_types(self) -> None:
         """What is asked of groups of other types."""
         chance, plays, group = self._chance, self._p, self._group
         match chance.choice(("consumer", "classic", "described", "consumers", "commit", "fetch")):
@@ -671,12 +679,12 @@ class DrawnShares:
         chance = self._chance
         if chance.random() < 0.5:
             for sharer in self._sharers:
-                self._beaten(sharer, -1)
+                self._heartbeat(sharer, -1)
                 sharer.member_epoch = 0
         self._p.gone(self._group, *chance.choice(((), (f"{self._group}-no",))))
 
 
-def _counted(member: dict[str, Any]) -> None:
+def _count_assigned(member: dict[str, Any]) -> None:
     """Of an assignment the numbers of partitions: which ones a member gets, hashes of random ids
     say.
     """
@@ -704,7 +712,7 @@ def play(plays: Plays, seed: int) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Ask both."""
-    return compared("share_drawn", play, TRANSCRIPT, argv)
+    return compare_play("share_drawn", play, TRANSCRIPT, argv)
 
 
 if __name__ == "__main__":

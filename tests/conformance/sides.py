@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tests.conformance.changes import LASTING
 from tests.conformance.model import ABSENT, ONGOING, PARTITIONS, PREPARED, World
-from tests.conformance.operations import Operation, Values, resolved
+from tests.conformance.operations import Operation, Values, resolve_names
 from tests.conformance.races import PATIENCE_S, Race
 from txnsim.client.raw.connection import Outcome
 from txnsim.errors import ErrorCode
@@ -67,7 +67,7 @@ class Side:
 
     def ask(self, operation: Operation) -> Any:
         """Its answer, written down."""
-        values = resolved(operation.values, self)
+        values = resolve_names(operation.values, self)
         label = f"{operation.api} ({operation.flow}, {operation.mode})"
         if operation.unanswered:
             self.player.ask_in_vain(operation.api, operation.version, label, **values)
@@ -91,7 +91,7 @@ class Side:
     def await_level(self, level: int) -> None:
         """Until it says that this level of ``transaction.version`` is finalized."""
         self.player.until(
-            lambda answer: _finalized(answer) == level,
+            lambda answer: _finalized_level(answer) == level,
             "ApiVersions",
             4,
             client_software_name="play",
@@ -102,13 +102,13 @@ class Side:
         """Until it serves so many partitions of a topic, none of them where it was deleted."""
         expected = ErrorCode.none if partitions else ErrorCode.unknown_topic_or_partition
 
-        def is_known(answer: Any) -> bool:
+        def has_led_partitions(answer: Any) -> bool:
             topic = answer.topics[0]
             led = [partition for partition in topic.partitions if partition.leader_id >= 0]
             return bool(topic.error_code == expected and len(led) == partitions)
 
         values: Values = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
-        answer = self.player.until(is_known, "Metadata", 12, **values)
+        answer = self.player.until(has_led_partitions, "Metadata", 12, **values)
         if partitions:
             self._topic_ids[name] = answer.topics[0].topic_id
         for index in range(partitions or PARTITIONS):
@@ -130,12 +130,12 @@ class Side:
             "configuration_keys": [key],
         }
 
-        def is_shown(answer: Any) -> bool:
+        def has_config_value(answer: Any) -> bool:
             (config,) = answer.results[0].configs
             is_own = config.config_source == own
             return bool(is_own and config.value == value if value is not None else not is_own)
 
-        self.player.until(is_shown, "DescribeConfigs", 4, resources=[resource])
+        self.player.until(has_config_value, "DescribeConfigs", 4, resources=[resource])
         if kind == 2:
             # Configs are told before they are in force; a later topic is served after that.
             self.player.caught_up()
@@ -243,7 +243,7 @@ class Pair:
         return real, ours
 
 
-def _finalized(answer: Any) -> int:
+def _finalized_level(answer: Any) -> int:
     levels = {
         finalized_feature.name: finalized_feature.max_version_level
         for finalized_feature in answer.finalized_features
@@ -258,15 +258,15 @@ def state_name(row: Any) -> str:
 
 def outcomes(answer: Any) -> set[str]:
     """Every error in an answer by name, or what came instead of an answer."""
-    return {code.name if isinstance(code, ErrorCode) else code.value for code in _found(answer)}
+    return {code.name if isinstance(code, ErrorCode) else code.value for code in _codes_in(answer)}
 
 
-def _found(answer: Any) -> Iterator[ErrorCode | Outcome]:
+def _codes_in(answer: Any) -> Iterator[ErrorCode | Outcome]:
     if isinstance(answer, ErrorCode | Outcome):
         yield answer
     elif is_dataclass(answer):
         for field in fields(answer):
-            yield from _found(getattr(answer, field.name))
+            yield from _codes_in(getattr(answer, field.name))
     elif isinstance(answer, tuple | list):
         for element in answer:
-            yield from _found(element)
+            yield from _codes_in(element)

@@ -135,7 +135,7 @@ class Stage:
         """Count, compare and learn."""
         state = self._state_before(operation)
         producer = self.world.named(operation.transactional_id)
-        outcomes_found = outcomes(_own(operation, real))
+        outcomes_found = outcomes(_answer_of_operation(operation, real))
         pid_before = None if producer is None or producer.current is None else producer.current.pid
         self._compare()
         if outcomes_found <= {"none"} and operation.api in ("InitProducerId", "EndTxn"):
@@ -340,7 +340,7 @@ class Stage:
             self._pair.await_change(lambda side: side.await_topic(topic, count))
 
 
-def _own(operation: Operation, answer: Any) -> Any:
+def _answer_of_operation(operation: Operation, answer: Any) -> Any:
     """The part of a batch's answer that is about the operation's own transactional id."""
     if operation.also is None or not hasattr(answer, "results_by_transaction"):
         return answer

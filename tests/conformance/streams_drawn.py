@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tests.conformance.drawn import compared
+from tests.conformance.drawn import compare_play
 from tests.conformance.streams_plays import Member, Plays, Topology, cg, count, stateful, sub, ti
 
 TRANSCRIPT: Final = Path(__file__).with_suffix(".jsonl")
@@ -69,7 +69,7 @@ class DrawnPlay:
             self._positions: 3,
             self._in_transaction: 1,
             self._describe: 2,
-            self._others: 2,
+            self._ask_other_types: 2,
             self._configure: 1.5,
             self._change_topics: 1.5,
             self._delete: 1,
@@ -144,9 +144,9 @@ class DrawnPlay:
             case "plain":
                 return epoch, [sub("0", sorted({first_topic, second}))]
             case "state":
-                return epoch, _over(stateful(group)[1], "src", first_topic)
+                return epoch, _with_source_topic(stateful(group)[1], "src", first_topic)
             case "count":
-                return epoch, _over(count(group)[1], "src", first_topic)
+                return epoch, _with_source_topic(count(group)[1], "src", first_topic)
             case "two":
                 parts = [sub("0", (first_topic,)), sub("1", (second,), logs=[ti(f"{group}-log")])]
                 return epoch, parts
@@ -402,7 +402,7 @@ class DrawnPlay:
             case _:
                 plays.configs_of(self._group)
 
-    def _others(self) -> None:
+    def _ask_other_types(self) -> None:
         chance, plays, group = self._chance, self._p, self._group
         match chance.choice(
             ("consumer", "share", "classic", "described", "consumers", "sharers", "topology")
@@ -473,7 +473,7 @@ class DrawnPlay:
                 beat(f"{group}-no", "a", chance.choice((1, -1, -2)), instance_id="i1")
 
 
-def _over(parts: list[dict[str, Any]], old: str, new: str) -> list[dict[str, Any]]:
+def _with_source_topic(parts: list[dict[str, Any]], old: str, new: str) -> list[dict[str, Any]]:
     return [
         {
             **part,
@@ -508,7 +508,7 @@ def play(plays: Plays, seed: int) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Ask both."""
-    return compared("streams_drawn", play, TRANSCRIPT, argv)
+    return compare_play("streams_drawn", play, TRANSCRIPT, argv)
 
 
 if __name__ == "__main__":

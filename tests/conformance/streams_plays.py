@@ -156,7 +156,7 @@ def ids(owned: Iterable[str] | None) -> list[dict[str, Any]] | None:
     ]
 
 
-def named(tasks: Iterable[Any] | None) -> list[str]:
+def task_names(tasks: Iterable[Any] | None) -> list[str]:
     """Tasks of an answer as ``"0_1"``."""
     return [f"{task.subtopology_id}_{index}" for task in tasks or () for index in task.partitions]
 
@@ -533,7 +533,7 @@ class Member:
         self.e = answer.member_epoch
         if answer.active_tasks is not None:
             kinds = (answer.active_tasks, answer.standby_tasks, answer.warmup_tasks)
-            self.own = tuple(map(named, kinds))
+            self.own = tuple(map(task_names, kinds))
 
     def beat(self, *, quiet: bool = False, **fields: Any) -> None:
         """It reports what it has, and takes what it gets."""

@@ -91,7 +91,7 @@ def test_what_shows_a_rule_elsewhere_exists() -> None:
                 if not file.exists() or f"def {name}(" not in file.read_text("utf-8"):
                     wrong.append(f"{rule.id}: no test {elsewhere.test}")
             case elsewhere if elsewhere.recorded:
-                wrong += other_transcripts.unshown(rule)
+                wrong += other_transcripts.recording_complaints(rule)
             case elsewhere:
                 if elsewhere.deviation not in deviations:
                     wrong.append(f"{rule.id}: DEVIATIONS.md does not say {elsewhere.deviation!r}")

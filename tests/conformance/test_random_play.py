@@ -16,7 +16,7 @@ from tests.conformance.random_play import (
     LONG_PLAY,
     both_brokers,
     complaints,
-    is_over,
+    has_ended,
     missing_anywhere,
     our_broker,
     play,
@@ -117,19 +117,19 @@ def test_a_visit_that_the_map_does_not_know_is_told() -> None:
     result = Result(level=2, seed=1, plays_per_seed=1)
     end = Operation(api="EndTxn", version=5, flow="new, commit", mode="right", values={})
     result.count(2, end, "Ongoing", {"none"})
-    assert not list(cells.unknown(result))
+    assert not list(cells.cells_off_the_map(result))
     result.count(2, end, "Empty", {"none"})
-    (unknown_cell,) = cells.unknown(result)
+    (unknown_cell,) = cells.cells_off_the_map(result)
     assert unknown_cell == "EndTxn (new, commit) in Empty: accepted, at level 2 (1 times)"
 
 
 def test_a_place_that_a_long_play_left_out_is_told() -> None:
     result = Result(level=1, seed=1, plays_per_seed=1)
-    everywhere = list(cells.unvisited(result))
+    everywhere = list(cells.cells_not_visited(result))
     assert len(everywhere) > 100
     visited_cell = Cell(1, "EndTxn", "new, commit", "Ongoing", ACCEPTED)
     result.cells[visited_cell] += 1
-    cells_left = list(cells.unvisited(result))
+    cells_left = list(cells.cells_not_visited(result))
     assert len(cells_left) == len(everywhere) - 1
     assert not any(
         re.match(r"EndTxn \(new, commit\) in Ongoing: accepted", cell_line)
@@ -146,10 +146,12 @@ def test_a_long_play_goes_on_until_it_has_been_everywhere_but_not_for_ever() -> 
         (2 * LONG_PLAY, True, True),
     ):
         result.operations = operations
-        assert is_over(result, LONG_PLAY, lambda _: ()) is everywhere
-        assert is_over(result, LONG_PLAY, lambda _: ("here",)) is somewhere_left
+        assert has_ended(result, LONG_PLAY, lambda _: ()) is everywhere
+        assert has_ended(result, LONG_PLAY, lambda _: ("here",)) is somewhere_left
     result.operations = LONG_PLAY - 1
-    assert is_over(result, LONG_PLAY - 1, cells.unvisited), "a short play goes where it comes to"
+    assert has_ended(result, LONG_PLAY - 1, cells.cells_not_visited), (
+        "a short play goes where it comes to"
+    )
 
 
 def test_the_last_level_goes_where_none_has_been() -> None:

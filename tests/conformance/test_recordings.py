@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.record import undeclared
+from tests.conformance.record import undeclared_variations
 from tests.conformance.recordings import path_of, read, write
 from txnsim_lab.conformance._book.recordings import (
     SHORT,
@@ -60,8 +60,8 @@ def test_an_answer_that_came_once_is_enough_where_kafka_is_racy() -> None:
 
 def test_an_answer_that_varies_must_be_declared() -> None:
     both = together([recording(("a", '"x"')), recording(("a", '"y"'))])
-    assert list(undeclared({("story", 2): both})) == ['story at 2: a: "x" or "y"']
-    assert not list(undeclared({("story", 2): recording(("a", '"x"'))}))
+    assert list(undeclared_variations({("story", 2): both})) == ['story at 2: a: "x" or "y"']
+    assert not list(undeclared_variations({("story", 2): recording(("a", '"x"'))}))
 
 
 def test_plays_that_part_are_no_recording() -> None:

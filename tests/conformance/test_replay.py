@@ -20,7 +20,7 @@ from typing import Final
 import pytest
 
 from tests.conformance import coverage
-from tests.conformance.grounds import Ground, first_of, take_first_producer_id, virtual_on
+from tests.conformance.grounds import Ground, first_address, take_first_producer_id, virtual_on
 from tests.conformance.programme import (
     ACCEPTED,
     OVER_TCP,
@@ -28,11 +28,11 @@ from tests.conformance.programme import (
     STORIES,
     ground_of,
     id_of,
-    judged,
     name_of,
-    played,
+    play_story,
     simulator,
     stories_at,
+    unexplained_lines,
 )
 from tests.conformance.recordings import FOLDER, read, recorded_stories
 from tests.real import stories
@@ -59,7 +59,7 @@ def plays(level: int, ground: Ground) -> Plays:
             take_first_producer_id(target, level)
             for story in stories_at(level, ground):
                 try:
-                    plays_found[name_of(story)] = played(story, first_of(target), level)
+                    plays_found[name_of(story)] = play_story(story, first_address(target), level)
                 except Exception:  # noqa: BLE001 - shown by the test of this story
                     plays_found[name_of(story)] = traceback.format_exc()
         return plays_found
@@ -73,10 +73,10 @@ def address() -> Iterator[Address]:
     with ExitStack() as running:
 
         @cache
-        def started(ground: Ground) -> str:
+        def address_of_ground(ground: Ground) -> str:
             return running.enter_context(simulator(LEVEL_OVER_TCP, ground))
 
-        yield started
+        yield address_of_ground
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_the_simulator_answers_as_kafka_did(story: Story, level: int) -> None:
     [story for story, level in STORIES if level == LEVEL_OVER_TCP and name_of(story) in OVER_TCP],
 )
 def test_the_simulator_answers_so_over_tcp(story: Story, address: Address) -> None:
-    found_transcript = played(story, address(ground_of(story)), LEVEL_OVER_TCP)
+    found_transcript = play_story(story, address(ground_of(story)), LEVEL_OVER_TCP)
     assert_as_recorded(story, LEVEL_OVER_TCP, found_transcript)
 
 
 def assert_as_recorded(story: Story, level: int, transcript: Transcript) -> None:
     name = name_of(story)
-    wrong = judged(name, unlike(read(name)[level], transcript))
+    wrong = unexplained_lines(name, unlike(read(name)[level], transcript))
     advice = f"If the story has changed: python -m tests.conformance.record --story {name}"
     assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, advice])
 
@@ -114,7 +114,7 @@ def test_each_api_of_the_stories_is_asked_over_tcp() -> None:
 
 
 def apis(recordings: Mapping[str, Recordings]) -> set[str]:
-    return {api for api, _ in coverage.counted(recordings).by_version}
+    return {api for api, _ in coverage.count_coverage(recordings).by_version}
 
 
 def test_every_play_is_recorded_and_every_recording_is_played() -> None:
@@ -139,7 +139,7 @@ def test_what_is_declared_belongs_to_a_story() -> None:
 
 
 def test_the_page_counts_what_is_recorded() -> None:
-    text = coverage.page(coverage.counted(coverage.all_recordings()))
+    text = coverage.page(coverage.count_coverage(coverage.all_recordings()))
     assert coverage.FILE.read_text("utf-8") == text, coverage.COMMAND
 
 

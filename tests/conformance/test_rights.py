@@ -256,7 +256,7 @@ def side(request: pytest.FixtureRequest) -> Iterator[Side]:
         denied_side.close()
 
 
-def told(side: Side, row: Row) -> set[str]:
+def missing_rights(side: Side, row: Row) -> set[str]:
     """What is missing for a guest, as far as the answer tells."""
     answer: Any = side.guest(row.api, row.version, row.values)
     error_codes: list[int] = []
@@ -277,7 +277,7 @@ def _name(code: Any) -> str:
 def test_these_rights_suffice(side: Side, row: Row) -> None:
     for rights in row.ways():
         side.allow(*rights)
-        assert told(side, row) == set(), rights
+        assert missing_rights(side, row) == set(), rights
 
 
 @pytest.mark.parametrize(
@@ -290,13 +290,13 @@ def test_these_rights_suffice(side: Side, row: Row) -> None:
 )
 def test_no_other_right_does(side: Side, row: Row, need: Need) -> None:
     side.allow(*need.others())
-    assert told(side, row) == {need.denied}
+    assert missing_rights(side, row) == {need.denied}
 
 
 def test_the_page_shows_each_of_them() -> None:
     page = (ROOT / "docs/security.md").read_text("utf-8")
     for row in ROWS:
-        cells = f"| {row.name} | {_needs(row)} | {_denied(row)} |"
+        cells = f"| {row.name} | {_needs(row)} | {_denials_text(row)} |"
         assert cells in page, cells
 
 
@@ -307,7 +307,7 @@ def _needs(row: Row) -> str:
     )
 
 
-def _denied(row: Row) -> str:
+def _denials_text(row: Row) -> str:
     return ", ".join(
         need.denied if need.denied == LEFT_OUT else f"`{need.denied}`" for need in row.needs
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.security import KINDS, Answers, recorded, virtual
+from tests.conformance.security import KINDS, Answers, recorded_answers, virtual
 from tests.support.broker_api import KEYS
 from tests.support.denied_requests import denials
 from txnsim.api.authorization._named_resources import PARTS
@@ -26,16 +26,16 @@ def answers() -> Iterator[dict[str, Answers]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind in KINDS for name in recorded(kind)]
+    ("kind", "name"), [(kind, name) for kind in KINDS for name in recorded_answers(kind)]
 )
 def test_the_answer_is_that_of_apache_kafka(
     answers: dict[str, Answers], kind: str, name: str
 ) -> None:
-    assert answers[kind][name] == recorded(kind)[name]
+    assert answers[kind][name] == recorded_answers(kind)[name]
 
 
 def test_everything_is_recorded() -> None:
-    assert [denial.name for denial in denials()] == list(recorded("denied"))
+    assert [denial.name for denial in denials()] == list(recorded_answers("denied"))
 
 
 def test_every_api_that_asks_for_a_right_is_asked_without_it() -> None:

@@ -13,7 +13,7 @@ from tests.conformance.streams_plays import Plays
 from tests.support.txnsim_server import TxnsimServer
 
 SEEDS_MIN = 45
-RECORDED = drawn.recorded(share_drawn.TRANSCRIPT)
+RECORDED = drawn.recorded_rows(share_drawn.TRANSCRIPT)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tests.support.txnsim_server import TxnsimServer
 
 ANSWERS_MIN = 450
 CASES_MIN = 80
-SEEDS = drawn.recorded(streams_drawn.TRANSCRIPT)
+SEEDS = drawn.recorded_rows(streams_drawn.TRANSCRIPT)
 
 
 @contextmanager

@@ -20,11 +20,11 @@ from tests.conformance.programme import (
     ground_of,
     grounds,
     id_of,
-    judged,
     kafka,
     name_of,
-    played,
+    play_story,
     simulator,
+    unexplained_lines,
 )
 from txnsim_lab.conformance._book.frame_player import Story
 from txnsim_lab.conformance._book.transcript import differences
@@ -57,6 +57,6 @@ def test_both_brokers_answer_alike(
     story: Story, level: int, pairs: Callable[[str, int], Pair]
 ) -> None:
     addresses = pairs(ground_of(story).name, level)
-    expected, found = (played(story, address, level) for address in addresses)
-    wrong = judged(name_of(story), differences(expected, found))
+    expected, found = (play_story(story, address, level) for address in addresses)
+    wrong = unexplained_lines(name_of(story), differences(expected, found))
     assert not wrong, f"{len(wrong)} differences (real != ours):\n" + "\n".join(wrong)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.programme import played
+from tests.conformance.programme import play_story
 from tests.real import upkeep
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
@@ -38,6 +38,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("story", upkeep.STORIES, ids=lambda story: story.__name__)
 def test_both_brokers_keep_the_same(story: Story, pair: tuple[str, str]) -> None:
-    expected, found = (played(story, address, LEVEL) for address in pair)
+    expected, found = (play_story(story, address, LEVEL) for address in pair)
     wrong = list(differences(expected, found))
     assert not wrong, f"{len(wrong)} differences (real != ours):\n" + "\n".join(wrong)

@@ -304,12 +304,12 @@ def test_a_result_tells_its_error_and_why() -> None:
 async def test_topics_are_neither_made_nor_grown_nor_deleted(api: Api, left_ms: int) -> None:
     new = {"name": "new", "num_partitions": 1, "replication_factor": 1}
     created = await api.ask("CreateTopics", 7, timeout=left_ms, topics=[new, new])
-    assert _told(created.topics) == [(E.request_timed_out, None)] * 2
+    assert errors_and_messages(created.topics) == [(E.request_timed_out, None)] * 2
     topic_growth = {"name": "orders", "count": 9, "assignments": None}
     grown = await api.ask("CreatePartitions", 2, timeout=left_ms, topics=[topic_growth])
-    assert _told(grown.results) == [(E.request_timed_out, None)]
+    assert errors_and_messages(grown.results) == [(E.request_timed_out, None)]
     deleted = await api.ask("DeleteTopics", 6, timeout=left_ms, topics=[{"name": "orders"}])
-    assert _told(deleted.responses) == [(E.request_timed_out, None)]
+    assert errors_and_messages(deleted.responses) == [(E.request_timed_out, None)]
     assert sorted(api.broker.image.topics) == ["orders"]
     assert len(api.broker.image.topics["orders"].partitions) < 9
 
@@ -319,7 +319,7 @@ async def test_an_election_without_time_elects_no_leader(api: Api, version: int)
     named = [{"topic": "orders", "partitions": [0]}]
     answer = await api.ask("ElectLeaders", version, timeout=0, topic_partitions=named)
     (result,) = answer.replica_election_results
-    assert _told(result.partition_result) == [(E.request_timed_out, None)]
+    assert errors_and_messages(result.partition_result) == [(E.request_timed_out, None)]
     none = await api.ask("ElectLeaders", 2, timeout=0, topic_partitions=[])
     assert none.error_code is E.none
     everything = await api.ask("ElectLeaders", 2, timeout=0, topic_partitions=None)
@@ -329,7 +329,7 @@ async def test_an_election_without_time_elects_no_leader(api: Api, version: int)
     )
 
 
-def _told(results: Any) -> list[tuple[ErrorCode, str | None]]:
+def errors_and_messages(results: Any) -> list[tuple[ErrorCode, str | None]]:
     return [(result.error_code, result.error_message) for result in results]
 
 
@@ -464,7 +464,7 @@ def test_several_transactional_ids_are_one_subject_each() -> None:
     )
 
 
-def named(name: str, topics: list[dict[str, Any]]) -> dict[str, Any]:
+def request_fields(name: str, topics: list[dict[str, Any]]) -> dict[str, Any]:
     """A request's values; groups are told in both shapes, of which the first has no ids."""
     if name != "OffsetFetch":
         return {"topics": topics}
@@ -493,13 +493,13 @@ async def test_partitions_are_named_by_their_topic(
     fields = {"topic" if name == "DescribeLogDirs" else "name": "orders"}
     if name in {"OffsetCommit", "OffsetFetch", "TxnOffsetCommit"}:
         fields["topic_id"] = api.topic_id("orders")
-    about = api.subject(name, version, **named(name, [{**fields, **topic}]))
+    about = api.subject(name, version, **request_fields(name, [{**fields, **topic}]))
     assert about.partitions == (ORDERS,)
 
 
 async def test_an_unknown_id_has_no_name(api: Api) -> None:
     topics = [{"topic_id": NO_SUCH_ID, "partition_indexes": [0]}]
-    about = api.subject("OffsetFetch", 10, **named("OffsetFetch", topics))
+    about = api.subject("OffsetFetch", 10, **request_fields("OffsetFetch", topics))
     assert about.partitions == (TopicPartition("", 0),)
 
 
@@ -594,7 +594,7 @@ def test_every_version_has_its_messages(key: int) -> None:
 LIMIT = 1_000
 
 
-async def produced(wire: Wire) -> ErrorCode:
+async def produce_error(wire: Wire) -> ErrorCode:
     wire.send(wire.produce(first()))
     (topic,) = (await wire.answer())[1].responses
     return ErrorCode(topic.partition_responses[0].error_code)
@@ -619,7 +619,7 @@ async def test_what_needs_more_memory_is_refused_until_there_is_some_again(
         await asyncio.sleep((LOOK_MS + 1) / 1_000)
         late = await open_wire(cluster)
         for client_wire in (wire, late):
-            assert await produced(client_wire) is error
+            assert await produce_error(client_wire) is error
             client_wire.send(client_wire.metadata())
             await client_wire.answer()
         await late.close()
@@ -645,7 +645,7 @@ async def test_large_frames_that_are_not_whole_are_given_up_first(cluster: Virtu
     assert await large.closed()
     await asyncio.sleep((LOOK_MS + 1) / 1_000)
     late = await open_wire(cluster)
-    assert await produced(late) is ErrorCode.none
+    assert await produce_error(late) is ErrorCode.none
     assert not small.reader.at_eof()
     large.writer.close()
     for wire in (small, late):

@@ -297,7 +297,9 @@ async def test_the_level_may_go_up_and_down_while_producers_work(cluster: Virtua
 # What peers ask
 
 
-def asked(*partitions: TopicPartition, verify_only: bool = True) -> AddPartitionsToTxnCommand:
+def verification_command(
+    *partitions: TopicPartition, verify_only: bool = True
+) -> AddPartitionsToTxnCommand:
     return AddPartitionsToTxnCommand(
         transactions=(
             TxnPartitions(
@@ -320,7 +322,9 @@ async def test_an_unknown_partition_stops_the_others(
     async with cluster.client() as client:
         producer = await begun(client, P0)
         home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
-        reply = await home.add_partitions_to_txn(asked(P0, unknown, verify_only=verify_only))
+        reply = await home.add_partitions_to_txn(
+            verification_command(P0, unknown, verify_only=verify_only)
+        )
         assert reply.results == (
             (
                 "tx",
@@ -339,13 +343,15 @@ async def test_verification_answers_each_partition_and_an_add_all_alike(
         home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
         epoch = (await describe(client)).producer_epoch
         assert epoch == 0
-        verified = await home.add_partitions_to_txn(asked(P0, P1))
+        verified = await home.add_partitions_to_txn(verification_command(P0, P1))
         assert verified.results[0][1] == ((P0, E.none), (P1, E.transaction_abortable))
-        added = await home.add_partitions_to_txn(asked(P0, P1, verify_only=False))
+        added = await home.add_partitions_to_txn(verification_command(P0, P1, verify_only=False))
         assert added.results[0][1] == ((P0, E.none), (P1, E.none))
         elsewhere = next(broker for broker in cluster.sim.brokers.values() if broker is not home)
         for verify_only in (True, False):
-            reply = await elsewhere.add_partitions_to_txn(asked(P0, verify_only=verify_only))
+            reply = await elsewhere.add_partitions_to_txn(
+                verification_command(P0, verify_only=verify_only)
+            )
             assert reply.results[0][1] == ((P0, E.not_coordinator),)
         await producer.abort()
         await producer.close()
@@ -408,7 +414,7 @@ async def test_many_markers_are_written_with_breaks(cluster: VirtualCluster) -> 
 async def test_many_unknown_partitions_are_found_in_one_pass(cluster: VirtualCluster) -> None:
     broker = cluster.sim.brokers[cluster.leader(P0)]
     begun_s = time.process_time()
-    reply = await broker.add_partitions_to_txn(asked(*MANY))
+    reply = await broker.add_partitions_to_txn(verification_command(*MANY))
     assert {error for _, error in reply.results[0][1]} == {E.unknown_topic_or_partition}
     assert time.process_time() - begun_s < 2, "a look at all of them for each one takes 9 s"
 

@@ -59,7 +59,7 @@ def letters(cluster: VirtualCluster, partition: int = 0) -> list[list[Record]]:
     return [read_records(batch) for batch in log.batches()]
 
 
-def told(record: Record) -> dict[str, str]:
+def error_headers(record: Record) -> dict[str, str]:
     """Its headers."""
     return {
         name.removeprefix("__dlq.errors."): (value or b"").decode()
@@ -67,7 +67,7 @@ def told(record: Record) -> dict[str, str]:
     }
 
 
-async def arrived(cluster: VirtualCluster, count: int, *, after_s: int = 10) -> list[Record]:
+async def letters_after(cluster: VirtualCluster, count: int, *, after_s: int = 10) -> list[Record]:
     """All letters there are after some time, so many."""
     await asyncio.sleep(after_s)
     records = [record for partition_records in letters(cluster) for record in partition_records]
@@ -87,9 +87,9 @@ async def test_a_rejected_record_is_copied_with_its_origin(cluster: VirtualClust
     await fill(member.api, 3)
     assert await member.get() == "0-2:1"
     assert errors(await member.acknowledge("0-2:3,1,3")) == {0: "none"}
-    first_letter, second = await arrived(cluster, 2)
+    first_letter, second = await letters_after(cluster, 2)
     assert (first_letter.key, first_letter.value) == (b"k", b"v")
-    assert told(first_letter) == {
+    assert error_headers(first_letter) == {
         "topic": "orders",
         "partition": "0",
         "offset": "0",
@@ -97,7 +97,7 @@ async def test_a_rejected_record_is_copied_with_its_origin(cluster: VirtualClust
         "delivery.count": "1",
         "message": "Offset rejected by client.",
     }
-    assert told(second)["offset"] == "2"
+    assert error_headers(second)["offset"] == "2"
     meter = member.api.broker.share_fetching.shares.meter
     assert (meter.letters_sent, meter.letters_written, meter.letters_failed) == (1, 2, 0)
 
@@ -109,7 +109,7 @@ async def test_without_copies_a_letter_has_headers_alone(cluster: VirtualCluster
     await fill(member.api, 2)
     await member.get()
     await member.acknowledge("0-1:3")
-    dead_letters = await arrived(cluster, 2)
+    dead_letters = await letters_after(cluster, 2)
     assert [(letter.key, letter.value) for letter in dead_letters] == [(None, None)] * 2
     assert len(letters(cluster)) == 1
 
@@ -121,9 +121,9 @@ async def test_what_was_delivered_too_often_is_copied(cluster: VirtualCluster) -
     for _ in range(2):
         await member.get()
         await member.acknowledge("0-0:2")
-    (letter,) = await arrived(cluster, 1)
-    assert told(letter)["message"] == "Offset delivery count exceeded the threshold."
-    assert told(letter)["delivery.count"] == "2"
+    (letter,) = await letters_after(cluster, 1)
+    assert error_headers(letter)["message"] == "Offset delivery count exceeded the threshold."
+    assert error_headers(letter)["delivery.count"] == "2"
 
 
 @within(run_cluster, brokers=3)
@@ -136,7 +136,7 @@ async def test_the_partition_follows_from_that_of_the_source(cluster: VirtualClu
     await fill(member.api, 1, partition=1)
     await member.fetch(of=(1,), max_wait=2_000)
     await member.fetch({1: ["0-0:3"]}, of=())
-    assert await arrived(cluster, 0) == []
+    assert await letters_after(cluster, 0) == []
     assert len(letters(cluster, 1)) == 1
 
 
@@ -178,7 +178,7 @@ async def test_a_broker_may_make_the_topic(cluster: VirtualCluster) -> None:
     await fill(member.api, 1)
     await member.get()
     await member.acknowledge("0-0:3")
-    await arrived(cluster, 1)
+    await letters_after(cluster, 1)
     topic = cluster.sim.metadata.image.topics[LETTERS.topic]
     assert dict(topic.configs) == {
         "errors.deadletterqueue.group.enable": "true",
@@ -205,8 +205,8 @@ async def test_batches_are_no_larger_than_the_topic_takes(cluster: VirtualCluste
     await fill(member.api, 10)
     await member.get()
     await member.acknowledge("0-9:3")
-    dead_letters = await arrived(cluster, 10)
-    assert [told(letter)["offset"] for letter in dead_letters] == [
+    dead_letters = await letters_after(cluster, 10)
+    assert [error_headers(letter)["offset"] for letter in dead_letters] == [
         str(offset) for offset in range(10)
     ]
     assert len(letters(cluster)) > 2
@@ -219,8 +219,8 @@ async def test_many_ranges_go_together(cluster: VirtualCluster) -> None:
     await member.get()
     types = ",".join("3" if offset % 2 else "1" for offset in range(200))
     assert errors(await member.acknowledge(f"0-199:{types}")) == {0: "none"}
-    dead_letters = await arrived(cluster, 100)
-    assert [told(letter)["offset"] for letter in dead_letters] == [
+    dead_letters = await letters_after(cluster, 100)
+    assert [error_headers(letter)["offset"] for letter in dead_letters] == [
         str(offset) for offset in range(1, 200, 2)
     ]
     assert {letter.value for letter in dead_letters} == {b"v"}
@@ -236,8 +236,8 @@ async def test_what_is_too_large_takes_no_other_along(cluster: VirtualCluster) -
         await member.api.ask("Produce", 8, **produce("orders", batch(b"v" * size)))
     await member.get(batch_size=1)
     assert errors(await member.acknowledge("0-3:3,3,1,3")) == {0: "none"}
-    dead_letters = await arrived(cluster, 2)
-    assert [told(letter)["offset"] for letter in dead_letters] == ["0", "3"]
+    dead_letters = await letters_after(cluster, 2)
+    assert [error_headers(letter)["offset"] for letter in dead_letters] == ["0", "3"]
 
 
 @within(run_cluster, brokers=1)
@@ -249,7 +249,7 @@ async def test_a_large_record_is_told_without_its_value(cluster: VirtualCluster)
         await member.api.ask("Produce", 8, **produce("orders", records))
     await member.get()
     await member.acknowledge("0-2:3")
-    dead_letters = await arrived(cluster, 3)
+    dead_letters = await letters_after(cluster, 3)
     assert [letter.value for letter in dead_letters] == [None, b"v" * 20, None]
 
 
@@ -272,7 +272,7 @@ async def test_a_compressed_batch_is_copied(cluster: VirtualCluster) -> None:
     await member.api.ask("Produce", 8, **produce("orders", batch(b"a", b"b", b"c", compression=1)))
     await member.get()
     await member.acknowledge("0-2:1,3,3")
-    assert [letter.value for letter in await arrived(cluster, 2)] == [b"b", b"c"]
+    assert [letter.value for letter in await letters_after(cluster, 2)] == [b"b", b"c"]
 
 
 @within(run_cluster, brokers=1)
@@ -282,7 +282,7 @@ async def test_what_is_gone_from_the_log_has_headers_alone(cluster: VirtualClust
     await member.get()
     cluster.sim.brokers[cluster.leader(PLACE)].replicas.led[PLACE].delete_records_before(2)
     await member.acknowledge("0-1:3")
-    assert [letter.value for letter in await arrived(cluster, 2)] == [None, None]
+    assert [letter.value for letter in await letters_after(cluster, 2)] == [None, None]
 
 
 @within(run_cluster, brokers=3)
@@ -295,7 +295,7 @@ async def test_a_request_without_answer_is_tried_again(cluster: VirtualCluster) 
     await member.acknowledge("0-0:3")
     await cluster.struck()
     assert states(member) == [(0, 0, RecordState.ARCHIVING.name)]
-    await arrived(cluster, 1, after_s=60)
+    await letters_after(cluster, 1, after_s=60)
     await asyncio.sleep(1)
     assert states(member) == []
 
@@ -326,5 +326,5 @@ async def test_a_new_leader_sends_what_was_on_its_way(cluster: VirtualCluster) -
     shares.forget_places([PLACE])
     next_member = ShareMember(member.api, "m2")
     await next_member.get(wait=500)
-    for letter in await arrived(cluster, 2, after_s=60):
-        assert told(letter)["message"] == "Offset rejected by client."
+    for letter in await letters_after(cluster, 2, after_s=60):
+        assert error_headers(letter)["message"] == "Offset rejected by client."

@@ -27,7 +27,9 @@ async def leader() -> Leader:
     return Leader(transaction_partition_verification_enable=False)
 
 
-def wanted(topic_partition: TopicPartition = P0, offset: int = 0, **fields: Any) -> FetchPartition:
+def fetch_partition(
+    topic_partition: TopicPartition = P0, offset: int = 0, **fields: Any
+) -> FetchPartition:
     return FetchPartition(
         topic_partition=topic_partition,
         fetch_offset=offset,
@@ -50,7 +52,7 @@ def fetch(
         min_bytes=min_bytes,
         max_bytes=max_bytes,
         isolation=isolation,
-        partitions=partitions or (wanted(),),
+        partitions=partitions or (fetch_partition(),),
         leader_only=leader_only or replica_id >= 0,
         replica_id=replica_id,
     )
@@ -63,11 +65,11 @@ async def test_a_consumer_gets_the_beginning_of_the_batch_at_the_size_limit() ->
     await append(leader)
     (uncut,) = await leader.fetching.fetch(fetch())
     limit = len(uncut.records[0]) + 9
-    (cut,) = await leader.fetching.fetch(fetch(wanted(max_bytes=limit)))
+    (cut,) = await leader.fetching.fetch(fetch(fetch_partition(max_bytes=limit)))
     assert cut.records == (uncut.records[0], uncut.records[1][:9])
     assert cut.size == limit
     (replicas,) = await leader.fetching.fetch(
-        fetch(wanted(max_bytes=limit), replica_id=FUTURE_REPLICA_ID)
+        fetch(fetch_partition(max_bytes=limit), replica_id=FUTURE_REPLICA_ID)
     )
     assert replicas.records == uncut.records[:1]
 
@@ -119,9 +121,12 @@ def end_transaction(leader: Leader, *, committed: bool = True) -> None:
 @pytest.mark.parametrize(
     ("row", "error"),
     [
-        (wanted(TopicPartition("", 0), naming=Naming.NO_NAME), E.unknown_topic_id),
-        (wanted(P0, naming=Naming.OTHER_TOPIC, current_leader_epoch=9), E.inconsistent_topic_id),
-        (wanted(UNKNOWN, naming=Naming.OTHER_TOPIC), E.unknown_topic_or_partition),
+        (fetch_partition(TopicPartition("", 0), naming=Naming.NO_NAME), E.unknown_topic_id),
+        (
+            fetch_partition(P0, naming=Naming.OTHER_TOPIC, current_leader_epoch=9),
+            E.inconsistent_topic_id,
+        ),
+        (fetch_partition(UNKNOWN, naming=Naming.OTHER_TOPIC), E.unknown_topic_or_partition),
     ],
 )
 async def test_a_topic_id_without_its_name_is_refused(
@@ -146,7 +151,7 @@ async def test_who_fetches_as_a_follower_must_be_one(
 ) -> None:
     followed = topic("orders", partition(1, replicas=(1, 2)))
     leader = Leader(cluster().with_topic(followed))
-    row = wanted(P0, current_leader_epoch=epoch)
+    row = fetch_partition(P0, current_leader_epoch=epoch)
     (outcome,) = await leader.fetching.fetch(fetch(row, replica_id=replica_id))
     assert outcome.error is error
 
@@ -158,7 +163,7 @@ async def test_followers_read_what_is_not_replicated_yet() -> None:
         command = fetch(replica_id=replica_id, isolation=COMMITTED)
         (outcome,) = await leader.fetching.fetch(command)
         assert (len(outcome.records), outcome.high_watermark) == (read, 0)
-    task = start(leader, fetch(wanted(P0, 1), replica_id=2, max_wait_ms=500))
+    task = start(leader, fetch(fetch_partition(P0, 1), replica_id=2, max_wait_ms=500))
     await settle()
     await leader.producing.produce(produce(part(), acks=1))
     leader.purgatory.touch(P0)
@@ -169,7 +174,7 @@ async def test_the_brokers_limit_caps_the_clients(leader: Leader) -> None:
     for tp in (P0, P1):
         await append(leader, tp, value=b"x" * 500)
     leader.set(fetch_max_bytes=600)
-    outcomes = await leader.fetching.fetch(fetch(wanted(P0), wanted(P1)))
+    outcomes = await leader.fetching.fetch(fetch(fetch_partition(P0), fetch_partition(P1)))
     assert [len(outcome.records) for outcome in outcomes] == [1, 0]
 
 
@@ -193,7 +198,7 @@ async def test_a_reader_that_has_diverged_learns_where(
     await append(leader, count=3)
     leader.apply(leader.image.with_partition(P0, partition(1, replicas=(1,), epoch=2)))
     await append(leader, count=2)
-    row = wanted(P0, offset, last_fetched_epoch=last_epoch)
+    row = fetch_partition(P0, offset, last_fetched_epoch=last_epoch)
     outcome = (await leader.fetching.fetch(fetch(row, max_wait_ms=1_000)))[0]
     assert outcome.diverging == diverging
     assert outcome.error is error
@@ -247,7 +252,7 @@ async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(
             if self.rests == rest:
                 await append(leader)
 
-    command = fetch(wanted(), wanted(P1), max_wait_ms=1_000)
+    command = fetch(fetch_partition(), fetch_partition(P1), max_wait_ms=1_000)
     first_partition, second = await leader.fetching.fetch(command, cast(Pace, Interrupted()))
     assert (first_partition.size > 0, second.size) == (True, 0)
     assert len(leader.purgatory) == 0
@@ -266,7 +271,7 @@ async def test_read_committed_is_woken_by_the_last_stable_offset_and_not_by_an_a
 
 
 async def test_bytes_over_all_partitions_count_each_up_to_its_own_limit(leader: Leader) -> None:
-    rows = (wanted(P0, max_bytes=40), wanted(P1, max_bytes=40))
+    rows = (fetch_partition(P0, max_bytes=40), fetch_partition(P1, max_bytes=40))
     task = start(leader, fetch(*rows, max_wait_ms=500, min_bytes=60))
     await settle()
     await append(leader, P0, value=b"x" * 500)
@@ -285,7 +290,7 @@ async def test_a_reader_is_woken_when_leadership_goes(leader: Leader) -> None:
 
 
 async def test_a_reader_is_woken_when_its_offset_falls_out_of_the_log(leader: Leader) -> None:
-    task = start(leader, fetch(wanted(P0, 0), max_wait_ms=500, min_bytes=1_000_000))
+    task = start(leader, fetch(fetch_partition(P0, 0), max_wait_ms=500, min_bytes=1_000_000))
     await settle()
     await append(leader, count=3)
     leader.log().delete_records_before(2)

@@ -47,7 +47,7 @@ def committing(identity: tuple[int, int]) -> CommittingProducer:
     )
 
 
-def at(partition: int) -> TopicPartition:
+def offsets_partition(partition: int) -> TopicPartition:
     return TopicPartition(CONSUMER_OFFSETS_TOPIC, partition)
 
 
@@ -58,7 +58,7 @@ def marker(producer_id: int) -> TxnMarker:
         committed=True,
         coordinator_epoch=CoordinatorEpoch(0),
         transaction_version=0,
-        partitions=(at(HOME),),
+        partitions=(offsets_partition(HOME),),
     )
 
 
@@ -70,7 +70,7 @@ async def test_groups_and_positions_move_with_the_leader(of_two: GroupApi) -> No
     leader_groups = GroupApi(of_two.api.at(leader))
     await leader_groups.commit(5)
     other_broker = BrokerId(3 - leader)
-    cluster.move_leader(at(home), other_broker)
+    cluster.move_leader(offsets_partition(home), other_broker)
     other_groups = GroupApi(of_two.api.at(other_broker))
     # The new leader has to hear how far the other one is before it knows what is replicated.
     assert await other_groups.committed(require_stable=True) == (5, E.none)
@@ -78,8 +78,8 @@ async def test_groups_and_positions_move_with_the_leader(of_two: GroupApi) -> No
         "OffsetFetch", 7, group_id=GROUP, topics=None, require_stable=False
     )
     assert moved.error_code is E.not_coordinator
-    assert host(of_two, leader).refuses_markers(at(home))
-    assert not host(of_two, other_broker).refuses_markers(at(home))
+    assert host(of_two, leader).refuses_markers(offsets_partition(home))
+    assert not host(of_two, other_broker).refuses_markers(offsets_partition(home))
     assert not host(of_two, leader).refuses_markers(TopicPartition("orders", 0))
 
 
@@ -93,7 +93,7 @@ async def test_a_new_leader_answers_at_once_or_under_the_switch_once_all_is_repl
         assert leader is not None
         await GroupApi(groups.api.at(leader)).commit(5)
         other_broker = BrokerId(3 - leader)
-        groups.api.cluster.move_leader(at(HOME), other_broker)
+        groups.api.cluster.move_leader(offsets_partition(HOME), other_broker)
         leader_api = groups.api.at(other_broker)
         fields = {"group_id": GROUP, "topics": None, "require_stable": False}
         first_answer = await leader_api.ask("OffsetFetch", 7, **fields)
@@ -151,7 +151,7 @@ async def test_nothing_is_asked_where_verification_is_switched_off() -> None:
 
 async def test_markers_on_other_topics_are_ignored(groups: GroupApi) -> None:
     host(groups).marker_written(TopicPartition("orders", 0), marker(7), 0)
-    host(groups).marker_written(at(HOME), marker(7), 0)
+    host(groups).marker_written(offsets_partition(HOME), marker(7), 0)
     assert await groups.committed() == (-1, E.none)
 
 

@@ -23,13 +23,13 @@ async def _turns_while(tasks: LoopTasks, batches: list[bytes]) -> int:
     look = LookAhead(tasks)
     turns = 0
 
-    async def others() -> None:
+    async def count_turns() -> None:
         nonlocal turns
         while True:
             await asyncio.sleep(0)
             turns += 1
 
-    other_turns = asyncio.get_running_loop().create_task(others())
+    other_turns = asyncio.get_running_loop().create_task(count_turns())
     for batch in batches:
         header = read_batch_header(batch, 0)
         assert await look.newest(header, batch) == newest_timestamp(header, batch)

@@ -28,7 +28,7 @@ PLACE = TopicPartition("orders", 0)
 LOCK_MS = 30_000
 
 
-def configured(cluster: VirtualCluster, **configs: str) -> None:
+def configure_group(cluster: VirtualCluster, **configs: str) -> None:
     """The group g has these configs."""
     metadata = cluster.sim.metadata
     group_configs = {f"share.{name.replace('_', '.')}": value for name, value in configs.items()}
@@ -43,7 +43,7 @@ async def member_of(cluster: VirtualCluster, *sizes: int) -> ShareMember:
     return member
 
 
-def other(member: ShareMember, name: str = "m2", group: str = "g") -> ShareMember:
+def second_member(member: ShareMember, name: str = "m2", group: str = "g") -> ShareMember:
     return ShareMember(member.api, name, group)
 
 
@@ -68,7 +68,7 @@ async def test_a_fetch_waits_for_the_state_and_for_the_next_record(cluster: Virt
 @within(run_cluster, brokers=1)
 async def test_of_two_that_wait_one_gets_the_record(cluster: VirtualCluster) -> None:
     first_member = await member_of(cluster, 1)
-    second = other(first_member)
+    second = second_member(first_member)
     assert await first_member.get() == "0-0:1"
     fetch_tasks = [first_member.waiting(wait=3_000), second.waiting(wait=3_000)]
     await asyncio.sleep(1)
@@ -101,10 +101,10 @@ async def test_without_time_a_fetch_answers_while_the_state_is_read(
 
 @within(run_cluster, brokers=1)
 async def test_a_group_may_lock_no_more_than_its_limit(cluster: VirtualCluster) -> None:
-    configured(cluster, partition_max_record_locks="100")
+    configure_group(cluster, partition_max_record_locks="100")
     member = await member_of(cluster, *[10] * 12)
     assert await member.get() == "0-99:1"
-    fetch_task = other(member).waiting()
+    fetch_task = second_member(member).waiting()
     await asyncio.sleep(1)
     assert not fetch_task.done()
     assert errors(await member.acknowledge("0-99:1")) == {0: "none"}
@@ -116,18 +116,18 @@ async def test_a_read_of_very_many_batches_is_looked_at_as_far_as_locks_go(
     cluster: VirtualCluster,
 ) -> None:
     """The log may have hundreds of thousands of them; a request of 100 bytes reads them all."""
-    configured(cluster, partition_max_record_locks="100")
+    configure_group(cluster, partition_max_record_locks="100")
     member = await member_of(cluster, *[1] * 400)
     await member.get(wait=0)
     await asyncio.sleep(1)
     shares, looked_at = shares_of(member), []
     acquire = shares.acquire
 
-    def noted(led: Any, command: Any) -> Any:
+    def acquire_and_note(led: Any, command: Any) -> Any:
         looked_at.append(len(command.batches))
         return acquire(led, command)
 
-    shares.acquire = noted
+    shares.acquire = acquire_and_note
     assert await member.get() == "0-99:1"
     assert looked_at == [102]
 
@@ -140,7 +140,7 @@ async def test_a_lock_that_runs_out_gives_the_records_to_a_waiting_member(
     cluster: VirtualCluster,
 ) -> None:
     member = await member_of(cluster, 2)
-    second = other(member)
+    second = second_member(member)
     assert await member.get() == "0-1:1"
     fetch_task = second.waiting()
     await asyncio.sleep(1)
@@ -161,15 +161,15 @@ async def test_a_renewed_lock_lasts_from_then_on(cluster: VirtualCluster) -> Non
     assert errors(await member.acknowledge("0:4", is_renew_ack=True)) == {0: "none"}
     cluster.advance(20_000)
     await asyncio.sleep(0.1)
-    assert await other(member).get() == "1-1:2"
+    assert await second_member(member).get() == "1-1:2"
     cluster.advance(10_000)
     await asyncio.sleep(0.1)
-    assert await other(member, "m3").get() == "0-0:2"
+    assert await second_member(member, "m3").get() == "0-0:2"
 
 
 @within(run_cluster, brokers=1)
 async def test_the_lock_of_a_group_is_as_long_as_its_config_says(cluster: VirtualCluster) -> None:
-    configured(cluster, record_lock_duration_ms="1000", delivery_count_limit="2")
+    configure_group(cluster, record_lock_duration_ms="1000", delivery_count_limit="2")
     member = await member_of(cluster, 1)
     answer = await member.fetch(max_wait=2_000)
     assert acquired(answer) == "0-0:1"
@@ -188,7 +188,7 @@ async def test_a_closed_connection_gives_back_what_its_member_holds(
     cluster: VirtualCluster,
 ) -> None:
     member = await member_of(cluster, 1)
-    second = other(member)
+    second = second_member(member)
     assert await member.get() == "0-0:1"
     assert await second.get(wait=0) == ""
     member.link.closed()
@@ -216,7 +216,7 @@ async def test_a_member_that_returns_while_its_old_session_is_released_gets_all_
     assert with_records(await member.fetch(of=partitions, epoch=0)) == [0, 1_099]
     last_share = shares_of(member).find(member.key(1_099))
     member.link.closed()
-    returning_member = other(member, member.name)
+    returning_member = second_member(member, member.name)
     member.api.broker.share_fetching.begins(_key(returning_member))
     assert last_share.release(member.name, shares_of(member).settings_of("g")) is None, "not yet"
     await returning_member.fetch(of=partitions)
@@ -324,7 +324,7 @@ async def test_without_share_groups_nothing_is_answered(cluster: VirtualCluster)
 async def test_a_new_group_begins_where_its_strategy_says(
     cluster: VirtualCluster, strategy: str, first_range: str
 ) -> None:
-    configured(cluster, auto_offset_reset=strategy)
+    configure_group(cluster, auto_offset_reset=strategy)
     member = ShareMember(Api(cluster.sim))
     await member.initialize(start=FROM_RESET)
     await fill(member.api, 1, 2, stamp_ms=cluster.env.clock.now_ms() - 7_200_000)
@@ -333,7 +333,7 @@ async def test_a_new_group_begins_where_its_strategy_says(
 
 @within(run_cluster, brokers=1)
 async def test_a_new_group_begins_with_what_is_young_enough(cluster: VirtualCluster) -> None:
-    configured(cluster, auto_offset_reset="by_duration:PT1H")
+    configure_group(cluster, auto_offset_reset="by_duration:PT1H")
     member = ShareMember(Api(cluster.sim))
     await member.initialize(start=FROM_RESET)
     await fill(member.api, 2, stamp_ms=cluster.env.clock.now_ms() - 7_200_000)
@@ -361,11 +361,11 @@ async def test_a_held_write_leaves_its_records_to_nobody(cluster: VirtualCluster
     cluster.arm(Hold(), FaultPoint.SHARE_PERSIST, kind="write")
     acknowledgement = asyncio.ensure_future(member.acknowledge("0:2"))  # noqa: TID251 - a client's
     await cluster.struck()
-    assert await other(member).get(wait=100) == ""
+    assert await second_member(member).get(wait=100) == ""
     assert not acknowledgement.done()
     cluster.sim.injector.release("f")
     assert errors(await acknowledgement) == {0: "none"}
-    assert await other(member, "m3").get() == "0-0:2"
+    assert await second_member(member, "m3").get() == "0-0:2"
 
 
 @within(run_cluster, brokers=1)

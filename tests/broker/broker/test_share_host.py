@@ -124,7 +124,7 @@ async def test_most_clusters_have_no_share_coordinator(cluster: VirtualCluster) 
     assert "coordinator" not in vars(cluster.sim.brokers[B1].share_host)
 
 
-async def written(cluster: VirtualCluster) -> None:
+async def write_state(cluster: VirtualCluster) -> None:
     """A state with a start offset, epochs and a batch."""
     await initialize(cluster)
     command = WriteShareState(
@@ -147,7 +147,7 @@ async def read(cluster: VirtualCluster) -> ShareState:
 
 @within(run_cluster, brokers=1)
 async def test_a_broker_that_starts_again_knows_the_states(cluster: VirtualCluster) -> None:
-    await written(cluster)
+    await write_state(cluster)
     state_before = await read(cluster)
     await cluster.sim.kill_broker(B1)
     await cluster.sim.start_broker(B1)
@@ -157,7 +157,7 @@ async def test_a_broker_that_starts_again_knows_the_states(cluster: VirtualClust
 
 @within(run_cluster, brokers=1, coordinator_load_min_ms=5_000)
 async def test_while_a_coordinator_loads_its_askers_wait(cluster: VirtualCluster) -> None:
-    await written(cluster)
+    await write_state(cluster)
     clock = cluster.env.clock
     await cluster.sim.stop_broker(B1)
     await cluster.sim.start_broker(B1)
@@ -168,7 +168,7 @@ async def test_while_a_coordinator_loads_its_askers_wait(cluster: VirtualCluster
 
 def test_the_states_are_on_a_written_disk_and_loaded_from_it(tmp_path: Path) -> None:
     async def write(cluster: VirtualCluster) -> ShareState:
-        await written(cluster)
+        await write_state(cluster)
         for file in log_dir_of(cluster.sim, B1):
             path = tmp_path / file.path
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -268,7 +268,7 @@ async def test_a_broker_that_stops_answers_all_that_waits(world: World) -> None:
     assert len(world.sent) == 1
 
 
-async def all_of(answers: Sequence[Pending[Any]]) -> list[Any]:
+async def await_all(answers: Sequence[Pending[Any]]) -> list[Any]:
     return [await future for future in answers]
 
 
@@ -282,13 +282,13 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
     keys = [ShareKey("g", topic_id, partition) for partition in range(3)]
     asks = brokers[B1].share_persister
     assert SHARE_STATE_TOPIC not in image.topics
-    initialized = await all_of(
+    initialized = await await_all(
         asks.initialize(
             InitializeShareState(key=state_key, state_epoch=2, start_offset=4) for state_key in keys
         )
     )
     assert initialized == [ShareStateError(key=state_key) for state_key in keys]
-    wrote = await all_of(
+    wrote = await await_all(
         asks.write(
             WriteShareState(
                 key=state_key,
@@ -303,16 +303,16 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
     )
     assert not any(written_state.error for written_state in wrote)
     for broker in brokers.values():
-        read = await all_of(
+        read = await await_all(
             broker.share_persister.read(
                 ReadShareState(key=state_key, leader_epoch=1) for state_key in keys
             )
         )
         assert {state.batches for state in read} == {(StateBatch(6, 6, 2, 1),)}
-    summed = await all_of(asks.summarize(ReadShareState(key=state_key) for state_key in keys))
+    summed = await await_all(asks.summarize(ReadShareState(key=state_key) for state_key in keys))
     assert {summary.delivery_complete_count for summary in summed} == {1}
-    await all_of(asks.delete(DeleteShareState(key=state_key) for state_key in keys))
-    (deleted_state,) = await all_of(asks.read([ReadShareState(key=keys[0], leader_epoch=1)]))
+    await await_all(asks.delete(DeleteShareState(key=state_key) for state_key in keys))
+    (deleted_state,) = await await_all(asks.read([ReadShareState(key=keys[0], leader_epoch=1)]))
     assert deleted_state.error is E.invalid_request
 
 
@@ -322,19 +322,19 @@ async def test_it_goes_on_while_coordinators_die(cluster: VirtualCluster) -> Non
     topic_id = uuid_text(brokers[B1].image.topics["orders"].topic_id)
     keys = [ShareKey(f"g{number}", topic_id, 0) for number in range(20)]
     asks = brokers[B1].share_persister
-    initialized = await all_of(
+    initialized = await await_all(
         asks.initialize(InitializeShareState(key=state_key, state_epoch=0) for state_key in keys)
     )
     assert not any(state.error for state in initialized)
     await cluster.sim.kill_broker(BrokerId(3))
-    wrote = await all_of(
+    wrote = await await_all(
         asks.write(
             WriteShareState(key=state_key, state_epoch=0, leader_epoch=0, start_offset=7)
             for state_key in keys
         )
     )
     assert not any(state.error for state in wrote)
-    read = await all_of(
+    read = await await_all(
         asks.read(ReadShareState(key=state_key, leader_epoch=0) for state_key in keys)
     )
     assert {state.start_offset for state in read} == {7}

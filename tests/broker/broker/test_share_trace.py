@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.broker.broker.test_share_fetch import LOCK_MS, configured, member_of, other
+from tests.broker.broker.test_share_fetch import LOCK_MS, configure_group, member_of, second_member
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.share_members import errors, fill, task
 from tests.support.within_environment import within
@@ -20,7 +20,7 @@ traced = within(run_cluster, brokers=1, trace_level=TraceLevel.BRIEF)
 NOW = ("start", "next", "held", "isolation")
 
 
-def told(cluster: VirtualCluster) -> list[Event]:
+def share_events(cluster: VirtualCluster) -> list[Event]:
     return [event for event in cluster.env.tracer.events() if event.k.startswith("share.")]
 
 
@@ -55,7 +55,7 @@ async def test_each_move_is_told_with_where_the_share_partition_stands_then(
     m1 = {"member": "m1"}
     back = {"batches": ["2-2:available:1"]}
     both = {"batches": ["0-0:available:2", "2-2:available:2"]}
-    assert list(map(brief, told(cluster))) == [
+    assert list(map(brief, share_events(cluster))) == [
         ("load", 0, 0, [], {"end": 0, "state_epoch": 0, "leader_epoch": 0}),
         ("acquire", 0, 3, ["0-2:m1"], {**m1, "ranges": ["0-2:1"]}),
         ("persist", 0, 0, ["2-2:m1"], {"batches": ["0-0:available:1", "1-1:acknowledged:1"]}),
@@ -84,7 +84,7 @@ async def test_a_share_partition_begins_later_with_its_log(cluster: VirtualClust
     ].delete_records_before(3)
     while not await member.get():
         pass
-    (moved,) = [brief(event) for event in told(cluster) if event.k == "share.start"]
+    (moved,) = [brief(event) for event in share_events(cluster) if event.k == "share.start"]
     assert moved == ("start", 3, 3, ["0-0:m1"], {})
 
 
@@ -97,7 +97,7 @@ async def test_a_lock_that_ran_out_is_due_to_its_timer(cluster: VirtualCluster) 
     (timer,) = [event for event in cluster.env.tracer.events() if event.k == "timer.fire"]
     assert timer.d == {"timer": "share.record.lock", "waited_ms": LOCK_MS}
     assert timer.p == ()
-    (release,) = [event for event in told(cluster) if event.k == "share.release"]
+    (release,) = [event for event in share_events(cluster) if event.k == "share.release"]
     assert release.p == (timer.i,)
 
 
@@ -106,8 +106,10 @@ async def test_of_very_many_ranges_the_first_are_told(cluster: VirtualCluster) -
     member = await member_of(cluster, *[1] * 1_200)
     assert await member.get() == "0-499:1"
     await member.acknowledge(*(f"{offset}:1" for offset in range(1, 500, 2)))
-    assert brief(told(cluster)[-2])[3] == [f"{offset}-{offset}:m1" for offset in range(0, 200, 2)]
-    assert len(told(cluster)[-2].d["batches"]) == TOLD_MAX
+    assert brief(share_events(cluster)[-2])[3] == [
+        f"{offset}-{offset}:m1" for offset in range(0, 200, 2)
+    ]
+    assert len(share_events(cluster)[-2].d["batches"]) == TOLD_MAX
 
 
 @traced
@@ -116,7 +118,7 @@ async def test_what_is_not_persisted_stays_with_its_member(cluster: VirtualClust
     await member.get()
     cluster.arm(Fail(error="coordinator_not_available"), FaultPoint.SHARE_PERSIST, limit=1)
     assert errors(await member.acknowledge("0:1")) == {0: "coordinator_not_available"}
-    (refused,) = [brief(event) for event in told(cluster) if event.k == "share.persist"]
+    (refused,) = [brief(event) for event in share_events(cluster) if event.k == "share.persist"]
     assert refused == (
         "persist", 0, 2, ["0-1:m1"],
         {"batches": ["0-0:acknowledged:1"], "error": "COORDINATOR_NOT_AVAILABLE"},
@@ -125,11 +127,11 @@ async def test_what_is_not_persisted_stays_with_its_member(cluster: VirtualClust
 
 @traced
 async def test_a_recording_that_begins_late_knows_who_holds_what(cluster: VirtualCluster) -> None:
-    configured(cluster, isolation_level="read_committed")
+    configure_group(cluster, isolation_level="read_committed")
     member = await member_of(cluster, 2)
     await member.get()
     await fill(member.api, 1)
-    await other(member).get()
+    await second_member(member).get()
     cluster.arm(Hold(), FaultPoint.SHARE_PERSIST)
     acknowledgement = task(member.acknowledge("0:1"))
     await asyncio.sleep(0.1)

@@ -392,7 +392,7 @@ def test_a_misuse_is_told_with_its_file(capsys: pytest.CaptureFixture[str]) -> N
 Captured = pytest.CaptureFixture[str]
 
 
-def refused(parser: CommandParser, words: list[str], capsys: Captured) -> list[str]:
+def complaint_lines(parser: CommandParser, words: list[str], capsys: Captured) -> list[str]:
     with pytest.raises(SystemExit) as end:
         parser.parse_args(words)
     assert end.value.code == MISUSE_STATUS
@@ -400,7 +400,7 @@ def refused(parser: CommandParser, words: list[str], capsys: Captured) -> list[s
 
 
 def test_a_misuse_is_two_lines(capsys: Captured) -> None:
-    assert refused(CommandParser(prog="p q"), ["--nothing"], capsys) == [
+    assert complaint_lines(CommandParser(prog="p q"), ["--nothing"], capsys) == [
         "p: no option '--nothing'",
         "`p q --help` shows what it takes",
     ]
@@ -446,7 +446,10 @@ def test_what_is_wrong_is_told_with_what_was_meant(
     either = other_command.add_mutually_exclusive_group()
     either.add_argument("--a", action="store_true")
     either.add_argument("--b", action="store_true")
-    assert refused(parser, words, capsys) == [first_line, f"`{second} --help` shows what it takes"]
+    assert complaint_lines(parser, words, capsys) == [
+        first_line,
+        f"`{second} --help` shows what it takes",
+    ]
 
 
 def test_help_wraps_sentences_and_leaves_examples() -> None:

@@ -625,7 +625,7 @@ def disk(tmp_path: Path) -> Path:
     return path
 
 
-def refused(*argv: str) -> str:
+def complaint_of_disks(*argv: str) -> str:
     with pytest.raises(ConfigError) as caught:
         serve_load.disks_of(arguments(*argv))
     return str(caught.value)
@@ -633,8 +633,8 @@ def refused(*argv: str) -> str:
 
 def test_without_directories_there_are_none() -> None:
     assert serve_load.disks_of(arguments()) is None
-    assert refused("--load-topic", "orders") == "--load-topic orders: only with --load"
-    assert refused("--clock-at", "stopped") == "--clock-at stopped: only with --load"
+    assert complaint_of_disks("--load-topic", "orders") == "--load-topic orders: only with --load"
+    assert complaint_of_disks("--clock-at", "stopped") == "--clock-at stopped: only with --load"
 
 
 def test_directories_are_named_together_or_one_by_one(disk: Path) -> None:
@@ -659,9 +659,9 @@ def test_a_directory_on_which_a_broker_runs_is_loaded_with_a_warning(
 
 def test_arguments_that_contradict_the_disks_are_refused(disk: Path) -> None:
     load = ("--load", str(disk))
-    assert refused(*load, "--load-topic", "x") == "--load-topic x: no directory holds it"
-    assert refused(*load, "--brokers", "3").startswith("--brokers 3: the directories")
-    complaint = refused(*load, "--load-limit-mb", "1")
+    assert complaint_of_disks(*load, "--load-topic", "x") == "--load-topic x: no directory holds it"
+    assert complaint_of_disks(*load, "--brokers", "3").startswith("--brokers 3: the directories")
+    complaint = complaint_of_disks(*load, "--load-limit-mb", "1")
     assert complaint.startswith(
         "--load: 2 MB of segments would be kept in memory (orders 2 MB, other 0"
     )
@@ -669,7 +669,7 @@ def test_arguments_that_contradict_the_disks_are_refused(disk: Path) -> None:
         disk / "__cluster_metadata-0",
         [feature("transaction.version", 1), topic("orders", ORDERS), partition(ORDERS)],
     )
-    assert refused(*load, "--transaction-version", "2").startswith(
+    assert complaint_of_disks(*load, "--transaction-version", "2").startswith(
         "--transaction-version 2: it is 1 on the disks"
     )
     assert serve_load.disks_of(arguments(*load, "--transaction-version", "1")) is not None
@@ -677,11 +677,13 @@ def test_arguments_that_contradict_the_disks_are_refused(disk: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_named(disk: Path) -> None:
     (disk / "meta.properties").unlink()
-    assert "meta.properties is missing" in refused("--load", str(disk))
+    assert "meta.properties is missing" in complaint_of_disks("--load", str(disk))
     (disk / "orders-0" / "partition.metadata").unlink()
     (disk / "orders-0" / "partition.metadata").mkdir()
     (disk / "meta.properties").write_text("node.id=4\ncluster.id=abc\nversion=1\n")
-    assert refused("--load", str(disk)).endswith("partition.metadata: a folder, not a file")
+    assert complaint_of_disks("--load", str(disk)).endswith(
+        "partition.metadata: a folder, not a file"
+    )
 
 
 def test_the_disks_settle_how_many_brokers_there_are_and_of_which_cluster(disk: Path) -> None:
@@ -742,7 +744,7 @@ def test_what_is_no_time_is_refused() -> None:
 # What is told
 
 
-def loaded_with(losses: int, left_out: int) -> LoadedCluster:
+def loaded_cluster(losses: int, left_out: int) -> LoadedCluster:
     return LoadedCluster(
         image=ClusterImage(cluster_id="abc"),
         logs={BrokerId(1): ()},
@@ -756,7 +758,7 @@ def loaded_with(losses: int, left_out: int) -> LoadedCluster:
 
 
 def test_each_loss_is_told_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    serve_load.warn_of_losses(loaded_with(1, 1))
+    serve_load.warn_of_losses(loaded_cluster(1, 1))
     assert capsys.readouterr().err == (
         "txnsim: f0, byte 3: torn; 9 bytes are thrown away\ntxnsim: g0: gone\n"
     )
@@ -777,7 +779,7 @@ def test_a_cluster_without_its_coordinators_is_warned_of(
 
 
 def test_many_losses_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    serve_load.warn_of_losses(loaded_with(22, 21))
+    serve_load.warn_of_losses(loaded_cluster(22, 21))
     lines = capsys.readouterr().err.splitlines()
     assert (len(lines), lines[-1]) == (
         41,
@@ -786,7 +788,7 @@ def test_many_losses_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_all_of_it_is_there_as_json() -> None:
-    facts: dict[str, Any] = json.loads(json.dumps(serve_load.facts(loaded_with(22, 1))))
+    facts: dict[str, Any] = json.loads(json.dumps(serve_load.facts(loaded_cluster(22, 1))))
     assert (facts["bytes"], facts["replicas"], len(facts["losses"])) == (7, 0, 22)
     assert facts["losses"][0] == {"path": "f0", "position": 3, "size": 9, "reason": "torn"}
     assert facts["left_out"] == ["g0: gone"]

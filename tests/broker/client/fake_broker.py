@@ -167,7 +167,7 @@ def coordinator(request: Asked, port: int = 1, *, error: int = 0) -> Any:
     )
 
 
-def produced(error: int = 0, offset: int = 0) -> Handler:
+def produce_answer(error: int = 0, offset: int = 0) -> Handler:
     """Every partition of a Produce request has this outcome."""
 
     def handle(request: Asked) -> Any:
@@ -193,7 +193,7 @@ def produced(error: int = 0, offset: int = 0) -> Handler:
     return handle
 
 
-def initialized(error: int = 0, *, producer_id: int = 7, epoch: int = 0) -> Handler:
+def init_answer(error: int = 0, *, producer_id: int = 7, epoch: int = 0) -> Handler:
     """An answer to InitProducerId."""
     return lambda request: request.answer(
         error_code=error,
@@ -202,7 +202,7 @@ def initialized(error: int = 0, *, producer_id: int = 7, epoch: int = 0) -> Hand
     )
 
 
-def added(*errors: int) -> Handler:
+def add_partitions_answer(*errors: int) -> Handler:
     """An answer to AddPartitionsToTxn; the errors go to the partitions in order, the last one to
     the rest.
     """
@@ -230,7 +230,7 @@ def added(*errors: int) -> Handler:
     return handle
 
 
-def ended(error: int = 0, *, producer_id: int = 7, epoch: int = 1) -> Handler:
+def end_answer(error: int = 0, *, producer_id: int = 7, epoch: int = 1) -> Handler:
     """An answer to EndTxn; versions below 5 carry no identity."""
     return lambda request: request.answer(
         error_code=error,
@@ -283,12 +283,12 @@ __all__: Sequence[str] = (
     "SILENCE",
     "Asked",
     "FakeBroker",
-    "added",
+    "add_partitions_answer",
     "coordinator",
-    "ended",
+    "end_answer",
     "in_turn",
-    "initialized",
-    "produced",
+    "init_answer",
+    "produce_answer",
 )
 
 

@@ -19,7 +19,7 @@ from txnsim.errors import ErrorCode
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=1_000)
 
 
-def created(error: int = 0, message: str | None = None) -> Any:
+def creation_answer(error: int = 0, message: str | None = None) -> Any:
     return lambda request: request.answer(
         topics=[
             {
@@ -34,7 +34,7 @@ def created(error: int = 0, message: str | None = None) -> Any:
     )
 
 
-def deleted(error: int = 0) -> Any:
+def deletion_answer(error: int = 0) -> Any:
     def handle(request: Asked) -> Any:
         names = [t.name for t in request.message.topics] if request.version >= 6 else []
         names = names or list(request.message.topic_names)
@@ -43,7 +43,7 @@ def deleted(error: int = 0) -> Any:
     return handle
 
 
-def altered(error: int = 0) -> Any:
+def alteration_answer(error: int = 0) -> Any:
     return lambda request: request.answer(
         responses=[
             {
@@ -56,17 +56,17 @@ def altered(error: int = 0) -> Any:
     )
 
 
-def updated(error: int = 0, message: str | None = None) -> Any:
+def update_answer(error: int = 0, message: str | None = None) -> Any:
     return lambda request: request.answer(error_code=error, error_message=message, results=())
 
 
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
     handlers = {
-        Api.CREATE_TOPICS: created(),
-        Api.DELETE_TOPICS: deleted(),
-        Api.INCREMENTAL_ALTER_CONFIGS: altered(),
-        Api.UPDATE_FEATURES: updated(),
+        Api.CREATE_TOPICS: creation_answer(),
+        Api.DELETE_TOPICS: deletion_answer(),
+        Api.INCREMENTAL_ALTER_CONFIGS: alteration_answer(),
+        Api.UPDATE_FEATURES: update_answer(),
     }
     async with FakeBroker(handlers) as fake_broker:
         yield fake_broker
@@ -79,10 +79,10 @@ async def admin(broker: FakeBroker) -> AsyncIterator[Admin]:
 
 
 async def test_a_created_topic_is_waited_for(broker: FakeBroker, admin: Admin) -> None:
-    def unknown(request: Asked) -> Any:
+    def without_leader(request: Asked) -> Any:
         return broker.metadata(request, leader_id=-1)
 
-    broker.handlers[Api.METADATA] = in_turn(unknown, broker.metadata)
+    broker.handlers[Api.METADATA] = in_turn(without_leader, broker.metadata)
     assert (await admin.create_topic("t", partitions=2)).led
     outcomes = await admin.create_topics((NewTopic(name="t"),))
     assert outcomes["t"] == CreatedTopic(name="t", partitions=2, replication_factor=1)
@@ -100,12 +100,12 @@ async def test_a_deletion_is_waited_for_until_no_broker_names_the_topic(
 ) -> None:
     lookups_left = 2
 
-    def heard(request: Asked) -> Any:
+    def metadata_until_deleted(request: Asked) -> Any:
         nonlocal lookups_left
         lookups_left -= 1
         return broker.metadata(request, error=3 if lookups_left < 0 else 0)
 
-    broker.handlers[Api.METADATA] = heard
+    broker.handlers[Api.METADATA] = metadata_until_deleted
     await admin.wait_without_topics([], timeout_ms=1_000)
     assert lookups_left == 2
     await admin.wait_without_topics(["t"], timeout_ms=1_000)
@@ -115,14 +115,14 @@ async def test_a_deletion_is_waited_for_until_no_broker_names_the_topic(
 
 
 async def test_a_refusal_has_the_brokers_words(broker: FakeBroker, admin: Admin) -> None:
-    broker.handlers[Api.CREATE_TOPICS] = created(36, "it exists")
+    broker.handlers[Api.CREATE_TOPICS] = creation_answer(36, "it exists")
     with pytest.raises(ClientError, match=r"TOPIC_ALREADY_EXISTS \(it exists\)") as error:
         await admin.create_topic("t")
     assert error.value.error == ErrorCode.topic_already_exists
 
 
 async def test_no_controller_is_waited_for(broker: FakeBroker, admin: Admin) -> None:
-    broker.handlers[Api.CREATE_TOPICS] = in_turn(created(41), created())
+    broker.handlers[Api.CREATE_TOPICS] = in_turn(creation_answer(41), creation_answer())
     assert isinstance((await admin.create_topics((NewTopic(name="t"),)))["t"], CreatedTopic)
     assert len(broker.of(Api.CREATE_TOPICS)) == 2
 
@@ -139,12 +139,12 @@ async def test_a_change_whose_answer_is_lost_is_not_repeated(
 @pytest.mark.parametrize("version", [1, 5, 6])
 async def test_topics_are_deleted_by_name(version: int) -> None:
     async with (
-        FakeBroker({Api.DELETE_TOPICS: deleted()}, ranges={20: (1, version)}) as broker,
+        FakeBroker({Api.DELETE_TOPICS: deletion_answer()}, ranges={20: (1, version)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         admin = Admin(cluster)
         assert await admin.delete_topics(("t",)) == {"t": None}
-        broker.handlers[Api.DELETE_TOPICS] = deleted(3)
+        broker.handlers[Api.DELETE_TOPICS] = deletion_answer(3)
         outcome = (await admin.delete_topics(("t",)))["t"]
         assert outcome is not None
         assert outcome.error == ErrorCode.unknown_topic_or_partition
@@ -155,7 +155,7 @@ async def test_features_are_changed_all_or_none(broker: FakeBroker, admin: Admin
     (request,) = broker.of(Api.UPDATE_FEATURES)
     (row,) = request.message.feature_updates
     assert (row.feature, row.max_version_level, row.upgrade_type) == ("transaction.version", 1, 2)
-    broker.handlers[Api.UPDATE_FEATURES] = updated(95, "too high")
+    broker.handlers[Api.UPDATE_FEATURES] = update_answer(95, "too high")
     with pytest.raises(ClientError, match=r"INVALID_UPDATE_VERSION \(too high\)"):
         await admin.update_features({"transaction.version": 9})
 
@@ -179,7 +179,7 @@ async def test_a_brokers_own_configuration_goes_to_that_broker(
 
 async def test_a_refused_default_is_raised(broker: FakeBroker, admin: Admin) -> None:
     await admin.set_broker_default("a", "1")
-    broker.handlers[Api.INCREMENTAL_ALTER_CONFIGS] = altered(40)
+    broker.handlers[Api.INCREMENTAL_ALTER_CONFIGS] = alteration_answer(40)
     with pytest.raises(ClientError, match="INVALID_CONFIG"):
         await admin.set_broker_default("a", "x")
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.broker.client.fake_broker import SILENCE, Asked, FakeBroker, ended, in_turn
+from tests.broker.client.fake_broker import SILENCE, Asked, FakeBroker, end_answer, in_turn
 from txnsim.client.authentication import Authentication, ClientSecurity
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings, Connection
@@ -55,7 +55,7 @@ def broker(**handlers: Callable[[Asked], Any]) -> FakeBroker:
         {
             Api.SASL_HANDSHAKE: handlers.get("handshake", shakes()),
             Api.SASL_AUTHENTICATE: handlers.get("authenticate", lets_in()),
-            Api.END_TXN: handlers.get("end", ended()),
+            Api.END_TXN: handlers.get("end", end_answer()),
         }
     )
 

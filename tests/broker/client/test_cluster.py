@@ -17,7 +17,7 @@ from tests.broker.client.fake_broker import (
     Asked,
     FakeBroker,
     coordinator,
-    ended,
+    end_answer,
     in_turn,
 )
 from tests.support.coordinator import ManualClock, ManualTimer
@@ -108,7 +108,7 @@ async def test_a_missing_broker_fails_at_once_and_keeps_the_reason() -> None:
 
 async def test_connections_are_shared_and_reopened() -> None:
     async with (
-        FakeBroker({Api.END_TXN: ended()}) as broker,
+        FakeBroker({Api.END_TXN: end_answer()}) as broker,
         Cluster(broker.address, settings=QUICK) as cluster,
     ):
         connection, second = await asyncio.gather(cluster.connection(1), cluster.connection(1))
@@ -474,7 +474,7 @@ async def test_a_listener_that_closes_at_once_differs_from_a_dead_one() -> None:
 
 
 async def test_answers_are_matched_by_correlation_id() -> None:
-    answer = ended(0, epoch=9)
+    answer = end_answer(0, epoch=9)
     async with FakeBroker({Api.END_TXN: in_turn(lambda _: SILENCE, answer)}) as broker:
         connection = await connect(broker)
         swallowed, answered = connection.send(CONNECTION_END), connection.send(CONNECTION_END)
@@ -514,7 +514,7 @@ async def test_a_cut_connection_fails_what_is_on_its_way() -> None:
 
 
 async def test_a_request_given_up_by_its_caller_disturbs_no_other() -> None:
-    async with FakeBroker({Api.END_TXN: ended()}) as broker:
+    async with FakeBroker({Api.END_TXN: end_answer()}) as broker:
         connection = await connect(broker)
         connection.send(CONNECTION_END).cancel()
         assert (await connection.request(CONNECTION_END)).error_code == ErrorCode.none

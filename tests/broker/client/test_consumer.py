@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.broker.client.fake_broker import SILENCE, Asked, FakeBroker, in_turn
-from tests.broker.client.test_fetching import fetched
+from tests.broker.client.test_fetching import fetch_answer
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.consumer import Consumer
@@ -45,7 +45,7 @@ def offsets(error: int = 0, offset: int = 0) -> Any:
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
     async with FakeBroker(
-        {Api.FETCH: fetched(), Api.LIST_OFFSETS: offsets(offset=5)}
+        {Api.FETCH: fetch_answer(), Api.LIST_OFFSETS: offsets(offset=5)}
     ) as fake_broker:
         yield fake_broker
 
@@ -75,7 +75,7 @@ async def test_a_position_that_cannot_be_had_is_an_error(
 
 
 async def test_records_move_the_position(broker: FakeBroker, consumer: Consumer) -> None:
-    broker.handlers[Api.FETCH] = fetched(0, b"a", b"b")
+    broker.handlers[Api.FETCH] = fetch_answer(0, b"a", b"b")
     await consumer.assign({T0: 0})
     assert [record.value for record in await consumer.poll()] == [b"a", b"b"]
     assert consumer.positions == {T0: 2}
@@ -94,9 +94,9 @@ async def test_passing_errors_are_asked_again_and_others_raised(
     broker: FakeBroker, consumer: Consumer
 ) -> None:
     await consumer.assign({T0: 0})
-    broker.handlers[Api.FETCH] = in_turn(fetched(6), fetched(0, b"a"))
+    broker.handlers[Api.FETCH] = in_turn(fetch_answer(6), fetch_answer(0, b"a"))
     assert len(await consumer.poll()) == 1
-    broker.handlers[Api.FETCH] = fetched(1)
+    broker.handlers[Api.FETCH] = fetch_answer(1)
     with pytest.raises(ClientError, match="OFFSET_OUT_OF_RANGE"):
         await consumer.poll()
 
@@ -110,9 +110,9 @@ async def test_what_comes_for_an_old_position_is_thrown_away(
     def seek(request: Asked) -> Any:
         consumer.seek(T0, 7)
         sent.set()
-        return fetched(0, b"old")(request)
+        return fetch_answer(0, b"old")(request)
 
-    broker.handlers[Api.FETCH] = in_turn(seek, fetched(0, b"new", offset=7))
+    broker.handlers[Api.FETCH] = in_turn(seek, fetch_answer(0, b"new", offset=7))
     assert [record.value for record in await consumer.poll()] == [b"new"]
     assert consumer.positions == {T0: 8}
 

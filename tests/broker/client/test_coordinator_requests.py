@@ -6,7 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker.client.fake_broker import FakeBroker, added, coordinator, initialized
+from tests.broker.client.fake_broker import (
+    FakeBroker,
+    add_partitions_answer,
+    coordinator,
+    init_answer,
+)
 from txnsim.client._coordinator_requests import Coordinated
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
@@ -36,7 +41,10 @@ async def test_no_coordinator(error: int, kind: type[ClientError]) -> None:
 async def test_a_coordinator_that_cannot_bump_makes_losses_fatal(
     highest: int, kind: type[ClientError]
 ) -> None:
-    handlers = {Api.INIT_PRODUCER_ID: initialized(), Api.ADD_PARTITIONS_TO_TXN: added(59)}
+    handlers = {
+        Api.INIT_PRODUCER_ID: init_answer(),
+        Api.ADD_PARTITIONS_TO_TXN: add_partitions_answer(59),
+    }
     ranges = {22: (0, highest)}
     async with (
         FakeBroker(handlers, ranges=ranges, level=1) as broker,
@@ -52,7 +60,10 @@ async def test_a_coordinator_that_cannot_bump_makes_losses_fatal(
 
 
 async def test_wanted_partitions_go_along_and_a_given_up_one_is_not_added() -> None:
-    handlers = {Api.INIT_PRODUCER_ID: initialized(), Api.ADD_PARTITIONS_TO_TXN: added()}
+    handlers = {
+        Api.INIT_PRODUCER_ID: init_answer(),
+        Api.ADD_PARTITIONS_TO_TXN: add_partitions_answer(),
+    }
     async with (
         FakeBroker(handlers, level=1) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
@@ -72,7 +83,10 @@ async def test_wanted_partitions_go_along_and_a_given_up_one_is_not_added() -> N
 
 
 async def test_adding_not_decided_in_time_asks_for_an_abort() -> None:
-    handlers = {Api.INIT_PRODUCER_ID: initialized(), Api.ADD_PARTITIONS_TO_TXN: added(51)}
+    handlers = {
+        Api.INIT_PRODUCER_ID: init_answer(),
+        Api.ADD_PARTITIONS_TO_TXN: add_partitions_answer(51),
+    }
     async with (
         FakeBroker(handlers, level=1) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,

@@ -20,7 +20,7 @@ from txnsim.wire.batch import Record, build_batch
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=60)
 
 
-def fetched(
+def fetch_answer(
     error: int = 0, *values: bytes, offset: int = 0, aborted: Any = ()
 ) -> Callable[[Asked], Any]:
     def handle(request: Asked) -> Any:
@@ -56,7 +56,7 @@ def fetched(
 
 async def test_all_fields_of_the_answer_are_returned() -> None:
     async with (
-        FakeBroker({Api.FETCH: fetched(0, b"a", b"b", offset=3)}) as broker,
+        FakeBroker({Api.FETCH: fetch_answer(0, b"a", b"b", offset=3)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         result = await fetch(cluster, "t", 0, 4, max_wait_ms=7, min_bytes=2)
@@ -75,19 +75,19 @@ async def test_all_fields_of_the_answer_are_returned() -> None:
 
 async def test_no_list_of_aborted_transactions_is_not_an_empty_one() -> None:
     async with (
-        FakeBroker({Api.FETCH: fetched(aborted=None)}) as broker,
+        FakeBroker({Api.FETCH: fetch_answer(aborted=None)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         assert (await fetch(cluster, "t", 0, 0)).aborted is None
 
 
-@pytest.mark.parametrize("first_answer", [fetched(6), fetched(3), lambda _: CLOSE])
+@pytest.mark.parametrize("first_answer", [fetch_answer(6), fetch_answer(3), lambda _: CLOSE])
 async def test_a_leader_that_moved_is_looked_up_and_asked(
     first_answer: Callable[[Asked], Any],
 ) -> None:
     settings = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=2_000)
     async with (
-        FakeBroker({Api.FETCH: in_turn(first_answer, fetched(0, b"a"))}) as broker,
+        FakeBroker({Api.FETCH: in_turn(first_answer, fetch_answer(0, b"a"))}) as broker,
         Cluster(broker.address, settings=settings) as cluster,
     ):
         await cluster.refresh(("t",))
@@ -101,7 +101,7 @@ async def test_a_leader_that_moved_is_looked_up_and_asked(
 )
 async def test_errors_say_why(error: int, kind: type[ClientError]) -> None:
     async with (
-        FakeBroker({Api.FETCH: fetched(error)}) as broker,
+        FakeBroker({Api.FETCH: fetch_answer(error)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         with pytest.raises(ClientError) as raised:

@@ -35,7 +35,7 @@ def marker(offset: int, pid: int, *, committed: bool = False) -> bytes:
     )
 
 
-def aborted(pid: int, first_offset: int) -> AbortedTransaction:
+def aborted_transaction(pid: int, first_offset: int) -> AbortedTransaction:
     return AbortedTransaction(producer_id=ProducerId(pid), first_offset=Offset(first_offset))
 
 
@@ -75,9 +75,14 @@ def test_aborted_records_are_hidden_until_their_marker_and_positions_go_past_the
         marker(3, 1),
         batch(4, b"next", pid=1, transactional=True),
     )
-    visible = read(*parts, entries=(aborted(1, 0),))
+    visible = read(*parts, entries=(aborted_transaction(1, 0),))
     assert (offsets(visible), visible.next_offset) == ([1, 2, 4], 5)
-    assert offsets(read(*parts, entries=(aborted(1, 0),), isolation=UNCOMMITTED)) == [0, 1, 2, 4]
+    assert offsets(read(*parts, entries=(aborted_transaction(1, 0),), isolation=UNCOMMITTED)) == [
+        0,
+        1,
+        2,
+        4,
+    ]
 
 
 def test_the_same_producer_may_abort_several_times() -> None:
@@ -90,7 +95,7 @@ def test_the_same_producer_may_abort_several_times() -> None:
         marker(5, 1),
     )
     # In order of markers, as a broker lists them; the rule wants them by first offset.
-    records_read = read(*parts, entries=(aborted(1, 4), aborted(1, 0)))
+    records_read = read(*parts, entries=(aborted_transaction(1, 4), aborted_transaction(1, 0)))
     assert offsets(records_read) == [2]
     assert [
         (marker.offset, marker.producer_id, marker.committed) for marker in records_read.markers
@@ -103,12 +108,12 @@ def test_the_same_producer_may_abort_several_times() -> None:
 
 def test_a_commit_marker_ends_no_abort() -> None:
     parts = (marker(0, 1, committed=True), batch(1, b"x", pid=1, transactional=True))
-    assert offsets(read(*parts, entries=(aborted(1, 0),))) == []
+    assert offsets(read(*parts, entries=(aborted_transaction(1, 0),))) == []
 
 
 def test_an_entry_counts_from_its_first_offset_on() -> None:
     parts = (batch(0, b"a", pid=1, transactional=True), batch(1, b"b", pid=1, transactional=True))
-    assert offsets(read(*parts, entries=(aborted(1, 1),))) == [0]
+    assert offsets(read(*parts, entries=(aborted_transaction(1, 1),))) == [0]
 
 
 def test_what_a_batch_says_of_its_producer_is_kept() -> None:

@@ -23,24 +23,24 @@ def demo(tmp_path: Path) -> SecurityOptions:
     return demo_security(tmp_path, port=0, hosts=hosts, now_ms=wall_ms())[0]
 
 
-def replaced(**changes: object) -> Callable[[SecurityOptions], SecurityOptions]:
+def with_changes(**changes: object) -> Callable[[SecurityOptions], SecurityOptions]:
     return lambda options: msgspec.structs.replace(options, **changes)
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (replaced(), ("SASL_PLAINTEXT", "PLAIN", "admin")),
-        (replaced(plain_users={}), ("SASL_PLAINTEXT", "SCRAM-SHA-256", "admin")),
-        (replaced(super_users=frozenset({"User:scram-user"})),
+        (with_changes(), ("SASL_PLAINTEXT", "PLAIN", "admin")),
+        (with_changes(plain_users={}), ("SASL_PLAINTEXT", "SCRAM-SHA-256", "admin")),
+        (with_changes(super_users=frozenset({"User:scram-user"})),
          ("SASL_PLAINTEXT", "SCRAM-SHA-256", "scram-user")),
-        (replaced(super_users=frozenset({"User:oauth-user"})), None),
-        (replaced(super_users=frozenset({"User:ANONYMOUS"})), None),
-        (replaced(has_authorizer=False), None),
-        (replaced(has_authorizer=False, has_plain_listener=False),
+        (with_changes(super_users=frozenset({"User:oauth-user"})), None),
+        (with_changes(super_users=frozenset({"User:ANONYMOUS"})), None),
+        (with_changes(has_authorizer=False), None),
+        (with_changes(has_authorizer=False, has_plain_listener=False),
          ("SASL_PLAINTEXT", "PLAIN", "admin")),
-        (replaced(listeners=(TLS_LISTENER,)), ("SASL_SSL", "PLAIN", "admin")),
-        (replaced(listeners=(TLS_LISTENER,), tls=None), None),
+        (with_changes(listeners=(TLS_LISTENER,)), ("SASL_SSL", "PLAIN", "admin")),
+        (with_changes(listeners=(TLS_LISTENER,), tls=None), None),
     ],
 )  # fmt: skip
 def test_a_super_user_whose_password_is_known_asks(

@@ -13,11 +13,11 @@ from tests.broker.client.fake_broker import (
     Asked,
     FakeBroker,
     Handler,
-    added,
-    ended,
+    add_partitions_answer,
+    end_answer,
     in_turn,
-    initialized,
-    produced,
+    init_answer,
+    produce_answer,
 )
 from txnsim.client import errors, requests
 from txnsim.client.cluster import Cluster
@@ -44,10 +44,10 @@ QUICK = ClientSettings(
 )
 SHORT = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=5, api_timeout_ms=60)
 GOOD: dict[Any, Handler] = {
-    Api.INIT_PRODUCER_ID: initialized(),
-    Api.ADD_PARTITIONS_TO_TXN: added(),
-    Api.PRODUCE: produced(),
-    Api.END_TXN: ended(),
+    Api.INIT_PRODUCER_ID: init_answer(),
+    Api.ADD_PARTITIONS_TO_TXN: add_partitions_answer(),
+    Api.PRODUCE: produce_answer(),
+    Api.END_TXN: end_answer(),
 }
 
 
@@ -122,7 +122,7 @@ async def test_a_level_raised_meanwhile_ends_old_then_bumps_with_its_identity() 
     async with Scene(level=1) as scene:
         await scene.producer.send("t", 0, b"a")
         scene.broker.level, scene.broker.features_epoch = 2, 11
-        scene.broker.handlers[Api.INIT_PRODUCER_ID] = initialized(epoch=1)
+        scene.broker.handlers[Api.INIT_PRODUCER_ID] = init_answer(epoch=1)
         await scene.cluster.refresh_features()
         await scene.producer.commit()
         assert scene.broker.keys[-2:] == [26, 22]
@@ -158,8 +158,10 @@ async def test_transactions_v2_on_a_broker_without_their_versions_are_fatal() ->
 async def test_passing_errors_of_the_coordinator_are_asked_again(error: int) -> None:
     async with Scene(level=1) as scene:
         handlers = scene.broker.handlers
-        handlers[Api.ADD_PARTITIONS_TO_TXN] = in_turn(added(error), added())
-        handlers[Api.END_TXN] = in_turn(ended(error), ended())
+        handlers[Api.ADD_PARTITIONS_TO_TXN] = in_turn(
+            add_partitions_answer(error), add_partitions_answer()
+        )
+        handlers[Api.END_TXN] = in_turn(end_answer(error), end_answer())
         await scene.producer.send("t", 0, b"a")
         await scene.producer.commit()
         looked_up = 1 + (2 if error in (15, 16) else 0)
@@ -173,7 +175,7 @@ async def test_an_end_whose_answer_is_lost_is_asked_again_with_the_same_identity
 ) -> None:
     settings = ClientSettings(retry_backoff_ms=1, request_timeout_ms=400)
     async with Scene(settings=settings) as scene:
-        scene.broker.handlers[Api.END_TXN] = in_turn(lambda _: lost, ended())
+        scene.broker.handlers[Api.END_TXN] = in_turn(lambda _: lost, end_answer())
         await scene.producer.send("t", 0, b"a")
         await scene.producer.commit()
         first_request, second = scene.broker.of(Api.END_TXN)
@@ -190,8 +192,8 @@ async def test_a_refusal_says_no_only_where_no_attempt_before_may_have_been_take
     INVALID_TXN_STATE (48) says that this transaction was not committed.
     """
     async with Scene(level=level) as scene:
-        lost = ended(first_error) if isinstance(first_error, int) else lambda _: first_error
-        scene.broker.handlers[Api.END_TXN] = in_turn(lost, ended(last_error))
+        lost = end_answer(first_error) if isinstance(first_error, int) else lambda _: first_error
+        scene.broker.handlers[Api.END_TXN] = in_turn(lost, end_answer(last_error))
         await scene.producer.send("t", 0, b"a")
         with pytest.raises(FatalError) as raised:
             await scene.producer.commit()
@@ -206,7 +208,7 @@ async def test_what_is_refused_behind_an_end_says_nothing_of_the_end() -> None:
         await scene.producer.send("t", 0, b"a")
         scene.broker.level, scene.broker.features_epoch = 2, 11
         await scene.cluster.refresh_features()
-        scene.broker.handlers[Api.INIT_PRODUCER_ID] = initialized(53)
+        scene.broker.handlers[Api.INIT_PRODUCER_ID] = init_answer(53)
         with pytest.raises(AbortableError) as raised:
             await scene.producer.commit()
         assert raised.value.in_doubt
@@ -219,8 +221,10 @@ async def test_a_record_is_in_doubt_behind_an_attempt_that_may_have_been_written
     first_error: int | object, in_doubt: bool
 ) -> None:
     async with Scene() as scene:
-        lost = produced(first_error) if isinstance(first_error, int) else lambda _: first_error
-        scene.broker.handlers[Api.PRODUCE] = in_turn(lost, produced(47))
+        lost = (
+            produce_answer(first_error) if isinstance(first_error, int) else lambda _: first_error
+        )
+        scene.broker.handlers[Api.PRODUCE] = in_turn(lost, produce_answer(47))
         with pytest.raises(AbortableError) as raised:
             await scene.producer.send("t", 0, b"a")
         assert raised.value.in_doubt is in_doubt
@@ -232,7 +236,7 @@ async def test_a_record_is_in_doubt_behind_an_attempt_that_may_have_been_written
 @pytest.mark.parametrize("error", [47, 90, 48, 49, 53, 42, -1])
 async def test_errors_of_the_end_that_finish_the_producer(error: int) -> None:
     async with Scene() as scene:
-        scene.broker.handlers[Api.END_TXN] = ended(error)
+        scene.broker.handlers[Api.END_TXN] = end_answer(error)
         await scene.producer.send("t", 0, b"a")
         with pytest.raises(FatalError) as raised:
             await scene.producer.commit()
@@ -246,7 +250,7 @@ async def test_errors_of_the_end_that_finish_the_producer(error: int) -> None:
 
 async def test_transaction_abortable_on_commit_asks_for_an_abort_and_on_abort_is_fatal() -> None:
     async with Scene() as scene:
-        scene.broker.handlers[Api.END_TXN] = ended(120)
+        scene.broker.handlers[Api.END_TXN] = end_answer(120)
         await scene.producer.send("t", 0, b"a")
         with pytest.raises(AbortableError):
             await scene.producer.commit()
@@ -257,10 +261,10 @@ async def test_transaction_abortable_on_commit_asks_for_an_abort_and_on_abort_is
 async def test_an_end_not_decided_in_time_can_be_called_again() -> None:
     async with Scene(settings=SHORT) as scene:
         await scene.producer.send("t", 0, b"a")
-        scene.broker.handlers[Api.END_TXN] = ended(51)
+        scene.broker.handlers[Api.END_TXN] = end_answer(51)
         with pytest.raises(RetriableError, match="END_TXN not achieved within 60 ms: CONCURRENT"):
             await scene.producer.commit()
-        scene.broker.handlers[Api.END_TXN] = ended()
+        scene.broker.handlers[Api.END_TXN] = end_answer()
         await scene.producer.commit()
 
 
@@ -272,7 +276,7 @@ async def test_errors_of_adding_reach_the_record_and_the_transaction(
     error: int, kind: type[ClientError]
 ) -> None:
     async with Scene(level=1) as scene:
-        scene.broker.handlers[Api.ADD_PARTITIONS_TO_TXN] = added(error)
+        scene.broker.handlers[Api.ADD_PARTITIONS_TO_TXN] = add_partitions_answer(error)
         with pytest.raises(kind):
             await scene.producer.send("t", 0, b"a")
         with pytest.raises(kind):
@@ -283,7 +287,7 @@ async def test_errors_of_adding_reach_the_record_and_the_transaction(
 async def test_the_telling_error_of_several_partitions_counts() -> None:
     async with Scene(level=1) as scene:
         # 55: not attempted, because another partition has the reason.
-        scene.broker.handlers[Api.ADD_PARTITIONS_TO_TXN] = added(55, 29)
+        scene.broker.handlers[Api.ADD_PARTITIONS_TO_TXN] = add_partitions_answer(55, 29)
         sent = [scene.producer.send("t", 0, b"a"), scene.producer.send("t", 1, b"b")]
         results = await asyncio.gather(*sent, return_exceptions=True)
         assert all(isinstance(result, AbortableError) for result in results)
@@ -292,10 +296,10 @@ async def test_the_telling_error_of_several_partitions_counts() -> None:
 
 async def test_an_abortable_error_of_the_old_protocol_bumps_behind_the_abort() -> None:
     async with Scene(level=1) as scene:
-        scene.broker.handlers[Api.PRODUCE] = in_turn(produced(87), produced())
+        scene.broker.handlers[Api.PRODUCE] = in_turn(produce_answer(87), produce_answer())
         with pytest.raises(AbortableError):
             await scene.producer.send("t", 0, b"a")
-        scene.broker.handlers[Api.INIT_PRODUCER_ID] = initialized(epoch=1)
+        scene.broker.handlers[Api.INIT_PRODUCER_ID] = init_answer(epoch=1)
         await scene.producer.abort()
         assert scene.broker.keys[-2:] == [26, 22]
         scene.producer.begin()
@@ -311,7 +315,7 @@ async def test_an_abortable_error_of_the_old_protocol_bumps_behind_the_abort() -
     ("error", "kind"), [(90, FatalError), (50, FatalError), (53, AbortableError)]
 )
 async def test_errors_of_init(error: int, kind: type[ClientError]) -> None:
-    broker = FakeBroker({Api.INIT_PRODUCER_ID: in_turn(initialized(error), initialized())})
+    broker = FakeBroker({Api.INIT_PRODUCER_ID: in_turn(init_answer(error), init_answer())})
     async with broker, Cluster(broker.address, settings=QUICK) as cluster:
         producer = Producer(cluster, transactional_id="x")
         with pytest.raises(kind):
@@ -331,7 +335,9 @@ async def test_errors_of_init(error: int, kind: type[ClientError]) -> None:
 @pytest.mark.parametrize("error", [6, 3, 19, 51, 7])
 async def test_passing_errors_of_produce_are_sent_again_as_they_were(error: int) -> None:
     async with Scene() as scene:
-        scene.broker.handlers[Api.PRODUCE] = in_turn(produced(error), produced(offset=4))
+        scene.broker.handlers[Api.PRODUCE] = in_turn(
+            produce_answer(error), produce_answer(offset=4)
+        )
         assert (await scene.producer.send("t", 0, b"a")).offset == 4
         first_request, second = scene.broker.of(Api.PRODUCE)
         assert first_request.message == second.message
@@ -339,7 +345,7 @@ async def test_passing_errors_of_produce_are_sent_again_as_they_were(error: int)
 
 async def test_a_duplicate_is_success() -> None:
     async with Scene() as scene:
-        scene.broker.handlers[Api.PRODUCE] = produced(46)
+        scene.broker.handlers[Api.PRODUCE] = produce_answer(46)
         await scene.producer.send("t", 0, b"a")
         await scene.producer.commit()
 
@@ -358,7 +364,7 @@ async def test_a_duplicate_is_success() -> None:
 )
 async def test_errors_of_produce(error: int, kind: type[ClientError]) -> None:
     async with Scene() as scene:
-        scene.broker.handlers[Api.PRODUCE] = produced(error)
+        scene.broker.handlers[Api.PRODUCE] = produce_answer(error)
         with pytest.raises(kind) as raised:
             await scene.producer.send("t", 0, b"a")
         assert raised.value.error == ErrorCode(error)
@@ -410,8 +416,8 @@ async def test_closing_fails_what_is_not_acknowledged() -> None:
 
 async def test_an_idempotent_producer_restarts_after_a_gap() -> None:
     handlers = {
-        Api.INIT_PRODUCER_ID: initialized(),
-        Api.PRODUCE: in_turn(produced(), produced(45), produced(offset=1)),
+        Api.INIT_PRODUCER_ID: init_answer(),
+        Api.PRODUCE: in_turn(produce_answer(), produce_answer(45), produce_answer(offset=1)),
     }
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
         producer = Producer(cluster)
@@ -425,8 +431,8 @@ async def test_an_idempotent_producer_restarts_after_a_gap() -> None:
 
 async def test_a_lost_batch_costs_an_idempotent_producer_its_epoch_only() -> None:
     handlers = {
-        Api.INIT_PRODUCER_ID: in_turn(initialized(14), initialized()),
-        Api.PRODUCE: in_turn(produced(10), produced()),
+        Api.INIT_PRODUCER_ID: in_turn(init_answer(14), init_answer()),
+        Api.PRODUCE: in_turn(produce_answer(10), produce_answer()),
     }
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
         producer = Producer(cluster)
@@ -439,8 +445,8 @@ async def test_a_lost_batch_costs_an_idempotent_producer_its_epoch_only() -> Non
 
 async def test_an_exhausted_idempotent_epoch_asks_for_a_new_id() -> None:
     handlers = {
-        Api.INIT_PRODUCER_ID: in_turn(initialized(epoch=32767), initialized(producer_id=8)),
-        Api.PRODUCE: in_turn(produced(59), produced()),
+        Api.INIT_PRODUCER_ID: in_turn(init_answer(epoch=32767), init_answer(producer_id=8)),
+        Api.PRODUCE: in_turn(produce_answer(59), produce_answer()),
     }
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
         producer = Producer(cluster)
@@ -449,7 +455,7 @@ async def test_an_exhausted_idempotent_epoch_asks_for_a_new_id() -> None:
 
 
 async def test_a_fatal_error_finishes_an_idempotent_producer() -> None:
-    handlers = {Api.INIT_PRODUCER_ID: initialized(31), Api.PRODUCE: produced()}
+    handlers = {Api.INIT_PRODUCER_ID: init_answer(31), Api.PRODUCE: produce_answer()}
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
         producer = Producer(cluster)
         with pytest.raises(FatalError):
@@ -460,7 +466,7 @@ async def test_a_fatal_error_finishes_an_idempotent_producer() -> None:
 
 async def test_a_plain_producer_has_no_identity_and_may_do_without_answers() -> None:
     async with (
-        FakeBroker({Api.PRODUCE: produced()}) as broker,
+        FakeBroker({Api.PRODUCE: produce_answer()}) as broker,
         Cluster(broker.address, settings=QUICK) as cluster,
     ):
         producer = Producer(cluster, idempotent=False, acks=0)
@@ -480,7 +486,7 @@ PLACE = TopicPartition("t", 0)
 LINE = "('127.0.0.1', 4)"
 
 
-def traced(level: TraceLevel = TraceLevel.FULL) -> tuple[Tracer, ClientTrace]:
+def client_tracer(level: TraceLevel = TraceLevel.FULL) -> tuple[Tracer, ClientTrace]:
     tracer = Tracer(lambda: 0, level=level, strict=True)
     return tracer, ClientTrace(tracer, "app")
 
@@ -497,7 +503,7 @@ def record(value: bytes | None) -> ConsumedRecord:
 
 
 def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
-    tracer, trace = traced()
+    tracer, trace = client_tracer()
     tracer.caused_by(tracer.emit("note", "x"))
     with trace.call("commit", id="app", group=None) as call:
         assert call is ClientTrace.current_call()
@@ -529,7 +535,7 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
 
 
 def test_at_brief_the_broker_stands_for_the_messages() -> None:
-    tracer, trace = traced(TraceLevel.BRIEF)
+    tracer, trace = client_tracer(TraceLevel.BRIEF)
     with trace.call("commit") as call:
         assert call is not None
         assert trace.sent(LINE, "broker/1", 26, 5, 9, 80) == call.event
@@ -538,7 +544,7 @@ def test_at_brief_the_broker_stands_for_the_messages() -> None:
 
 
 def test_a_call_within_a_call_is_part_of_it() -> None:
-    tracer, trace = traced()
+    tracer, trace = client_tracer()
     with trace.call("outer"), trace.call("inner") as inner:
         assert inner is None
     assert [data(event)["call"] for event in tracer.events()] == ["outer", "outer"]
@@ -552,7 +558,7 @@ def test_a_call_within_a_call_is_part_of_it() -> None:
     ],
 )
 def test_a_failure_is_traced_by_its_name(error: ClientError, expected_error: str) -> None:
-    tracer, trace = traced()
+    tracer, trace = client_tracer()
     with pytest.raises(ClientError), trace.call("commit"):
         raise error
     *_, result = tracer.events()
@@ -560,7 +566,7 @@ def test_a_failure_is_traced_by_its_name(error: ClientError, expected_error: str
 
 
 def test_records_outside_of_a_call_are_due_to_what_happens_now() -> None:
-    tracer, trace = traced()
+    tracer, trace = client_tracer()
     note = tracer.emit("note", "x")
     tracer.caused_by(note)
     trace.delivered(PLACE, [record(b"a")])
@@ -576,7 +582,7 @@ def test_without_a_trace_no_event_is_made(tracer: Tracer | None) -> None:
 
 
 def test_of_many_unread_messages_the_newest_are_kept() -> None:
-    tracer, _ = traced()
+    tracer, _ = client_tracer()
     for number in range(5_000):
         tracer.post((LINE, number, False), number)
     assert tracer.take((LINE, 0, False)) == -1

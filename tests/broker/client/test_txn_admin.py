@@ -10,13 +10,18 @@ from uuid import UUID
 
 import pytest
 
-from tests.broker.cli.txns.test_command import described, listed, marked, producers
+from tests.broker.cli.txns.test_command import (
+    marker_answer,
+    producers,
+    transaction_description,
+    transaction_listing,
+)
 from tests.broker.client.fake_broker import (
     Asked,
     FakeBroker,
     Handler,
     in_turn,
-    initialized,
+    init_answer,
     producers_of,
 )
 from txnsim.client import group_requests, requests
@@ -44,7 +49,7 @@ def nobody(request: Asked) -> Any:
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
     topics = {f"t{index}": 1 for index in range(BATCH_MAX + 1)}
-    handlers = {Api.DESCRIBE_PRODUCERS: nobody, Api.INIT_PRODUCER_ID: initialized()}
+    handlers = {Api.DESCRIBE_PRODUCERS: nobody, Api.INIT_PRODUCER_ID: init_answer()}
     async with FakeBroker(handlers, topics=topics) as fake_broker:
         yield fake_broker
 
@@ -75,13 +80,13 @@ async def test_fencing_waits_for_the_abort_it_causes(
     broker: FakeBroker, admin: TransactionAdmin
 ) -> None:
     broker.handlers[Api.INIT_PRODUCER_ID] = in_turn(
-        initialized(51), initialized(14), initialized(16), initialized(epoch=4)
+        init_answer(51), init_answer(14), init_answer(16), init_answer(epoch=4)
     )
     outcome = (await admin.fence_producers(("x",)))["x"]
     assert isinstance(outcome, ProducerIdAndEpoch)
     assert outcome.producer_epoch == 4
     assert len(broker.of(Api.FIND_COORDINATOR)) == 2
-    broker.handlers[Api.INIT_PRODUCER_ID] = initialized(53)
+    broker.handlers[Api.INIT_PRODUCER_ID] = init_answer(53)
     with pytest.raises(ClientError) as refused:
         await admin.force_terminate_transaction("x")
     assert refused.value.error == ErrorCode.transactional_id_authorization_failed
@@ -90,11 +95,11 @@ async def test_fencing_waits_for_the_abort_it_causes(
 def answers_of(api: Api) -> Callable[[int], Handler]:
     """Makes a handler that answers with an error code."""
     return {
-        Api.LIST_TRANSACTIONS: listed,
-        Api.DESCRIBE_TRANSACTIONS: described,
+        Api.LIST_TRANSACTIONS: transaction_listing,
+        Api.DESCRIBE_TRANSACTIONS: transaction_description,
         Api.DESCRIBE_PRODUCERS: producers,
-        Api.WRITE_TXN_MARKERS: marked,
-        Api.INIT_PRODUCER_ID: initialized,
+        Api.WRITE_TXN_MARKERS: marker_answer,
+        Api.INIT_PRODUCER_ID: init_answer,
     }[api]
 
 
@@ -171,7 +176,7 @@ async def test_errors_are_met_as_by_javas_handlers(
 async def test_only_named_brokers_are_asked_and_unknown_ones_named(
     broker: FakeBroker, admin: TransactionAdmin
 ) -> None:
-    broker.handlers[Api.LIST_TRANSACTIONS] = listed()
+    broker.handlers[Api.LIST_TRANSACTIONS] = transaction_listing()
     outcomes = await admin.list_transactions(broker_ids=(9, 1, 9))
     assert sorted(outcomes) == [1, 9]
     assert not isinstance(outcomes[1], ClientError)
@@ -184,7 +189,7 @@ async def test_only_named_brokers_are_asked_and_unknown_ones_named(
 async def test_a_chosen_coordinator_is_not_looked_up(
     broker: FakeBroker, admin: TransactionAdmin
 ) -> None:
-    broker.handlers[Api.DESCRIBE_TRANSACTIONS] = described(16)
+    broker.handlers[Api.DESCRIBE_TRANSACTIONS] = transaction_description(16)
     (outcome,) = (await admin.describe_transactions(("pay",), broker_id=1)).values()
     assert isinstance(outcome, ClientError)
     assert outcome.error is ErrorCode.not_coordinator
@@ -199,7 +204,7 @@ async def test_an_abort_goes_by_the_start_offset_or_by_the_identity(
 ) -> None:
     where = TopicPartition("t1", 0)
     broker.handlers[Api.DESCRIBE_PRODUCERS] = producers()
-    broker.handlers[Api.WRITE_TXN_MARKERS] = marked()
+    broker.handlers[Api.WRITE_TXN_MARKERS] = marker_answer()
     spec = await admin.identify(OpenSince(partition=where, start_offset=4))
     await admin.abort_transaction(OpenSince(partition=where, start_offset=4))
     await admin.abort_transaction(spec)

@@ -219,12 +219,12 @@ epochs = st.integers(-1, 32767).map(ProducerEpoch)
 errors = st.sampled_from(sorted(int(code) for code in ErrorCode))
 
 
-def grouped(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+def sort_partitions(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
     return tuple(sorted(partitions))
 
 
 partitions = st.sets(st.builds(TopicPartition, names, st.integers(0, 2**31 - 1)), max_size=6).map(
-    grouped
+    sort_partitions
 )
 results = st.dictionaries(
     st.builds(TopicPartition, names, st.integers(0, 2**31 - 1)), errors, max_size=6
@@ -349,14 +349,14 @@ OTHER_ID = uuid.UUID(int=0x99)
 NAMED = TopicPartition("orders", 1)
 
 
-def unnamed(index: int) -> TopicPartition:
+def nameless_partition(index: int) -> TopicPartition:
     return TopicPartition("", index)
 
 
 def position(index: int, **changes: Any) -> ReplicaFetchPartition:
     values: dict[str, Any] = {
         "topic_id": TOPIC_ID,
-        "topic_partition": unnamed(index),
+        "topic_partition": nameless_partition(index),
         "current_leader_epoch": 4,
         "fetch_offset": 12,
         "last_fetched_epoch": 3,
@@ -376,14 +376,14 @@ FETCH_COMMAND = ReplicaFetchCommand(
     session_id=5,
     session_epoch=2,
     partitions=(position(0), position(1, max_bytes=7), position(0, topic_id=OTHER_ID)),
-    forgotten=((TOPIC_ID, unnamed(3)),),
+    forgotten=((TOPIC_ID, nameless_partition(3)),),
 )
 FETCH_REPLY = ReplicaFetchReply(
     session_id=5,
     partitions=(
         ReplicaFetchedPartition(
             topic_id=TOPIC_ID,
-            topic_partition=unnamed(0),
+            topic_partition=nameless_partition(0),
             high_watermark=12,
             log_start_offset=1,
             batches=tuple(
@@ -394,11 +394,14 @@ FETCH_REPLY = ReplicaFetchReply(
             ),
         ),
         ReplicaFetchedPartition(
-            topic_id=TOPIC_ID, topic_partition=unnamed(1), high_watermark=1, diverging=(3, 9)
+            topic_id=TOPIC_ID,
+            topic_partition=nameless_partition(1),
+            high_watermark=1,
+            diverging=(3, 9),
         ),
         ReplicaFetchedPartition(
             topic_id=OTHER_ID,
-            topic_partition=unnamed(0),
+            topic_partition=nameless_partition(0),
             error=ErrorCode.not_leader_or_follower,
             current_leader=(2, 8),
         ),
@@ -414,7 +417,7 @@ ALTER_COMMAND = AlterPartitionCommand(
     partitions=(
         IsrChange(
             topic_id=TOPIC_ID,
-            topic_partition=unnamed(2),
+            topic_partition=nameless_partition(2),
             leader_epoch=LeaderEpoch(4),
             new_isr=((B1, -1), (B2, 7)),
             partition_epoch=9,
@@ -425,14 +428,16 @@ ALTER_REPLY = AlterPartitionReply(
     partitions=(
         AlteredPartition(
             topic_id=TOPIC_ID,
-            topic_partition=unnamed(2),
+            topic_partition=nameless_partition(2),
             leader=B1,
             leader_epoch=LeaderEpoch(4),
             isr=(B1, BrokerId(3)),
             partition_epoch=10,
         ),
         AlteredPartition(
-            topic_id=TOPIC_ID, topic_partition=unnamed(3), error=ErrorCode.ineligible_replica
+            topic_id=TOPIC_ID,
+            topic_partition=nameless_partition(3),
+            error=ErrorCode.ineligible_replica,
         ),
     ),
 )
@@ -449,7 +454,7 @@ ALTER_REPLY = AlterPartitionReply(
             13,
             DeadLettersCommand(
                 topic_id=TOPIC_ID,
-                topic_partition=unnamed(1),
+                topic_partition=nameless_partition(1),
                 batch=LETTER,
             ),
         ),
@@ -475,7 +480,9 @@ def test_commands_come_back_as_they_were(key: int, version: int, command: Any) -
             PRODUCE,
             13,
             DeadLettersReply(
-                topic_id=TOPIC_ID, topic_partition=unnamed(1), error=ErrorCode.message_too_large
+                topic_id=TOPIC_ID,
+                topic_partition=nameless_partition(1),
+                error=ErrorCode.message_too_large,
             ),
         ),
         (
@@ -602,10 +609,12 @@ def test_states_of_share_partitions_are_kept_over_links_of_bytes() -> None:
         topic_id = uuid_text(sim.brokers[B1].image.topics["orders"].topic_id)
         keys = [ShareKey("g", topic_id, partition) for partition in range(3)]
 
-        async def each(answers: Iterable[Pending[Any]]) -> list[Any]:
+        async def await_answers(answers: Iterable[Pending[Any]]) -> list[Any]:
             return [await answer for answer in answers]
 
-        await each(asks.initialize(InitializeShareState(key=key, state_epoch=2) for key in keys))
+        await await_answers(
+            asks.initialize(InitializeShareState(key=key, state_epoch=2) for key in keys)
+        )
         written = WriteShareState(
             key=keys[0],
             state_epoch=2,
@@ -614,12 +623,12 @@ def test_states_of_share_partitions_are_kept_over_links_of_bytes() -> None:
             delivery_complete_count=1,
             batches=(StateBatch(5, 6, 2, 1),),
         )
-        assert await each(asks.write([written])) == [ShareStateError(key=keys[0])]
-        assert await each(asks.read([ReadShareState(key=keys[0], leader_epoch=3)])) == [
+        assert await await_answers(asks.write([written])) == [ShareStateError(key=keys[0])]
+        assert await await_answers(asks.read([ReadShareState(key=keys[0], leader_epoch=3)])) == [
             ShareState(key=keys[0], state_epoch=2, start_offset=4, batches=written.batches)
         ]
-        await each(asks.delete([DeleteShareState(key=keys[1])]))
-        summaries = await each(asks.summarize(ReadShareState(key=key) for key in keys))
+        await await_answers(asks.delete([DeleteShareState(key=keys[1])]))
+        summaries = await await_answers(asks.summarize(ReadShareState(key=key) for key in keys))
         assert summaries == [
             ShareStateSummary(
                 key=keys[0],

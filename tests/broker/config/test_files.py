@@ -518,7 +518,7 @@ def test_the_deepest_document_is_read() -> None:
     assert content == ["x"]
 
 
-def _told(text: str) -> object:
+def mapping_or_complaint(text: str) -> object:
     try:
         return read_mapping(text.encode("utf-8", "surrogatepass"), file="f")
     except ConfigError as error:
@@ -546,13 +546,13 @@ def test_the_same_is_read_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> No
     texts = [*stories[::2], *cut, *NO_YAML]
     assert stories
     assert yaml_bounds.HAS_LIBYAML
-    compiled = [_told(text) for text in texts]
+    compiled = [mapping_or_complaint(text) for text in texts]
     monkeypatch.setattr(yaml_bounds, "HAS_LIBYAML", False)
-    assert [_told(text) for text in texts] == compiled
+    assert [mapping_or_complaint(text) for text in texts] == compiled
 
 
 def test_a_text_that_libyaml_can_t_take_is_refused_in_words() -> None:
-    assert str(_told("a: \ud800")).startswith("f:1: no YAML: ")
+    assert str(mapping_or_complaint("a: \ud800")).startswith("f:1: no YAML: ")
 
 
 def test_each_key_has_its_line() -> None:
@@ -610,7 +610,7 @@ class Outer(BaseModel):
     table: dict[str, Literal["on", "off"]] = {}
 
 
-def said(value: object) -> list[str]:
+def complaints(value: object) -> list[str]:
     with pytest.raises(ValidationError) as refused:
         Outer.model_validate(value)
     return [
@@ -656,7 +656,7 @@ def said(value: object) -> list[str]:
     ],
 )
 def test_each_mistake_in_words(value: object, expected: str) -> None:
-    assert said(value)[0].startswith(expected), said(value)
+    assert complaints(value)[0].startswith(expected), complaints(value)
 
 
 class Held(BaseModel):

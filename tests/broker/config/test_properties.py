@@ -84,7 +84,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(tmp_path_factory.mktemp("stores"))
 
 
-def given(store: str = "keystore", **values: str) -> Lookup:
+def store_lookup(store: str = "keystore", **values: str) -> Lookup:
     entries = {}
     for line, (key, value) in enumerate(values.items(), start=1):
         name = (
@@ -95,26 +95,26 @@ def given(store: str = "keystore", **values: str) -> Lookup:
 
 
 def test_nothing_named_is_no_store() -> None:
-    assert read_keystore(given()) is None
-    assert read_keystore(given(location=" ", password="")) is None
-    assert read_truststore(given("truststore")) is None
+    assert read_keystore(store_lookup()) is None
+    assert read_keystore(store_lookup(location=" ", password="")) is None
+    assert read_truststore(store_lookup("truststore")) is None
 
 
 def test_a_pem_file_has_key_and_certificates(files: Files) -> None:
     keystore = read_keystore(
-        given(type="pem", location=files.path("store.pem"), key_password="secret")
+        store_lookup(type="pem", location=files.path("store.pem"), key_password="secret")
     )
     assert keystore is not None
     assert (keystore.certificate, keystore.key) == (files.certificate, files.key)
     assert keystore.key_password == "secret"
     files.write("ca2.pem", files.authority * 2)
-    trusted = given("truststore", type="PEM", location=files.path("ca2.pem"))
+    trusted = store_lookup("truststore", type="PEM", location=files.path("ca2.pem"))
     assert read_truststore(trusted) == files.authority * 2
 
 
 def test_pem_may_stand_in_the_property_with_blanks_for_line_ends(files: Files) -> None:
     keystore = read_keystore(
-        given(
+        store_lookup(
             type="PEM",
             certificate_chain=files.certificate.replace("\n", " "),
             key=files.key.replace("\n", " \n "),
@@ -122,17 +122,21 @@ def test_pem_may_stand_in_the_property_with_blanks_for_line_ends(files: Files) -
     )
     assert keystore is not None
     assert (keystore.certificate, keystore.key) == (files.certificate, files.key)
-    trusted = given("truststore", type="PEM", certificates=files.authority.replace("\n", " "))
+    trusted = store_lookup(
+        "truststore", type="PEM", certificates=files.authority.replace("\n", " ")
+    )
     assert read_truststore(trusted) == files.authority
 
 
 @pytest.mark.parametrize("kind", ["PKCS12", "JKS"])
 def test_pkcs12_is_read_under_either_name(files: Files, kind: str) -> None:
     # keytool makes PKCS12 since Java 9, and the type JKS reads both.
-    keystore = read_keystore(given(type=kind, location=files.path("store.p12"), password="secret"))
+    keystore = read_keystore(
+        store_lookup(type=kind, location=files.path("store.p12"), password="secret")
+    )
     assert keystore is not None
     assert (keystore.certificate, keystore.key) == (files.certificate + files.authority, files.key)
-    store = given("truststore", type=kind, location=files.path("trust.p12"))
+    store = store_lookup("truststore", type=kind, location=files.path("trust.p12"))
     assert read_truststore(store) == files.authority
 
 
@@ -174,7 +178,7 @@ def test_what_is_no_keystore_is_refused(
         "BARE": files.path("bare.p12"),
         "JKS": files.path("store.jks"),
     }
-    lookup = given(**{name: names.get(value, value) for name, value in values.items()})
+    lookup = store_lookup(**{name: names.get(value, value) for name, value in values.items()})
     with pytest.raises(WrongValueError, match=why) as wrong:
         read_keystore(lookup)
     assert wrong.value.entry.line == line
@@ -182,10 +186,10 @@ def test_what_is_no_keystore_is_refused(
 
 def test_a_trusted_store_has_no_password_in_pem_and_needs_a_location(files: Files) -> None:
     with pytest.raises(WrongValueError, match="a password without"):
-        read_truststore(given("truststore", password="x"))
+        read_truststore(store_lookup("truststore", password="x"))
     with pytest.raises(WrongValueError, match="PEM has no password"):
         read_truststore(
-            given("truststore", type="PEM", location=files.path("store.pem"), password="x")
+            store_lookup("truststore", type="PEM", location=files.path("store.pem"), password="x")
         )
 
 
@@ -194,7 +198,7 @@ def test_a_missing_library_is_named(files: Files, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setitem(sys.modules, name, None)
     importlib.invalidate_caches()
     with pytest.raises(WrongValueError, match="pip install"):
-        read_truststore(given("truststore", type="PKCS12", location=files.path("trust.p12")))
+        read_truststore(store_lookup("truststore", type="PKCS12", location=files.path("trust.p12")))
 
 
 # Which properties of a real broker change nothing here.
@@ -445,7 +449,7 @@ def test_a_listener_with_a_store_of_its_own_is_opened_and_none_left_is_refused(
 # Java's property files; expectations are those of ``java.util.Properties.load``.
 
 
-def parsed(text: str) -> list[tuple[int, str, str]]:
+def property_rows(text: str) -> list[tuple[int, str, str]]:
     entries = parse_properties(text.encode("latin-1"), file="f")
     return [(entry.line, entry.name, entry.value) for entry in entries]
 
@@ -472,12 +476,12 @@ def parsed(text: str) -> list[tuple[int, str, str]]:
     ],
 )
 def test_entries_are_read_as_java_reads_them(text: str, entries: list[object]) -> None:
-    assert parsed(text) == entries
+    assert property_rows(text) == entries
 
 
 def test_a_broken_unicode_escape_is_refused_with_its_place() -> None:
     with pytest.raises(ConfigError, match=r"f:2: b: \\u needs four hexadecimal digits, found '12'"):
-        parsed("a=1\nb=\\u12")
+        property_rows("a=1\nb=\\u12")
 
 
 # Properties by name, a listener's own first.

@@ -21,7 +21,7 @@ from txnsim.types import BrokerId, TopicPartition
 P0 = TopicPartition("orders", 0)
 
 
-def moved(
+def reassign_p0(
     image: ClusterImage, *replicas: int, may_change_factor: bool = True
 ) -> PartitionImage | Rejection:
     partition_or_rejection = reassign(
@@ -60,7 +60,7 @@ def test_a_reassignment_begins_with_both_the_old_replicas_and_the_new(
     new_replicas: tuple[int, ...],
     expected: tuple[tuple[int, ...], ...],
 ) -> None:
-    assert places(moved(image_of(partition_before), *new_replicas)) == expected
+    assert places(reassign_p0(image_of(partition_before), *new_replicas)) == expected
 
 
 def test_what_is_as_wanted_is_no_change() -> None:
@@ -85,7 +85,7 @@ ON_THE_WAY = partition(1, replicas=(1, 3, 2), isr=(1, 2), adding=(3,), removing=
 def test_a_reassignment_can_be_turned_elsewhere(
     new_replicas: tuple[int, ...], expected: tuple[tuple[int, ...], ...]
 ) -> None:
-    assert places(moved(image_of(ON_THE_WAY, down=(3,)), *new_replicas)) == expected
+    assert places(reassign_p0(image_of(ON_THE_WAY, down=(3,)), *new_replicas)) == expected
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_reassignment_can_be_turned_elsewhere(
     ],
 )
 def test_replicas_have_to_be_brokers_and_different(new_replicas: tuple[int, ...], why: str) -> None:
-    moved_partition = moved(image_of(partition(1)), *new_replicas)
+    moved_partition = reassign_p0(image_of(partition(1)), *new_replicas)
     assert moved_partition == Rejection(error=ErrorCode.invalid_replica_assignment, reason=why)
 
 
@@ -117,7 +117,9 @@ def test_replicas_have_to_be_brokers_and_different(new_replicas: tuple[int, ...]
 def test_the_factor_can_be_insisted_on(
     partition_before: PartitionImage, new_replicas: tuple[int, ...], texts: str | None
 ) -> None:
-    moved_partition = moved(image_of(partition_before), *new_replicas, may_change_factor=False)
+    moved_partition = reassign_p0(
+        image_of(partition_before), *new_replicas, may_change_factor=False
+    )
     if texts is None:
         assert isinstance(moved_partition, PartitionImage)
     else:
@@ -190,7 +192,7 @@ def by_hand(*replicas: tuple[int, ...]) -> Assignments:
     return tuple(tuple(map(BrokerId, brokers)) for brokers in replicas)
 
 
-def grown(
+def grow_orders(
     count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
 ) -> TopicImage:
     topic = grown_topic(image, "orders", count=count, assignments=assignments)
@@ -198,7 +200,7 @@ def grown(
     return topic
 
 
-def refused(
+def growth_rejection(
     count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
 ) -> Rejection:
     rejection = grown_topic(image, "orders", count=count, assignments=assignments)
@@ -207,7 +209,7 @@ def refused(
 
 
 def test_new_partitions_go_on_round_the_brokers_with_the_topics_factor() -> None:
-    topic = grown(5)
+    topic = grow_orders(5)
     assert topic.partitions[:2] == TWO.partitions
     assert [partition.replicas for partition in topic.partitions[2:]] == [(3, 1), (1, 2), (2, 3)]
     assert [(partition.leader, partition.leader_epoch) for partition in topic.partitions[2:]] == [
@@ -220,18 +222,18 @@ def test_new_partitions_go_on_round_the_brokers_with_the_topics_factor() -> None
 
 def test_placement_starts_anew_where_the_last_broker_is_gone() -> None:
     image = IMAGE.with_broker(broker(2, alive=False))
-    assert grown(3, image=image).partitions[2].replicas == (1, 3)
+    assert grow_orders(3, image=image).partitions[2].replicas == (1, 3)
 
 
 def test_partitions_may_be_placed_by_hand() -> None:
-    topic = grown(4, by_hand((3, 2), (2, 1)))
+    topic = grow_orders(4, by_hand((3, 2), (2, 1)))
     assert [partition.replicas for partition in topic.partitions[2:]] == [(3, 2), (2, 1)]
     assert topic.partitions[2].leader == 3
 
 
 def test_a_replica_that_is_down_does_not_lead() -> None:
     image = IMAGE.with_broker(broker(3, alive=False))
-    added = grown(3, by_hand((3, 2)), image=image).partitions[2]
+    added = grow_orders(3, by_hand((3, 2)), image=image).partitions[2]
     assert (added.leader, added.isr) == (2, (2,))
 
 
@@ -300,12 +302,12 @@ def test_an_unknown_topic_is_refused_without_a_word() -> None:
 def test_what_is_refused(
     count: int, assignments: Assignments | None, error: ErrorCode, reason: str
 ) -> None:
-    assert refused(count, assignments) == Rejection(error=error, reason=reason)
+    assert growth_rejection(count, assignments) == Rejection(error=error, reason=reason)
 
 
 def test_a_partition_needs_a_live_replica() -> None:
     image = IMAGE.with_broker(broker(1, alive=False)).with_broker(broker(2, alive=False))
-    rejection = refused(3, by_hand((1, 2)), image=image)
+    rejection = growth_rejection(3, by_hand((1, 2)), image=image)
     assert rejection.error is E.invalid_replica_assignment
     assert rejection.reason.startswith(
         "All brokers specified in the manual partition assignment for"
@@ -315,7 +317,7 @@ def test_a_partition_needs_a_live_replica() -> None:
 
 def test_there_must_be_brokers_enough() -> None:
     image = IMAGE.with_broker(broker(1, leaving=True)).with_broker(broker(2, leaving=True))
-    assert refused(3, image=image).error is E.invalid_replication_factor
+    assert growth_rejection(3, image=image).error is E.invalid_replication_factor
 
 
 def test_what_a_request_has_given_before_counts() -> None:

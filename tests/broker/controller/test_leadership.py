@@ -50,7 +50,7 @@ P0 = TopicPartition("orders", 0)
 PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
 
 
-def elected(image: ClusterImage, kind: ElectionType) -> PartitionImage:
+def elect_for_p0(image: ClusterImage, kind: ElectionType) -> PartitionImage:
     image_after = elect_leader(image, P0, kind, DEFAULTS)
     assert isinstance(image_after, ClusterImage)
     changed = image_after.partition(P0)
@@ -59,7 +59,7 @@ def elected(image: ClusterImage, kind: ElectionType) -> PartitionImage:
 
 
 def test_the_preferred_replica_leads_again_in_the_next_epoch() -> None:
-    changed = elected(image_of(partition(2, epoch=4)), PREFERRED)
+    changed = elect_for_p0(image_of(partition(2, epoch=4)), PREFERRED)
     assert (changed.leader, changed.leader_epoch, changed.partition_epoch) == (1, 5, 5)
     assert changed.isr == (1, 2, 3)
 
@@ -75,7 +75,7 @@ def test_the_preferred_replica_leads_again_in_the_next_epoch() -> None:
 def test_an_unclean_election_takes_a_live_replica(
     leader: int, isr: tuple[int, ...], down: tuple[int, ...], expected: tuple[int, tuple[int, ...]]
 ) -> None:
-    changed = elected(image_of(partition(leader, isr=isr, epoch=4), down=down), UNCLEAN)
+    changed = elect_for_p0(image_of(partition(leader, isr=isr, epoch=4), down=down), UNCLEAN)
     assert (changed.leader, changed.isr) == expected
     assert changed.leader_epoch == 5
 
@@ -223,7 +223,7 @@ def command(
     )
 
 
-def registered(
+def register(
     image: ClusterImage, command: BrokerRegistrationCommand, *, has_session: bool = False
 ) -> ClusterImage:
     image_after = register_broker(image, command, DEFAULTS, has_session=has_session)
@@ -238,7 +238,7 @@ def world(*, elr: int = 1) -> ClusterImage:
 
 
 def test_a_new_broker_is_fenced_and_its_epoch_is_where_it_was_registered() -> None:
-    image = registered(world(), command(BrokerId(4)))
+    image = register(world(), command(BrokerId(4)))
     new = image.brokers[BrokerId(4)]
     assert new.epoch == image.offset == world().offset + 1
     assert not new.alive
@@ -250,11 +250,11 @@ def test_a_new_broker_is_fenced_and_its_epoch_is_where_it_was_registered() -> No
 
 
 def test_a_request_that_is_repeated_keeps_the_epoch_and_the_state() -> None:
-    image = unfence_broker(registered(world(), command(BrokerId(4))), BrokerId(4), DEFAULTS)
-    image_after = registered(image, command(BrokerId(4)), has_session=True)
+    image = unfence_broker(register(world(), command(BrokerId(4))), BrokerId(4), DEFAULTS)
+    image_after = register(image, command(BrokerId(4)), has_session=True)
     assert image_after.brokers[BrokerId(4)] == image.brokers[BrokerId(4)]
     leaving = begin_controlled_shutdown(image, BrokerId(4), DEFAULTS)
-    assert registered(leaving, command(BrokerId(4))).brokers[BrokerId(4)].in_controlled_shutdown
+    assert register(leaving, command(BrokerId(4))).brokers[BrokerId(4)].in_controlled_shutdown
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_who_can_not_be_registered(
 def test_a_restart_takes_the_broker_out_of_the_isr(
     elr: int, previous: int, eligible: tuple[int, ...]
 ) -> None:
-    image = registered(world(elr=elr), command(previous=previous))
+    image = register(world(elr=elr), command(previous=previous))
     partition = image.topics["orders"].partitions[0]
     assert (partition.leader, partition.isr, partition.elr) == (2, (2, 3), eligible)
     assert image.brokers[B1].epoch == image.offset
@@ -324,7 +324,7 @@ def test_a_failed_directory_takes_leaders_and_isrs_away_until_the_broker_registe
     assert (orders.leader, orders.isr) == (2, (2, 3))
     assert (failed.is_alive(B1), failed.is_active(B1), failed.is_offline(B1)) == (True, False, True)
     assert fail_directory(failed, B1, DEFAULTS) is failed, "it is told with every heartbeat"
-    restarted = unfence_broker(registered(failed, command(incarnation=SECOND)), B1, DEFAULTS)
+    restarted = unfence_broker(register(failed, command(incarnation=SECOND)), B1, DEFAULTS)
     assert (restarted.is_active(B1), restarted.is_offline(B1)) == (True, False)
 
 
@@ -346,7 +346,7 @@ def world_of_leadership(*, elr: int = 1) -> ClusterImage:
     ).with_topic(topic("one", partition(1, replicas=(1,)), topic_id=uuid.UUID(int=9)))
 
 
-def seen(image: ClusterImage, name: str = "orders") -> list[tuple[object, ...]]:
+def leadership_rows(image: ClusterImage, name: str = "orders") -> list[tuple[object, ...]]:
     return [
         (partition.leader, partition.isr, partition.elr)
         for partition in image.topics[name].partitions
@@ -376,8 +376,8 @@ def test_the_rules_of_a_topic(
 
 def test_a_broker_that_stops_leaves_every_isr_and_leads_nothing() -> None:
     image_without_b1 = without_broker(world_of_leadership(), B1, DEFAULTS)
-    assert seen(image_without_b1) == [(2, (2, 3), ()), (2, (2, 3), ()), (3, (2, 3), ())]
-    assert seen(image_without_b1, "one") == [(-1, (), (1,))]
+    assert leadership_rows(image_without_b1) == [(2, (2, 3), ()), (2, (2, 3), ()), (3, (2, 3), ())]
+    assert leadership_rows(image_without_b1, "one") == [(-1, (), (1,))]
     assert not leads_something(image_without_b1, B1)
     assert leads_something(image_without_b1, B2)
     assert image_without_b1.offset == world_of_leadership().offset + 1, "all of it is one step"
@@ -388,20 +388,24 @@ def test_a_broker_that_stops_leaves_every_isr_and_leads_nothing() -> None:
 def test_without_elr_the_last_in_sync_replica_stays_in_the_isr() -> None:
     image = world_of_leadership(elr=0)
     assert not has_elr(image)
-    assert seen(without_broker(image, B1, DEFAULTS), "one") == [(-1, (1,), ())]
+    assert leadership_rows(without_broker(image, B1, DEFAULTS), "one") == [(-1, (1,), ())]
 
 
 def test_a_crashed_broker_is_not_eligible_any_more() -> None:
     image_without_both = without_broker(
         without_broker(world_of_leadership(), B1, DEFAULTS), B2, DEFAULTS
     )
-    assert seen(image_without_both) == [(3, (3,), (2,)), (3, (3,), (2,)), (3, (3,), (2,))]
+    assert leadership_rows(image_without_both) == [
+        (3, (3,), (2,)),
+        (3, (3,), (2,)),
+        (3, (3,), (2,)),
+    ]
     crashed = after_unclean_shutdown(image_without_both, B2, DEFAULTS)
-    assert seen(crashed) == [(3, (3,), ()), (3, (3,), ()), (3, (3,), ())]
-    assert seen(crashed, "one") == [(-1, (), (1,))], "it has no replica there"
+    assert leadership_rows(crashed) == [(3, (3,), ()), (3, (3,), ()), (3, (3,), ())]
+    assert leadership_rows(crashed, "one") == [(-1, (), (1,))], "it has no replica there"
     still_in = after_unclean_shutdown(world_of_leadership(), B1, DEFAULTS)
-    assert seen(still_in)[0] == (2, (2, 3), ())
-    assert seen(still_in, "one") == [(-1, (), ())]
+    assert leadership_rows(still_in)[0] == (2, (2, 3), ())
+    assert leadership_rows(still_in, "one") == [(-1, (), ())]
 
 
 def test_an_allowed_unclean_election_happens_at_once() -> None:
@@ -409,14 +413,14 @@ def test_an_allowed_unclean_election_happens_at_once() -> None:
         "orders", {"unclean.leader.election.enable": "true"}
     )
     image = image.with_partition(P0, partition(1, isr=(1,)))
-    assert seen(without_broker(image, B1, DEFAULTS))[0] == (2, (2,), ())
+    assert leadership_rows(without_broker(image, B1, DEFAULTS))[0] == (2, (2,), ())
 
 
 def test_leaderless_partitions_get_a_broker_that_comes_back() -> None:
     image = without_broker(world_of_leadership(), B1, DEFAULTS).with_broker(broker(1, alive=False))
     back = with_broker_back(image, B1, DEFAULTS)
-    assert seen(back, "one") == [(1, (1,), ())]
-    assert seen(back) == seen(image), "others keep their leaders"
+    assert leadership_rows(back, "one") == [(1, (1,), ())]
+    assert leadership_rows(back) == leadership_rows(image), "others keep their leaders"
     nobody = with_broker_back(image, B3, DEFAULTS)
     assert nobody is image, "it has no replica there"
 
@@ -468,7 +472,7 @@ IMAGE = cluster(broker(1), broker(2), broker(3, alive=False), broker(4, leaving=
 )
 
 
-def wanted(
+def isr_change(
     isr: tuple[tuple[int, int], ...] = ((1, 1),),
     *,
     leader_epoch: int = 5,
@@ -494,7 +498,7 @@ def command_of_isr_requests(
 @pytest.mark.parametrize(("sender", "epoch"), [(1, 9), (7, 7)])
 def test_another_incarnation_is_refused_as_a_whole(sender: int, epoch: int) -> None:
     outcome = decide_alter_partition(
-        IMAGE, command_of_isr_requests(wanted(), sender=sender, epoch=epoch), DEFAULTS
+        IMAGE, command_of_isr_requests(isr_change(), sender=sender, epoch=epoch), DEFAULTS
     )
     assert outcome.image is IMAGE
     assert (outcome.reply.error, outcome.reply.partitions) == (E.stale_broker_epoch, ())
@@ -503,19 +507,19 @@ def test_another_incarnation_is_refused_as_a_whole(sender: int, epoch: int) -> N
 @pytest.mark.parametrize(
     ("change", "sender", "error"),
     [
-        (wanted(topic_id=uuid.UUID(int=1)), 1, E.unknown_topic_id),
-        (wanted(index=7), 1, E.unknown_topic_or_partition),
-        (wanted(leader_epoch=6), 1, E.not_controller),
-        (wanted(partition_epoch=6), 1, E.not_controller),
-        (wanted(leader_epoch=4, partition_epoch=4), 2, E.fenced_leader_epoch),
-        (wanted(((2, 2),)), 2, E.invalid_request),  # not the leader
-        (wanted(partition_epoch=4), 1, E.invalid_update_version),
-        (wanted(((1, 1), (9, 9))), 1, E.invalid_request),  # no replica
-        (wanted(((1, 1), (1, 1))), 1, E.invalid_request),
-        (wanted(((2, 2),)), 1, E.invalid_request),  # without the leader
-        (wanted(((1, 1), (3, 3))), 1, E.ineligible_replica),  # fenced
-        (wanted(((1, 1), (4, 4))), 1, E.ineligible_replica),  # on its way out
-        (wanted(((1, 1), (2, 8))), 1, E.ineligible_replica),  # restarted meanwhile
+        (isr_change(topic_id=uuid.UUID(int=1)), 1, E.unknown_topic_id),
+        (isr_change(index=7), 1, E.unknown_topic_or_partition),
+        (isr_change(leader_epoch=6), 1, E.not_controller),
+        (isr_change(partition_epoch=6), 1, E.not_controller),
+        (isr_change(leader_epoch=4, partition_epoch=4), 2, E.fenced_leader_epoch),
+        (isr_change(((2, 2),)), 2, E.invalid_request),  # not the leader
+        (isr_change(partition_epoch=4), 1, E.invalid_update_version),
+        (isr_change(((1, 1), (9, 9))), 1, E.invalid_request),  # no replica
+        (isr_change(((1, 1), (1, 1))), 1, E.invalid_request),
+        (isr_change(((2, 2),)), 1, E.invalid_request),  # without the leader
+        (isr_change(((1, 1), (3, 3))), 1, E.ineligible_replica),  # fenced
+        (isr_change(((1, 1), (4, 4))), 1, E.ineligible_replica),  # on its way out
+        (isr_change(((1, 1), (2, 8))), 1, E.ineligible_replica),  # restarted meanwhile
     ],
 )
 def test_a_refused_change_changes_nothing(change: IsrChange, sender: int, error: ErrorCode) -> None:
@@ -536,7 +540,7 @@ def test_a_granted_change_answers_with_the_partition_as_it_is(known_epoch: int) 
         TopicPartition("orders", 0), partition(1, isr=(1,), epoch=5, is_recovering=True)
     )
     outcome = decide_alter_partition(
-        image, command_of_isr_requests(wanted(((1, 1), (2, known_epoch)))), DEFAULTS
+        image, command_of_isr_requests(isr_change(((1, 1), (2, known_epoch)))), DEFAULTS
     )
     changed = outcome.image.topics["orders"].partitions[0]
     assert (changed.isr, changed.leader_epoch, changed.partition_epoch) == ((1, 2), 5, 6)
@@ -548,7 +552,7 @@ def test_a_granted_change_answers_with_the_partition_as_it_is(known_epoch: int) 
 
 def test_what_is_as_asked_already_is_granted_without_a_change() -> None:
     outcome = decide_alter_partition(
-        IMAGE, command_of_isr_requests(wanted(((1, 1), (2, 2)))), DEFAULTS
+        IMAGE, command_of_isr_requests(isr_change(((1, 1), (2, 2)))), DEFAULTS
     )
     assert outcome.image is IMAGE
     (answer,) = outcome.reply.partitions
@@ -562,7 +566,7 @@ def test_each_change_is_judged_by_itself() -> None:
     outcome = decide_alter_partition(
         image,
         command_of_isr_requests(
-            wanted(leader_epoch=4), wanted(leader_epoch=2, partition_epoch=2, index=1)
+            isr_change(leader_epoch=4), isr_change(leader_epoch=2, partition_epoch=2, index=1)
         ),
         DEFAULTS,
     )
@@ -582,7 +586,7 @@ def test_a_leader_that_ends_its_reassignment_learns_that_it_leads_no_more() -> N
         )
     )
     outcome = decide_alter_partition(
-        image, command_of_isr_requests(wanted(((1, 1), (2, 2), (3, 3)))), DEFAULTS
+        image, command_of_isr_requests(isr_change(((1, 1), (2, 2), (3, 3)))), DEFAULTS
     )
     (answer,) = outcome.reply.partitions
     assert answer.error == E.new_leader_elected

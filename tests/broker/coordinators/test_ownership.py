@@ -21,7 +21,7 @@ def nobody() -> Ownership[OwnedPartition]:
     )
 
 
-def loaded(epoch: int) -> OwnedPartition:
+def loaded_partition(epoch: int) -> OwnedPartition:
     return OwnedPartition(
         partition=HOME,
         coordinator_epoch=CoordinatorEpoch(epoch),
@@ -33,7 +33,7 @@ def loaded(epoch: int) -> OwnedPartition:
 def owner() -> Ownership[OwnedPartition]:
     ownership = nobody()
     ownership.begin_load(HOME, CoordinatorEpoch(3))
-    assert ownership.finish_load(loaded(3))
+    assert ownership.finish_load(loaded_partition(3))
     return ownership
 
 
@@ -49,7 +49,7 @@ def test_not_owned_then_loading_then_owned() -> None:
     ownership.begin_load(HOME, CoordinatorEpoch(3))
     assert error(ownership) is ErrorCode.coordinator_load_in_progress
     assert (ownership.loading, ownership.owned) == ({HOME: 3}, {})
-    owned = loaded(3)
+    owned = loaded_partition(3)
     assert ownership.finish_load(owned)
     assert ownership.find(TID) is owned
     assert (ownership.loading, ownership.owned) == ({}, {HOME: owned})
@@ -64,7 +64,7 @@ def test_a_newer_epoch_replaces_what_was_owned() -> None:
     assert ownership.begin_load(HOME, CoordinatorEpoch(4)) is owned_before
     assert not ownership.is_current(owned_before)
     assert ownership.refuse(HOME).error is ErrorCode.coordinator_load_in_progress
-    ownership.finish_load(loaded(4))
+    ownership.finish_load(loaded_partition(4))
     assert not ownership.is_current(owned_before)
     assert ownership.get(HOME, CoordinatorEpoch(3)) is None
     assert ownership.get(HOME, CoordinatorEpoch(4)) is not None
@@ -76,14 +76,14 @@ def test_only_a_newer_epoch_or_deletion_calls_a_load_off(epoch: int | None, *, l
     ownership = nobody()
     ownership.begin_load(HOME, CoordinatorEpoch(3))
     assert ownership.unload(HOME, epoch) is None
-    assert ownership.finish_load(loaded(3)) is loads
+    assert ownership.finish_load(loaded_partition(3)) is loads
 
 
 def test_a_load_overtaken_by_another_changes_nothing() -> None:
     ownership = nobody()
     ownership.begin_load(HOME, CoordinatorEpoch(3))
     ownership.begin_load(HOME, CoordinatorEpoch(4))
-    assert not ownership.finish_load(loaded(3))
+    assert not ownership.finish_load(loaded_partition(3))
     assert error(ownership) is ErrorCode.coordinator_load_in_progress
 
 

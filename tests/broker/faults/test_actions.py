@@ -311,7 +311,7 @@ BROKERS = (1, 2, 3)
 TOPICS = {"orders": 2}
 
 
-def said(*, may_create: bool = False, point: FaultPoint, **fields: Any) -> str | None:
+def doubt_of_drop(*, may_create: bool = False, point: FaultPoint, **fields: Any) -> str | None:
     rule = FaultRule(id="r", point=point, action=Drop(), **fields)
     return doubt(rule, brokers=BROKERS, topics=TOPICS, may_create=may_create)
 
@@ -333,19 +333,21 @@ def said(*, may_create: bool = False, point: FaultPoint, **fields: Any) -> str |
 def test_a_rule_for_a_missing_thing_gets_a_warning(
     fields: dict[str, Any], message: str | None
 ) -> None:
-    assert said(point=FaultPoint.PEER_REQUEST, api="WriteTxnMarkers", **fields) == message
+    assert doubt_of_drop(point=FaultPoint.PEER_REQUEST, api="WriteTxnMarkers", **fields) == message
 
 
 def test_a_broker_that_asks_is_one_of_the_cluster_too() -> None:
-    complaint = said(point=FaultPoint.PEER_REQUEST, source="broker/9")
+    complaint = doubt_of_drop(point=FaultPoint.PEER_REQUEST, source="broker/9")
     assert complaint == "source: no broker '9'; there are: 1, 2, 3"
-    assert said(point=FaultPoint.PEER_REQUEST, source="broker/3") is None
-    assert said(point=FaultPoint.CLIENT_REQUEST, source="client/9") is None
+    assert doubt_of_drop(point=FaultPoint.PEER_REQUEST, source="broker/3") is None
+    assert doubt_of_drop(point=FaultPoint.CLIENT_REQUEST, source="client/9") is None
 
 
 def test_a_topic_that_may_come_by_itself_is_no_doubt_yet() -> None:
-    assert said(point=FaultPoint.CLIENT_REQUEST, topic="later", may_create=True) is None
-    assert said(point=FaultPoint.CLIENT_REQUEST, topic="later", may_create=False) is not None
+    assert doubt_of_drop(point=FaultPoint.CLIENT_REQUEST, topic="later", may_create=True) is None
+    assert (
+        doubt_of_drop(point=FaultPoint.CLIENT_REQUEST, topic="later", may_create=False) is not None
+    )
 
 
 # Which action means something where: the table is whole, and says no in words.

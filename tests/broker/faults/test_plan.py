@@ -412,7 +412,7 @@ ADD = Rewrite(field="aborted_transactions", how=RewriteHow.ADD, value=1)
 CODE = Rewrite(field="error_code", how=RewriteHow.SET, value=1)
 
 
-def made(fields: dict[str, Any]) -> FaultRule:
+def rule_with(fields: dict[str, Any]) -> FaultRule:
     values: dict[str, Any] = {"id": "f", "point": P.CLIENT_REQUEST, "action": Hold()}
     return FaultRule(**values | fields)
 
@@ -467,7 +467,7 @@ def made(fields: dict[str, Any]) -> FaultRule:
 )
 def test_a_rule_that_makes_no_sense_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        made(fields)
+        rule_with(fields)
 
 
 @pytest.mark.parametrize(
@@ -487,7 +487,7 @@ def test_a_rule_that_makes_no_sense_is_refused(fields: dict[str, Any], message: 
     ],
 )
 def test_other_rules_are_made(fields: dict[str, Any]) -> None:
-    assert made(fields).id == "f"
+    assert rule_with(fields).id == "f"
 
 
 def test_an_entry_that_the_list_can_have_makes_sense() -> None:

@@ -32,7 +32,7 @@ def member(
 
 
 @st.composite
-def drawn(draw: st.DrawFn) -> list[Subscriber]:
+def drawn_subscribers(draw: st.DrawFn) -> list[Subscriber]:
     """Members with different topics; no partition is owned twice."""
     free = draw(st.permutations([(topic, index) for topic in (A, B, C) for index in range(4)]))
     members = []
@@ -161,7 +161,7 @@ def test_many_members_are_assigned_in_few_steps(name: str) -> None:
     assert max(steps) < 80_000, "a look at all members for each partition would be 9,000,000"
 
 
-@given(drawn())
+@given(drawn_subscribers())
 def test_uniform_is_the_same_as_by_a_look_at_all_takers(members: list[Subscriber]) -> None:
     partitions = dict.fromkeys((A, B, C), 4)
     assert ASSIGNORS[UNIFORM](members, partitions) == by_looking_at_all(members, partitions)

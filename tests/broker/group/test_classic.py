@@ -17,7 +17,7 @@ OTHER = (("sticky", b"s"),)
 BOTH = (("sticky", b"s"), ("range", b"r"))
 
 
-def unassigned() -> tuple[ClassicDriver, str, str]:
+def group_awaiting_assignment() -> tuple[ClassicDriver, str, str]:
     """A group of two that waits for their assignments, its leader and its follower."""
     driver = ClassicDriver()
     waiters = [driver.join(), driver.join()]
@@ -221,7 +221,7 @@ def test_rejoining_unchanged_is_answered_from_the_generation() -> None:
 
 
 def test_rejoining_while_the_assignment_is_awaited_tells_the_leader_the_members() -> None:
-    driver, leader, follower = unassigned()
+    driver, leader, follower = group_awaiting_assignment()
     assert len(driver.joined(driver.join(leader)).members) == 2
     assert driver.joined(driver.join(follower)).members == ()
 
@@ -282,7 +282,7 @@ def test_another_static_member_leads_where_the_leader_does_not_come() -> None:
 
 
 def test_a_rebalance_tells_those_who_wait_for_an_assignment() -> None:
-    driver, _, follower = unassigned()
+    driver, _, follower = group_awaiting_assignment()
     waiting_sync = driver.sync(follower)
     driver.join()
     assert driver.synced(waiting_sync).error is E.rebalance_in_progress
@@ -290,7 +290,7 @@ def test_a_rebalance_tells_those_who_wait_for_an_assignment() -> None:
 
 
 def test_who_does_not_sync_is_removed() -> None:
-    driver, leader, follower = unassigned()
+    driver, leader, follower = group_awaiting_assignment()
     driver.sync(leader, assignments={leader: b"all"})
     driver.write()
     driver.fire(TimerKind.SYNC)
@@ -312,7 +312,7 @@ def test_a_timer_of_an_older_generation_does_nothing() -> None:
 
 
 def test_the_leader_s_assignment_is_given_to_all_once_it_is_stored() -> None:
-    driver, leader, follower = unassigned()
+    driver, leader, follower = group_awaiting_assignment()
     early = driver.sync(follower)
     leading = driver.sync(leader, assignments={follower: b"f"})
     assert early not in driver.answers
@@ -354,7 +354,7 @@ def test_an_assignment_stored_too_late_changes_nothing() -> None:
 
 
 def test_syncing_again_while_waiting_leaves_the_first_request_unanswered() -> None:
-    driver, _, follower = unassigned()
+    driver, _, follower = group_awaiting_assignment()
     first_sync = driver.sync(follower)
     driver.sync(follower)
     assert driver.answers[first_sync] is None

@@ -20,7 +20,7 @@ S = ClassicGroupState
 SUBSCRIPTION = struct.pack("!hih", 0, 1, 1) + b"t"
 
 
-def stored(
+def stored_group(
     *,
     members: int = 1,
     protocol_type: str = "consumer",
@@ -56,7 +56,7 @@ def error(refusal: Rejection | None) -> ErrorCode:
 
 
 def test_a_group_is_loaded_as_it_was_stored() -> None:
-    record = stored(members=2, rebalance_ms=9)
+    record = stored_group(members=2, rebalance_ms=9)
     group = ClassicGroup.from_record(record)
     assert group.state is S.STABLE
     assert group.to_record() == record
@@ -68,7 +68,7 @@ def test_a_group_is_loaded_as_it_was_stored() -> None:
 
 
 def test_members_of_old_records_have_the_session_s_time_to_rebalance() -> None:
-    assert ClassicGroup.from_record(stored()).rebalance_timeout_ms == 6
+    assert ClassicGroup.from_record(stored_group()).rebalance_timeout_ms == 6
 
 
 def test_an_empty_group_is_loaded_empty() -> None:
@@ -106,7 +106,7 @@ Dead                 m0      -         3           coordinator_not_available  no
 @pytest.mark.parametrize("row", COMMITS.strip().splitlines()[1:])
 def test_who_may_commit(row: str) -> None:
     state, member, instance, generation, *expected = row.split()
-    group = ClassicGroup.from_record(stored(members=0 if state == "Empty" else 2))
+    group = ClassicGroup.from_record(stored_group(members=0 if state == "Empty" else 2))
     group.state = ClassicGroupState(state)
     for is_transactional, name in zip((False, True), expected, strict=True):
         command = CommitOffsets(
@@ -134,7 +134,7 @@ def test_who_may_commit(row: str) -> None:
 def test_who_may_read_and_delete(
     state: ClassicGroupState, fetch: ErrorCode, delete_offsets: ErrorCode, delete: ErrorCode
 ) -> None:
-    group = ClassicGroup.from_record(stored())
+    group = ClassicGroup.from_record(stored_group())
     group.state = state
     assert error(group.check_offset_fetch(FetchOffsets(group_id="g", partitions=None))) is fetch
     assert error(group.check_offset_delete()) is delete_offsets
@@ -142,21 +142,21 @@ def test_who_may_read_and_delete(
 
 
 def test_positions_of_a_live_group_that_is_not_of_consumers_can_t_be_deleted() -> None:
-    group = ClassicGroup.from_record(stored(protocol_type="connect"))
+    group = ClassicGroup.from_record(stored_group(protocol_type="connect"))
     assert error(group.check_offset_delete()) is E.non_empty_group
     assert not group.has_subscriber("t")
 
 
 def test_subscriptions_are_those_of_all_members() -> None:
-    group = ClassicGroup.from_record(stored(members=2))
+    group = ClassicGroup.from_record(stored_group(members=2))
     assert group.has_subscriber("t")
     assert not group.has_subscriber("other")
-    assert not ClassicGroup.from_record(stored(members=0)).has_subscriber("t")
+    assert not ClassicGroup.from_record(stored_group(members=0)).has_subscriber("t")
 
 
 def test_a_subscription_that_can_t_be_read_may_be_of_any_topic() -> None:
-    assert ClassicGroup.from_record(stored(subscription=b"?")).has_subscriber("whatever")
-    group = ClassicGroup.from_record(stored(protocol=None))
+    assert ClassicGroup.from_record(stored_group(subscription=b"?")).has_subscriber("whatever")
+    group = ClassicGroup.from_record(stored_group(protocol=None))
     assert group.has_subscriber("whatever")
 
 
@@ -165,19 +165,22 @@ def test_when_retention_counts_from() -> None:
     base = simple.offsets_expire_from()
     assert base is not None
     assert base(5) == 5
-    expires_from = ClassicGroup.from_record(stored(members=0)).offsets_expire_from()
+    expires_from = ClassicGroup.from_record(stored_group(members=0)).offsets_expire_from()
     assert expires_from is not None
     assert expires_from(5) == 77
-    since_ever = ClassicGroup.from_record(stored(members=0))
+    since_ever = ClassicGroup.from_record(stored_group(members=0))
     since_ever.state_timestamp_ms = None
     base = since_ever.offsets_expire_from()
     assert base is not None
     assert base(5) == 5
-    live = ClassicGroup.from_record(stored()).offsets_expire_from()
+    live = ClassicGroup.from_record(stored_group()).offsets_expire_from()
     assert live is not None
     assert live(5) == 5
-    assert ClassicGroup.from_record(stored(subscription=b"?")).offsets_expire_from() is None
-    assert ClassicGroup.from_record(stored(protocol_type="connect")).offsets_expire_from() is None
+    assert ClassicGroup.from_record(stored_group(subscription=b"?")).offsets_expire_from() is None
+    assert (
+        ClassicGroup.from_record(stored_group(protocol_type="connect")).offsets_expire_from()
+        is None
+    )
 
 
 def test_a_protocol_that_a_member_does_not_know_is_a_bug() -> None:
@@ -190,25 +193,25 @@ def test_a_protocol_that_a_member_does_not_know_is_a_bug() -> None:
 
 
 def test_a_group_without_members_supports_nothing_in_common() -> None:
-    group = ClassicGroup.from_record(stored(members=0))
+    group = ClassicGroup.from_record(stored_group(members=0))
     group.state = S.PREPARING_REBALANCE
     assert not group.supports("consumer", [("range", b"")])
 
 
 def test_removing_an_unknown_member_changes_nothing() -> None:
-    group = ClassicGroup.from_record(stored())
+    group = ClassicGroup.from_record(stored_group())
     assert group.remove("x") is None
     assert list(group.members) == ["m0"]
 
 
 def test_a_generation_of_unreadable_consumers_without_protocol() -> None:
-    group = ClassicGroup.from_record(stored(protocol_type=""))
+    group = ClassicGroup.from_record(stored_group(protocol_type=""))
     assert group.protocol_type_or_empty == ""
     assert not group.has_subscriber("t")
 
 
 def test_positions_are_not_judged_one_by_one() -> None:
     partition = (uuid.UUID(int=1), 0)
-    group = ClassicGroup.from_record(stored())
+    group = ClassicGroup.from_record(stored_group())
     command = CommitOffsets(group_id="g", positions=(), member_id="x", generation=0)
     assert group.check_position(command, partition) is None

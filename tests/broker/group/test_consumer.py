@@ -41,7 +41,7 @@ def revocation(member_id: str, epoch: int) -> TimerSet:
     )
 
 
-def cancelled(member_id: str, kind: TimerKind) -> TimerCancelled:
+def timer_cancelled(member_id: str, kind: TimerKind) -> TimerCancelled:
     return TimerCancelled(kind=kind, group_id=GROUP, member_id=member_id)
 
 
@@ -78,7 +78,7 @@ def test_a_second_member_waits_until_the_first_one_gives_up() -> None:
     assert driver.told(driver.beat("b", 3)).assignment is None
     reply = driver.told(driver.beat("a", 2, owned=still_owned))
     assert (reply.member_epoch, reply.assignment) == (3, None)
-    assert cancelled("a", TimerKind.REVOCATION) in driver.effects
+    assert timer_cancelled("a", TimerKind.REVOCATION) in driver.effects
     freed = driver.told(driver.beat("b", 3))
     assert frozenset(freed.assignment or ()) == parts("t", 0, 1, 2, 3) - still_owned
     assert driver.group.state_name == "Stable"
@@ -321,7 +321,7 @@ def test_what_a_member_leaves_is_given_to_the_others() -> None:
     driver.join("b", "t")
     reply = driver.told(driver.beat("a", LEFT))
     assert (reply.member_id, reply.member_epoch, reply.assignment) == ("a", LEFT, None)
-    assert {cancelled("a", kind) for kind in TimerKind} <= set(driver.effects)
+    assert {timer_cancelled("a", kind) for kind in TimerKind} <= set(driver.effects)
     told = driver.told(driver.beat("b", 3))
     assert frozenset(told.assignment or ()) == parts("t", 0, 1, 2, 3)
 

@@ -28,7 +28,7 @@ def consumers(world: GroupWorld) -> ConsumerGroup:
     return group
 
 
-async def mixed(world: GroupWorld, **fields: Any) -> tuple[str, int]:
+async def mixed_group(world: GroupWorld, **fields: Any) -> tuple[str, int]:
     """A group of ``a``, which speaks the consumer protocol, and a classic member: its id and
     generation.
     """
@@ -38,7 +38,7 @@ async def mixed(world: GroupWorld, **fields: Any) -> tuple[str, int]:
     return joined.member_id, joined.generation
 
 
-def given(synced: Any) -> set[int]:
+def assigned_indexes(synced: Any) -> set[int]:
     assignment = read_assignment(synced.assignment)
     assert assignment is not None
     return {index for _, index in assignment.partitions}
@@ -63,17 +63,17 @@ def test_a_subscription_that_cannot_be_read(rules: Rules, refused: ErrorCode) ->
 
 def test_a_classic_member_follows_and_gets_what_others_give_up() -> None:
     async def main(world: GroupWorld) -> None:
-        member, generation = await mixed(world)
+        member, generation = await mixed_group(world)
         assert generation == consumers(world).epoch
         synced = await world.sync(member, generation)
-        assert (synced.error, given(synced)) == (E.none, set())
+        assert (synced.error, assigned_indexes(synced)) == (E.none, set())
         assert world.heartbeat(member, generation) is E.none  # it has to wait for ``a``
         still_owned = frozenset((await world.consume("a", 2)).assignment)
         await world.consume("a", 2, owned=still_owned)
         assert world.heartbeat(member, generation) is E.rebalance_in_progress
         second_join = await world.join(member, protocols=PROTOCOLS)
         assert (second_join.leader, second_join.members, second_join.protocol) == ("", (), "range")
-        assert len(given(await world.sync(member, second_join.generation))) == 1
+        assert len(assigned_indexes(await world.sync(member, second_join.generation))) == 1
         assert world.heartbeat(member, second_join.generation) is E.none
 
     run_groups(main, **NOW_DECIDED)
@@ -98,7 +98,7 @@ async def test_a_new_dynamic_member_asks_twice(world: GroupWorld) -> None:
 )
 @within(run_groups)
 async def test_protocols_that_do_not_fit(world: GroupWorld, fields: dict[str, Any]) -> None:
-    await mixed(world)
+    await mixed_group(world)
     assert (await world.join(**fields)).error is E.inconsistent_group_protocol
 
 
@@ -111,7 +111,7 @@ async def test_a_full_group_takes_no_new_member(world: GroupWorld) -> None:
 
 def test_static_members_are_fenced_by_their_next_life() -> None:
     async def main(world: GroupWorld) -> None:
-        old, _ = await mixed(world, group_instance_id="i")
+        old, _ = await mixed_group(world, group_instance_id="i")
         back = await world.join(protocols=PROTOCOLS, group_instance_id="i")
         assert back.error is E.none
         assert back.member_id != old
@@ -137,7 +137,7 @@ def test_static_members_are_fenced_by_their_next_life() -> None:
 )
 def test_what_sync_refuses(fields: dict[str, Any], error: ErrorCode) -> None:
     async def main(world: GroupWorld) -> None:
-        member, generation = await mixed(world)
+        member, generation = await mixed_group(world)
         values = {"member_id": member, "generation": generation, **fields}
         reply = await world.groups.sync(SyncGroup(group_id=GROUP, **values))
         assert reply is not None
@@ -148,7 +148,7 @@ def test_what_sync_refuses(fields: dict[str, Any], error: ErrorCode) -> None:
 
 def test_a_new_target_sends_members_back_to_join() -> None:
     async def main(world: GroupWorld) -> None:
-        member, generation = await mixed(world)
+        member, generation = await mixed_group(world)
         await world.consume("b")
         assert (await world.sync(member, generation)).error is E.rebalance_in_progress
         assert world.heartbeat(member, generation) is E.rebalance_in_progress
@@ -160,7 +160,7 @@ def test_a_new_target_sends_members_back_to_join() -> None:
 
 def test_who_does_not_join_again_in_time_is_taken_off() -> None:
     async def main(world: GroupWorld) -> None:
-        member, generation = await mixed(world, rebalance_timeout_ms=15_000)
+        member, generation = await mixed_group(world, rebalance_timeout_ms=15_000)
         await world.sync(member, generation)
         await world.consume("b")
         for _ in range(3):
@@ -175,7 +175,7 @@ def test_who_does_not_join_again_in_time_is_taken_off() -> None:
 
 def test_who_does_not_sync_in_time_is_taken_off() -> None:
     async def main(world: GroupWorld) -> None:
-        member, generation = await mixed(world, rebalance_timeout_ms=7_000)
+        member, generation = await mixed_group(world, rebalance_timeout_ms=7_000)
         await world.pass_ms(6_000)
         world.heartbeat(member, generation)
         await world.pass_ms(1_001)
@@ -186,7 +186,7 @@ def test_who_does_not_sync_in_time_is_taken_off() -> None:
 
 def test_its_session_is_its_own() -> None:
     async def main(world: GroupWorld) -> None:
-        member, generation = await mixed(world)
+        member, generation = await mixed_group(world)
         await world.sync(member, generation)
         await world.pass_ms(10_001)
         assert set(consumers(world).members) == {"a"}
@@ -196,7 +196,7 @@ def test_its_session_is_its_own() -> None:
 
 def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
     async def main(world: GroupWorld) -> None:
-        member, generation = await mixed(world)
+        member, generation = await mixed_group(world)
         await world.sync(member, generation)
         epoch = consumers(world).epoch
         await world.consume("a", -1)
@@ -218,7 +218,7 @@ def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
 
 def test_members_leave_by_id_or_instance_whatever_they_speak() -> None:
     async def main(world: GroupWorld) -> None:
-        member, _ = await mixed(world, group_instance_id="i")
+        member, _ = await mixed_group(world, group_instance_id="i")
         unknown = world.groups.leave(LeaveGroup(group_id=GROUP, members=(("nobody", None),)))
         assert unknown.members == (("nobody", None, E.unknown_member_id),)
         assert not world.group().is_empty
@@ -280,7 +280,7 @@ def test_an_empty_group_of_consumers_may_become_a_classic_one() -> None:
 
 def test_a_failed_write_is_the_answer() -> None:
     async def main(world: GroupWorld) -> None:
-        await mixed(world)
+        await mixed_group(world)
         world.log.refusal = E.not_leader_or_follower
         assert (await world.join(protocols=PROTOCOLS)).error is E.not_coordinator
         assert world.leave("a").error is E.not_coordinator

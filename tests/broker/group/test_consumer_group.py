@@ -33,7 +33,7 @@ def error(refusal: Rejection | None) -> ErrorCode:
     return E.none if refusal is None else refusal.error
 
 
-def subscribed(member_id: str, **fields: Any) -> SubscriptionStored:
+def subscription_record(member_id: str, **fields: Any) -> SubscriptionStored:
     return SubscriptionStored(
         group_id="g",
         member_id=member_id,
@@ -50,7 +50,7 @@ def with_members(rules: Rules = LATEST) -> ConsumerGroup:
         ("new", None),
         ("old", ClassicMetadata(session_timeout_ms=1, protocols=())),
     ):
-        group.apply(subscribed(member_id, classic=classic))
+        group.apply(subscription_record(member_id, classic=classic))
         group.apply(
             CurrentStored(
                 group_id="g",
@@ -248,5 +248,5 @@ def test_a_group_looked_at_ahead_stays_as_it_is() -> None:
 def test_of_assignors_with_as_many_votes_that_of_the_first_member_wins() -> None:
     group = ConsumerGroup("g")
     for member_id, assignor in (("a", None), ("b", "uniform"), ("c", "range")):
-        group.apply(subscribed(member_id, server_assignor=assignor))
+        group.apply(subscription_record(member_id, server_assignor=assignor))
     assert group.preferred_assignor() == "uniform"

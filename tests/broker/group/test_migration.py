@@ -31,7 +31,7 @@ def classic(*assigned: int, **join: object) -> ClassicGroup:
     return driver.group
 
 
-def upgraded(group: ClassicGroup) -> ConsumerGroup:
+def upgrade_group(group: ClassicGroup) -> ConsumerGroup:
     records = upgrade(group, max_size=10, image=IMAGE)
     assert not isinstance(records, Rejection), records
     return ConsumerGroup(GROUP).with_records(records)
@@ -39,7 +39,7 @@ def upgraded(group: ClassicGroup) -> ConsumerGroup:
 
 def test_members_go_on_with_what_they_were_assigned() -> None:
     group = classic(0, 2)
-    upgraded_group = upgraded(group)
+    upgraded_group = upgrade_group(group)
     (member,) = upgraded_group.members.values()
     assert (upgraded_group.epoch, upgraded_group.assignment_epoch, upgraded_group.state_name) == (
         1,
@@ -56,14 +56,14 @@ def test_members_go_on_with_what_they_were_assigned() -> None:
 
 
 def test_who_was_assigned_nothing_has_nothing() -> None:
-    (member,) = upgraded(classic()).members.values()
+    (member,) = upgrade_group(classic()).members.values()
     assert member.assigned == {}
 
 
 def test_before_its_first_generation_a_member_s_first_protocol_counts() -> None:
     driver = ClassicDriver()
     driver.join(protocols=PROTOCOLS)
-    (member,) = upgraded(driver.group).members.values()
+    (member,) = upgrade_group(driver.group).members.values()
     assert member.topic_names == {"orders"}
 
 
@@ -109,7 +109,7 @@ def test_unknown_forms_of_assignments_stay_as_they_are(
 
 def test_only_classic_members_make_a_classic_group() -> None:
     driver = ConsumerDriver(IMAGE)
-    driver.group = upgraded(classic(0))
+    driver.group = upgrade_group(classic(0))
     assert may_downgrade(driver.group, (), max_size=10)
     assert not may_downgrade(driver.group, (), max_size=0)
     driver.join("b", "orders")
@@ -120,7 +120,7 @@ def test_only_classic_members_make_a_classic_group() -> None:
 
 def test_and_have_what_they_were_to_have() -> None:
     driver = ConsumerDriver(IMAGE)
-    driver.group = upgraded(classic(0, 2))
+    driver.group = upgrade_group(classic(0, 2))
     driver.join("b", "orders")
     downgraded_group = downgrade(driver.group, ("b",), image=IMAGE, now_ms=NOW)
     (member,) = downgraded_group.members.values()

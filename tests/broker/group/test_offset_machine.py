@@ -64,7 +64,7 @@ def shard_with(*records: object, pending: tuple[OffsetCommitted, ...] = ()) -> G
     return shard
 
 
-def committed(where: TopicPartition = P0, **fields: object) -> OffsetCommitted:
+def offset_record(where: TopicPartition = P0, **fields: object) -> OffsetCommitted:
     values = {"position": 5, "commit_timestamp_ms": 1_000, **fields}
     return OffsetCommitted(group_id="g", topic_partition=where, **values)  # type: ignore[arg-type]
 
@@ -190,7 +190,7 @@ def fetch(shard: GroupShard, *partitions: TopicPartition, **fields: object) -> l
 
 
 def test_what_was_never_committed_is_minus_one() -> None:
-    shard = shard_with(committed(leader_epoch=2, metadata="x"))
+    shard = shard_with(offset_record(leader_epoch=2, metadata="x"))
     committed_position = Position(topic_partition=P0, offset=5, leader_epoch=2, metadata="x")
     assert fetch(shard, P0, P1) == [committed_position, Position(topic_partition=P1)]
     assert fetch(shard) == [committed_position]
@@ -199,7 +199,7 @@ def test_what_was_never_committed_is_minus_one() -> None:
 def test_a_missing_or_dead_group_has_no_positions() -> None:
     assert fetch(shard_with(), P0) == [Position(topic_partition=P0)]
     assert fetch(shard_with()) == []
-    shard = shard_with(committed())
+    shard = shard_with(offset_record())
     group = shard.groups["g"]
     assert isinstance(group, ClassicGroup)
     group.state = ClassicGroupState.DEAD
@@ -207,7 +207,7 @@ def test_a_missing_or_dead_group_has_no_positions() -> None:
 
 
 def test_who_requires_stable_positions_waits_for_transactions() -> None:
-    shard = shard_with(committed(), pending=(committed(position=9),))
+    shard = shard_with(offset_record(), pending=(offset_record(position=9),))
     assert fetch(shard, P0)[0].offset == 5
     (unstable,) = fetch(shard, P0, require_stable=True)
     assert (unstable.offset, unstable.error) == (-1, E.unstable_offset_commit)
@@ -216,7 +216,7 @@ def test_who_requires_stable_positions_waits_for_transactions() -> None:
 
 def test_positions_above_the_high_watermark_are_for_those_who_require_stable_ones() -> None:
     shard = GroupShard(partition=0, coordinator_epoch=0)
-    shard.apply(committed(), record_offset=7, replicated=7)
+    shard.apply(offset_record(), record_offset=7, replicated=7)
     command = FetchOffsets(group_id="g", partitions=(P0,))
     unstable = FetchOffsets(group_id="g", partitions=(P0,), require_stable=True)
     assert fetch_offsets(shard, command, replicated=7) == (Position(topic_partition=P0),)
@@ -224,10 +224,10 @@ def test_positions_above_the_high_watermark_are_for_those_who_require_stable_one
 
 
 def test_a_position_of_an_older_topic_of_that_name_is_none() -> None:
-    shard = shard_with(committed(topic_id=uuid.UUID(int=2)))
+    shard = shard_with(offset_record(topic_id=uuid.UUID(int=2)))
     assert fetch(shard, P0, topic_ids={"t": TOPIC_ID})[0].offset == -1
     assert fetch(shard, P0, topic_ids={"t": uuid.UUID(int=2)})[0].offset == 5
-    assert fetch(shard_with(committed()), P0, topic_ids={"t": TOPIC_ID})[0].offset == 5
+    assert fetch(shard_with(offset_record()), P0, topic_ids={"t": TOPIC_ID})[0].offset == 5
 
 
 class _Refusing(ClassicGroup):
@@ -249,7 +249,7 @@ def test_a_member_with_a_stale_epoch_gets_an_error() -> None:
 
 
 def test_positions_of_consumed_topics_stay() -> None:
-    shard = shard_with(live(), committed(), committed(TopicPartition("u", 0)))
+    shard = shard_with(live(), offset_record(), offset_record(TopicPartition("u", 0)))
     other_partition = TopicPartition("u", 0)
     nothing = TopicPartition("u", 1)
     decision = decide_delete_offsets(
@@ -278,10 +278,10 @@ def test_positions_can_t_be_deleted(shard: GroupShard, error: ErrorCode) -> None
 @pytest.mark.parametrize(
     ("shard", "goes"),
     [
-        (shard_with(committed()), True),
-        (shard_with(committed(), committed(P1)), False),
-        (shard_with(committed(), pending=(committed(P1),)), False),
-        (shard_with(live("consumer"), committed(TopicPartition("u", 0))), False),
+        (shard_with(offset_record()), True),
+        (shard_with(offset_record(), offset_record(P1)), False),
+        (shard_with(offset_record(), pending=(offset_record(P1),)), False),
+        (shard_with(live("consumer"), offset_record(TopicPartition("u", 0))), False),
     ],
 )
 def test_a_group_that_loses_a_position_is_gone_with_the_last_one_before_4_0(
@@ -298,7 +298,7 @@ def test_a_group_that_loses_a_position_is_gone_with_the_last_one_before_4_0(
 
 
 def test_pending_positions_are_deleted_too_and_none_twice() -> None:
-    shard = shard_with(committed(), pending=(committed(), committed(P1)))
+    shard = shard_with(offset_record(), pending=(offset_record(), offset_record(P1)))
     tombstones = (
         OffsetDeleted(group_id="g", topic_partition=P0),
         OffsetDeleted(group_id="g", topic_partition=P1),
@@ -319,27 +319,27 @@ def expired(shard: GroupShard, now_ms: int) -> tuple[object, ...]:
 
 
 def test_positions_expire_and_the_group_with_the_last_one() -> None:
-    shard = shard_with(committed(), committed(P1, commit_timestamp_ms=1_010))
+    shard = shard_with(offset_record(), offset_record(P1, commit_timestamp_ms=1_010))
     assert expired(shard, 1_049) == ()
     assert expired(shard, 1_050) == (OffsetDeleted(group_id="g", topic_partition=P0),)
     assert expired(shard, 1_060)[-1] == ClassicGroupDeleted(group_id="g")
 
 
 def test_a_position_s_own_time_counts_before_the_group_s() -> None:
-    shard = shard_with(committed(expire_timestamp_ms=2_000))
+    shard = shard_with(offset_record(expire_timestamp_ms=2_000))
     assert expired(shard, 1_999) == ()
     assert len(expired(shard, 2_000)) == 2
 
 
 def test_what_a_transaction_may_change_and_what_is_consumed_stays() -> None:
-    shard = shard_with(committed(), pending=(committed(),))
+    shard = shard_with(offset_record(), pending=(offset_record(),))
     assert expired(shard, 10**9) == ()
-    assert expired(shard_with(live(), committed()), 10**9) == ()
-    assert expired(shard_with(live("connect"), committed()), 10**9) == ()
+    assert expired(shard_with(live(), offset_record()), 10**9) == ()
+    assert expired(shard_with(live("connect"), offset_record()), 10**9) == ()
 
 
 def test_a_group_with_something_pending_only_stays() -> None:
-    assert expired(shard_with(pending=(committed(),)), 10**9) == ()
+    assert expired(shard_with(pending=(offset_record(),)), 10**9) == ()
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -354,7 +354,7 @@ def test_ids_of_topics_are_written_where_the_request_has_them(is_kept: bool) -> 
 def test_a_classic_group_does_not_look_at_single_positions() -> None:
     position = NewPosition(topic_partition=P0, offset=1, topic_id=TOPIC_ID)
     decision = decide_commit(
-        shard_with(committed()),
+        shard_with(offset_record()),
         CommitOffsets(group_id="g", positions=(position,)),
         metadata_bytes_max=10,
         now_ms=NOW,

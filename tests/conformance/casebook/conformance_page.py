@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from textwrap import fill
 from typing import Final
 
-from tests.conformance.other_brokers import kept
+from tests.conformance.other_brokers import kept_rows
 
 TITLE: Final = "Does your broker answer as Kafka does?"
 INTRODUCTION: Final = """\
@@ -92,7 +92,7 @@ DIFFERENCES: Final = "Rules whose answer was another one, of those that differ:"
 
 def rows() -> Iterator[tuple[str, ...]]:
     """The table of brokers."""
-    for row in kept():
+    for row in kept_rows():
         yield (
             row.broker,
             row.version,
@@ -107,9 +107,9 @@ def rows() -> Iterator[tuple[str, ...]]:
         )
 
 
-def broken() -> Iterator[str]:
+def broken_rules() -> Iterator[str]:
     """The rules that brokers broke."""
-    for row in kept():
+    for row in kept_rows():
         if row.broken:
             rules = fill(" ".join(row.broken), 110, break_on_hyphens=False)
             yield f"{row.broker}:\n\n```\n{rules}\n```"

@@ -29,7 +29,7 @@ Answers = Mapping[str, tuple[Any, ...]]
 """Question -> all answers to it."""
 
 
-def unshown(rule: Rule) -> Iterator[str]:
+def recording_complaints(rule: Rule) -> Iterator[str]:
     """What is wrong with the recorded questions that a rule names, one line each."""
     for recorded in rule.elsewhere.recorded if rule.elsewhere else ():
         yield from _wrong(rule, recorded)

@@ -43,12 +43,12 @@ def introduction(kafka: str) -> str:
 
 def subjects() -> Iterator[tuple[RuleFile, list[tuple[str, ...]]]]:
     """Each file of rules with the rows of its table."""
-    cases_by_rule = _shown()
+    cases_by_rule = _cases_by_rule()
     for file in rule_files():
         yield file, [_row(file, rule, cases_by_rule[rule.id]) for rule in file.rules]
 
 
-def _shown() -> Mapping[str, list[Case]]:
+def _cases_by_rule() -> Mapping[str, list[Case]]:
     cases_by_rule: dict[str, list[Case]] = defaultdict(list)
     for case in cases():
         for row in sorted({row for level in LEVELS for row in case.rows(level)}):
@@ -69,7 +69,7 @@ def _row(file: RuleFile, rule: Rule, proofs: list[Case]) -> tuple[str, ...]:
 def _proof(rule: Rule, proofs: list[Case]) -> str:
     elsewhere = rule.elsewhere
     if elsewhere is None:
-        return _told(proofs)
+        return _case_links(proofs)
     why = " ".join(elsewhere.why.split())
     if elsewhere.test:
         path, _, name = elsewhere.test.partition("::")
@@ -84,7 +84,7 @@ def _proof(rule: Rule, proofs: list[Case]) -> str:
     return f"[DEVIATIONS](../DEVIATIONS.md). {why}"
 
 
-def _told(proofs: Iterable[Case]) -> str:
+def _case_links(proofs: Iterable[Case]) -> str:
     names = list(dict.fromkeys((case.file, case.text.name) for case in proofs))
     links = [
         f"[{file.split('/')[1]}: {name}](../sim/txnsim_lab/conformance/casebook/cases/{file}.yaml)"

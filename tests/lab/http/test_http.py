@@ -157,7 +157,7 @@ def _transactions(tracer: Tracer, numbers: range) -> None:
         tracer.emit("txn.complete", coordinator, tx=tx, data=complete_entry)
 
 
-def _same(explanation: explaining.Explained, other_explanation: explaining.Explained) -> bool:
+def _are_equal(explanation: explaining.Explained, other_explanation: explaining.Explained) -> bool:
     return msgspec.json.encode(explanation) == msgspec.json.encode(other_explanation)
 
 
@@ -171,12 +171,12 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     living = explaining._Living("txnsim")
     read: list[str] = []
 
-    def counted(name: str, lines: Iterable[bytes]) -> Recording:
+    def read_and_count(name: str, lines: Iterable[bytes]) -> Recording:
         read.append(name)
         return original_of(name, lines)
 
     original_of = Recording.of
-    monkeypatch.setattr(Recording, "of", counted)
+    monkeypatch.setattr(Recording, "of", read_and_count)
     rounds = 40
     for number in range(rounds):
         _transactions(tracer, range(100 * number, 100 * (number + 1)))
@@ -188,7 +188,7 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
             expected = explaining._explain_pieces(tracer.pieces(), event_index, None, "txnsim")
             read.pop()
             assert explanation.at == event_index
-            assert _same(explanation, expected)
+            assert _are_equal(explanation, expected)
         assert {open_transaction.verdict for open_transaction in explanation.open} == {"hanging"}
     assert len(read) == 1
     # The ring has dropped three times what it keeps; what is remembered goes with it.
@@ -200,7 +200,9 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     )
     # The past is told from the beginning, and what is read in order goes on.
     past = living.reading(tracer, tracer.first, None)()
-    assert _same(past, explaining._explain_pieces(tracer.pieces(), tracer.first, None, "txnsim"))
+    assert _are_equal(
+        past, explaining._explain_pieces(tracer.pieces(), tracer.first, None, "txnsim")
+    )
     read.clear()
     assert living.reading(tracer, None, None)().at == newest
     assert read == []
@@ -242,13 +244,13 @@ async def test_an_onlooker_sees_what_everybody_can(
         committed, uncommitted, _end = observations[4:]
         assert (committed.get("records"), committed["last_stable_offset"]) == (None, 0)
         assert uncommitted["records"] == [{"offset": 0, "value": "v"}]
-        with patch.object(WorkThread, "do", at_once):
+        with patch.object(WorkThread, "do", do_at_once):
             healthy = (await client.post(VERDICTS, json=observations)).json()
         assert healthy == {"healthy": True, "kinds": [], "anomalies": []}
         await producer.commit()
 
 
-async def at_once(_: WorkThread, work: Callable[[], Any]) -> Any:
+async def do_at_once(_: WorkThread, work: Callable[[], Any]) -> Any:
     """Virtual time has no threads."""
     return work()
 
@@ -267,7 +269,7 @@ async def test_judging_has_a_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> N
         assert "txnsim check" in refused.text
 
 
-@patch.object(WorkThread, "do", at_once)
+@patch.object(WorkThread, "do", do_at_once)
 def test_the_judges_convict_over_the_port_as_everywhere() -> None:
     place_fields = {"topic": "t", "partition": 0}
     history: list[dict[str, Any]] = [
@@ -298,7 +300,7 @@ def test_the_judges_convict_over_the_port_as_everywhere() -> None:
         (VERDICTS, TWICE, 422, "observations 1 and 2: the value 'v' names two records of t-0"),
     ],
 )
-@patch.object(WorkThread, "do", at_once)
+@patch.object(WorkThread, "do", do_at_once)
 @within(run_story)
 async def test_what_can_not_be_looked_at_or_judged_is_refused(
     cluster: VirtualCluster,

@@ -30,7 +30,7 @@ def has_stray(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
 def is_another(args: tuple[Any, ...], _named: object) -> Callable[[], bool]:
     """Whether producers are others after a reload than before it."""
 
-    def known() -> Any:
+    def known_entries() -> Any:
         state = args[0].state
         entries = [
             (
@@ -43,8 +43,8 @@ def is_another(args: tuple[Any, ...], _named: object) -> Callable[[], bool]:
         ]
         return entries, dict(state._ongoing), dict(state.ended)
 
-    known_before = known()
-    return lambda: bool(known() != known_before)
+    known_before = known_entries()
+    return lambda: bool(known_entries() != known_before)
 
 
 def are_old(_result: object, args: tuple[Any, ...], named: dict[str, Any]) -> bool:

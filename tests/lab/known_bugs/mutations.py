@@ -22,7 +22,14 @@ from tests.lab.known_bugs.conditions import (
     is_old,
     is_owned,
 )
-from tests.lab.known_bugs.patches import Patch, but_not, does_nothing, gives, makes, with_named
+from tests.lab.known_bugs.patches import (
+    Patch,
+    but_not,
+    does_nothing,
+    gives,
+    makes,
+    with_named_arguments,
+)
 from txnsim.broker import broker as marker_writes
 from txnsim.broker._coordinator_host import GroupHost
 from txnsim.broker.verification import TransactionOperation, VerificationQueues
@@ -309,7 +316,7 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
     "markers-of-first-coordinator": Mutation(
         marker_sender,
         "debt_of",
-        with_named(coordinator_epoch=0),
+        with_named_arguments(coordinator_epoch=0),
         "markers carry the coordinator epoch of the first coordinator",
     ),
     "markers-for-one-leader": Mutation(
@@ -327,7 +334,10 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
     "old-coordinator-writes-markers": Mutation(
         leader_append,
         "check_marker",
-        Patch(with_named(coordinator_epoch=1 << 30).wrong, lambda result, *_: result is not None),
+        Patch(
+            with_named_arguments(coordinator_epoch=1 << 30).wrong,
+            lambda result, *_: result is not None,
+        ),
         "a leader takes markers of a coordinator that was replaced",
     ),
     "markers-before-load": Mutation(
@@ -457,7 +467,7 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
         Patch(
             lambda function: (
                 lambda queues, **named: (
-                    _passed(queues)
+                    _verified_queue(queues)
                     if queues.coordinator_of(named["transactional_id"]) is None
                     else function(queues, **named)
                 )
@@ -502,7 +512,7 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
 }
 
 
-def _passed(queues: Any) -> Any:
+def _verified_queue(queues: Any) -> Any:
     answer: Pending[Any] = Pending(queues.tasks)
     answer.resolve({})
     return answer
@@ -541,7 +551,7 @@ def _alone(_function: Any) -> Any:
     return wrong
 
 
-def _at_once(_function: Any) -> Any:
+def _commit_at_once(_function: Any) -> Any:
     def wrong(commits: Any, *_: Any, **__: Any) -> Any:
         answer: Pending[ErrorCode] = Pending(commits.purgatory.tasks)
         answer.resolve(ErrorCode.none)
@@ -609,7 +619,7 @@ _LOG: Final[Mapping[str, Mutation]] = {
     "coordinators-wait-for-nobody": Mutation(
         Commits,
         "wait_for_commit",
-        Patch(_at_once),
+        Patch(_commit_at_once),
         "coordinators answer before their records are replicated",
     ),
     "joins-before-it-has-caught-up": Mutation(
@@ -731,7 +741,7 @@ def _with_the_marker(function: Any) -> Any:
     return wrong
 
 
-def _is_overtaken(args: tuple[Any, ...], _named: dict[str, Any]) -> bool:
+def _has_later_commit(args: tuple[Any, ...], _named: dict[str, Any]) -> bool:
     """A plain commit was written after one that is pending."""
     offsets, producer_id = args
     return any(
@@ -752,13 +762,13 @@ _GROUPS: Final[Mapping[str, Mutation]] = {
     "abort-commits-positions": Mutation(
         Offsets,
         "apply_marker",
-        with_named(committed=True),
+        with_named_arguments(committed=True),
         "positions of an aborted transaction count",
     ),
     "older-position-wins": Mutation(
         Offsets,
         "apply_marker",
-        Patch(_with_the_marker, before=_is_overtaken),
+        Patch(_with_the_marker, before=_has_later_commit),
         "a marker takes a position from before a plain commit for the newer one",
     ),
     "load-takes-pending-for-committed": Mutation(
@@ -790,7 +800,7 @@ _GROUPS: Final[Mapping[str, Mutation]] = {
     "positions-before-replication": Mutation(
         group_service,
         "fetch_offsets",
-        with_named(replicated=LATEST),
+        with_named_arguments(replicated=LATEST),
         "positions are shown before they are replicated",
     ),
     "positions-outlive-topic": Mutation(

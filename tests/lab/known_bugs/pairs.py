@@ -112,7 +112,7 @@ def touches(played_act: PlayedAct, cast: Cast) -> Iterator[Touch]:
     if act or "arm" in played_act.step or "advance" in played_act.step:
         things.add(CLUSTER)
     for subject in sorted(
-        {_named(subject_name) for subject_name in things if subject_name is not None}
+        {_subject_of_name(subject_name) for subject_name in things if subject_name is not None}
     ):
         yield Touch(
             request_name + " plain" * bool(is_alone),
@@ -122,7 +122,7 @@ def touches(played_act: PlayedAct, cast: Cast) -> Iterator[Touch]:
         )
 
 
-def _named(subject: str) -> str:
+def _subject_of_name(subject: str) -> str:
     """The partition of a coordinator stands for the id that it serves."""
     return subject.removeprefix("__transaction_state@")
 

@@ -67,7 +67,7 @@ def changes(change: Callable[..., Any]) -> Patch:
     return Patch(makes(change).wrong)
 
 
-def with_named(**changed: Any) -> Patch:
+def with_named_arguments(**changed: Any) -> Patch:
     return Patch(
         lambda function: lambda *args, **named: function(*args, **{**named, **changed}),
         lambda _result, _args, named: any(named.get(name) != changed[name] for name in changed),

@@ -106,18 +106,18 @@ def watching() -> Iterator[set[str]]:
             if isinstance(sound, property):
                 reached.add(name)
                 continue
-            setattr(owner, mutation.name, _watched(sound, name, mutation, reached))
+            setattr(owner, mutation.name, _watch_function(sound, name, mutation, reached))
             stack.callback(setattr, owner, mutation.name, sound)
         for cached in (topic_configs, broker_configs):
             cached.cache_clear()  # what was asked for once is asked for again
         for name in switches():
             field = vars(Rules)[name]
-            setattr(Rules, name, property(_asked(field, name, reached)))
+            setattr(Rules, name, property(_watch_switch(field, name, reached)))
             stack.callback(setattr, Rules, name, field)
         yield reached
 
 
-def _watched(
+def _watch_function(
     sound: Callable[..., Any], name: str, mutation: Mutation, reached: set[str]
 ) -> Callable[..., Any]:
     patch = mutation.patch
@@ -139,7 +139,7 @@ def _watched(
     return watched
 
 
-def _asked(field: Any, name: str, reached: set[str]) -> Callable[[Rules], bool]:
+def _watch_switch(field: Any, name: str, reached: set[str]) -> Callable[[Rules], bool]:
     def asked(rules: Rules) -> bool:
         reached.add(name)
         position: bool = field.__get__(rules)
@@ -187,7 +187,9 @@ def examine(
         cpu_s: All the processor time that each gets.
         answers_before: What earlier searches, without a find, have come to.
     """
-    searches_left = [_Search(name, *_before((answers_before or {}).get(name))) for name in names]
+    searches_left = [
+        _Search(name, *_search_so_far((answers_before or {}).get(name))) for name in names
+    ]
     while searches_left:
         seed = min(search.seeds for search in searches_left)
         began_ms, plan = cpu_ms(), draw(seed)
@@ -210,7 +212,7 @@ def examine(
                 yield search.answer
 
 
-def _before(answer: Answer | None) -> tuple[int, int, int | None]:
+def _search_so_far(answer: Answer | None) -> tuple[int, int, int | None]:
     return (
         (0, 0, None)
         if answer is None
@@ -241,7 +243,7 @@ def _play(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> None:
             search.kinds, search.found = kinds, played
 
 
-def is_found_again(answer: Answer) -> bool:
+def finds_again(answer: Answer) -> bool:
     """Whether its seed still finds it, with the draws and judges of today."""
     plan = draw(answer.seeds - 1)
     sound = play(plan, cpu_s=SEED_S)
@@ -284,7 +286,7 @@ def main() -> None:
     quieten()
     answer_by_bug = {answer.bug: answer for answer in answers()}
     for lost in [answer for answer in answer_by_bug.values() if args.again and answer.found]:
-        if not is_found_again(lost):
+        if not finds_again(lost):
             print(f"{lost.bug}: seed {lost.seeds - 1} does not find it any more")
             del answer_by_bug[lost.bug]
     first_part, _, parts = args.part.partition("/")

@@ -109,11 +109,11 @@ def test_what_is_asked_of_a_rule_is_noted_and_the_rules_are_what_they_were() -> 
 def test_a_search_goes_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
 
-    def noted(seed: int) -> Plan:
+    def draw_and_note(seed: int) -> Plan:
         drawn.append(seed)
         return as_4_2(seed)
 
-    monkeypatch.setattr(run, "draw", noted)
+    monkeypatch.setattr(run, "draw", draw_and_note)
     name = "features_change_together"
     answer_before = run.Answer(bug=name, found=False, seeds=40, cpu_s=5)
     *_, answer_after = run.examine([name], cpu_s=5.01, answers_before={name: answer_before})

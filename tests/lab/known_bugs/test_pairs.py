@@ -15,7 +15,7 @@ from txnsim_lab.simulation.play import PlayedAct, quieten
 CAST = Cast(groups={"m": "g"}, ids={"w": "x", "p": "y"}, places=("t-0", "u-0"))
 
 
-def done(at_us: int, step: dict[str, Any], error: str = "NONE") -> PlayedAct:
+def played_act(at_us: int, step: dict[str, Any], error: str = "NONE") -> PlayedAct:
     actor = step.get("call", {}).get("who", "")
     return PlayedAct(
         at_us=at_us, took_us=1, who=actor, step=step, error=error, leaders={}, states={}
@@ -23,7 +23,7 @@ def done(at_us: int, step: dict[str, Any], error: str = "NONE") -> PlayedAct:
 
 
 def call(at_us: int, actor: str, do: str, *, error: str = "NONE", **fields: Any) -> PlayedAct:
-    return done(at_us, {"call": {"who": actor, "do": do, **fields}}, error)
+    return played_act(at_us, {"call": {"who": actor, "do": do, **fields}}, error)
 
 
 def test_an_act_meets_the_open_transaction_of_somebody_else() -> None:
@@ -33,7 +33,7 @@ def test_an_act_meets_the_open_transaction_of_somebody_else() -> None:
         call(20, "w", "produce", partition="u-0", plain=True),
         call(30, "bystander", "append", partition="u-0"),
         call(40, "bystander", "append", partition="t-0", error="NOT_LEADER_OR_FOLLOWER"),
-        done(50, {"cluster": {"do": "delete-topic", "topic": "t"}}),
+        played_act(50, {"cluster": {"do": "delete-topic", "topic": "t"}}),
         call(60, "w", "commit"),
         call(70, "bystander", "append", partition="t-0"),
         call(80, "p", "abort"),
@@ -63,7 +63,7 @@ def test_a_transaction_is_open_at_its_coordinator_as_well() -> None:
         call(0, "w", "produce", partition="t-0"),
         call(10, "operator", "fence", **{"transactional-id": "x"}),
         call(20, "operator", "fence", **{"transactional-id": "y"}),
-        done(30, {"cluster": {"do": "roll", "partition": "__transaction_state@x"}}),
+        played_act(30, {"cluster": {"do": "roll", "partition": "__transaction_state@x"}}),
         call(40, "w", "produce", partition="u-0", plain=True),
     )
     assert met(every, CAST) == {
@@ -90,11 +90,11 @@ def test_a_pair_that_cannot_be_has_its_reason() -> None:
 def test_what_is_done_to_the_cluster_meets_a_fault_and_a_broker_that_is_away() -> None:
     rule = {"id": "r", "point": "peer.request", "api": "Fetch", "action": {"do": "hold"}}
     every = (
-        done(0, {"arm": rule}),
-        done(10, {"cluster": {"do": "kill", "broker": 1}}),
-        done(20, {"disarm": "r"}),
-        done(30, {"cluster": {"do": "start", "broker": 1}}),
-        done(40, {"advance": "2s"}),
+        played_act(0, {"arm": rule}),
+        played_act(10, {"cluster": {"do": "kill", "broker": 1}}),
+        played_act(20, {"disarm": "r"}),
+        played_act(30, {"cluster": {"do": "start", "broker": 1}}),
+        played_act(40, {"advance": "2s"}),
     )
     assert [
         (condition.what, condition.from_us, condition.until_us)

@@ -56,7 +56,7 @@ PRODUCE, FETCH, METADATA, FIND_COORDINATOR, CLUSTER = 0, 1, 3, 10, 60
 SHARE_FETCH = 78
 
 
-def moved(node: Endpoint) -> tuple[str, int]:
+def proxy_address(node: Endpoint) -> tuple[str, int]:
     return f"proxy-{node.node_id}", 19090 + node.node_id
 
 
@@ -104,7 +104,7 @@ def built(key: int, version: int, **values: Any) -> bytes:
 
 def rewrite(key: int, version: int, frame: bytes) -> tuple[bytes, Any]:
     message = addresses.message_of(key, version, frame)
-    changed = addresses.rewrite_addresses(key, version, frame, message, moved)
+    changed = addresses.rewrite_addresses(key, version, frame, message, proxy_address)
     assert int.from_bytes(changed[:4], "big") == len(changed) - 4
     assert changed[4:8] == frame[4:8]
     return changed, codec.read_response(key, version, changed[4:])[1]

@@ -20,7 +20,7 @@ TOPIC = (hanging_example.TARGET.topic, 1)
 
 async def test_it_hangs_and_nothing_else_is_made() -> None:
     async with real_cluster(topics=(TOPIC,), trace_level=TraceLevel.BRIEF) as sim:
-        await told(sim, "billing")
+        await leave_hanging(sim, "billing")
         assert [open_transaction.partition for open_transaction in await open_ones(sim)] == [
             hanging_example.TARGET
         ]
@@ -40,11 +40,11 @@ async def test_it_hangs_and_nothing_else_is_made() -> None:
 async def test_it_can_be_made_again_while_one_hangs() -> None:
     async with real_cluster(topics=(TOPIC,)) as sim:
         for number in (1, 2):
-            await told(sim, f"billing-{number}")
+            await leave_hanging(sim, f"billing-{number}")
             assert len(await open_ones(sim)) == number
 
 
-async def told(sim: SimCluster, transactional_id: str) -> None:
+async def leave_hanging(sim: SimCluster, transactional_id: str) -> None:
     def outside(client_id: str) -> Cluster:
         settings = ClientSettings(client_id=client_id)
         return Cluster(sim.bootstrap, settings=settings, tracer=sim.environment.tracer)

@@ -30,7 +30,7 @@ NOT_SO: Final = (
 IMPOSSIBLE: Final = ("late-record-of-a-timed-out-transaction",)
 
 
-def judged(name: str) -> Judged:
+def judge_hypothesis(name: str) -> Judged:
     path = HYPOTHESES / f"{name}.yaml"
     return check(read(path.name, path.read_text("utf-8")))
 
@@ -50,7 +50,7 @@ def test_every_file_is_judged_here() -> None:
     ],
 )
 def test_reports_of_others_are_judged(name: str, verdict: Verdict) -> None:
-    report = judged(name)
+    report = judge_hypothesis(name)
     assert report.verdict is verdict
     (run,) = report.runs
     assert run.decisive
@@ -58,7 +58,7 @@ def test_reports_of_others_are_judged(name: str, verdict: Verdict) -> None:
 
 
 def test_what_is_impossible_names_the_step_and_the_answer() -> None:
-    (run,) = judged(IMPOSSIBLE[0]).runs
+    (run,) = judge_hypothesis(IMPOSSIBLE[0]).runs
     assert run.answered == "INVALID_PRODUCER_EPOCH"
     step_place = "late-record-of-a-timed-out-transaction.yaml:14: steps.5.call"
     assert run.because[0].startswith(step_place)

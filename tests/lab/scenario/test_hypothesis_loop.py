@@ -62,7 +62,7 @@ def story(number: int) -> dict[str, Any]:
     }
 
 
-def kept() -> tuple[int, int]:
+def open_files_and_threads() -> tuple[int, int]:
     """Open files, sockets among them, and threads."""
     return len(os.listdir("/dev/fd")), threading.active_count()
 
@@ -84,7 +84,7 @@ def test_two_hundred_stories_of_a_machine_leave_nothing_behind(
     came = Counter[str]()
     for number in range(STORIES):
         if number == WARM:
-            objects_before, resident = kept(), resident_kib()
+            objects_before, resident = open_files_and_threads(), resident_kib()
         file.write_text(json.dumps(story(number)))
         status = main(["check-hypothesis", str(file), "--json"])
         report = json.loads(capsys.readouterr().out)
@@ -92,7 +92,7 @@ def test_two_hundred_stories_of_a_machine_leave_nothing_behind(
         assert status == {"reproduced": 0, "wrong file": 2}.get(report["verdict"], 1)
     file.unlink()
     assert {path.name for path in tmp_path.rglob("*")} == {"temporary"}
-    assert kept() == objects_before
+    assert open_files_and_threads() == objects_before
     assert resident_kib() - resident < GROWTH_KIB_MAX
     assert came.keys() == {*Verdict, "wrong file"}, came
     assert min(came.values()) >= STORIES // 20, came

@@ -368,14 +368,16 @@ async def test_one_hangs_and_two_look_like_it() -> None:
         async with Cluster(sim.bootstrap) as client:
             admin = Admin(client)
             answers = await admin.list_transactions()
-            listed = [description for answer in answers.values() for description in _known(answer)]
+            listed = [
+                description for answer in answers.values() for description in _answer_found(answer)
+            ]
             states = {
                 description.transactional_id: str(description.state) for description in listed
             }
             assert states == {"billing": "Empty", "report": "Ongoing", "shop": "PrepareCommit"}
             orders = TopicPartition("orders", 0)
             producers = (await admin.describe_producers([orders]))[orders]
-            (late,) = _known(producers)
+            (late,) = _answer_found(producers)
             assert late.txn_start_offset == 0
 
 
@@ -392,13 +394,13 @@ def test_what_takes_long_can_be_ended_as_its_readers_are_advised() -> None:
         async with Cluster(kafka.sim.bootstrap) as client:
             await Admin(client).force_terminate_transaction("report")
             answer = (await Admin(client).describe_transactions(["report"]))["report"]
-            assert str(_known(answer).state) == "Empty"
+            assert str(_answer_found(answer).state) == "Empty"
 
     cluster_options = options(topics=tuple(TOPICS.items()))
     run_cluster(main, cluster_options=structs.replace(cluster_options, ready_coordinators=True))
 
 
-def _known(answer: Found | ClientError) -> Found:
+def _answer_found(answer: Found | ClientError) -> Found:
     assert not isinstance(answer, ClientError)
     return answer
 

@@ -43,7 +43,7 @@ def kinds(story: Told, *, keeps_positions: bool = True) -> list[str]:
 # Who was replaced
 
 
-def replaced(**fields: Any) -> Told:
+def story_of_replaced(**fields: Any) -> Told:
     story = Told()
     story.initialised("p")
     story.began("T1", "p")
@@ -53,7 +53,7 @@ def replaced(**fields: Any) -> Told:
 
 @pytest.mark.parametrize("do", ["added", "wrote", "sent"])
 def test_nothing_is_granted_at_an_epoch_that_was_replaced(do: str) -> None:
-    story = replaced()
+    story = story_of_replaced()
     fields: Any = {**IDENTITY, "asked_ms": 3_500}
     match do:
         case "added":
@@ -80,7 +80,7 @@ def test_nothing_is_granted_at_an_epoch_that_was_replaced(do: str) -> None:
 def test_what_may_be_granted(
     fields_of_init: dict[str, Any], fields_of_wrote: dict[str, Any]
 ) -> None:
-    story = replaced(**fields_of_init)
+    story = story_of_replaced(**fields_of_init)
     story.wrote("T1", "a", **IDENTITY, **fields_of_wrote)
     assert kinds(story) == []
 
@@ -181,7 +181,7 @@ def test_who_watches_may_be_told_late_and_what_is_open() -> None:
     assert [*broken_promises(story.history, keeps_positions=True, watchers=watchers)] == []
 
 
-def overtaken(offset: int, *, asked_ms: int) -> Told:
+def story_of_overtaken(offset: int, *, asked_ms: int) -> Told:
     """A plain commit of 5, answered after 9 was sent in a transaction, and before its end."""
     story = Told()
     story.sent("T1", 9)
@@ -192,13 +192,13 @@ def overtaken(offset: int, *, asked_ms: int) -> Told:
 
 
 def test_a_plain_commit_stays_when_the_marker_of_an_older_one_comes() -> None:
-    assert kinds(overtaken(9, asked_ms=1_500)) == [LOST_POSITION]
-    assert kinds(overtaken(5, asked_ms=1_500)) == []
+    assert kinds(story_of_overtaken(9, asked_ms=1_500)) == [LOST_POSITION]
+    assert kinds(story_of_overtaken(5, asked_ms=1_500)) == []
 
 
 @pytest.mark.parametrize("offset", [5, 9])
 def test_of_two_that_were_sent_at_once_either_may_stay(offset: int) -> None:
-    assert kinds(overtaken(offset, asked_ms=500)) == []
+    assert kinds(story_of_overtaken(offset, asked_ms=500)) == []
 
 
 def test_an_older_one_gives_way_to_a_plain_commit_though_somebody_was_told_it() -> None:

@@ -270,7 +270,7 @@ SEEDS = range(3)
 BEFORE = os.environ.get("PYTHONHASHSEED")
 
 
-def told(rows_found: list[Row]) -> list[Row]:
+def without_cpu_time(rows_found: list[Row]) -> list[Row]:
     """Without what differs between machines."""
     return sorted(
         (msgspec.structs.replace(row, cpu_ms=0) for row in rows_found), key=lambda row: row.seed
@@ -279,8 +279,8 @@ def told(rows_found: list[Row]) -> list[Row]:
 
 @pytest.mark.costly
 def test_several_processes_come_to_the_same() -> None:
-    rows_of_one_process = told([*rows(SEEDS, Wanted(), jobs=1)])
-    assert rows_of_one_process == told([*rows(SEEDS, Wanted(), jobs=2)])
+    rows_of_one_process = without_cpu_time([*rows(SEEDS, Wanted(), jobs=1)])
+    assert rows_of_one_process == without_cpu_time([*rows(SEEDS, Wanted(), jobs=2)])
     assert [row.seed for row in rows_of_one_process] == [*SEEDS]
 
 

@@ -224,7 +224,7 @@ class BrokerResponseError(Exception):
     """As a library has it."""
 
 
-async def refused(_guest: Guest) -> None:
+async def refuse_workload(_guest: Guest) -> None:
     raise BrokerResponseError
 
 

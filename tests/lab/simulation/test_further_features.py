@@ -44,12 +44,12 @@ def having(feature: str, wanted_plan: Wanted = Wanted()) -> Iterator[Plan]:  # n
     )
 
 
-def of(plan: Plan, habit: str) -> list[Act]:
+def acts_of_habit(plan: Plan, habit: str) -> list[Act]:
     return [act for act in plan.acts if act.habit == habit]
 
 
 def answers(played: PlayedRun, habit: str, plan: Plan) -> list[str]:
-    steps = [act.step for act in of(plan, habit)]
+    steps = [act.step for act in acts_of_habit(plan, habit)]
     return [act.error for act in played.acts if act.step in steps]
 
 
@@ -84,7 +84,7 @@ def test_each_feature_is_in_some_seeds() -> None:
 def test_an_upgrade_takes_each_broker_to_the_release_that_is_asked_for() -> None:
     for plan in having("rolling-upgrade", Wanted(as_version="4.2")):
         assert list(RELEASES).index(plan.world.as_version or "") < list(RELEASES).index("4.2")
-        acts = [act.step["cluster"] for act in of(plan, "rolling-upgrade")]
+        acts = [act.step["cluster"] for act in acts_of_habit(plan, "rolling-upgrade")]
         assert [act["broker"] for act in acts[::2]] == [*range(1, plan.world.brokers + 1)]
         assert {act["as-version"] for act in acts[1::2]} == {"4.2"}
     assert list(having("rolling-upgrade", Wanted(as_version="2.8"))) == []
@@ -111,14 +111,14 @@ def test_an_id_of_one_user_is_old_before_its_first_transaction() -> None:
                 assert track.acts[0] is aged[0]
                 aged_tracks += 1
     assert aged_tracks > 5
-    plan = next(plan for plan in having("long-lived-ids") if of(plan, "long-lived-ids"))
+    plan = next(plan for plan in having("long-lived-ids") if acts_of_habit(plan, "long-lived-ids"))
     assert "NONE" in answers(play(plan), "long-lived-ids", plan)
 
 
 def test_coordinators_of_groups_move() -> None:
     plan = next(having("move-groups"))
     assert "__consumer_offsets@g1" in {
-        act.step["cluster"]["partition"] for act in of(plan, "move-groups")
+        act.step["cluster"]["partition"] for act in acts_of_habit(plan, "move-groups")
     }
 
 
@@ -138,7 +138,7 @@ def test_short_expirations_are_settings_and_can_be_left_out() -> None:
 def test_leaders_move_while_something_is_held_and_can_move() -> None:
     held_apis: set[str] = set()
     for plan in having(HELD):
-        acts = of(plan, HELD)
+        acts = acts_of_habit(plan, HELD)
         held_apis |= {act.step["arm"].get("api", "load") for act in acts if "arm" in act.step}
         assert plan.world.settings["transaction.state.log.replication.factor"] == 3
         assert {"arm", "cluster", "disarm"} == {key for act in acts for key in act.step}
@@ -163,15 +163,18 @@ def test_records_of_compacted_topics_have_keys_and_are_cleaned() -> None:
 @pytest.mark.costly
 def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> None:
     answered: set[str] = set()
-    joined = [plan for plan in having(TOGETHER) if of(plan, TOGETHER)]
+    joined = [plan for plan in having(TOGETHER) if acts_of_habit(plan, TOGETHER)]
     assert len(joined) > len(SEEDS) / 25
     for plan in joined:
         values: list[str] = []
-        for act in of(plan, TOGETHER):
+        for act in acts_of_habit(plan, TOGETHER):
             call = act.step["call"]
             places = [call["partition"], *call["beside"]]
             assert len({*places}) == len(places)
-            leaders = {plan.world.topics[name]["leaders"][index] for name, index in map(at, places)}
+            leaders = {
+                plan.world.topics[name]["leaders"][index]
+                for name, index in map(split_partition_name, places)
+            }
             assert len(leaders) == 1
             values += [call["value"], *call["beside"].values()]
         assert len({*values}) == len(values)
@@ -180,7 +183,7 @@ def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> Non
     assert "NONE" in answered
 
 
-def at(partition_name: str) -> tuple[str, int]:
+def split_partition_name(partition_name: str) -> tuple[str, int]:
     name, _, index = partition_name.rpartition("-")
     return name, int(index)
 
@@ -198,8 +201,8 @@ def test_somebody_watches_where_groups_stand() -> None:
 @pytest.mark.costly
 def test_producers_commit_for_what_their_member_was_first() -> None:
     answered: set[str] = set()
-    for plan in [plan for plan in having(REPLACED) if of(plan, REPLACED)][:12]:
-        for act in of(plan, REPLACED):
+    for plan in [plan for plan in having(REPLACED) if acts_of_habit(plan, REPLACED)][:12]:
+        for act in acts_of_habit(plan, REPLACED):
             call = act.step["call"]
             assert call["member-id"] == call["generation"] == f"{call['member']} first"
         answered |= {*answers(play(plan), REPLACED, plan)}
@@ -212,11 +215,13 @@ def test_positions_are_committed_in_transactions_and_outside_of_them() -> None:
     plans = list(having(BOTH_WAYS))
     assert len(plans) > 20
     for plan in plans[:20]:
-        calls = [act.step["call"] for act in of(plan, BOTH_WAYS)]
+        calls = [act.step["call"] for act in acts_of_habit(plan, BOTH_WAYS)]
         members = {track.name for track in plan.tracks if "group" in (track.actor or {})}
         assert {call["who"] for call in calls if "member" not in call} <= members
     everything = [
-        call for plan in plans for call in (act.step["call"] for act in of(plan, BOTH_WAYS))
+        call
+        for plan in plans
+        for call in (act.step["call"] for act in acts_of_habit(plan, BOTH_WAYS))
     ]
     assert {call["do"] for call in everything} == {"commit-offsets", "poll", "seek"}
     assert any("member" in call and call["offsets"] for call in everything)
@@ -230,7 +235,7 @@ def test_a_follower_is_out_of_sync_while_the_leader_moves() -> None:
     for plan in plans:
         assert plan.world.brokers == 3
         assert plan.world.settings["replica.lag.time.max.ms"] < 6_000
-        acts = of(plan, LATE)
+        acts = acts_of_habit(plan, LATE)
         armed = [act.step["arm"]["id"] for act in acts if "arm" in act.step]
         assert sorted(armed) == sorted(act.step["disarm"] for act in acts if "disarm" in act.step)
     assert any("NONE" in answers(play(plan), LATE, plan) for plan in plans[:3])
@@ -240,7 +245,7 @@ def test_a_follower_is_out_of_sync_while_the_leader_moves() -> None:
 def test_brokers_in_trouble_are_late_or_refuse_and_a_sound_cluster_bears_it() -> None:
     points: set[str] = set()
     for plan in having(TROUBLED):
-        armed = [act.step["arm"] for act in of(plan, TROUBLED) if "arm" in act.step]
+        armed = [act.step["arm"] for act in acts_of_habit(plan, TROUBLED) if "arm" in act.step]
         points |= {rule["point"] for rule in armed}
         assert {rule["action"]["do"] for rule in armed} <= {"hold", "delay", "error"}
     assert points == {*defaults.STEPS, "log.append"}
@@ -339,7 +344,7 @@ def test_a_workload_without_clients_has_faults_too() -> None:
 
 
 def test_a_program_goes_on_where_somebody_else_s_act_fails_in_its_track() -> None:
-    def of(do: str, **fields: object) -> Act:
+    def call_act(do: str, **fields: object) -> Act:
         return Act({"call": {"who": "w", "do": do, **fields}}, unit=1)
 
     world = World(
@@ -349,11 +354,11 @@ def test_a_program_goes_on_where_somebody_else_s_act_fails_in_its_track() -> Non
     )
     acts = (
         Act({"call": {"who": "w", "do": "init-producer-id"}}),
-        of("begin"),
-        of("produce", partition="t1-0", value="one"),
+        call_act("begin"),
+        call_act("produce", partition="t1-0", value="one"),
         Act({"cluster": {"do": "move-leader", "partition": "t1-0", "to": 9}}, unit=1),
         Act({"call": {"who": "operator", "do": "producers", "partition": "t9-0"}}, unit=1),
-        of("commit"),
+        call_act("commit"),
     )
     track = Track("w", acts, {"plays": "wire", "transactional-id": "x"}, "abort")
     played = play(Plan(seed=1, world=world, tracks=(track,)))

@@ -15,7 +15,7 @@ from txnsim_lab.simulation.reports import report_on
 
 
 @pytest.fixture(autouse=True)
-def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def leaderless_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each seed is the plan of the commit without a leader."""
     monkeypatch.setattr(reports, "draw", lambda seed, wanted_plan: leaderless_plan())
 

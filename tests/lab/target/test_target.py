@@ -89,7 +89,7 @@ class Told:
         """Topics that have a transaction open."""
 
 
-def told(
+def tell_story(
     scenario: Scenario,
     *,
     run: str = "V-",
@@ -193,7 +193,7 @@ def deny(kind: ResourceType, name: str, *operations: Operation) -> tuple[AclBind
 def told_as(scenario: Scenario, *denied: AclBinding, **cluster: Any) -> Told:
     """Tell a story in V- as somebody who may do everything but that."""
     security = SecurityOptions(has_authorizer=True, acls=(*EVERYTHING, *denied))
-    return told(
+    return tell_story(
         scenario,
         security=security,
         level=0,
@@ -202,7 +202,7 @@ def told_as(scenario: Scenario, *denied: AclBinding, **cluster: Any) -> Told:
     )
 
 
-def left_of(ended_story: Told) -> list[tuple[str, str, str]]:
+def leftover_rows(ended_story: Told) -> list[tuple[str, str, str]]:
     """Kind, name and reason of what is left."""
     assert ended_story.left is not None
     return [(leftover.kind, leftover.name, leftover.why) for leftover in ended_story.left]
@@ -214,7 +214,7 @@ def test_a_topic_that_may_not_be_deleted_is_left_without_what_hangs_in_it() -> N
              {"expect": {"partition": "t-0", "stable": 7}}]  # fmt: skip
     ended_story = told_as(small(steps), *denied)
     why = "TOPIC_AUTHORIZATION_FAILED, it takes DELETE on the topic"
-    assert left_of(ended_story) == [("topic", f"{PREFIX}{name}", why) for name in ("t", "in")]
+    assert leftover_rows(ended_story) == [("topic", f"{PREFIX}{name}", why) for name in ("t", "in")]
     assert ended_story.left is not None
     assert ended_story.left[0].command.startswith(f"kafka-topics.sh {WHERE} ")
     assert ended_story.left[0].command.endswith(f" --delete --topic {PREFIX}t")
@@ -228,7 +228,7 @@ def test_what_hangs_and_may_not_be_aborted_is_left_with_its_offset() -> None:
         *deny(ResourceType.CLUSTER, CLUSTER_NAME, Operation.ALTER),
     )
     why = "CLUSTER_AUTHORIZATION_FAILED, it takes ALTER on the cluster"
-    assert left_of(ended_story)[1:] == [
+    assert leftover_rows(ended_story)[1:] == [
         ("hanging transaction", f"{PREFIX}t-1", f"open since offset 0, may not be aborted: {why}")
     ]
     assert ended_story.left is not None
@@ -262,7 +262,7 @@ def test_what_hangs_among_positions_is_left_where_it_may_not_be_aborted_or_seen(
     denied: tuple[AclBinding, ...], why: str
 ) -> None:
     ended_story = told_as(small(GROUP_GHOST), *denied, looks=False)
-    ((kind, name, because),) = left_of(ended_story)
+    ((kind, name, because),) = leftover_rows(ended_story)
     assert (kind, because) == ("hanging transaction", why)
     assert name.startswith("__consumer_offsets-")
 
@@ -276,7 +276,7 @@ def test_a_group_that_may_not_be_deleted_is_left_if_it_was_made(
         small(steps, cure=cure), *deny(ResourceType.GROUP, PREFIX, Operation.DELETE)
     )
     why = "GROUP_AUTHORIZATION_FAILED, it takes DELETE on the group"
-    assert left_of(ended_story) == [("group", f"{PREFIX}g", why)] * is_left
+    assert leftover_rows(ended_story) == [("group", f"{PREFIX}g", why)] * is_left
 
 
 def test_what_can_not_be_seen_is_said_so() -> None:
@@ -287,7 +287,7 @@ def test_what_can_not_be_seen_is_said_so() -> None:
         *deny(ResourceType.TRANSACTIONAL_ID, f"{PREFIX}app", Operation.DESCRIBE, Operation.WRITE),
         *deny(ResourceType.GROUP, f"{PREFIX}g", *unseen),
     )
-    assert left_of(ended_story) == [
+    assert leftover_rows(ended_story) == [
         (
             "transaction",
             f"{PREFIX}app",
@@ -318,13 +318,13 @@ def test_brokers_that_hear_late_of_a_deletion_are_waited_for() -> None:
 def test_a_cluster_that_is_gone_leaves_everything() -> None:
     kills = [{"cluster": {"do": "kill", "broker": number}} for number in (1, 2, 3)]
     ended_story = told_as(small([INIT, *transaction("r1"), *kills, INIT]), looks=False)
-    names = [(kind, name) for kind, name, _ in left_of(ended_story)]
+    names = [(kind, name) for kind, name, _ in leftover_rows(ended_story)]
     assert names == [
         ("transaction", f"{PREFIX}app"),
         ("topic", f"{PREFIX}t"),
         ("topic", f"{PREFIX}in"),
     ]
-    assert all("the cluster does not answer: " in why for _, _, why in left_of(ended_story))
+    assert all("the cluster does not answer: " in why for _, _, why in leftover_rows(ended_story))
 
 
 # Stories told over the wire, on a simulated cluster that stands for a real one.
@@ -333,36 +333,36 @@ def test_a_cluster_that_is_gone_leaves_everything() -> None:
 REAL_INIT = call("init-producer-id")
 
 
-def declared(ended_story: Told) -> None:
+def assert_as_declared(ended_story: Told) -> None:
     assert ended_story.result is not None
     assert ended_story.result.as_declared, ended_story.result.verdict
 
 
 @pytest.mark.parametrize("take", ["armed", "disarmed", "control"])
 def test_a_held_request_makes_the_hang_that_the_story_declares(take: str) -> None:
-    ended_story = told(
+    ended_story = tell_story(
         find("z01")[1], take=take, level=0, transaction_partition_verification_enable=False
     )
-    declared(ended_story)
+    assert_as_declared(ended_story)
     assert ended_story.left == []
     assert [name for name in ended_story.topics if name.startswith(PREFIX)] == []
 
 
 @pytest.mark.slow
 def test_a_ghost_keeps_the_cleaner_away_and_a_cured_log_is_cleaned() -> None:
-    ended_story = told(
+    ended_story = tell_story(
         find("ghost-blocks-the-cleaner")[1],
         level=0,
         transaction_partition_verification_enable=False,
         log_cleaner_backoff_ms=CLEANER_PAUSE_MS,
     )
-    declared(ended_story)
+    assert_as_declared(ended_story)
     assert ended_story.left == []
 
 
 @pytest.mark.parametrize("run", ["V-/before", "V-/fixed"])
 def test_what_the_cleaner_keeps_for_a_day_it_keeps_shortly(run: str) -> None:
-    ended_story = told(
+    ended_story = tell_story(
         find("abort-marker-before-its-data")[1],
         run=run,
         level=0,
@@ -372,13 +372,15 @@ def test_what_the_cleaner_keeps_for_a_day_it_keeps_shortly(run: str) -> None:
         log_cleaner_dedupe_buffer_size=120,
         log_cleaner_delete_retention_ms=SHORTLY_RETAINED_MS,
     )
-    declared(ended_story)
+    assert_as_declared(ended_story)
     assert ended_story.left == []
 
 
 def test_what_others_have_is_neither_seen_nor_touched() -> None:
-    ended_story = told(find("late-commit-leaves-a-ghost")[1], run="TV2+", topics=(("others-t", 2),))
-    declared(ended_story)
+    ended_story = tell_story(
+        find("late-commit-leaves-a-ghost")[1], run="TV2+", topics=(("others-t", 2),)
+    )
+    assert_as_declared(ended_story)
     assert "others-t" in ended_story.topics
     assert set(ended_story.states) == {f"{PREFIX}app"}
 
@@ -387,7 +389,7 @@ def test_what_a_story_leaves_open_is_ended() -> None:
     steps = [REAL_INIT, call("begin"), call("add-partitions", partitions="t-0"),
              call("produce", partition="t-0", value="open")]  # fmt: skip
     # The judges look after its timeout; a story that fails has left it open.
-    ended_story = told(small([*steps, {"expect": {"partition": "t-0", "stable": 7}}]))
+    ended_story = tell_story(small([*steps, {"expect": {"partition": "t-0", "stable": 7}}]))
     assert ended_story.result is not None
     assert failure(ended_story.result) == "the last stable offset of mine-t-0 is 0, expected 7"
     assert ended_story.left == []
@@ -401,7 +403,7 @@ def test_what_is_ongoing_is_waited_for_until_its_coordinator_has_ended_it() -> N
              call("produce", partition="t-0", value="open"), {"advance": "75s"},
              {"wait-until": {"transaction": {"id": "app", "is": "CompleteAbort"}}},
              {"advance": "1s"}]  # fmt: skip
-    declared(told(small(steps)))
+    assert_as_declared(tell_story(small(steps)))
 
 
 def test_leaders_move_brokers_die_and_topics_change() -> None:
@@ -423,8 +425,8 @@ def test_leaders_move_brokers_die_and_topics_change() -> None:
         {"wait-until": {"in-sync": "t-0"}},
         {"expect": {"partition": "t-0", "committed": ["r1"]}},
     ]
-    ended_story = told(small(steps))
-    declared(ended_story)
+    ended_story = tell_story(small(steps))
+    assert_as_declared(ended_story)
     assert ended_story.left == []
 
 
@@ -467,7 +469,7 @@ def test_a_leader_has_moved_when_every_broker_knows() -> None:
 )
 def test_what_can_not_be_done_fails_the_story(act: dict[str, Any], because: str) -> None:
     topics = {"t": 2, "in": {"partitions": 1, "replication-factor": 1}}
-    ended_story = told(small([{"cluster": act}], topics=topics))
+    ended_story = tell_story(small([{"cluster": act}], topics=topics))
     assert ended_story.result is not None
     assert failure(ended_story.result).startswith(because)
 
@@ -478,8 +480,8 @@ def test_positions_of_a_group_are_deleted_with_it() -> None:
              {"wait-until": {"transaction": {"id": "app", "is": ["CompleteCommit", "Empty"]}}},
              call("read-positions", "reader", group="g", partitions="in-0",
                   positions={"in-0": 3})]  # fmt: skip
-    ended_story = told(small(steps))
-    declared(ended_story)
+    ended_story = tell_story(small(steps))
+    assert_as_declared(ended_story)
     assert ended_story.left == []
 
 

@@ -25,7 +25,7 @@ LEADS = ("broker/1", "node.role", (), "", {"tp": "t-0", "role": "leader", "epoch
 MOVE = {"pid": 7, "epoch": 0, "pending": None, "timeout_ms": 60_000}
 
 
-def moved(state: str, *partitions: str) -> tuple[str, str, tuple[int, ...], str, object]:
+def completed_move(state: str, *partitions: str) -> tuple[str, str, tuple[int, ...], str, object]:
     return (NODES[2], "txn.complete", (), TX, {**MOVE, "state": state, "partitions": partitions})
 
 
@@ -72,10 +72,13 @@ def test_at_brief_the_log_end_of_a_single_replica_needs_no_remark(
     [
         ((LEADS,), "nothing"),
         ((LEADS, APPENDED, HW), "marker not replicated"),
-        ((LEADS, moved("Ongoing", "t-0"), APPENDED, OPENED, HW), "open transaction"),
-        ((LEADS, moved("PrepareAbort", "t-0"), OWED, APPENDED, OPENED, HW), "marker outstanding"),
+        ((LEADS, completed_move("Ongoing", "t-0"), APPENDED, OPENED, HW), "open transaction"),
+        (
+            (LEADS, completed_move("PrepareAbort", "t-0"), OWED, APPENDED, OPENED, HW),
+            "marker outstanding",
+        ),
         ((LEADS, APPENDED, OPENED, HW), "hanging transaction"),
-        ((LEADS, moved("Empty"), APPENDED, OPENED, HW), "hanging transaction"),
+        ((LEADS, completed_move("Empty"), APPENDED, OPENED, HW), "hanging transaction"),
     ],
 )
 def test_what_holds_readers_back(events: tuple[tuple[object, ...], ...], cause: str) -> None:
@@ -96,7 +99,7 @@ def test_what_is_held_of_it_is_part_of_the_evidence(
     run = small(
         NODES,
         LEADS,
-        moved("PrepareAbort", "t-0"),
+        completed_move("PrepareAbort", "t-0"),
         OWED,
         APPENDED,
         OPENED,
@@ -128,7 +131,9 @@ def test_share_groups_that_get_nothing_are_named() -> None:
 
 def test_a_marker_of_an_id_that_begins_alike_is_no_evidence() -> None:
     owed_of_other = (NODES[2], "marker.owed", (), "app/b/8:0", {"tp": "t-0", "committed": False})
-    run = small(NODES, LEADS, moved("PrepareAbort", "t-0"), owed_of_other, APPENDED, OPENED, HW)
+    run = small(
+        NODES, LEADS, completed_move("PrepareAbort", "t-0"), owed_of_other, APPENDED, OPENED, HW
+    )
     assert explain_lso(run, "t-0").evidence == (1, 4)
 
 
@@ -139,7 +144,7 @@ def test_what_hangs_in_a_topic_of_kafka_comes_first() -> None:
     other_leads = (*LEADS[:4], {"tp": "a-0", "role": "leader", "epoch": 0})
     data = {"tp": where, "pid": 9, "epoch": 0, "first": 3}
     hangs = (nodes[-1], "pid.open", (), "", data)
-    run = small(nodes, other_leads, LEADS, leads, moved("Ongoing", "t-0"), OPENED, hangs)
+    run = small(nodes, other_leads, LEADS, leads, completed_move("Ongoing", "t-0"), OPENED, hangs)
     state = state_at(run.events, run.nodes)
     assert places(state, mismatches(state, Remembered())) == [where, "t-0", "a-0"]
 
@@ -193,7 +198,7 @@ def test_markers_that_are_owed_are_told(
     more_events: tuple[tuple[object, ...], ...], words: str
 ) -> None:
     txn_explanation = explain_txn(
-        small(NODES, moved("PrepareAbort", "t-0"), OWED, *more_events), "app"
+        small(NODES, completed_move("PrepareAbort", "t-0"), OWED, *more_events), "app"
     )
     assert words in txn_explanation.sentences[-1]
 
@@ -228,7 +233,7 @@ def test_a_walk_skips_copies_but_not_the_root() -> None:
 
 
 def test_both_views_of_an_open_transaction_stand_side_by_side() -> None:
-    run = small(NODES, LEADS, moved("Ongoing", "t-0"), APPENDED, OPENED)
+    run = small(NODES, LEADS, completed_move("Ongoing", "t-0"), APPENDED, OPENED)
     (mismatch,) = mismatches(state_at(run.events, run.nodes), Remembered())
     assert (mismatch.partition, mismatch.first, mismatch.state) == ("t-0", 0, "Ongoing")
     assert mismatch.verdict is OpenTxnStatus.ALIVE

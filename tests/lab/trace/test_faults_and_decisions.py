@@ -15,7 +15,7 @@ T0 = TopicPartition("t", 0)
 MOVE = {"pid": 7, "epoch": 0, "pending": None, "timeout_ms": 60_000, "started_ms": 5}
 
 
-def moved(state: str, *partitions: str, **fields: Any) -> tuple[Any, ...]:
+def completed_move(state: str, *partitions: str, **fields: Any) -> tuple[Any, ...]:
     data = {**MOVE, "state": state, "partitions": partitions, **fields}
     return (NODES[0], "txn.complete", (), "app/7:0", data)
 
@@ -36,30 +36,30 @@ def decision(
     return decided.decision
 
 
-def marked(offset: int, *, tp: str = "t-0", pid: int = 7) -> tuple[Any, ...]:
+def marker_written(offset: int, *, tp: str = "t-0", pid: int = 7) -> tuple[Any, ...]:
     data = {"tp": tp, "pid": pid, "epoch": 0, "committed": True, "offset": offset}
     return (NODES[2], "marker.written", (), "app/7:0", {**data, "coordinator_epoch": 0})
 
 
-PREPARED = moved("PrepareCommit", "t-0", "u-0")
-LATER = moved("PrepareAbort", "u-0", epoch=3)
+PREPARED = completed_move("PrepareCommit", "t-0", "u-0")
+LATER = completed_move("PrepareAbort", "u-0", epoch=3)
 
 
 @pytest.mark.parametrize(
     ("events", "epoch", "expected"),
     [
-        ((PREPARED, moved("CompleteCommit"), LATER), 0, Decision.COMMITTED),
+        ((PREPARED, completed_move("CompleteCommit"), LATER), 0, Decision.COMMITTED),
         # Its marker is there, so the records behind it were in no transaction.
-        ((PREPARED, marked(8), LATER), 0, Decision.ABORTED),
+        ((PREPARED, marker_written(8), LATER), 0, Decision.ABORTED),
         # A marker of the decision before, one somewhere else, another producer's.
-        ((marked(8), PREPARED), 0, Decision.COMMITTED),
-        ((PREPARED, marked(8, tp="u-0")), 0, Decision.COMMITTED),
-        ((PREPARED, marked(8, pid=8)), 0, Decision.COMMITTED),
-        ((moved("PrepareAbort", "t-0"),), 0, Decision.ABORTED),
-        ((moved("PrepareCommit", "t-0", epoch=1, version=2),), 0, Decision.COMMITTED),
-        ((moved("PrepareCommit", "t-0", epoch=1, version=2),), 1, Decision.UNKNOWN),
-        ((moved("PrepareCommit", "u-0"),), 0, Decision.UNKNOWN),
-        ((moved("Ongoing", "t-0"),), 0, Decision.UNKNOWN),
+        ((marker_written(8), PREPARED), 0, Decision.COMMITTED),
+        ((PREPARED, marker_written(8, tp="u-0")), 0, Decision.COMMITTED),
+        ((PREPARED, marker_written(8, pid=8)), 0, Decision.COMMITTED),
+        ((completed_move("PrepareAbort", "t-0"),), 0, Decision.ABORTED),
+        ((completed_move("PrepareCommit", "t-0", epoch=1, version=2),), 0, Decision.COMMITTED),
+        ((completed_move("PrepareCommit", "t-0", epoch=1, version=2),), 1, Decision.UNKNOWN),
+        ((completed_move("PrepareCommit", "u-0"),), 0, Decision.UNKNOWN),
+        ((completed_move("Ongoing", "t-0"),), 0, Decision.UNKNOWN),
     ],
 )
 def test_a_decision_is_remembered_when_the_coordinator_has_gone_on(
@@ -115,9 +115,9 @@ RELEASED = ("fault", "fault.release", (0, 5), "", {"rule": "late", "held": 0})
         ((struck(MARKER, action="reorder behind 1"),), [0]),
         ((struck(MARKER, action="pass", held_count=0),), []),
         # Of the transaction before.
-        ((MINE, moved("PrepareAbort", "t-0")), [0]),
-        ((MINE, moved("CompleteAbort")), []),
-        ((moved("CompleteAbort"), MINE, moved("Ongoing", "t-0")), [1]),
+        ((MINE, completed_move("PrepareAbort", "t-0")), [0]),
+        ((MINE, completed_move("CompleteAbort")), []),
+        ((completed_move("CompleteAbort"), MINE, completed_move("Ongoing", "t-0")), [1]),
     ],
 )
 def test_only_what_is_held_of_the_transaction_itself_holds_it_back(
@@ -129,6 +129,6 @@ def test_only_what_is_held_of_the_transaction_itself_holds_it_back(
 
 
 def test_what_a_ring_has_dropped_is_forgotten() -> None:
-    remembered = Remembered.from_events(small(NODES, MINE, moved("Dead"), MINE).events)
+    remembered = Remembered.from_events(small(NODES, MINE, completed_move("Dead"), MINE).events)
     remembered.forget(1)
     assert [index for index, _ in remembered.held_strikes("app", 7, "t-0")] == [2]

@@ -188,7 +188,7 @@ def write(cluster: VirtualCluster, directory: Path) -> list[Path]:
     return paths
 
 
-def loaded(paths: list[Path], *, now_ms: int) -> ClusterOptions:
+def options_of_loaded(paths: list[Path], *, now_ms: int) -> ClusterOptions:
     disks = find_disks(paths)
     loaded_cluster = load_cluster(disks, settings=SETTINGS, fleet=Fleet(), now_ms=now_ms)
     assert loaded_cluster.losses == ()
@@ -208,7 +208,7 @@ def loaded(paths: list[Path], *, now_ms: int) -> ClusterOptions:
 def test_what_was_written_and_loaded_is_the_same_cluster(
     seed: int, stop: str, tmp_path: Path
 ) -> None:
-    async def first(cluster: VirtualCluster) -> Left:
+    async def write_disks(cluster: VirtualCluster) -> Left:
         configure(cluster)
         seen_live = await live(cluster, cluster.env.rng.stream("history"))
         return Left(
@@ -219,7 +219,7 @@ def test_what_was_written_and_loaded_is_the_same_cluster(
         )
 
     options = ClusterOptions(brokers=2, port=0, topics=(("orders", 3),), settings=SETTINGS)
-    state_left = run_cluster(first, seed=seed, cluster_options=options)
+    state_left = run_cluster(write_disks, seed=seed, cluster_options=options)
     for path in state_left.paths:
         if stop == "killed":
             (path / FileName.CLEAN_SHUTDOWN).unlink()
@@ -230,13 +230,17 @@ def test_what_was_written_and_loaded_is_the_same_cluster(
 
     async def second(cluster: VirtualCluster) -> None:
         if stop != "without metadata":
-            assert settled(cluster.sim.metadata.image) == settled(state_left.image)
+            assert metadata_without_lives(cluster.sim.metadata.image) == metadata_without_lives(
+                state_left.image
+            )
         async with cluster.client() as client:
             assert await look(client) == state_left.seen
             await go_on(client, state_left.seen)
 
     run_cluster(
-        second, seed=seed, cluster_options=loaded(state_left.paths, now_ms=state_left.now_ms)
+        second,
+        seed=seed,
+        cluster_options=options_of_loaded(state_left.paths, now_ms=state_left.now_ms),
     )
 
 
@@ -259,7 +263,7 @@ def configure(cluster: VirtualCluster) -> None:
     cluster.sim.metadata.publish(image)
 
 
-def settled(image: ClusterImage) -> dict[str, object]:
+def metadata_without_lives(image: ClusterImage) -> dict[str, object]:
     """The metadata, without what is another for each life of a broker."""
     return {
         "brokers": list(image.brokers),
@@ -332,7 +336,7 @@ def test_a_reset_formats_the_machines_and_leaves_their_numbers(tmp_path: Path) -
             assert (await producer.send("orders", 0, b"first")).offset == 0
 
     paths = [tmp_path / "four", tmp_path / "nought"]
-    run_cluster(main, cluster_options=loaded(paths, now_ms=NOW))
+    run_cluster(main, cluster_options=options_of_loaded(paths, now_ms=NOW))
 
 
 def test_the_trace_of_a_loaded_cluster_knows_what_its_coordinators_have_loaded(
@@ -341,19 +345,21 @@ def test_the_trace_of_a_loaded_cluster_knows_what_its_coordinators_have_loaded(
     """A transaction that lives was called hanging: no event had told of it."""
     orders = PARTITIONS[0]
 
-    async def first(cluster: VirtualCluster) -> tuple[list[Path], int]:
+    async def write_disks(cluster: VirtualCluster) -> tuple[list[Path], int]:
         async with cluster.client() as client:
             producer = await begun(client, "report")
             await producer.send("orders", 0, b"alive")
             return write(cluster, tmp_path), cluster.env.clock.now_ms()
 
     options = ClusterOptions(brokers=2, port=0, topics=(("orders", 3),), settings=SETTINGS)
-    paths, now_ms = run_cluster(first, cluster_options=options)
+    paths, now_ms = run_cluster(write_disks, cluster_options=options)
 
     async def second(cluster: VirtualCluster) -> str:
         run = Recording.of("it", b"".join(cluster.env.tracer.pieces()).splitlines())
         return explain_lso(run, str(orders)).cause
 
     for level in (TraceLevel.BRIEF, TraceLevel.FULL):
-        cause = run_cluster(second, trace_level=level, cluster_options=loaded(paths, now_ms=now_ms))
+        cause = run_cluster(
+            second, trace_level=level, cluster_options=options_of_loaded(paths, now_ms=now_ms)
+        )
         assert cause == "open transaction"

@@ -58,7 +58,7 @@ def marker(offset: int) -> dict[str, Any]:
     return {"tp": "t-0", "pid": 7, "epoch": 0, "offset": offset, "coordinator_epoch": 3}
 
 
-def moved(state: str, **fields: Any) -> tuple[int, str, dict[str, Any]]:
+def completed_move(state: str, **fields: Any) -> tuple[int, str, dict[str, Any]]:
     data = {"state": state, "pid": 7, "epoch": 0, "pending": None, "partitions": [], **fields}
     return COORDINATOR, "txn.complete", data
 
@@ -122,7 +122,7 @@ def test_a_log_that_begins_later_tells_what_is_still_open() -> None:
 
 def test_an_entry_of_a_coordinator_takes_over_what_each_move_tells() -> None:
     state = follow(
-        moved("Ongoing", partitions=["t-0"], timeout_ms=60_000),
+        completed_move("Ongoing", partitions=["t-0"], timeout_ms=60_000),
         (COORDINATOR, "txn.decide", {"pending": "PrepareCommit"}),
     )
     entry = state.transactions["app"]
@@ -130,14 +130,16 @@ def test_an_entry_of_a_coordinator_takes_over_what_each_move_tells() -> None:
         "Ongoing", "PrepareCommit", 60_000,
     )  # fmt: skip
     assert entry["node"] == "broker/3/txn/1"
-    assert follow(moved("Ongoing"), moved("Dead")).transactions == {}
+    assert follow(completed_move("Ongoing"), completed_move("Dead")).transactions == {}
     refused = (COORDINATOR, "txn.append", {"state": "PrepareCommit", "error": "NOT_COORDINATOR"})
     pending = (COORDINATOR, "txn.decide", {"pending": "PrepareCommit"})
-    assert follow(moved("Ongoing"), pending, refused).transactions["app"]["pending"] is None
+    assert (
+        follow(completed_move("Ongoing"), pending, refused).transactions["app"]["pending"] is None
+    )
 
 
 def test_markers_are_owed_until_they_are_acknowledged_or_the_coordinator_moves() -> None:
-    prepared = moved("PrepareAbort", partitions=["t-0", "t-1"])
+    prepared = completed_move("PrepareAbort", partitions=["t-0", "t-1"])
     owed = (COORDINATOR, "marker.owed", {"tp": "t-0", "committed": False})
     refused = (COORDINATOR, "marker.refused", {"tp": "t-0", "error": "NOT_LEADER_OR_FOLLOWER"})
     state = follow(prepared, owed, refused)
@@ -151,10 +153,10 @@ def test_markers_are_owed_until_they_are_acknowledged_or_the_coordinator_moves()
 
 
 def test_a_coordinator_that_loads_has_the_entries_of_its_part() -> None:
-    state = follow(moved("Ongoing"), (COORDINATOR, "txn.unload", {}))
+    state = follow(completed_move("Ongoing"), (COORDINATOR, "txn.unload", {}))
     assert state.transactions["app"]["node"] == "/1"
     state_after = follow(
-        moved("Ongoing"), (COORDINATOR, "txn.unload", {}), (COORDINATOR, "txn.load", {})
+        completed_move("Ongoing"), (COORDINATOR, "txn.unload", {}), (COORDINATOR, "txn.load", {})
     )
     assert state_after.transactions["app"]["node"] == "broker/3/txn/1"
 
@@ -193,7 +195,7 @@ def test_a_snapshot_is_what_a_reader_begins_with() -> None:
         ],
     }
     added = (COORDINATOR, "group.offset_pending", {"group": "old", "tp": "t-0", "offset": 4})
-    state = follow(moved("PrepareAbort"), added, (BROKER, "snapshot", first_part))
+    state = follow(completed_move("PrepareAbort"), added, (BROKER, "snapshot", first_part))
     assert state.offsets == {"g t-1": 4}, "what waits for a marker"
     assert state.level == "brief"
     assert state.brokers == {"broker/1": "running"}

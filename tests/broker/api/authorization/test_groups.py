@@ -87,7 +87,7 @@ async def test_a_streams_group_is_described_with_topics_that_may_be(api: Guarded
     api.grant(acl(CLUSTER, CLUSTER_NAME, Operation.CREATE))
     await streams_heartbeat(api, "orders")
 
-    async def described() -> Any:
+    async def describe_group() -> Any:
         answer = await api.ask(
             "StreamsGroupDescribe",
             1,
@@ -97,12 +97,12 @@ async def test_a_streams_group_is_described_with_topics_that_may_be(api: Guarded
         )
         return answer.groups[0]
 
-    description = await described()
+    description = await describe_group()
     assert (description.error_code, len(description.members)) == (ErrorCode.none, 1)
     assert description.authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
     api.revoke_all()
     api.grant(*member)
-    hidden = await described()
+    hidden = await describe_group()
     assert (hidden.error_code, hidden.members, hidden.topology) == (FORBIDDEN, (), None)
     assert hidden.error_message == (
         "The described group uses topics that the client is not authorized to describe."
@@ -176,22 +176,22 @@ async def test_a_share_group_is_joined_for_topics_that_may_be_described(api: Gua
 async def test_a_share_group_is_described_with_topics_that_may_be(api: GuardedApi) -> None:
     await has_members_and_offsets(api)
 
-    async def described() -> Any:
+    async def describe_group() -> Any:
         answer = await api.ask(
             "ShareGroupDescribe", 1, group_ids=["g"], include_authorized_operations=True
         )
         return answer.groups[0]
 
-    refused = await described()
+    refused = await describe_group()
     assert (refused.error_code, refused.error_message) == (NO_GROUP, None)
     api.grant(acl(GROUP, "g", Operation.DESCRIBE), acl(TOPIC, "orders", Operation.DESCRIBE))
-    refused = await described()
+    refused = await describe_group()
     assert (refused.error_code, refused.members) == (FORBIDDEN, ())
     assert refused.error_message == (
         "The group has described topic(s) that the client is not authorized to describe."
     )
     api.grant(acl(TOPIC, "hidden", Operation.DESCRIBE))
-    group = await described()
+    group = await describe_group()
     assert (group.error_code, len(group.members)) == (ErrorCode.none, 1)
     assert group.authorized_operations == 1 << Operation.DESCRIBE
 
@@ -244,7 +244,7 @@ async def test_offsets_of_a_share_group_are_altered_by_who_may_read(api: Guarded
     api.grant(acl(GROUP, "g", Operation.READ), acl(TOPIC, "orders", Operation.DESCRIBE))
     await has_coordinators(api)
 
-    async def altered() -> Any:
+    async def alter_offsets() -> Any:
         partitions = [{"partition_index": 0, "start_offset": 3}]
         return await api.ask(
             "AlterShareGroupOffsets",
@@ -253,25 +253,25 @@ async def test_offsets_of_a_share_group_are_altered_by_who_may_read(api: Guarded
             topics=[{"topic_name": name, "partitions": partitions} for name in NAMES],
         )
 
-    answer = await altered()
+    answer = await alter_offsets()
     assert [topic.partitions[0].error_code for topic in answer.responses] == [FORBIDDEN] * 2
     api.grant(acl(TOPIC, "orders", Operation.READ))
-    answer = await altered()
+    answer = await alter_offsets()
     errors = {topic.topic_name: topic.partitions[0].error_code for topic in answer.responses}
     assert errors == {"orders": ErrorCode.none, "hidden": FORBIDDEN}
     api.api.broker.groups.is_running = False
-    assert (await altered()).responses == ()
+    assert (await alter_offsets()).responses == ()
 
 
 async def test_offsets_of_a_share_group_are_deleted_by_who_may_read(api: GuardedApi) -> None:
     await has_coordinators(api)
 
-    async def deleted() -> Any:
+    async def delete_offsets() -> Any:
         topics = [{"topic_name": name} for name in NAMES]
         return await api.ask("DeleteShareGroupOffsets", 0, group_id="g", topics=topics)
 
     api.grant(acl(GROUP, "g", Operation.DELETE))
-    answer = await deleted()
+    answer = await delete_offsets()
     assert (answer.error_code, answer.responses) == (ErrorCode.group_id_not_found, ())
     api.grant(acl(GROUP, "g", Operation.READ), ALL_TOPICS)
     partitions = [{"partition_index": 0, "start_offset": 3}]
@@ -279,7 +279,7 @@ async def test_offsets_of_a_share_group_are_deleted_by_who_may_read(api: Guarded
     await api.ask("AlterShareGroupOffsets", 0, group_id="g", topics=topics)
     api.revoke_all()
     api.grant(acl(GROUP, "g", Operation.DELETE), acl(TOPIC, "orders", Operation.READ))
-    answer = await deleted()
+    answer = await delete_offsets()
     assert answer.error_code is ErrorCode.none
     assert {topic.topic_name: topic.error_code for topic in answer.responses} == {
         "orders": ErrorCode.none,

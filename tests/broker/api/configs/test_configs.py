@@ -244,7 +244,7 @@ async def alter_of_alter_client_quotas(
     return [(entry.error_code, entry.error_message) for entry in answer.entries]
 
 
-def kept(api: Api) -> dict[str | None, dict[str, float]]:
+def quotas_by_name(api: Api) -> dict[str | None, dict[str, float]]:
     return {entity[0][1]: dict(values) for entity, values in api.broker.image.client_quotas.items()}
 
 
@@ -259,7 +259,7 @@ async def test_values_are_set_and_removed(api: Api, version: int) -> None:
     assert await alter_of_alter_client_quotas(
         api, entry((RATE, 7.0), user=None), version=version
     ) == [(E.none, None)]
-    assert kept(api) == {"u": {RATE: 5.0}, None: {RATE: 7.0}}
+    assert quotas_by_name(api) == {"u": {RATE: 5.0}, None: {RATE: 7.0}}
     offset = api.broker.image.offset
     assert await alter_of_alter_client_quotas(api, entry((RATE, None)), version=version) == [
         (E.none, None)
@@ -267,11 +267,11 @@ async def test_values_are_set_and_removed(api: Api, version: int) -> None:
     assert await alter_of_alter_client_quotas(api, entry((RATE, None)), version=version) == [
         (E.none, None)
     ]
-    assert kept(api) == {None: {RATE: 7.0}}
+    assert quotas_by_name(api) == {None: {RATE: 7.0}}
     assert api.broker.image.offset == offset + 1, "what changes nothing is no change"
 
 
 async def test_what_can_not_be_changes_nothing(api: Api) -> None:
     (refused,) = await alter_of_alter_client_quotas(api, entry((RATE, 1.0), ("no_such_rate", 1.0)))
     assert refused == (E.invalid_request, "Invalid configuration key no_such_rate")
-    assert kept(api) == {}
+    assert quotas_by_name(api) == {}

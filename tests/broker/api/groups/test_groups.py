@@ -255,20 +255,20 @@ async def test_what_is_no_consumer_group(groups: GroupApi) -> None:
 # has its answers.
 
 
-def given(answer: Any) -> list[tuple[int, ...]]:
+def partitions_assigned(answer: Any) -> list[tuple[int, ...]]:
     return [topic_partition.partitions for topic_partition in answer.assignment.topic_partitions]
 
 
 async def test_a_regular_expression_is_looked_up_after_the_answer(groups: GroupApi) -> None:
     regex: dict[str, Any] = {"subscribed_topic_names": None, "subscribed_topic_regex": "ord.*"}
     first_answer = await groups.consume("a", **regex)
-    assert (first_answer.error_code, given(first_answer)) == (E.none, [])
+    assert (first_answer.error_code, partitions_assigned(first_answer)) == (E.none, [])
     for _ in range(100):
         answer = await groups.consume("a", first_answer.member_epoch)
         if answer.assignment is not None:
             break
         await asyncio.sleep(0)
-    assert given(answer) == [(0, 1, 2)]
+    assert partitions_assigned(answer) == [(0, 1, 2)]
 
 
 async def test_without_its_feature_there_is_no_consumer_protocol(groups: GroupApi) -> None:

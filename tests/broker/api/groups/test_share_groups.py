@@ -43,7 +43,7 @@ async def beat(api: Api, member_id: str, epoch: int = 0, *topics: str, **fields:
     return await api.ask("ShareGroupHeartbeat", 1, **{**values, **fields})
 
 
-async def assigned(api: Api, member_id: str) -> Any:
+async def join_until_assigned(api: Api, member_id: str) -> Any:
     """A member that has all partitions of ``orders``; its last answer."""
     await ready(api)
     epoch = (await beat(api, member_id)).member_epoch
@@ -59,9 +59,9 @@ async def assigned(api: Api, member_id: str) -> Any:
     )
 
 
-async def emptied(api: Api) -> None:
+async def make_empty_group(api: Api) -> None:
     """A group whose topic is initialised, without members."""
-    await assigned(api, "a")
+    await join_until_assigned(api, "a")
     await beat(api, "a", -1)
 
 
@@ -107,7 +107,7 @@ async def delete(api: Api, *names: str, group_id: str = GROUP) -> Any:
 
 async def test_members_share_partitions(groups: GroupApi) -> None:
     api = groups.api
-    heartbeat = await assigned(api, "a")
+    heartbeat = await join_until_assigned(api, "a")
     (topic,) = heartbeat.assignment.topic_partitions
     assert (topic.topic_id, topic.partitions) == (api.topic_id("orders"), (0, 1, 2))
     (group,) = await describe(api, GROUP)
@@ -178,7 +178,7 @@ async def test_a_heartbeat_without_a_member_is_refused(groups: GroupApi) -> None
 
 async def test_offsets_and_their_lag(groups: GroupApi) -> None:
     api = groups.api
-    await emptied(api)
+    await make_empty_group(api)
     altered = await alter(api, ("orders", {0: 0, 7: 1}), ("missing", {0: 1}))
     assert altered.error_code is E.none
     assert {
@@ -216,7 +216,7 @@ async def test_offsets_and_their_lag(groups: GroupApi) -> None:
 
 async def test_a_negative_partition_fails_the_whole_alteration(groups: GroupApi) -> None:
     api = groups.api
-    await emptied(api)
+    await make_empty_group(api)
     altered = await alter(api, ("orders", {0: 1, -1: 1}))
     assert (altered.error_code, altered.responses) == (E.unknown_server_error, ())
     topic_id = uuid_text(api.topic_id("orders"))
@@ -242,7 +242,7 @@ async def test_offsets_are_about_their_partitions(groups: GroupApi) -> None:
 
 async def test_deleted_offsets_are_not_described(groups: GroupApi) -> None:
     api = groups.api
-    await emptied(api)
+    await make_empty_group(api)
     deleted = await delete(api, "orders", "missing")
     assert [
         (topic.topic_name, topic.topic_id, topic.error_code, topic.error_message)
@@ -261,7 +261,7 @@ async def test_deleted_offsets_are_not_described(groups: GroupApi) -> None:
 
 async def test_a_group_with_members_stays_as_it_is(groups: GroupApi) -> None:
     api = groups.api
-    await assigned(api, "a")
+    await join_until_assigned(api, "a")
     altered, deleted = await alter(api, ("orders", {0: 1})), await delete(api, "orders")
     for answer in (altered, deleted):
         assert (answer.error_code, answer.error_message) == (

@@ -85,7 +85,7 @@ async def test_a_client_without_an_id_is_called_nothing(api: Api) -> None:
     assert client_of(request).client_id == ""
 
 
-async def asked(wire: Wire, api_key: int, version: int, **values: Any) -> Any:
+async def ask_over_wire(wire: Wire, api_key: int, version: int, **values: Any) -> Any:
     message = message_from(codec.request_class(api_key, version), values)
     wire.send(wire.frame(api_key, version, message))
     return (await wire.answer())[1]
@@ -103,8 +103,8 @@ async def test_a_connection_tells_its_software_and_is_forgotten_when_it_ends(
     for software, expected in ((SOFTWARE, ("yes",)), ({}, ())):
         wire = await Wire.open(address.host, address.port)
         if software:
-            await asked(wire, API_VERSIONS, 3, **software)
-        answer = await asked(wire, KEY, 0, client_instance_id=uuid.UUID(int=77))
+            await ask_over_wire(wire, API_VERSIONS, 3, **software)
+        answer = await ask_over_wire(wire, KEY, 0, client_instance_id=uuid.UUID(int=77))
         assert answer.error_code is ErrorCode.none, "the one before is forgotten"
         assert answer.requested_metrics == expected
         await wire.close()
@@ -331,7 +331,7 @@ async def test_upgrade_types_lower_and_raise(api: Api, version: int) -> None:
 PUSH_TELEMETRY_CLIENT = uuid.UUID(int=77)
 
 
-async def pushed(api: Api, **values: Any) -> ErrorCode:
+async def push_metrics(api: Api, **values: Any) -> ErrorCode:
     answer = await api.ask(
         "PushTelemetry", 0, **{"client_instance_id": PUSH_TELEMETRY_CLIENT, **values}
     )
@@ -343,13 +343,15 @@ async def test_what_was_asked_for_is_taken(api: Api) -> None:
     subscription = await api.ask(
         "GetTelemetrySubscriptions", 0, client_instance_id=PUSH_TELEMETRY_CLIENT
     )
-    error = await pushed(api, subscription_id=subscription.subscription_id, metrics=b"metrics")
+    error = await push_metrics(
+        api, subscription_id=subscription.subscription_id, metrics=b"metrics"
+    )
     assert error is ErrorCode.none
     assert api.broker.client_metrics.bytes_total == len(b"metrics")
 
 
 async def test_another_subscription_is_refused(api: Api) -> None:
-    assert await pushed(api, subscription_id=1) is ErrorCode.unknown_subscription_id
+    assert await push_metrics(api, subscription_id=1) is ErrorCode.unknown_subscription_id
 
 
 # ``unregister_broker``: UnregisterBroker: who is unknown can't be forgotten, and who is known

@@ -10,7 +10,7 @@ from tests.support.broker_api import Api
 from txnsim.errors import ErrorCode
 
 
-def told(answer: Any) -> dict[tuple[str, int], int]:
+def size_by_partition(answer: Any) -> dict[tuple[str, int], int]:
     (directory,) = answer.results
     assert directory.error_code is ErrorCode.none
     return {
@@ -21,9 +21,9 @@ def told(answer: Any) -> dict[tuple[str, int], int]:
 
 
 async def test_null_asks_for_everything_and_nothing_for_nothing(api: Api) -> None:
-    everything = told(await api.ask("DescribeLogDirs", 5, topics=None))
+    everything = size_by_partition(await api.ask("DescribeLogDirs", 5, topics=None))
     assert {("orders", 0), ("orders", 1), ("orders", 2)} <= set(everything)
-    assert told(await api.ask("DescribeLogDirs", 5, topics=[])) == {}
+    assert size_by_partition(await api.ask("DescribeLogDirs", 5, topics=[])) == {}
 
 
 async def test_a_broker_tells_of_its_own_replicas(api_of_three: Api) -> None:
@@ -35,7 +35,7 @@ async def test_a_broker_tells_of_its_own_replicas(api_of_three: Api) -> None:
             (topic_partition.topic, topic_partition.partition)
             for topic_partition in api.broker.replicas.hosted
         }
-        assert set(told(answer)) == hosted
+        assert set(size_by_partition(answer)) == hosted
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -11,7 +11,7 @@ from txnsim.errors import ErrorCode
 from txnsim.types import BrokerId, TopicPartition
 
 
-def told(answer: Any) -> list[tuple[Any, ...]]:
+def reassignment_rows(answer: Any) -> list[tuple[Any, ...]]:
     assert answer.error_code is ErrorCode.none
     return [
         (
@@ -50,10 +50,10 @@ async def test_reassignments_are_answered_in_the_order_of_the_request(api: Api) 
     move(api, 2)
     first_partition, third = (("orders", index, (1, 9), (9,), ()) for index in (0, 2))
     answer = await api.ask("ListPartitionReassignments", 0, topics=None)
-    assert told(answer) == [first_partition, third]
+    assert reassignment_rows(answer) == [first_partition, third]
     topics = [{"name": "orders", "partition_indexes": [2, 1, 0, 7]}, {"name": "absent"}]
     answer = await api.ask("ListPartitionReassignments", 0, topics=topics)
-    assert told(answer) == [third, first_partition]
+    assert reassignment_rows(answer) == [third, first_partition]
 
 
 async def test_refuse(api: Api) -> None:

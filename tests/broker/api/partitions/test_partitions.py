@@ -30,7 +30,7 @@ def move(
     return {"topics": [{"name": topic, "partitions": partitions}]}
 
 
-def told(answer: Any) -> tuple[ErrorCode, list[tuple[int, ErrorCode, str | None]]]:
+def error_and_partitions(answer: Any) -> tuple[ErrorCode, list[tuple[int, ErrorCode, str | None]]]:
     return answer.error_code, [
         (partition.partition_index, partition.error_code, partition.error_message)
         for topic in answer.responses
@@ -62,7 +62,10 @@ async def test_a_partition_moves_with_its_records(api_of_three: Api, version: in
     await alone(api)
     assert P0 not in api.at(3).broker.replicas.hosted
     await api.ask("Produce", 9, **produce("orders", batch()))
-    assert told(await api.ask("AlterPartitionReassignments", version, **move([3, 2]))) == DONE
+    assert (
+        error_and_partitions(await api.ask("AlterPartitionReassignments", version, **move([3, 2])))
+        == DONE
+    )
     await until_replicas(api, 3, 2)
     assert P0 not in api.broker.replicas.hosted
     moved = api.at(3).broker.replicas.leader(P0)
@@ -73,21 +76,25 @@ async def test_a_partition_moves_with_its_records(api_of_three: Api, version: in
 async def test_a_reassignment_that_waits_can_be_cancelled(api_of_three: Api) -> None:
     api = api_of_three
     nothing = await api.ask("AlterPartitionReassignments", 1, **move(None))
-    assert told(nothing)[1] == [(0, ErrorCode.no_reassignment_in_progress, None)]
+    assert error_and_partitions(nothing)[1] == [(0, ErrorCode.no_reassignment_in_progress, None)]
     await alone(api)
     await api.cluster.members[BrokerId(3)].kill(lose_unflushed=False)
-    assert told(await api.ask("AlterPartitionReassignments", 1, **move([3]))) == DONE
+    assert (
+        error_and_partitions(await api.ask("AlterPartitionReassignments", 1, **move([3]))) == DONE
+    )
     partition = api.broker.image.partition(P0)
     assert partition is not None
     assert (partition.replicas, partition.adding, partition.removing) == ((3, 1), (3,), (1,))
-    assert told(await api.ask("AlterPartitionReassignments", 1, **move(None))) == DONE
+    assert (
+        error_and_partitions(await api.ask("AlterPartitionReassignments", 1, **move(None))) == DONE
+    )
     await until_replicas(api, 1)
 
 
 async def test_refuse_and_subject(api: Api) -> None:
     error = ErrorCode.not_controller
     answer = api.refuse("AlterPartitionReassignments", 0, error, **move([1]))
-    assert told(answer) == (error, [(0, error, None)])
+    assert error_and_partitions(answer) == (error, [(0, error, None)])
     subject = api.subject("AlterPartitionReassignments", 0, **move([1]))
     assert subject == Subject(partitions=(P0,))
 

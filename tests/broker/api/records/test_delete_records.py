@@ -23,16 +23,16 @@ def result(answer: Any) -> tuple[int, ErrorCode]:
 
 
 @pytest.fixture
-async def filled(api: Api) -> Api:
+async def api_with_records(api: Api) -> Api:
     """The api with five records in orders-0."""
     await api.ask("Produce", 8, **produce("orders", batch(*[b"v"] * 5)))
     return api
 
 
-async def test_refusal_and_subject(filled: Api) -> None:
-    refused = filled.refuse("DeleteRecords", 1, ErrorCode.request_timed_out, **values(3))
+async def test_refusal_and_subject(api_with_records: Api) -> None:
+    refused = api_with_records.refuse("DeleteRecords", 1, ErrorCode.request_timed_out, **values(3))
     assert result(refused) == (-1, ErrorCode.request_timed_out)
-    about = filled.subject("DeleteRecords", 1, **values(3))
+    about = api_with_records.subject("DeleteRecords", 1, **values(3))
     assert [str(partition) for partition in about.partitions] == ["orders-0"]
 
 

@@ -35,13 +35,13 @@ def values(
     }
 
 
-def found(answer: Any) -> tuple[ErrorCode, int, int]:
+def offset_answer(answer: Any) -> tuple[ErrorCode, int, int]:
     (partition_answer,) = answer.topics[0].partitions
     return partition_answer.error_code, partition_answer.timestamp, partition_answer.offset
 
 
 @pytest.fixture
-async def filled(api: Api) -> Api:
+async def api_with_records(api: Api) -> Api:
     """Three records in orders-0, stamped 10, 30 and 20 ms after the first moment."""
     for stamp in (10, 30, 20):
         await api.ask("Produce", 8, **produce("orders", batch(timestamp_ms=STAMP_MS + stamp)))
@@ -53,9 +53,9 @@ async def filled(api: Api) -> Api:
     [(4, ErrorCode.leader_not_available), (5, ErrorCode.offset_not_available)],
 )
 async def test_a_new_leader_that_knows_too_little_answers_later(
-    filled: Api, version: int, later: ErrorCode
+    api_with_records: Api, version: int, later: ErrorCode
 ) -> None:
-    log = filled.broker.replicas.leader(TopicPartition("orders", 0))
+    log = api_with_records.broker.replicas.leader(TopicPartition("orders", 0))
     assert not isinstance(log, Rejection)
     append_client(log, batch(timestamp_ms=STAMP_MS + 40), guard=0, now_ms=STAMP_MS)
     log.become_leader(1)
@@ -68,24 +68,32 @@ async def test_a_new_leader_that_knows_too_little_answers_later(
         (STAMP_MS + 40, -1, later),
         (STAMP_MS + 50, -1, later),
     ):
-        answer = await filled.ask("ListOffsets", version, **values(timestamp, replica=replica))
-        assert found(answer)[0] is error, timestamp
+        answer = await api_with_records.ask(
+            "ListOffsets", version, **values(timestamp, replica=replica)
+        )
+        assert offset_answer(answer)[0] is error, timestamp
 
 
-async def test_refusal_and_subject(filled: Api) -> None:
+async def test_refusal_and_subject(api_with_records: Api) -> None:
     error = ErrorCode.request_timed_out
-    assert found(filled.refuse("ListOffsets", 1, error, **values(-1))) == (error, -1, -1)
-    about = filled.subject("ListOffsets", 1, **values(-1))
+    assert offset_answer(api_with_records.refuse("ListOffsets", 1, error, **values(-1))) == (
+        error,
+        -1,
+        -1,
+    )
+    about = api_with_records.subject("ListOffsets", 1, **values(-1))
     assert [str(partition) for partition in about.partitions] == ["orders-0"]
 
 
 @pytest.mark.parametrize("isolation", [2, -1, 127])
 @pytest.mark.parametrize("name", ["orders", "nope"])
 async def test_an_unknown_isolation_level_is_an_unknown_error_as_on_a_real_broker(
-    filled: Api, isolation: int, name: str
+    api_with_records: Api, isolation: int, name: str
 ) -> None:
-    answer = await filled.ask("ListOffsets", 11, **values(-1, name=name, isolation=isolation))
-    assert found(answer) == (ErrorCode.unknown_server_error, -1, -1)
+    answer = await api_with_records.ask(
+        "ListOffsets", 11, **values(-1, name=name, isolation=isolation)
+    )
+    assert offset_answer(answer) == (ErrorCode.unknown_server_error, -1, -1)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +113,7 @@ async def test_a_partition_that_is_named_twice_is_refused(
 
 
 @pytest.mark.slow
-async def test_many_partitions_are_not_counted_quadratically(filled: Api) -> None:
+async def test_many_partitions_are_not_counted_quadratically(api_with_records: Api) -> None:
     fields = values(-1)
     (topic,) = fields["topics"]
     topic["partitions"] = [
@@ -113,6 +121,6 @@ async def test_many_partitions_are_not_counted_quadratically(filled: Api) -> Non
         for partition in range(19_000)
     ]
     began = time.process_time()
-    answer = await filled.ask("ListOffsets", 11, **fields)
+    answer = await api_with_records.ask("ListOffsets", 11, **fields)
     assert len(answer.topics[0].partitions) == 19_000
     assert time.process_time() - began < 5

@@ -24,7 +24,7 @@ from txnsim.wire.batch import iter_batches
 
 
 @pytest.fixture
-async def filled(api: Api) -> Api:
+async def api_with_records(api: Api) -> Api:
     """Two batches of two records each in orders-0."""
     for _ in range(2):
         await api.ask("Produce", 8, **produce("orders", batch(b"a", b"b")))
@@ -40,76 +40,91 @@ def offsets(records: bytes) -> list[int]:
     return [header.base_offset for _, header in iter_batches(records)]
 
 
-def wanted(api: Api, offset: int = 0, **fields: Any) -> dict[str, Any]:
+def fetch_fields(api: Api, offset: int = 0, **fields: Any) -> dict[str, Any]:
     return fetch("orders", offset, topic_id=api.topic_id("orders"), **fields)
 
 
-async def test_a_reader_waits_for_the_next_record(filled: Api) -> None:
-    values = wanted(filled, 4, max_wait_ms=20_000)
-    task = asyncio.ensure_future(filled.ask("Fetch", 12, **values))  # noqa: TID251 - a client's
+async def test_a_reader_waits_for_the_next_record(api_with_records: Api) -> None:
+    values = fetch_fields(api_with_records, 4, max_wait_ms=20_000)
+    task = asyncio.ensure_future(api_with_records.ask("Fetch", 12, **values))  # noqa: TID251 - a client's
     await asyncio.sleep(0)
     assert not task.done()
-    await filled.ask("Produce", 8, **produce("orders", batch(b"c")))
+    await api_with_records.ask("Produce", 8, **produce("orders", batch(b"c")))
     assert offsets(part(await task).records) == [4]
 
 
-async def test_a_reader_waits_beside_what_does_not_exist(filled: Api) -> None:
-    values = wanted(filled, 4, max_wait_ms=20_000)
+async def test_a_reader_waits_beside_what_does_not_exist(api_with_records: Api) -> None:
+    values = fetch_fields(api_with_records, 4, max_wait_ms=20_000)
     values["topics"] += fetch("x", topic_id=NO_SUCH_ID)["topics"]
-    task = asyncio.ensure_future(filled.ask("Fetch", 13, **values))  # noqa: TID251 - a client's
+    task = asyncio.ensure_future(api_with_records.ask("Fetch", 13, **values))  # noqa: TID251 - a client's
     await asyncio.sleep(0)
     assert not task.done()
-    await filled.ask("Produce", 8, **produce("orders", batch(b"c")))
+    await api_with_records.ask("Produce", 8, **produce("orders", batch(b"c")))
     topic_answer, missing = (await task).responses
     assert offsets(topic_answer.partitions[0].records) == [4]
     assert missing.partitions[0].error_code is ErrorCode.unknown_topic_id
 
 
 @pytest.mark.parametrize("version", [12, 13])
-async def test_a_reader_does_not_wait_for_what_does_not_exist(filled: Api, version: int) -> None:
+async def test_a_reader_does_not_wait_for_what_does_not_exist(
+    api_with_records: Api, version: int
+) -> None:
     values = fetch("x", topic_id=NO_SUCH_ID, max_wait_ms=60_000)
-    assert part(await filled.ask("Fetch", version, **values)).error_code
+    assert part(await api_with_records.ask("Fetch", version, **values)).error_code
 
 
-async def test_a_reader_does_not_wait_where_something_failed(filled: Api) -> None:
-    values = wanted(filled, 4, max_wait_ms=60_000)
-    values["topics"] += wanted(filled, partition=1, current_leader_epoch=9)["topics"]
-    answer = await filled.ask("Fetch", 13, **values)
+async def test_a_reader_does_not_wait_where_something_failed(api_with_records: Api) -> None:
+    values = fetch_fields(api_with_records, 4, max_wait_ms=60_000)
+    values["topics"] += fetch_fields(api_with_records, partition=1, current_leader_epoch=9)[
+        "topics"
+    ]
+    answer = await api_with_records.ask("Fetch", 13, **values)
     assert answer.responses[0].partitions[1].error_code is ErrorCode.unknown_leader_epoch
 
 
-async def test_a_reader_waits_for_no_more_bytes_than_it_takes(filled: Api) -> None:
-    values = {**wanted(filled, max_wait_ms=60_000), "min_bytes": 9_999, "max_bytes": 1}
-    assert offsets(part(await filled.ask("Fetch", 12, **values)).records) == [0]
+async def test_a_reader_waits_for_no_more_bytes_than_it_takes(api_with_records: Api) -> None:
+    values = {
+        **fetch_fields(api_with_records, max_wait_ms=60_000),
+        "min_bytes": 9_999,
+        "max_bytes": 1,
+    }
+    assert offsets(part(await api_with_records.ask("Fetch", 12, **values)).records) == [0]
 
 
 # Sessions
 
 
 @pytest.mark.parametrize("version", [4, 5, 6])
-async def test_before_v7_there_are_no_sessions(filled: Api, version: int) -> None:
-    assert part(await filled.ask("Fetch", version, **wanted(filled))).error_code == 0
-    assert len(filled.broker.fetch_sessions) == 0
+async def test_before_v7_there_are_no_sessions(api_with_records: Api, version: int) -> None:
+    assert (
+        part(
+            await api_with_records.ask("Fetch", version, **fetch_fields(api_with_records))
+        ).error_code
+        == 0
+    )
+    assert len(api_with_records.broker.fetch_sessions) == 0
 
 
 async def test_the_slots_are_a_setting() -> None:
     async with handlers(max_incremental_fetch_session_cache_slots=7) as api:
-        answer = await api.ask("Fetch", 12, **wanted(api), session_epoch=0)
+        answer = await api.ask("Fetch", 12, **fetch_fields(api), session_epoch=0)
         assert (answer.session_id, len(answer.responses)) == (0, 1)
 
 
-async def test_subject(filled: Api) -> None:
+async def test_subject(api_with_records: Api) -> None:
     for version in (12, 13):
-        about = filled.subject("Fetch", version, **wanted(filled))
+        about = api_with_records.subject("Fetch", version, **fetch_fields(api_with_records))
         assert [str(partition) for partition in about.partitions] == ["orders-0"]
 
 
-async def test_a_request_is_about_the_partitions_of_its_session_too(filled: Api) -> None:
-    opened = await filled.ask("Fetch", 12, **wanted(filled), session_epoch=0)
-    values = {**wanted(filled, partition=1), "session_id": opened.session_id}
-    about = filled.subject("Fetch", 12, **values, session_epoch=1)
+async def test_a_request_is_about_the_partitions_of_its_session_too(api_with_records: Api) -> None:
+    opened = await api_with_records.ask(
+        "Fetch", 12, **fetch_fields(api_with_records), session_epoch=0
+    )
+    values = {**fetch_fields(api_with_records, partition=1), "session_id": opened.session_id}
+    about = api_with_records.subject("Fetch", 12, **values, session_epoch=1)
     assert [str(partition) for partition in about.partitions] == ["orders-1", "orders-0"]
-    stale = filled.subject("Fetch", 12, **values, session_epoch=5)
+    stale = api_with_records.subject("Fetch", 12, **values, session_epoch=5)
     assert [str(partition) for partition in stale.partitions] == ["orders-1"]
 
 
@@ -127,7 +142,7 @@ async def test_records_of_a_fetch_that_is_refused(
 
 @pytest.mark.parametrize("version", [4, 12, 13])
 async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
-    filled: Api, version: int
+    api_with_records: Api, version: int
 ) -> None:
     """The message of a Fetch of 10,000 partitions takes more memory than all else of it."""
     places = ((0, 4), (1, 0), (0, 4))
@@ -135,11 +150,11 @@ async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
         {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
         for partition, offset in places
     ]
-    values = {**wanted(filled), "max_wait": timedelta(seconds=5), "min_bytes": 1}
+    values = {**fetch_fields(api_with_records), "max_wait": timedelta(seconds=5), "min_bytes": 1}
     (topic,) = values["topics"]
     values["topics"] = [{**topic, "partitions": listed}]
-    request = filled.request("Fetch", version, **values)
-    environment = filled.broker.environment
+    request = api_with_records.request("Fetch", version, **values)
+    environment = api_with_records.broker.environment
     request.pace = Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
     about = HANDLERS[request.api_key].subject(request)
     handled = HANDLERS[request.api_key].handle(request)
@@ -153,7 +168,7 @@ async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
     if version < 13:
         parts = refused.responses[0].partitions
         assert [part.partition_index for part in parts] == [0, 1]
-    await filled.ask("Produce", 8, **produce("orders", batch(b"c")))
+    await api_with_records.ask("Produce", 8, **produce("orders", batch(b"c")))
     answer = read_back(request, await reading)
     assert offsets(answer.responses[0].partitions[0].records) == [4]
 
@@ -272,13 +287,13 @@ def values_of_offset_for_leader_epoch(
     return {"replica_id": -1, "topics": [{"topic": name, "partitions": [partition_request]}]}
 
 
-def found(answer: Any) -> tuple[ErrorCode, int, int]:
+def epoch_answer(answer: Any) -> tuple[ErrorCode, int, int]:
     (partition_answer,) = answer.topics[0].partitions
     return partition_answer.error_code, partition_answer.leader_epoch, partition_answer.end_offset
 
 
 @pytest.fixture
-async def moved(api_of_three: Api) -> Api:
+async def api_of_moved_leader(api_of_three: Api) -> Api:
     """orders-0 with two records of epoch 0, led by broker 2 under epoch 1 with one more; asked at
     broker 2.
     """
@@ -289,13 +304,17 @@ async def moved(api_of_three: Api) -> Api:
     return api.at(2)
 
 
-async def test_offset_for_leader_epoch_refusal_and_subject(moved: Api) -> None:
+async def test_offset_for_leader_epoch_refusal_and_subject(api_of_moved_leader: Api) -> None:
     error = ErrorCode.request_timed_out
     assert (
-        found(
-            moved.refuse("OffsetForLeaderEpoch", 2, error, **values_of_offset_for_leader_epoch(0))
+        epoch_answer(
+            api_of_moved_leader.refuse(
+                "OffsetForLeaderEpoch", 2, error, **values_of_offset_for_leader_epoch(0)
+            )
         )[0]
         is error
     )
-    about = moved.subject("OffsetForLeaderEpoch", 2, **values_of_offset_for_leader_epoch(0))
+    about = api_of_moved_leader.subject(
+        "OffsetForLeaderEpoch", 2, **values_of_offset_for_leader_epoch(0)
+    )
     assert [str(partition) for partition in about.partitions] == ["orders-0"]

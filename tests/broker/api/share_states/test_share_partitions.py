@@ -59,16 +59,18 @@ async def ask(
     return await api.ask(name, version, **{"group_id": GROUP, "topics": topics, **fields})
 
 
-async def one(api: Api, operation: str, *, version: int = 0, **part: Any) -> Any:
+async def ask_about_one(api: Api, operation: str, *, version: int = 0, **part: Any) -> Any:
     """The answer about one partition."""
     answer = await ask(api, operation, {"partition": 0, **part}, version=version)
     ((result,),) = (topic.partitions for topic in answer.results)
     return result
 
 
-async def initialized(api: Api, *, state_epoch: int = 0, start_offset: int = 5) -> None:
+async def initialize_partition(api: Api, *, state_epoch: int = 0, start_offset: int = 5) -> None:
     await ready(api)
-    result = await one(api, "Initialize", state_epoch=state_epoch, start_offset=start_offset)
+    result = await ask_about_one(
+        api, "Initialize", state_epoch=state_epoch, start_offset=start_offset
+    )
     assert (result.error_code, result.error_message) == (E.none, None)
 
 
@@ -81,7 +83,7 @@ def batch(first_offset: int, last_offset: int, state: int = 2, count: int = 1) -
     }
 
 
-def written(api: Api, partition: int = 0) -> list[Any]:
+def coordinator_records(api: Api, partition: int = 0) -> list[Any]:
     """The records of the share partition's coordinator."""
     home = partition_for(key(api, partition).coordinator_key, 50)
     log = api.broker.replicas.led[TopicPartition(SHARE_STATE_TOPIC, home)]
@@ -104,8 +106,8 @@ def test_brokers_ask_each_other_by_the_same_keys() -> None:
 
 
 async def test_a_state_is_initialised_written_read_summed_up_and_deleted(api: Api) -> None:
-    await initialized(api, state_epoch=3)
-    wrote = await one(
+    await initialize_partition(api, state_epoch=3)
+    wrote = await ask_about_one(
         api,
         "Write",
         version=1,
@@ -116,7 +118,7 @@ async def test_a_state_is_initialised_written_read_summed_up_and_deleted(api: Ap
         state_batches=[batch(4, 7), batch(9, 9, 0, 2)],
     )
     assert wrote.error_code is E.none
-    read = await one(api, "Read", leader_epoch=2)
+    read = await ask_about_one(api, "Read", leader_epoch=2)
     assert (read.state_epoch, read.start_offset) == (3, 6)
     assert [
         (
@@ -127,25 +129,27 @@ async def test_a_state_is_initialised_written_read_summed_up_and_deleted(api: Ap
         )
         for state_batch in read.state_batches
     ] == [(6, 7, 2, 1), (9, 9, 0, 2)]
-    summed = await one(api, SUMMARY, version=1, leader_epoch=-1)
+    summed = await ask_about_one(api, SUMMARY, version=1, leader_epoch=-1)
     assert (summed.state_epoch, summed.leader_epoch) == (3, 2)
     assert (summed.start_offset, summed.delivery_complete_count) == (6, 1)
-    assert (await one(api, "Delete")).error_code is E.none
-    result = await one(api, SUMMARY, version=1, leader_epoch=-1)
+    assert (await ask_about_one(api, "Delete")).error_code is E.none
+    result = await ask_about_one(api, SUMMARY, version=1, leader_epoch=-1)
     assert (result.start_offset, result.delivery_complete_count, result.error_code) == (
         -1,
         -1,
         E.none,
     )
-    kinds = [type(record) for record in written(api)]
+    kinds = [type(record) for record in coordinator_records(api)]
     assert kinds == [ShareSnapshot, ShareUpdate, ShareUpdate, ShareDeleted]
 
 
 async def test_version_0_says_nothing_of_complete_deliveries(api: Api) -> None:
-    await initialized(api)
-    await one(api, "Write", state_epoch=0, leader_epoch=0, start_offset=8, state_batches=[])
-    assert written(api)[-1].delivery_complete_count == -1
-    summed = await one(api, SUMMARY, leader_epoch=-1)
+    await initialize_partition(api)
+    await ask_about_one(
+        api, "Write", state_epoch=0, leader_epoch=0, start_offset=8, state_batches=[]
+    )
+    assert coordinator_records(api)[-1].delivery_complete_count == -1
+    summed = await ask_about_one(api, SUMMARY, leader_epoch=-1)
     assert summed.start_offset == 8
     assert not hasattr(summed, "delivery_complete_count")
 
@@ -159,7 +163,7 @@ async def test_an_error_leaves_everything_else_at_zero(api: Api) -> None:
         "Delete": {},
         SUMMARY: {"leader_epoch": 0},
     }.items():
-        result = await one(api, operation, **part, partition=-1)
+        result = await ask_about_one(api, operation, **part, partition=-1)
         assert (result.partition, result.error_code) == (-1, E.invalid_request)
         assert result.error_message == TEXT
         if operation in ("Read", SUMMARY):
@@ -179,7 +183,7 @@ async def test_each_partition_is_answered_by_itself(api: Api) -> None:
         1: E.invalid_request,  # what was named last
         7: E.unknown_topic_or_partition,
     }
-    assert [type(record) for record in written(api, 1)] == [ShareSnapshot]
+    assert [type(record) for record in coordinator_records(api, 1)] == [ShareSnapshot]
 
 
 async def test_the_id_of_zeroes_is_no_topics(api: Api) -> None:
@@ -216,11 +220,11 @@ async def test_a_coordinator_elsewhere_sends_the_request_away(api_of_three: Api)
     home = partition_for(key(api_of_three).coordinator_key, 50)
     leader = api_of_three.broker.image.topics[SHARE_STATE_TOPIC].partitions[home].leader
     other_broker_api = api_of_three.at(leader % 3 + 1)
-    read = await one(other_broker_api, "Read", leader_epoch=0)
+    read = await ask_about_one(other_broker_api, "Read", leader_epoch=0)
     assert read.error_code is E.not_coordinator
     text = "Unable to read share group state: This is not the correct coordinator."
     assert read.error_message == text
-    summed = await one(other_broker_api, SUMMARY, leader_epoch=0)
+    summed = await ask_about_one(other_broker_api, SUMMARY, leader_epoch=0)
     assert summed.error_message == (
         "Unable to read share group state summary: This is not the correct coordinator."
     )
@@ -232,13 +236,15 @@ async def test_the_state_moves_with_the_leader(api_of_three: Api) -> None:
     home = partition_for(key(api_of_three).coordinator_key, 50)
     topic_partition = TopicPartition(SHARE_STATE_TOPIC, home)
     leader = api_of_three.broker.image.topics[SHARE_STATE_TOPIC].partitions[home].leader
-    result = await one(api_of_three.at(leader), "Initialize", state_epoch=4, start_offset=9)
+    result = await ask_about_one(
+        api_of_three.at(leader), "Initialize", state_epoch=4, start_offset=9
+    )
     assert result.error_code is E.none
     broker_id = BrokerId(leader % 3 + 1)
     cluster.move_leader(topic_partition, broker_id)
-    read = await one(api_of_three.at(broker_id), "Read", leader_epoch=0)
+    read = await ask_about_one(api_of_three.at(broker_id), "Read", leader_epoch=0)
     assert (read.error_code, read.state_epoch, read.start_offset) == (E.none, 4, 9)
-    assert (await one(api_of_three.at(leader), "Read", leader_epoch=0)).error_code is (
+    assert (await ask_about_one(api_of_three.at(leader), "Read", leader_epoch=0)).error_code is (
         E.not_coordinator
     )
 

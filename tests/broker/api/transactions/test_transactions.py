@@ -94,7 +94,7 @@ def values(groups: GroupApi, identity: Identity, offset: int = 7, **fields: Any)
     return commit_values(groups.api, offset, **{**request_fields, **fields})
 
 
-def one(answer: Any) -> ErrorCode:
+def partition_error(answer: Any) -> ErrorCode:
     error_code: ErrorCode = answer.topics[0].partitions[0].error_code
     return error_code
 
@@ -107,9 +107,9 @@ async def test_versions_that_do_not_know_loading_get_another_error(
         refused = groups.api.refuse(
             "TxnOffsetCommit", version, E.coordinator_load_in_progress, **fields
         )
-        assert one(refused) is error
+        assert partition_error(refused) is error
     plain = groups.api.refuse("TxnOffsetCommit", 1, E.not_coordinator, **fields)
-    assert one(plain) is E.not_coordinator
+    assert partition_error(plain) is E.not_coordinator
     about = groups.api.subject("TxnOffsetCommit", 3, **fields)
     assert (about.transactional_id, about.producer_id) == ("id", 1)
 

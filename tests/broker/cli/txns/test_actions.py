@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import txnsim.cli._txns.audit as audit_module
-from tests.broker.client.inspection.test_repair import SOLO, abandoned
+from tests.broker.client.inspection.test_repair import SOLO, leave_hanging
 from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state, values
 from tests.support.full_disk import little_room
 from tests.support.hanging_transaction import make_hanging
@@ -379,7 +379,7 @@ def test_what_was_committed_is_not_discarded_in_silence(
     async def story(world: VirtualCluster) -> list[bytes | None]:
         async with world.client() as cluster:
             admin = Admin(cluster)
-            await abandoned(world, admin, later=0)
+            await leave_hanging(world, admin, later=0)
             if force:
                 await command.execute(admin, now_ms=0)
                 return await values(cluster, SOLO.topic, partitions=1)

@@ -20,7 +20,7 @@ from tests.broker.client.fake_broker import (
     Asked,
     FakeBroker,
     Handler,
-    initialized,
+    init_answer,
     producers_of,
 )
 from txnsim.cli._txns.command import command_from
@@ -40,11 +40,11 @@ class Background:
         self.thread.start()
         self.broker = FakeBroker(
             {
-                Api.LIST_TRANSACTIONS: listed(),
-                Api.DESCRIBE_TRANSACTIONS: described(),
+                Api.LIST_TRANSACTIONS: transaction_listing(),
+                Api.DESCRIBE_TRANSACTIONS: transaction_description(),
                 Api.DESCRIBE_PRODUCERS: producers(),
-                Api.WRITE_TXN_MARKERS: marked(),
-                Api.INIT_PRODUCER_ID: initialized(),
+                Api.WRITE_TXN_MARKERS: marker_answer(),
+                Api.INIT_PRODUCER_ID: init_answer(),
             }
         )
         self.wait(self.broker.__aenter__())
@@ -66,7 +66,7 @@ def broker() -> Iterator[FakeBroker]:
     background.close()
 
 
-def listed(error: int = 0) -> Handler:
+def transaction_listing(error: int = 0) -> Handler:
     return lambda request: request.answer(
         error_code=error,
         transaction_states=(
@@ -76,7 +76,9 @@ def listed(error: int = 0) -> Handler:
     )
 
 
-def described(error: int = 0, *, start_ms: int | None = 5, topics: bool = True) -> Handler:
+def transaction_description(
+    error: int = 0, *, start_ms: int | None = 5, topics: bool = True
+) -> Handler:
     def handle(request: Asked) -> Any:
         data = ({"topic": "t", "partitions": (0, 1)},) if topics else ()
         return request.answer(
@@ -113,7 +115,7 @@ def producers(error: int = 0, *, start: int = 4, coordinator_epoch: int = -1) ->
     return handle
 
 
-def marked(error: int = 0) -> Handler:
+def marker_answer(error: int = 0) -> Handler:
     return lambda request: request.answer(
         markers=[
             {
@@ -230,7 +232,9 @@ def test_describe(broker: FakeBroker, capsys: Captured) -> None:
 
 
 def test_describe_without_a_start(broker: FakeBroker, capsys: Captured) -> None:
-    broker.handlers[Api.DESCRIBE_TRANSACTIONS] = described(start_ms=None, topics=False)
+    broker.handlers[Api.DESCRIBE_TRANSACTIONS] = transaction_description(
+        start_ms=None, topics=False
+    )
     assert run(broker, "describe", "--transactional-id", "pay") == 0
     assert capsys.readouterr().out.split("\n")[1].count("None") == 2
 
@@ -250,12 +254,12 @@ def test_find_hanging(broker: FakeBroker, capsys: Captured) -> None:
         assert run(broker, "find-hanging", *scope) == 0
         # The described transaction has the partitions: nothing hangs.
         assert len(capsys.readouterr().out.splitlines()) == 1
-    broker.handlers[Api.DESCRIBE_TRANSACTIONS] = described(topics=False)
+    broker.handlers[Api.DESCRIBE_TRANSACTIONS] = transaction_description(topics=False)
     assert run(broker, "find-hanging", "--topic", "t", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["partition"]["partition"] for row in rows] == [0, 1]
     assert rows[0]["producer"]["txn_start_offset"] == 4
-    broker.handlers[Api.DESCRIBE_TRANSACTIONS] = described(105)
+    broker.handlers[Api.DESCRIBE_TRANSACTIONS] = transaction_description(105)
     assert run(broker, "find-hanging", *T0) == 0
     row = capsys.readouterr().out.split("\n")[1]
     cells = [cell.strip() for cell in row.split("\t")]
@@ -292,21 +296,21 @@ SPEC = "AbortTransactionSpec(topicPartition=t-0, producerId=7, producerEpoch=3, 
     ("handlers", "args", "first_line", "second"),
     [
         (
-            {Api.LIST_TRANSACTIONS: listed(128)},
+            {Api.LIST_TRANSACTIONS: transaction_listing(128)},
             ("list",),
             "Failed to list transactions: ListTransactions request sent to broker 1 failed with an"
             f" unexpected exception. {HINT}",
             "The broker answered INVALID_REGULAR_EXPRESSION (128).",
         ),
         (
-            {Api.LIST_TRANSACTIONS: listed(15)},
+            {Api.LIST_TRANSACTIONS: transaction_listing(15)},
             ("list",),
             "Failed to list transactions: ListTransactions request sent to broker 1 failed because"
             f" the coordinator is shutting down. {HINT}",
             "The broker answered COORDINATOR_NOT_AVAILABLE (15).",
         ),
         (
-            {Api.DESCRIBE_TRANSACTIONS: described(105)},
+            {Api.DESCRIBE_TRANSACTIONS: transaction_description(105)},
             ("describe", "--transactional-id", "a"),
             "Failed to describe transaction state of transactional-id `a`: DescribeTransactions"
             f" request for transactionalId `a` failed because the ID could not be found. {HINT}",
@@ -329,21 +333,21 @@ SPEC = "AbortTransactionSpec(topicPartition=t-0, producerId=7, producerEpoch=3, 
             " the topic.",
         ),
         (
-            {Api.WRITE_TXN_MARKERS: marked(52)},
+            {Api.WRITE_TXN_MARKERS: marker_answer(52)},
             ("abort", *T0, "--start-offset", "4"),
             f"Failed to abort transaction {SPEC}: WriteTxnMarkers request with {SPEC} failed since"
             " the provided coordinator epoch 0 has been fenced by the active coordinator. " + HINT,
             "The broker answered TRANSACTION_COORDINATOR_FENCED (52).",
         ),
         (
-            {Api.WRITE_TXN_MARKERS: marked(47)},
+            {Api.WRITE_TXN_MARKERS: marker_answer(47)},
             ("abort", *T0, "--start-offset", "4"),
             f"Failed to abort transaction {SPEC}: WriteTxnMarkers request with {SPEC} failed due an"
             f" invalid producer epoch. {HINT}",
             "The broker answered INVALID_PRODUCER_EPOCH (47).",
         ),
         (
-            {Api.INIT_PRODUCER_ID: initialized(53)},
+            {Api.INIT_PRODUCER_ID: init_answer(53)},
             ("forceTerminateTransaction", "--transactionalId", "a"),
             "Failed to force terminate transactionalId `a`: InitProducerId request for"
             f" transactionalId `a` failed due to transactional ID authorization failure. {HINT}",
@@ -465,14 +469,14 @@ def test_the_address_may_come_from_the_configuration_file(
 
 
 def test_a_listing_waits_for_a_broker_that_is_loading(broker: FakeBroker) -> None:
-    answers = [listed(14), listed()]
+    answers = [transaction_listing(14), transaction_listing()]
     broker.handlers[Api.LIST_TRANSACTIONS] = lambda request: answers.pop(0)(request)
     assert run(broker, "list") == 0
     assert len(broker.of(Api.LIST_TRANSACTIONS)) == 2
 
 
 def test_an_abort_follows_the_leader(broker: FakeBroker) -> None:
-    answers = [marked(6), marked()]
+    answers = [marker_answer(6), marker_answer()]
     broker.handlers[Api.WRITE_TXN_MARKERS] = lambda request: answers.pop(0)(request)
     assert run(broker, "abort", *T0, "--start-offset", "4") == 0
     assert len(broker.of(Api.WRITE_TXN_MARKERS)) == 2

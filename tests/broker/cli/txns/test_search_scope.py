@@ -27,7 +27,7 @@ def test_a_partition_needs_its_topic() -> None:
         Scope(partition=1)
 
 
-def searched(scope: Scope, *, age_ms: int) -> tuple[Found, Output]:
+def search_story(scope: Scope, *, age_ms: int) -> tuple[Found, Output]:
     """With a transaction that hangs, and one that lives."""
 
     async def story(world: VirtualCluster) -> tuple[Found, Output]:
@@ -50,7 +50,7 @@ def searched(scope: Scope, *, age_ms: int) -> tuple[Found, Output]:
 
 
 def test_what_is_younger_is_judged_and_counted_and_is_no_success(capsys: Captured) -> None:
-    search, output = searched(Scope(), age_ms=0)
+    search, output = search_story(Scope(), age_ms=0)
     assert (len(search.findings), len(search.younger), len(search.younger_hanging)) == (0, 2, 1)
     assert output.status == HANGS
     assert output.rows == (), "the table is of the age that was asked for"
@@ -61,9 +61,9 @@ def test_what_is_younger_is_judged_and_counted_and_is_no_success(capsys: Capture
 
 
 def test_a_named_partition_is_judged_at_any_age(capsys: Captured) -> None:
-    search, output = searched(Scope(topic="orders", partition=0), age_ms=-60_000)
+    search, output = search_story(Scope(topic="orders", partition=0), age_ms=-60_000)
     assert (len(search.hanging), search.younger, output.status) == (1, (), HANGS)
-    search, _ = searched(
+    search, _ = search_story(
         Scope(topic="orders", partition=0, max_transaction_timeout_min=5), age_ms=60_000
     )
     assert (len(search.hanging), len(search.younger_hanging)) == (0, 1)

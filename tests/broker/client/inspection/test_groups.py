@@ -190,7 +190,7 @@ async def test_what_is_not_there_is_told(cluster: VirtualCluster) -> None:
 # What a scripted broker says
 
 
-def listed(kind: str, error: int = 0) -> Handler:
+def group_listing(kind: str, error: int = 0) -> Handler:
     def handle(request: Asked) -> Any:
         row = {"group_id": "g", "protocol_type": "p", "group_state": "Stable", "group_type": kind}
         return request.answer(error_code=error, groups=() if error else (row,))
@@ -221,7 +221,7 @@ def streams(request: Asked) -> Any:
     return request.answer(groups=(group,))
 
 
-def committed(*topics: str) -> Handler:
+def committed_offsets(*topics: str) -> Handler:
     return lambda request: request.answer(
         error_code=0,
         topics=[
@@ -233,9 +233,9 @@ def committed(*topics: str) -> Handler:
 
 async def test_tasks_of_a_streams_group_and_a_topic_that_is_gone() -> None:
     handlers = {
-        Api.LIST_GROUPS: listed("Streams"),
+        Api.LIST_GROUPS: group_listing("Streams"),
         Api.STREAMS_GROUP_DESCRIBE: streams,
-        Api.OFFSET_FETCH: committed("gone"),
+        Api.OFFSET_FETCH: committed_offsets("gone"),
     }
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as client:
         group = await groups.describe_group(Admin(client), "g")
@@ -258,7 +258,7 @@ async def test_tasks_of_a_streams_group_and_a_topic_that_is_gone() -> None:
 
 
 async def test_an_unknown_type_of_group_is_told() -> None:
-    handlers = {Api.LIST_GROUPS: listed("Swarm")}
+    handlers = {Api.LIST_GROUPS: group_listing("Swarm")}
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as client:
         with pytest.raises(ClientError, match="type 'swarm', which is not known here"):
             await groups.describe_group(Admin(client), "g")
@@ -266,7 +266,7 @@ async def test_an_unknown_type_of_group_is_told() -> None:
 
 async def test_a_coordinator_that_loads_or_goes_away_is_asked_again() -> None:
     load = ErrorCode.coordinator_load_in_progress
-    turns = in_turn(listed("share", load), lambda _: CLOSE, listed("Share"))
+    turns = in_turn(group_listing("share", load), lambda _: CLOSE, group_listing("Share"))
     async with (
         FakeBroker({Api.LIST_GROUPS: turns}) as broker,
         Cluster(broker.address, settings=SETTINGS) as client,
@@ -282,9 +282,9 @@ async def test_a_coordinator_that_loads_or_goes_away_is_asked_again() -> None:
 @pytest.mark.parametrize(
     ("handler", "error"),
     [
-        (listed("share", ErrorCode.not_coordinator), RetriableError),
+        (group_listing("share", ErrorCode.not_coordinator), RetriableError),
         (lambda _: CLOSE, ConnectionLostError),
-        (listed("share", ErrorCode.cluster_authorization_failed), ClientError),
+        (group_listing("share", ErrorCode.cluster_authorization_failed), ClientError),
     ],
 )
 async def test_the_time_of_a_broker_ends(handler: Handler, error: type[ClientError]) -> None:
@@ -299,7 +299,7 @@ async def test_the_time_of_a_broker_ends(handler: Handler, error: type[ClientErr
 
 async def test_an_older_broker_tells_neither_type_nor_state() -> None:
     async with (
-        FakeBroker({Api.LIST_GROUPS: listed("share")}, ranges={16: (0, 3)}) as broker,
+        FakeBroker({Api.LIST_GROUPS: group_listing("share")}, ranges={16: (0, 3)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as client,
     ):
         (group,) = await groups.list_groups(Admin(client))

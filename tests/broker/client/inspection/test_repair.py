@@ -190,7 +190,7 @@ def test_what_cannot_be_looked_at_is_not_touched() -> None:
 # The marker that was decided
 
 
-async def abandoned(world: VirtualCluster, admin: Admin, *, later: int) -> JudgedTransaction:
+async def leave_hanging(world: VirtualCluster, admin: Admin, *, later: int) -> JudgedTransaction:
     """KAFKA-20734: committed while the partition had no leader; ``later`` transactions follow."""
     world.sim.metadata.create_topic(NewTopic(name=SOLO.topic, assignments=((0, (AWAY,)),)))
     await admin.cluster.coordinator("shop")
@@ -221,7 +221,7 @@ def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
     async def story(world: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
         async with world.client() as cluster:
             admin = Admin(cluster)
-            finding = await abandoned(world, admin, later=later)
+            finding = await leave_hanging(world, admin, later=later)
             assert finding.decided is not None
             assert finding.decided.decision is Decision.COMMITTED
             report = await repair(admin, finding, now_ms=0, guess=Decision.ABORTED)
@@ -342,7 +342,7 @@ def test_who_does_not_know_has_to_guess_aloud(
     async def story(world: VirtualCluster) -> tuple[Repair, Repair, list[bytes | None]]:
         async with world.client() as cluster:
             admin = Admin(cluster)
-            finding = await abandoned(world, admin, later=2)
+            finding = await leave_hanging(world, admin, later=2)
             first_report = await repair(admin, finding, now_ms=0)
             assert await values(cluster, SOLO.topic, partitions=1) == []
             second_report = await repair(admin, finding, now_ms=0, guess=guess)
@@ -361,7 +361,7 @@ def test_who_does_not_know_has_to_guess_aloud(
 # Why readers stand still: each cause made on a simulated cluster.
 
 
-async def explained(admin: Admin) -> Explanation:
+async def explain_where(admin: Admin) -> Explanation:
     return await explain(admin, WHERE, now_ms=admin.cluster.clock.now_ms())
 
 
@@ -369,7 +369,7 @@ def test_nothing_is_withheld() -> None:
     async def story(world: VirtualCluster) -> Explanation:
         async with world.client() as cluster, Producer(cluster) as producer:
             await producer.send("orders", 0, b"x")
-            return await explained(Admin(cluster))
+            return await explain_where(Admin(cluster))
 
     explanation = run_cluster(story)
     assert explanation.cause is Cause.NOTHING
@@ -384,7 +384,7 @@ def test_a_hanging_one_is_named_with_its_cure() -> None:
             await producer.send("orders", 0, b"x")
             await make_hanging(admin, WHERE, "ghost")
             await producer.send("orders", 0, b"y")
-            return await explained(admin)
+            return await explain_where(admin)
 
     explanation = run_cluster(story)
     assert explanation.cause is Cause.HANGING
@@ -412,11 +412,11 @@ def test_open_and_decided_transactions_differ() -> None:
                 await producer.init_transactions()
                 producer.begin()
                 await producer.send("orders", 0, b"x")
-            alive = await explained(admin)
+            alive = await explain_where(admin)
             world.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
             await first_producer.commit()
             await until_state(cluster, "first", "PrepareCommit")
-            decided = await explained(admin)
+            decided = await explain_where(admin)
             world.sim.injector.release("f")
             world.sim.injector.disarm("f")
             await second.abort()
@@ -443,7 +443,7 @@ def test_a_marker_that_is_not_replicated_is_no_transaction() -> None:
             # Followers ask no more, and have been in sync until now.
             world.arm(Hold(), FaultPoint.PEER_REQUEST, api="Fetch")
             await producer.abort()
-            explanation = await explained(admin)
+            explanation = await explain_where(admin)
             world.sim.injector.release("f")
             world.sim.injector.disarm("f")
             return explanation
@@ -499,9 +499,9 @@ def test_where_no_broker_describes_transactions_the_log_is_read() -> None:
         async with world.client() as cluster, Producer(cluster) as producer:
             admin = Older(cluster)
             await producer.send("orders", 0, b"x")
-            healthy = await explained(admin)
+            healthy = await explain_where(admin)
             identity = await make_hanging(admin, WHERE, "ghost")
-            return healthy, await explained(admin), identity.producer_id
+            return healthy, await explain_where(admin), identity.producer_id
 
     healthy, stuck, ghost = run_cluster(story)
     assert healthy.cause is Cause.NOTHING
@@ -522,7 +522,7 @@ def test_a_log_without_an_answer_names_no_transaction() -> None:
             await producer.send("orders", 0, b"y")
             # Deleted up to another producer's record, which lies where readers stop.
             await delete_records(admin, WHERE, 1)
-            return await explained(admin)
+            return await explain_where(admin)
 
     stuck = run_cluster(story)
     assert stuck.cause is Cause.UNTOLD

@@ -343,7 +343,7 @@ OPEN = OpenTransaction(
 )
 
 
-def known(
+def coordinator_view(
     state: str, *partitions: TopicPartition, epoch: int = 3, producer_id: int = 1
 ) -> TransactionDescription:
     return TransactionDescription(
@@ -363,21 +363,56 @@ def known(
     [
         ({}, None, OpenTxnStatus.HANGING, "no coordinator knows producer id 1"),
         ({1: "x"}, None, OpenTxnStatus.HANGING, "forgotten transactional id x"),
-        ({1: "x"}, known("CompleteAbort"), OpenTxnStatus.HANGING, "CompleteAbort without this"),
-        ({1: "x"}, known("Ongoing", P1), OpenTxnStatus.HANGING, "Ongoing without this partition"),
-        ({1: "x"}, known("PrepareAbort", P1), OpenTxnStatus.HANGING, "PrepareAbort without this"),
-        ({1: "x"}, known("Ongoing", P0, epoch=4), OpenTxnStatus.HANGING, "of epoch 3"),
-        ({1: "x"}, known("Ongoing", P0, producer_id=9), OpenTxnStatus.HANGING, "producer id 9"),
-        ({1: "x"}, known("Ongoing", P0, P1), OpenTxnStatus.ALIVE, "transaction.timeout.ms=1000"),
         (
             {1: "x"},
-            known("PrepareCommit", P0),
+            coordinator_view("CompleteAbort"),
+            OpenTxnStatus.HANGING,
+            "CompleteAbort without this",
+        ),
+        (
+            {1: "x"},
+            coordinator_view("Ongoing", P1),
+            OpenTxnStatus.HANGING,
+            "Ongoing without this partition",
+        ),
+        (
+            {1: "x"},
+            coordinator_view("PrepareAbort", P1),
+            OpenTxnStatus.HANGING,
+            "PrepareAbort without this",
+        ),
+        ({1: "x"}, coordinator_view("Ongoing", P0, epoch=4), OpenTxnStatus.HANGING, "of epoch 3"),
+        (
+            {1: "x"},
+            coordinator_view("Ongoing", P0, producer_id=9),
+            OpenTxnStatus.HANGING,
+            "producer id 9",
+        ),
+        (
+            {1: "x"},
+            coordinator_view("Ongoing", P0, P1),
+            OpenTxnStatus.ALIVE,
+            "transaction.timeout.ms=1000",
+        ),
+        (
+            {1: "x"},
+            coordinator_view("PrepareCommit", P0),
             OpenTxnStatus.DECIDED,
             "PrepareCommit: the outcome",
         ),
         # A transaction that is fenced is ended with the next epoch (transactions v2: each one).
-        ({1: "x"}, known("PrepareAbort", P0, epoch=4), OpenTxnStatus.DECIDED, "broker 2"),
-        ({1: "x"}, known("PrepareEpochFence", P0, epoch=4), OpenTxnStatus.DECIDED, "broker 2"),
+        (
+            {1: "x"},
+            coordinator_view("PrepareAbort", P0, epoch=4),
+            OpenTxnStatus.DECIDED,
+            "broker 2",
+        ),
+        (
+            {1: "x"},
+            coordinator_view("PrepareEpochFence", P0, epoch=4),
+            OpenTxnStatus.DECIDED,
+            "broker 2",
+        ),
     ],
 )
 def test_verdicts(
@@ -398,7 +433,7 @@ def test_verdicts(
 def test_only_what_hangs_comes_with_a_command() -> None:
     (hangs,) = judge([OPEN], {}, {})
     assert hangs.command("txns") == "txns repair --topic t --partition 0 --yes"
-    (decided,) = judge([OPEN], {1: "x"}, {"x": known("PrepareCommit", P0)})
+    (decided,) = judge([OPEN], {1: "x"}, {"x": coordinator_view("PrepareCommit", P0)})
     assert decided.command("txns") is None
 
 

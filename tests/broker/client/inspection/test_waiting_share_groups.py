@@ -110,7 +110,7 @@ def test_another_error_of_configs_is_told(monkeypatch: pytest.MonkeyPatch) -> No
         positions_where_configs_fail(monkeypatch, ErrorCode.request_timed_out)
 
 
-def _listed(error: ErrorCode = ErrorCode.none) -> Any:
+def listing_of_groups(error: ErrorCode = ErrorCode.none) -> Any:
     def handle(request: Asked) -> Any:
         row = {
             "group_id": "g",
@@ -138,7 +138,10 @@ def _offsets(error: ErrorCode) -> Any:
 async def test_a_group_that_is_gone_waits_for_nothing_and_a_refusal_is_told(
     error: ErrorCode, *, is_told: bool
 ) -> None:
-    handlers = {Api.LIST_GROUPS: _listed(), Api.DESCRIBE_SHARE_GROUP_OFFSETS: _offsets(error)}
+    handlers = {
+        Api.LIST_GROUPS: listing_of_groups(),
+        Api.DESCRIBE_SHARE_GROUP_OFFSETS: _offsets(error),
+    }
     async with FakeBroker(handlers) as broker, Cluster(broker.address) as client:
         waiting = await waiting_share_groups(Admin(client), WHERE)
     assert waiting.groups == ()
@@ -151,7 +154,7 @@ async def test_a_group_that_is_gone_waits_for_nothing_and_a_refusal_is_told(
 
 
 async def test_groups_that_are_not_listed_are_told_and_older_brokers_have_none() -> None:
-    denied = _listed(ErrorCode.cluster_authorization_failed)
+    denied = listing_of_groups(ErrorCode.cluster_authorization_failed)
     async with (
         FakeBroker({Api.LIST_GROUPS: denied}) as broker,
         Cluster(broker.address) as client,
@@ -161,7 +164,7 @@ async def test_groups_that_are_not_listed_are_told_and_older_brokers_have_none()
         with pytest.raises(ClientError):
             await groups.list_groups(Admin(client))
     async with (
-        FakeBroker({Api.LIST_GROUPS: _listed()}, ranges={16: (0, 4)}) as broker,
+        FakeBroker({Api.LIST_GROUPS: listing_of_groups()}, ranges={16: (0, 4)}) as broker,
         Cluster(broker.address) as client,
     ):
         assert await waiting_share_groups(Admin(client), WHERE) == WaitingShareGroups()

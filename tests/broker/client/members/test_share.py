@@ -51,12 +51,12 @@ async def write(cluster: VirtualCluster, *values: str, committed: bool | None = 
             await (producer.commit if committed else producer.abort)()
 
 
-async def given(member: ShareMember) -> list[tuple[str, int]]:
+async def poll_values(member: ShareMember) -> list[tuple[str, int]]:
     """What a poll brings: values with their delivery counts."""
-    return shown(await member.poll(max_wait_ms=500))
+    return values_and_counts(await member.poll(max_wait_ms=500))
 
 
-def shown(shared: Shared) -> list[tuple[str, int]]:
+def values_and_counts(shared: Shared) -> list[tuple[str, int]]:
     return [
         (bytes(record.value or b"").decode(), count)
         for acquired in shared.acquired
@@ -70,8 +70,8 @@ async def test_a_record_is_one_members_until_it_says_what_becomes_of_it(
 ) -> None:
     async with member(cluster, "a") as a, member(cluster, "b") as b:
         await write(cluster, "kept", "again", "never")
-        assert await given(a) == [("kept", 1), ("again", 1), ("never", 1)]
-        assert await given(b) == []
+        assert await poll_values(a) == [("kept", 1), ("again", 1), ("never", 1)]
+        assert await poll_values(b) == []
         a.acknowledge(PLACE, [0])
         a.acknowledge(PLACE, [1], "release")
         a.acknowledge(PLACE, [2], "reject")
@@ -84,18 +84,18 @@ async def test_a_record_is_one_members_until_it_says_what_becomes_of_it(
             (1, Acknowledge.RELEASE),
             (2, Acknowledge.REJECT),
         ]
-        assert await given(b) == [("again", 2)]
+        assert await poll_values(b) == [("again", 2)]
 
 
 @one_partition
 async def test_what_was_said_goes_with_the_next_poll(cluster: VirtualCluster) -> None:
     async with member(cluster, "a") as a:
         await write(cluster, "first")
-        assert await given(a) == [("first", 1)]
+        assert await poll_values(a) == [("first", 1)]
         a.acknowledge(PLACE, [0], "release")
         polled = await a.poll(max_wait_ms=500)
         assert [acknowledgement.error for acknowledgement in polled.said] == [ErrorCode.none]
-        assert shown(polled) == [("first", 2)]
+        assert values_and_counts(polled) == [("first", 2)]
 
 
 @one_partition
@@ -105,7 +105,7 @@ async def test_markers_and_aborted_records_are_not_for_applications(
     async with member(cluster, "a") as a:
         await write(cluster, "aborted", committed=False)
         await write(cluster, "committed", committed=True)
-        assert await given(a) == [("committed", 1)]
+        assert await poll_values(a) == [("committed", 1)]
         a.acknowledge(PLACE, [2])
         commit = await a.commit()
         assert [
@@ -121,36 +121,36 @@ async def test_who_leaves_or_loses_its_connection_gives_up_its_records(
     async with member(cluster, "b") as b:
         async with member(cluster, "a") as a:
             await write(cluster, "work")
-            assert await given(a) == [("work", 1)]
-        assert await given(b) == [("work", 2)]  # the connection of a is closed
+            assert await poll_values(a) == [("work", 1)]
+        assert await poll_values(b) == [("work", 2)]  # the connection of a is closed
         await b.leave()
         async with member(cluster, "c") as c:
-            assert await given(c) == [("work", 3)]
+            assert await poll_values(c) == [("work", 3)]
 
 
 @one_partition
 async def test_a_lock_is_renewed(cluster: VirtualCluster) -> None:
     async with member(cluster, "a") as a, member(cluster, "b") as b:
         await write(cluster, "long work")
-        assert await given(a) == [("long work", 1)]
+        assert await poll_values(a) == [("long work", 1)]
         for _ in range(3):
             cluster.advance(0)
             a.acknowledge(PLACE, [0], "renew")
             assert (await a.commit()).error is ErrorCode.none
-        assert await given(b) == []
+        assert await poll_values(b) == []
 
 
 @one_partition
 async def test_a_new_leader_knows_no_session(cluster: VirtualCluster) -> None:
     async with member(cluster, "a") as a:
         await write(cluster, "work")
-        assert await given(a) == [("work", 1)]
+        assert await poll_values(a) == [("work", 1)]
         cluster.move(PLACE)
         a.acknowledge(PLACE, [0])
         commit = await a.commit()
         assert commit.error is ErrorCode.unknown_topic_or_partition
-        assert await given(a) == []  # its metadata are those of before
-        assert [value for value, _ in await given(a)] == ["work"]
+        assert await poll_values(a) == []  # its metadata are those of before
+        assert [value for value, _ in await poll_values(a)] == ["work"]
 
 
 @one_partition

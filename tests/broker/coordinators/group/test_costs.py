@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from benchmarks.call_counts import counter, counts
-from tests.broker.coordinators.group.test_service import agreed, marker
+from tests.broker.coordinators.group.test_service import marker, verify_as_agreed
 from tests.support.group_world import GROUP, HOME, PRODUCER, GroupWorld, commit_of, run_groups
 from txnsim.coordinators.group.service import GroupCoordinator
 from txnsim.errors import Rejection
@@ -78,7 +78,7 @@ async def pending(world: GroupWorld, count: int) -> None:
         for index in range(count)
     )
     command = CommitOffsets(group_id=GROUP, positions=places, is_transactional=True)
-    await world.groups.commit_in_transaction(command, PRODUCER, verify=agreed)
+    await world.groups.commit_in_transaction(command, PRODUCER, verify=verify_as_agreed)
 
 
 STORED: Final = {
@@ -116,7 +116,7 @@ async def own_classic(world: GroupWorld) -> None:
 
 async def transaction(world: GroupWorld) -> None:
     command = commit_of(9, is_transactional=True)
-    await world.groups.commit_in_transaction(command, PRODUCER, verify=agreed)
+    await world.groups.commit_in_transaction(command, PRODUCER, verify=verify_as_agreed)
 
 
 async def delete_offsets(world: GroupWorld) -> None:
@@ -124,7 +124,7 @@ async def delete_offsets(world: GroupWorld) -> None:
     await world.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=places))
 
 
-async def now(step: object) -> None:
+async def awaitable_of(step: object) -> None:
     del step
 
 
@@ -143,25 +143,27 @@ STEPS: Final[Mapping[str, tuple[Step, str]]] = {
     "deletion of a position": (delete_offsets, "delete_offsets"),
     "deletion of a group": (lambda world: world.groups.delete("nobody"), "delete"),
     "marker": (
-        lambda world: now(world.groups.marker_written(HOME, marker(committed=True), 10**6)),
+        lambda world: awaitable_of(
+            world.groups.marker_written(HOME, marker(committed=True), 10**6)
+        ),
         "marker_written",
     ),
     "deletion of a topic": (
-        lambda world: now(world.groups.topics_deleted({"orders": uuid.UUID(int=7)})),
+        lambda world: awaitable_of(world.groups.topics_deleted({"orders": uuid.UUID(int=7)})),
         "topics_deleted",
     ),
-    "list": (lambda world: now(world.groups.list()), "list"),
-    "find": (lambda world: now(world.groups.find(GROUP)), "find"),
-    "shards": (lambda world: now(world.groups.shards()), "shards"),
-    "owns": (lambda world: now(world.groups.owns(HOME)), "owns"),
-    "expiry": (lambda world: now(world.groups.expire()), "expire"),
-    "load": (lambda world: now(world.load()), "read"),
+    "list": (lambda world: awaitable_of(world.groups.list()), "list"),
+    "find": (lambda world: awaitable_of(world.groups.find(GROUP)), "find"),
+    "shards": (lambda world: awaitable_of(world.groups.shards()), "shards"),
+    "owns": (lambda world: awaitable_of(world.groups.owns(HOME)), "owns"),
+    "expiry": (lambda world: awaitable_of(world.groups.expire()), "expire"),
+    "load": (lambda world: awaitable_of(world.load()), "read"),
     "begin of a load": (
-        lambda world: now(world.groups.begin_load(HOME, CoordinatorEpoch(99))),
+        lambda world: awaitable_of(world.groups.begin_load(HOME, CoordinatorEpoch(99))),
         "begin_load",
     ),
-    "unload": (lambda world: now(world.unload()), "unload"),
-    "stop": (lambda world: now(world.groups.stop()), "stop"),
+    "unload": (lambda world: awaitable_of(world.unload()), "unload"),
+    "stop": (lambda world: awaitable_of(world.groups.stop()), "stop"),
 }
 GROWING: Final[Mapping[str, frozenset[str]]] = {
     # Once a second at most: the target is made of all members; records for those that changed.

@@ -185,7 +185,7 @@ async def test_new_partitions_are_assigned_with_a_new_epoch(world: GroupWorld) -
 # Configs of the group
 
 
-def configured(world: GroupWorld, **configs: str) -> None:
+def configure_group(world: GroupWorld, **configs: str) -> None:
     own = {name.replace("_", "."): value for name, value in configs.items()}
     world.image = world.image.with_group_configs(GROUP, own)
 
@@ -204,14 +204,16 @@ async def test_a_share_group_takes_no_member_of_another_protocol(world: GroupWor
 
 @within(run_groups)
 async def test_a_group_has_its_own_intervals(world: GroupWorld) -> None:
-    configured(world, consumer_session_timeout_ms="60000", consumer_heartbeat_interval_ms="9000")
+    configure_group(
+        world, consumer_session_timeout_ms="60000", consumer_heartbeat_interval_ms="9000"
+    )
     joined = await world.consume("a")
     assert joined.heartbeat_interval_ms == 9_000
     await world.pass_ms(59_999)
     assert not consumers(world).is_empty
     await world.pass_ms(2)
     assert consumers(world).is_empty
-    configured(world)
+    configure_group(world)
     joined = await world.consume("b")
     assert joined.heartbeat_interval_ms == 5_000
     await world.pass_ms(45_001)
@@ -220,11 +222,11 @@ async def test_a_group_has_its_own_intervals(world: GroupWorld) -> None:
 
 @within(run_groups)
 async def test_a_group_may_be_assigned_at_every_change(world: GroupWorld) -> None:
-    configured(world, consumer_assignment_interval_ms="0")
+    configure_group(world, consumer_assignment_interval_ms="0")
     await world.consume("a")
     await world.consume("b")
     assert consumers(world).assignment_epoch == consumers(world).epoch
-    configured(world, consumer_assignment_interval_ms="15000")
+    configure_group(world, consumer_assignment_interval_ms="15000")
     await world.consume("c")
     assert consumers(world).assignment_epoch < consumers(world).epoch
 

@@ -46,7 +46,7 @@ def marker(*, committed: bool) -> TxnMarker:
     )
 
 
-async def agreed(partition: int, producer: CommittingProducer) -> int | Rejection:
+async def verify_as_agreed(partition: int, producer: CommittingProducer) -> int | Rejection:
     assert (partition, producer) == (HOME, PRODUCER)
     return 42
 
@@ -54,11 +54,11 @@ async def agreed(partition: int, producer: CommittingProducer) -> int | Rejectio
 async def pending(world: GroupWorld, offset: int = 9) -> None:
     """A position that waits for its marker."""
     command = commit_of(offset, is_transactional=True)
-    outcomes = await world.groups.commit_in_transaction(command, PRODUCER, verify=agreed)
+    outcomes = await world.groups.commit_in_transaction(command, PRODUCER, verify=verify_as_agreed)
     assert not isinstance(outcomes, Rejection), outcomes
 
 
-async def unverified(
+async def commit_unverified(
     world: GroupWorld, producer_id: int, epoch: int
 ) -> PartitionErrors | Rejection:
     """What a commit of that producer is answered where no coordinator is asked first."""
@@ -84,7 +84,9 @@ async def test_every_request_of_a_group_elsewhere_is_sent_away(world: GroupWorld
     assert (await world.consume("a")).error is away
     assert (await world.commit()).error is away
     assert (await world.fetch()).error is away
-    rejection = await world.groups.commit_in_transaction(commit_of(), PRODUCER, verify=agreed)
+    rejection = await world.groups.commit_in_transaction(
+        commit_of(), PRODUCER, verify=verify_as_agreed
+    )
     assert isinstance(rejection, Rejection)
     assert rejection.error is away
     deleted = await world.groups.delete(GROUP)
@@ -253,7 +255,9 @@ async def test_a_large_commit_whose_partition_moves_between_its_slices_is_sent_a
 async def test_a_large_commit_in_a_transaction_is_one_append_too(world: GroupWorld) -> None:
     pace = Pace(world.env.tasks.turns, world.env.clock.stopwatch_ns)
     command = msgspec.structs.replace(large_commit(), is_transactional=True)
-    outcomes = await world.groups.commit_in_transaction(command, PRODUCER, verify=agreed, pace=pace)
+    outcomes = await world.groups.commit_in_transaction(
+        command, PRODUCER, verify=verify_as_agreed, pace=pace
+    )
     assert not isinstance(outcomes, Rejection)
     assert (len(outcomes), pace.has_rested) == (3_000, True)
     (batch,) = world.log.batches
@@ -267,7 +271,7 @@ async def test_a_batch_of_a_producer_without_an_epoch_trips_the_coordinator(
 ) -> None:
     """Where nothing verifies: MemoryRecordsBuilder throws, as seen on a real 4.4.0."""
     for producer_id in (PRODUCER.producer_id, -2):
-        rejection = await unverified(world, producer_id, -1)
+        rejection = await commit_unverified(world, producer_id, -1)
         assert isinstance(rejection, Rejection)
         assert (rejection.error, world.log.batches) == (E.unknown_server_error, [])
 
@@ -277,9 +281,9 @@ async def test_a_commit_without_a_producer_is_an_ordinary_one(world: GroupWorld)
     """Where nothing verifies, as brokers of 3.6 do not: a real 3.6.2 and 4.3.1 take it at once.
     Any other negative id is a producer's.
     """
-    assert not isinstance(await unverified(world, -1, 3), Rejection)
+    assert not isinstance(await commit_unverified(world, -1, 3), Rejection)
     assert (await world.fetch(), await world.fetch(require_stable=True)) == (9, 9)
-    assert not isinstance(await unverified(world, -2, 0), Rejection)
+    assert not isinstance(await commit_unverified(world, -2, 0), Rejection)
     flags = [read_batch_header(batch).is_transactional for batch in world.log.batches]
     pending = [pid for shard in world.groups.shards() for pid in shard.offsets.pending_producers()]
     assert (flags, pending) == ([False, True], [-2])
@@ -319,7 +323,7 @@ def test_the_coordinator_of_the_transaction_is_asked_before_the_group() -> None:
             return 1
 
         for command, verify, error in (
-            (commit_of(group_id="", is_transactional=True), agreed, E.invalid_group_id),
+            (commit_of(group_id="", is_transactional=True), verify_as_agreed, E.invalid_group_id),
             (
                 commit_of(generation=3, is_transactional=True),
                 refuses,
@@ -327,7 +331,7 @@ def test_the_coordinator_of_the_transaction_is_asked_before_the_group() -> None:
             ),
             (
                 commit_of(generation=3, is_transactional=True, missing_group_named=False),
-                agreed,
+                verify_as_agreed,
                 E.illegal_generation,
             ),
             (commit_of(is_transactional=True), moves, E.not_coordinator),
@@ -420,7 +424,7 @@ async def commit_many(world: GroupWorld, group_id: str = GROUP) -> None:
     assert not isinstance(await world.groups.commit(command), Rejection)
 
 
-def kept(world: GroupWorld, group_id: str = GROUP) -> int:
+def count_positions(world: GroupWorld, group_id: str = GROUP) -> int:
     """How many positions the group has."""
     return sum(
         len(list(shard.offsets.committed_offsets(group_id))) for shard in world.groups.shards()
@@ -435,13 +439,13 @@ async def test_positions_expire_in_as_many_batches_as_it_takes(world: GroupWorld
     batches_before = len(world.log.batches)
     world.env.clock.advance(8 * DAY_MS)
     world.groups.expire()
-    assert kept(world) == 0
+    assert count_positions(world) == 0
     assert world.groups.list() == (), "the group goes in the last one"
     batches = world.log.batches[batches_before:]
     assert len(batches) > 1
     assert all(LIMIT - 40 < len(batch) <= LIMIT for batch in batches[:-1]), "each is full"
     world.load()
-    assert kept(world) == 0
+    assert count_positions(world) == 0
 
 
 @within(run_groups)
@@ -450,9 +454,9 @@ async def test_positions_of_a_topic_go_in_as_many_batches_as_it_takes(world: Gro
     await commit_many(world)
     world.log.limit = LIMIT
     world.groups.topics_deleted({"orders": uuid.UUID(int=7)})
-    assert kept(world) == 0
+    assert count_positions(world) == 0
     world.load()
-    assert kept(world) == 0
+    assert count_positions(world) == 0
 
 
 @within(run_groups)
@@ -469,13 +473,13 @@ async def test_what_the_log_has_taken_of_a_cleanup_has_taken_effect(world: Group
 
     world.log.append = append_two  # type: ignore[method-assign]
     world.groups.expire()
-    positions_left = kept(world)
+    positions_left = count_positions(world)
     assert 0 < positions_left < MANY
     world.load()
-    assert kept(world) == positions_left
+    assert count_positions(world) == positions_left
     world.log.append = append  # type: ignore[method-assign]
     world.groups.expire()
-    assert kept(world) == 0
+    assert count_positions(world) == 0
 
 
 @within(run_groups)
@@ -489,7 +493,7 @@ async def test_what_a_client_deletes_goes_as_a_whole_or_not_at_all(world: GroupW
     refusal = await world.groups.delete(GROUP)
     assert refusal is not None
     assert refusal.error is E.unknown_server_error
-    assert kept(world) == MANY
+    assert count_positions(world) == MANY
 
 
 def test_before_4_0_memory_forgets_what_the_log_still_has() -> None:
@@ -520,9 +524,9 @@ def test_before_4_0_memory_forgets_what_the_log_still_has() -> None:
             await commit_many(world)
             world.log.limit = LIMIT
             await take_away()
-            assert kept(world) == 0, take_away
+            assert count_positions(world) == 0, take_away
             world.load()
-            assert kept(world) == MANY, take_away
+            assert count_positions(world) == MANY, take_away
 
     run_groups(main, rules=Rules(cleanup_takes_many_batches=False))
 
@@ -541,7 +545,7 @@ def test_a_cleanup_that_is_refused_for_ever_is_told_once() -> None:
             assert "bytes" in lines[0]["reason"]
             world.log.limit = LIMIT
             world.groups.expire()
-            assert kept(world) == 0
+            assert count_positions(world) == 0
             assert len(lines) == 1
 
     run_groups(main)
@@ -559,7 +563,7 @@ async def committed(world: GroupWorld, topic: str, count: int, *, group_id: str 
     assert not isinstance(outcomes, Rejection), outcomes
 
 
-async def told(world: GroupWorld, topic: str, index: int) -> int:
+async def committed_offset(world: GroupWorld, topic: str, index: int) -> int:
     query = FetchOffsets(group_id=GROUP, partitions=(TopicPartition(topic, index),))
     positions = await world.groups.fetch(query)
     assert not isinstance(positions, Rejection)
@@ -574,17 +578,23 @@ async def test_positions_of_a_deleted_topic_go_in_slices_and_are_told_of_no_othe
     await committed(world, "stays", 2)
     batches_before = len(world.log.batches)
     world.groups.topics_deleted(dict.fromkeys(("gone", "unknown"), uuid.UUID(int=7)))
-    assert [await told(world, "gone", index) for index in (0, 2_999)] == [-1, -1]
+    assert [await committed_offset(world, "gone", index) for index in (0, 2_999)] == [-1, -1]
     new = NewPosition(topic_partition=TopicPartition("gone", 2_999), offset=7)
     await world.groups.commit(CommitOffsets(group_id=GROUP, positions=(new,)))
-    assert await told(world, "gone", 2_999) == 7, "the new topic of that name has a position"
+    assert await committed_offset(world, "gone", 2_999) == 7, (
+        "the new topic of that name has a position"
+    )
     await asyncio.sleep(1)
     assert len(world.log.batches) - batches_before >= 3_000 // SLICE_POSITIONS
-    assert await told(world, "gone", 2_999) == 7
-    assert await told(world, "stays", 1) == 1
+    assert await committed_offset(world, "gone", 2_999) == 7
+    assert await committed_offset(world, "stays", 1) == 1
     world.unload()
     world.load()
-    assert [await told(world, "gone", index) for index in (0, 2_998, 2_999)] == [-1, -1, 7]
+    assert [await committed_offset(world, "gone", index) for index in (0, 2_998, 2_999)] == [
+        -1,
+        -1,
+        7,
+    ]
 
 
 @within(run_groups)
@@ -595,11 +605,11 @@ async def test_pending_positions_of_a_deleted_topic_go_too_but_not_those_of_the_
     await pending(world, 9)
     world.groups.topics_deleted({"orders": uuid.UUID(int=7)})
     world.groups.marker_written(HOME, marker(committed=True), world.log.end)
-    assert await told(world, "orders", 0) == -1
+    assert await committed_offset(world, "orders", 0) == -1
     await asyncio.sleep(1)
     await pending(world, 10)
     world.groups.marker_written(HOME, marker(committed=True), world.log.end - 1)
-    assert await told(world, "orders", 0) == 10
+    assert await committed_offset(world, "orders", 0) == 10
 
 
 @within(run_groups)
@@ -610,11 +620,11 @@ async def test_a_transaction_has_so_many_positions_and_no_more(world: GroupWorld
 
 async def _one_position_at_most(world: GroupWorld) -> None:
     await pending(world, 9)
-    refused = await unverified(world, PRODUCER.producer_id, 0)
+    refused = await commit_unverified(world, PRODUCER.producer_id, 0)
     assert isinstance(refused, Rejection)
     assert refused.error is E.invalid_commit_offset_size
     world.groups.marker_written(HOME, marker(committed=False), world.log.end)
-    assert not isinstance(await unverified(world, PRODUCER.producer_id, 0), Rejection)
+    assert not isinstance(await commit_unverified(world, PRODUCER.producer_id, 0), Rejection)
 
 
 @within(run_groups)
@@ -627,7 +637,7 @@ async def test_a_group_with_too_many_positions_for_a_batch_is_refused_before_the
     assert refused is not None
     assert refused.error is E.unknown_server_error
     assert "2000 tombstones" in refused.reason
-    assert await told(world, "orders", 0) == 1
+    assert await committed_offset(world, "orders", 0) == 1
     world.log.limit = 2_000 * 24 + 30
     refused = await world.groups.delete(GROUP)
     assert refused is not None
@@ -646,8 +656,8 @@ async def test_a_group_with_very_many_positions_expires_in_slices_and_goes_with_
     await committed(world, "stays", 1)
     world.groups.expire()
     await asyncio.sleep(1)
-    assert await told(world, "orders", 1_000) == -1
-    assert await told(world, "stays", 0) == 1
+    assert await committed_offset(world, "orders", 1_000) == -1
+    assert await committed_offset(world, "stays", 0) == 1
     assert len(world.log.batches) - batches_before > 1_001 // SLICE_POSITIONS
     world.env.clock.advance(8 * DAY_MS)
     world.groups.expire()

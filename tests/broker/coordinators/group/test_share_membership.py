@@ -39,18 +39,18 @@ def group_of(world: GroupWorld) -> ShareGroup:
     return group
 
 
-def initialized(world: GroupWorld) -> list[int]:
+def initialized_indexes(world: GroupWorld) -> list[int]:
     topics = group_of(world).initialized.values()
     return [index for topic in topics for index in topic.partitions]
 
 
-async def emptied(world: GroupWorld) -> None:
+async def make_empty_group(world: GroupWorld) -> None:
     """A group whose topic is initialised, without members."""
     await world.share("a")
     await world.pass_ms(1)
     await world.share("a", LEFT)
     world.shares.asked.clear()
-    assert initialized(world) == [0, 1, 2]
+    assert initialized_indexes(world) == [0, 1, 2]
 
 
 # Heartbeats
@@ -193,7 +193,7 @@ async def test_what_a_share_coordinator_refuses_is_asked_for_with_the_next_heart
     world.shares.error = E.none
     await world.share("a", 2)
     await world.pass_ms(1)
-    assert initialized(world) == [0, 1, 2]
+    assert initialized_indexes(world) == [0, 1, 2]
 
 
 @within(run_groups)
@@ -244,7 +244,7 @@ async def test_offsets_are_altered_when_share_coordinators_say_so(world: GroupWo
         InitializeShareState(key=key(0), state_epoch=1, start_offset=5),
     ]
     await world.pass_ms(1)
-    assert initialized(world) == [0]
+    assert initialized_indexes(world) == [0]
     world.shares.error = E.network_exception
     failed = Outcome(error=E.network_exception, message="no")
     (topic,) = await world.groups.alter_share_offsets(GROUP, [("orders", [(1, 5), (9, 1)])])
@@ -252,12 +252,12 @@ async def test_offsets_are_altered_when_share_coordinators_say_so(world: GroupWo
     assert topic.partitions[1][1].error is E.unknown_topic_or_partition
     (topic,) = await world.groups.alter_share_offsets(GROUP, [("missing", [(1, 5)])])
     assert topic.partitions[0][1].error is E.unknown_topic_or_partition
-    assert initialized(world) == [0]
+    assert initialized_indexes(world) == [0]
 
 
 @within(run_groups)
 async def test_offsets_are_deleted_when_share_coordinators_say_so(world: GroupWorld) -> None:
-    await emptied(world)
+    await make_empty_group(world)
     world.shares.error = E.network_exception
     (failed,) = await world.groups.delete_share_offsets(GROUP, ["orders"])
     assert failed.outcome.error is E.network_exception
@@ -310,7 +310,7 @@ async def test_other_groups_have_no_share_offsets(world: GroupWorld) -> None:
 
 @within(run_groups)
 async def test_a_lag_is_what_is_not_delivered_yet(world: GroupWorld) -> None:
-    await emptied(world)
+    await make_empty_group(world)
     world.latest = 10
     world.shares.summaries = {
         0: ShareStateSummary(key=key(0), leader_epoch=4, start_offset=3, delivery_complete_count=2),
@@ -348,7 +348,7 @@ async def test_a_lag_is_what_is_not_delivered_yet(world: GroupWorld) -> None:
 
 @within(run_groups)
 async def test_a_group_is_deleted_after_its_share_state(world: GroupWorld) -> None:
-    await emptied(world)
+    await make_empty_group(world)
     world.shares.error = E.network_exception
     refused = await world.groups.delete(GROUP)
     assert refused is not None
@@ -364,7 +364,7 @@ async def test_a_group_is_deleted_after_its_share_state(world: GroupWorld) -> No
 
 @within(run_groups)
 async def test_who_joins_while_share_state_goes_keeps_the_group(world: GroupWorld) -> None:
-    await emptied(world)
+    await make_empty_group(world)
     world.shares.is_held = True
     deleted = world.later(world.groups.delete(GROUP))
     await world.pass_ms(1)
@@ -376,17 +376,17 @@ async def test_who_joins_while_share_state_goes_keeps_the_group(world: GroupWorl
 
 @within(run_groups)
 async def test_deleted_topics_are_forgotten(world: GroupWorld) -> None:
-    await emptied(world)
+    await make_empty_group(world)
     world.image = image(2)
     world.log.refusal = E.not_enough_replicas
     world.groups.topics_deleted({"orders": ORDERS})
-    assert initialized(world) == [0, 1, 2]
+    assert initialized_indexes(world) == [0, 1, 2]
     world.log.refusal = None
     written = len(world.log.batches)
     world.groups.topics_deleted({"orders": topic_id("other")})
     assert len(world.log.batches) == written
     world.groups.topics_deleted({"orders": ORDERS})
-    assert initialized(world) == []
+    assert initialized_indexes(world) == []
 
 
 @pytest.mark.parametrize("moves", [False, True])

@@ -32,14 +32,16 @@ async def beat(
     return await world.groups.streams_heartbeat(heartbeat(member_id, epoch, **fields))
 
 
-async def told(world: GroupWorld, member_id: str, epoch: int = 0, **fields: Any) -> StreamsReply:
+async def beat_reply(
+    world: GroupWorld, member_id: str, epoch: int = 0, **fields: Any
+) -> StreamsReply:
     """The answer to one that must not be refused."""
     reply = await beat(world, member_id, epoch, **fields)
     assert isinstance(reply, StreamsReply), reply
     return reply
 
 
-def at_once(world: GroupWorld) -> None:
+def assign_at_once(world: GroupWorld) -> None:
     world.image = counting_image()
     world.settings = world.settings.__class__(
         offsets_topic_num_partitions=world.settings.offsets_topic_num_partitions,
@@ -56,7 +58,7 @@ def group_of(world: GroupWorld) -> StreamsGroup:
 
 @within(run_groups)
 async def test_a_member_is_answered_when_its_records_are_replicated(world: GroupWorld) -> None:
-    at_once(world)
+    assign_at_once(world)
     world.log.held = True
     joined = world.later(beat(world, "a"))
     await world.pass_ms(1)
@@ -66,13 +68,13 @@ async def test_a_member_is_answered_when_its_records_are_replicated(world: Group
     assert isinstance(reply, StreamsReply)
     assert reply.tasks == ALL
     count = len(world.log.batches)
-    await told(world, "a", reply.member_epoch)
+    await beat_reply(world, "a", reply.member_epoch)
     assert len(world.log.batches) == count, "nothing new, nothing written"
 
 
 @within(run_groups)
 async def test_a_log_that_does_not_take_it_fails_the_heartbeat(world: GroupWorld) -> None:
-    at_once(world)
+    assign_at_once(world)
     world.log.refusal = E.not_enough_replicas
     refused = await beat(world, "a")
     assert isinstance(refused, Rejection)
@@ -90,31 +92,31 @@ async def test_a_log_that_does_not_take_it_fails_the_heartbeat(world: GroupWorld
 @within(run_groups)
 async def test_the_first_assignment_waits(world: GroupWorld) -> None:
     world.image = counting_image()
-    assert codes(await told(world, "a")) == [Status.ASSIGNMENT_DELAYED]
-    assert codes(await told(world, "b")) == [Status.ASSIGNMENT_DELAYED]
+    assert codes(await beat_reply(world, "a")) == [Status.ASSIGNMENT_DELAYED]
+    assert codes(await beat_reply(world, "b")) == [Status.ASSIGNMENT_DELAYED]
     await world.pass_ms(3_100)
-    reply = await told(world, "a", 1)
+    reply = await beat_reply(world, "a", 1)
     assert reply.tasks == Tasks(active=tasks("0_1", "1_1"))
 
 
 @within(run_groups)
 async def test_a_silent_member_is_removed(world: GroupWorld) -> None:
-    at_once(world)
-    await told(world, "a")
-    await told(world, "b")
+    assign_at_once(world)
+    await beat_reply(world, "a")
+    await beat_reply(world, "b")
     await world.pass_ms(30_000)
-    await told(world, "a", 2, owned=Tasks())
+    await beat_reply(world, "a", 2, owned=Tasks())
     await world.pass_ms(20_000)
     assert set(group_of(world).members) == {"a"}
-    await told(world, "a", LEFT)
+    await beat_reply(world, "a", LEFT)
     await world.pass_ms(60_000)
     assert group_of(world).is_empty
 
 
 @within(run_groups)
 async def test_a_removal_that_the_log_refuses_is_left_to_the_next_load(world: GroupWorld) -> None:
-    at_once(world)
-    await told(world, "a")
+    assign_at_once(world)
+    await beat_reply(world, "a")
     world.log.refusal = E.not_enough_replicas
     await world.pass_ms(46_000)
     assert set(group_of(world).members) == {"a"}
@@ -128,24 +130,24 @@ async def test_a_removal_that_the_log_refuses_is_left_to_the_next_load(world: Gr
 async def test_a_coordinator_that_loads_goes_on_with_sessions_and_revocations(
     world: GroupWorld,
 ) -> None:
-    at_once(world)
-    await told(world, "a")
-    await told(world, "b")
-    await told(world, "a", 2)
+    assign_at_once(world)
+    await beat_reply(world, "a")
+    await beat_reply(world, "b")
+    await beat_reply(world, "a", 2)
     world.load()
     group = group_of(world)
     assert set(group.members) == {"a", "b"}
     assert group.memory.configured is None
     await world.pass_ms(1_100)
     assert set(group_of(world).members) == {"b"}, "its rebalance timeout is a second"
-    await told(world, "b", 3)
+    await beat_reply(world, "b", 3)
     assert group_of(world).memory.configured is not None
 
 
 @within(run_groups)
 async def test_timers_of_a_group_that_has_moved_mean_nothing(world: GroupWorld) -> None:
-    at_once(world)
-    await told(world, "a")
+    assign_at_once(world)
+    await beat_reply(world, "a")
     shard = next(iter(shard for shard in world.groups.shards() if shard.partition == HOME))
     timer = world.groups.streams.protocol.session(GROUP, "a")
     world.unload()
@@ -172,17 +174,17 @@ async def test_who_names_no_group_that_there_is(world: GroupWorld) -> None:
 
 @within(run_groups)
 async def test_a_refused_leaver_is_told_why(world: GroupWorld) -> None:
-    at_once(world)
-    await told(world, "a", instance_id="i")
+    assign_at_once(world)
+    await beat_reply(world, "a", instance_id="i")
     refused = await beat(world, "b", LEFT_FOR_A_WHILE, instance_id="i")
     assert isinstance(refused, Rejection)
     assert refused.error is E.fenced_instance_id
-    await told(world, "a", LEFT_FOR_A_WHILE, instance_id="i")
+    await beat_reply(world, "a", LEFT_FOR_A_WHILE, instance_id="i")
 
 
 @within(run_groups)
 async def test_a_group_has_one_protocol_as_long_as_it_has_members(world: GroupWorld) -> None:
-    at_once(world)
+    assign_at_once(world)
     await world.consume("m")
     world.load()
     assert await beat(world, "a") == _OTHER
@@ -193,8 +195,8 @@ async def test_a_group_has_one_protocol_as_long_as_it_has_members(world: GroupWo
 
 @within(run_groups)
 async def test_members_of_other_protocols_are_refused(world: GroupWorld) -> None:
-    at_once(world)
-    await told(world, "a")
+    assign_at_once(world)
+    await beat_reply(world, "a")
     consumer = await world.consume("m")
     assert isinstance(consumer, Rejection)
     assert consumer.error is E.group_id_not_found
@@ -203,16 +205,16 @@ async def test_members_of_other_protocols_are_refused(world: GroupWorld) -> None
 
 @within(run_groups)
 async def test_an_empty_group_becomes_classic_and_back(world: GroupWorld) -> None:
-    at_once(world)
-    await told(world, "a")
-    await told(world, "a", LEFT)
+    assign_at_once(world)
+    await beat_reply(world, "a")
+    await beat_reply(world, "a", LEFT)
     joined = await world.join()
     assert joined.error is E.none
     assert isinstance(world.group(), ClassicGroup)
     assert await beat(world, "a") == _OTHER
     world.leave(joined.member_id)
     await world.pass_ms(1)
-    assert (await told(world, "a")).tasks == ALL
+    assert (await beat_reply(world, "a")).tasks == ALL
 
 
 @within(run_groups)
@@ -226,7 +228,7 @@ async def test_topics_that_can_t_be_made_are_told_for_a_while(world: GroupWorld)
 
 @within(run_groups)
 async def test_what_waits_for_the_log_is_decided_again(world: GroupWorld) -> None:
-    at_once(world)
+    assign_at_once(world)
     answers: list[Rejection | None] = [
         Rejection(error=E.not_coordinator, reason="the log is gone"),
         None,
@@ -241,7 +243,7 @@ async def test_what_waits_for_the_log_is_decided_again(world: GroupWorld) -> Non
         answer = answers.pop(0)
         if joins:
             joins = False
-            await told(world, "x", instance_id="i")
+            await beat_reply(world, "x", instance_id="i")
         if moves:
             world.unload()
         return answer
@@ -261,7 +263,7 @@ async def test_what_waits_for_the_log_is_decided_again(world: GroupWorld) -> Non
 
 def many(world: GroupWorld) -> None:
     """Assignments take several slices."""
-    at_once(world)
+    assign_at_once(world)
     world.image = counting_image(words=1_500, by_word=1_500, counts=1_500)
 
 
@@ -282,7 +284,7 @@ async def test_a_large_decision_is_made_in_slices(world: GroupWorld) -> None:
 async def test_a_first_assignment_of_many_tasks_is_made_in_slices(world: GroupWorld) -> None:
     world.image = counting_image(words=1_500, by_word=1_500, counts=1_500)
     for name in ("a", "b"):
-        assert not (await told(world, name)).tasks.active
+        assert not (await beat_reply(world, name)).tasks.active
     appended, slices = len(world.log.batches), 0
     await world.pass_ms(3_000)
     while world.groups.streams.timers.lines.is_busy(HOME, GROUP):
@@ -308,10 +310,10 @@ async def test_who_comes_between_the_slices_of_a_large_decision_is_in_it(
 
 @within(run_groups)
 async def test_what_many_records_make_of_a_group_is_what_its_log_says(world: GroupWorld) -> None:
-    at_once(world)
+    assign_at_once(world)
     world.image = counting_image(words=80, by_word=80, counts=80)
     for number in range(80):
-        await told(world, f"m{number}")
+        await beat_reply(world, f"m{number}")
     living = group_of(world)
     epoch, target, members = living.epoch, living.target, living.members
     assert max(len(read_records(batch)) for batch in world.log.batches) > 64, "one append"
@@ -336,14 +338,14 @@ async def test_a_large_decision_about_a_group_that_moves_is_sent_away(world: Gro
 
 @within(run_groups)
 async def test_the_trace_tells_what_members_have_where_somebody_is_told(world: GroupWorld) -> None:
-    at_once(world)
-    await told(world, "a")
+    assign_at_once(world)
+    await beat_reply(world, "a")
     trace = world.groups.streams.trace
     tracer = trace.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
-    await told(world, "b")
-    await told(world, "a", 2)
-    await told(world, "a", 2, owned=Tasks(active=tasks("0_0", "1_0")))
-    await told(world, "b", LEFT)
+    await beat_reply(world, "b")
+    await beat_reply(world, "a", 2)
+    await beat_reply(world, "a", 2, owned=Tasks(active=tasks("0_0", "1_0")))
+    await beat_reply(world, "b", LEFT)
     world.unload()
     world.load()
     kinds = [(event.k, event.d.get("member", "")) for event in tracer.events()]
@@ -364,7 +366,7 @@ async def test_of_very_many_tasks_the_trace_tells_the_first_ones(world: GroupWor
     many(world)
     trace = world.groups.streams.trace
     tracer = trace.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
-    await told(world, "a")
+    await beat_reply(world, "a")
     (event,) = tracer.events()
     assert event.d["active"][:2] == ["0_0", "0_1"]
     assert len(event.d["active"]) == TOLD_MAX

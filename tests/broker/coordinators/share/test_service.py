@@ -224,7 +224,7 @@ async def test_what_the_log_refuses_does_not_take_effect(world: World) -> None:
 async def test_after_a_wait_for_the_log_it_is_decided_anew(world: World) -> None:
     await world.initialize()
 
-    async def admitted(meanwhile: str) -> Rejection | None:
+    async def admit_after(meanwhile: str) -> Rejection | None:
         world.log.admission = None
         match meanwhile:
             case "fenced":
@@ -235,13 +235,13 @@ async def test_after_a_wait_for_the_log_it_is_decided_anew(world: World) -> None
                 return Rejection(error=E.kafka_storage_error, reason="")
         return None
 
-    world.log.admission = admitted("nothing")
+    world.log.admission = admit_after("nothing")
     assert (await world.write(1)).error == 0
-    world.log.admission = admitted("refused")
+    world.log.admission = admit_after("refused")
     assert (await world.write(1)).error is E.not_coordinator
-    world.log.admission = admitted("fenced")
+    world.log.admission = admit_after("fenced")
     assert (await world.write(1)).error is E.fenced_leader_epoch
-    world.log.admission = admitted("moved")
+    world.log.admission = admit_after("moved")
     assert (
         await world.ask(READ_SHARE_GROUP_STATE, ReadShareState(key=KEY, leader_epoch=9))
     ).error is E.not_coordinator

@@ -71,7 +71,7 @@ def shape(txn: TxnMetadata) -> str:
     return f"{txn.state.wire_name} {txn.producer_id}:{txn.producer_epoch}"
 
 
-def replayed(world: World, partition: int = HOME) -> dict[TransactionalId, TxnMetadata]:
+def replayed_entries(world: World, partition: int = HOME) -> dict[TransactionalId, TxnMetadata]:
     return read_log(world.log.get(partition, ()), rules=LATEST).entries
 
 
@@ -730,7 +730,7 @@ async def test_what_was_lived_through_is_what_is_loaded() -> None:
     live = world.entry()
     fields = {name: getattr(live, name) for name in live.__struct_fields__}
     expected = TxnMetadata(**{**fields, "last_producer_epoch": ProducerEpoch(-1)})
-    assert replayed(world) == {TID: expected}
+    assert replayed_entries(world) == {TID: expected}
 
 
 async def test_everything_that_happens_is_in_the_trace() -> None:
@@ -771,7 +771,7 @@ async def test_the_trace_tells_what_led_to_the_completion() -> None:
     ]
 
 
-def prepared(transactional_ids: Iterable[str]) -> list[bytes]:
+def prepared_log(transactional_ids: Iterable[str]) -> list[bytes]:
     """A log with a prepared transaction for each id."""
     batches = []
     for number, name in enumerate(transactional_ids):
@@ -796,7 +796,7 @@ def prepared(transactional_ids: Iterable[str]) -> list[bytes]:
 
 async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_request() -> None:
     world = World(loaded=False)
-    load_whole(world.service, HOME, CoordinatorEpoch(4), prepared(["a", "b", "c"]))
+    load_whole(world.service, HOME, CoordinatorEpoch(4), prepared_log(["a", "b", "c"]))
     await world.settle()
     (sent,) = world.sent
     assert sent.broker_id == BROKER

@@ -26,14 +26,14 @@ def tracer() -> Tracer:
     return Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
 
 
-def told(tracer: Tracer) -> tuple[Event, dict[str, object]]:
+def last_event(tracer: Tracer) -> tuple[Event, dict[str, object]]:
     """The last event and its payload."""
     event = list(tracer.events())[-1]
     assert isinstance(event.d, dict)
     return event, event.d
 
 
-def owned(*entries: TxnMetadata) -> OwnedPartition:
+def owned_partition(*entries: TxnMetadata) -> OwnedPartition:
     return OwnedPartition(
         partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
@@ -53,8 +53,8 @@ def debt() -> Debt:
 
 
 def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> None:
-    tracing.trace_decision(tracer, owned(PREPARED), TID, "EndTxn", AGAIN)
-    event, data = told(tracer)
+    tracing.trace_decision(tracer, owned_partition(PREPARED), TID, "EndTxn", AGAIN)
+    event, data = last_event(tracer)
     assert (event.k, event.tx) == ("txn.decide", "txn-1/7:5")
     assert (data["command"], data["state"], data["pending"]) == (
         "EndTxn",
@@ -63,8 +63,8 @@ def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> No
     )
     assert data["rule"] == "end.v4.committed-commit"
     refused = unknown_id("end.v5.unknown-id")
-    tracing.trace_decision(tracer, owned(), TID, "EndTxn", refused)
-    event, data = told(tracer)
+    tracing.trace_decision(tracer, owned_partition(), TID, "EndTxn", refused)
+    event, data = last_event(tracer)
     assert (event.tx, data["rule"]) == (TID, "end.v5.unknown-id")
     assert data["error"] == "INVALID_PRODUCER_ID_MAPPING"
 
@@ -77,31 +77,31 @@ def test_an_append_names_the_partition_and_the_error(
     tracer: Tracer, error: ErrorCode, shown_error: str | None
 ) -> None:
     tracing.trace_append(tracer, NODE, debt().completion, error, "sent.every-partition")
-    _, data = told(tracer)
+    _, data = last_event(tracer)
     assert (data["tp"], data["state"]) == ("__transaction_state-10", "CompleteCommit")
     assert data.get("error") == shown_error
 
 
 def test_moves_tell_the_whole_entry(tracer: Tracer) -> None:
     tracing.trace_preparation(tracer, NODE, PREPARED, TransactionVersion.TV_2)
-    assert told(tracer)[1]["partitions"] == ["foo-0"]
-    assert (told(tracer)[1]["version"], told(tracer)[1]["level"]) == (2, 2)
+    assert last_event(tracer)[1]["partitions"] == ["foo-0"]
+    assert (last_event(tracer)[1]["version"], last_event(tracer)[1]["level"]) == (2, 2)
     tracing.trace_completion(tracer, NODE, entry(), TransactionVersion.TV_1)
-    assert told(tracer)[1]["pending"] is None
-    assert told(tracer)[1]["level"] == 1
+    assert last_event(tracer)[1]["pending"] is None
+    assert last_event(tracer)[1]["level"] == 1
 
 
 def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
     tracing.trace_load(tracer, NODE, 10, CoordinatorEpoch(3), 2)
-    assert told(tracer)[1] == {
+    assert last_event(tracer)[1] == {
         "tp": "__transaction_state-10",
         "coordinator_epoch": 3,
         "transactions": 2,
     }
     tracing.trace_unload(tracer, NODE, 10, None)
-    assert told(tracer)[1] == {"tp": "__transaction_state-10"}
+    assert last_event(tracer)[1] == {"tp": "__transaction_state-10"}
     tracing.trace_unload(tracer, NODE, 10, 4)
-    assert told(tracer)[1]["coordinator_epoch"] == 4
+    assert last_event(tracer)[1]["coordinator_epoch"] == 4
 
 
 def test_markers_are_traced_partition_by_partition(tracer: Tracer) -> None:
@@ -113,8 +113,8 @@ def test_markers_are_traced_partition_by_partition(tracer: Tracer) -> None:
     events = list(tracer.events())
     assert [event.d["tp"] for event in events] == ["foo-0", "foo-1"]  # type: ignore[index]
     assert sent_event == events[-1].i
-    assert told(tracer)[1]["target"] == "broker/2"
-    assert told(tracer)[1]["rule"] == "sent.epoch-v2"
+    assert last_event(tracer)[1]["target"] == "broker/2"
+    assert last_event(tracer)[1]["rule"] == "sent.epoch-v2"
     tracing.marker(tracer, "marker.owed", NODE, owed, (FOO_0,), rule=rule)
-    assert "target" not in told(tracer)[1]
+    assert "target" not in last_event(tracer)[1]
     assert tracing.marker(tracer, "marker.owed", NODE, owed, (), rule=rule) == -1

@@ -39,7 +39,7 @@ from txnsim.types import (
 B2 = BrokerId(2)
 
 
-async def ended(
+async def world_after_end(
     *partitions: TopicPartition, committed: bool = True, trace: bool = False
 ) -> tuple[World, ProducerIdAndEpoch]:
     """A world in which a transaction has just been ended and its markers were sent."""
@@ -62,14 +62,14 @@ def sent_partitions(world: World) -> list[tuple[int, list[str]]]:
 
 
 async def test_the_answer_comes_before_the_markers() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     assert world.sent == []
     await world.settle()
     assert sent_partitions(world) == [(1, ["foo-0"])]
 
 
 async def test_each_leader_gets_its_own_request() -> None:
-    world, _ = await ended(FOO_0, FOO_1)
+    world, _ = await world_after_end(FOO_0, FOO_1)
     world.leaders[FOO_1] = B2
     await world.settle()
     assert sorted(sent_partitions(world)) == [(1, ["foo-0"]), (2, ["foo-1"])]
@@ -83,7 +83,7 @@ async def test_each_leader_gets_its_own_request() -> None:
 
 @pytest.mark.parametrize("error", [3, 6, 19, 20, 7, 56])
 async def test_a_passing_refusal_is_tried_again_at_the_present_leader(error: int) -> None:
-    world, _ = await ended(FOO_0, FOO_1)
+    world, _ = await world_after_end(FOO_0, FOO_1)
     await world.settle()
     world.leaders[FOO_1] = B2
     world.sent[0].reply(ErrorCode.none, ErrorCode(error))
@@ -99,7 +99,7 @@ async def test_a_passing_refusal_is_tried_again_at_the_present_leader(error: int
 
 
 async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
-    world, _ = await ended(FOO_0, FOO_1, trace=True)
+    world, _ = await world_after_end(FOO_0, FOO_1, trace=True)
     world.tracer.level = TraceLevel.BRIEF
     events_before = len(world.tracer)
     await world.settle()
@@ -133,7 +133,7 @@ async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
 async def test_a_fenced_marker_leaves_the_transaction_prepared_until_a_move(
     error: int, *, trace: bool
 ) -> None:
-    world, session = await ended(FOO_0, FOO_1, trace=trace)
+    world, session = await world_after_end(FOO_0, FOO_1, trace=trace)
     await world.settle()
     world.sent[0].reply(ErrorCode.none, ErrorCode(error))
     await world.settle()
@@ -151,7 +151,7 @@ async def test_a_fenced_marker_leaves_the_transaction_prepared_until_a_move(
 
 
 async def test_two_refusals_of_one_transaction_count_once() -> None:
-    world, _ = await ended(FOO_0, FOO_1)
+    world, _ = await world_after_end(FOO_0, FOO_1)
     world.leaders[FOO_1] = B2
     await world.settle()
     for sent in world.sent:
@@ -165,7 +165,7 @@ async def test_two_refusals_of_one_transaction_count_once() -> None:
 async def test_without_an_answer_everything_is_sent_again(
     failure: Exception, *, as_coroutine: bool
 ) -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     world.markers_as_coroutine = as_coroutine
     await world.settle()
     world.sent[0].answer.fail(failure)
@@ -179,7 +179,7 @@ async def test_without_an_answer_everything_is_sent_again(
 
 
 async def test_a_topic_deleted_meanwhile_needs_no_marker() -> None:
-    world, _ = await ended(FOO_0, trace=True)
+    world, _ = await world_after_end(FOO_0, trace=True)
     await world.settle()
     world.leaders[FOO_0] = NoLeader.NO_SUCH_PARTITION
     world.sent[0].reply(ErrorCode.unknown_topic_or_partition)
@@ -195,7 +195,7 @@ async def test_a_topic_deleted_meanwhile_needs_no_marker() -> None:
 
 @pytest.mark.parametrize("is_told", [False, True])
 async def test_a_partition_without_a_leader_waits_for_one(*, is_told: bool) -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     world.leaders[FOO_0] = NoLeader.UNKNOWN
     await world.settle()
     assert world.service.snapshot().unknown_destinations == 1
@@ -212,7 +212,7 @@ async def test_a_partition_without_a_leader_waits_for_one(*, is_told: bool) -> N
 
 
 async def test_what_is_owed_meanwhile_goes_out_in_the_next_request() -> None:
-    world, session = await ended(FOO_0)
+    world, session = await world_after_end(FOO_0)
     await world.settle()
     world.sent[0].reply()
     await world.settle()
@@ -234,7 +234,7 @@ async def test_what_is_owed_meanwhile_goes_out_in_the_next_request() -> None:
 async def test_an_answer_to_a_coordinator_that_moved_is_forgotten(
     *, lost: bool, trace: bool
 ) -> None:
-    world, _ = await ended(FOO_0, trace=trace)
+    world, _ = await world_after_end(FOO_0, trace=trace)
     await world.settle()
     world.service.unload(HOME, 1)
     if lost:
@@ -248,7 +248,7 @@ async def test_an_answer_to_a_coordinator_that_moved_is_forgotten(
 
 
 async def test_an_answer_to_the_former_epoch_does_not_pay_the_debt_of_the_present_one() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     await world.settle()
     load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
     await world.settle()
@@ -262,7 +262,7 @@ async def test_an_answer_to_the_former_epoch_does_not_pay_the_debt_of_the_presen
 
 
 async def test_moving_before_the_turn_ends_sends_nothing() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     world.service.unload(HOME, 1)
     await world.settle()
     assert world.sent == []
@@ -272,7 +272,7 @@ async def test_moving_before_the_turn_ends_sends_nothing() -> None:
 
 
 async def test_a_completion_that_the_log_can_not_take_is_tried_without_end() -> None:
-    world, session = await ended(FOO_0)
+    world, session = await world_after_end(FOO_0)
     await world.settle()
     world.append_errors.extend([ErrorCode.not_enough_replicas] * 3)
     world.sent[0].reply()
@@ -288,7 +288,7 @@ async def test_a_completion_that_the_log_can_not_take_is_tried_without_end() -> 
 
 async def test_a_completion_refused_for_good_is_left_to_the_next_coordinator() -> None:
     """Section (a): prepared, nothing pending; the epochs are looked at again."""
-    world, session = await ended(FOO_0)
+    world, session = await world_after_end(FOO_0)
     await world.settle()
     world.append_errors.append(ErrorCode.not_leader_or_follower)
     world.sent[0].reply()
@@ -301,7 +301,7 @@ async def test_a_completion_refused_for_good_is_left_to_the_next_coordinator() -
 
 
 async def test_a_completion_that_waits_is_dropped_with_its_partition() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     await world.settle()
     world.append_errors.append(ErrorCode.not_enough_replicas)
     world.sent[0].reply()
@@ -314,7 +314,7 @@ async def test_a_completion_that_waits_is_dropped_with_its_partition() -> None:
 
 
 async def test_a_completion_that_commits_after_a_move_changes_nothing() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     await world.settle()
     world.held_appends = []
     world.sent[0].reply()
@@ -326,7 +326,7 @@ async def test_a_completion_that_commits_after_a_move_changes_nothing() -> None:
 
 
 async def test_version_2_completed_under_level_0_stays_prepared() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     world.level = TransactionVersion.TV_0
     await world.settle()
     world.sent[0].reply()
@@ -338,7 +338,7 @@ async def test_version_2_completed_under_level_0_stays_prepared() -> None:
 
 
 async def test_a_broken_answer_leaves_its_transactions_prepared() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     await world.settle()
     world.sent[0].answer.resolve(WriteTxnMarkersReply())
     await world.settle()
@@ -349,7 +349,7 @@ async def test_a_broken_answer_leaves_its_transactions_prepared() -> None:
 
 
 async def test_a_bug_of_the_sender_is_not_taken_for_a_lost_answer() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     await world.settle()
     with pytest.raises(ValueError, match="a bug"):
         world.sent[0].answer.fail(ValueError("a bug"))
@@ -359,7 +359,7 @@ async def test_a_bug_of_the_sender_is_not_taken_for_a_lost_answer() -> None:
 
 @pytest.mark.parametrize("as_coroutine", [False, True])
 async def test_the_answer_of_a_cancelled_request_is_ignored(*, as_coroutine: bool) -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     world.markers_as_coroutine = as_coroutine
     await world.settle()
     world.sent[0].answer.fail(asyncio.CancelledError())
@@ -368,7 +368,7 @@ async def test_the_answer_of_a_cancelled_request_is_ignored(*, as_coroutine: boo
 
 
 async def test_after_stop_nothing_is_sent_again() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     await world.settle()
     world.sent[0].reply(ErrorCode.not_leader_or_follower)
     await world.settle()
@@ -380,7 +380,7 @@ async def test_after_stop_nothing_is_sent_again() -> None:
 
 
 async def test_an_answer_after_stop_arms_nothing() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     await world.settle()
     world.service.stop()
     world.sent[0].answer.fail(PeerDisconnectedError("cut"))
@@ -391,14 +391,14 @@ async def test_an_answer_after_stop_arms_nothing() -> None:
 # What is tried without end is told once
 
 
-def said(lines: list[MutableMapping[str, Any]]) -> list[tuple[str, str, str]]:
+def log_rows(lines: list[MutableMapping[str, Any]]) -> list[tuple[str, str, str]]:
     """(event, transactional id, error) of each line."""
     return [(line["event"], line["transactional_id"], line["error"]) for line in lines]
 
 
 @pytest.mark.usefixtures("all_levels")
 async def test_a_marker_that_is_refused_without_end_is_told_once() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     await world.settle()
     with capture_logs() as lines:
         for _ in range(PATIENCE + 100):
@@ -406,7 +406,7 @@ async def test_a_marker_that_is_refused_without_end_is_told_once() -> None:
             await world.settle()
             world.clock.pass_ms(RETRY_PAUSE_MS)
             await world.settle()
-        assert said(lines) == [("txn.markers.waiting", TID, "NOT_ENOUGH_REPLICAS")]
+        assert log_rows(lines) == [("txn.markers.waiting", TID, "NOT_ENOUGH_REPLICAS")]
         assert "foo-0" in lines[0]["reason"]
         world.sent[-1].reply()
         await world.settle()
@@ -416,18 +416,18 @@ async def test_a_marker_that_is_refused_without_end_is_told_once() -> None:
 
 @pytest.mark.usefixtures("all_levels")
 async def test_a_marker_without_a_leader_is_told_once() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     world.leaders[FOO_0] = NoLeader.UNKNOWN
     with capture_logs() as lines:
         for _ in range(PATIENCE + 100):
             await world.settle()
             world.clock.pass_ms(RETRY_PAUSE_MS)
-    assert said(lines) == [("txn.markers.waiting", TID, "NO_LEADER")]
+    assert log_rows(lines) == [("txn.markers.waiting", TID, "NO_LEADER")]
 
 
 @pytest.mark.usefixtures("all_levels")
 async def test_a_completion_that_the_log_never_takes_is_told_once() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     await world.settle()
     world.append_errors.extend([ErrorCode.not_enough_replicas] * (PATIENCE + 100))
     world.sent[-1].reply()
@@ -436,13 +436,13 @@ async def test_a_completion_that_the_log_never_takes_is_told_once() -> None:
             await world.settle()
             world.clock.pass_ms(RETRY_PAUSE_MS)
         await world.settle()
-    assert said(lines) == [("txn.completion.waiting", TID, "COORDINATOR_NOT_AVAILABLE")]
+    assert log_rows(lines) == [("txn.completion.waiting", TID, "COORDINATOR_NOT_AVAILABLE")]
     assert world.entry().state is TransactionState.COMPLETE_COMMIT
     assert not world.service._markers._uncompleted.tried
 
 
 async def test_a_completion_that_has_moved_away_is_not_counted_any_more() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await world_after_end(FOO_0)
     await world.settle()
     world.append_errors.append(ErrorCode.not_enough_replicas)
     world.sent[-1].reply()

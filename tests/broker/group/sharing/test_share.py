@@ -42,7 +42,7 @@ def topic(*partitions: int, name: str = "t") -> ShareTopic:
     return ShareTopic(topic_id=topic_id(name), topic_name=name, partitions=partitions)
 
 
-def stored(
+def stored_topics(
     initializing: tuple[ShareTopic, ...] = (), initialized: tuple[ShareTopic, ...] = ()
 ) -> ShareTopicsStored:
     return ShareTopicsStored(
@@ -86,7 +86,7 @@ def test_the_first_member_gets_nothing_until_its_partitions_are_initialised() ->
         ShareCurrentStored,
         ShareTopicsStored,
     ]
-    assert driver.records[-1] == stored(initializing=(topic(0, 1),))
+    assert driver.records[-1] == stored_topics(initializing=(topic(0, 1),))
     assert driver.effects == [session(GROUP, "m", 45_000)]
     assert driver.asked == [
         InitializeShareState(key=ShareKey(GROUP, uuid_text(T), index), state_epoch=2)
@@ -99,7 +99,7 @@ def test_the_first_member_gets_nothing_until_its_partitions_are_initialised() ->
         for index in (0, 1)
     ]
     driver.initialized()
-    assert driver.records == [stored(initialized=(topic(0, 1),))]
+    assert driver.records == [stored_topics(initialized=(topic(0, 1),))]
     reply = driver.told("m", 2)
     assert (reply.member_epoch, assignment(reply)) == (3, tuple(sorted(parts("t", 0, 1))))
 
@@ -210,7 +210,7 @@ def test_partitions_that_are_added_begin_at_0() -> None:
     driver.told("m", 2)
     driver.image = image(2, t=2, other=1)
     reply = driver.told("m", 3)
-    assert driver.records[-1] == stored(initializing=(topic(1),), initialized=(topic(0),))
+    assert driver.records[-1] == stored_topics(initializing=(topic(1),), initialized=(topic(0),))
     assert driver.asked == [
         InitializeShareState(
             key=ShareKey(GROUP, uuid_text(T), 1),
@@ -253,7 +253,7 @@ def test_what_a_share_coordinator_refused_is_asked_for_again() -> None:
     driver = ShareDriver(image(t=1))
     driver.told("m", 0, "t")
     driver.refused()
-    assert driver.records == [stored()]
+    assert driver.records == [stored_topics()]
     driver.told("m", 2)
     assert driver.asked != []
 
@@ -280,7 +280,7 @@ def test_a_part_of_what_is_initialising_may_be_done() -> None:
     driver.told("m", 0, "t")
     driver.asked = driver.asked[:1]
     driver.initialized()
-    assert driver.records == [stored(initializing=(topic(1),), initialized=(topic(0),))]
+    assert driver.records == [stored_topics(initializing=(topic(1),), initialized=(topic(0),))]
     unknown = {topic_id("gone"): frozenset({0})}
     (record,) = records_of_initialized(driver.group, unknown, image=driver.image, now_ms=NOW)
     assert isinstance(record, ShareTopicsStored)

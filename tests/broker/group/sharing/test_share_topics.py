@@ -41,7 +41,7 @@ def going(name: str) -> DeletingTopic:
     return DeletingTopic(topic_id=topic_id(name), topic_name=name)
 
 
-def stored(
+def stored_topics(
     initializing: Iterable[ShareTopic] = (),
     initialized: Iterable[ShareTopic] = (),
     deleting: Iterable[DeletingTopic] = (),
@@ -87,9 +87,9 @@ def delete(driver: ShareDriver, *names: str) -> ShareDeletion:
 
 
 def test_partitions_begin_where_they_are_told_to() -> None:
-    driver = holding(stored(initialized=[part("t", 0)]))
+    driver = holding(stored_topics(initialized=[part("t", 0)]))
     altered = alter(driver, ("t", [(0, 5), (1, 7)]))
-    assert altered.records == (stored([part("t", 0, 1)], [part("t", 0)]),)
+    assert altered.records == (stored_topics([part("t", 0, 1)], [part("t", 0)]),)
     assert altered.topics == (
         TopicOutcome(topic_name="t", topic_id=T, partitions=((0, DONE), (1, DONE))),
     )
@@ -101,7 +101,7 @@ def test_partitions_begin_where_they_are_told_to() -> None:
 
 def test_what_is_not_there_is_not_altered() -> None:
     altered = alter(holding(), ("t", [(2, 5)]), ("gone", [(0, 5)]))
-    assert altered.records == (stored([part("t")]),)
+    assert altered.records == (stored_topics([part("t")]),)
     assert altered.topics == (
         TopicOutcome(topic_name="t", topic_id=T, partitions=((2, UNKNOWN),)),
         TopicOutcome(topic_name="gone", partitions=((0, UNKNOWN),)),
@@ -119,30 +119,30 @@ def test_a_group_with_members_is_not_altered() -> None:
 
 
 def test_what_was_initialised_is_deleted() -> None:
-    driver = holding(stored(initialized=[part("t", 0, 1), part("u", 0)]))
+    driver = holding(stored_topics(initialized=[part("t", 0, 1), part("u", 0)]))
     deleted = delete(driver, "t")
-    assert deleted.records == (stored(initialized=[part("u", 0)], deleting=[going("t")]),)
+    assert deleted.records == (stored_topics(initialized=[part("u", 0)], deleting=[going("t")]),)
     assert deleted.delete == tuple(DeleteShareState(key=key("t", index)) for index in (0, 1))
     driver.write(deleted.records)
     driver.write(offsets_deleted(driver.group, [T], now_ms=NOW))
-    assert driver.records == [stored(initialized=[part("u", 0)])]
+    assert driver.records == [stored_topics(initialized=[part("u", 0)])]
 
 
 def test_what_is_being_deleted_is_asked_for_again() -> None:
-    driver = holding(stored(deleting=[going("t")]))
+    driver = holding(stored_topics(deleting=[going("t")]))
     deleted = delete(driver, "t")
-    assert deleted.records == (stored(deleting=[going("t")]),)
+    assert deleted.records == (stored_topics(deleting=[going("t")]),)
     assert deleted.delete == tuple(DeleteShareState(key=key("t", index)) for index in (0, 1))
 
 
 def test_topics_without_offsets_are_refused_one_by_one() -> None:
-    driver = holding(stored(initialized=[part("t", 0)]))
+    driver = holding(stored_topics(initialized=[part("t", 0)]))
     deleted = delete(driver, "u", "gone")
     assert deleted.refused == (
         TopicOutcome(topic_name="u", outcome=NOTHING),
         TopicOutcome(topic_name="gone", outcome=UNKNOWN),
     )
-    assert (deleted.records, deleted.delete) == ((stored(initialized=[part("t", 0)]),), ())
+    assert (deleted.records, deleted.delete) == ((stored_topics(initialized=[part("t", 0)]),), ())
 
 
 def test_a_group_that_never_had_topics_says_nothing_of_them() -> None:
@@ -159,26 +159,26 @@ def test_a_group_with_members_keeps_its_offsets() -> None:
 
 def test_with_the_group_all_its_share_state_goes() -> None:
     driver = holding(
-        stored([part("t", 0)], [part("t", 1), part("gone", 3)], [going("u"), going("left")])
+        stored_topics([part("t", 0)], [part("t", 1), part("gone", 3)], [going("u"), going("left")])
     )
     deleted = delete_all(driver.group, image=driver.image, now_ms=NOW)
-    assert deleted.records == (stored(deleting=[going("t"), going("u"), going("gone")]),)
+    assert deleted.records == (stored_topics(deleting=[going("t"), going("u"), going("gone")]),)
     assert set(deleted.delete) == {
         DeleteShareState(key=key(name, index))
         for name, index in (("t", 0), ("t", 1), ("gone", 3), ("u", 0))
     }
-    driver.write([stored()])
+    driver.write([stored_topics()])
     emptied = delete_all(driver.group, image=driver.image, now_ms=NOW)
-    assert (emptied.records, emptied.delete) == ((stored(),), ())
+    assert (emptied.records, emptied.delete) == ((stored_topics(),), ())
 
 
 # Topics that go
 
 
 def test_a_group_forgets_topics_that_were_deleted() -> None:
-    driver = holding(stored([part("t", 1)], [part("t", 0), part("u", 0)], [going("gone")]))
+    driver = holding(stored_topics([part("t", 1)], [part("t", 0), part("u", 0)], [going("gone")]))
     assert topics_gone(driver.group, {topic_id("other")}, now_ms=NOW) == ()
     driver.write(topics_gone(driver.group, {T, GONE}, now_ms=NOW))
-    assert driver.records == [stored(initialized=[part("u", 0)])]
+    assert driver.records == [stored_topics(initialized=[part("u", 0)])]
     driver.write(topics_gone(driver.group, {U}, now_ms=NOW))
-    assert driver.records == [stored()]
+    assert driver.records == [stored_topics()]

@@ -25,7 +25,7 @@ def member(process: str, active: str = "", standby: str = "", **offsets: int) ->
     )
 
 
-def shown(tasks_by_member: dict[str, Tasks]) -> dict[str, str]:
+def tasks_as_text(tasks_by_member: dict[str, Tasks]) -> dict[str, str]:
     """Member -> its active tasks, and its standbys behind a bar."""
 
     def numbers(tasks: frozenset[Task]) -> str:
@@ -65,25 +65,25 @@ def shown(tasks_by_member: dict[str, Tasks]) -> dict[str, str]:
 def test_who_gets_what(
     members: dict[str, Candidate], parts: dict[str, Part], standbys: int, expected: dict[str, str]
 ) -> None:
-    assert shown(at_once(assign_sticky(members, parts, standbys=standbys))) == expected
+    assert tasks_as_text(at_once(assign_sticky(members, parts, standbys=standbys))) == expected
 
 
 def test_who_has_read_most_becomes_active() -> None:
     members = {"a": member("p", "", "", p0=5), "b": member("q", "", "", p0=9)}
     assignment = at_once(assign_sticky(members, {"0": Part(tasks=1, is_stateful=True)}, standbys=0))
-    assert shown(assignment) == {"a": "", "b": "0"}
+    assert tasks_as_text(assignment) == {"a": "", "b": "0"}
 
 
 def test_who_has_a_standby_comes_before_who_has_read_more() -> None:
     members = {"a": member("p", "", "0", p0=5), "b": member("q", "", "", p0=9)}
     assignment = at_once(assign_sticky(members, {"0": Part(tasks=1, is_stateful=True)}, standbys=1))
-    assert shown(assignment) == {"a": "0", "b": "|0"}
+    assert tasks_as_text(assignment) == {"a": "0", "b": "|0"}
 
 
 NAMES = [f"m{number}" for number in range(6)]
 
 
-def assigned(
+def assign_tasks(
     processes: dict[str, str], parts: dict[str, Part], standbys: int, tasks_before: dict[str, Tasks]
 ) -> dict[str, Tasks]:
     """Assign to members that have what they got before."""
@@ -111,11 +111,11 @@ def test_every_task_runs_once_and_copies_lie_elsewhere(
         for number, (count, stateful) in enumerate(counts)
     }
     every = [(name, index) for name, part in parts.items() for index in range(part.tasks)]
-    first_assignment = assigned(processes, parts, standbys, {})
+    first_assignment = assign_tasks(processes, parts, standbys, {})
     remaining_processes = dict(list(processes.items())[1:])
     assignment = first_assignment
     for present in (processes, remaining_processes, processes):
-        assignment = assigned(present, parts, standbys, assignment)
+        assignment = assign_tasks(present, parts, standbys, assignment)
         assert sorted(task for tasks in assignment.values() for task in tasks.active) == every
         where = {task: present[name] for name, tasks in assignment.items() for task in tasks.active}
         copies = [
@@ -126,6 +126,6 @@ def test_every_task_runs_once_and_copies_lie_elsewhere(
             assert parts[task[0]].is_stateful
             assert where[task] != process
     if not standbys:
-        assert assigned(processes, parts, 0, first_assignment) == first_assignment, (
+        assert assign_tasks(processes, parts, 0, first_assignment) == first_assignment, (
             "what is even stays"
         )

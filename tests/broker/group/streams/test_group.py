@@ -239,7 +239,7 @@ class Life(RuleBasedStateMachine):
         self.driver = StreamsDriver(counting_image(words=2))
         self.offset = 1
 
-    def _there(self) -> list[str]:
+    def _members_present(self) -> list[str]:
         return [name for name in MEMBERS if name in self.driver.group.members]
 
     @rule(
@@ -262,10 +262,10 @@ class Life(RuleBasedStateMachine):
                 ErrorCode.unknown_server_error,
             )
 
-    @precondition(lambda self: self._there())
+    @precondition(lambda self: self._members_present())
     @rule(data=st.data(), keeps=st.booleans(), says=st.booleans())
     def beat(self, data: st.DataObject, keeps: bool, says: bool) -> None:
-        member_id = data.draw(st.sampled_from(self._there()))
+        member_id = data.draw(st.sampled_from(self._members_present()))
         member = self.driver.group.members[member_id]
         if member.member_epoch < 0:
             return
@@ -281,18 +281,18 @@ class Life(RuleBasedStateMachine):
         if isinstance(answer, Rejection):  # topics went, and with them tasks or what is served
             assert answer.error in (ErrorCode.invalid_request, ErrorCode.unknown_server_error)
 
-    @precondition(lambda self: self._there())
+    @precondition(lambda self: self._members_present())
     @rule(data=st.data(), for_a_while=st.booleans())
     def leave(self, data: st.DataObject, for_a_while: bool) -> None:
-        member_id = data.draw(st.sampled_from(self._there()))
+        member_id = data.draw(st.sampled_from(self._members_present()))
         instance_id = self.driver.group.members[member_id].instance_id
         epoch = LEFT_FOR_A_WHILE if for_a_while and instance_id else LEFT
         self.driver.told(member_id, epoch, instance_id=instance_id)
 
-    @precondition(lambda self: self._there())
+    @precondition(lambda self: self._members_present())
     @rule(data=st.data())
     def silent(self, data: st.DataObject) -> None:
-        self.driver.over(TimerKind.HEARTBEAT, data.draw(st.sampled_from(self._there())))
+        self.driver.over(TimerKind.HEARTBEAT, data.draw(st.sampled_from(self._members_present())))
 
     @rule(words=st.integers(0, 3), has_internal_topics=st.booleans())
     def topics(self, words: int, has_internal_topics: bool) -> None:

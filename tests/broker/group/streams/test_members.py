@@ -84,7 +84,7 @@ def test_the_broker_counts_the_partitions_of_changelogs() -> None:
     )
 
 
-def settled() -> StreamsDriver:
+def driver_of_two() -> StreamsDriver:
     """``a`` is static, at epoch 3 after 2, and has tasks 0_0 and 1_0."""
     driver = StreamsDriver()
     driver.join("a", instance_id="i")
@@ -117,7 +117,7 @@ FENCED = {
 @pytest.mark.parametrize("name", FENCED)
 def test_zombies_are_fenced(name: str) -> None:
     (epoch, fields), words = FENCED[name]
-    rejection = settled().send("a", epoch, instance_id="i", **fields)
+    rejection = driver_of_two().send("a", epoch, instance_id="i", **fields)
     assert isinstance(rejection, Rejection)
     assert (rejection.error, rejection.reason) == (
         ErrorCode.fenced_member_epoch,
@@ -128,7 +128,7 @@ def test_zombies_are_fenced(name: str) -> None:
 
 def test_a_member_that_missed_an_answer_goes_on() -> None:
     owned = Tasks(active=tasks("0_0"))
-    assert settled().told("a", 2, instance_id="i", owned=owned).member_epoch == 3
+    assert driver_of_two().told("a", 2, instance_id="i", owned=owned).member_epoch == 3
 
 
 STRANGERS = {
@@ -154,13 +154,13 @@ STRANGERS = {
 @pytest.mark.parametrize("name", STRANGERS)
 def test_strangers_are_refused(name: str) -> None:
     (member_id, epoch, fields), reason = STRANGERS[name]
-    rejection = settled().send(member_id, epoch, **fields)
+    rejection = driver_of_two().send(member_id, epoch, **fields)
     assert isinstance(rejection, Rejection)
     assert rejection.reason == reason
 
 
 def test_what_a_heartbeat_leaves_out_is_as_before() -> None:
-    member = settled().group.members["a"]
+    member = driver_of_two().group.members["a"]
     told_all = update_member(
         member, heartbeat("a", 3, rack_id="r", endpoint=("h", 1), client_id="c2")
     )

@@ -35,7 +35,7 @@ from txnsim.releases.rules import Rules
 ALL = tasks("0_0", "0_1", "1_0", "1_1")
 
 
-def refused(driver: StreamsDriver, *args: Any, **fields: Any) -> Rejection:
+def heartbeat_rejection(driver: StreamsDriver, *args: Any, **fields: Any) -> Rejection:
     """The refusal of a heartbeat."""
     rejection = driver.send(*args, **fields)
     assert isinstance(rejection, Rejection), rejection
@@ -152,7 +152,7 @@ def test_an_older_topology_is_stale() -> None:
 def test_a_topology_can_t_be_changed(topology: tuple[int, Any]) -> None:
     driver = StreamsDriver()
     driver.join("a", topology=(3, COUNTING))
-    rejection = refused(driver, "b", 0, topology=topology)
+    rejection = heartbeat_rejection(driver, "b", 0, topology=topology)
     assert (rejection.error, rejection.reason) == (
         ErrorCode.invalid_request,
         "Topology updates are not supported yet.",
@@ -162,10 +162,13 @@ def test_a_topology_can_t_be_changed(topology: tuple[int, Any]) -> None:
 def test_a_topology_that_can_t_be_is_refused() -> None:
     driver = StreamsDriver()
     no_source = (Subtopology(subtopology_id="0"),)
-    assert refused(driver, "a", 0, topology=(0, no_source)).error is (
+    assert heartbeat_rejection(driver, "a", 0, topology=(0, no_source)).error is (
         ErrorCode.streams_invalid_topology
     )
-    assert refused(driver, "a", 0, topology=(-1, COUNTING)).error is ErrorCode.unknown_server_error
+    assert (
+        heartbeat_rejection(driver, "a", 0, topology=(-1, COUNTING)).error
+        is ErrorCode.unknown_server_error
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,7 +191,7 @@ def test_a_topology_that_can_t_be_is_refused() -> None:
 def test_tasks_that_can_t_be_are_refused(owned: Tasks, reason: str) -> None:
     driver = StreamsDriver()
     driver.join("a")
-    assert refused(driver, "a", 2, owned=owned).reason == reason
+    assert heartbeat_rejection(driver, "a", 2, owned=owned).reason == reason
 
 
 # Delays
@@ -304,7 +307,7 @@ def test_a_static_member_s_news_matter_only_to_the_assignor() -> None:
 def test_a_group_has_room_for_so_many() -> None:
     driver = StreamsDriver(max_size=1)
     driver.join("a", instance_id="i")
-    rejection = refused(driver, "b", 0)
+    rejection = heartbeat_rejection(driver, "b", 0)
     assert (rejection.error, rejection.reason) == (
         ErrorCode.group_max_size_reached,
         "The streams group has reached its maximum capacity of 1 members.",
@@ -337,7 +340,9 @@ def test_a_stranger_with_the_instance_id_takes_the_tasks_to_come_until_they_are_
     driver = StreamsDriver()
     driver.join("a", instance_id="i")
     driver.join("b")
-    assert refused(driver, "x", 2, instance_id="i").error is ErrorCode.fenced_instance_id
+    assert (
+        heartbeat_rejection(driver, "x", 2, instance_id="i").error is ErrorCode.fenced_instance_id
+    )
     assert driver.told("a", 2, instance_id="i", owned=Tasks(active=ALL)).tasks == Tasks()
     assert driver.told("a", 2, instance_id="i", owned=Tasks()).member_epoch == 3
     driver.told("b", 3, owned=Tasks())
@@ -448,7 +453,7 @@ def test_reported_offsets_are_kept() -> None:
     assert driver.group.memory.task_offsets["a"].end_offsets == {("1", 0): 9}
     twice = ((("1", 0), 5), (("1", 0), 5))
     for field in ("task_offsets", "task_end_offsets"):
-        assert refused(driver, "a", 2, **{field: twice}).reason == (
+        assert heartbeat_rejection(driver, "a", 2, **{field: twice}).reason == (
             "Task offsets contain a duplicate entry for subtopology 1 and partition 0."
         )
     driver.join("b")
@@ -493,7 +498,7 @@ def test_a_standby_is_served_as_such() -> None:
 
 def test_an_endpoint_without_topics_breaks_a_real_broker() -> None:
     driver = StreamsDriver(counting_image(other=1))
-    rejection = refused(driver, "a", 0, endpoint=("h", 1))
+    rejection = heartbeat_rejection(driver, "a", 0, endpoint=("h", 1))
     assert rejection.error is ErrorCode.unknown_server_error
 
 
@@ -510,7 +515,7 @@ def test_what_an_endpoint_serves_must_be_there() -> None:
     driver.image = counting_image(2, words=1, counts=1)
     if sender == "a":
         driver.told("b", driver.group.members["b"].member_epoch, endpoint=("g", 2))
-    rejection = refused(
+    rejection = heartbeat_rejection(
         driver, sender, driver.group.members[sender].member_epoch, endpoints_epoch=-1
     )
     assert rejection.reason == "Topic by-word not found in metadata image"
@@ -522,7 +527,7 @@ def test_what_an_endpoint_serves_as_active_must_be_there() -> None:
     driver.join("b")
     driver.settle("a", "b")
     driver.image = counting_image(2, words=2, counts=2)
-    rejection = refused(driver, "b", 3, endpoints_epoch=-1)
+    rejection = heartbeat_rejection(driver, "b", 3, endpoints_epoch=-1)
     assert rejection.reason == "Topic by-word not found in metadata image"
 
 
@@ -544,13 +549,13 @@ def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
     stored = next(record for record in driver.log if isinstance(record, StreamsCurrentStored))
     strange = msgspec.structs.replace(stored, state=99)
     driver.shard.apply(strange, record_offset=0)
-    assert refused(driver, "a", 2).error is ErrorCode.fenced_member_epoch
+    assert heartbeat_rejection(driver, "a", 2).error is ErrorCode.fenced_member_epoch
 
 
 def test_who_is_not_there_can_t_leave() -> None:
     driver = StreamsDriver()
     driver.join("a")
-    assert refused(driver, "x", LEFT).error is ErrorCode.unknown_member_id
+    assert heartbeat_rejection(driver, "x", LEFT).error is ErrorCode.unknown_member_id
 
 
 @pytest.mark.parametrize("is_before", [False, True])

@@ -14,7 +14,7 @@ from txnsim.group.streams.group import StreamsMember
 from txnsim.group.streams.tasks import Held, MemberState, Tasks
 
 
-def held(active: dict[str, int] | None = None, **copies: Any) -> Held:
+def held_tasks(active: dict[str, int] | None = None, **copies: Any) -> Held:
     """What a member has: active tasks with their epochs, and copies."""
     return Held(
         active={next(iter(tasks(name))): epoch for name, epoch in (active or {}).items()},
@@ -35,7 +35,7 @@ def goal(
     )
 
 
-def before(goal: Goal) -> Goal:
+def as_up_to_4_3(goal: Goal) -> Goal:
     """The same up to 4.3."""
     return msgspec.structs.replace(goal, changes_in_place=False)
 
@@ -63,71 +63,83 @@ def test_free_tasks_are_taken_at_once() -> None:
         6,
         5,
     )
-    assert stepped_member.assigned == held({"0_0": 6}, standby=("0_1",))
+    assert stepped_member.assigned == held_tasks({"0_0": 6}, standby=("0_1",))
 
 
 def test_lost_tasks_are_given_up_first() -> None:
-    old_member = member(assigned=held({"0_0": 2, "0_1": 3}))
+    old_member = member(assigned=held_tasks({"0_0": 2, "0_1": 3}))
     new_goal = goal(Tasks(active=tasks("0_0", "0_2")))
     revoking = step(old_member, new_goal)
     assert (revoking.state, revoking.member_epoch) == (MemberState.UNREVOKED_TASKS, 5)
-    assert revoking.assigned == held({"0_0": 2})
-    assert revoking.pending_revocation == held({"0_1": 3})
+    assert revoking.assigned == held_tasks({"0_0": 2})
+    assert revoking.pending_revocation == held_tasks({"0_1": 3})
     assert step(revoking, new_goal) is revoking, "it has said nothing"
     still = goal(new_goal.tasks, owned=Tasks(active=tasks("0_0", "0_1")))
     assert step(revoking, still) is revoking
     stepped_member = step(revoking, goal(new_goal.tasks, owned=Tasks(active=tasks("0_0"))))
     assert (stepped_member.state, stepped_member.member_epoch) == (MemberState.STABLE, 6)
-    assert stepped_member.assigned == held({"0_0": 2, "0_2": 6})
+    assert stepped_member.assigned == held_tasks({"0_0": 2, "0_2": 6})
     assert stepped_member.pending_revocation.is_empty
 
 
 def test_a_revoking_member_that_loses_more_moves_on_by_one() -> None:
     old_member = member(
         state=MemberState.UNREVOKED_TASKS,
-        assigned=held({"0_0": 2}),
-        pending_revocation=held({"0_1": 3}),
+        assigned=held_tasks({"0_0": 2}),
+        pending_revocation=held_tasks({"0_1": 3}),
     )
     stepped_member = step(old_member, goal(Tasks(), epoch=9, owned=Tasks(active=tasks("0_0"))))
     assert (stepped_member.state, stepped_member.member_epoch) == (MemberState.UNREVOKED_TASKS, 6)
-    assert stepped_member.pending_revocation == held({"0_0": 2})
+    assert stepped_member.pending_revocation == held_tasks({"0_0": 2})
 
 
 def test_what_the_member_no_longer_reports_is_given_up_already() -> None:
-    old_member = member(assigned=held({"0_0": 2}))
+    old_member = member(assigned=held_tasks({"0_0": 2}))
     stepped_member = step(old_member, goal(Tasks(active=tasks("0_1")), owned=Tasks()))
-    assert (stepped_member.state, stepped_member.assigned) == (MemberState.STABLE, held({"0_1": 6}))
+    assert (stepped_member.state, stepped_member.assigned) == (
+        MemberState.STABLE,
+        held_tasks({"0_1": 6}),
+    )
 
 
 def test_a_task_of_another_member_is_waited_for() -> None:
-    other_member = member(process="q", assigned=held({"0_0": 2}))
+    other_member = member(process="q", assigned=held_tasks({"0_0": 2}))
     target = Tasks(active=tasks("0_0", "0_1"))
     waiting_member = step(member(), goal(target, other_member))
     assert (waiting_member.state, waiting_member.member_epoch) == (MemberState.UNRELEASED_TASKS, 6)
-    assert waiting_member.assigned == held({"0_1": 6})
-    assert step(waiting_member, goal(target)).assigned == held({"0_1": 6, "0_0": 6})
-    revoking = member(process="q", pending_revocation=held({"0_0": 2}))
+    assert waiting_member.assigned == held_tasks({"0_1": 6})
+    assert step(waiting_member, goal(target)).assigned == held_tasks({"0_1": 6, "0_0": 6})
+    revoking = member(process="q", pending_revocation=held_tasks({"0_0": 2}))
     assert step(waiting_member, goal(target, revoking)).state is MemberState.UNRELEASED_TASKS
 
 
 COPIES = {
     "active where another thread has a standby": (
         Tasks(active=tasks("0_0")),
-        held(standby=("0_0",)),
+        held_tasks(standby=("0_0",)),
     ),
-    "active where another thread warms up": (Tasks(active=tasks("0_0")), held(warmup=("0_0",))),
-    "standby where another thread runs it": (Tasks(standby=tasks("0_0")), held({"0_0": 1})),
+    "active where another thread warms up": (
+        Tasks(active=tasks("0_0")),
+        held_tasks(warmup=("0_0",)),
+    ),
+    "standby where another thread runs it": (Tasks(standby=tasks("0_0")), held_tasks({"0_0": 1})),
     "standby where another thread has one": (
         Tasks(standby=tasks("0_0")),
-        held(standby=("0_0",)),
+        held_tasks(standby=("0_0",)),
     ),
-    "standby where another thread warms up": (Tasks(standby=tasks("0_0")), held(warmup=("0_0",))),
-    "warm-up where another thread runs it": (Tasks(warmup=tasks("0_0")), held({"0_0": 1})),
+    "standby where another thread warms up": (
+        Tasks(standby=tasks("0_0")),
+        held_tasks(warmup=("0_0",)),
+    ),
+    "warm-up where another thread runs it": (Tasks(warmup=tasks("0_0")), held_tasks({"0_0": 1})),
     "warm-up where another thread has a standby": (
         Tasks(warmup=tasks("0_0")),
-        held(standby=("0_0",)),
+        held_tasks(standby=("0_0",)),
     ),
-    "warm-up where another thread warms up": (Tasks(warmup=tasks("0_0")), held(warmup=("0_0",))),
+    "warm-up where another thread warms up": (
+        Tasks(warmup=tasks("0_0")),
+        held_tasks(warmup=("0_0",)),
+    ),
 }
 
 
@@ -145,73 +157,75 @@ def test_threads_of_a_process_don_t_share_a_directory(name: str) -> None:
 
 
 def test_copies_change_their_role_at_once() -> None:
-    has = held({"0_0": 2}, standby=("0_1",), warmup=("0_2",))
+    has = held_tasks({"0_0": 2}, standby=("0_1",), warmup=("0_2",))
     old_member = member(assigned=has)
     target = Tasks(standby=tasks("0_0", "0_2"), warmup=tasks("0_1"))
     stepped_member = step(old_member, goal(target, old_member))
     assert stepped_member.state is MemberState.UNREVOKED_TASKS
-    assert stepped_member.pending_revocation == held({"0_0": 2}), "of the task that it ran"
-    assert stepped_member.assigned == held(standby=("0_0", "0_2"), warmup=("0_1",))
+    assert stepped_member.pending_revocation == held_tasks({"0_0": 2}), "of the task that it ran"
+    assert stepped_member.assigned == held_tasks(standby=("0_0", "0_2"), warmup=("0_1",))
 
 
 def test_a_copy_that_is_to_run_stays_until_it_may() -> None:
-    old_member = member(assigned=held(standby=("0_0",), warmup=("0_1",)))
+    old_member = member(assigned=held_tasks(standby=("0_0",), warmup=("0_1",)))
     target = Tasks(active=tasks("0_0", "0_1"))
-    other_member = member(process="q", assigned=held({"0_0": 1, "0_1": 1}))
+    other_member = member(process="q", assigned=held_tasks({"0_0": 1, "0_1": 1}))
     waiting_member = step(old_member, goal(target, old_member, other_member))
     assert (waiting_member.state, waiting_member.assigned) == (
         MemberState.UNRELEASED_TASKS,
-        held(standby=("0_0",), warmup=("0_1",)),
+        held_tasks(standby=("0_0",), warmup=("0_1",)),
     )
-    assert step(waiting_member, goal(target, waiting_member)).assigned == held({"0_0": 6, "0_1": 6})
+    assert step(waiting_member, goal(target, waiting_member)).assigned == held_tasks(
+        {"0_0": 6, "0_1": 6}
+    )
 
 
 def test_a_copy_that_is_to_run_waits_for_what_is_given_up() -> None:
-    old_member = member(assigned=held({"0_5": 1}, standby=("0_0",)))
+    old_member = member(assigned=held_tasks({"0_5": 1}, standby=("0_0",)))
     target = Tasks(active=tasks("0_0"))
     revoking = step(old_member, goal(target, old_member))
     assert revoking.state is MemberState.UNREVOKED_TASKS
-    assert revoking.assigned == held(standby=("0_0",))
+    assert revoking.assigned == held_tasks(standby=("0_0",))
     owned = Tasks(standby=tasks("0_0"))
-    assert step(revoking, goal(target, revoking, owned=owned)).assigned == held({"0_0": 6})
+    assert step(revoking, goal(target, revoking, owned=owned)).assigned == held_tasks({"0_0": 6})
 
 
 @pytest.mark.parametrize(
     ("has", "target", "then"),
     [
-        (held(standby=("0_0",)), Tasks(active=tasks("0_0")), held({"0_0": 6})),
-        (held(warmup=("0_0",)), Tasks(active=tasks("0_0")), held({"0_0": 6})),
-        (held({"0_0": 2}), Tasks(standby=tasks("0_0")), held(standby=("0_0",))),
-        (held(standby=("0_0",)), Tasks(warmup=tasks("0_0")), held(warmup=("0_0",))),
-        (held(warmup=("0_0",)), Tasks(standby=tasks("0_0")), held(standby=("0_0",))),
+        (held_tasks(standby=("0_0",)), Tasks(active=tasks("0_0")), held_tasks({"0_0": 6})),
+        (held_tasks(warmup=("0_0",)), Tasks(active=tasks("0_0")), held_tasks({"0_0": 6})),
+        (held_tasks({"0_0": 2}), Tasks(standby=tasks("0_0")), held_tasks(standby=("0_0",))),
+        (held_tasks(standby=("0_0",)), Tasks(warmup=tasks("0_0")), held_tasks(warmup=("0_0",))),
+        (held_tasks(warmup=("0_0",)), Tasks(standby=tasks("0_0")), held_tasks(standby=("0_0",))),
     ],
 )
 def test_up_to_4_3_a_task_is_given_up_before_it_changes_its_role(
     has: Held, target: Tasks, then: Held
 ) -> None:
     old_member = member(assigned=has)
-    revoking = step(old_member, before(goal(target, old_member)))
+    revoking = step(old_member, as_up_to_4_3(goal(target, old_member)))
     assert (revoking.state, revoking.member_epoch) == (MemberState.UNREVOKED_TASKS, 5)
     assert (revoking.assigned.is_empty, revoking.pending_revocation) == (True, has)
     # Its process still counts as the holder while it has not said that it has given the task up.
-    waiting_member = step(revoking, before(goal(target, revoking, owned=Tasks())))
+    waiting_member = step(revoking, as_up_to_4_3(goal(target, revoking, owned=Tasks())))
     assert (waiting_member.state, waiting_member.member_epoch) == (MemberState.UNRELEASED_TASKS, 6)
     assert waiting_member.assigned.is_empty
-    stepped_member = step(waiting_member, before(goal(target, waiting_member)))
+    stepped_member = step(waiting_member, as_up_to_4_3(goal(target, waiting_member)))
     assert (stepped_member.state, stepped_member.assigned) == (MemberState.STABLE, then)
 
 
 def test_copies_are_given_up_too() -> None:
-    old_member = member(assigned=held(standby=("0_0",), warmup=("0_1",)))
+    old_member = member(assigned=held_tasks(standby=("0_0",), warmup=("0_1",)))
     stepped_member = step(old_member, goal(Tasks()))
-    assert stepped_member.pending_revocation == held(standby=("0_0",), warmup=("0_1",))
+    assert stepped_member.pending_revocation == held_tasks(standby=("0_0",), warmup=("0_1",))
     for owned in (Tasks(standby=tasks("0_0")), Tasks(warmup=tasks("0_1"))):
         assert step(stepped_member, goal(Tasks(), owned=owned)) is stepped_member
     assert step(stepped_member, goal(Tasks(), owned=Tasks())).state is MemberState.STABLE
 
 
 def test_a_state_of_a_later_release_starts_again() -> None:
-    old_member = member(state=MemberState.UNKNOWN, assigned=held({"0_0": 2}))
+    old_member = member(state=MemberState.UNKNOWN, assigned=held_tasks({"0_0": 2}))
     for owned in (None, Tasks(active=tasks("0_0"))):
         refused = reconcile(old_member, goal(Tasks(), owned=owned))
         assert isinstance(refused, Rejection)
@@ -223,8 +237,8 @@ def test_a_state_of_a_later_release_starts_again() -> None:
 def test_two_processes_may_have_copies_of_one_task() -> None:
     holders = holders_of(
         [
-            member(assigned=held({"0_0": 1}, standby=("0_1",), warmup=("0_2",))),
-            member(process="q", assigned=held(standby=("0_1",))),
+            member(assigned=held_tasks({"0_0": 1}, standby=("0_1",), warmup=("0_2",))),
+            member(process="q", assigned=held_tasks(standby=("0_1",))),
         ]
     )
     assert holders == Holders(

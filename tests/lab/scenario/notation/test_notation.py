@@ -104,16 +104,16 @@ def test_a_block_restricts_all_of_its_steps_also_those_that_restrict_themselves(
     }
     head = {"control": "As it is."}
 
-    def written(run: str, take: str) -> list[str | None]:
+    def values_written(run: str, take: str) -> list[str | None]:
         return [
             observation.value
             for observation in seen(told([block], run=run, take=take, **head), Wrote)
         ]
 
-    assert written("V-", "armed") == ["r1", "r2", "a"]
-    assert written("TV2", "armed") == ["r1", "r2"]
-    assert written("V+", "control") == ["r1", "r2", "a", "b"]
-    assert written("V-", "disarmed") == []
+    assert values_written("V-", "armed") == ["r1", "r2", "a"]
+    assert values_written("TV2", "armed") == ["r1", "r2"]
+    assert values_written("V+", "control") == ["r1", "r2", "a", "b"]
+    assert values_written("V-", "disarmed") == []
 
 
 def test_the_seed_draws_the_order_of_a_block_and_a_part_keeps_its_own() -> None:
@@ -122,13 +122,13 @@ def test_the_seed_draws_the_order_of_a_block_and_a_part_keeps_its_own() -> None:
     )
     scenario = small([{"any-order": [{"only": "armed", "steps": [first_step, two]}, three]}, four])
 
-    def written(seed: int) -> str:
+    def values_written(seed: int) -> str:
         result = run_in_virtual_time(ScenarioRun(scenario=scenario, run="V-"), seed=seed)
         assert result.as_declared, result.verdict
         return "".join(observation.value for observation in seen(result, Wrote))
 
-    assert {written(seed) for seed in range(1, 9)} == {"abcd", "cabd"}
-    assert written(3) == written(3)
+    assert {values_written(seed) for seed in range(1, 9)} == {"abcd", "cabd"}
+    assert values_written(3) == values_written(3)
 
 
 def test_a_file_without_a_block_is_left_alone() -> None:

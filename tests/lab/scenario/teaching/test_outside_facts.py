@@ -16,7 +16,7 @@ from txnsim_lab.scenario.teaching.outside_facts import (
 T1, T2 = "order-1 by shop 1", "order-1 by shop 2"
 
 
-def written(value: str, offset: int, *, is_answered: bool = True) -> list[Seen]:
+def transaction_of_one(value: str, offset: int, *, is_answered: bool = True) -> list[Seen]:
     """A transaction with one record of order-1."""
     common_fields = {"at_ms": offset, "who": value}
     observations: list[Seen] = [
@@ -47,7 +47,10 @@ def facts(*observations: Seen) -> dict[str, str]:
 
 
 def test_a_program_that_repeats_its_work_is_told_by_the_judges() -> None:
-    twice: Sequence[Seen] = (*written(T1, 0, is_answered=False), *written(T2, 2))
+    twice: Sequence[Seen] = (
+        *transaction_of_one(T1, 0, is_answered=False),
+        *transaction_of_one(T2, 2),
+    )
     assert facts(*twice, read(T1, T2)) == {
         "verdict": "duplicate",
         "reads": "order-1, order-1",
@@ -56,9 +59,11 @@ def test_a_program_that_repeats_its_work_is_told_by_the_judges() -> None:
 
 
 def test_once_is_healthy() -> None:
-    fact_by_name = facts(*written(T1, 0), read(T1))
+    fact_by_name = facts(*transaction_of_one(T1, 0), read(T1))
     assert fact_by_name == {"verdict": "healthy", "reads": "order-1", "unanswered": "0"}
-    assert facts(*written(T1, 0), read(T1), read(T1))["reads"] == "order-1"  # looked at twice
+    assert (
+        facts(*transaction_of_one(T1, 0), read(T1), read(T1))["reads"] == "order-1"
+    )  # looked at twice
 
 
 def test_what_was_not_noted_is_read_by_its_value_and_nothing_is_said_so() -> None:
@@ -67,7 +72,11 @@ def test_what_was_not_noted_is_read_by_its_value_and_nothing_is_said_so() -> Non
 
 
 def test_another_topic_is_judged_apart() -> None:
-    observations = (*written(T1, 0, is_answered=False), *written(T2, 2), read(T1, T2))
+    observations = (
+        *transaction_of_one(T1, 0, is_answered=False),
+        *transaction_of_one(T2, 2),
+        read(T1, T2),
+    )
     assert judge_topic(History(observations), "t").kinds == ("duplicate",)
     assert judge_topic(History((*observations, read(topic="u"))), "u").kinds == ()
 
