@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.broker.server.test_connection import first, open_wire
+from tests.broker.server.test_connection import first_partition, open_wire
 from tests.support.broker_api import KEYS, NO_SUCH_ID, Api
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.group_api import GROUP, join_values
@@ -595,7 +595,7 @@ LIMIT = 1_000
 
 
 async def produce_error(wire: Wire) -> ErrorCode:
-    wire.send(wire.produce(first()))
+    wire.send(wire.produce(first_partition()))
     (topic,) = (await wire.answer())[1].responses
     return ErrorCode(topic.partition_responses[0].error_code)
 

@@ -91,7 +91,7 @@ def commit(*positions: NewPosition, **fields: object) -> CommitOffsets:
     return CommitOffsets(group_id="g", positions=positions, **fields)  # type: ignore[arg-type]
 
 
-def decided(shard: GroupShard, command: CommitOffsets) -> ErrorCode | None:
+def commit_error(shard: GroupShard, command: CommitOffsets) -> ErrorCode | None:
     outcome = decide_commit(shard, command, metadata_bytes_max=4, now_ms=NOW)
     return outcome.error if isinstance(outcome, Rejection) else None
 
@@ -125,7 +125,7 @@ def test_a_missing_group_is_made_for_who_is_no_member(
     generation: int, named: bool, error: ErrorCode | None
 ) -> None:
     command = commit(generation=generation, missing_group_named=named)
-    assert decided(shard_with(), command) is error
+    assert commit_error(shard_with(), command) is error
     older = shard_with()
     older.rules = Rules(missing_groups_are_named=False)
     answered = check_commit(older, command)
@@ -134,9 +134,9 @@ def test_a_missing_group_is_made_for_who_is_no_member(
 
 def test_a_group_with_members_asks_who_commits() -> None:
     shard = shard_with(live())
-    assert decided(shard, commit()) is E.unknown_member_id
-    assert decided(shard, commit(member_id="m", generation=2)) is None
-    assert decided(shard, commit(is_transactional=True)) is None
+    assert commit_error(shard, commit()) is E.unknown_member_id
+    assert commit_error(shard, commit(member_id="m", generation=2)) is None
+    assert commit_error(shard, commit(is_transactional=True)) is None
 
 
 class _Stale(ClassicGroup):
@@ -149,9 +149,9 @@ class _Stale(ClassicGroup):
 def test_a_stale_epoch_is_an_illegal_generation_before_kip_1319() -> None:
     shard = shard_with()
     shard.groups["g"] = _Stale("g", now_ms=1)
-    assert decided(shard, commit()) is E.stale_member_epoch
-    assert decided(shard, commit(is_transactional=True)) is E.stale_member_epoch
-    assert decided(shard, commit(stale_epoch_named=False)) is E.illegal_generation
+    assert commit_error(shard, commit()) is E.stale_member_epoch
+    assert commit_error(shard, commit(is_transactional=True)) is E.stale_member_epoch
+    assert commit_error(shard, commit(stale_epoch_named=False)) is E.illegal_generation
 
 
 class _Owning(ClassicGroup):
@@ -171,8 +171,11 @@ def test_all_positions_fall_with_one_that_is_not_the_member_s(
     shard.groups["g"] = _Owning("g", now_ms=1)
     own_position = NewPosition(topic_partition=P0, offset=1)
     other_position = NewPosition(topic_partition=P1, offset=1, topic_id=TOPIC_ID)
-    assert decided(shard, commit(own_position, stale_epoch_named=is_named)) is None
-    assert decided(shard, commit(own_position, other_position, stale_epoch_named=is_named)) is error
+    assert commit_error(shard, commit(own_position, stale_epoch_named=is_named)) is None
+    assert (
+        commit_error(shard, commit(own_position, other_position, stale_epoch_named=is_named))
+        is error
+    )
 
 
 # Fetch
@@ -314,32 +317,32 @@ def test_pending_positions_are_deleted_too_and_none_twice() -> None:
 # Expiry
 
 
-def expired(shard: GroupShard, now_ms: int) -> tuple[object, ...]:
+def expire_records(shard: GroupShard, now_ms: int) -> tuple[object, ...]:
     return expire_offsets(shard, shard.groups["g"], retention_ms=50, now_ms=now_ms)
 
 
 def test_positions_expire_and_the_group_with_the_last_one() -> None:
     shard = shard_with(offset_record(), offset_record(P1, commit_timestamp_ms=1_010))
-    assert expired(shard, 1_049) == ()
-    assert expired(shard, 1_050) == (OffsetDeleted(group_id="g", topic_partition=P0),)
-    assert expired(shard, 1_060)[-1] == ClassicGroupDeleted(group_id="g")
+    assert expire_records(shard, 1_049) == ()
+    assert expire_records(shard, 1_050) == (OffsetDeleted(group_id="g", topic_partition=P0),)
+    assert expire_records(shard, 1_060)[-1] == ClassicGroupDeleted(group_id="g")
 
 
 def test_a_position_s_own_time_counts_before_the_group_s() -> None:
     shard = shard_with(offset_record(expire_timestamp_ms=2_000))
-    assert expired(shard, 1_999) == ()
-    assert len(expired(shard, 2_000)) == 2
+    assert expire_records(shard, 1_999) == ()
+    assert len(expire_records(shard, 2_000)) == 2
 
 
 def test_what_a_transaction_may_change_and_what_is_consumed_stays() -> None:
     shard = shard_with(offset_record(), pending=(offset_record(),))
-    assert expired(shard, 10**9) == ()
-    assert expired(shard_with(live(), offset_record()), 10**9) == ()
-    assert expired(shard_with(live("connect"), offset_record()), 10**9) == ()
+    assert expire_records(shard, 10**9) == ()
+    assert expire_records(shard_with(live(), offset_record()), 10**9) == ()
+    assert expire_records(shard_with(live("connect"), offset_record()), 10**9) == ()
 
 
 def test_a_group_with_something_pending_only_stays() -> None:
-    assert expired(shard_with(pending=(offset_record(),)), 10**9) == ()
+    assert expire_records(shard_with(pending=(offset_record(),)), 10**9) == ()
 
 
 @pytest.mark.parametrize("is_kept", [True, False])

@@ -20,7 +20,7 @@ def parts(*numbers: int, topic: uuid.UUID = T) -> frozenset[TopicIdPartition]:
     return frozenset((topic, number) for number in numbers)
 
 
-def at(epoch: int, *numbers: int, topic: uuid.UUID = T) -> dict[TopicIdPartition, int]:
+def assigned_at(epoch: int, *numbers: int, topic: uuid.UUID = T) -> dict[TopicIdPartition, int]:
     return {(topic, number): epoch for number in numbers}
 
 
@@ -67,12 +67,12 @@ def step(
 
 
 def test_a_member_at_its_target_stays_as_it_is() -> None:
-    member_before = member(assigned=at(3, 1))
+    member_before = member(assigned=assigned_at(3, 1))
     assert step(member_before, parts(1), epoch=5) is member_before
 
 
 def test_what_is_free_is_taken_at_once() -> None:
-    member_after = step(member(assigned=at(3, 1)), parts(1, 2))
+    member_after = step(member(assigned=assigned_at(3, 1)), parts(1, 2))
     assert (member_after.member_epoch, member_after.previous_member_epoch, member_after.state) == (
         6,
         5,
@@ -82,7 +82,7 @@ def test_what_is_free_is_taken_at_once() -> None:
 
 
 def test_what_is_lost_has_to_be_given_up_before_the_epoch_moves_on() -> None:
-    revoking_member = step(member(assigned=at(3, 1, 2)), parts(2, 3))
+    revoking_member = step(member(assigned=assigned_at(3, 1, 2)), parts(2, 3))
     assert (
         revoking_member.member_epoch,
         revoking_member.previous_member_epoch,
@@ -92,8 +92,8 @@ def test_what_is_lost_has_to_be_given_up_before_the_epoch_moves_on() -> None:
         5,
         S.UNREVOKED_PARTITIONS,
     )
-    assert revoking_member.assigned == at(3, 2)
-    assert revoking_member.pending_revocation == at(3, 1)
+    assert revoking_member.assigned == assigned_at(3, 2)
+    assert revoking_member.pending_revocation == assigned_at(3, 1)
     assert step(revoking_member, parts(2, 3), owned=parts(1, 2)) is revoking_member
     assert step(revoking_member, parts(2, 3)) is revoking_member  # it has not said anything
     settled_member = step(revoking_member, parts(2, 3), owned=parts(2))
@@ -106,11 +106,11 @@ def test_what_is_lost_has_to_be_given_up_before_the_epoch_moves_on() -> None:
 
 
 def test_what_was_given_up_already_is_not_asked_for() -> None:
-    member_after = step(member(assigned=at(3, 1, 2)), parts(2), owned=parts(2))
+    member_after = step(member(assigned=assigned_at(3, 1, 2)), parts(2), owned=parts(2))
     assert (member_after.member_epoch, member_after.state, member_after.assigned) == (
         6,
         S.STABLE,
-        at(3, 2),
+        assigned_at(3, 2),
     )
 
 
@@ -119,7 +119,7 @@ def test_what_others_still_have_is_waited_for_at_the_new_epoch() -> None:
     assert (member_after.member_epoch, member_after.state, member_after.assigned) == (
         6,
         S.UNRELEASED_PARTITIONS,
-        at(6, 1),
+        assigned_at(6, 1),
     )
     waiting_member = step(member_after, parts(1, 2), partitions_of_others=parts(2))
     assert (
@@ -132,17 +132,19 @@ def test_what_others_still_have_is_waited_for_at_the_new_epoch() -> None:
         S.UNRELEASED_PARTITIONS,
     )
     settled_member = step(waiting_member, parts(1, 2))
-    assert (settled_member.state, settled_member.assigned) == (S.STABLE, at(6, 1, 2))
+    assert (settled_member.state, settled_member.assigned) == (S.STABLE, assigned_at(6, 1, 2))
 
 
 def test_a_partition_that_comes_back_while_it_is_given_up_is_its_own() -> None:
-    member_before = member(S.UNREVOKED_PARTITIONS, assigned=at(3, 2), pending=at(3, 1))
+    member_before = member(
+        S.UNREVOKED_PARTITIONS, assigned=assigned_at(3, 2), pending=assigned_at(3, 1)
+    )
     member_after = step(member_before, parts(1, 2), owned=parts(2), partitions_of_others=parts(1))
     assert member_after.assigned == {(T, 2): 3, (T, 1): 6}
 
 
 def test_topics_that_it_left_are_taken_back_whatever_the_target_says() -> None:
-    member_before = member(assigned={**at(3, 1), **at(3, 1, topic=U)})
+    member_before = member(assigned={**assigned_at(3, 1), **assigned_at(3, 1, topic=U)})
     revoking_member = step(
         member_before,
         parts(1),
@@ -153,8 +155,8 @@ def test_topics_that_it_left_are_taken_back_whatever_the_target_says() -> None:
     )
     assert revoking_member.state is S.UNREVOKED_PARTITIONS
     assert (revoking_member.assigned, revoking_member.pending_revocation) == (
-        at(3, 1),
-        at(3, 1, topic=U),
+        assigned_at(3, 1),
+        assigned_at(3, 1, topic=U),
     )
     with_no_topic = step(
         revoking_member,
@@ -165,12 +167,12 @@ def test_topics_that_it_left_are_taken_back_whatever_the_target_says() -> None:
         owned=parts(1, topic=U),
     )
     assert with_no_topic.assigned == {}
-    assert with_no_topic.pending_revocation == {**at(3, 1), **at(3, 1, topic=U)}
+    assert with_no_topic.pending_revocation == {**assigned_at(3, 1), **assigned_at(3, 1, topic=U)}
     settled_member = step(
         member_before, parts(1), epoch=5, changed=True, subscribed=frozenset({T}), owned=parts(1)
     )
-    assert (settled_member.state, settled_member.assigned) == (S.STABLE, at(3, 1))
-    stable_member = member(assigned=at(3, 1))
+    assert (settled_member.state, settled_member.assigned) == (S.STABLE, assigned_at(3, 1))
+    stable_member = member(assigned=assigned_at(3, 1))
     assert step(stable_member, parts(1), epoch=5, changed=True) is stable_member
 
 
@@ -201,6 +203,6 @@ def test_a_member_in_an_unknown_state_that_has_nothing_goes_on() -> None:
     member_after = step(member(S.UNKNOWN), parts(1), owned=frozenset())
     assert (member_after.member_epoch, member_after.assigned, member_after.state) == (
         6,
-        at(6, 1),
+        assigned_at(6, 1),
         S.STABLE,
     )

@@ -145,7 +145,7 @@ async def test_a_refusal_is_an_answer() -> None:
     assert as_json([1]).body == b"[1]"
 
 
-async def listed(elements: Iterable[object], *, bytes_max: int = 10_000_000) -> bytes:
+async def listing_body(elements: Iterable[object], *, bytes_max: int = 10_000_000) -> bytes:
     loop = asyncio.get_running_loop()
     pace = Pace(Turns(loop), time_ns)
     answer = await Listing(elements, pace, bytes_max=bytes_max).response(status=200)
@@ -163,7 +163,7 @@ def time_ns() -> int:
 @pytest.mark.parametrize("count", [0, 1, 2, PIECE_BYTES // 10, PIECE_BYTES])
 async def test_a_list_of_any_length_is_the_json_of_it(count: int) -> None:
     elements = [{"a": number} for number in range(count)]
-    assert await listed(elements) == msgspec.json.encode(elements)
+    assert await listing_body(elements) == msgspec.json.encode(elements)
 
 
 async def test_others_have_their_turn_while_a_long_list_is_made() -> None:
@@ -180,7 +180,7 @@ async def test_others_have_their_turn_while_a_long_list_is_made() -> None:
             yield "x" * 1_000
 
     another_turn()
-    await listed(elements(), bytes_max=20_000_000)
+    await listing_body(elements(), bytes_max=20_000_000)
     between = [late - early for early, late in pairwise(turns)]
     assert 0 < max(between) < 200, "elements between two turns of the loop"
 
@@ -194,7 +194,7 @@ async def test_a_list_with_more_bytes_than_an_answer_may_have_is_refused_while_i
             yield "x" * 100
 
     with pytest.raises(RefusedError) as caught:
-        await listed(elements(), bytes_max=1_000)
+        await listing_body(elements(), bytes_max=1_000)
     assert caught.value.status == 422
     assert len(numbers_made) <= 11
 

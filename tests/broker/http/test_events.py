@@ -98,7 +98,7 @@ def request(query: str = "", **headers: str) -> Request:
     )
 
 
-async def listen(
+async def events_from(
     routes: EventRoutes, query: str = "", **headers: str
 ) -> AsyncGenerator[bytes, None]:
     response = await routes.stream(request(query, **headers))
@@ -117,7 +117,7 @@ def events_of(piece: bytes) -> list[tuple[str, Any]]:
     return events
 
 
-async def heard(stream: AsyncIterator[bytes], count: int) -> list[tuple[str, Any]]:
+async def events_heard(stream: AsyncIterator[bytes], count: int) -> list[tuple[str, Any]]:
     events: list[tuple[str, Any]] = []
     while len(events) < count:
         events += events_of(await anext(stream))
@@ -141,10 +141,10 @@ def say(cluster: VirtualCluster, text: str, node: str = "test") -> int:
 async def test_a_listener_hears_what_happens_from_now_on(cluster: VirtualCluster) -> None:
     routes = routes_of(cluster)
     say(cluster, "before")
-    async with aclosing(listen(routes)) as stream:
+    async with aclosing(events_from(routes)) as stream:
         assert await anext(stream) == b": connected\n\n"
         event_id = say(cluster, "now")
-        ((kind, event),) = await heard(stream, 1)
+        ((kind, event),) = await events_heard(stream, 1)
         assert kind == "note"
         assert (event["i"], event["node"], event["d"]) == (event_id, "test", {"text": "now"})
         (line,) = tracer_lines(cluster, event_id)
@@ -170,9 +170,9 @@ async def test_a_listener_chooses_kinds_and_nodes(
     say(cluster, "one", "broker/1")
     say(cluster, "two", "broker/1/txn/7")
     say(cluster, "three", "broker/11")
-    async with aclosing(listen(routes, f"{query}&from=0")) as stream:
+    async with aclosing(events_from(routes, f"{query}&from=0")) as stream:
         await anext(stream)
-        events = await heard(stream, len(expected))
+        events = await events_heard(stream, len(expected))
         assert [event["d"]["text"] for kind, event in events if kind == "note"] == expected
 
 
@@ -284,30 +284,30 @@ async def test_a_listener_goes_on_where_it_was_cut_off(cluster: VirtualCluster) 
     routes = routes_of(cluster)
     first_event = say(cluster, "first")
     say(cluster, "second")
-    async with aclosing(listen(routes, last_event_id=str(first_event))) as stream:
+    async with aclosing(events_from(routes, last_event_id=str(first_event))) as stream:
         await anext(stream)
-        assert [event["d"]["text"] for _, event in await heard(stream, 1)] == ["second"]
+        assert [event["d"]["text"] for _, event in await events_heard(stream, 1)] == ["second"]
 
 
 @within(run_cluster)
 async def test_a_slow_listener_is_told_how_many_events_it_has_lost(cluster: VirtualCluster) -> None:
     routes = routes_of(cluster)
-    async with aclosing(listen(routes)) as stream:
+    async with aclosing(events_from(routes)) as stream:
         await anext(stream)
         for number in range(EVENTS_BEHIND_MAX + 7):
             say(cluster, str(number))
-        (kind, lost), *events_after = await heard(stream, 2)
+        (kind, lost), *events_after = await events_heard(stream, 2)
         assert (kind, lost["lost"]) == ("lost", 7)
         assert events_after[0][1]["i"] == lost["next"]
         assert len(events_after) <= EVENTS_PER_TURN_MAX, "brokers get their turn in between"
-        events_after += await heard(stream, EVENTS_BEHIND_MAX - len(events_after))
+        events_after += await events_heard(stream, EVENTS_BEHIND_MAX - len(events_after))
         assert events_after[-1][1]["d"] == {"text": str(EVENTS_BEHIND_MAX + 6)}
 
 
 @within(run_cluster)
 async def test_silence_is_broken_by_a_comment(cluster: VirtualCluster) -> None:
     routes = routes_of(cluster)
-    async with aclosing(listen(routes, "kind=note")) as stream:
+    async with aclosing(events_from(routes, "kind=note")) as stream:
         await anext(stream)
         before_ms = cluster.env.clock.monotonic_ms()
         assert await anext(stream) == b": nothing new\n\n"
@@ -317,7 +317,7 @@ async def test_silence_is_broken_by_a_comment(cluster: VirtualCluster) -> None:
 @within(run_cluster)
 async def test_streams_end_with_the_control_port(cluster: VirtualCluster) -> None:
     routes = routes_of(cluster)
-    async with aclosing(listen(routes, "kind=note")) as stream:
+    async with aclosing(events_from(routes, "kind=note")) as stream:
         await anext(stream)
         routes.close()
         assert [piece async for piece in stream] == []
@@ -338,14 +338,14 @@ async def test_a_listener_that_asks_for_what_is_not_there_is_refused(
 @within(run_cluster)
 async def test_only_so_many_may_listen(cluster: VirtualCluster) -> None:
     routes = routes_of(cluster)
-    streams = [listen(routes) for _ in range(LISTENERS_MAX)]
+    streams = [events_from(routes) for _ in range(LISTENERS_MAX)]
     for stream in streams:
         await anext(stream)
     with pytest.raises(RefusedError, match="close one of them"):
         await routes.stream(request())
     for stream in streams:
         await stream.aclose()
-    async with aclosing(listen(routes)) as stream:
+    async with aclosing(events_from(routes)) as stream:
         await anext(stream)
 
 

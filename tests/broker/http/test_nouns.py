@@ -130,11 +130,11 @@ async def test_a_topic_is_read_up_to_a_bound_and_beside_the_loop(
     """A whole topic was read and held, in steps of a Fetch each."""
     threads: list[str] = []
 
-    def noted(work: Callable[[], object]) -> object:
+    def note_thread(work: Callable[[], object]) -> object:
         threads.append(threading.current_thread().name)
         return work()
 
-    monkeypatch.setattr(unpacker, "with_short_switch_interval", noted)
+    monkeypatch.setattr(unpacker, "with_short_switch_interval", note_thread)
     async with real_cluster(brokers=1, answer_max_bytes=2_000) as sim:
         api = ControlApi(sim)
         transport = httpx.ASGITransport(app=api.app())

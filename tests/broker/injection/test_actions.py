@@ -330,7 +330,7 @@ async def test_lines_stalled_by_one_rule_end_each_in_its_time(lines: Lines) -> N
 # A rule in force: what it counts, who waits for it, when it is spent.
 
 
-def armed(action: CrossingAction | None = None, **when: Any) -> ArmedRule:
+def armed_rule(action: CrossingAction | None = None, **when: Any) -> ArmedRule:
     return ArmedRule(
         FaultRule(id="f", point=FaultPoint.CLIENT_REQUEST, action=action or Hold(), **when)
     )
@@ -344,7 +344,7 @@ def crossing_of_armed() -> Crossing:
 
 
 async def test_who_waits_for_strikes_is_woken_by_the_last_of_them() -> None:
-    state = armed(Pass())
+    state = armed_rule(Pass())
     first_strike, twice = state.until_struck(1), state.until_struck(2)
     given_up = state.until_struck(1)
     given_up.cancel()
@@ -356,7 +356,7 @@ async def test_who_waits_for_strikes_is_woken_by_the_last_of_them() -> None:
 
 
 async def test_a_wait_in_vain_says_why() -> None:
-    state = armed()
+    state = armed_rule()
     second_strike, cancelled = state.until_struck(2), state.until_struck(1)
     cancelled.cancel()
     state.give_up("it was disarmed")
@@ -365,7 +365,7 @@ async def test_a_wait_in_vain_says_why() -> None:
 
 
 async def test_a_limit_of_likely_strikes_counts_strikes() -> None:
-    state = armed(Pass(), limit=2, probability=0.5)
+    state = armed_rule(Pass(), limit=2, probability=0.5)
     state.matched = 10
     assert not state.spent
     state.begun = 2
@@ -373,7 +373,7 @@ async def test_a_limit_of_likely_strikes_counts_strikes() -> None:
 
 
 async def test_a_rule_that_waits_for_others_to_pass_is_not_spent() -> None:
-    state = armed(Reorder(), limit=1)
+    state = armed_rule(Reorder(), limit=1)
     state.matched = 1
     assert state.spent
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -71,12 +71,12 @@ def crossing(
 
 
 def run(main: Callable[[VirtualEnvironment, Injector], Awaitable[T]]) -> T:
-    async def whole(env: VirtualEnvironment) -> T:
+    async def run_with_injector(env: VirtualEnvironment) -> T:
         injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
         env.network.interceptor = injector
         return await main(env, injector)
 
-    return run_virtual(whole, seed=1)
+    return run_virtual(run_with_injector, seed=1)
 
 
 async def wait(answer: FaultEffect | Awaitable[FaultEffect] | None) -> FaultEffect:
@@ -644,11 +644,11 @@ async def test_it_says_how_much_its_rules_want_to_know(
     assert [injector.needed_part(point, key) for key in (0, 1)] == [Asked.HEADER, Asked.NOTHING]
     injector.arm(rule("by-id", Pass(), transactional_id="tx", limit=1))
     assert injector.needed_part(point, 0) is Asked.BODY
-    first_crossing = asyncio.get_running_loop().create_task(_awaited(injector.cross(crossing())))
+    first_crossing = asyncio.get_running_loop().create_task(_await_it(injector.cross(crossing())))
     assert injector.needed_part(point, 0) is Asked.HEADER, "a rule that is spent asks for nothing"
     injector.disarm_all()
     injector.arm(rule("line", Stall()))
-    second_crossing = asyncio.get_running_loop().create_task(_awaited(injector.cross(crossing())))
+    second_crossing = asyncio.get_running_loop().create_task(_await_it(injector.cross(crossing())))
     assert injector.needed_part(FaultPoint.CLIENT_RESPONSE, 1) is Asked.HEADER, (
         "a line stands still"
     )
@@ -656,7 +656,7 @@ async def test_it_says_how_much_its_rules_want_to_know(
     await asyncio.gather(first_crossing, second_crossing)
 
 
-async def _awaited(answer: Any) -> None:
+async def _await_it(answer: Any) -> None:
     await answer
 
 

@@ -40,7 +40,7 @@ def address(cluster: SimCluster, listener: str) -> str:
     return cluster.kip_text_bootstrap
 
 
-async def told(capsys: Captured, bootstrap: str, *args: str, status: int = 0) -> Table:
+async def printed_table(capsys: Captured, bootstrap: str, *args: str, status: int = 0) -> Table:
     """The table that the tool prints; it runs in a thread, as it has a loop of its own."""
     words = ["txns", "--bootstrap-server", bootstrap, *args]
     code = await asyncio.to_thread(main, words)
@@ -71,8 +71,8 @@ async def test_the_words_of_the_texts_are_taken_with_the_flag_only(
         await leave_some(cluster)
         bootstrap = address(cluster, listener)
         with_flag = ("--kip-text",)
-        shipped = await told(capsys, bootstrap, "list")
-        assert await told(capsys, bootstrap, *with_flag, "--list") == shipped
+        shipped = await printed_table(capsys, bootstrap, "list")
+        assert await printed_table(capsys, bootstrap, *with_flag, "--list") == shipped
         (open_one,) = (row for row in shipped if row["TransactionalId"] == "open")
         home, producer_id = open_one["Coordinator"], open_one["ProducerId"]
         for words in (
@@ -81,27 +81,31 @@ async def test_the_words_of_the_texts_are_taken_with_the_flag_only(
             ("--states", "Ongoing", "--broker", home),
             ("--states", "Ongoing", "--coordinator", home),
         ):
-            assert await told(capsys, bootstrap, *with_flag, "--list", *words) == [open_one]
-            await told(capsys, bootstrap, "list", *words, status=2)
-        assert await told(capsys, bootstrap, *with_flag, "--list", "--durationFilter", "-1")
-        await told(capsys, bootstrap, "list", "--durationFilter", "-1", status=2)
-        await told(capsys, bootstrap, "--list", status=2)
-        await told(capsys, bootstrap, *with_flag, "list", "--producer-ids", "x", status=2)
-        await told(capsys, bootstrap, *with_flag, "list", "--broker", "9", status=1)
+            assert await printed_table(capsys, bootstrap, *with_flag, "--list", *words) == [
+                open_one
+            ]
+            await printed_table(capsys, bootstrap, "list", *words, status=2)
+        assert await printed_table(
+            capsys, bootstrap, *with_flag, "--list", "--durationFilter", "-1"
+        )
+        await printed_table(capsys, bootstrap, "list", "--durationFilter", "-1", status=2)
+        await printed_table(capsys, bootstrap, "--list", status=2)
+        await printed_table(capsys, bootstrap, *with_flag, "list", "--producer-ids", "x", status=2)
+        await printed_table(capsys, bootstrap, *with_flag, "list", "--broker", "9", status=1)
 
         described = ("--describe", "--transactional-id", "open")
-        (description,) = await told(
+        (description,) = await printed_table(
             capsys, bootstrap, *with_flag, *described, "--coordinator", home
         )
         assert description["TransactionState"] == "Ongoing"
         elsewhere = "2" if home == "1" else "1"
         arguments = (*with_flag, *described, "--coordinator", elsewhere)
-        await told(capsys, bootstrap, *arguments, status=1)
+        await printed_table(capsys, bootstrap, *arguments, status=1)
         async with Cluster(bootstrap) as client:
             leader_id = (await client.leader(WHERE)).leader_id
         of_replica = (*P0, "--broker", str(leader_id))
         for command in ("--describe", "--describe-producers"):
-            rows = await told(capsys, bootstrap, *with_flag, command, *of_replica)
+            rows = await printed_table(capsys, bootstrap, *with_flag, command, *of_replica)
             assert {row["ProducerId"] for row in rows} >= {producer_id}
 
 
@@ -112,14 +116,14 @@ async def test_durations_and_starts_are_those_of_the_texts(capsys: Captured, lis
         await leave_some(cluster)
         bootstrap = address(cluster, listener)
 
-        async def described(name: str, *flag: str) -> dict[str, str]:
+        async def described_row(name: str, *flag: str) -> dict[str, str]:
             words = (*flag, "describe", "--transactional-id", name)
-            (row,) = await told(capsys, bootstrap, *words)
+            (row,) = await printed_table(capsys, bootstrap, *words)
             return row
 
-        assert "Duration(s)" not in await described("open")
-        description = await described("done", "--kip-text")
-        still = await described("open", "--kip-text")
+        assert "Duration(s)" not in await described_row("open")
+        description = await described_row("done", "--kip-text")
+        still = await described_row("open", "--kip-text")
         last_ms, start_ms = (
             int(description[name])
             for name in ("TransactionLastUpdateTimeMs", "CurrentTransactionStartTimeMs")
@@ -133,7 +137,7 @@ async def test_durations_and_starts_are_those_of_the_texts(capsys: Captured, lis
         assert still["CurrentTxnStartTimestamp"] == still["CurrentTransactionStartTimeMs"]
         assert 0 <= int(still["Duration(s)"]) < 60
 
-        rows = await told(capsys, bootstrap, "--kip-text", "describe-producers", *P0)
+        rows = await printed_table(capsys, bootstrap, "--kip-text", "describe-producers", *P0)
         starts = {row["CurrentTransactionStartOffset"]: row for row in rows}
         assert starts["None"]["CurrentTxnStartTimestamp"] == "-1"
         (open_one,) = (row for start, row in starts.items() if start != "None")
@@ -153,7 +157,7 @@ async def test_an_abort_names_a_start_offset_alone(
             await make_hanging(Admin(client), WHERE, "ghost")
         async with Cluster(bootstrap) as client:
             admin = Admin(client)
-            (row,) = await told(
+            (row,) = await printed_table(
                 capsys, bootstrap, "--kip-text", "--find-hanging", "--topic", "orders"
             )
             assert int(row["Duration(s)"]) // 60 == int(row["Duration(min)"])
@@ -162,7 +166,7 @@ async def test_an_abort_names_a_start_offset_alone(
                 if by_the_tool:
                     words = ("--abort", *P0, "--transaction-start-offset", str(offset))
                     status = 0 if is_there else 1
-                    await told(capsys, bootstrap, "--kip-text", *words, status=status)
+                    await printed_table(capsys, bootstrap, "--kip-text", *words, status=status)
                 elif is_there:
                     await admin.abort_transaction(OpenSince(partition=WHERE, start_offset=offset))
                 else:
@@ -199,7 +203,7 @@ async def _init(client: ListenerClient, *, two_phase: bool = True, keep: bool = 
     )
 
 
-async def _prepared(client: ListenerClient) -> tuple[int, int]:
+async def _open_prepared(client: ListenerClient) -> tuple[int, int]:
     """A transaction of two-phase commit with a record."""
     answer = await _init(client)
     assert answer.error_code is E.none
@@ -215,7 +219,7 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
         brokers=3, transaction_two_phase_commit_enable=True, unstable_api_versions_enable=True
     ) as cluster:
         shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
-        written = await _prepared(text)
+        written = await _open_prepared(text)
         assert (await _init(shipped, keep=True)).error_code is E.unsupported_version
         assert (await text.describe("t")).transaction_state == "Ongoing"
         init_answer = await _init(text, keep=True)
@@ -263,30 +267,30 @@ async def test_the_tools_tell_it_from_what_hangs(
 ) -> None:
     async with kip_text_cluster(transaction_two_phase_commit_enable=True) as cluster:
         client = ListenerClient(cluster, TEXT)
-        await _prepared(client)
+        await _open_prepared(client)
 
-        async def told(*words: str) -> tuple[int, str, str]:
+        async def run_tool(*words: str) -> tuple[int, str, str]:
             server = ("txns", "--bootstrap-server", cluster.bootstrap)
             code = await asyncio.to_thread(main, [*server, *words])
             return (code, *capsys.readouterr())
 
         where = ("--topic", "orders", "--partition", "0")
-        code, out, err = await told("why", "orders-0")
+        code, out, err = await run_tool("why", "orders-0")
         assert "waits for its external coordinator" in out, (code, err)
         assert "It does not hang" in out
         assert "aborts it, even if it was decided to commit" in out
         # Its record is stamped years ago: leaders, who do not know of two-phase commit, count it.
         assert late_transactions(cluster) == 1
-        code, out, _ = await told("find-hanging", *where[:2])
+        code, out, _ = await run_tool("find-hanging", *where[:2])
         assert (code, len(out.splitlines())) == (0, 1), out
-        code, out, _ = await told("find-hanging", "--all")
+        code, out, _ = await run_tool("find-hanging", "--all")
         assert code == 0, out  # 3 where something hangs
         aborts = ("abort", *where, "--start-offset", "0", "--audit-file", str(tmp_path / "audit"))
-        code, _, err = await told(*aborts)
+        code, _, err = await run_tool(*aborts)
         assert code != 0
         assert "It may be prepared" in err
         assert (await client.describe("t")).transaction_state == "Ongoing"
-        code, _, err = await told("forceTerminateTransaction", "--transactionalId", "t")
+        code, _, err = await run_tool("forceTerminateTransaction", "--transactionalId", "t")
         assert code == 0
         assert "may have been prepared" in err
         await client.described("t", "Empty")  # it was aborted, and a new session begins

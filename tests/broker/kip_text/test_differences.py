@@ -399,7 +399,10 @@ async def test_the_previous_id_is_logged_only_around_the_end_by_the_text(kip_tex
     async with kip_text_cluster(kip_text=kip_text) as cluster:
         client = ListenerClient(cluster, SHIPPED)
         producer_id, _ = await client.ended("t")
-        logged = {record.state: record.prev_producer_id for record in await _logged(client, "t")}
+        logged = {
+            record.state: record.prev_producer_id
+            for record in await _logged_transitions(client, "t")
+        }
         cleared = -1 if kip_text else producer_id
         assert logged == {
             TransactionState.EMPTY: cleared,
@@ -409,7 +412,7 @@ async def test_the_previous_id_is_logged_only_around_the_end_by_the_text(kip_tex
         }
 
 
-async def _logged(client: ListenerClient, transactional_id: str) -> list[TxnTransition]:
+async def _logged_transitions(client: ListenerClient, transactional_id: str) -> list[TxnTransition]:
     home = client.home(transactional_id)
     answer = await client.ask(
         "Fetch",
@@ -571,7 +574,7 @@ async def test_lowering_the_level_under_a_live_transaction(kip_text: bool) -> No
 # KIP-994
 
 
-async def _listed(client: ListenerClient, version: int, **filters: Any) -> set[str]:
+async def _listed_ids(client: ListenerClient, version: int, **filters: Any) -> set[str]:
     answer = await client.ask("ListTransactions", version, **filters)
     assert answer.error_code is E.none
     return {transaction.transactional_id for transaction in answer.transaction_states}
@@ -586,12 +589,12 @@ async def test_a_duration_lets_through_what_is_running_by_the_text() -> None:
         await text.open_transaction("open")
         everything = {"empty", "over", "open"}
         for duration_ms in (-1, 0):
-            assert await _listed(text, 1, duration_filter=duration_ms) == everything
-        assert await _listed(shipped, 1, duration_filter=-1) == everything
-        assert await _listed(text, 1, duration_filter=HOUR_MS) == set()
-        assert await _listed(shipped, 1, duration_filter=HOUR_MS) == {"empty"}
-        assert "over" in await _listed(shipped, 1, duration_filter=1)
-        assert await _listed(text, 1, duration_filter=1) == {"open"}
+            assert await _listed_ids(text, 1, duration_filter=duration_ms) == everything
+        assert await _listed_ids(shipped, 1, duration_filter=-1) == everything
+        assert await _listed_ids(text, 1, duration_filter=HOUR_MS) == set()
+        assert await _listed_ids(shipped, 1, duration_filter=HOUR_MS) == {"empty"}
+        assert "over" in await _listed_ids(shipped, 1, duration_filter=1)
+        assert await _listed_ids(text, 1, duration_filter=1) == {"open"}
 
 
 @shows("994-last-update")
@@ -620,7 +623,7 @@ async def test_the_pattern_must_match_all_of_the_id(listener: str) -> None:
         client = ListenerClient(cluster, listener)
         for transactional_id in ("orders-1", "orders-12"):
             await client.producer(transactional_id)
-        assert await _listed(
+        assert await _listed_ids(
             client, 2, duration_filter=-1, transactional_id_pattern="orders-."
         ) == {"orders-1"}
 

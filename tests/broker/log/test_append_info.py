@@ -49,7 +49,7 @@ def entry(
     return producer_entry
 
 
-def waiting(lowest: int = 0, *, tv2: bool = False) -> VerificationEntry:
+def verification_entry(lowest: int = 0, *, tv2: bool = False) -> VerificationEntry:
     return VerificationEntry(
         guard=1, created_ms=0, producer_epoch=3, lowest_sequence=lowest, supports_epoch_bump=tv2
     )
@@ -87,33 +87,78 @@ def test_gate(
     [
         ("D1 lower epoch", entry(3, last_sequence=0), None, 2, 1, False, True, STALE),
         ("D1 holds for coordinators", entry(3, last_sequence=0), None, 2, -1, True, False, STALE),
-        ("D2 v2, unknown, starts at 3", None, waiting(3, tv2=True), 0, 3, True, True, NOT_IN_ORDER),
-        ("D2 v2, unknown, starts at 0", None, waiting(0, tv2=True), 0, 0, True, True, None),
-        ("D2 v2, no batches", entry(3), waiting(3, tv2=True), 3, 3, True, True, NOT_IN_ORDER),
+        (
+            "D2 v2, unknown, starts at 3",
+            None,
+            verification_entry(3, tv2=True),
+            0,
+            3,
+            True,
+            True,
+            NOT_IN_ORDER,
+        ),
+        (
+            "D2 v2, unknown, starts at 0",
+            None,
+            verification_entry(0, tv2=True),
+            0,
+            0,
+            True,
+            True,
+            None,
+        ),
+        (
+            "D2 v2, no batches",
+            entry(3),
+            verification_entry(3, tv2=True),
+            3,
+            3,
+            True,
+            True,
+            NOT_IN_ORDER,
+        ),
         (
             "D2 v2, cached batches",
             entry(3, last_sequence=2),
-            waiting(3, tv2=True),
+            verification_entry(3, tv2=True),
             3,
             3,
             True,
             True,
             None,
         ),
-        ("D2 not under v1", None, waiting(3), 0, 3, True, True, None),
+        ("D2 not under v1", None, verification_entry(3), 0, 3, True, True, None),
         (
             "D3 above the lowest",
             entry(3, last_sequence=0),
-            waiting(1),
+            verification_entry(1),
             3,
             2,
             True,
             True,
             NOT_IN_ORDER,
         ),
-        ("D3 even if next", entry(3, last_sequence=1), waiting(1), 3, 2, True, True, NOT_IN_ORDER),
-        ("D3 the lowest itself", entry(3, last_sequence=0), waiting(1), 3, 1, True, True, None),
-        ("D3 not for coordinators", None, waiting(-1), 0, -1, True, False, None),
+        (
+            "D3 even if next",
+            entry(3, last_sequence=1),
+            verification_entry(1),
+            3,
+            2,
+            True,
+            True,
+            NOT_IN_ORDER,
+        ),
+        (
+            "D3 the lowest itself",
+            entry(3, last_sequence=0),
+            verification_entry(1),
+            3,
+            1,
+            True,
+            True,
+            None,
+        ),
+        ("D3 not for coordinators", None, verification_entry(-1), 0, -1, True, False, None),
         ("D4 new epoch at 1", entry(3, last_sequence=9), None, 4, 1, False, True, NOT_IN_ORDER),
         ("D4 new epoch at 0", entry(3, last_sequence=9), None, 4, 0, False, True, None),
         ("D4 not if no epoch is known", entry(-1), None, 4, 6, False, True, None),
@@ -152,7 +197,7 @@ def test_gate(
         (
             "joins the ghost",
             entry(3, last_sequence=9, open_since=5),
-            waiting(0),
+            verification_entry(0),
             4,
             0,
             True,
@@ -247,8 +292,8 @@ def test_a_refusal_names_what_was_expected_and_found() -> None:
     ("entry", "verification", "epoch", "sequence", "transactional", "rule"),
     [
         (entry(3, last_sequence=0), None, 2, 1, False, "producer.stale-epoch"),
-        (None, waiting(3, tv2=True), 0, 3, True, "producer.v2-starts-at-zero"),
-        (entry(3, last_sequence=0), waiting(1), 3, 2, True, "producer.lowest-sequence"),
+        (None, verification_entry(3, tv2=True), 0, 3, True, "producer.v2-starts-at-zero"),
+        (entry(3, last_sequence=0), verification_entry(1), 3, 2, True, "producer.lowest-sequence"),
         (entry(3, last_sequence=9), None, 4, 1, False, "producer.new-epoch-starts-at-zero"),
         (entry(3, last_sequence=9), None, 3, 11, False, "producer.next-sequence"),
         (entry(3, last_sequence=9), None, 3, 9, False, "producer.out-of-cache"),
@@ -320,7 +365,7 @@ def test_what_explains_a_batch_that_is_taken(
     if entry is not None:
         state.by_id[pid] = replace(entry, producer_id=pid)
     if not is_there:
-        state.apply(stored(header))
+        state.apply(replicated_batch_of(header))
     assert data_rule(header, appended, state.find(pid)) == rule
 
 
@@ -375,7 +420,7 @@ def answer(entry: ProducerEntry | None, *, duplicate: bool = False) -> Appended:
     )
 
 
-def stored(header: BatchHeader) -> ReplicatedBatch:
+def replicated_batch_of(header: BatchHeader) -> ReplicatedBatch:
     return ReplicatedBatch(
         data=b"",
         base_offset=20,

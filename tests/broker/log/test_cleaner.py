@@ -29,7 +29,7 @@ from txnsim.wire.record_walk import WALK_PIECES
 LAG = 1_000
 
 
-def keyed(*pairs: tuple[str, str | None], compression: int = 0, stamp: int = NOW) -> bytes:
+def batch_of_pairs(*pairs: tuple[str, str | None], compression: int = 0, stamp: int = NOW) -> bytes:
     """A batch of (key, value) without producer."""
     return build_batch(
         [
@@ -59,7 +59,7 @@ class Compacted(LogDriver):
         super().__init__(config)
 
     def put(self, *pairs: tuple[str, str | None], compression: int = 0) -> None:
-        assert self.append(keyed(*pairs, compression=compression)) == 0
+        assert self.append(batch_of_pairs(*pairs, compression=compression)) == 0
 
     def send(self, sequence: int, *pairs: tuple[str, str | None], pid: int = 7) -> None:
         """A transactional batch."""
@@ -518,7 +518,7 @@ def test_records_are_left_alone_while_they_are_young() -> None:
     compacted_log.put(("a", "1"))
     compacted_log.roll()
     compacted_log.log.config = Compacted(min_lag=100).log.config
-    compacted_log.append(keyed(("a", "2"), stamp=NOW + 50))
+    compacted_log.append(batch_of_pairs(("a", "2"), stamp=NOW + 50))
     compacted_log.roll()
     assert first_uncleanable_offset(compacted_log.log, NOW + 99) == 0
     assert compacted_log.clean(NOW + 99) is None
@@ -718,7 +718,7 @@ def marker(kind: int) -> ControlRecord:
     return ControlRecord(type=kind, version=0, coordinator_epoch=0)
 
 
-def aborted(first_offset: int, last_offset: int, *, pid: int = 7) -> AbortedTxn:
+def aborted_txn(first_offset: int, last_offset: int, *, pid: int = 7) -> AbortedTxn:
     return AbortedTxn(
         producer_id=pid,
         first_offset=first_offset,
@@ -729,7 +729,7 @@ def aborted(first_offset: int, last_offset: int, *, pid: int = 7) -> AbortedTxn:
 
 def test_records_of_an_aborted_transaction_go_and_its_marker_stays_once() -> None:
     txns = CleanedTxns()
-    entry = aborted(2, 5)
+    entry = aborted_txn(2, 5)
     txns.expect([entry])
     assert not txns.on_data(data(1, pid=8))
     assert txns.on_data(data(2))
@@ -743,7 +743,7 @@ def test_records_of_an_aborted_transaction_go_and_its_marker_stays_once() -> Non
 
 def test_the_marker_of_an_aborted_transaction_without_batches_may_go() -> None:
     txns = CleanedTxns()
-    txns.expect([aborted(2, 5)])
+    txns.expect([aborted_txn(2, 5)])
     assert txns.on_control(data(5), marker(ABORT))
     assert txns.kept == []
     assert txns.on_control(data(9), marker(ABORT)), "nobody knows of this one"
@@ -758,16 +758,16 @@ def test_the_marker_of_a_committed_transaction_stays_with_its_batches() -> None:
 
 def test_batches_outside_of_transactions_belong_to_none() -> None:
     txns = CleanedTxns()
-    txns.expect([aborted(0, 5)])
+    txns.expect([aborted_txn(0, 5)])
     assert not txns.on_data(data(1, transactional=False))
     assert txns.on_control(data(5), marker(ABORT))
 
 
 def test_an_entry_that_is_named_twice_counts_once() -> None:
     txns = CleanedTxns()
-    txns.expect([aborted(2, 9)])
+    txns.expect([aborted_txn(2, 9)])
     assert txns.on_data(data(2))
-    txns.expect([aborted(2, 9)])
+    txns.expect([aborted_txn(2, 9)])
     assert txns.on_data(data(6))
     assert not txns.on_control(data(9), marker(ABORT))
     assert len(txns.kept) == 1

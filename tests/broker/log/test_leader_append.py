@@ -35,7 +35,7 @@ from txnsim.wire.batch import read_batch_header
 from txnsim.wire.compression import GZIP, LZ4, SNAPPY, ZSTD
 
 
-def again(log: PartitionLog, data: bytes, *, guard: int = 0) -> Appended:
+def append_duplicate(log: PartitionLog, data: bytes, *, guard: int = 0) -> Appended:
     answer = append_client(log, data, guard=guard, now_ms=NOW)
     assert isinstance(answer, Appended)
     assert answer.duplicate
@@ -53,7 +53,7 @@ def test_an_unknown_producer_may_start_anywhere(driver: LogDriver) -> None:
 def test_a_batch_sent_again_is_answered_from_the_cache(driver: LogDriver) -> None:
     driver.data(5, count=2, timestamp=NOW - 9)
     snapshot_before = driver.log.snapshot()
-    answer = again(driver.log, batch(5, count=2, timestamp=NOW - 9))
+    answer = append_duplicate(driver.log, batch(5, count=2, timestamp=NOW - 9))
     assert (answer.base_offset, answer.last_offset) == (0, 1)
     assert answer.log_append_time_ms == NOW - 9  # the cached timestamp, on CreateTime topics too
     assert driver.log.snapshot() == snapshot_before
@@ -101,7 +101,7 @@ def test_a_batch_that_left_the_cache_is_out_of_order(driver: LogDriver) -> None:
     for sequence in range(5, 11):
         driver.data(sequence)
     assert driver.data(5) == 45
-    assert again(driver.log, batch(6)).base_offset == 1
+    assert append_duplicate(driver.log, batch(6)).base_offset == 1
 
 
 def test_sequences_wrap_inside_a_batch_and_between_batches(driver: LogDriver) -> None:
@@ -109,7 +109,7 @@ def test_sequences_wrap_inside_a_batch_and_between_batches(driver: LogDriver) ->
     assert driver.data(SEQUENCE_MAX, count=2) == 0
     assert driver.log.producers.all_producers()[0].last_sequence == 0
     assert driver.data(1) == 0
-    assert again(driver.log, batch(SEQUENCE_MAX, count=2)).base_offset == 1
+    assert append_duplicate(driver.log, batch(SEQUENCE_MAX, count=2)).base_offset == 1
     driver.log.check_invariants()
 
 
@@ -135,7 +135,7 @@ def test_append_time_topics_keep_their_time_for_duplicates() -> None:
     driver = LogDriver(config_of(timestamp_type=TimestampType.LOG_APPEND_TIME))
     driver.now = NOW + 7
     driver.data(0)
-    assert again(driver.log, batch(0)).log_append_time_ms == NOW + 7
+    assert append_duplicate(driver.log, batch(0)).log_append_time_ms == NOW + 7
 
 
 # The verification guard (KIP-890)

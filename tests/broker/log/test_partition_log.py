@@ -143,7 +143,9 @@ def test_an_open_transaction_starves_read_committed() -> None:
     assert driver.log.producers.state.oldest_transaction_timestamp() == NOW
 
 
-def listed(driver: LogDriver, offset: int, *, max_bytes: int = ALL) -> list[tuple[int, int]]:
+def aborted_entries(
+    driver: LogDriver, offset: int, *, max_bytes: int = ALL
+) -> list[tuple[int, int]]:
     answer = read(driver, offset, isolation=COMMITTED, max_bytes=max_bytes)
     assert answer.aborted is not None
     return [(entry.producer_id, entry.first_offset) for entry in answer.aborted]
@@ -154,11 +156,11 @@ def test_an_aborted_transaction_is_listed_with_what_is_read() -> None:
     driver.txn(0, pid=1, count=2, value=b"a")
     driver.txn(0, pid=2, count=3, value=b"b")
     driver.end(committed=False, pid=2)
-    assert listed(driver, 0) == []  # nothing can be read yet
+    assert aborted_entries(driver, 0) == []  # nothing can be read yet
     driver.end(committed=True, pid=1)
-    assert listed(driver, 0) == [(2, 2)]
+    assert aborted_entries(driver, 0) == [(2, 2)]
     assert consume(driver.log, 0) == [b"a", b"a"]
-    assert listed(driver, driver.log.log_end_offset) == []
+    assert aborted_entries(driver, driver.log.log_end_offset) == []
 
 
 def test_aborted_transactions_are_listed_as_far_as_a_sparse_index_can_tell() -> None:
@@ -167,13 +169,13 @@ def test_aborted_transactions_are_listed_as_far_as_a_sparse_index_can_tell() -> 
     driver.txn(0, pid=1)
     driver.end(committed=False, pid=1)
     # No batch is indexed yet: up to the log end, however little is read (LocalLog).
-    assert listed(driver, 0, max_bytes=1) == listed(driver, 0) == [(1, 1)]
+    assert aborted_entries(driver, 0, max_bytes=1) == aborted_entries(driver, 0) == [(1, 1)]
     driver.append(plain(value=b"x" * 5_000))
     driver.append(plain())  # indexed, for more than 4 KiB lie before it
     driver.txn(0, pid=2)
     driver.end(committed=False, pid=2)
-    assert listed(driver, 0, max_bytes=1) == [(1, 1)]
-    assert listed(driver, 0) == [(1, 1), (2, 5)]
+    assert aborted_entries(driver, 0, max_bytes=1) == [(1, 1)]
+    assert aborted_entries(driver, 0) == [(1, 1), (2, 5)]
 
 
 def test_a_read_of_nothing_lists_what_may_lie_behind_it() -> None:
@@ -600,7 +602,7 @@ def leader(batches: int = 4) -> LogDriver:
     return driver
 
 
-def fetched(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) -> list[int]:
+def bases_for_follower(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) -> list[int]:
     return [
         replicated_batch.base_offset
         for replicated_batch in log.local.batches_for_follower(
@@ -625,32 +627,32 @@ def follower_of(driver: LogDriver, *, up_to: int | None = None) -> PartitionLog:
 def test_a_follower_gets_what_lies_behind_its_end_and_within_its_limit() -> None:
     log = leader().log
     size = len(next(iter(log.batches())))
-    assert fetched(log, 6) == [6]
-    assert fetched(log, 2) == [2, 4, 6]
-    assert fetched(log, 8) == []
-    assert fetched(log, 2, max_bytes=2 * size) == [2, 4]
-    assert fetched(log, 2, max_bytes=1) == [2], "one batch always fits"
-    assert fetched(log, 3) == [2, 4, 6], "whole batches"
+    assert bases_for_follower(log, 6) == [6]
+    assert bases_for_follower(log, 2) == [2, 4, 6]
+    assert bases_for_follower(log, 8) == []
+    assert bases_for_follower(log, 2, max_bytes=2 * size) == [2, 4]
+    assert bases_for_follower(log, 2, max_bytes=1) == [2], "one batch always fits"
+    assert bases_for_follower(log, 3) == [2, 4, 6], "whole batches"
 
 
 def test_older_batches_are_read_from_the_store() -> None:
     driver = leader(TAIL_BATCHES_MAX + 2)
     log, size = driver.log, len(plain(2))
-    assert fetched(log, 2)[:2] == [2, 4]
-    assert len(fetched(log, 0)) == TAIL_BATCHES_MAX + 2
-    assert fetched(log, 0, max_bytes=1) == [0]
-    assert fetched(log, 0, max_bytes=2 * size) == [0, 2]
+    assert bases_for_follower(log, 2)[:2] == [2, 4]
+    assert len(bases_for_follower(log, 0)) == TAIL_BATCHES_MAX + 2
+    assert bases_for_follower(log, 0, max_bytes=1) == [0]
+    assert bases_for_follower(log, 0, max_bytes=2 * size) == [0, 2]
 
 
 def test_a_log_without_followers_keeps_no_tail() -> None:
     driver = LogDriver()
     driver.append(plain())
-    assert fetched(driver.log, 0) == [0]
+    assert bases_for_follower(driver.log, 0) == [0]
     driver.log.local.keep_tail()
     driver.append(plain())
     driver.log.local.keep_tail()
-    assert fetched(driver.log, 1) == [1]
-    assert fetched(driver.log, 0) == [0, 1]
+    assert bases_for_follower(driver.log, 1) == [1]
+    assert bases_for_follower(driver.log, 0) == [0, 1]
 
 
 # High watermark
@@ -750,7 +752,7 @@ def test_what_was_not_flushed_may_be_lost() -> None:
     assert driver.log.local.recovery_point == 2
     driver.log.restart_at(9, now_ms=NOW)
     assert driver.log.local.recovery_point == 9
-    assert fetched(driver.log, 9) == []
+    assert bases_for_follower(driver.log, 9) == []
 
 
 def test_an_epoch_that_wrote_nothing_is_cut_off_with_nothing_else() -> None:

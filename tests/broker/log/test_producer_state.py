@@ -137,11 +137,11 @@ def test_truncation_replays_only_what_lies_behind_a_snapshot(
         driver.data(sequence)
     read: list[int] = []
 
-    def seen(data: bytes, header: BatchHeader) -> ReplicatedBatch:
+    def describe_and_note(data: bytes, header: BatchHeader) -> ReplicatedBatch:
         read.append(header.base_offset)
         return describe_batch(data, header)
 
-    monkeypatch.setattr(producer_state_manager, "describe_batch", seen)
+    monkeypatch.setattr(producer_state_manager, "describe_batch", describe_and_note)
     driver.log.truncate_to(7, now_ms=NOW)
     assert read == [6]
     (entry,) = driver.log.snapshot().producers
@@ -246,47 +246,47 @@ def test_the_open_transaction_of_one_producer() -> None:
     assert driver.log.producers.open_transaction_of(PID) == -1
 
 
-def of(*offsets: int) -> Snapshots:
+def snapshots_at(*offsets: int) -> Snapshots:
     snapshots = Snapshots()
     for offset in offsets:
         snapshots.take(offset, ())
     return snapshots
 
 
-def kept(snapshots: Snapshots) -> list[int]:
+def snapshot_offsets(snapshots: Snapshots) -> list[int]:
     return [offset for offset, _ in snapshots.all_snapshots()]
 
 
 def test_one_snapshot_per_offset_and_none_of_the_past() -> None:
-    snapshots = of(3, 7, 7, 5)
-    assert kept(snapshots) == [3, 7]
+    snapshots = snapshots_at(3, 7, 7, 5)
+    assert snapshot_offsets(snapshots) == [3, 7]
     assert snapshots.newest == (7, ())
     assert Snapshots().newest is None
 
 
 def test_a_snapshot_goes_with_its_segment() -> None:
-    snapshots = of(3, 7)
+    snapshots = snapshots_at(3, 7)
     snapshots.remove(4)
     snapshots.remove(9)
-    assert kept(snapshots) == [3, 7]
+    assert snapshot_offsets(snapshots) == [3, 7]
     snapshots.remove(3)
-    assert kept(snapshots) == [7]
+    assert snapshot_offsets(snapshots) == [7]
 
 
 def test_a_reload_forgets_snapshots_outside_of_the_log() -> None:
     """At the log start is outside: such a snapshot says nothing of what can be read."""
-    snapshots = of(3, 5, 7, 9)
+    snapshots = snapshots_at(3, 5, 7, 9)
     snapshots.keep(above=3, up_to=7)
-    assert kept(snapshots) == [5, 7]
+    assert snapshot_offsets(snapshots) == [5, 7]
 
 
 def test_stray_snapshots_go_but_for_the_newest_behind_all_beginnings() -> None:
-    snapshots = of(0, 2, 5, 7, 8, 9)
+    snapshots = snapshots_at(0, 2, 5, 7, 8, 9)
     snapshots.drop_stray([0, 5])
-    assert kept(snapshots) == [0, 5, 9]
-    snapshots = of(2, 5)
+    assert snapshot_offsets(snapshots) == [0, 5, 9]
+    snapshots = snapshots_at(2, 5)
     snapshots.drop_stray([0, 5])
-    assert kept(snapshots) == [5]
+    assert snapshot_offsets(snapshots) == [5]
 
 
 # In steps
@@ -608,11 +608,11 @@ def test_a_load_leaves_out_who_has_expired() -> None:
     data(state, 1, pid=2)
     (entry, _) = state.to_snapshot()
     due = entry.timestamp + 10
-    assert len(_loaded(state, due - 1).images()) == 2
-    assert [producer.producer_id for producer in _loaded(state, due).images()] == [2]
+    assert len(_load_state(state, due - 1).images()) == 2
+    assert [producer.producer_id for producer in _load_state(state, due).images()] == [2]
 
 
-def _loaded(state: ProducerState, now_ms: int) -> ProducerState:
+def _load_state(state: ProducerState, now_ms: int) -> ProducerState:
     return ProducerState.of_snapshot(state.to_snapshot(), now_ms=now_ms, expiration_ms=10)
 
 

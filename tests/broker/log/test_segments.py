@@ -232,7 +232,7 @@ def test_a_segment_ends_where_offsets_need_more_than_32_bits() -> None:
 DAY_MS = 86_400_000
 
 
-def stored(segment: Segment, count: int | None = None) -> StoredBatches:
+def stored_batches_of(segment: Segment, count: int | None = None) -> StoredBatches:
     return [(batch, read_batch_header(batch)) for batch in list(segment.batches())[:count]]
 
 
@@ -260,7 +260,7 @@ def begun(
     )
 
 
-def loaded(log: PartitionLog, *, recover_from: int | None = None) -> PartitionLog:
+def load_log(log: PartitionLog, *, recover_from: int | None = None) -> PartitionLog:
     """The log again; segments from that one on are recovered."""
     loader = begun(log)
     segments = tuple(log.local.segments)
@@ -268,7 +268,7 @@ def loaded(log: PartitionLog, *, recover_from: int | None = None) -> PartitionLo
     for number, (segment, end) in enumerate(zip(segments, ends, strict=True)):
         if recover_from is not None and number >= recover_from:
             loader.recover_segment(
-                segment.base_offset, stored(segment), modified_ms=NOW, now_ms=NOW
+                segment.base_offset, stored_batches_of(segment), modified_ms=NOW, now_ms=NOW
             )
             continue
         aborted = [
@@ -276,7 +276,9 @@ def loaded(log: PartitionLog, *, recover_from: int | None = None) -> PartitionLo
             for aborted_txn in log.snapshot().aborted
             if segment.base_offset <= aborted_txn.last_offset < end
         ]
-        loader.load_segment(segment.base_offset, stored(segment), aborted=aborted, modified_ms=NOW)
+        loader.load_segment(
+            segment.base_offset, stored_batches_of(segment), aborted=aborted, modified_ms=NOW
+        )
     assert loader.finish(
         recovery_point=log.log_end_offset,
         cleaned_until=None,
@@ -288,7 +290,7 @@ def loaded(log: PartitionLog, *, recover_from: int | None = None) -> PartitionLo
     return loader.log
 
 
-def reopened(log: PartitionLog) -> PartitionLog:
+def reopen_log(log: PartitionLog) -> PartitionLog:
     """What a restart leaves of the living one."""
     log.reopen(log.high_watermark, log_start_offset=log.log_start_offset, now_ms=NOW)
     return log
@@ -299,13 +301,13 @@ def test_it_has_the_state_of_the_one_that_lived(
     driver: LogDriver, recover_from: int | None
 ) -> None:
     assert len(driver.log.local.segments) > 2
-    loaded_log = loaded(driver.log, recover_from=recover_from)
+    loaded_log = load_log(driver.log, recover_from=recover_from)
     assert list(loaded_log.batches()) == list(driver.log.batches())
     assert len(loaded_log.local.segments) == len(driver.log.local.segments)
     loaded_log.reopen(
         driver.log.high_watermark, log_start_offset=loaded_log.log_start_offset, now_ms=NOW
     )
-    assert loaded_log.snapshot() == reopened(driver.log).snapshot()
+    assert loaded_log.snapshot() == reopen_log(driver.log).snapshot()
     assert loaded_log.local.recovery_point == loaded_log.log_end_offset
     assert loaded_log.producers.newest_snapshot_offset == loaded_log.log_end_offset
 
@@ -322,7 +324,9 @@ def test_a_recovered_segment_tells_the_leader_epochs_that_the_file_lacks(
         snapshots=(),
     )
     for segment in driver.log.local.segments:
-        loader.recover_segment(segment.base_offset, stored(segment), modified_ms=NOW, now_ms=NOW)
+        loader.recover_segment(
+            segment.base_offset, stored_batches_of(segment), modified_ms=NOW, now_ms=NOW
+        )
     loader.finish(recovery_point=0, cleaned_until=2, was_clean=False, now_ms=NOW)
     assert loader.log.snapshot().leader_epochs == driver.log.snapshot().leader_epochs
     assert (loader.log.local.recovery_point, loader.log.local.cleaned_until) == (0, 2)
@@ -332,7 +336,9 @@ def test_recovery_forgets_snapshots_behind_its_segment(driver: LogDriver) -> Non
     lying = (driver.log.log_end_offset, ())  # as if nobody had ever written
     loader = begun(driver.log, snapshots=[lying])
     for segment in driver.log.local.segments:
-        loader.recover_segment(segment.base_offset, stored(segment), modified_ms=NOW, now_ms=NOW)
+        loader.recover_segment(
+            segment.base_offset, stored_batches_of(segment), modified_ms=NOW, now_ms=NOW
+        )
     loader.finish(recovery_point=0, cleaned_until=None, was_clean=False, now_ms=NOW)
     assert loader.log.producers.open_transaction_of(7) == 4
 
@@ -340,13 +346,15 @@ def test_recovery_forgets_snapshots_behind_its_segment(driver: LogDriver) -> Non
 def test_epochs_that_wrote_nothing_are_forgotten(driver: LogDriver) -> None:
     epochs_before = driver.log.snapshot().leader_epochs
     driver.log.become_leader(9)
-    assert loaded(driver.log).snapshot().leader_epochs == epochs_before
+    assert load_log(driver.log).snapshot().leader_epochs == epochs_before
 
 
 def test_a_higher_start_than_the_oldest_segment_is_believed(driver: LogDriver) -> None:
     loader = begun(driver.log, start=3)
     for segment in driver.log.local.segments:
-        loader.load_segment(segment.base_offset, stored(segment), aborted=(), modified_ms=NOW)
+        loader.load_segment(
+            segment.base_offset, stored_batches_of(segment), aborted=(), modified_ms=NOW
+        )
     loader.finish(recovery_point=0, cleaned_until=None, was_clean=True, now_ms=NOW)
     assert (loader.log.log_start_offset, loader.log.high_watermark) == (3, 3)
     assert loader.log.snapshot().leader_epochs[0] == (0, 3)
@@ -355,7 +363,9 @@ def test_a_higher_start_than_the_oldest_segment_is_believed(driver: LogDriver) -
 def test_a_log_that_ends_below_its_start_is_emptied(driver: LogDriver) -> None:
     loader = begun(driver.log, start=500)
     for segment in driver.log.local.segments:
-        loader.load_segment(segment.base_offset, stored(segment), aborted=(), modified_ms=NOW)
+        loader.load_segment(
+            segment.base_offset, stored_batches_of(segment), aborted=(), modified_ms=NOW
+        )
     is_kept = loader.finish(recovery_point=900, cleaned_until=None, was_clean=True, now_ms=NOW)
     assert not is_kept
     assert (
@@ -376,7 +386,9 @@ def test_without_any_snapshot_a_clean_stop_means_that_there_are_no_producers(
     for was_clean, open_since in ((True, -1), (False, 4)):
         loader = begun(driver.log, snapshots=())
         for segment in driver.log.local.segments:
-            loader.load_segment(segment.base_offset, stored(segment), aborted=(), modified_ms=NOW)
+            loader.load_segment(
+                segment.base_offset, stored_batches_of(segment), aborted=(), modified_ms=NOW
+            )
         loader.finish(recovery_point=0, cleaned_until=None, was_clean=was_clean, now_ms=NOW)
         assert loader.log.producers.open_transaction_of(7) == open_since
 
@@ -384,7 +396,9 @@ def test_without_any_snapshot_a_clean_stop_means_that_there_are_no_producers(
 def test_producers_that_have_expired_are_not_loaded_open_ones_are(driver: LogDriver) -> None:
     loader = begun(driver.log)
     for segment in driver.log.local.segments:
-        loader.load_segment(segment.base_offset, stored(segment), aborted=(), modified_ms=NOW)
+        loader.load_segment(
+            segment.base_offset, stored_batches_of(segment), aborted=(), modified_ms=NOW
+        )
     loader.finish(recovery_point=0, cleaned_until=None, was_clean=True, now_ms=NOW + 2 * DAY_MS)
     assert [producer.producer_id for producer in loader.log.producers.all_producers()] == [7]
 
@@ -400,7 +414,7 @@ def add_of_segments(segment: Segment, base: int, *, count: int = 1) -> None:
     segment.append(stored, base, base + count - 1, max_timestamp=NOW, now_ms=NOW)
 
 
-def made(*segments: tuple[int, ...]) -> Segments:
+def segments_of(*segments: tuple[int, ...]) -> Segments:
     """Segments of (base offset, offsets of batches of one record …)."""
     built: Segments | None = None
     for base, *offsets in segments:
@@ -423,7 +437,7 @@ THREE = ((0, 0, 1), (2, 2, 3), (4, 4))
 
 
 def test_the_segment_of_an_offset() -> None:
-    segments = made((5, 5), (7, 7))
+    segments = segments_of((5, 5), (7, 7))
     assert [segments.floor(offset) for offset in (0, 5, 6, 7, 99)] == [0, 0, 0, 1, 1]
     assert len(segments) == 2
     assert segments.first_base_offset == 5
@@ -432,7 +446,7 @@ def test_the_segment_of_an_offset() -> None:
 
 
 def test_segments_between_two_offsets() -> None:
-    segments = made(*THREE)
+    segments = segments_of(*THREE)
     first_segment, second, third = segments
     assert segments.between(0, 0) == []
     assert segments.between(0, 2) == [first_segment]
@@ -443,7 +457,7 @@ def test_segments_between_two_offsets() -> None:
 
 
 def test_a_read_ends_with_its_segment() -> None:
-    segments = made(*THREE)
+    segments = segments_of(*THREE)
     span = segments.read(0, 5, max_bytes=ALL, min_one_batch=True)
     assert span is not None
     assert offsets(span.batches) == [0, 1]
@@ -454,7 +468,7 @@ def test_a_read_ends_with_its_segment() -> None:
 
 
 def test_a_read_stops_below_its_bound_and_within_its_size() -> None:
-    segments = made(*THREE)
+    segments = segments_of(*THREE)
     size = len(plain())
     span = segments.read(2, 3, max_bytes=ALL, min_one_batch=True)
     assert span is not None
@@ -471,7 +485,7 @@ def test_a_read_stops_below_its_bound_and_within_its_size() -> None:
 
 
 def test_a_batch_behind_a_whole_one_is_cut_where_the_size_ends() -> None:
-    segments = made(*THREE)
+    segments = segments_of(*THREE)
     whole_read = segments.read(2, 5, max_bytes=ALL, min_one_batch=True)
     assert whole_read is not None
     assert (offsets(whole_read.batches), whole_read.cut) == ([2, 3], b"")
@@ -488,7 +502,7 @@ def test_a_batch_behind_a_whole_one_is_cut_where_the_size_ends() -> None:
 
 
 def test_a_read_goes_on_to_the_next_segment_where_compaction_left_nothing() -> None:
-    segments = made((0, 0), (5, 7), (9,))
+    segments = segments_of((0, 0), (5, 7), (9,))
     span = segments.read(1, 9, max_bytes=ALL, min_one_batch=True)
     assert span is not None
     assert offsets(span.batches) == [7]
@@ -498,7 +512,7 @@ def test_a_read_goes_on_to_the_next_segment_where_compaction_left_nothing() -> N
 
 
 def test_bytes_and_age_of_what_waits_to_be_read() -> None:
-    segments = made(*THREE)
+    segments = segments_of(*THREE)
     size = len(plain())
     assert segments.is_older(1, 5)
     assert not segments.is_older(1, 2 - 1)
@@ -509,7 +523,7 @@ def test_bytes_and_age_of_what_waits_to_be_read() -> None:
 
 
 def test_truncation_keeps_a_segment_that_begins_there() -> None:
-    segments = made(*THREE)
+    segments = segments_of(*THREE)
     segments.truncate_to(4, now_ms=NOW)
     assert (len(segments), len(segments.active), segments.active.base_offset) == (3, 0, 4)
     segments.truncate_to(3, now_ms=NOW)
@@ -519,7 +533,7 @@ def test_truncation_keeps_a_segment_that_begins_there() -> None:
 
 
 def test_an_empty_segment_gives_way_to_one_of_the_same_base() -> None:
-    segments = made((0, 0), (1,))
+    segments = segments_of((0, 0), (1,))
     fresh = Segment(1)
     segments.add(fresh)
     assert [*segments][1] is segments.active is fresh
@@ -529,13 +543,13 @@ def test_an_empty_segment_gives_way_to_one_of_the_same_base() -> None:
 
 
 def test_old_segments_are_dropped() -> None:
-    segments = made(*THREE)
+    segments = segments_of(*THREE)
     segments.drop_first(2)
     assert (len(segments), segments.first_base_offset) == (1, 4)
 
 
 def test_cleaned_segments_are_put_in_place_of_the_very_old_ones() -> None:
-    segments = made(*THREE)
+    segments = segments_of(*THREE)
     first_segment, second, third = segments
     cleaned = Segment(0)
     add_of_segments(cleaned, 3)
@@ -547,7 +561,7 @@ def test_cleaned_segments_are_put_in_place_of_the_very_old_ones() -> None:
 
 
 def test_batches_are_those_of_the_moment() -> None:
-    segments = made(*THREE)
+    segments = segments_of(*THREE)
     batches = segments.batches(1)
     batches_seen = [next(batches)]
     segments.truncate_to(1, now_ms=NOW)
@@ -649,7 +663,9 @@ def test_a_raised_log_start_cuts_the_epoch_that_spans_it(
 # TransactionIndex: which aborted transactions a read has to know.
 
 
-def aborted(pid: int, first_offset: int, last_offset: int, stable: int | None = None) -> AbortedTxn:
+def aborted_txn_of(
+    pid: int, first_offset: int, last_offset: int, stable: int | None = None
+) -> AbortedTxn:
     return AbortedTxn(
         producer_id=pid,
         first_offset=first_offset,
@@ -658,10 +674,10 @@ def aborted(pid: int, first_offset: int, last_offset: int, stable: int | None = 
     )
 
 
-A = aborted(1, 0, 10)
-B = aborted(2, 12, 15)
-C = aborted(3, 11, 20)
-D = aborted(2, 30, 35)
+A = aborted_txn_of(1, 0, 10)
+B = aborted_txn_of(2, 12, 15)
+C = aborted_txn_of(3, 11, 20)
+D = aborted_txn_of(2, 30, 35)
 
 
 def index() -> TxnIndex:
@@ -686,7 +702,7 @@ def index() -> TxnIndex:
 )
 def test_lookup(start: int, upper: int, expected_txns: tuple[AbortedTxn, ...]) -> None:
     txn_index = TxnIndex()
-    for entry in (A, aborted(2, 12, 15, stable=11), C, D):
+    for entry in (A, aborted_txn_of(2, 12, 15, stable=11), C, D):
         txn_index.append(entry)
     assert [entry.producer_id for entry in txn_index.lookup(start, upper)] == [
         entry.producer_id for entry in expected_txns

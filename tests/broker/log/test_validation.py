@@ -68,7 +68,7 @@ TINY_COMPACTED = LogConfig(rules=LATEST, is_compacted=True, segment_bytes=9)
 BOUNDED = LogConfig(rules=LATEST, timestamp_before_max_ms=1000)
 
 
-def patched(data: bytes, position: int, layout: str, value: int) -> bytes:
+def with_field(data: bytes, position: int, layout: str, value: int) -> bytes:
     """The batch with one field of its header changed, its CRC right again."""
     buffer = bytearray(data)
     struct.pack_into(layout, buffer, position, value)
@@ -76,7 +76,7 @@ def patched(data: bytes, position: int, layout: str, value: int) -> bytes:
     return bytes(buffer)
 
 
-def stamped(*times: int, compression: int = 0, log_append_time: bool = False) -> bytes:
+def batch_at_times(*times: int, compression: int = 0, log_append_time: bool = False) -> bytes:
     return build_batch(
         [Record(key=b"k", value=b"v", timestamp_ms=time) for time in times],
         timestamp_ms=times[0],
@@ -104,7 +104,7 @@ def refuse(data: bytes, config: LogConfig = CREATE) -> AppendRejection:
     return answer
 
 
-def stored(data: bytes, config: LogConfig = CREATE) -> bytes:
+def append_and_store(data: bytes, config: LogConfig = CREATE) -> bytes:
     log = log_with_start(config)
     answer = append_client(log, data, guard=0, now_ms=NOW)
     assert isinstance(answer, Appended), answer
@@ -133,15 +133,15 @@ MARKER = control_batch(
         ("6 CRC", FLIPPED, CREATE, 2, -1),
         ("6 cut off", plain()[:-1], CREATE, 2, -1),
         ("6 no header", b"\0" * 30, CREATE, 2, -1),
-        ("8 no record", patched(plain(), 57, ">i", 0), CREATE, 87, 1),
-        ("8 more offsets than records", patched(plain(2), 57, ">i", 1), CREATE, 87, 1),
-        ("8 negative offset delta", patched(plain(), 23, ">i", -1), CREATE, 87, 1),
+        ("8 no record", with_field(plain(), 57, ">i", 0), CREATE, 87, 1),
+        ("8 more offsets than records", with_field(plain(2), 57, ">i", 1), CREATE, 87, 1),
+        ("8 negative offset delta", with_field(plain(), 23, ">i", -1), CREATE, 87, 1),
         ("9 control", MARKER, CREATE, 87, 1),
         ("10 no sequence", batch(-1, pid=7), CREATE, 87, 1),
-        ("11 codec 5", patched(plain(), 21, ">h", 5), CREATE, -1, 1),
-        ("11 not gzip", patched(plain(), 21, ">h", GZIP), CREATE, -1, 1),
-        ("11b count", patched(patched(plain(2), 57, ">i", 1), 23, ">i", 0), COMPACTED, 87, 1),
-        ("14 claims append time", stamped(NOW, log_append_time=True), APPEND_TIME, 32, 1),
+        ("11 codec 5", with_field(plain(), 21, ">h", 5), CREATE, -1, 1),
+        ("11 not gzip", with_field(plain(), 21, ">h", GZIP), CREATE, -1, 1),
+        ("11b count", with_field(with_field(plain(2), 57, ">i", 1), 23, ">i", 0), COMPACTED, 87, 1),
+        ("14 claims append time", batch_at_times(NOW, log_append_time=True), APPEND_TIME, 32, 1),
         ("16 above the segment", plain(value=b"x" * 500), SMALL_SEGMENT, 18, -1),
         ("12 before 16", batch(pid=-1, key=None), TINY_COMPACTED, 87, 1),
     ],
@@ -166,23 +166,23 @@ def test_refused(row: str, data: bytes, config: LogConfig, error: int, log_start
             "batch.larger-than-segment",
         ),
         (FLIPPED, CREATE, "batch.checksum"),
-        (patched(plain(), 57, ">i", 0), CREATE, "batch.counts"),
+        (with_field(plain(), 57, ">i", 0), CREATE, "batch.counts"),
         (MARKER, CREATE, "batch.control-flag"),
         (batch(-1, pid=7), CREATE, "batch.sequence-of-producer"),
-        (patched(plain(), 21, ">h", 5), CREATE, "batch.codec"),
+        (with_field(plain(), 21, ">h", 5), CREATE, "batch.codec"),
         (
-            patched(patched(plain(2), 57, ">i", 1), 23, ">i", 0),
+            with_field(with_field(plain(2), 57, ">i", 1), 23, ">i", 0),
             CREATE,
             "batch.inner-count",
         ),
         (
-            patched(plain()[:61] + b"\x80" * (len(plain()) - 61), 57, ">i", 1),
+            with_field(plain()[:61] + b"\x80" * (len(plain()) - 61), 57, ">i", 1),
             CREATE,
             "batch.inner-count",
         ),
         (batch(pid=-1, key=None), COMPACTED, "batch.key-required"),
-        (stamped(NOW - 2_000), BOUNDED, "batch.timestamp-window"),
-        (stamped(NOW, log_append_time=True), APPEND_TIME, "batch.timestamp-type"),
+        (batch_at_times(NOW - 2_000), BOUNDED, "batch.timestamp-window"),
+        (batch_at_times(NOW, log_append_time=True), APPEND_TIME, "batch.timestamp-type"),
         (
             build_batch(
                 [
@@ -206,46 +206,46 @@ def test_inner_offsets_are_not_checked(config: LogConfig) -> None:
     data = bytearray(plain())
     position = data.index(b"\0\0\0\x02k")
     data[position + 2] = 2  # offset delta 1
-    stored(patched(bytes(data), 57, ">i", 1), config)
+    append_and_store(with_field(bytes(data), 57, ">i", 1), config)
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_header_that_miscounts_its_records_is_refused(codec: int, count: int) -> None:
-    data = stamped(NOW, NOW, compression=codec)
-    answer = refuse(patched(patched(data, 57, ">i", count), 23, ">i", count - 1))
+    data = batch_at_times(NOW, NOW, compression=codec)
+    answer = refuse(with_field(with_field(data, 57, ">i", count), 23, ">i", count - 1))
     assert (answer.error, answer.log_start_offset) == (87, 1)
     assert f"the {count} that its header states" in answer.reason
 
 
 def test_a_record_without_an_end_is_refused() -> None:
     data = plain()
-    assert refuse(patched(data[:61] + b"\x80" * (len(data) - 61), 57, ">i", 1)).error == 87
+    assert refuse(with_field(data[:61] + b"\x80" * (len(data) - 61), 57, ">i", 1)).error == 87
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
 @pytest.mark.parametrize("claimed_ms", [NOW - 99, NOW + 99])
 def test_the_newest_time_is_that_of_the_records(codec: int, claimed_ms: int) -> None:
-    data = stamped(NOW - 5, NOW, NOW - 3, compression=codec)
-    stored_batch = stored(patched(data, 35, ">q", claimed_ms))
+    data = batch_at_times(NOW - 5, NOW, NOW - 3, compression=codec)
+    stored_batch = append_and_store(with_field(data, 35, ">q", claimed_ms))
     assert read_batch_header(stored_batch).max_timestamp_ms == NOW
 
 
 def test_a_newest_time_that_the_header_hides_is_found() -> None:
-    data = stamped(NOW, NOW + 2 * CREATE.timestamp_after_max_ms)
-    answer = refuse(patched(data, 35, ">q", NOW))
+    data = batch_at_times(NOW, NOW + 2 * CREATE.timestamp_after_max_ms)
+    answer = refuse(with_field(data, 35, ">q", NOW))
     assert answer.error == 32
     assert [index for index, _ in answer.record_errors] == [1]
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
 def test_each_record_of_a_very_large_batch_is_looked_at(codec: int) -> None:
-    several = stamped(*[NOW] * 2_000, compression=codec)
-    stored_batch = stored(patched(several, 35, ">q", NOW + 7))
+    several = batch_at_times(*[NOW] * 2_000, compression=codec)
+    stored_batch = append_and_store(with_field(several, 35, ">q", NOW + 7))
     assert read_batch_header(stored_batch).max_timestamp_ms == NOW
     # The value of the last record is longer than the record.
-    plain = stamped(*[NOW] * 2_000)
-    assert refuse(patched(plain, len(plain) - 3, ">b", 0x60)).error == 87
+    plain = batch_at_times(*[NOW] * 2_000)
+    assert refuse(with_field(plain, len(plain) - 3, ">b", 0x60)).error == 87
 
 
 @pytest.mark.parametrize(
@@ -273,12 +273,12 @@ def test_a_record_that_claims_append_time_is_shown(
 
 
 def test_bytes_behind_the_batch_are_cut_off() -> None:
-    assert stored(plain() + b"rest") == assign(plain(), base_offset=2, leader_epoch=0)
+    assert append_and_store(plain() + b"rest") == assign(plain(), base_offset=2, leader_epoch=0)
 
 
 def test_a_batch_keeps_all_but_its_place() -> None:
     data = batch(5, count=3, pid=9)
-    stored_batch = stored(data)
+    stored_batch = append_and_store(data)
     assert stored_batch[12 + 4 :] == data[16:]
     header = read_batch_header(stored_batch)
     assert (header.base_offset, header.leader_epoch) == (2, 0)
@@ -301,7 +301,7 @@ def test_keys_are_required_on_a_compacted_topic() -> None:
             for index in (1, 2)
         )
         assert "2 record errors in total" in answer.reason
-    stored(plain(), COMPACTED)
+    append_and_store(plain(), COMPACTED)
 
 
 @pytest.mark.parametrize(
@@ -322,9 +322,9 @@ def test_timestamps(
     row: str, times: tuple[int, ...], config: LogConfig, refused: tuple[int, ...]
 ) -> None:
     for compression in (0, GZIP):
-        data = stamped(*times, compression=compression)
+        data = batch_at_times(*times, compression=compression)
         if not refused:
-            stored(data, config)
+            append_and_store(data, config)
             continue
         answer = refuse(data, config)
         assert (answer.error, answer.log_start_offset) == (32, 1), row
@@ -335,11 +335,13 @@ def test_timestamps(
 
 @pytest.mark.parametrize("compression", [0, GZIP])
 def test_a_timestamp_that_no_long_holds_is_what_java_makes_of_it(compression: int) -> None:
-    data = patched(stamped(5, 9, compression=compression), 27, ">q", NEVER_MS)
+    data = with_field(batch_at_times(5, 9, compression=compression), 27, ">q", NEVER_MS)
     refused = refuse(data, CREATE)
     shown_times = [text.split()[1] for _, text in refused.record_errors]
     assert shown_times == [str(NEVER_MS), str(2 - NEVER_MS)]
-    stored_batch = stored(data, msgspec.structs.replace(CREATE, timestamp_after_max_ms=NEVER_MS))
+    stored_batch = append_and_store(
+        data, msgspec.structs.replace(CREATE, timestamp_after_max_ms=NEVER_MS)
+    )
     assert read_batch_header(stored_batch).max_timestamp_ms == NEVER_MS
 
 
@@ -357,15 +359,18 @@ def test_a_missing_key_counts_before_a_wrong_timestamp_of_the_same_record() -> N
 
 def test_a_wrong_maximum_is_put_right() -> None:
     """LogValidator writes the true maximum; seen here because it contradicts the base timestamp."""
-    data = patched(stamped(NOW, NOW + 5), 35, ">q", NOW - 1)
-    header = read_batch_header(stored(data))
+    data = with_field(batch_at_times(NOW, NOW + 5), 35, ">q", NOW - 1)
+    header = read_batch_header(append_and_store(data))
     assert header.max_timestamp_ms == NOW + 5
-    assert [record.timestamp_ms for record in read_records(stored(data))] == [NOW, NOW + 5]
+    assert [record.timestamp_ms for record in read_records(append_and_store(data))] == [
+        NOW,
+        NOW + 5,
+    ]
 
 
 def test_append_time_topics_stamp_every_record_anew() -> None:
     log = make_log(APPEND_TIME)
-    answer = append_client(log, stamped(5, 6, 7), guard=0, now_ms=NOW)
+    answer = append_client(log, batch_at_times(5, 6, 7), guard=0, now_ms=NOW)
     assert isinstance(answer, Appended)
     assert answer.log_append_time_ms == NOW
     (data,) = log.batches()
@@ -376,8 +381,8 @@ def test_append_time_topics_stamp_every_record_anew() -> None:
 
 def test_append_time_claimed_on_a_create_time_topic() -> None:
     """Every record then reads as the maximum; only without a timestamp is the claim an error."""
-    stored(stamped(NOW, log_append_time=True))
-    answer = refuse(stamped(-1, log_append_time=True))
+    append_and_store(batch_at_times(NOW, log_append_time=True))
+    answer = refuse(batch_at_times(-1, log_append_time=True))
     assert answer.error == 32
     assert "LogAppendTime" in answer.record_errors[0][1]
 
@@ -393,10 +398,10 @@ def no_codec(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_codec")
 def test_without_the_codec_the_header_decides_alone() -> None:
-    closed = patched(plain(), 21, ">h", SNAPPY)
-    assert stored(closed)
-    assert stored(closed, COMPACTED)
-    late = patched(stamped(NOW, NOW + HOUR + 1), 21, ">h", SNAPPY)
+    closed = with_field(plain(), 21, ">h", SNAPPY)
+    assert append_and_store(closed)
+    assert append_and_store(closed, COMPACTED)
+    late = with_field(batch_at_times(NOW, NOW + HOUR + 1), 21, ">h", SNAPPY)
     answer = refuse(late)
     assert (answer.error, answer.log_start_offset, answer.record_errors) == (32, 1, ())
 
@@ -410,7 +415,7 @@ def test_a_topic_with_a_codec_packs_anew_what_comes_in_another(
     codec: int, topic_codec: int
 ) -> None:
     data = batch(0, count=3, compression=codec)
-    stored_batch = stored(data, LogConfig(rules=LATEST, codec=topic_codec, codec_level=1))
+    stored_batch = append_and_store(data, LogConfig(rules=LATEST, codec=topic_codec, codec_level=1))
     assert read_batch_header(stored_batch).compression == topic_codec
     assert read_batch_header(stored_batch).crc == crc_of(stored_batch)
     stored_records, sent = read_records(stored_batch), read_records(data)
@@ -429,37 +434,38 @@ def test_the_size_counts_once_it_is_packed_anew() -> None:
 def test_what_can_not_be_read_can_not_be_packed_anew() -> None:
     data = bytearray(batch(0, count=20))
     data[65] = 0x08  # the length of the first key
-    answer = refuse(patched(bytes(data), 21, ">h", 0), LogConfig(rules=LATEST, codec=GZIP))
+    answer = refuse(with_field(bytes(data), 21, ">h", 0), LogConfig(rules=LATEST, codec=GZIP))
     assert answer.error == 87
 
 
 @pytest.mark.usefixtures("no_codec")
 def test_a_closed_batch_is_refused_by_the_rule_of_times() -> None:
-    late = patched(stamped(NOW - 2_000), 21, ">h", SNAPPY)
+    late = with_field(batch_at_times(NOW - 2_000), 21, ">h", SNAPPY)
     assert refuse(late, BOUNDED).rule == "batch.timestamp-window"
 
 
 @pytest.mark.usefixtures("no_codec")
 def test_without_the_codec_a_batch_stays_as_it_is() -> None:
-    closed = patched(plain(), 21, ">h", SNAPPY)
+    closed = with_field(plain(), 21, ">h", SNAPPY)
     assert (
-        read_batch_header(stored(closed, LogConfig(rules=LATEST, codec=GZIP))).compression == SNAPPY
+        read_batch_header(append_and_store(closed, LogConfig(rules=LATEST, codec=GZIP))).compression
+        == SNAPPY
     )
 
 
 def test_lengths_inside_of_few_records_are_looked_at() -> None:
     data = bytearray(plain())
     data[65] = 0x60
-    assert refuse(patched(bytes(data), 21, ">h", 0)).error == 87
+    assert refuse(with_field(bytes(data), 21, ">h", 0)).error == 87
 
 
 def test_lengths_inside_of_many_records_are_looked_at_where_keys_are_wanted() -> None:
     data = bytearray(batch(0, count=20))
     data[65] = 0x08
-    assert refuse(patched(bytes(data), 21, ">h", 0), COMPACTED).error == 87
+    assert refuse(with_field(bytes(data), 21, ">h", 0), COMPACTED).error == 87
 
 
-def compressed(codec: int = ZSTD, *, key: bytes | None = b"k") -> bytes:
+def compressed_batch(codec: int = ZSTD, *, key: bytes | None = b"k") -> bytes:
     records = [Record(key=key, value=b"v", timestamp_ms=NOW + number) for number in range(50)]
     return build_batch(records, timestamp_ms=NOW, compression=codec)
 
@@ -481,7 +487,7 @@ def compressed(codec: int = ZSTD, *, key: bytes | None = b"k") -> bytes:
 def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
     config: LogConfig, key: bytes | None
 ) -> None:
-    data = compressed(key=key)
+    data = compressed_batch(key=key)
     header = read_batch_header(data)
     newest = newest_timestamp(header, data)
     assert isinstance(newest, int)
@@ -514,7 +520,7 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = LogConfig(rules=LATEST, codec=GZIP, is_compacted=True)
-    data = compressed()
+    data = compressed_batch()
     header = read_batch_header(data)
     reread_batch = reread(
         header,
@@ -544,7 +550,7 @@ def spoilt(batch: bytes) -> bytes:
     return batch[:63] + b"\0\0" + batch[65:]
 
 
-def zipped(codec: int, records: bytes, count: int) -> bytes:
+def batch_of_payload(codec: int, records: bytes, count: int) -> bytes:
     return pack_batch(
         compress(codec, records),
         base_offset=0,
@@ -580,7 +586,7 @@ UNPACKING_TINY = bytes.fromhex("0c000000010100")
 def test_what_unpacks_to_too_much_is_too_large(
     codec: int, records: bytes, count: int, why: str
 ) -> None:
-    batch = zipped(codec, records, count)
+    batch = batch_of_payload(codec, records, count)
     header = read_batch_header(batch, 0)
     refused = newest_timestamp(header, batch)
     assert isinstance(refused, AppendRejection)
@@ -589,7 +595,7 @@ def test_what_unpacks_to_too_much_is_too_large(
 
 
 def test_a_length_that_never_ends_is_refused_in_a_compressed_batch_too() -> None:
-    batch = zipped(GZIP, b"\xff" * 12, 1)
+    batch = batch_of_payload(GZIP, b"\xff" * 12, 1)
     refused = newest_timestamp(read_batch_header(batch, 0), batch)
     assert isinstance(refused, AppendRejection)
     assert (refused.error, refused.log_start_offset) == (ErrorCode.invalid_record, -1)
@@ -598,7 +604,7 @@ def test_a_length_that_never_ends_is_refused_in_a_compressed_batch_too() -> None
 @pytest.mark.slow
 def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
     count = UNPACKED_RECORDS_MAX
-    batch = zipped(ZSTD, UNPACKING_TINY * count, count)
+    batch = batch_of_payload(ZSTD, UNPACKING_TINY * count, count)
     header = read_batch_header(batch, 0)
     assert is_heavy([header])
     assert not is_heavy([])
@@ -612,11 +618,11 @@ def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
 def test_steps_find_what_is_found_at_once() -> None:
     for data in (
         plain(),
-        zipped(GZIP, UNPACKING_TINY * 3, 3),
-        zipped(GZIP, UNPACKING_TINY * 3, 4),
-        zipped(GZIP, b"\xff" * (2 * AT_ONCE_MAX), 3),
-        zipped(ZSTD, bytes(UNPACKED_BYTES_MAX + 1), 3),
-        spoilt(zipped(ZSTD, bytes(2 * AT_ONCE_MAX), 3)),
+        batch_of_payload(GZIP, UNPACKING_TINY * 3, 3),
+        batch_of_payload(GZIP, UNPACKING_TINY * 3, 4),
+        batch_of_payload(GZIP, b"\xff" * (2 * AT_ONCE_MAX), 3),
+        batch_of_payload(ZSTD, bytes(UNPACKED_BYTES_MAX + 1), 3),
+        spoilt(batch_of_payload(ZSTD, bytes(2 * AT_ONCE_MAX), 3)),
     ):
         header = read_batch_header(data, 0)
         _, _, newest = in_steps(header, data)
@@ -642,7 +648,7 @@ def in_steps(
 
 
 def test_packed_batches_and_many_records_are_heavy() -> None:
-    packed = read_batch_header(zipped(GZIP, UNPACKING_TINY, 1), 0)
+    packed = read_batch_header(batch_of_payload(GZIP, UNPACKING_TINY, 1), 0)
     bare = read_batch_header(plain(), 0)
     assert is_heavy([bare, packed])
     assert not is_heavy([bare] * (WALK_BYTES // bare.size))
@@ -659,7 +665,7 @@ WIDE = 60_000
 def wide(headers: int, codec: int) -> bytes:
     """A batch of one record with so many headers."""
     body = b"\0\0\0\x01\x01" + signed_varint(headers) + b"\0\x01" * headers
-    return zipped(codec, signed_varint(len(body)) + body, 1)
+    return batch_of_payload(codec, signed_varint(len(body)) + body, 1)
 
 
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
@@ -698,12 +704,12 @@ def segment(
             base_offset=offset,
             leader_epoch=0,
         )
-        put(segment, data)
+        append_to_segment(segment, data)
         offset += len(times)
     return segment
 
 
-def put(segment: Segment, data: bytes) -> None:
+def append_to_segment(segment: Segment, data: bytes) -> None:
     header = read_batch_header(data)
     segment.append(
         data,
@@ -768,7 +774,7 @@ def test_a_header_whose_maximum_no_record_has_finds_nothing() -> None:
     data = bytearray(segment((10, 30)).batch(0))
     struct.pack_into(">q", data, 35, 99)
     lying = Segment(0)
-    put(lying, bytes(data))
+    append_to_segment(lying, bytes(data))
     assert run_steps(first_of_max([lying])) is None
     assert run_steps(first_at_or_after([lying], 50, start=0)) is None
 

@@ -94,7 +94,7 @@ def metrics_of(max_bytes: int = 100) -> ClientMetrics:
     return ClientMetrics(max_bytes=max_bytes, new_id=lambda: uuid.UUID(int=next(numbers)))
 
 
-def wanted(
+def requested_of(
     instance_id: uuid.UUID, client: TelemetryClient, subscriptions: Mapping[str, Mapping[str, str]]
 ) -> Wanted:
     return at_once(requested_metrics(instance_id, client, subscriptions))
@@ -124,13 +124,13 @@ def asker() -> Asker:
 def test_subscriptions_together_say_what_is_wanted(
     subscriptions: Mapping[str, Mapping[str, str]], metrics: tuple[str, ...], subscription_id: int
 ) -> None:
-    wanted_metrics = wanted(uuid.UUID(int=0xFACADE_001E), CLIENT, subscriptions)
+    wanted_metrics = requested_of(uuid.UUID(int=0xFACADE_001E), CLIENT, subscriptions)
     assert (wanted_metrics.metrics, wanted_metrics.subscription_id) == (metrics, subscription_id)
 
 
 def test_names_are_in_the_order_of_a_java_hash_set() -> None:
     names = [f"org.apache.kafka.{word}.{number}." for word in "ab" for number in range(9)]
-    wanted_metrics = wanted(
+    wanted_metrics = requested_of(
         uuid.UUID(int=0xFACADE_001E), CLIENT, {"one": {"metrics": ",".join(names)}}
     )
     # As Apache Kafka 4.3.1 answered.
@@ -145,9 +145,9 @@ def test_names_are_in_the_order_of_a_java_hash_set() -> None:
 def test_who_would_be_asked_for_too_much_is_asked_for_all(length: int) -> None:
     names = [f"{number:0{length}}" for number in range(NAMES_MAX + (length == 1))]
     many = {f"{number}": {"metrics": ",".join(names[number::10])} for number in range(10)}
-    assert wanted(ID, CLIENT, many).metrics == (ALL,)
+    assert requested_of(ID, CLIENT, many).metrics == (ALL,)
     fewer = {f"{number}": {"metrics": ",".join(names[number:9_000:10])} for number in range(10)}
-    assert set(wanted(ID, CLIENT, fewer).metrics) == set(names[:9_000])
+    assert set(requested_of(ID, CLIENT, fewer).metrics) == set(names[:9_000])
 
 
 def test_each_subscription_is_a_step() -> None:
@@ -157,7 +157,7 @@ def test_each_subscription_is_a_step() -> None:
 
 def test_the_id_of_a_subscription_is_an_int_of_32_bits() -> None:
     ids = {
-        wanted(uuid.UUID(int=number << 64 | number * 77), CLIENT, NOTHING).subscription_id
+        requested_of(uuid.UUID(int=number << 64 | number * 77), CLIENT, NOTHING).subscription_id
         for number in range(0, 1 << 32, 1 << 27)
     }
     assert len(ids) > 1
@@ -173,7 +173,7 @@ def test_the_shortest_interval_counts_and_none_is_longer_than_the_default() -> N
         ({"a": long}, INTERVAL_MS),
         ({"a": long, "b": short}, 20_000),
     ):
-        assert wanted(ID, CLIENT, subscriptions).interval_ms == expected_ms
+        assert requested_of(ID, CLIENT, subscriptions).interval_ms == expected_ms
 
 
 @pytest.mark.parametrize(
@@ -190,26 +190,26 @@ def test_the_shortest_interval_counts_and_none_is_longer_than_the_default() -> N
     ],
 )
 def test_a_subscription_chooses_by_what_is_known_of_a_client(match: str, is_chosen: bool) -> None:
-    wanted_metrics = wanted(ID, CLIENT, {"one": {"metrics": "yes", "match": match}})
+    wanted_metrics = requested_of(ID, CLIENT, {"one": {"metrics": "yes", "match": match}})
     assert (wanted_metrics.metrics == ("yes",)) is is_chosen
 
 
 def test_no_expression_takes_long_over_a_name() -> None:
     client = msgspec.structs.replace(CLIENT, client_id="a" * 5_000)
     subscriptions = {"one": {"metrics": "yes", "match": "client_id=(a+)+b"}}
-    assert wanted(ID, client, subscriptions).metrics == ()
+    assert requested_of(ID, client, subscriptions).metrics == ()
 
 
 def test_a_client_whose_name_is_no_name_is_not_chosen() -> None:
     client = msgspec.structs.replace(CLIENT, client_id="a" * 1_000_000)
     subscriptions = {"one": {"metrics": "yes", "match": "client_id=[a-z]+"}}
-    assert wanted(ID, client, subscriptions).metrics == ()
+    assert requested_of(ID, client, subscriptions).metrics == ()
 
 
 def test_what_is_not_known_of_a_client_matches_nothing() -> None:
     nameless = msgspec.structs.replace(CLIENT, software_name=None)
     subscriptions = {"one": {"metrics": "yes", "match": "client_software_name=.*"}}
-    assert wanted(ID, nameless, subscriptions).metrics == ()
+    assert requested_of(ID, nameless, subscriptions).metrics == ()
 
 
 # GetTelemetrySubscriptions

@@ -520,7 +520,7 @@ RATE = "producer_byte_rate"
 CONNECTIONS = "connection_creation_rate"
 
 
-def refused(entity: Entity, key: str = RATE, value: float = 1.0) -> str | None:
+def quota_complaint(entity: Entity, key: str = RATE, value: float = 1.0) -> str | None:
     outcome = altered_values(EMPTY, entity, [QuotaChange(key=key, value=value)])
     return outcome.reason if isinstance(outcome, Rejection) else None
 
@@ -543,7 +543,7 @@ def refused(entity: Entity, key: str = RATE, value: float = 1.0) -> str | None:
     ],
 )
 def test_whom_a_quota_may_be_for(entity: Entity, key: str, complaint: str | None) -> None:
-    complaint_found = refused(entity, key)
+    complaint_found = quota_complaint(entity, key)
     assert (
         complaint_found is None
         if complaint is None
@@ -562,11 +562,11 @@ def test_whom_a_quota_may_be_for(entity: Entity, key: str, complaint: str | None
     ],
 )
 def test_what_a_value_may_be(key: str, value: float, complaint: str | None) -> None:
-    assert refused((("user", "u"),), key, value) == complaint
+    assert quota_complaint((("user", "u"),), key, value) == complaint
 
 
 def test_connections_are_counted_in_ints() -> None:
-    complaint = refused((("ip", None),), CONNECTIONS, 2.0**31)
+    complaint = quota_complaint((("ip", None),), CONNECTIONS, 2.0**31)
     assert complaint == f"Proposed value for {CONNECTIONS} is too large for an INT."
 
 

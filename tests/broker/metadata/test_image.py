@@ -44,7 +44,7 @@ from txnsim.types import BrokerId, TopicPartition
 ONLINE, UNCLEAN, PREFERRED = Election.ONLINE, Election.UNCLEAN, Election.PREFERRED
 
 
-def after(
+def partition_after(
     partition_image: PartitionImage,
     isr: tuple[int, ...],
     *,
@@ -75,19 +75,19 @@ def facts(changed: PartitionImage | None) -> tuple[object, ...]:
 
 
 def test_nothing_changes_where_nothing_is_different() -> None:
-    assert after(partition(1), (1, 2, 3)) is None
-    assert after(partition(2), (1, 2, 3)) is None, "a leader that may lead stays"
+    assert partition_after(partition(1), (1, 2, 3)) is None
+    assert partition_after(partition(2), (1, 2, 3)) is None, "a leader that may lead stays"
 
 
 def test_a_smaller_isr_raises_the_partition_epoch_alone() -> None:
-    changed = after(partition(1, epoch=4), (1, 2))
+    changed = partition_after(partition(1, epoch=4), (1, 2))
     assert facts(changed) == (1, (1, 2), (), ())
     assert changed is not None
     assert (changed.leader_epoch, changed.partition_epoch) == (4, 5)
 
 
 def test_a_new_leader_raises_both_epochs() -> None:
-    changed = after(partition(1, epoch=4), (2, 3), down=(1,))
+    changed = partition_after(partition(1, epoch=4), (2, 3), down=(1,))
     assert facts(changed) == (2, (2, 3), (), ())
     assert changed is not None
     assert (changed.leader_epoch, changed.partition_epoch) == (5, 5)
@@ -95,7 +95,7 @@ def test_a_new_leader_raises_both_epochs() -> None:
 
 def test_leaders_are_looked_for_in_the_order_of_the_replicas() -> None:
     found = partition(1, replicas=(3, 1, 2), isr=(2, 1, 3))
-    assert facts(after(found, (2, 3), down=(1,)))[0] == 3
+    assert facts(partition_after(found, (2, 3), down=(1,)))[0] == 3
 
 
 @pytest.mark.parametrize(
@@ -117,12 +117,12 @@ def test_the_elr_follows_the_isr(
     expected: tuple[object, ...],
 ) -> None:
     down = () if isr else (1, 2, 3)
-    assert facts(after(partition_image, isr, min_isr=min_isr, down=down)) == expected
+    assert facts(partition_after(partition_image, isr, min_isr=min_isr, down=down)) == expected
 
 
 def test_an_eligible_replica_leads_alone_when_the_isr_is_empty() -> None:
     found = partition(-1, isr=(), elr=(1, 2), last_known=(1,), epoch=4)
-    changed = after(found, (), down=(1, 3), min_isr=2)
+    changed = partition_after(found, (), down=(1, 3), min_isr=2)
     assert facts(changed) == (2, (2,), (1,), ())
     assert changed is not None
     assert not changed.is_recovering, "it has everything that was committed"
@@ -130,13 +130,13 @@ def test_an_eligible_replica_leads_alone_when_the_isr_is_empty() -> None:
 
 def test_eligible_replicas_do_not_lead_while_another_is_in_sync() -> None:
     found = partition(1, isr=(1,), elr=(2,), epoch=4)
-    assert facts(after(found, (1,), down=(1,), min_isr=2)) == (-1, (1,), (2,), (1,))
+    assert facts(partition_after(found, (1,), down=(1,), min_isr=2)) == (-1, (1,), (2,), (1,))
 
 
 def test_the_last_leader_is_elected_again_when_no_other_is_left() -> None:
     found = partition(-1, isr=(), last_known=(1,), epoch=4)
-    assert after(found, (), down=(1,), min_isr=2) is None
-    changed = after(found, (), down=(3,), min_isr=2)
+    assert partition_after(found, (), down=(1,), min_isr=2) is None
+    changed = partition_after(found, (), down=(3,), min_isr=2)
     assert facts(changed) == (1, (1,), (), ())
     assert changed is not None
     assert changed.is_recovering
@@ -150,41 +150,41 @@ def test_brokers_that_a_reassignment_leaves_out_stay_eligible_and_keep_it_withou
         partition(1, isr=(1, 2)), replicas=(BrokerId(3), BrokerId(1), BrokerId(2))
     )
     reassigned = msgspec.structs.replace(reassigned, removing=(BrokerId(1), BrokerId(2)))
-    alone = after(reassigned, (1, 2, 3), min_isr=2)
+    alone = partition_after(reassigned, (1, 2, 3), min_isr=2)
     assert facts(alone) == (3, (3,), (1, 2), ())
     assert alone is not None
-    dead = after(alone, (), down=(3,))
+    dead = partition_after(alone, (), down=(3,))
     assert facts(dead) == (-1, (), (1, 2, 3), (3,))
     assert dead is not None
-    unclean = after(dead, (), down=(3,), unclean_shutdown=3)
+    unclean = partition_after(dead, (), down=(3,), unclean_shutdown=3)
     assert facts(unclean) == (-1, (), (1, 2), (3,))
     assert unclean is not None
-    assert after(unclean, ()) is None, "3 is back, and nobody leads"
+    assert partition_after(unclean, ()) is None, "3 is back, and nobody leads"
 
 
 def test_without_elr_no_replica_is_eligible_and_an_isr_does_not_get_empty() -> None:
     found = partition(1, isr=(1,), elr=(2,), last_known=(3,))
-    changed = after(found, (), down=(1, 2), has_elr=False, min_isr=2)
+    changed = partition_after(found, (), down=(1, 2), has_elr=False, min_isr=2)
     assert facts(changed) == (-1, (1,), (), (3,))
 
 
 def test_after_an_unclean_shutdown_a_replica_is_not_eligible() -> None:
     found = partition(-1, isr=(), elr=(1, 2), last_known=(1,))
-    changed = after(found, (), down=(1, 2, 3), min_isr=2, unclean_shutdown=1)
+    changed = partition_after(found, (), down=(1, 2, 3), min_isr=2, unclean_shutdown=1)
     assert facts(changed) == (-1, (), (2,), (1,))
 
 
 def test_an_unclean_election_takes_any_live_replica_and_it_is_alone() -> None:
     found = partition(-1, isr=(1,), elr=(2,), last_known=(1,), epoch=4)
-    changed = after(found, (1,), down=(1, 2), min_isr=3, election=UNCLEAN)
+    changed = partition_after(found, (1,), down=(1, 2), min_isr=3, election=UNCLEAN)
     assert facts(changed) == (3, (3,), (), ())
     assert changed is not None
     assert (changed.is_recovering, changed.leader_epoch) == (True, 5)
-    assert after(found, (1,), down=(1, 2, 3), min_isr=3, election=UNCLEAN) is None
+    assert partition_after(found, (1,), down=(1, 2, 3), min_isr=3, election=UNCLEAN) is None
 
 
 def test_an_unclean_election_prefers_a_replica_in_sync() -> None:
-    changed = after(partition(-1, isr=(3,)), (3,), down=(2,), election=UNCLEAN)
+    changed = partition_after(partition(-1, isr=(3,)), (3,), down=(2,), election=UNCLEAN)
     assert facts(changed) == (3, (3,), (), ())
 
 
@@ -201,16 +201,16 @@ def test_an_unclean_election_prefers_a_replica_in_sync() -> None:
 def test_a_preferred_election_wants_the_first_replica_and_takes_another_over_none(
     leader: int, isr: tuple[int, ...], down: tuple[int, ...], expected: int | None
 ) -> None:
-    changed = after(partition(leader, isr=isr), isr, down=down, election=PREFERRED)
+    changed = partition_after(partition(leader, isr=isr), isr, down=down, election=PREFERRED)
     assert (None if changed is None else changed.leader) == expected
 
 
 def test_a_leader_that_is_up_has_recovered() -> None:
     found = partition(3, isr=(3,), is_recovering=True)
-    changed = after(found, (2, 3), has_recovered=True)
+    changed = partition_after(found, (2, 3), has_recovered=True)
     assert changed is not None
     assert not changed.is_recovering
-    later_partition = after(found, (2, 3))
+    later_partition = partition_after(found, (2, 3))
     assert later_partition is not None
     assert later_partition.is_recovering
 
@@ -218,7 +218,7 @@ def test_a_leader_that_is_up_has_recovered() -> None:
 # Reassignments
 
 
-def moved(
+def reassigned_partition(
     partition_image: PartitionImage,
     isr: tuple[int, ...],
     replicas: tuple[int, ...],
@@ -272,7 +272,7 @@ def test_a_reassignment_is_over_when_its_replicas_are_in_sync(
     expected: tuple[tuple[int, ...], tuple[int, ...]] | None,
 ) -> None:
     found = partition(isr[0], replicas=replicas, isr=isr[:1], epoch=4)
-    changed = moved(found, isr, replicas, removing=removing, adding=adding)
+    changed = reassigned_partition(found, isr, replicas, removing=removing, adding=adding)
     assert changed is not None
     if expected is None:
         assert (changed.removing, changed.adding) == (removing, adding)
@@ -288,17 +288,19 @@ def test_a_reassignment_is_over_when_its_replicas_are_in_sync(
 
 def test_a_leader_that_goes_is_followed_by_a_replica_that_stays() -> None:
     found = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
-    changed = moved(found, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,))
+    changed = reassigned_partition(found, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,))
     assert facts(changed) == (2, (2, 3), (), ())
     found = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
-    changed = moved(found, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,), down=(2,))
+    changed = reassigned_partition(
+        found, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,), down=(2,)
+    )
     assert facts(changed)[0] == 3
 
 
 def test_an_isr_that_changes_by_itself_ends_what_it_can() -> None:
     found = partition(1, replicas=(1, 3, 2), isr=(1, 2), epoch=4, removing=(2,), adding=(3,))
-    assert after(found, (1, 2)) is None
-    changed = after(found, (1, 2, 3))
+    assert partition_after(found, (1, 2)) is None
+    changed = partition_after(found, (1, 2, 3))
     assert changed is not None
     assert (changed.replicas, changed.isr, changed.is_reassigning) == ((1, 3), (1, 3), False)
 
@@ -717,14 +719,14 @@ def test_several_partitions_change_in_one_step() -> None:
 
 def changes(names: tuple[str, ...]) -> ClusterImage:
     """An image of several topics."""
-    return cluster().with_topics([own(name) for name in names])
+    return cluster().with_topics([own_topic(name) for name in names])
 
 
-def own(name: str, leader: int = 1) -> TopicImage:
+def own_topic(name: str, leader: int = 1) -> TopicImage:
     return topic(name, partition(leader), topic_id=uuid.uuid5(uuid.NAMESPACE_DNS, name))
 
 
-def told(image: ClusterImage, image_before: ClusterImage) -> tuple[str, ...]:
+def changed_topics_of(image: ClusterImage, image_before: ClusterImage) -> tuple[str, ...]:
     """What changed, as the image knows it, which is what a comparison finds."""
     changed_topics = image.changed_topics(image_before)
     compared = msgspec.structs.replace(image, topics=dict(image.topics)).changed_topics(
@@ -736,28 +738,28 @@ def told(image: ClusterImage, image_before: ClusterImage) -> tuple[str, ...]:
 
 def test_an_image_knows_which_topics_have_changed_since_the_one_before() -> None:
     image = changes(("a", "b", "c"))
-    assert told(image, image) == ()
-    assert told(image.with_feature("f", 1), image) == ()
-    assert told(image.without_topic("b"), image) == ("b",)
-    assert told(image.with_topic_configs("c", {"retention.ms": "1"}), image) == ("c",)
-    with_two_topics = image.with_topics([own("e"), own("d")])
-    assert told(with_two_topics, image) == ("e", "d")
+    assert changed_topics_of(image, image) == ()
+    assert changed_topics_of(image.with_feature("f", 1), image) == ()
+    assert changed_topics_of(image.without_topic("b"), image) == ("b",)
+    assert changed_topics_of(image.with_topic_configs("c", {"retention.ms": "1"}), image) == ("c",)
+    with_two_topics = image.with_topics([own_topic("e"), own_topic("d")])
+    assert changed_topics_of(with_two_topics, image) == ("e", "d")
     both = {TopicPartition("c", 0): partition(2), TopicPartition("a", 0): partition(2)}
-    assert told(image.with_partitions(both), image) == ("a", "c")
+    assert changed_topics_of(image.with_partitions(both), image) == ("a", "c")
 
 
 def test_a_reader_that_has_missed_images_compares_them() -> None:
     image = changes(("a", "b"))
-    later = image.without_topic("a").with_topic(own("c"))
-    assert told(later, image) == ("a", "c")
-    with_topic_again = image.without_topic("a").with_topic(own("a", 2))
-    assert told(with_topic_again, image) == ("a",)
-    assert told(image, later) == ("c", "a")
+    later = image.without_topic("a").with_topic(own_topic("c"))
+    assert changed_topics_of(later, image) == ("a", "c")
+    with_topic_again = image.without_topic("a").with_topic(own_topic("a", 2))
+    assert changed_topics_of(with_topic_again, image) == ("a",)
+    assert changed_topics_of(image, later) == ("c", "a")
 
 
 def test_a_topic_of_that_name_that_is_there_again_is_not_the_one_that_was_deleted() -> None:
     image = changes(("a", "b", "c"))
-    later = image.without_topic("a").without_topic("b").with_topic(own("d"))
+    later = image.without_topic("a").without_topic("b").with_topic(own_topic("d"))
     later = later.with_topic(topic("b", partition(1), topic_id=uuid.UUID(int=1)))
     assert [topic.name for topic in later.deleted_topics(image)] == ["a", "b"]
     changed = image.with_topic_configs("c", {"retention.ms": "1"})

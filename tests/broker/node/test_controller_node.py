@@ -113,7 +113,7 @@ class World:
 def run(main: Callable[[World], Awaitable[None]], **settings: Any) -> list[dict[str, Any]]:
     """Run a story; returns the states that were traced."""
 
-    async def whole(env: VirtualEnvironment) -> list[dict[str, Any]]:
+    async def run_with_world(env: VirtualEnvironment) -> list[dict[str, Any]]:
         world = World(env, **settings)
         await main(world)
         world.controller.stop()
@@ -123,7 +123,7 @@ def run(main: Callable[[World], Awaitable[None]], **settings: Any) -> list[dict[
         events = [msgspec.json.decode(line) for line in b"".join(lines).splitlines()]
         return [event["d"] for event in events if event["k"] == "node.state"]
 
-    return run_virtual(whole, seed=1, trace_level=TraceLevel.FULL)
+    return run_virtual(run_with_world, seed=1, trace_level=TraceLevel.FULL)
 
 
 @within(run)
@@ -415,11 +415,11 @@ def test_a_subscriber_that_leaves_hears_nothing_more() -> None:
     metadata_core = metadata()
     listeners_told: list[str] = []
 
-    def first(_: ClusterImage) -> None:
+    def leave_then_note(_: ClusterImage) -> None:
         listeners_told.append("first")
         leave_second()
 
-    metadata_core.subscribe(first)
+    metadata_core.subscribe(leave_then_note)
     leave_second = metadata_core.subscribe(lambda _: listeners_told.append("second"))
     metadata_core.create_topic(NewTopic(name="a"))
     leave_second()
@@ -512,7 +512,7 @@ FIRST = (
 )
 
 
-def changed(image_before: ClusterImage, name: str = "orders") -> ClusterImage:
+def with_other_leader(image_before: ClusterImage, name: str = "orders") -> ClusterImage:
     """The topic's partition 0 under another leader epoch."""
     where = TopicPartition(name, 0)
     old = image_before.partition(where)
@@ -522,9 +522,9 @@ def changed(image_before: ClusterImage, name: str = "orders") -> ClusterImage:
     )
 
 
-SECOND = changed(FIRST)
-THIRD = changed(SECOND)
-FOURTH = changed(THIRD)
+SECOND = with_other_leader(FIRST)
+THIRD = with_other_leader(SECOND)
+FOURTH = with_other_leader(THIRD)
 
 
 class ImageIntakeWorld:
@@ -600,7 +600,7 @@ async def test_a_rule_names_the_partitions_whose_roles_change(world: ImageIntake
 @within(run_of_image_intake)
 async def test_a_broker_without_a_replica_has_no_role(world: ImageIntakeWorld) -> None:
     world.arm(Hold(), topic="others")
-    world.intake.receive(elsewhere := changed(FIRST, "others"))
+    world.intake.receive(elsewhere := with_other_leader(FIRST, "others"))
     assert world.taken[-1] is elsewhere
 
 
@@ -617,8 +617,8 @@ async def test_many_changes_are_taken_up_in_slices_and_later_news_waits(
     world.intake.receive(WIDE)
     assert world.taken == [FIRST, WIDE]
     assert world.steps == 128, "a slice is 1,024 elements, a replica counts for eight"
-    later = changed(WIDE)
-    world.intake.receive(changed(WIDE, "others"))
+    later = with_other_leader(WIDE)
+    world.intake.receive(with_other_leader(WIDE, "others"))
     world.intake.receive(later)
     assert world.taken == [FIRST, WIDE]
     await world.intake.up_to_date()
@@ -638,7 +638,7 @@ async def test_many_deletions_are_taken_up_in_slices_too(world: ImageIntakeWorld
 @within(run_of_image_intake)
 async def test_a_broker_that_is_gone_takes_up_no_more(world: ImageIntakeWorld) -> None:
     world.intake.receive(WIDE)
-    world.intake.receive(changed(WIDE))
+    world.intake.receive(with_other_leader(WIDE))
     world.fault_points.stop()
     await world.intake.up_to_date()
     assert world.taken == [FIRST, WIDE]

@@ -98,11 +98,11 @@ class World:
 
 
 def run(main: Callable[[World], Awaitable[None]], *, min_ms: int = 0) -> None:
-    async def whole(env: VirtualEnvironment) -> None:
+    async def run_with_world(env: VirtualEnvironment) -> None:
         await main(World(env, min_ms))
         await env.tasks.close()
 
-    run_virtual(whole, seed=1)
+    run_virtual(run_with_world, seed=1)
 
 
 @within(run)

@@ -81,7 +81,7 @@ def versions() -> tuple[Row, Iterator[Row]]:
 def exchanges() -> tuple[Row, Iterator[Row]]:
     """Head and rows: what brokers ask × release."""
 
-    def chosen(exchange: Exchange) -> str:
+    def version_source(exchange: Exchange) -> str:
         how = "`metadata.version`" if exchange.levels else "the peer"
         return f"{how} (`{exchange.unless}`)" if exchange.unless else how
 
@@ -100,7 +100,7 @@ def exchanges() -> tuple[Row, Iterator[Row]]:
         (
             (
                 exchange.what,
-                chosen(exchange),
+                version_source(exchange),
                 *(version(exchange, release) for release in RELEASES.values()),
             )
             for exchange in EVERY

@@ -20,7 +20,7 @@ TV_0: Final = TransactionVersion.TV_0
 PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
 
 
-async def unmarked(rules: Rules) -> World:
+async def world_awaiting_markers(rules: Rules) -> World:
     """A transaction was ended, and its markers are not answered."""
     world = World(rules=rules)
     world.answers_markers = False
@@ -120,7 +120,7 @@ async def test_a_late_answer_to_a_marker_of_an_older_coordinator_epoch() -> None
         (LATEST, "CompleteCommit"),
         (Rules(stale_answers_spare_newer_debt=False), "PrepareCommit"),
     ):
-        world = await unmarked(rules)
+        world = await world_awaiting_markers(rules)
         (first_markers,) = world.sent
         # The partition is lost and comes back to the same broker under a newer epoch.
         load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
@@ -144,7 +144,7 @@ NO_RETRY: Final = Rules(storage_errors_are_retried=False)
     ],
 )
 async def test_a_leader_whose_disk_failed(rules: Rules, error: ErrorCode, sent: int) -> None:
-    world = await unmarked(rules)
+    world = await world_awaiting_markers(rules)
     world.sent[0].reply(error)
     await world.settle()
     world.clock.pass_ms(1_000)

@@ -40,11 +40,11 @@ class Asker:
         """The answer of a coordinator that has loaded."""
         answers: list[Any] = []
 
-        async def is_there() -> bool:
+        async def answers_without_error() -> bool:
             answers[:] = [await self.ask(api_key, version, **values)]
             return answers[0].error_code is E.none
 
-        await until(is_there, f"{api_key} is answered")
+        await until(answers_without_error, f"{api_key} is answered")
         return answers[0]
 
 

@@ -33,11 +33,11 @@ ENDED: Final = {"transactional_id": "t", "producer_id": 1, "producer_epoch": 0, 
 NOTHING: Final = {"transactional_id": None, "acks": 1, "timeout": 1000, "topic_data": ()}
 
 
-def told(as_version: str, api_version: int) -> Any:
+def api_versions_answer(as_version: str, api_version: int) -> Any:
     """The answer of broker 1 to ApiVersions."""
 
     async def story(cluster: VirtualCluster) -> Any:
-        wire = await opened(cluster)
+        wire = await open_wire_to_one(cluster)
         message = codec.build(
             codec.request_class(API_VERSIONS, api_version),
             client_software_name="x",
@@ -51,7 +51,7 @@ def told(as_version: str, api_version: int) -> Any:
     return run_cluster(story, as_version=(as_version,), brokers=1)
 
 
-async def opened(cluster: VirtualCluster) -> Wire:
+async def open_wire_to_one(cluster: VirtualCluster) -> Wire:
     broker = cluster.sim.metadata.image.brokers[ONE]
     return await Wire.open(broker.host, broker.port)
 
@@ -62,7 +62,7 @@ def test_versions_lie_within_the_release_and_begin_where_ours_do(name: str) -> N
     for key, (low, high) in shipped(release).advertised.items():
         assert high <= release.api_versions[key][1]
         assert low == ADVERTISED[key][0]
-    answer = told(name, 3)
+    answer = api_versions_answer(name, 3)
     ranges = {
         api_key.api_key: (api_key.min_version, api_key.max_version) for api_key in answer.api_keys
     }
@@ -108,7 +108,7 @@ def test_versions_lie_within_the_release_and_begin_where_ours_do(name: str) -> N
 def test_features_are_those_that_a_real_broker_of_that_release_told(
     name: str, supported: dict[str, tuple[int, int]], finalized: dict[str, int]
 ) -> None:
-    answer = told(name, 3)
+    answer = api_versions_answer(name, 3)
     shown_features = {
         supported_feature.name: (supported_feature.min_version, supported_feature.max_version)
         for supported_feature in answer.supported_features
@@ -122,7 +122,7 @@ def test_features_are_those_that_a_real_broker_of_that_release_told(
 
 def test_a_version_above_the_releases_own_is_told_which_ones_there_are() -> None:
     async def story(cluster: VirtualCluster) -> tuple[int, int, int]:
-        wire = await opened(cluster)
+        wire = await open_wire_to_one(cluster)
         request = codec.build(
             codec.request_class(API_VERSIONS, 4),
             client_software_name="x",
@@ -153,16 +153,16 @@ def test_a_version_above_the_releases_own_is_told_which_ones_there_are() -> None
 def test_what_a_release_does_not_have_closes_the_connection(
     name: str, api_key: int, api_version: int, values: dict[str, object]
 ) -> None:
-    async def closed(cluster: VirtualCluster) -> bool:
-        wire = await opened(cluster)
+    async def closes_connection(cluster: VirtualCluster) -> bool:
+        wire = await open_wire_to_one(cluster)
         message = codec.build(codec.request_class(api_key, api_version), **values)
         wire.send(wire.frame(api_key, api_version, message))
         is_closed = await wire.closed()
         wire.writer.close()
         return is_closed
 
-    assert run_cluster(closed, as_version=(name,), brokers=1)
-    assert not run_cluster(closed, as_version=([*RELEASES][-1],), brokers=1)
+    assert run_cluster(closes_connection, as_version=(name,), brokers=1)
+    assert not run_cluster(closes_connection, as_version=([*RELEASES][-1],), brokers=1)
 
 
 @pytest.mark.parametrize(("api_version", "is_closed"), [(1, False), (2, True)])
@@ -171,7 +171,7 @@ def test_a_version_that_the_controller_does_not_know_closes_the_connection(
 ) -> None:
     """UpdateFeatures to a 4.4.0 beside a controller of 3.9.2, which real ones treat so."""
 
-    async def closed(cluster: VirtualCluster) -> bool:
+    async def closes_connection(cluster: VirtualCluster) -> bool:
         broker = cluster.sim.metadata.image.brokers[BrokerId(2)]
         wire = await Wire.open(broker.host, broker.port)
         message = codec.build(
@@ -182,7 +182,7 @@ def test_a_version_that_the_controller_does_not_know_closes_the_connection(
         wire.writer.close()
         return is_closed
 
-    assert run_cluster(closed, as_version=("3.9,2=4.4",), brokers=2) is is_closed
+    assert run_cluster(closes_connection, as_version=("3.9,2=4.4",), brokers=2) is is_closed
 
 
 # The number of the reference stands in one place, and whatever can't import it agrees.

@@ -78,7 +78,9 @@ async def until_read(client: Cluster, expected: dict[str, int]) -> None:
         await asyncio.sleep(0.01)
 
 
-async def given(cluster: VirtualCluster, partition: TopicPartition, broker: BrokerId) -> None:
+async def give_leadership(
+    cluster: VirtualCluster, partition: TopicPartition, broker: BrokerId
+) -> None:
     """Have a broker that was down lead it, once it has what was written meanwhile."""
     deadline = cluster.env.clock.now_ms() + 60_000
     metadata = cluster.sim.metadata
@@ -343,7 +345,7 @@ async def test_a_rolling_upgrade_to_3_6_stands_still_until_coordinators_are_upgr
         await client.coordinator("a")
         give(cluster, cluster.home("a"), ONE)
         await restart(cluster, TWO, "3.6")
-        await given(cluster, ORDERS_0, TWO)
+        await give_leadership(cluster, ORDERS_0, TWO)
         producer = await begun(client, "a", delivery_timeout_ms=6_000)
         with pytest.raises(ClientError, match="NETWORK_EXCEPTION"):
             await producer.send(ORDERS_0.topic, ORDERS_0.partition, b"refused")

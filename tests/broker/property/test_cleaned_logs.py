@@ -198,7 +198,7 @@ class CompactionAgainstModel(RuleBasedStateMachine):
                         skipped.discard(header.producer_id)
                 elif not (header.is_transactional and header.producer_id in skipped):
                     records_read += [
-                        written(record, header.producer_id) for record in read_records(data)
+                        written_record(record, header.producer_id) for record in read_records(data)
                     ]
             position = read_batch_header(read.records[-1]).last_offset + 1
 
@@ -250,7 +250,7 @@ class CompactionAgainstModel(RuleBasedStateMachine):
                 assert producer_by_id[pid].last_sequence == sequence - 1
 
 
-def written(record: Record, pid: int) -> Written:
+def written_record(record: Record, pid: int) -> Written:
     assert record.key is not None
     return Written(record.offset, record.key.decode(), record.value, pid)
 
@@ -388,7 +388,7 @@ class Twins:
         self.cleaned.check_invariants()
 
 
-def known(log: PartitionLog) -> dict[str, object]:
+def known_by_group(log: PartitionLog) -> dict[str, object]:
     """What a coordinator that loads the log knows, by group."""
     shard = GroupShard(partition=0, coordinator_epoch=1)
     list(shard.read(log.batches()))
@@ -413,4 +413,4 @@ def test_a_cleaned_log_loads_as_the_whole_one(rounds: list[list[tuple[object, ..
         for step in steps:
             twins.step(step)
         twins.clean()
-        assert known(twins.cleaned) == known(twins.whole)
+        assert known_by_group(twins.cleaned) == known_by_group(twins.whole)

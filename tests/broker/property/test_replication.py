@@ -195,12 +195,12 @@ class Replication(RuleBasedStateMachine):
             # was cut off or reloaded since then does not know it, and a restart may lower its log
             # start to 0 again.
             if self.deleted_below == 0:
-                assert known_of(log) == known_of(first_log)
+                assert known_by_bytes(log) == known_by_bytes(first_log)
             assert log.high_watermark == first_log.high_watermark == first_log.log_end_offset
         assert self.bench.partition.isr == (B1, B2, B3)
 
 
-def known_of(log: PartitionLog) -> object:
+def known_by_bytes(log: PartitionLog) -> object:
     """What a log knows by its bytes, whoever led and however often it was reloaded."""
     state = log.snapshot()
     return (state.log_end_offset, state.ongoing, state.aborted, epochs_of(state.producers))

@@ -34,7 +34,7 @@ def log_of(disk: BrokerLogs, image: ClusterImage) -> PartitionLog:
     return disk.log(orders, 0, disk.config_of(image, orders, B1))
 
 
-def written(disk: BrokerLogs, count: int = 2) -> PartitionLog:
+def log_with_records(disk: BrokerLogs, count: int = 2) -> PartitionLog:
     log = log_of(disk, image_of())
     if log.leader_epoch < 0:
         log.become_leader(0)
@@ -62,7 +62,7 @@ def test_a_fresh_replica_knows_no_leader_epoch() -> None:
 def test_a_deleted_topic_leaves_nothing() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     image = image_of()
-    log = written(disk)
+    log = log_with_records(disk)
     at_once(disk.checkpoint())
     assert [*disk.forget(image.topics["orders"])] == [1], "a step for each replica"
     assert list(disk) == []
@@ -83,14 +83,14 @@ def test_a_topic_that_is_deleted_while_high_watermarks_are_noted_leaves_nothing(
 
 def test_a_broker_that_has_stopped_notes_no_more_high_watermarks() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
-    written(disk)
+    log_with_records(disk)
     assert [*disk.checkpoint(lambda: True)] == []
     assert disk._high_watermarks == {}
 
 
 def test_configs_reach_the_logs_that_are_there() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
-    log = written(disk)
+    log = log_with_records(disk)
     changed = image_of().with_topic_configs("orders", {"max.message.bytes": "99"})
     orders = changed.topics["orders"]
     assert [*disk.configure(orders, disk.config_of(changed, orders, B1))] == [1]
@@ -99,18 +99,18 @@ def test_configs_reach_the_logs_that_are_there() -> None:
 
 def test_a_crash_leaves_the_records_and_the_high_watermark_that_was_noted() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
-    log = written(disk)
+    log = log_with_records(disk)
     at_once(disk.checkpoint())
-    written(disk)
+    log_with_records(disk)
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert (log.log_end_offset, log.high_watermark) == (4, 2)
 
 
 def test_a_broken_machine_loses_what_was_not_flushed() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
-    log = written(disk)
+    log = log_with_records(disk)
     disk.close()
-    written(disk)
+    log_with_records(disk)
     assert disk.lose_unflushed(now_ms=NOW) == [log]
     assert disk.lose_unflushed(now_ms=NOW) == []
     disk.reopen(image_of(), B1, now_ms=NOW)
@@ -119,14 +119,14 @@ def test_a_broken_machine_loses_what_was_not_flushed() -> None:
 
 def test_topics_that_were_deleted_meanwhile_are_gone_after_the_start() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
-    written(disk)
+    log_with_records(disk)
     disk.reopen(cluster(), B1, now_ms=NOW)
     assert list(disk) == []
 
 
 def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
-    log = written(disk)
+    log = log_with_records(disk)
     elsewhere = cluster().with_topic(
         topic("orders", partition(2, replicas=(2,)), partition(1), topic_id=uuid.UUID(int=1))
     )
@@ -141,7 +141,7 @@ def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> N
 
 def test_a_log_of_before_is_gone_on_with() -> None:
     image = image_of()
-    log = written(BrokerLogs(DEFAULTS, LATEST))
+    log = log_with_records(BrokerLogs(DEFAULTS, LATEST))
     disk = BrokerLogs(DEFAULTS, LATEST)
     disk.adopt(image.topics["orders"].topic_id, log, high_watermark=1)
     disk.reopen(image, B1, now_ms=NOW)
@@ -158,7 +158,7 @@ def cut(disk: BrokerLogs, before_offset: int) -> None:
 
 def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
-    log = written(disk, 6)
+    log = log_with_records(disk, 6)
     cut(disk, 3)
     disk.note_log_starts()
     cut(disk, 5)
@@ -168,7 +168,7 @@ def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
 
 def test_a_broker_that_stops_in_order_notes_it() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
-    log = written(disk, 6)
+    log = log_with_records(disk, 6)
     cut(disk, 5)
     disk.close()
     disk.reopen(image_of(), B1, now_ms=NOW)
@@ -178,7 +178,7 @@ def test_a_broker_that_stops_in_order_notes_it() -> None:
 def test_deleting_a_replica_notes_the_starts_of_the_others() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     image = image_of()
-    log = written(disk, 6)
+    log = log_with_records(disk, 6)
     disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
     cut(disk, 4)
     disk.forget_replicas(image.topics["orders"], (1,))
@@ -206,7 +206,7 @@ def test_a_topic_that_is_deleted_costs_one_note(monkeypatch: pytest.MonkeyPatch)
 def test_a_directory_that_has_failed_takes_no_notes() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     image = image_of()
-    log = written(disk, 6)
+    log = log_with_records(disk, 6)
     disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
     cut(disk, 4)
     disk.has_failed = True
@@ -218,7 +218,7 @@ def test_a_directory_that_has_failed_takes_no_notes() -> None:
 
 def test_a_log_that_starts_with_its_first_segment_needs_no_note() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
-    log = written(disk, 6)
+    log = log_with_records(disk, 6)
     log.restart_at(9, now_ms=NOW)
     disk.note_log_starts()
     log.restart_at(7, now_ms=NOW)
@@ -228,7 +228,7 @@ def test_a_log_that_starts_with_its_first_segment_needs_no_note() -> None:
 
 def test_a_log_of_before_starts_where_that_was_noted() -> None:
     image = image_of()
-    log = written(BrokerLogs(DEFAULTS, LATEST), 6)
+    log = log_with_records(BrokerLogs(DEFAULTS, LATEST), 6)
     log.delete_records_before(4)
     disk = BrokerLogs(DEFAULTS, LATEST)
     disk.adopt(image.topics["orders"].topic_id, log, high_watermark=6)

@@ -37,7 +37,9 @@ DATA = FetchOutcome(
 )
 
 
-def wanted(key: PartitionKey, offset: int = 0, naming: Naming = Naming.NAMED) -> FetchPartition:
+def fetch_partition_of(
+    key: PartitionKey, offset: int = 0, naming: Naming = Naming.NAMED
+) -> FetchPartition:
     name = key[0] if isinstance(key[0], str) else "t"
     return FetchPartition(
         topic_partition=TopicPartition("" if naming is Naming.NO_NAME else name, key[1]),
@@ -77,7 +79,7 @@ class Reader:
             if isinstance(key, FetchPartition):
                 asked_partitions[self.key(key)] = key
             else:
-                asked_partitions[key] = wanted(key)
+                asked_partitions[key] = fetch_partition_of(key)
         request = SessionRequest(
             session_id=self.session_id,
             session_epoch=self.epoch,
@@ -110,7 +112,7 @@ class Reader:
         return concluded
 
 
-def listed(concluded: Conclusion) -> list[int]:
+def result_indexes(concluded: Conclusion) -> list[int]:
     return [index for (_, index), _ in concluded.results]
 
 
@@ -143,7 +145,7 @@ def test_the_final_epoch_reads_everything_without_a_session() -> None:
     reader = Reader(sessions())
     reader.epoch = FINAL_EPOCH
     concluded = reader.fetch(A, B)
-    assert (concluded.error, concluded.session_id, listed(concluded)) == (E.none, 0, [0, 1])
+    assert (concluded.error, concluded.session_id, result_indexes(concluded)) == (E.none, 0, [0, 1])
     assert len(reader.cache) == 0
 
 
@@ -151,7 +153,7 @@ def test_the_first_epoch_opens_a_session_and_reads_everything() -> None:
     reader = Reader(sessions())
     concluded = reader.fetch(B, A)
     assert concluded.session_id > 0
-    assert listed(concluded) == [1, 0]
+    assert result_indexes(concluded) == [1, 0]
     assert len(reader.cache) == 1
 
 
@@ -169,7 +171,7 @@ def test_a_full_fetch_closes_the_session_that_it_names(epoch: int, sessions_left
 def test_a_full_fetch_may_name_a_session_that_is_gone(epoch: int) -> None:
     reader = Reader(sessions())
     reader.session_id, reader.epoch = 99, epoch
-    assert listed(reader.fetch(A)) == [0]
+    assert result_indexes(reader.fetch(A)) == [0]
 
 
 @pytest.mark.parametrize("epoch", [1, 5, -5])
@@ -214,7 +216,7 @@ def test_names_and_ids_do_not_mix(by_ids: bool) -> None:
 def test_an_incremental_fetch_reads_what_was_listed_before_and_now() -> None:
     reader = Reader(sessions())
     reader.fetch(A, B)
-    plan = reader.plan(wanted(B, 7), C)
+    plan = reader.plan(fetch_partition_of(B, 7), C)
     assert isinstance(plan, Incremental)
     assert plan.keys == (A, B, C)
     assert [partition.fetch_offset for partition in plan.partitions] == [0, 7, 0]
@@ -233,7 +235,7 @@ def test_a_session_without_partitions_is_closed() -> None:
     reader.fetch(A)
     concluded = reader.fetch(B, forget=[A, B])
     assert (concluded.error, concluded.session_id) == (E.none, 0)
-    assert listed(concluded) == [1], "read all the same"
+    assert result_indexes(concluded) == [1], "read all the same"
     assert len(reader.cache) == 0
 
 
@@ -292,21 +294,21 @@ def test_an_answer_for_a_session_that_was_closed_meanwhile_is_refused() -> None:
 def test_what_is_news(outcome: FetchOutcome, is_news: bool) -> None:
     reader = Reader(sessions())
     reader.fetch(A, B)
-    assert listed(reader.fetch(p0=outcome)) == ([0] if is_news else [])
+    assert result_indexes(reader.fetch(p0=outcome)) == ([0] if is_news else [])
     repeats = outcome.size > 0 or outcome.error or outcome.diverging
-    assert listed(reader.fetch(p0=outcome)) == ([0] if repeats else [])
+    assert result_indexes(reader.fetch(p0=outcome)) == ([0] if repeats else [])
 
 
 def test_a_partition_that_is_new_to_the_session_is_listed() -> None:
     reader = Reader(sessions())
     reader.fetch(A)
-    assert listed(reader.fetch(B)) == [1]
-    assert listed(reader.fetch()) == []
+    assert result_indexes(reader.fetch(B)) == [1]
+    assert result_indexes(reader.fetch()) == []
 
 
 def test_after_an_error_the_watermark_is_sent_again() -> None:
     failed = FetchOutcome(error=E.unknown_leader_epoch, high_watermark=5, log_start_offset=0)
-    cached = CachedPartition(wanted(A))
+    cached = CachedPartition(fetch_partition_of(A))
     cached.take(IDLE)
     assert cached.take(failed)
     assert cached.high_watermark == -1
@@ -317,8 +319,8 @@ def test_after_an_error_the_watermark_is_sent_again() -> None:
 def test_an_error_at_the_opening_is_listed_again_once_it_is_over() -> None:
     reader = Reader(sessions())
     reader.fetch(A, outcome=FetchOutcome(error=E.unknown_leader_epoch))
-    assert listed(reader.fetch()) == [0]
-    assert listed(reader.fetch()) == []
+    assert result_indexes(reader.fetch()) == [0]
+    assert result_indexes(reader.fetch()) == []
 
 
 def test_a_partition_that_had_records_is_read_last_next_time() -> None:
@@ -329,9 +331,9 @@ def test_a_partition_that_had_records_is_read_last_next_time() -> None:
     assert isinstance(plan, Incremental)
     assert plan.keys == (B, C, A)
     concluded = reader.cache.conclude(plan, [IDLE, DATA, DATA], now_ms=0)
-    assert listed(concluded) == [2, 0]
+    assert result_indexes(concluded) == [2, 0]
     reader.epoch += 1
-    plan = reader.plan(wanted(B, 3))
+    plan = reader.plan(fetch_partition_of(B, 3))
     assert isinstance(plan, Incremental)
     assert plan.keys == (B, C, A), "what is listed keeps its place"
 
@@ -357,7 +359,7 @@ def test_missing_partitions_come_last_and_unknown_ids_before_unknown_partitions(
         FetchOutcome(error=E.unknown_topic_or_partition),
     )
     concluded = reader.fetch(A, B, C, p0=nothing, p1=no_id)
-    assert listed(concluded) == [2, 1, 0]
+    assert result_indexes(concluded) == [2, 1, 0]
     plan = reader.plan()
     assert isinstance(plan, Incremental)
     assert plan.keys == (C, B, A), "the session has the order of the answer"
@@ -366,8 +368,8 @@ def test_missing_partitions_come_last_and_unknown_ids_before_unknown_partitions(
 def test_an_unknown_id_stays_in_the_session_until_it_has_a_name() -> None:
     reader = Reader(sessions(), by_ids=True)
     reader.names = {}
-    reader.fetch(wanted((ID, 0), naming=Naming.NO_NAME))
-    plan = reader.plan(wanted((ID, 0), 4, naming=Naming.NO_NAME))
+    reader.fetch(fetch_partition_of((ID, 0), naming=Naming.NO_NAME))
+    plan = reader.plan(fetch_partition_of((ID, 0), 4, naming=Naming.NO_NAME))
     assert isinstance(plan, Incremental)
     assert plan.partitions[0].naming is Naming.NO_NAME
     reader.epoch += 1
@@ -386,7 +388,7 @@ def test_a_name_that_was_found_stays_and_may_mean_another_topic() -> None:
     reader = Reader(sessions(), by_ids=True)
     reader.fetch((ID, 0))
     reader.names = {OTHER_ID: "t"}
-    for listing in ((), (wanted((ID, 0), naming=Naming.NO_NAME),)):
+    for listing in ((), (fetch_partition_of((ID, 0), naming=Naming.NO_NAME),)):
         plan = reader.plan(*listing)
         assert isinstance(plan, Incremental)
         (partition,) = plan.partitions

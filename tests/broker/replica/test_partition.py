@@ -336,7 +336,7 @@ def follower(broker_id: BrokerId = B2, *, offset: int = 0, caught_up_ms: int = 0
     return follower_state
 
 
-def fetched(follower_state: Follower, offset: int, *, leader_end: int, now_ms: int) -> None:
+def note_fetch_of(follower_state: Follower, offset: int, *, leader_end: int, now_ms: int) -> None:
     follower_state.note_fetch(
         fetch_offset=offset,
         log_start_offset=0,
@@ -351,7 +351,7 @@ def fetched(follower_state: Follower, offset: int, *, leader_end: int, now_ms: i
 
 def test_who_asks_for_the_end_is_up_to_date_now() -> None:
     follower_state = follower()
-    fetched(follower_state, 10, leader_end=10, now_ms=50)
+    note_fetch_of(follower_state, 10, leader_end=10, now_ms=50)
     assert follower_state.caught_up_ms == 50
     assert (
         follower_state.log_end_offset,
@@ -362,11 +362,11 @@ def test_who_asks_for_the_end_is_up_to_date_now() -> None:
 
 def test_who_has_what_there_was_at_its_last_fetch_was_up_to_date_then() -> None:
     follower_state = follower()
-    fetched(follower_state, 0, leader_end=10, now_ms=50)
+    note_fetch_of(follower_state, 0, leader_end=10, now_ms=50)
     assert follower_state.caught_up_ms == 0
-    fetched(follower_state, 10, leader_end=20, now_ms=90)
+    note_fetch_of(follower_state, 10, leader_end=20, now_ms=90)
     assert follower_state.caught_up_ms == 50
-    fetched(follower_state, 12, leader_end=30, now_ms=130)
+    note_fetch_of(follower_state, 12, leader_end=30, now_ms=130)
     assert follower_state.caught_up_ms == 50, "it falls behind"
 
 

@@ -364,7 +364,7 @@ def test_who_was_followed_is_so_until_the_leader_changes() -> None:
 # A failed log directory
 
 
-def failed() -> Brokers:
+def brokers_with_failed_directory() -> Brokers:
     """Broker 1 leads partition 0 and follows in partition 1; its directory has failed."""
     image = cluster().with_topic(topic("orders", partition(1), partition(2)))
     brokers = Brokers(image)
@@ -374,7 +374,7 @@ def failed() -> Brokers:
 
 
 def test_replicas_in_a_failed_directory_are_offline() -> None:
-    replicas = failed().each[B1]
+    replicas = brokers_with_failed_directory().each[B1]
     for where in (TP, TopicPartition("orders", 1)):
         assert error_of(replicas.leader(where)) is ErrorCode.kafka_storage_error
         assert error_of(replicas.replica(where)) is ErrorCode.kafka_storage_error
@@ -383,7 +383,7 @@ def test_replicas_in_a_failed_directory_are_offline() -> None:
 
 
 def test_what_comes_to_a_failed_directory_is_offline_too() -> None:
-    brokers = failed()
+    brokers = brokers_with_failed_directory()
     changes = brokers.apply(
         brokers.image.with_topic(topic("new", partition(1), topic_id=uuid.UUID(int=5)))
     )
@@ -392,7 +392,7 @@ def test_what_comes_to_a_failed_directory_is_offline_too() -> None:
 
 
 def test_a_leader_that_is_offline_resigns_once_another_one_leads() -> None:
-    brokers = failed()
+    brokers = brokers_with_failed_directory()
     moved = partition(2, isr=(2, 3), epoch=1)
     changes = brokers.apply(brokers.image.with_partition(TP, moved))
     assert changes[B1] == LeadershipChanges(lost=[(TP, moved.leader_epoch)])
@@ -401,7 +401,7 @@ def test_a_leader_that_is_offline_resigns_once_another_one_leads() -> None:
 
 
 def test_an_offline_replica_can_be_deleted_or_moved_away() -> None:
-    brokers = failed()
+    brokers = brokers_with_failed_directory()
     elsewhere = partition(2, replicas=(2, 3), epoch=1)
     changes = brokers.apply(brokers.image.with_partition(TP, elsewhere))
     assert changes[B1].deleted == [TP]

@@ -363,11 +363,11 @@ def open_guard(log: PartitionLog) -> int:
 def test_a_transaction_that_opens_behind_a_marker_tells_the_coordinators_epoch() -> None:
     traced = Traced()
     traced.append(0, transactional=True)
-    assert "coordinator_epoch" not in data(opened(traced))
+    assert "coordinator_epoch" not in data(last_open_event(traced))
     traced.mark(committed=False, coordinator_epoch=4)
     traced.append(1, transactional=True)
-    assert data(opened(traced))["coordinator_epoch"] == 4
+    assert data(last_open_event(traced))["coordinator_epoch"] == 4
 
 
-def opened(traced: Traced) -> Event:
+def last_open_event(traced: Traced) -> Event:
     return [event for event in traced.events() if event.k == "pid.open"][-1]

@@ -54,7 +54,7 @@ def a_batch(bench: ReplicaBench, *, is_led: bool = True) -> Plain:
     return Plain(partial(append_coordinator, batch=plain()), find)
 
 
-async def settled(
+async def await_append(
     result: Appended | Rejection | Coroutine[Any, Any, Appended | Rejection],
 ) -> Appended | Rejection:
     return result if isinstance(result, Appended | Rejection) else await result
@@ -88,7 +88,7 @@ class Bench(ReplicaBench):
 async def test_an_append_is_reported_and_replicated() -> None:
     bench = Bench()
     appends: Appends = []
-    appended = await settled(bench.appends.append(a_batch(bench), appends))
+    appended = await await_append(bench.appends.append(a_batch(bench), appends))
     assert isinstance(appended, Appended)
     assert appends == [(bench.leader.log, 0)]
     assert bench.leader.log.high_watermark == 0
@@ -99,7 +99,7 @@ async def test_an_append_is_reported_and_replicated() -> None:
 async def test_where_the_log_is_not_led_nothing_happens() -> None:
     bench = Bench()
     appends: Appends = []
-    refused = await settled(bench.appends.append(a_batch(bench, is_led=False), appends))
+    refused = await await_append(bench.appends.append(a_batch(bench, is_led=False), appends))
     assert isinstance(refused, Rejection)
     assert not appends
 
@@ -110,7 +110,7 @@ async def test_a_full_disk_refuses_and_takes_the_directory_offline() -> None:
     gates.disk.is_full = True
     assert not bench.appends.is_open
     appends: Appends = []
-    refused = await settled(bench.appends.append(a_batch(bench), appends))
+    refused = await await_append(bench.appends.append(a_batch(bench), appends))
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.kafka_storage_error
     second_append = bench.appends.append_admitted(bench.leader.log, a_batch(bench))
@@ -126,7 +126,7 @@ async def test_a_refusal_of_the_log_is_the_answer() -> None:
     bench.publish(bench.image.with_topic_configs("orders", {"max.message.bytes": "1"}))
     for level in (TraceLevel.OFF, TraceLevel.FULL):
         bench.tracer.level = level
-        refused = await settled(bench.appends.append(a_batch(bench), []))
+        refused = await await_append(bench.appends.append(a_batch(bench), []))
         assert isinstance(refused, Rejection)
         assert refused.error is ErrorCode.message_too_large
 
@@ -141,7 +141,7 @@ async def test_too_few_in_sync_tell_where_the_log_begins() -> None:
 
 
 @pytest.fixture
-def touched(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def touched_keys_of_purgatory(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     touched_keys: list[object] = []
     monkeypatch.setattr(
         "txnsim.node.purgatory.Purgatory.touch", lambda _self, key: touched_keys.append(key)
@@ -149,31 +149,35 @@ def touched(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return touched_keys
 
 
-def test_without_followers_an_append_is_replicated(touched: list[object]) -> None:
+def test_without_followers_an_append_is_replicated(touched_keys_of_purgatory: list[object]) -> None:
     bench = ReplicaBench(replicas=(B1,))
     bench.append(plain())
-    assert (bench.leader.log.high_watermark, touched) == (1, []), "nobody waits"
+    assert (bench.leader.log.high_watermark, touched_keys_of_purgatory) == (1, []), "nobody waits"
     bench.leader.purgatory.parked[TP] = {}
     bench.append(plain())
-    assert touched == [TP]
+    assert touched_keys_of_purgatory == [TP]
 
 
-def test_with_followers_an_append_is_answered_once_they_have_it(touched: list[object]) -> None:
+def test_with_followers_an_append_is_answered_once_they_have_it(
+    touched_keys_of_purgatory: list[object],
+) -> None:
     bench = ReplicaBench(replicas=(B1, B2))
     bench.settle()
-    touched.clear()
+    touched_keys_of_purgatory.clear()
     bench.append(plain())
-    assert touched == []
+    assert touched_keys_of_purgatory == []
     bench.settle()
-    assert touched == [TP]
+    assert touched_keys_of_purgatory == [TP]
 
 
-def test_the_leader_alone_in_the_isr_replicates_at_once(touched: list[object]) -> None:
+def test_the_leader_alone_in_the_isr_replicates_at_once(
+    touched_keys_of_purgatory: list[object],
+) -> None:
     bench = ReplicaBench(replicas=(B1, B2), isr=(B1,))
     bench.leader.purgatory.parked[TP] = {}
-    touched.clear()
+    touched_keys_of_purgatory.clear()
     bench.append(plain())
-    assert touched == [TP]
+    assert touched_keys_of_purgatory == [TP]
 
 
 def test_what_moves_is_in_the_trace() -> None:
@@ -186,24 +190,28 @@ def test_what_moves_is_in_the_trace() -> None:
     assert [event.k for event in bench.tracer.events()] == ["log.hw", "log.lso"]
 
 
-def test_a_deletion_reaches_followers_and_waiting_requests(touched: list[object]) -> None:
+def test_a_deletion_reaches_followers_and_waiting_requests(
+    touched_keys_of_purgatory: list[object],
+) -> None:
     bench = ReplicaBench(replicas=(B1, B2))
     bench.append(plain(2))
     bench.settle()
-    touched.clear()
+    touched_keys_of_purgatory.clear()
     bench.leader.log.delete_records_before(1)
     bench.leader.watermarks.log_start_raised(bench.leader.log)
-    assert touched == [TP]
+    assert touched_keys_of_purgatory == [TP]
     bench.settle()
     assert bench.nodes[B2].log.log_start_offset == 1
-    assert touched.count(TP) > 1
+    assert touched_keys_of_purgatory.count(TP) > 1
 
 
-def test_without_followers_a_deletion_reaches_waiting_requests(touched: list[object]) -> None:
+def test_without_followers_a_deletion_reaches_waiting_requests(
+    touched_keys_of_purgatory: list[object],
+) -> None:
     bench = ReplicaBench(replicas=(B1,))
     append_client(bench.leader.log, plain(), guard=0, now_ms=NOW)
     bench.leader.watermarks.log_start_raised(bench.leader.log)
-    assert touched == [TP]
+    assert touched_keys_of_purgatory == [TP]
 
 
 async def test_an_append_is_answered_when_the_followers_have_it() -> None:
@@ -264,7 +272,7 @@ ORDERS = TopicPartition("orders", 0)
 RECORD = b"v" * 40_000
 
 
-def held(cluster: VirtualCluster) -> int:
+def held_bytes_of(cluster: VirtualCluster) -> int:
     disks = [member.disk for member in cluster.sim.members.values()]
     return sum(map(held_bytes, by_partition(disks)))
 
@@ -286,7 +294,7 @@ def test_the_oldest_records_go_on_every_replica_and_a_read_below_is_out_of_range
             highest = 0
             for _ in range(10):
                 await write(app, 10)
-                highest = max(highest, held(cluster))
+                highest = max(highest, held_bytes_of(cluster))
             await asyncio.sleep(1)
             starts = [
                 log.log_start_offset
@@ -363,7 +371,7 @@ def test_what_was_on_the_disks_before_is_allowed_beside_the_budget() -> None:
         disks = {broker_id: member.disk for broker_id, member in cluster.sim.members.items()}
         keeper = BudgetKeeper(BUDGET, cluster.env, list)
         keeper.begin(disks)
-        return keeper.budget, BUDGET + held(cluster)
+        return keeper.budget, BUDGET + held_bytes_of(cluster)
 
     kept_bytes, expected = run_cluster(main, brokers=1)
     assert kept_bytes == expected > BUDGET
@@ -373,7 +381,7 @@ def test_what_was_on_the_disks_before_is_allowed_beside_the_budget() -> None:
 # answered.
 
 
-def asked(bench: ReplicaBench) -> list[AlterPartitionCommand]:
+def isr_commands(bench: ReplicaBench) -> list[AlterPartitionCommand]:
     return [command for _, _, command in bench.sent if isinstance(command, AlterPartitionCommand)]
 
 
@@ -395,7 +403,7 @@ def test_who_does_not_fetch_falls_out_after_its_time_and_frees_the_others() -> N
     bench.settle(seconds=17)
     assert list(bench.partition.isr) == [B1, B2]
     assert bench.leader.log.high_watermark == 1
-    (command,) = asked(bench)
+    (command,) = isr_commands(bench)
     assert (command.broker_id, command.broker_epoch) == (B1, 1)
 
 
@@ -422,14 +430,14 @@ def test_an_idle_follower_stays_in_sync() -> None:
     bench.append(plain())
     bench.settle(seconds=120)
     assert list(bench.partition.isr) == [B1, B2, B3]
-    assert asked(bench) == []
+    assert isr_commands(bench) == []
 
 
 def test_without_an_answer_it_is_asked_again_with_growing_pauses() -> None:
     bench = lagging()
     bench.cut.add(CONTROLLER_ID)
     bench.settle(seconds=60)
-    tries = len(asked(bench))
+    tries = len(isr_commands(bench))
     assert 10 < tries < 40
     assert bench.leader.log.high_watermark == 0, "until it is granted the larger ISR counts"
     bench.cut.discard(CONTROLLER_ID)
@@ -442,9 +450,9 @@ def test_who_has_stopped_asks_nothing() -> None:
     bench.cut.add(CONTROLLER_ID)
     bench.settle(seconds=46)
     bench.leader.isr_changes.stop()
-    tries = len(asked(bench))
+    tries = len(isr_commands(bench))
     bench.settle(seconds=60)
-    assert len(asked(bench)) <= tries + 1
+    assert len(isr_commands(bench)) <= tries + 1
 
 
 def test_an_answer_for_a_partition_that_is_led_no_more_is_nothing() -> None:

@@ -62,7 +62,7 @@ def fetches(replica_bench: ReplicaBench, since: int = 0) -> list[ReplicaFetchCom
     ]
 
 
-def told(replica_bench: ReplicaBench, kind: str) -> list[tuple[str, dict[str, Any]]]:
+def events_of_kind(replica_bench: ReplicaBench, kind: str) -> list[tuple[str, dict[str, Any]]]:
     tracer = replica_bench.tracer
     return [
         (tracer.nodes[event.n], cast(dict[str, Any], event.d))
@@ -219,7 +219,7 @@ def test_a_tail_that_no_other_replica_had_is_cut_off() -> None:
     replica_bench.tracer.level = TraceLevel.FULL
     replica_bench.heal(B1)
     replica_bench.settle(seconds=2)
-    assert told(replica_bench, "log.truncate") == [
+    assert events_of_kind(replica_bench, "log.truncate") == [
         ("broker/1/log/orders-0", {"tp": "orders-0", "epoch": 1, "to": 1})
     ]
     assert ends(replica_bench) == [3, 3, 3]
@@ -269,8 +269,8 @@ def test_a_follower_behind_the_log_start_begins_there() -> None:
     replica_bench.heal(B3)
     replica_bench.settle(seconds=3)
     # The leader's log starts in the middle of a batch, which comes whole.
-    assert [data["to"] for _, data in told(replica_bench, "log.truncate")] == [6, 4]
-    assert [data["to"] for _, data in told(replica_bench, "log.start")] == [6, 4, 6]
+    assert [data["to"] for _, data in events_of_kind(replica_bench, "log.truncate")] == [6, 4]
+    assert [data["to"] for _, data in events_of_kind(replica_bench, "log.start")] == [6, 4, 6]
     assert replica_bench.nodes[B3].log.log_end_offset == 8
     assert replica_bench.nodes[B3].log.log_start_offset == 6
     offset_commands = [

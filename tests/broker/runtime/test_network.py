@@ -157,11 +157,11 @@ def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
             await story(endpoint)
             await endpoint.listener.close()
 
-    def played(story: Story) -> None:
+    def run_story(story: Story) -> None:
         with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
             runner.run(main(story))
 
-    return played
+    return run_story
 
 
 async def echoes(endpoint: ListeningEnd) -> None:
@@ -276,7 +276,7 @@ async def test_one_waits_for_the_other() -> None:
     begun, let_go = asyncio.Event(), threading.Event()
     order: list[str] = []
 
-    def first(_: Work, __: mmap.mmap) -> None:
+    def wait_in_room(_: Work, __: mmap.mmap) -> None:
         loop.call_soon_threadsafe(begun.set)
         let_go.wait()
         order.append("first")
@@ -285,7 +285,7 @@ async def test_one_waits_for_the_other() -> None:
         order.append("second")
 
     await unpacker.enter()
-    leaving = asyncio.get_running_loop().create_task(unpacker.unpack(first, Work(1)))
+    leaving = asyncio.get_running_loop().create_task(unpacker.unpack(wait_in_room, Work(1)))
     await begun.wait()
     leaving.cancel()  # its client has gone; the thread works on
     unpacker.leave()

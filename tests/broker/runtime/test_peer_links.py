@@ -331,12 +331,12 @@ async def test_a_caller_that_gave_up_is_not_answered() -> None:
 
 
 def in_virtual_time(main: Callable[[VirtualEnvironment, LoopNetwork], Awaitable[T]]) -> T:
-    async def whole(env: VirtualEnvironment) -> T:
+    async def run_with_network(env: VirtualEnvironment) -> T:
         network = env.network
         assert isinstance(network, LoopNetwork)
         return await main(env, network)
 
-    return run_virtual(whole, seed=1)
+    return run_virtual(run_with_network, seed=1)
 
 
 async def silence(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
@@ -352,11 +352,11 @@ async def test_no_answer_within_the_timeout_is_a_timeout_each_at_its_deadline(
     start_ms = env.clock.monotonic_ms()
 
     def note(timeout_ms: int) -> Callable[[asyncio.Future[Any]], None]:
-        def ended_at(future: asyncio.Future[Any]) -> None:
+        def note_timeout(future: asyncio.Future[Any]) -> None:
             assert isinstance(future.exception(), PeerTimeoutError)
             ended.append((timeout_ms, env.clock.monotonic_ms() - start_ms))
 
-        return ended_at
+        return note_timeout
 
     for timeout_ms in (300, 100, 200, 100):
         answer = network.ask(A, B, 27, 1, "x", timeout_ms=timeout_ms)

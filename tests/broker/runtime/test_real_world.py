@@ -65,7 +65,7 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
     return Pki(tmp_path_factory.mktemp("pki"))
 
 
-def shaken(
+def handshake(
     server: ssl.SSLContext, client: ssl.SSLContext, host: str = HOST
 ) -> tuple[ssl.SSLObject, ssl.SSLObject]:
     """Both ends after the handshake."""
@@ -86,7 +86,7 @@ def shaken(
 @pytest.mark.parametrize("kind", ["files", "pem"])
 def test_a_certificate_of_the_client_is_asked_for_and_handed_on(pki: Pki, kind: str) -> None:
     context = server_context(getattr(pki, kind)(), ClientAuth.REQUIRED)
-    server, _ = shaken(context, client_context(pki.trust(**texts(pki.client))))
+    server, _ = handshake(context, client_context(pki.trust(**texts(pki.client))))
     certificate = server.getpeercert()
     assert certificate is not None
     assert certificate["subject"] == (
@@ -98,31 +98,31 @@ def test_a_certificate_of_the_client_is_asked_for_and_handed_on(pki: Pki, kind: 
 def test_without_one_there_is_no_entry(pki: Pki) -> None:
     context = server_context(pki.pem(), ClientAuth.REQUIRED)
     with pytest.raises(ssl.SSLError):
-        shaken(context, client_context(pki.trust()))
-    server, _ = shaken(server_context(pki.pem(), ClientAuth.NONE), client_context(pki.trust()))
+        handshake(context, client_context(pki.trust()))
+    server, _ = handshake(server_context(pki.pem(), ClientAuth.NONE), client_context(pki.trust()))
     assert server.getpeercert() is None
 
 
 def test_the_name_in_the_certificate_counts_only_where_it_is_asked_for(pki: Pki) -> None:
     context = server_context(pki.pem(), ClientAuth.NONE)
     with pytest.raises(ssl.SSLCertVerificationError):
-        shaken(context, client_context(pki.trust()), "elsewhere")
-    shaken(context, client_context(pki.trust(checks_host=False)), "elsewhere")
+        handshake(context, client_context(pki.trust()), "elsewhere")
+    handshake(context, client_context(pki.trust(checks_host=False)), "elsewhere")
 
 
 def test_an_authority_that_is_not_trusted_is_refused(pki: Pki) -> None:
     context = server_context(pki.pem(), ClientAuth.NONE)
     with pytest.raises(ssl.SSLCertVerificationError):
-        shaken(context, client_context(ClientTls()))
+        handshake(context, client_context(ClientTls()))
 
 
 def test_versions_can_be_chosen(pki: Pki) -> None:
     tls_1_2 = ("TLSv1.2",)
     old = server_context(msgspec.structs.replace(pki.pem(), versions=tls_1_2), ClientAuth.NONE)
-    server, _ = shaken(old, client_context(pki.trust()))
+    server, _ = handshake(old, client_context(pki.trust()))
     assert server.version() == "TLSv1.2"
     both = ("TLSv1.3", "TLSv1.2")
-    server, _ = shaken(
+    server, _ = handshake(
         server_context(pki.pem(), ClientAuth.NONE), client_context(pki.trust(versions=both))
     )
     assert server.version() == "TLSv1.3"
@@ -136,7 +136,7 @@ def test_a_key_may_be_locked(pki: Pki) -> None:
         pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.BestAvailableEncryption(b"secret")
     ).decode()
     tls = msgspec.structs.replace(pki.pem(), key=locked, key_password="secret")
-    shaken(server_context(tls, ClientAuth.NONE), client_context(pki.trust()))
+    handshake(server_context(tls, ClientAuth.NONE), client_context(pki.trust()))
     with pytest.raises(ConfigError, match="of the keystore"):
         server_context(msgspec.structs.replace(tls, key_password=None), ClientAuth.NONE)
 
@@ -149,9 +149,9 @@ def test_what_is_no_certificate_is_refused(pki: Pki) -> None:
     with pytest.raises(ConfigError, match="of the client"):
         client_context(ClientTls(authority="a"))
     alone = TlsFiles(certificate=str(pki.broker.certificate), key=str(pki.broker.key))
-    shaken(server_context(alone, ClientAuth.NONE), client_context(pki.trust()))
+    handshake(server_context(alone, ClientAuth.NONE), client_context(pki.trust()))
     bare = TlsPem(**texts(pki.broker))
-    shaken(server_context(bare, ClientAuth.NONE), client_context(pki.trust()))
+    handshake(server_context(bare, ClientAuth.NONE), client_context(pki.trust()))
 
 
 # The real world: system clocks and event loops.

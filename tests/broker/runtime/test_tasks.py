@@ -287,23 +287,23 @@ async def test_done_that_fails_in_the_first_step_reaches_the_caller(tasks: LoopT
     async def quick() -> None:
         return
 
-    def done(_result: object, _error: object) -> None:
+    def fail_at_once(_result: object, _error: object) -> None:
         raise RuntimeError("bug in done")
 
     with pytest.raises(RuntimeError, match="bug in done"):
-        tasks.drive(quick(), done, name="quick")
+        tasks.drive(quick(), fail_at_once, name="quick")
 
 
 async def test_done_that_fails_later_is_a_bug_of_the_task() -> None:
     tasks = LoopTasks(asyncio.get_running_loop())
     calls = []
 
-    def done(_result: object, _error: object) -> None:
+    def fail_later(_result: object, _error: object) -> None:
         calls.append(1)
         raise RuntimeError("bug in done")
 
     with capture_logs() as logs:
-        tasks.drive(asyncio.sleep(0), done, name="pause")
+        tasks.drive(asyncio.sleep(0), fail_later, name="pause")
         await a_few_turns()
     assert calls == [1]
     assert [entry["task"] for entry in logs] == ["pause"]
@@ -379,21 +379,21 @@ async def test_a_failed_task_is_logged_and_kept_for_close() -> None:
 async def test_close_ends_also_what_is_spawned_while_closing(tasks: LoopTasks) -> None:
     ended = []
 
-    async def last() -> None:
+    async def end_last() -> None:
         try:
             await asyncio.get_running_loop().create_future()
         finally:
             ended.append("last")
 
-    async def first() -> None:
+    async def end_first() -> None:
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            tasks.spawn(last(), name="last")
+            tasks.spawn(end_last(), name="last")
             await asyncio.sleep(0)
             ended.append("first")
 
-    tasks.spawn(first(), name="first")
+    tasks.spawn(end_first(), name="first")
     await a_few_turns()
     await tasks.close()
     assert sorted(ended) == ["first", "last"]
@@ -407,12 +407,12 @@ async def test_what_is_due_soon_runs_in_order_with_all_that_it_causes_in_one_tur
 ) -> None:
     ran: list[str] = []
 
-    def first() -> None:
+    def run_first() -> None:
         ran.append("first")
         tasks.soon(lambda: ran.append("caused"))
 
     asyncio.get_running_loop().call_soon(ran.append, "loop")
-    tasks.soon(first)
+    tasks.soon(run_first)
     tasks.soon(lambda: ran.append("second"))
     assert ran == []
     await asyncio.sleep(0)
@@ -434,11 +434,11 @@ async def test_a_bug_in_one_due_callback_does_not_lose_the_others() -> None:
     tasks = LoopTasks(asyncio.get_running_loop())
     ran: list[str] = []
 
-    def broken() -> None:
+    def raise_broken() -> None:
         raise ValueError("broken")
 
     with capture_logs() as logs:
-        tasks.soon(broken)
+        tasks.soon(raise_broken)
         tasks.soon(lambda: ran.append("next"))
         await asyncio.sleep(0)
     assert ran == ["next"]
@@ -513,15 +513,15 @@ async def test_what_a_driven_coroutine_leaves_to_the_loop_keeps_its_cause(
     def note(name: str) -> None:
         cause_by_name[name] = tracer.cause
 
-    async def spawned() -> None:
+    async def note_spawned() -> None:
         note("spawned")
         await asyncio.sleep(0.01)
         note("spawned, later")
 
-    async def driven() -> None:
+    async def drive_and_note() -> None:
         note("given")
         tracer.caused_by(first_event)
-        env.tasks.spawn(spawned(), name="spawned")
+        env.tasks.spawn(note_spawned(), name="spawned")
         env.clock.call_later(5, lambda: note("timer"))
         env.clock.call_at(env.clock.now_ms() + 5, lambda: note("deadline"))
         await asyncio.sleep(0.01)
@@ -530,7 +530,11 @@ async def test_what_a_driven_coroutine_leaves_to_the_loop_keeps_its_cause(
     for runs_apart in (False, True):
         cause_by_name.clear()
         env.tasks.drive(
-            driven(), lambda *_: note("done"), name="driven", cause=given_cause, apart=runs_apart
+            drive_and_note(),
+            lambda *_: note("done"),
+            name="driven",
+            cause=given_cause,
+            apart=runs_apart,
         )
         assert tracer.cause == NO_CAUSE
         await asyncio.sleep(1)
@@ -548,13 +552,13 @@ async def test_what_is_switched_off_and_on_between_two_steps_has_no_cause_left_b
     answers: list[Pending[None]] = [Pending(env.tasks) for _ in range(2)]
     causes_seen: list[int] = []
 
-    async def driven() -> None:
+    async def drive_through_answers() -> None:
         tracer.caused_by(first_event)
         for answer in answers:
             await answer
             causes_seen.append(tracer.cause)
 
-    env.tasks.drive(driven(), lambda *_: None, name="driven")
+    env.tasks.drive(drive_through_answers(), lambda *_: None, name="driven")
     tracer.level = TraceLevel.OFF
     answers[0].resolve(None)
     tracer.level = TraceLevel.FULL
@@ -572,7 +576,7 @@ async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
     answer: Pending[None] = Pending(env.tasks)
     causes_and_wakers: list[tuple[int, int]] = []
 
-    async def at_once() -> None:
+    async def take_first_cause() -> None:
         tracer.caused_by(first_event)
 
     async def later() -> None:
@@ -581,11 +585,11 @@ async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
         causes_and_wakers.append((tracer.cause, tracer.waker))
         raise ValueError
 
-    def done(_result: object, _error: BaseException | None) -> None:
+    def note_cause(_result: object, _error: BaseException | None) -> None:
         causes_and_wakers.append((tracer.cause, tracer.waker))
 
-    env.tasks.drive(at_once(), done, name="at once")
-    env.tasks.drive(later(), done, name="later")
+    env.tasks.drive(take_first_cause(), note_cause, name="at once")
+    env.tasks.drive(later(), note_cause, name="later")
     tracer.caused_by(second)
     answer.resolve(None)
     assert causes_and_wakers == [

@@ -234,11 +234,11 @@ def test_a_ring_decodes_nothing_that_is_not_read(monkeypatch: pytest.MonkeyPatch
     first_events: list[int] = []
     lines = Rows.lines
 
-    def counted(form: Rows, packed_rows: bytes, first_event: int) -> bytes:
+    def lines_and_count(form: Rows, packed_rows: bytes, first_event: int) -> bytes:
         first_events.append(first_event)
         return lines(form, packed_rows, first_event)
 
-    monkeypatch.setattr(Rows, "lines", counted)
+    monkeypatch.setattr(Rows, "lines", lines_and_count)
     tracer = full(ring_bytes=2 * CHUNK_BYTES)
     for _ in range(3 * MANY):
         tracer.emit("note", "a")

@@ -71,7 +71,7 @@ def test_a_set_has_each_binding_once_and_tells_when_nothing_changes() -> None:
     ],
 )
 def test_a_filter_takes_what_it_names(criteria: dict[str, Any], expected: list[object]) -> None:
-    assert sorted(_taken(EVERY, AclFilter(**criteria))) == sorted(expected)  # type: ignore[type-var]
+    assert sorted(_matching_acls(EVERY, AclFilter(**criteria))) == sorted(expected)  # type: ignore[type-var]
 
 
 NAMES = ("", "*", "o", "or", "ord", "orders", "orders-1", "p")
@@ -96,7 +96,7 @@ def test_what_covers_a_name_and_what_a_filter_takes_is_found_by_name(name: str) 
     for pattern in (PatternType.ANY, PatternType.MATCH, *PatternType):
         for kind in (ResourceType.ANY, topic):
             acl_filter = AclFilter(resource_type=kind, name=name, pattern=pattern)
-            assert sorted(_taken(acls, acl_filter)) == sorted(
+            assert sorted(_matching_acls(acls, acl_filter)) == sorted(
                 filter(acl_filter.takes, acls.all_bindings())
             )
 
@@ -113,7 +113,7 @@ def test_what_is_said_of_somebody_is_of_the_resources_of_one_type() -> None:
     assert list(bits_of_stranger) == [(literal, "orders", 0)]
 
 
-def _taken(acls: Acls, acl_filter: AclFilter) -> list[AclBinding]:
+def _matching_acls(acls: Acls, acl_filter: AclFilter) -> list[AclBinding]:
     return [acl for acl in acls.candidates(acl_filter) if acl_filter.takes(acl)]
 
 
@@ -122,7 +122,7 @@ def test_many_bindings_take_no_time_squared() -> None:
     begun_s = time.process_time()
     acls = NO_ACLS.plus(many[:10_000]).plus(many)
     for binding in many:
-        assert _taken(acls, AclFilter(name=binding.name)) == [binding]
+        assert _matching_acls(acls, AclFilter(name=binding.name)) == [binding]
         assert acls.bits_for(ResourceType.TOPIC, binding.name, binding.principal, binding.host)
     assert acls.minus(many) == NO_ACLS.plus([ORDERS]).minus([ORDERS])
     assert time.process_time() - begun_s < 5

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.broker.server import test_connection
-from tests.broker.server.test_connection import Story, appended, first, open_wire
+from tests.broker.server.test_connection import Story, count_records, first_partition, open_wire
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.raw_connection import Wire
 from tests.support.within_environment import within
@@ -79,9 +79,9 @@ async def test_a_duplicated_request_is_handled_again_and_answered_once(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
     cluster.arm(Duplicate(times=2), REQUEST, client_id="wire", limit=1)
-    wire.send(wire.produce(first()) + wire.metadata())
+    wire.send(wire.produce(first_partition()) + wire.metadata())
     assert [(await wire.answer())[0] for _ in range(2)] == [1, 2]
-    assert await appended(cluster) == 3
+    assert await count_records(cluster) == 3
 
 
 @within(run)
@@ -90,14 +90,14 @@ async def test_a_copy_can_be_held_by_another_rule_and_arrives_late(
 ) -> None:
     cluster.arm(Duplicate(), REQUEST, client_id="wire", api="Produce", limit=1)
     cluster.arm(Hold(), REQUEST, "copy", client_id="wire", api="Produce", nth=2, limit=1)
-    wire.send(wire.produce(first()))
+    wire.send(wire.produce(first_partition()))
     assert (await wire.answer())[0] == 1
     await cluster.struck("copy")
-    assert await appended(cluster) == 1
+    assert await count_records(cluster) == 1
     await wire.close()
     assert cluster.injector.release("copy") == 1
     await asyncio.sleep(1)
-    assert await appended(cluster) == 2
+    assert await count_records(cluster) == 2
 
 
 @pytest.mark.parametrize("action", [Drop(), Disconnect(), Fail(error="UNKNOWN_SERVER_ERROR")])
@@ -105,9 +105,9 @@ async def test_a_copy_can_be_held_by_another_rule_and_arrives_late(
 async def test_a_copy_can_be_lost(cluster: VirtualCluster, wire: Wire, /, action: Any) -> None:
     cluster.arm(Duplicate(), REQUEST, client_id="wire", limit=1)
     cluster.arm(action, REQUEST, "copy", client_id="wire", nth=2, limit=1)
-    wire.send(wire.produce(first()) + wire.metadata())
+    wire.send(wire.produce(first_partition()) + wire.metadata())
     assert [(await wire.answer())[0] for _ in range(2)] == [1, 2]
-    assert await appended(cluster) == 1
+    assert await count_records(cluster) == 1
 
 
 # Throttling
@@ -121,14 +121,14 @@ async def test_a_throttled_client_is_answered_at_once_and_then_not_heard(
     cluster.arm(Throttle(throttle_ms=5_000), point, client_id="wire", limit=1)
     clock = cluster.env.clock
     started_ms = clock.monotonic_ms()
-    wire.send(wire.produce(first()) + wire.metadata())
+    wire.send(wire.produce(first_partition()) + wire.metadata())
     number, message = await wire.answer()
     assert (number, error_of(message)) == (1, E.none)
     assert message.throttle_time.total_seconds() == 5
     assert clock.monotonic_ms() - started_ms < 1_000
     assert (await wire.answer())[0] == 2
     assert clock.monotonic_ms() - started_ms >= 5_000
-    assert await appended(cluster) == 1
+    assert await count_records(cluster) == 1
 
 
 @within(run)
@@ -147,10 +147,10 @@ async def test_an_answer_that_was_prepared_is_given_its_throttle_time(
 async def test_a_throttled_fetch_is_answered_without_partitions(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
-    wire.send(wire.produce(first(), acks=-1))
+    wire.send(wire.produce(first_partition(), acks=-1))
     await wire.answer()
     cluster.arm(Throttle(throttle_ms=50), RESPONSE, client_id="wire", api="Fetch", limit=1)
-    wire.send(fetch(wire, first()) + fetch(wire, first()))
+    wire.send(fetch(wire, first_partition()) + fetch(wire, first_partition()))
     _, throttled = await wire.answer()
     assert throttled.responses == ()
     assert throttled.throttle_time.total_seconds() == 0.05
@@ -164,7 +164,7 @@ async def test_what_has_no_field_or_no_answer_mutes_all_the_same(
 ) -> None:
     cluster.arm(Throttle(throttle_ms=1_000), REQUEST, client_id="wire", limit=2)
     started_ms = cluster.env.clock.monotonic_ms()
-    wire.send(wire.produce(first(), acks=0) + wire.metadata() + wire.metadata())
+    wire.send(wire.produce(first_partition(), acks=0) + wire.metadata() + wire.metadata())
     assert [(await wire.answer())[0] for _ in range(2)] == [2, 3]
     assert cluster.env.clock.monotonic_ms() - started_ms >= 2_000
 
@@ -186,10 +186,10 @@ async def test_a_damaged_batch_is_refused_and_the_connection_goes_on(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
     cluster.arm(Corrupt(what=CRC), REQUEST, client_id="wire", api="Produce", limit=1)
-    wire.send(wire.produce(first()) + wire.produce(first()))
+    wire.send(wire.produce(first_partition()) + wire.produce(first_partition()))
     assert error_of((await wire.answer())[1]) == E.corrupt_message
     assert error_of((await wire.answer())[1]) == E.none
-    assert await appended(cluster) == 1
+    assert await count_records(cluster) == 1
 
 
 @pytest.mark.parametrize("chance", range(1, 9))
@@ -198,7 +198,7 @@ def test_a_request_with_random_damage_disturbs_nobody(chance: int) -> None:
 
     async def story(cluster: VirtualCluster, wire: Wire) -> None:
         cluster.arm(Corrupt(what=BYTES), REQUEST, client_id="wire", limit=1)
-        wire.send(wire.produce(first(), value=bytes(100)))
+        wire.send(wire.produce(first_partition(), value=bytes(100)))
         await cluster.struck()
         await asyncio.sleep(1)
         other_wire = await open_wire(cluster)
@@ -224,7 +224,7 @@ async def test_a_damaged_request_may_have_become_one_of_the_future(
 async def test_a_damaged_fetched_batch_has_a_wrong_crc(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
-    wire.send(wire.produce(first(), acks=-1) + fetch(wire, first()))
+    wire.send(wire.produce(first_partition(), acks=-1) + fetch(wire, first_partition()))
     await wire.answer()
     _, message = await wire.answer()
     sound = bytes(message.responses[0].partitions[0].records)
@@ -232,7 +232,7 @@ async def test_a_damaged_fetched_batch_has_a_wrong_crc(
     wire.send(fetch(wire, TopicPartition("orders", 99)))
     await wire.answer()
     assert cluster.injector.rules()[0].matched == 0, "an answer without a batch is none"
-    wire.send(fetch(wire, first()))
+    wire.send(fetch(wire, first_partition()))
     _, message = await wire.answer()
     broken = bytes(message.responses[0].partitions[0].records)
     assert next(
@@ -262,10 +262,10 @@ async def test_a_connection_breaks_before_or_after_the_effect(
     cluster: VirtualCluster, wire: Wire, /, point: FaultPoint, records: int
 ) -> None:
     cluster.arm(Disconnect(), point, client_id="wire", api="Produce", limit=1)
-    wire.send(wire.metadata() + wire.produce(first()) + wire.produce(first()))
+    wire.send(wire.metadata() + wire.produce(first_partition()) + wire.produce(first_partition()))
     assert (await wire.answer())[0] == 1, "what was answered before arrives"
     assert await wire.closed()
-    assert await appended(cluster) == records
+    assert await count_records(cluster) == records
 
 
 @within(run)
@@ -274,14 +274,14 @@ async def test_a_reset_ends_the_connection_with_an_error(
 ) -> None:
     cluster.arm(Disconnect(reset=True), RESPONSE, client_id="reset", limit=1)
     other_wire = await open_wire(cluster, client_id="reset")
-    other_wire.send(other_wire.produce(first()))
+    other_wire.send(other_wire.produce(first_partition()))
     with pytest.raises(ConnectionResetError):
         await other_wire.reader.read(1)
     with pytest.raises(ConnectionResetError):
         await other_wire.close()
     wire.send(wire.metadata())
     assert (await wire.answer())[0] == 1, "nobody else notices"
-    assert await appended(cluster) == 1
+    assert await count_records(cluster) == 1
 
 
 @within(run)
@@ -290,7 +290,7 @@ async def test_an_answer_in_slices_arrives_whole_and_late(
 ) -> None:
     cluster.arm(Slice(bytes=20, every_ms=100), RESPONSE, client_id="wire", api="Metadata", limit=1)
     started_ms = cluster.env.clock.monotonic_ms()
-    wire.send(wire.metadata() + wire.produce(first()))
+    wire.send(wire.metadata() + wire.produce(first_partition()))
     head = await wire.reader.readexactly(20)
     assert cluster.env.clock.monotonic_ms() - started_ms < 100
     missing = int.from_bytes(head[:4], "big") + 4 - len(head)
@@ -299,7 +299,7 @@ async def test_an_answer_in_slices_arrives_whole_and_late(
     took_ms = cluster.env.clock.monotonic_ms() - started_ms
     assert pieces_later * 100 <= took_ms < pieces_later * 100 + 100
     await wire.answer()
-    assert await appended(cluster) == 1, "what was sent behind it waits for its last piece"
+    assert await count_records(cluster) == 1, "what was sent behind it waits for its last piece"
 
 
 @within(run)
@@ -320,9 +320,9 @@ async def test_a_lost_answer_leaves_the_effect_and_a_silent_connection(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
     cluster.arm(DropAnswer(), REQUEST, client_id="wire", limit=1)
-    wire.send(wire.produce(first()) + wire.metadata())
+    wire.send(wire.produce(first_partition()) + wire.metadata())
     assert await wire.silent_for(60)
-    assert await appended(cluster) == 1
+    assert await count_records(cluster) == 1
 
 
 # Order and standstill
@@ -334,11 +334,11 @@ async def test_a_reordered_request_waits_for_those_of_other_connections(
 ) -> None:
     other_wire = await open_wire(cluster, client_id="other")
     cluster.arm(Reorder(behind=2), REQUEST, api="Produce", limit=1)
-    wire.send(wire.produce(first(), value=b"first sent"))
+    wire.send(wire.produce(first_partition(), value=b"first sent"))
     await cluster.struck()
     for _ in range(2):
         assert await wire.silent_for(0.01)
-        other_wire.send(other_wire.produce(first(), value=b"later"))
+        other_wire.send(other_wire.produce(first_partition(), value=b"later"))
         assert (await other_wire.answer())[1].responses[0].partition_responses
     _, message = await wire.answer()
     assert message.responses[0].partition_responses[0].base_offset == 2
@@ -371,7 +371,7 @@ async def test_a_stalled_connection_stands_still_and_no_other(
 async def test_a_new_connection_can_be_made_to_wait(
     cluster: VirtualCluster, wire: Wire, /, action: Any
 ) -> None:
-    cluster.arm(action, OPEN, broker=int(cluster.leader(first())), limit=1)
+    cluster.arm(action, OPEN, broker=int(cluster.leader(first_partition())), limit=1)
     late = await open_wire(cluster)
     late.send(late.metadata())
     assert await late.silent_for(1)
@@ -389,7 +389,7 @@ async def test_a_new_connection_can_be_made_to_wait(
 async def test_a_new_connection_can_be_closed_or_never_heard(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
-    broker = int(cluster.leader(first()))
+    broker = int(cluster.leader(first_partition()))
     cluster.arm(Disconnect(), OPEN, "refused", broker=broker, limit=1)
     refused = await open_wire(cluster)
     assert await refused.closed()
@@ -411,11 +411,11 @@ async def test_a_broker_that_is_gone_handles_no_copy(cluster: VirtualCluster) ->
     wire = await open_wire(cluster)
     cluster.arm(Duplicate(), REQUEST, client_id="wire", limit=1)
     cluster.arm(Hold(), REQUEST, "copy", client_id="wire", nth=2, limit=1)
-    wire.send(wire.produce(first()))
+    wire.send(wire.produce(first_partition()))
     await wire.answer()
     await cluster.struck("copy")
-    leader = cluster.leader(first())
-    log = cluster.sim.brokers[leader].replicas.hosted[first()]
+    leader = cluster.leader(first_partition())
+    log = cluster.sim.brokers[leader].replicas.hosted[first_partition()]
     await cluster.sim.kill_broker(leader)
     assert cluster.injector.release("copy") == 1
     await asyncio.sleep(1)

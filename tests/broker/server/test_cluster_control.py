@@ -39,7 +39,7 @@ def control(cluster: VirtualCluster) -> SimClusterControl:
     return cluster_control
 
 
-def known(cluster: VirtualCluster) -> PartitionImage:
+def partition_known(cluster: VirtualCluster) -> PartitionImage:
     partition = cluster.sim.metadata.image.partition(P0)
     assert partition is not None
     return partition
@@ -104,7 +104,7 @@ async def test_what_is_not_there_is_refused_in_words(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         await misuse(control(cluster))
-    assert known(cluster).leader_epoch == 0
+    assert partition_known(cluster).leader_epoch == 0
 
 
 @within(run_cluster)
@@ -126,7 +126,7 @@ async def test_a_replica_is_needed_to_lag_and_another_one_to_lead(cluster: Virtu
         await control(cluster).lag_replica(BrokerId(4), P0)
     for broker_id in (B2, B3):
         await cluster.sim.kill_broker(broker_id)
-    await until(lambda: known(cluster).isr == (B1,), "they are out of sync")
+    await until(lambda: partition_known(cluster).isr == (B1,), "they are out of sync")
     with pytest.raises(ConfigError, match="no other replica is in sync and lives"):
         await control(cluster).move_leader(P0, to=None)
 
@@ -134,7 +134,7 @@ async def test_a_replica_is_needed_to_lag_and_another_one_to_lead(cluster: Virtu
 @within(run_cluster, brokers=1)
 async def test_a_partition_without_a_leader_has_nobody_to_resign(cluster: VirtualCluster) -> None:
     await cluster.sim.kill_broker(B1)
-    await until(lambda: known(cluster).leader == -1, "nobody leads")
+    await until(lambda: partition_known(cluster).leader == -1, "nobody leads")
     with pytest.raises(ConfigError, match="orders-0 has no live leader"):
         await control(cluster).resign_leader(P0)
 
@@ -173,9 +173,9 @@ async def test_leaders_move_to_whom_one_asks_for_or_to_the_next_in_sync(
     cluster: VirtualCluster,
 ) -> None:
     await control(cluster).move_leader(P0, to=B3)
-    assert (known(cluster).leader, known(cluster).leader_epoch) == (B3, 1)
+    assert (partition_known(cluster).leader, partition_known(cluster).leader_epoch) == (B3, 1)
     await control(cluster).move_leader(P0, to=None)
-    assert (known(cluster).leader, known(cluster).leader_epoch) == (B1, 2)
+    assert (partition_known(cluster).leader, partition_known(cluster).leader_epoch) == (B1, 2)
 
 
 @within(run_cluster)
@@ -183,9 +183,9 @@ async def test_a_leader_that_resigns_is_elected_again_under_a_later_epoch(
     cluster: VirtualCluster,
 ) -> None:
     await control(cluster).resign_leader(P0)
-    assert known(cluster).leader == B1
-    assert known(cluster).leader_epoch == 2
-    assert known(cluster).isr == (B1, B2, B3)
+    assert partition_known(cluster).leader == B1
+    assert partition_known(cluster).leader_epoch == 2
+    assert partition_known(cluster).isr == (B1, B2, B3)
 
 
 @within(run_cluster)
@@ -207,7 +207,7 @@ async def test_a_partition_cuts_what_is_between_groups_and_nothing_else(
 async def test_the_controller_can_be_put_on_a_side(cluster: VirtualCluster) -> None:
     await control(cluster).partition(((B1,), (B2, B3, CONTROLLER_ID)))
     assert cluster.sim.is_isolated(B1)
-    await until(lambda: known(cluster).leader == B2, "broker 1 is fenced")
+    await until(lambda: partition_known(cluster).leader == B2, "broker 1 is fenced")
 
 
 @within(run_cluster)
@@ -255,12 +255,12 @@ async def test_a_full_disk_fails_its_directory_within_five_seconds_and_is_restar
     free = await control(cluster).fill_disk(B1)
     assert not member.disk.has_failed
     await until(lambda: member.disk.has_failed, "the high watermarks are noted")
-    await until(lambda: known(cluster).leader == B2, "the controller has heard of it")
-    assert known(cluster).isr == (B2, B3)
+    await until(lambda: partition_known(cluster).leader == B2, "the controller has heard of it")
+    assert partition_known(cluster).isr == (B2, B3)
     assert member.state is MemberState.RUNNING
     await free()
     assert (member.disk.is_full, member.disk.has_failed) == (False, False)
-    await until(lambda: set(known(cluster).isr) == {B1, B2, B3}, "all are in sync")
+    await until(lambda: set(partition_known(cluster).isr) == {B1, B2, B3}, "all are in sync")
 
 
 @within(run_cluster)
@@ -292,11 +292,11 @@ async def test_a_replica_lags_over_restarts_and_other_leaders_until_it_may_catch
     await cluster.sim.kill_broker(B2)
     await cluster.sim.start_broker(B2)
     await control(cluster).move_leader(P0, to=B3)
-    await until(lambda: B2 not in known(cluster).isr, "it was killed")
+    await until(lambda: B2 not in partition_known(cluster).isr, "it was killed")
     await asyncio.sleep(60)
-    assert B2 not in known(cluster).isr
+    assert B2 not in partition_known(cluster).isr
     await catch_up()
-    await until(lambda: B2 in known(cluster).isr, "it is in sync again")
+    await until(lambda: B2 in partition_known(cluster).isr, "it is in sync again")
 
 
 @within(run_cluster)

@@ -70,14 +70,14 @@ def run(story: Story, *, told_on: Any = run_cluster, **changes: Any) -> None:
 
 
 async def open_wire(cluster: VirtualCluster, *, client_id: str = "wire") -> Wire:
-    return await Wire.open(*cluster.address(first()), client_id=client_id)
+    return await Wire.open(*cluster.address(first_partition()), client_id=client_id)
 
 
-def first() -> TopicPartition:
+def first_partition() -> TopicPartition:
     return TopicPartition("orders", 0)
 
 
-async def appended(cluster: VirtualCluster) -> int:
+async def count_records(cluster: VirtualCluster) -> int:
     """How many records orders-0 has, asked over the wire."""
     async with cluster.client("counter") as client:
         result = await fetch(
@@ -173,12 +173,12 @@ async def test_a_request_that_waits_keeps_the_later_ones_of_its_connection_waiti
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
     cluster.arm(Hold(), REQUEST, client_id="wire", limit=1)
-    wire.send(wire.produce(first()) + wire.metadata() + wire.produce(first()))
+    wire.send(wire.produce(first_partition()) + wire.metadata() + wire.produce(first_partition()))
     await cluster.struck()
     assert await wire.silent_for(60)
     cluster.sim.injector.release("f")
     assert [(await wire.answer())[0] for _ in range(3)] == [1, 2, 3]
-    assert await appended(cluster) == 2
+    assert await count_records(cluster) == 2
 
 
 # Connections that end
@@ -190,14 +190,14 @@ async def test_a_held_request_outlives_its_connection(
 ) -> None:
     """What has been read belongs to the broker: it runs on release, its answer is thrown away."""
     cluster.arm(Hold(), REQUEST, client_id="wire", limit=1)
-    wire.send(wire.produce(first()) + wire.produce(first()))
+    wire.send(wire.produce(first_partition()) + wire.produce(first_partition()))
     await cluster.struck()
     await wire.close()
     await asyncio.sleep(1)
-    assert await appended(cluster) == 0
+    assert await count_records(cluster) == 0
     cluster.sim.injector.release("f")
     await asyncio.sleep(1)
-    assert await appended(cluster) == 1, "what only waited in the buffer is forgotten"
+    assert await count_records(cluster) == 1, "what only waited in the buffer is forgotten"
 
 
 @within(run)
@@ -205,13 +205,13 @@ async def test_a_connection_may_end_while_its_answer_is_held(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
     cluster.arm(Hold(), RESPONSE, client_id="wire")
-    wire.send(wire.produce(first()))
+    wire.send(wire.produce(first_partition()))
     await cluster.struck()
     await wire.close()
     await asyncio.sleep(1)
     cluster.sim.injector.disarm("f")
     await asyncio.sleep(1)
-    assert await appended(cluster) == 1
+    assert await count_records(cluster) == 1
 
 
 # acks=0
@@ -221,9 +221,9 @@ async def test_a_connection_may_end_while_its_answer_is_held(
 async def test_acks_0_is_never_answered_and_the_connection_goes_on(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
-    wire.send(wire.produce(first(), acks=0) + wire.metadata())
+    wire.send(wire.produce(first_partition(), acks=0) + wire.metadata())
     assert (await wire.answer())[0] == 2
-    assert await appended(cluster) == 1
+    assert await count_records(cluster) == 1
 
 
 @within(run, auto_create_topics_enable=False)
@@ -261,7 +261,7 @@ async def test_a_fault_strikes_the_request_before_or_after_its_effect(
 ) -> None:
     cluster.arm(action, point, client_id="wire", api="Produce", limit=1)
     started_ms = cluster.env.clock.monotonic_ms()
-    wire.send(wire.produce(first()) + wire.metadata())
+    wire.send(wire.produce(first_partition()) + wire.metadata())
     if answered is None:
         assert await wire.silent_for(60), "later requests of the connection wait for ever"
     else:
@@ -270,7 +270,7 @@ async def test_a_fault_strikes_the_request_before_or_after_its_effect(
         took_ms = cluster.env.clock.monotonic_ms() - started_ms
         assert (took_ms >= 5_000) == isinstance(action, Delay)
         assert (await wire.answer())[0] == 2
-    assert await appended(cluster) == records
+    assert await count_records(cluster) == records
 
 
 @pytest.mark.parametrize(("point", "records_before"), [(REQUEST, 0), (RESPONSE, 1)])
@@ -279,12 +279,12 @@ async def test_a_hold_strikes_before_or_after_the_effect(
     cluster: VirtualCluster, wire: Wire, /, point: FaultPoint, records_before: int
 ) -> None:
     cluster.arm(Hold(), point, client_id="wire")
-    wire.send(wire.produce(first()))
+    wire.send(wire.produce(first_partition()))
     await cluster.struck()
-    assert await appended(cluster) == records_before
+    assert await count_records(cluster) == records_before
     cluster.sim.injector.disarm("f")
     assert (await wire.answer())[0] == 1
-    assert await appended(cluster) == 1
+    assert await count_records(cluster) == 1
 
 
 @within(run)
@@ -292,9 +292,9 @@ async def test_a_fault_of_one_client_leaves_the_others_alone(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
     cluster.arm(Drop(), REQUEST, client_id="somebody else")
-    wire.send(wire.produce(first()))
+    wire.send(wire.produce(first_partition()))
     assert (await wire.answer())[0] == 1
-    assert await appended(cluster) == 1
+    assert await count_records(cluster) == 1
 
 
 # Backpressure
@@ -306,7 +306,7 @@ async def test_a_client_that_sends_more_than_is_handled_is_not_read_for_a_while(
 ) -> None:
     cluster.arm(Hold(), REQUEST, client_id="wire", limit=1)
     wire.writer.transport.set_write_buffer_limits(high=50_000)
-    frames = [wire.produce(first(), value=bytes(10_000)) for _ in range(100)]
+    frames = [wire.produce(first_partition(), value=bytes(10_000)) for _ in range(100)]
     sent = 0
     for frame in frames:
         wire.send(frame)
@@ -321,7 +321,7 @@ async def test_a_client_that_sends_more_than_is_handled_is_not_read_for_a_while(
         wire.send(frame)
     cluster.sim.injector.release("f")
     assert [(await wire.answer())[0] for _ in frames] == list(range(1, 101))
-    assert await appended(cluster) > 0
+    assert await count_records(cluster) > 0
 
 
 # Bugs
@@ -344,7 +344,7 @@ def test_a_handler_that_fails_is_answered_and_its_connection_goes_on() -> None:
             Endpoint(host="127.0.0.1", port=0, apis=apis)
         )
         wire = await Wire.open(endpoint.host, endpoint.port)
-        wire.send(wire.produce(first()) + wire.metadata())
+        wire.send(wire.produce(first_partition()) + wire.metadata())
         _, message = await wire.answer()
         assert message.responses[0].partition_responses[0].error_code == E.unknown_server_error
         assert (await wire.answer())[0] == 2
@@ -371,7 +371,7 @@ async def test_why_a_connection_is_closed_is_in_the_trace(
 async def test_connections_and_requests_are_in_the_trace(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
-    wire.send(wire.produce(first()))
+    wire.send(wire.produce(first_partition()))
     await wire.answer()
     await wire.close()
     await asyncio.sleep(1)
@@ -385,7 +385,7 @@ async def test_connections_and_requests_are_in_the_trace(
     assert (answered.k, answered.d["response"]) == ("msg.send", True)
     assert "error" not in answered.d
     assert answered.d["correlation"] == received.d["correlation"]
-    assert received.d["summary"] == str(first())
+    assert received.d["summary"] == str(first_partition())
     assert received.d["bytes"] > answered.d["bytes"] > 0
     assert received.p == (), "a foreign client's request is a root"
     assert "client/wire" in cluster.env.tracer.nodes
@@ -395,7 +395,7 @@ async def test_connections_and_requests_are_in_the_trace(
 async def test_brief_tells_of_answers_only_where_they_carry_an_error(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
-    wire.send(wire.produce(first()))
+    wire.send(wire.produce(first_partition()))
     await wire.answer()
     wire.send(wire.produce(TopicPartition("nowhere", 0)))
     await wire.answer()
@@ -418,7 +418,7 @@ async def test_a_rule_that_is_armed_while_a_traced_request_waits_strikes_its_ans
     action: Action,
 ) -> None:
     tracer = cluster.env.tracer
-    wire.send(wire.produce(first(), acks=-1))
+    wire.send(wire.produce(first_partition(), acks=-1))
     while not any(event.k == "log.append" for event in tracer.events()):  # noqa: ASYNC110 - no event is set
         await asyncio.sleep(0.000_01)
     cluster.arm(action, RESPONSE, client_id="wire")
@@ -440,7 +440,7 @@ async def test_the_trace_has_the_errors_of_an_answer_and_no_answer_where_none_is
 ) -> None:
     wire.send(wire.produce(TopicPartition("nowhere", 0)))
     await wire.answer()
-    wire.send(wire.produce(first(), acks=0))
+    wire.send(wire.produce(first_partition(), acks=0))
     wire.send(wire.metadata())
     await wire.answer()
     events: list[Any] = list(cluster.env.tracer.events())
@@ -486,7 +486,7 @@ def logs_of(
     return list(capture.entries)
 
 
-def of(lines: Lines, event: str, **values: Any) -> Lines:
+def matching_lines(lines: Lines, event: str, **values: Any) -> Lines:
     """The lines of that event which have these values."""
     return [
         line
@@ -503,7 +503,7 @@ async def a_transaction(cluster: VirtualCluster) -> None:
 
 def test_a_request_is_logged_with_connection_client_transaction_and_correlation() -> None:
     lines = logs_of(a_transaction)
-    (received,) = of(lines, "request.received", api="EndTxn")
+    (received,) = matching_lines(lines, "request.received", api="EndTxn")
     assert received["log_level"] == "debug"
     assert received["client_id"] == "shop"
     assert received["transactional_id"] == "tx"
@@ -514,18 +514,21 @@ def test_a_request_is_logged_with_connection_client_transaction_and_correlation(
     assert own.startswith("127.0.0.1:")
     assert peer != own
     assert int(number) >= 0
-    (answered,) = of(lines, "request.answered", api="EndTxn")
+    (answered,) = matching_lines(lines, "request.answered", api="EndTxn")
     assert answered["correlation_id"] == received["correlation_id"]
     assert answered["connection"] == received["connection"]
     assert answered["ms"] >= 0
     assert "errors" not in answered
-    (listed,) = of(lines, "request.answered", api="Metadata")[:1]
+    (listed,) = matching_lines(lines, "request.answered", api="Metadata")[:1]
     assert "transactional_id" not in listed, "it is about none"
 
 
 def test_a_connection_is_logged_when_it_opens_and_closes() -> None:
     lines = logs_of(a_transaction)
-    opened, closed = of(lines, "connection.opened"), of(lines, "connection.closed")
+    opened, closed = (
+        matching_lines(lines, "connection.opened"),
+        matching_lines(lines, "connection.closed"),
+    )
     assert len(opened) >= 2
     assert {line["connection"] for line in closed} <= {line["connection"] for line in opened}
     assert len({line["connection"] for line in opened}) == len(opened)
@@ -540,7 +543,7 @@ def test_errors_are_told_by_their_names_once_each() -> None:
         async with cluster.client() as client:
             await Admin(client).describe_transactions(["nobody", "somebody"])
 
-    (answered, *_) = of(logs_of(story), "request.answered", api="DescribeTransactions")
+    (answered, *_) = matching_lines(logs_of(story), "request.answered", api="DescribeTransactions")
     assert answered["errors"] in (["TRANSACTIONAL_ID_NOT_FOUND"], ["COORDINATOR_LOAD_IN_PROGRESS"])
 
 
@@ -552,7 +555,7 @@ def test_the_error_of_an_answer_that_was_encoded_before_is_told(error: ErrorCode
         )
         await a_transaction(cluster)
 
-    first_answer, second = of(logs_of(story), "request.answered", api="EndTxn")
+    first_answer, second = matching_lines(logs_of(story), "request.answered", api="EndTxn")
     assert first_answer["errors"] == [error.name.upper()]
     assert "errors" not in second
 
@@ -566,7 +569,7 @@ def test_a_request_without_an_answer_says_so() -> None:
         await wire.answer()
         await wire.close()
 
-    (answered,) = of(logs_of(story), "request.answered", api="Produce")
+    (answered,) = matching_lines(logs_of(story), "request.answered", api="Produce")
     assert answered["answer"] == NoResponse.NONE.name.lower()
 
 
@@ -579,7 +582,7 @@ def test_what_was_lost_by_a_fault_is_no_answer() -> None:
             await producer.commit()
             await producer.close()
 
-    first_answer, second = of(logs_of(story), "request.answered", api="EndTxn")
+    first_answer, second = matching_lines(logs_of(story), "request.answered", api="EndTxn")
     assert first_answer["answer"] == NoResponse.NEVER.name.lower()
     assert "answer" not in second
 
@@ -602,10 +605,10 @@ def test_requests_that_wait_side_by_side_do_not_share_what_is_bound() -> None:
     assert len(names) == 4
     assert set(names[:2]) == {"one", "two"}, "both wait at the same time"
     for client_id in ("one", "two"):
-        (received,) = of(lines, "request.received", client_id=client_id)
-        (answered,) = of(lines, "request.answered", client_id=client_id)
+        (received,) = matching_lines(lines, "request.received", client_id=client_id)
+        (answered,) = matching_lines(lines, "request.answered", client_id=client_id)
         assert answered["connection"] == received["connection"]
-    assert not any("client_id" in line for line in of(lines, "connection.closed"))
+    assert not any("client_id" in line for line in matching_lines(lines, "connection.closed"))
 
 
 def test_who_sends_no_kafka_is_warned_of_at_any_level() -> None:
@@ -629,7 +632,7 @@ def test_a_transaction_that_took_too_long_is_news() -> None:
             await producer.send("orders", 0, b"v")
             cluster.advance(120_000)
 
-    (line,) = of(logs_of(story, logs_requests=False), "txn.timed_out")
+    (line,) = matching_lines(logs_of(story, logs_requests=False), "txn.timed_out")
     assert (line["log_level"], line["transactional_id"]) == ("info", "tx")
     assert line["node"].startswith("broker/1/")
 
@@ -743,7 +746,7 @@ def test_a_large_answer_in_large_pieces_is_not_copied_and_counts() -> None:
     assert given_up, "what waits and is no record counts, in pieces or not"
 
 
-def framed(size: int) -> bytes:
+def frame_of_size(size: int) -> bytes:
     return size.to_bytes(4, "big") + bytes(size)
 
 
@@ -757,7 +760,7 @@ def test_nothing_that_is_forgotten_counts() -> None:
 
 def test_what_is_there_of_a_frame_goes_with_its_connection() -> None:
     intake = Intake(1_000)
-    intake.frames.extend(intake.reader.receive_data(framed(1) + framed(900)[:800]))
+    intake.frames.extend(intake.reader.receive_data(frame_of_size(1) + frame_of_size(900)[:800]))
     intake.close()
     assert (len(intake.frames), intake.queued_bytes, intake.reader.buffered_bytes) == (0, 0, 0)
 
@@ -766,7 +769,9 @@ async def test_large_frames_of_connections_that_go_at_once_are_freed_one_by_one(
     turns = Turns(asyncio.get_running_loop())
     line = [Intake(1 << 20) for _ in range(3)]
     for size, intake in zip((800, LARGE_BYTES + 1, LARGE_BYTES + 1), line, strict=True):
-        intake.frames.extend(intake.reader.receive_data(framed(1) + framed(1 << 20)[: 4 + size]))
+        intake.frames.extend(
+            intake.reader.receive_data(frame_of_size(1) + frame_of_size(1 << 20)[: 4 + size])
+        )
         intake.close_by_turns(turns.reads)
     assert [len(intake.frames) for intake in line] == [0, 0, 0]
     holds_bytes = []

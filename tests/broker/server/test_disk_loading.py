@@ -23,7 +23,7 @@ ORDERS: Final = uuid.UUID(int=11)
 FOLDER: Final = "__cluster_metadata-0"
 
 
-def written(pid: int = 7) -> LogDriver:
+def log_with_transaction(pid: int = 7) -> LogDriver:
     driver = LogDriver()
     driver.txn(0, pid=pid)
     return driver
@@ -32,7 +32,7 @@ def written(pid: int = 7) -> LogDriver:
 def disk(path: Path, *partitions: tuple[str, int], pid: int = 7, node_id: int = 1) -> Path:
     write_disk(
         path,
-        {topic_partition: written(pid).log for topic_partition in partitions},
+        {topic_partition: log_with_transaction(pid).log for topic_partition in partitions},
         topic_ids={"orders": ORDERS},
         node_id=node_id,
     )

@@ -188,7 +188,7 @@ def test_a_partition_that_nobody_has_is_refused(tmp_path: Path) -> None:
 # Who leads
 
 
-def stored(count: int, *, epoch: int = 0, high_watermark: int = 0) -> LoadedLog:
+def loaded_log_of(count: int, *, epoch: int = 0, high_watermark: int = 0) -> LoadedLog:
     driver = LogDriver(leader_epoch=epoch)
     for _ in range(count):
         driver.append(plain())
@@ -202,7 +202,7 @@ def test_the_leader_stays_under_the_next_epoch(tmp_path: Path) -> None:
         topic("orders", TOPIC_ID),
         partition(TOPIC_ID, replicas=(1, 2), leader=2, epoch=6),
     )
-    logs = {ONE: {ORDERS: stored(9)}, TWO: {ORDERS: stored(2)}}
+    logs = {ONE: {ORDERS: loaded_log_of(9)}, TWO: {ORDERS: loaded_log_of(2)}}
     partition_after = orders_in(restarted(image_of(disks), logs, knows_isr=True))
     assert (
         partition_after.leader,
@@ -220,7 +220,7 @@ def test_the_first_in_sync_replica_leads_where_the_leader_is_missing(tmp_path: P
         partition(TOPIC_ID, replicas=(1, 3, 2), isr=(3, 2), leader=3, epoch=6),
     )
     # A copy of the metadata log that is older than the logs.
-    logs = {ONE: {}, TWO: {ORDERS: stored(1, epoch=9)}}
+    logs = {ONE: {}, TWO: {ORDERS: loaded_log_of(1, epoch=9)}}
     partition_after = orders_in(restarted(image_of(disks), logs, knows_isr=True))
     assert (partition_after.leader, partition_after.leader_epoch) == (2, 10)
 
@@ -228,9 +228,9 @@ def test_the_first_in_sync_replica_leads_where_the_leader_is_missing(tmp_path: P
 def test_without_metadata_the_longest_log_of_the_newest_epoch_leads(tmp_path: Path) -> None:
     disks = disks_of(tmp_path, {1: OF_ORDERS, 2: OF_ORDERS, 3: OF_ORDERS})
     logs = {
-        ONE: {ORDERS: stored(9, epoch=3)},
-        TWO: {ORDERS: stored(5, epoch=4, high_watermark=4)},
-        THREE: {ORDERS: stored(4, epoch=4)},
+        ONE: {ORDERS: loaded_log_of(9, epoch=3)},
+        TWO: {ORDERS: loaded_log_of(5, epoch=4, high_watermark=4)},
+        THREE: {ORDERS: loaded_log_of(4, epoch=4)},
     }
     partition_after = orders_in(restarted(image_of(disks), logs, knows_isr=False))
     assert (partition_after.leader, partition_after.leader_epoch, partition_after.isr) == (
@@ -238,9 +238,9 @@ def test_without_metadata_the_longest_log_of_the_newest_epoch_leads(tmp_path: Pa
         5,
         (2, 3),
     )
-    logs[THREE] = {ORDERS: stored(3, epoch=4)}
+    logs[THREE] = {ORDERS: loaded_log_of(3, epoch=4)}
     assert orders_in(restarted(image_of(disks), logs, knows_isr=False)).isr == (2,)
-    logs[THREE] = {ORDERS: stored(5, epoch=4)}
+    logs[THREE] = {ORDERS: loaded_log_of(5, epoch=4)}
     assert orders_in(restarted(image_of(disks), logs, knows_isr=False)).leader == 2
 
 

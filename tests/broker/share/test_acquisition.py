@@ -30,7 +30,7 @@ from txnsim.share.partition import SharePartition
 BATCHES = AcquireMode.BATCH_OPTIMIZED
 
 
-def released(batches: str, count: int, *, limit: int = 5) -> tuple[SharePartition, Member]:
+def release_records(batches: str, count: int, *, limit: int = 5) -> tuple[SharePartition, Member]:
     """A share partition whose records were delivered and released so often."""
     member = Member(loaded(), settings=ShareSettings(delivery_count_limit=limit))
     for _ in range(count):
@@ -173,7 +173,7 @@ def test_new_records_begin_at_the_end_offset_while_nothing_is_in_flight() -> Non
 def test_records_that_are_available_again(
     batches: str, most: int, mode: AcquireMode, got: str
 ) -> None:
-    _, member = released("0-9", 1)
+    _, member = release_records("0-9", 1)
     assert member.takes(batches, most=most, mode=mode) == got
 
 
@@ -193,7 +193,7 @@ def test_records_of_others_are_left_out() -> None:
 
 
 def test_neighbours_with_one_delivery_count_are_one_range() -> None:
-    partition, member = released("0-9", 1)
+    partition, member = release_records("0-9", 1)
     member.takes("0-9", most=2, mode=STRICT)
     assert member.takes("0-9", most=2, mode=STRICT, at=0) == "2-3:2"
     member.said("0-0:2 1-1:2 2-2:2 3-3:1")
@@ -202,7 +202,7 @@ def test_neighbours_with_one_delivery_count_are_one_range() -> None:
 
 
 def test_available_records_that_the_log_has_lost_are_archived() -> None:
-    partition, member = released("0-9 10-19", 1)
+    partition, member = release_records("0-9 10-19", 1)
     assert member.takes("15-19", at=5) == "15-19:2"
     assert shown(partition) == (
         "0-4 available 1, 5-9 archived 1, 10-14 archived 1, 15-19 acquired a 2"
@@ -268,7 +268,7 @@ def test_a_range_that_ends_before_it_begins_is_an_error_as_in_kafka() -> None:
     ],
 )
 def test_fewer_records_are_delivered_near_the_limit(limit: int, deliveries: int, got: str) -> None:
-    _, member = released("0-99 100-109", 0, limit=limit)
+    _, member = release_records("0-99 100-109", 0, limit=limit)
     member.partition = loaded(f"0-99 0 {deliveries}", f"100-109 0 {deliveries}")
     assert member.takes("0-99 100-109") == got
 

@@ -24,7 +24,7 @@ RECORDS = PartitionNews(has_records=True)
 FAILED = PartitionNews(has_records=False, error=3)
 
 
-def opened(
+def open_session(
     sessions: ShareSessions,
     key: SessionKey = A,
     connection: str = "c",
@@ -67,7 +67,7 @@ def test_epochs_of_a_session(
     epoch: int, to_fetch: ErrorCode | None, to_acknowledge: ErrorCode | None
 ) -> None:
     sessions = ShareSessions()
-    session = session_of(opened(sessions))
+    session = session_of(open_session(sessions))
     assert error(sessions.acknowledge(A, epoch)) is to_acknowledge
     session.epoch = 1
     assert error(sessions.resume(A, epoch, NONE, ())) is to_fetch
@@ -91,17 +91,17 @@ def test_a_session_is_not_opened_with_acknowledgements() -> None:
 
 def test_the_limit_of_sessions() -> None:
     sessions = ShareSessions()
-    opened(sessions, A, "1", limit=1)
-    assert error(opened(sessions, B, "2", limit=1)) is ErrorCode.share_session_limit_reached
-    session_of(opened(sessions, A, "1", limit=1))  # its own place
+    open_session(sessions, A, "1", limit=1)
+    assert error(open_session(sessions, B, "2", limit=1)) is ErrorCode.share_session_limit_reached
+    session_of(open_session(sessions, A, "1", limit=1))  # its own place
     assert len(sessions) == 1
-    assert error(opened(sessions, A, "1", limit=0)) is ErrorCode.share_session_limit_reached
+    assert error(open_session(sessions, A, "1", limit=0)) is ErrorCode.share_session_limit_reached
     assert len(sessions) == 0
 
 
 def test_a_session_is_ended_once() -> None:
     sessions = ShareSessions()
-    session = session_of(opened(sessions))
+    session = session_of(open_session(sessions))
     assert sessions.find(A) is session
     assert sessions.partitions_number == 2
     assert sessions.end(A) == (P0, P1)
@@ -111,7 +111,7 @@ def test_a_session_is_ended_once() -> None:
 
 def test_what_is_added_and_forgotten() -> None:
     sessions = ShareSessions()
-    opened(sessions)
+    open_session(sessions)
     session = session_of(sessions.resume(A, 1, {P0: "renamed", P2: None}, (P1,)))
     assert session.topics == {P0: "orders", P2: None}
     session_of(sessions.resume(A, 2, NONE, (P2, P1)))
@@ -120,13 +120,13 @@ def test_what_is_added_and_forgotten() -> None:
 
 @pytest.mark.parametrize("epoch", [0, -1])
 def test_the_first_and_the_last_answer_name_all(epoch: int) -> None:
-    session = session_of(opened(ShareSessions()))
+    session = session_of(open_session(ShareSessions()))
     assert session.conclude(epoch, {P0: SILENT, P1: RECORDS}) == [P0, P1]
 
 
 def test_an_answer_names_what_has_news() -> None:
     sessions = ShareSessions()
-    session = session_of(opened(sessions, A, "c", P0, P1))
+    session = session_of(open_session(sessions, A, "c", P0, P1))
     session_of(sessions.resume(A, 1, {P2: "orders"}, ()))
     assert session.conclude(1, {P0: SILENT, P1: RECORDS, P2: SILENT}) == [P1, P2]
     assert list(session.topics) == [P0, P2, P1]  # what had records is fetched last
@@ -140,7 +140,7 @@ def test_an_answer_names_what_has_news() -> None:
 
 def test_an_answer_of_a_session_that_has_gone_on() -> None:
     sessions = ShareSessions()
-    session = session_of(opened(sessions))
+    session = session_of(open_session(sessions))
     sessions.resume(A, 1, NONE, ())
     sessions.resume(A, 2, NONE, ())
     answer = session.conclude(1, {P0: RECORDS})
@@ -152,8 +152,8 @@ def test_an_answer_of_a_session_that_has_gone_on() -> None:
 
 def test_a_closed_connection_ends_its_session() -> None:
     sessions = ShareSessions()
-    opened(sessions, A, "1")
-    opened(sessions, B, "2")
+    open_session(sessions, A, "1")
+    open_session(sessions, B, "2")
     assert sessions.disconnect("1") == Departure(member=A, partitions=(P0, P1))
     assert sessions.disconnect("1") == Departure()
     assert not sessions.is_empty("group")
@@ -164,34 +164,34 @@ def test_a_closed_connection_ends_its_session() -> None:
 
 def test_the_connection_of_a_session_that_was_ended() -> None:
     sessions = ShareSessions()
-    opened(sessions, A, "1")
+    open_session(sessions, A, "1")
     sessions.end(A)
     assert sessions.disconnect("1") == Departure(empty_group="group")
 
 
 def test_a_session_that_was_opened_again_belongs_to_the_new_connection() -> None:
     sessions = ShareSessions()
-    opened(sessions, A, "1")
-    opened(sessions, A, "2")
+    open_session(sessions, A, "1")
+    open_session(sessions, A, "2")
     assert sessions.disconnect("1") == Departure()
     assert sessions.disconnect("2").member == A
 
 
 def test_of_two_members_on_one_connection_the_last_counts() -> None:
     sessions = ShareSessions()
-    opened(sessions, A, "1")
-    opened(sessions, B, "1")
+    open_session(sessions, A, "1")
+    open_session(sessions, B, "1")
     assert sessions.disconnect("1").member == B
     assert len(sessions) == 1
-    opened(sessions, B, "2")
-    opened(sessions, A, "2")  # its old session was of connection 1, which is forgotten
+    open_session(sessions, B, "2")
+    open_session(sessions, A, "2")  # its old session was of connection 1, which is forgotten
     sessions.end(B)
     assert sessions.disconnect("2") == Departure()  # as in Kafka: the end of one counts for both
 
 
 def test_share_groups_are_switched_off() -> None:
     sessions = ShareSessions()
-    opened(sessions, A, "1")
+    open_session(sessions, A, "1")
     sessions.clear()
     assert len(sessions) == 0
     assert sessions.disconnect("1") == Departure(empty_group="group")

@@ -25,7 +25,7 @@ def batches(rows: list[list[int]]) -> tuple[StateBatch, ...]:
     return tuple(StateBatch(*row) for row in rows)
 
 
-def combined(
+def combine_batches(
     older: tuple[StateBatch, ...],
     newer: tuple[StateBatch, ...],
     *,
@@ -35,14 +35,14 @@ def combined(
     return at_once(combining(older, newer, start_offset=start_offset, rules=rules))
 
 
-def asked(case: dict[str, Any]) -> str:
+def case_key(case: dict[str, Any]) -> str:
     return json.dumps([case["start"], case["before"], case["newer"]])
 
 
 def test_batches_are_combined_as_in_kafka() -> None:
     def ours(case: dict[str, Any]) -> tuple[StateBatch, ...]:
         newer = batches(case["newer"])
-        return combined(batches(case["before"]), newer, start_offset=case["start"])
+        return combine_batches(batches(case["before"]), newer, start_offset=case["start"])
 
     assert [case for case in CASES if ours(case) != batches(case["combined"])] == []
     assert len(CASES) == 300
@@ -52,13 +52,15 @@ def test_up_to_4_3_batches_are_combined_in_pairs() -> None:
     """The same questions, and the answers of 4.3.1's class where they are others."""
     recorded = Path(__file__).with_name("combined_in_pairs.jsonl").read_text("utf-8").splitlines()
     combined_in_pairs = {
-        asked(case): batches(case["combined"]) for case in map(json.loads, recorded)
+        case_key(case): batches(case["combined"]) for case in map(json.loads, recorded)
     }
     rules = Rules(share_states_are_swept=False)
     for case in CASES:
-        expected = combined_in_pairs.get(asked(case), batches(case["combined"]))
+        expected = combined_in_pairs.get(case_key(case), batches(case["combined"]))
         older, newer = batches(case["before"]), batches(case["newer"])
-        assert combined(older, newer, start_offset=case["start"], rules=rules) == expected, case
+        assert combine_batches(older, newer, start_offset=case["start"], rules=rules) == expected, (
+            case
+        )
     assert len(combined_in_pairs) == 6
 
 
@@ -68,24 +70,24 @@ def test_up_to_4_3_records_released_one_by_one_may_stay_apart() -> None:
         (StateBatch(0, 3, 0, 1),),
         [StateBatch(offset, offset, 0, 2) for offset in range(4)],
     )
-    assert combined(whole_batch, single_batches, start_offset=0) == (StateBatch(0, 3, 0, 2),)
+    assert combine_batches(whole_batch, single_batches, start_offset=0) == (StateBatch(0, 3, 0, 2),)
     rules = Rules(share_states_are_swept=False)
-    combined_batches = combined(whole_batch, single_batches, start_offset=0, rules=rules)
+    combined_batches = combine_batches(whole_batch, single_batches, start_offset=0, rules=rules)
     assert combined_batches == (StateBatch(0, 2, 0, 2), StateBatch(3, 3, 0, 2))
 
 
 def test_one_batch_alone_is_taken_as_it_is() -> None:
     one_batch = (StateBatch(5, 9, 2, 1),)
-    assert combined(one_batch, (), start_offset=-1) == one_batch
-    assert combined(one_batch, (), start_offset=10) == ()
+    assert combine_batches(one_batch, (), start_offset=-1) == one_batch
+    assert combine_batches(one_batch, (), start_offset=10) == ()
 
 
 @pytest.mark.parametrize("last_offset", [3, 4])
 def test_a_batch_that_ends_before_it_begins_can_only_be_alone(last_offset: int) -> None:
     odd = StateBatch(5, last_offset, 0, 7)
-    assert combined((odd,), (), start_offset=-1) == (odd,)
+    assert combine_batches((odd,), (), start_offset=-1) == (odd,)
     with pytest.raises(ValueError, match=f"ends at {last_offset + 1}"):
-        combined((odd,), (StateBatch(8, 9, 2, 1),), start_offset=-1)
+        combine_batches((odd,), (StateBatch(8, 9, 2, 1),), start_offset=-1)
 
 
 def in_order(rows: list[tuple[int, int, int, int]]) -> tuple[StateBatch, ...]:
@@ -132,14 +134,14 @@ def test_of_two_sequences_in_order_the_strongest_is_left_at_each_offset(
         for batch in (*before, *newer)
         if batch.last_offset >= start
     ]
-    assert combined(before, newer, start_offset=start) == offset_by_offset(batches_left)
+    assert combine_batches(before, newer, start_offset=start) == offset_by_offset(batches_left)
 
 
 def test_without_a_known_start_nothing_is_cut() -> None:
     """``PersisterStateBatchCombiner.addPruned`` of 4.4.0, as its class file has it."""
     batches = StateBatch(-5, 3, 0, 1), StateBatch(4, 6, 2, 1)
-    assert combined((), batches, start_offset=-1) == batches
-    assert combined((), batches, start_offset=0) == (StateBatch(0, 3, 0, 1), batches[1])
+    assert combine_batches((), batches, start_offset=-1) == batches
+    assert combine_batches((), batches, start_offset=0) == (StateBatch(0, 3, 0, 1), batches[1])
 
 
 def test_thousands_of_batches_are_combined_with_breaks() -> None:
@@ -149,7 +151,7 @@ def test_thousands_of_batches_are_combined_with_breaks() -> None:
     )
     breaks = list(combining(older, newer, start_offset=0))
     assert breaks == [2_500, 2_500, 5_000, 1_000, 1_000]
-    assert combined(older, newer, start_offset=0) == newer
+    assert combine_batches(older, newer, start_offset=0) == newer
 
 
 def state_of(batch: StateBatch) -> tuple[int, int]:

@@ -78,7 +78,7 @@ def reading(leader_epoch: int = 0, key: ShareKey = KEY) -> ReadShareState:
     return ReadShareState(key=key, leader_epoch=leader_epoch)
 
 
-def refused(decision: ShareDecision | Rejection) -> tuple[ErrorCode, str]:
+def rejection_of(decision: ShareDecision | Rejection) -> tuple[ErrorCode, str]:
     assert isinstance(decision, Rejection), decision
     return decision.error, decision.reason
 
@@ -95,14 +95,14 @@ def world() -> World:
 def test_a_partition_that_is_not_there_has_no_state(world: World, key: ShareKey) -> None:
     answer = (E.unknown_topic_or_partition, NO_TOPIC)
     deciding = world.deciding
-    assert refused(deciding.initialize(InitializeShareState(key=key, state_epoch=0))) == answer
-    assert refused(deciding.delete(DeleteShareState(key=key))) == answer
-    assert refused(deciding.summarize(reading(key=key))) == answer
+    assert rejection_of(deciding.initialize(InitializeShareState(key=key, state_epoch=0))) == answer
+    assert rejection_of(deciding.delete(DeleteShareState(key=key))) == answer
+    assert rejection_of(deciding.summarize(reading(key=key))) == answer
     world.shard.apply(
         ShareSnapshot(key=key, start_offset=0, delivery_complete_count=0), record_offset=0
     )
-    assert refused(deciding.read(reading(key=key))) == answer
-    assert refused(deciding.write(writing(key=key))) == answer
+    assert rejection_of(deciding.read(reading(key=key))) == answer
+    assert rejection_of(deciding.write(writing(key=key))) == answer
 
 
 def test_numbers_are_not_negative(world: World) -> None:
@@ -111,25 +111,25 @@ def test_numbers_are_not_negative(world: World) -> None:
     state = (E.invalid_request, "The state epoch cannot be a negative number.")
     leader = (E.invalid_request, "The leader epoch cannot be a negative number.")
     initialize_share_state = InitializeShareState(key=NEGATIVE, state_epoch=-1)
-    assert refused(deciding.initialize(initialize_share_state)) == partition
-    assert refused(deciding.initialize(InitializeShareState(key=KEY, state_epoch=-1))) == state
-    assert refused(deciding.read(reading(-1, NEGATIVE))) == partition
-    assert refused(deciding.read(reading(-1))) == leader
-    assert refused(deciding.write(writing(key=NEGATIVE, leader=-1))) == partition
-    assert refused(deciding.write(writing(leader=-1, state=-1))) == leader
-    assert refused(deciding.write(writing(state=-1))) == state
-    assert refused(deciding.delete(DeleteShareState(key=NEGATIVE))) == partition
-    assert refused(deciding.summarize(reading(-1, NEGATIVE))) == partition
+    assert rejection_of(deciding.initialize(initialize_share_state)) == partition
+    assert rejection_of(deciding.initialize(InitializeShareState(key=KEY, state_epoch=-1))) == state
+    assert rejection_of(deciding.read(reading(-1, NEGATIVE))) == partition
+    assert rejection_of(deciding.read(reading(-1))) == leader
+    assert rejection_of(deciding.write(writing(key=NEGATIVE, leader=-1))) == partition
+    assert rejection_of(deciding.write(writing(leader=-1, state=-1))) == leader
+    assert rejection_of(deciding.write(writing(state=-1))) == state
+    assert rejection_of(deciding.delete(DeleteShareState(key=NEGATIVE))) == partition
+    assert rejection_of(deciding.summarize(reading(-1, NEGATIVE))) == partition
 
 
 def test_what_was_never_initialised_is_neither_read_nor_written(world: World) -> None:
     text = "{} operation on uninitialized share partition not allowed."
     invalid = E.invalid_request
-    assert refused(world.deciding.read(reading())) == (invalid, text.format("Read"))
-    assert refused(world.deciding.write(writing())) == (invalid, text.format("Write"))
+    assert rejection_of(world.deciding.read(reading())) == (invalid, text.format("Read"))
+    assert rejection_of(world.deciding.write(writing())) == (invalid, text.format("Write"))
     world.initialize()
     world.done(world.deciding.delete(DeleteShareState(key=KEY)))
-    assert refused(world.deciding.read(reading())) == (invalid, text.format("Read"))
+    assert rejection_of(world.deciding.read(reading())) == (invalid, text.format("Read"))
 
 
 def test_older_epochs_are_fenced(world: World) -> None:
@@ -137,12 +137,12 @@ def test_older_epochs_are_fenced(world: World) -> None:
     world.read(4)
     deciding = world.deciding
     older = InitializeShareState(key=KEY, state_epoch=2)
-    assert refused(deciding.initialize(older)) == (E.fenced_state_epoch, STATE_OTHER)
-    assert refused(deciding.read(reading(3))) == (E.fenced_leader_epoch, LEADER_OLDER)
+    assert rejection_of(deciding.initialize(older)) == (E.fenced_state_epoch, STATE_OTHER)
+    assert rejection_of(deciding.read(reading(3))) == (E.fenced_leader_epoch, LEADER_OLDER)
     old_both = writing(leader=3, state=2)
-    assert refused(deciding.write(old_both)) == (E.fenced_leader_epoch, LEADER_OLDER)
+    assert rejection_of(deciding.write(old_both)) == (E.fenced_leader_epoch, LEADER_OLDER)
     old_state = writing(leader=4, state=2)
-    assert refused(deciding.write(old_state)) == (E.fenced_state_epoch, STATE_OTHER)
+    assert rejection_of(deciding.write(old_state)) == (E.fenced_state_epoch, STATE_OTHER)
     assert isinstance(world.write(leader=9, state=9), ShareUpdate)  # a newer one passes
 
 
@@ -154,22 +154,22 @@ def test_up_to_4_3_a_fence_is_told_in_the_words_of_the_error() -> None:
         "The share coordinator rejected the request because the share-group state epoch did not "
         "match."
     )
-    assert refused(world.deciding.initialize(older)) == (E.fenced_state_epoch, message)
+    assert rejection_of(world.deciding.initialize(older)) == (E.fenced_state_epoch, message)
 
 
 def test_too_many_batches_are_refused_before_anything_is_combined(world: World) -> None:
     world.initialize()
     many = [StateBatch(2 * number, 2 * number, 2, 1) for number in range(BATCHES_MAX + 1)]
-    assert refused(world.deciding.write(writing(*many)))[0] is E.unknown_server_error
+    assert rejection_of(world.deciding.write(writing(*many)))[0] is E.unknown_server_error
     assert isinstance(world.write(*many[:-1]), ShareUpdate)
 
 
 def test_a_batch_that_ends_before_it_begins_trips_what_is_beside_it(world: World) -> None:
     world.initialize()
     odd, sound = StateBatch(9, 7, 2, 1), StateBatch(20, 21, 2, 1)
-    assert refused(world.deciding.write(writing(odd, sound)))[0] is E.unknown_server_error
+    assert rejection_of(world.deciding.write(writing(odd, sound)))[0] is E.unknown_server_error
     assert isinstance(world.write(odd), ShareUpdate)
-    error, text = refused(world.deciding.write(writing(sound)))
+    error, text = rejection_of(world.deciding.write(writing(sound)))
     assert (error, "java.util.TreeMap.get" in text) == (E.unknown_server_error, True)
 
 
@@ -291,7 +291,7 @@ def test_up_to_4_3_an_epoch_of_minus_1_asks_for_no_check() -> None:
     world.read(4)
     assert world.read(-1).records == ()
     assert isinstance(world.write(leader=-1, state=-1), ShareUpdate)
-    assert refused(world.deciding.read(reading(-2)))[0] is E.fenced_leader_epoch
+    assert rejection_of(world.deciding.read(reading(-2)))[0] is E.fenced_leader_epoch
     world.initialize(state_epoch=-1)
     assert world.shard.state_epochs == {KEY: 3}
     assert world.shard.states[KEY].state_epoch == -1
@@ -300,7 +300,7 @@ def test_up_to_4_3_an_epoch_of_minus_1_asks_for_no_check() -> None:
 def test_before_4_3_1_a_read_without_epoch_is_fenced() -> None:
     world = World(share_epochs_are_checked=False, share_reads_pass_without_epoch=False)
     world.initialize()
-    assert refused(world.deciding.read(reading(-1)))[0] is E.fenced_leader_epoch
+    assert rejection_of(world.deciding.read(reading(-1)))[0] is E.fenced_leader_epoch
 
 
 def test_up_to_4_3_the_start_offset_is_what_the_last_write_says() -> None:

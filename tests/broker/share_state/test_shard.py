@@ -46,7 +46,7 @@ def update(
     )
 
 
-def applied(*records: ShareRecord, updates: int = 500) -> ShareStateShard:
+def shard_with_records(*records: ShareRecord, updates: int = 500) -> ShareStateShard:
     state_shard = shard(updates)
     for offset, record in enumerate(records):
         state_shard.apply(record, record_offset=offset)
@@ -55,7 +55,7 @@ def applied(*records: ShareRecord, updates: int = 500) -> ShareStateShard:
 
 def test_what_a_record_leads_to_may_be_made_before_it_is_applied() -> None:
     change = update(A, StateBatch(5, 9, 2, 1), start=6)
-    known_shard, plain = applied(snapshot()), applied(snapshot(), change)
+    known_shard, plain = shard_with_records(snapshot()), shard_with_records(snapshot(), change)
     state_after = at_once(known_shard.state_after(change))
     assert state_after == plain.states[A]
     assert known_shard.states[A] == snapshot(), "it is not applied yet"
@@ -70,26 +70,28 @@ def test_what_a_record_leads_to_may_be_made_before_it_is_applied() -> None:
 
 def test_an_update_changes_what_it_names_and_keeps_the_rest() -> None:
     untouched_batch = StateBatch(5, 9, 0, 1)
-    state = applied(
+    state = shard_with_records(
         snapshot(state=3, leader=2), update(A, untouched_batch), update(A, StateBatch(8, 9, 2, 1))
     ).states[A]
     assert (state.state_epoch, state.leader_epoch, state.start_offset) == (3, 2, 5)
     assert state.delivery_complete_count == 7
     assert state.batches == (StateBatch(5, 7, 0, 1), StateBatch(8, 9, 2, 1))
-    state = applied(snapshot(), update(A, untouched_batch), update(start=7, leader=4)).states[A]
+    state = shard_with_records(
+        snapshot(), update(A, untouched_batch), update(start=7, leader=4)
+    ).states[A]
     assert (state.leader_epoch, state.start_offset) == (4, 7)
     assert state.batches == (StateBatch(7, 9, 0, 1),)
 
 
 def test_an_update_whose_snapshot_was_pruned_is_all_there_is() -> None:
-    state_shard = applied(update(A, StateBatch(5, 9, 2, 1), start=5, leader=1))
+    state_shard = shard_with_records(update(A, StateBatch(5, 9, 2, 1), start=5, leader=1))
     assert state_shard.states[A].start_offset == 5
     assert state_shard.states[A].state_epoch == 0
     assert state_shard.state_epochs == {}
 
 
 def test_epochs_that_fence_only_grow_and_go_with_the_tombstone() -> None:
-    state_shard = applied(snapshot(state=3, leader=4), snapshot(state=2, leader=1))
+    state_shard = shard_with_records(snapshot(state=3, leader=4), snapshot(state=2, leader=1))
     assert (state_shard.state_epochs, state_shard.leader_epochs) == ({A: 3}, {A: 4})
     state_shard.apply(snapshot(state=5, leader=6), record_offset=2)
     assert (state_shard.state_epochs, state_shard.leader_epochs) == ({A: 5}, {A: 6})
@@ -106,7 +108,7 @@ def test_epochs_that_fence_only_grow_and_go_with_the_tombstone() -> None:
 
 
 def test_updates_are_counted_up_to_the_snapshot_that_they_led_to() -> None:
-    state_shard = applied(snapshot(), update(), snapshot(epoch=1), updates=2)
+    state_shard = shard_with_records(snapshot(), update(), snapshot(epoch=1), updates=2)
     assert state_shard.update_counts == {A: 1}  # one in between leaves the count as it is
     state_shard.apply(update(), record_offset=3)
     state_shard.apply(snapshot(epoch=2), record_offset=4)
@@ -134,7 +136,7 @@ def test_below_the_oldest_last_snapshot_everything_is_redundant() -> None:
 
 
 def test_cold_share_partitions_are_those_whose_snapshot_is_old() -> None:
-    state_shard = applied(snapshot(A), snapshot(B, written_ms=NOW_MS + 50))
+    state_shard = shard_with_records(snapshot(A), snapshot(B, written_ms=NOW_MS + 50))
     assert state_shard.has_warm()
     (cold,) = state_shard.cold((A, B, C), now_ms=NOW_MS + 100, age_ms=100)
     assert (cold.key, cold.snapshot_epoch) == (A, 1)
@@ -144,7 +146,7 @@ def test_cold_share_partitions_are_those_whose_snapshot_is_old() -> None:
 
 
 def test_share_partitions_are_found_by_their_topic() -> None:
-    state_shard = applied(snapshot(A), snapshot(B), snapshot(C))
+    state_shard = shard_with_records(snapshot(A), snapshot(B), snapshot(C))
     assert state_shard.of_topics({TOPIC}) == [A, B]
 
 

@@ -101,7 +101,7 @@ def test_an_answer_is_within_its_budget(api_key: int) -> None:
         await _fill(wire)
         if api_key == SHARE_GROUP_DESCRIBE:
             await _share(wire)
-        size, message = await _sized(wire, api_key, version, values)
+        size, message = await _ask_with_size(wire, api_key, version, values)
         assert 0 < size <= BUDGET, f"{size} bytes"
         is_refused = b"POLICY_VIOLATION" in repr(message).upper().encode() or (
             "policy_violation" in repr(message)
@@ -112,7 +112,9 @@ def test_an_answer_is_within_its_budget(api_key: int) -> None:
     run_cluster(main, brokers=1, topics=(("wide", PARTITIONS),), answer_max_bytes=BUDGET)
 
 
-async def _sized(wire: Wire, api_key: int, version: int, values: dict[str, Any]) -> tuple[int, Any]:
+async def _ask_with_size(
+    wire: Wire, api_key: int, version: int, values: dict[str, Any]
+) -> tuple[int, Any]:
     message = message_from(codec.request_class(api_key, version), values)
     wire.send(wire.frame(api_key, version, message))
     size = int.from_bytes(await wire.reader.readexactly(4), "big")
@@ -122,7 +124,7 @@ async def _sized(wire: Wire, api_key: int, version: int, values: dict[str, Any])
 
 async def _until(wire: Wire, api_key: int, version: int, values: dict[str, Any], ok: Any) -> Any:
     for _ in range(200):
-        _, answer = await _sized(wire, api_key, version, values)
+        _, answer = await _ask_with_size(wire, api_key, version, values)
         if ok(answer):
             return answer
         await asyncio.sleep(0.05)
@@ -147,12 +149,12 @@ async def _fill(wire: Wire) -> None:
         "v3_and_below_producer_epoch": producer_identity.producer_epoch,
         "v3_and_below_topics": [{"name": "wide", "partitions": _ALL}],
     }
-    await _sized(wire, 24, 3, added)
+    await _ask_with_size(wire, 24, 3, added)
     beat = {"group_id": "consumers", "member_id": "m", "member_epoch": 0, "instance_id": None}
     beat |= {"rack_id": None, "rebalance_timeout": 60_000, "subscribed_topic_names": ["wide"]}  # type: ignore[dict-item]
     beat |= {"subscribed_topic_regex": None, "server_assignor": None, "topic_partitions": []}  # type: ignore[dict-item]
     await _until(wire, 68, 1, beat, lambda answer: not answer.error_code)
-    await _sized(wire, 68, 1, beat)
+    await _ask_with_size(wire, 68, 1, beat)
 
 
 async def _share(wire: Wire) -> None:
@@ -180,10 +182,10 @@ def test_few_heavy_elements_are_within_the_budget_as_well(api_key: int) -> None:
         wire = await Wire.open(broker.host, broker.port)
         await _fill(wire)
         await _heavy(wire)
-        size, message = await _sized(wire, api_key, version, values)
+        size, message = await _ask_with_size(wire, api_key, version, values)
         assert 0 < size <= BUDGET, f"{size} bytes"
         assert "policy_violation" in repr(message)
-        size, message = await _sized(wire, api_key, version, _first_of(values))
+        size, message = await _ask_with_size(wire, api_key, version, _first_of(values))
         assert HEAVY_BYTES < size <= BUDGET, "one of them is answered"
         await wire.close()
 
@@ -226,12 +228,14 @@ async def _heavy(wire: Wire) -> None:
     synced = {"group_id": "heavy", "generation_id": joined.generation_id}
     synced |= {"member_id": joined.member_id}
     synced["assignments"] = [{"member_id": joined.member_id, "assignment": b""}]
-    await _sized(wire, 14, 2, synced)
+    await _ask_with_size(wire, 14, 2, synced)
     value = ",".join(["0:1"] * (HEAVY_BYTES // 4))
     name = "leader.replication.throttled.replicas"
     config = {"name": name, "config_operation": 0, "value": value}
     resource = {"resource_type": 2, "resource_name": "wide", "configs": [config]}
-    _, changed = await _sized(wire, 44, 1, {"resources": [resource], "validate_only": False})
+    _, changed = await _ask_with_size(
+        wire, 44, 1, {"resources": [resource], "validate_only": False}
+    )
     assert not changed.responses[0].error_code, changed
 
 

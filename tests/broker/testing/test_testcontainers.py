@@ -199,7 +199,7 @@ def test_java(engine: Engine) -> None:
         build.mkdir(parents=True)
         words = ("-q", "-B", "-f", str(pom), f"-Dtxnsim.build={build}", "test")
         run([tool("mvn"), *words], build, engine)
-        assert passed(build / "surefire-reports") >= 12
+        assert count_passed(build / "surefire-reports") >= 12
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +272,7 @@ def run(command: Sequence[str], directory: Path, engine: Engine) -> str:
     return process.stdout
 
 
-def passed(reports: Path) -> int:
+def count_passed(reports: Path) -> int:
     suites = [ElementTree.parse(file).getroot() for file in sorted(reports.glob("TEST-*.xml"))]
     for suite in suites:
         assert (suite.get("failures"), suite.get("errors"), suite.get("skipped")) == (*("0",) * 3,)

@@ -301,16 +301,16 @@ def test_the_short_way_reads_what_the_long_way_reads(data: st.DataObject) -> Non
         value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
     del value[data.draw(st.integers(0, len(value))) :]
 
-    def decoded() -> object:
+    def decode_or_complain() -> object:
         try:
             return decode_record(encode_key(TID), bytes(value), rules=LATEST)
         except CorruptLogRecordError as error:
             return str(error)
 
-    short = decoded()
+    short = decode_or_complain()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(log_format, "_plain_body", lambda _value: None)
-        assert decoded() == short
+        assert decode_or_complain() == short
 
 
 # From a log to entries.

@@ -48,7 +48,9 @@ from txnsim.types import (
 TV_0, TV_1, TV_2 = TransactionVersion
 
 
-def asked(pid: int, epoch: int, *, committed: bool, version: TransactionVersion = TV_2) -> EndTxn:
+def end_command(
+    pid: int, epoch: int, *, committed: bool, version: TransactionVersion = TV_2
+) -> EndTxn:
     return EndTxn(
         transactional_id=TID,
         producer_id=ProducerId(pid),
@@ -58,7 +60,7 @@ def asked(pid: int, epoch: int, *, committed: bool, version: TransactionVersion 
     )
 
 
-def told(outcome: EndDecision | Rejection | NeedsProducerId) -> str:
+def outcome_as_cell(outcome: EndDecision | Rejection | NeedsProducerId) -> str:
     """An outcome as a cell: an error, a repeated success, or the state that is written."""
     if isinstance(outcome, Rejection):
         return outcome.error.name
@@ -121,16 +123,16 @@ def test_every_cell_of_versions_0_and_1(
             pending=STATES[pending] if pending else None,
         )
     for committed, expected, rule in ((True, commit, commit_rule), (False, abort, abort_rule)):
-        command = asked(7, 5, committed=committed, version=version)
+        command = end_command(7, 5, committed=committed, version=version)
         outcome = decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST)
-        assert told(outcome) == expected
+        assert outcome_as_cell(outcome) == expected
         assert rule_of(outcome) == f"end.v4.{rule}"
 
 
 def test_an_end_under_version_1_is_logged_with_version_0_and_its_epochs() -> None:
     txn = entry(TransactionState.ONGOING, last_epoch=4, next_pid=9)
     outcome = decide_end_txn(
-        txn, asked(7, 5, committed=True, version=TV_1), now_ms=NOW_MS, rules=LATEST
+        txn, end_command(7, 5, committed=True, version=TV_1), now_ms=NOW_MS, rules=LATEST
     )
     assert not isinstance(outcome, Rejection | NeedsProducerId)
     (record,) = outcome.records
@@ -158,7 +160,7 @@ def ends_of(state: str) -> list[Any]:
     """Commit, its retry, abort, its retry, all decided in that state."""
     txn = None if state == "absent" else entry(STATES[state])
     return [
-        decide_end_txn(txn, asked(7, epoch, committed=committed), now_ms=NOW_MS, rules=LATEST)
+        decide_end_txn(txn, end_command(7, epoch, committed=committed), now_ms=NOW_MS, rules=LATEST)
         for committed in (True, False)
         for epoch in (5, 4)
     ]
@@ -168,7 +170,7 @@ def ends_of(state: str) -> list[Any]:
 def test_every_cell_of_version_2(
     state: str, commit: str, commit_retry: str, abort: str, abort_retry: str
 ) -> None:
-    assert [told(outcome) for outcome in ends_of(state)] == [
+    assert [outcome_as_cell(outcome) for outcome in ends_of(state)] == [
         commit,
         commit_retry,
         abort,
@@ -222,9 +224,9 @@ def test_pending_then_producer_id_then_epoch(
     state: str, pid: str, epoch: str, pending: str, result: str, rule: str, *, committed: bool
 ) -> None:
     txn = entry(STATES[state], pending=STATES[pending] if pending else None)
-    command = asked(int(pid), int(epoch), committed=committed)
+    command = end_command(int(pid), int(epoch), committed=committed)
     outcome = decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST)
-    assert told(outcome) == result
+    assert outcome_as_cell(outcome) == result
     assert rule_of(outcome) == rule
 
 
@@ -247,9 +249,9 @@ def test_a_retry_over_the_overflow_is_known_by_the_former_producer_id(
     txn = entry(STATES[state], pid=1000, epoch=0, prev_pid=7)
     for committed, expected in ((True, commit), (False, abort)):
         outcome = decide_end_txn(
-            txn, asked(7, 32_766, committed=committed), now_ms=NOW_MS, rules=LATEST
+            txn, end_command(7, 32_766, committed=committed), now_ms=NOW_MS, rules=LATEST
         )
-        assert told(outcome) == expected
+        assert outcome_as_cell(outcome) == expected
         if state.startswith("Complete"):
             assert rule_of(outcome) == "end.v5.overflow-retry"
 
@@ -265,8 +267,10 @@ def test_a_retry_over_the_overflow_is_known_by_the_former_producer_id(
 def test_nothing_else_passes_for_a_retry_over_the_overflow(
     txn: TxnMetadata, pid: int, epoch: int
 ) -> None:
-    outcome = decide_end_txn(txn, asked(pid, epoch, committed=True), now_ms=NOW_MS, rules=LATEST)
-    assert told(outcome) == "invalid_producer_id_mapping"
+    outcome = decide_end_txn(
+        txn, end_command(pid, epoch, committed=True), now_ms=NOW_MS, rules=LATEST
+    )
+    assert outcome_as_cell(outcome) == "invalid_producer_id_mapping"
 
 
 @pytest.mark.parametrize(
@@ -282,11 +286,11 @@ def test_an_exhausted_epoch_needs_the_next_producer_id(
     state: TransactionState, *, committed: bool
 ) -> None:
     txn = entry(state, epoch=32_766)
-    command = asked(7, 32_766, committed=committed)
+    command = end_command(7, 32_766, committed=committed)
     assert decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST) is NEEDS_PRODUCER_ID
     outcome = decide_end_txn(txn, command, now_ms=NOW_MS, fresh=FRESH, rules=LATEST)
     result = "PrepareCommit" if committed else "PrepareAbort"
-    assert told(outcome) == f"{result} e32767 1000:0"
+    assert outcome_as_cell(outcome) == f"{result} e32767 1000:0"
     is_open = state is TransactionState.ONGOING
     assert rule_of(outcome) == ("end.v5.overflow" if is_open else "end.v5.overflow-empty-abort")
 
@@ -294,9 +298,9 @@ def test_an_exhausted_epoch_needs_the_next_producer_id(
 def test_a_fresh_id_that_is_not_needed_is_not_used() -> None:
     txn = entry(TransactionState.ONGOING)
     outcome = decide_end_txn(
-        txn, asked(7, 5, committed=True), now_ms=NOW_MS, fresh=FRESH, rules=LATEST
+        txn, end_command(7, 5, committed=True), now_ms=NOW_MS, fresh=FRESH, rules=LATEST
     )
-    assert told(outcome) == "PrepareCommit e6 7:6"
+    assert outcome_as_cell(outcome) == "PrepareCommit e6 7:6"
 
 
 # Fences
@@ -352,7 +356,7 @@ def test_a_fence_names_its_rule(level: TransactionVersion, rule: str, *, by_time
 def test_replies_are_the_identity_to_go_on_with() -> None:
     outcome = decide_end_txn(
         entry(TransactionState.ONGOING, epoch=32_766),
-        asked(7, 32_766, committed=True),
+        end_command(7, 32_766, committed=True),
         now_ms=NOW_MS,
         fresh=FRESH,
         rules=LATEST,
@@ -589,7 +593,7 @@ ASKED: dict[str, frozenset[TopicPartition]] = {
 }
 
 
-def found(state: str, pending: str, pid: str, epoch: str) -> TxnMetadata | None:
+def entry_in_state(state: str, pending: str, pid: str, epoch: str) -> TxnMetadata | None:
     if state == "absent":
         return None
     return entry(
@@ -614,7 +618,7 @@ def test_adding_partitions(
         transaction_version=TransactionVersion.TV_2,
     )
     outcome = decide_add_partitions(
-        found(state, pending, pid, epoch), command, now_ms=NOW_MS, rules=LATEST
+        entry_in_state(state, pending, pid, epoch), command, now_ms=NOW_MS, rules=LATEST
     )
     assert outcome.rule == rule
     if isinstance(outcome, Rejection):
@@ -657,7 +661,7 @@ def test_verifying_partitions(
         producer_epoch=ProducerEpoch(5),
         partitions=(FOO_0, FOO_1),
     )
-    outcome = decide_verify(found(state, pending, pid, epoch), command, rules=LATEST)
+    outcome = decide_verify(entry_in_state(state, pending, pid, epoch), command, rules=LATEST)
     if isinstance(outcome, Rejection):
         assert outcome.error.name == result
         return

@@ -325,7 +325,7 @@ def due(*log: Noted, skew_ms: int = SKEW_MS) -> DueDecisions:
     return due_decisions
 
 
-def marked(
+def markers_after(
     after_ms: int, *, epoch: int = 3, whole_since_ms: int = FROM_THE_START
 ) -> PartitionMarkers:
     """A COMMIT marker that is stamped so long after the decision."""
@@ -338,15 +338,15 @@ def marked(
 @pytest.mark.parametrize(
     ("markers", "payment"),
     [
-        (marked(5_000), Payment.PAID),
-        (marked(-5_000), Payment.UNPAID),
-        (marked(5), Payment.UNKNOWN),  # nothing to count from
-        (marked(5, epoch=2), Payment.UNPAID),
-        (marked(5_000, epoch=2), Payment.PAID),  # of nobody, yet behind the decision
-        (marked(5, epoch=4), Payment.PAID),
-        (marked(-5_000, epoch=4), Payment.UNKNOWN),
-        (marked(5_000, whole_since_ms=NEVER_WHOLE), Payment.PAID),
-        (marked(-5_000, whole_since_ms=NEVER_WHOLE), Payment.UNKNOWN),
+        (markers_after(5_000), Payment.PAID),
+        (markers_after(-5_000), Payment.UNPAID),
+        (markers_after(5), Payment.UNKNOWN),  # nothing to count from
+        (markers_after(5, epoch=2), Payment.UNPAID),
+        (markers_after(5_000, epoch=2), Payment.PAID),  # of nobody, yet behind the decision
+        (markers_after(5, epoch=4), Payment.PAID),
+        (markers_after(-5_000, epoch=4), Payment.UNKNOWN),
+        (markers_after(5_000, whole_since_ms=NEVER_WHOLE), Payment.PAID),
+        (markers_after(-5_000, whole_since_ms=NEVER_WHOLE), Payment.UNKNOWN),
         (PartitionMarkers(whole_since_ms=FROM_THE_START), Payment.UNPAID),
         (NO_MARKERS, Payment.UNKNOWN),
     ],
@@ -365,9 +365,9 @@ def test_markers_are_needed_from_the_pause_before_a_decision_on() -> None:
 def test_a_pause_is_a_place_to_count_from() -> None:
     """Of two decisions a minute apart each has its own marker."""
     both = due(decision(at_ms=START_MS - 60_000), decision())
-    assert both.payment(marked(3, whole_since_ms=both.since_ms)) is Payment.PAID
+    assert both.payment(markers_after(3, whole_since_ms=both.since_ms)) is Payment.PAID
 
 
 @pytest.mark.parametrize(("after_ms", "payment"), [(1, Payment.PAID), (-1, Payment.UNPAID)])
 def test_of_one_clock_the_order_is_certain(after_ms: int, payment: Payment) -> None:
-    assert due(decision(), skew_ms=0).payment(marked(after_ms)) is payment
+    assert due(decision(), skew_ms=0).payment(markers_after(after_ms)) is payment

@@ -30,7 +30,7 @@ def debt(*, txn_partition: int = 10, epoch: int = 3, pid: int = 7) -> Debt:
     )
 
 
-def routed(
+def owe_and_route(
     queue: MarkerQueue,
     owed: Debt,
     partitions: frozenset[TopicPartition] = ALL,
@@ -72,7 +72,7 @@ def test_markers_carry_the_identity_the_end_was_prepared_with(
         coordinator_epoch=CoordinatorEpoch(3),
     )
     queue = MarkerQueue(rules=LATEST)
-    routed(queue, owed, frozenset({FOO_0}))
+    owe_and_route(queue, owed, frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     (marker,) = batch.command.markers
     assert (marker.producer_id, marker.producer_epoch) == (7, 32_767)
@@ -116,7 +116,7 @@ def test_a_debt_names_the_rule_of_its_epoch(
 )
 def test_a_refusal_names_its_rule(error: ErrorCode, rule: str) -> None:
     queue = MarkerQueue(rules=LATEST)
-    routed(queue, debt())
+    owe_and_route(queue, debt())
     outcome = judge(queue.take_batches()[0].owed_markers[0], {FOO_0: error}, rules=LATEST)
     assert outcome is not None
     assert outcome.refusal_rule == rule
@@ -124,17 +124,17 @@ def test_a_refusal_names_its_rule(error: ErrorCode, rule: str) -> None:
 
 def test_markers_are_grouped_by_leader_in_a_fixed_order() -> None:
     queue = MarkerQueue(rules=LATEST)
-    assert routed(queue, debt()) == frozenset()
+    assert owe_and_route(queue, debt()) == frozenset()
     assert queue.has_queued
     assert sent(queue.take_batches()) == {1: ["bar-0 foo-0"], 2: ["foo-1"]}
 
 
 def test_at_most_one_request_is_under_way_to_each_broker() -> None:
     queue = MarkerQueue(rules=LATEST)
-    routed(queue, debt(pid=7))
+    owe_and_route(queue, debt(pid=7))
     first_batches = queue.take_batches()
-    routed(queue, debt(pid=8), frozenset({FOO_0}))
-    routed(queue, debt(pid=9), frozenset({FOO_0}))
+    owe_and_route(queue, debt(pid=8), frozenset({FOO_0}))
+    owe_and_route(queue, debt(pid=9), frozenset({FOO_0}))
     assert queue.take_batches() == []
     queue.on_reply(first_batches[0], marker_reply(first_batches[0].command))
     assert queue.has_queued
@@ -144,7 +144,7 @@ def test_at_most_one_request_is_under_way_to_each_broker() -> None:
 def test_partitions_that_are_gone_are_reported_and_not_sent() -> None:
     leaders = {**LEADERS, FOO_0: NoLeader.NO_SUCH_PARTITION}
     queue = MarkerQueue(rules=LATEST)
-    assert routed(queue, debt(), leaders=leaders) == {FOO_0}
+    assert owe_and_route(queue, debt(), leaders=leaders) == {FOO_0}
     assert sent(queue.take_batches()) == {1: ["bar-0"], 2: ["foo-1"]}
 
 
@@ -152,7 +152,7 @@ def test_partitions_without_a_known_leader_are_looked_at_again() -> None:
     leaders = {**LEADERS, FOO_0: NoLeader.UNKNOWN}
     queue = MarkerQueue(rules=LATEST)
     owed = debt()
-    assert routed(queue, owed, frozenset({FOO_0}), leaders) == frozenset()
+    assert owe_and_route(queue, owed, frozenset({FOO_0}), leaders) == frozenset()
     assert (queue.unknown_count, queue.take_batches()) == (1, [])
     assert queue.take_waiting() == [(owed, frozenset({FOO_0}))]
     assert queue.unknown_count == 0
@@ -171,7 +171,7 @@ ALL_ERRORS.update(
 @pytest.mark.parametrize(("error", "meaning"), ALL_ERRORS.items())
 def test_every_error_has_its_meaning(error: ErrorCode, meaning: str) -> None:
     queue = MarkerQueue(rules=LATEST)
-    routed(queue, debt(), frozenset({FOO_0}))
+    owe_and_route(queue, debt(), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     outcome = judge(batch.owed_markers[0], {FOO_0: error}, rules=LATEST)
     if outcome is None:
@@ -184,7 +184,7 @@ def test_every_error_has_its_meaning(error: ErrorCode, meaning: str) -> None:
 
 def test_partitions_of_one_marker_are_judged_one_by_one() -> None:
     queue = MarkerQueue(rules=LATEST)
-    routed(queue, debt(), leaders=dict.fromkeys(ALL, B1))
+    owe_and_route(queue, debt(), leaders=dict.fromkeys(ALL, B1))
     (batch,) = queue.take_batches()
     errors = {BAR_0: ErrorCode.none, FOO_0: ErrorCode.not_leader_or_follower}
     outcome = judge(batch.owed_markers[0], errors, rules=LATEST)
@@ -196,7 +196,7 @@ def test_partitions_of_one_marker_are_judged_one_by_one() -> None:
 def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
     queue = MarkerQueue(rules=LATEST)
     for pid in (7, 8, 9):
-        routed(queue, debt(pid=pid), frozenset({FOO_0}))
+        owe_and_route(queue, debt(pid=pid), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     whole_reply = marker_reply(batch.command)
     cut = WriteTxnMarkersReply(results=(whole_reply.results[0], whole_reply.results[2]))
@@ -207,7 +207,7 @@ def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
 def test_an_error_that_no_leader_gives_ends_the_reading_too() -> None:
     queue = MarkerQueue(rules=LATEST)
     for pid in (7, 8):
-        routed(queue, debt(pid=pid), frozenset({FOO_0}))
+        owe_and_route(queue, debt(pid=pid), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     reply = marker_reply(batch.command, ErrorCode.corrupt_message)
     assert queue.on_reply(batch, reply) == []
@@ -218,7 +218,7 @@ def test_an_error_that_no_leader_gives_ends_the_reading_too() -> None:
 
 def test_a_lost_request_is_to_be_repeated_as_a_whole() -> None:
     queue = MarkerQueue(rules=LATEST)
-    routed(queue, debt())
+    owe_and_route(queue, debt())
     first_batch, _ = queue.take_batches()
     (outcome,) = queue.on_lost(first_batch)
     assert (outcome.written_partitions, outcome.retry, outcome.refusal) == (
@@ -230,7 +230,7 @@ def test_a_lost_request_is_to_be_repeated_as_a_whole() -> None:
 
 def test_an_answer_without_a_request_is_a_breach() -> None:
     queue = MarkerQueue(rules=LATEST)
-    routed(queue, debt(), frozenset({FOO_0}))
+    owe_and_route(queue, debt(), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     queue.on_lost(batch)
     with pytest.raises(InvariantViolation, match="to no request"):
@@ -255,7 +255,7 @@ def test_dropping_a_partition_drops_only_its_markers() -> None:
     queue = MarkerQueue(rules=LATEST)
     leaders = {**LEADERS, FOO_1: NoLeader.UNKNOWN}
     own_debt = debt(txn_partition=10)
-    routed(queue, own_debt, leaders=leaders)
+    owe_and_route(queue, own_debt, leaders=leaders)
     queue.wait(own_debt, frozenset({FOO_1}))
     other_txn = entry(TransactionState.PREPARE_ABORT, pid=9)
     other_debt = debt_of(
@@ -276,6 +276,6 @@ def test_dropping_a_partition_drops_only_its_markers() -> None:
 
 def test_dropping_leaves_no_empty_queue_behind() -> None:
     queue = MarkerQueue(rules=LATEST)
-    routed(queue, debt(), frozenset({FOO_0}))
+    owe_and_route(queue, debt(), frozenset({FOO_0}))
     queue.drop(10)
     assert (queue.has_queued, queue.take_batches()) == (False, [])

@@ -13,7 +13,7 @@ FIRST_BLOCK = AllocateProducerIdsReply(first=0, length=1_000)
 SECOND_BLOCK = AllocateProducerIdsReply(first=1_000, length=1_000)
 
 
-def filled() -> ProducerIdPool:
+def pool_with_block() -> ProducerIdPool:
     pool = ProducerIdPool()
     assert pool.take() is None
     assert pool.start_request(now_ms=0)
@@ -32,7 +32,7 @@ def test_the_first_call_after_a_start_finds_nothing_and_asks() -> None:
 
 
 def test_the_next_block_is_asked_for_at_nine_tenths() -> None:
-    pool = filled()
+    pool = pool_with_block()
     ids_taken = [pool.take() for _ in range(900)]
     assert ids_taken[-1] == 899
     assert not pool.start_request(now_ms=0)
@@ -41,7 +41,7 @@ def test_the_next_block_is_asked_for_at_nine_tenths() -> None:
 
 
 def test_the_next_block_follows_without_a_gap_and_without_another_request() -> None:
-    pool = filled()
+    pool = pool_with_block()
     for _ in range(950):
         pool.take()
     assert pool.start_request(now_ms=0)
@@ -51,7 +51,7 @@ def test_the_next_block_follows_without_a_gap_and_without_another_request() -> N
 
 
 def test_a_dry_pool_fails_at_once_and_one_request_is_enough() -> None:
-    pool = filled()
+    pool = pool_with_block()
     for _ in range(901):
         pool.take()
     assert pool.start_request(now_ms=0)
@@ -62,7 +62,7 @@ def test_a_dry_pool_fails_at_once_and_one_request_is_enough() -> None:
 
 
 def test_no_request_while_the_next_block_waits() -> None:
-    pool = filled()
+    pool = pool_with_block()
     for _ in range(901):
         pool.take()
     assert pool.start_request(now_ms=0)
@@ -92,7 +92,7 @@ def test_after_a_failure_the_next_request_waits_50_ms(
 
 @pytest.mark.parametrize("first_id", [0, 500, 999])
 def test_a_block_that_overlaps_the_present_one_is_refused(first_id: int) -> None:
-    pool = filled()
+    pool = pool_with_block()
     for _ in range(901):
         pool.take()
     assert pool.start_request(now_ms=0)
@@ -103,14 +103,14 @@ def test_a_block_that_overlaps_the_present_one_is_refused(first_id: int) -> None
 # The controller
 
 
-def asked(epoch: int = 3) -> AllocateProducerIdsCommand:
+def allocation_command(epoch: int = 3) -> AllocateProducerIdsCommand:
     return AllocateProducerIdsCommand(broker_id=BrokerId(1), broker_epoch=epoch)
 
 
 def test_blocks_follow_each_other() -> None:
     allocator = ProducerIdAllocator()
-    allocator, first_block = allocator.allocate(asked(), broker_epoch=3)
-    allocator, second = allocator.allocate(asked(), broker_epoch=3)
+    allocator, first_block = allocator.allocate(allocation_command(), broker_epoch=3)
+    allocator, second = allocator.allocate(allocation_command(), broker_epoch=3)
     assert (first_block, second) == (FIRST_BLOCK, SECOND_BLOCK)
     assert allocator == ProducerIdAllocator(next_producer_id=2_000)
 
@@ -126,12 +126,12 @@ def test_blocks_follow_each_other() -> None:
 def test_refusals_give_nothing_away(
     allocator: ProducerIdAllocator, registered: int | None, error: ErrorCode
 ) -> None:
-    allocator_after, reply = allocator.allocate(asked(), broker_epoch=registered)
+    allocator_after, reply = allocator.allocate(allocation_command(), broker_epoch=registered)
     assert allocator_after == allocator
     assert reply == AllocateProducerIdsReply(error=error)
 
 
 def test_the_very_last_block_is_given_out() -> None:
     last_allocator = ProducerIdAllocator(next_producer_id=2**63 - 1_001)
-    _, reply = last_allocator.allocate(asked(), broker_epoch=3)
+    _, reply = last_allocator.allocate(allocation_command(), broker_epoch=3)
     assert reply == AllocateProducerIdsReply(first=2**63 - 1_001, length=1_000)

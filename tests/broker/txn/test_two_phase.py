@@ -32,7 +32,7 @@ def identity(pid: int, epoch: int) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(producer_id=ProducerId(pid), producer_epoch=ProducerEpoch(epoch))
 
 
-def after(txn: TxnMetadata, decision: KeptDecision) -> TxnMetadata:
+def entry_after(txn: TxnMetadata, decision: KeptDecision) -> TxnMetadata:
     """The entry once the record of a decision is written."""
     (record,) = decision.records
     moved = apply(begin(txn, record, now_ms=NOW_MS), record, rules=LATEST)
@@ -40,16 +40,16 @@ def after(txn: TxnMetadata, decision: KeptDecision) -> TxnMetadata:
     return moved
 
 
-def kept(txn: TxnMetadata) -> tuple[TxnMetadata, PreparedKept]:
+def keep_prepared(txn: TxnMetadata) -> tuple[TxnMetadata, PreparedKept]:
     outcome = decide_keep(txn, finalized=TV_2, now_ms=NOW_MS, fresh=None)
     if isinstance(outcome, NeedsProducerId):
         outcome = decide_keep(txn, finalized=TV_2, now_ms=NOW_MS, fresh=FRESH)
     assert not isinstance(outcome, NeedsProducerId | Rejection)
     assert isinstance(outcome.reply, PreparedKept)
-    return after(txn, outcome), outcome.reply
+    return entry_after(txn, outcome), outcome.reply
 
 
-def ended(pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> EndTxn:
+def end_command(pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> EndTxn:
     return EndTxn(
         transactional_id=TID,
         producer_id=ProducerId(pid),
@@ -60,16 +60,16 @@ def ended(pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> EndTxn
 
 
 def end(txn: TxnMetadata, pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> object:
-    command = ended(pid, epoch, version=version)
+    command = end_command(pid, epoch, version=version)
     outcome = decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST)
     if isinstance(outcome, NeedsProducerId):
         outcome = decide_end_txn(txn, command, now_ms=NOW_MS, fresh=ProducerId(2000), rules=LATEST)
     return outcome
 
 
-def completed(txn: TxnMetadata, outcome: object) -> TxnMetadata:
+def complete_entry(txn: TxnMetadata, outcome: object) -> TxnMetadata:
     assert not isinstance(outcome, NeedsProducerId | Rejection)
-    prepared = after(txn, outcome)  # type: ignore[arg-type]
+    prepared = entry_after(txn, outcome)  # type: ignore[arg-type]
     pending = begin(prepared, to_complete(prepared, now_ms=NOW_MS), now_ms=NOW_MS)
     completed_entry = apply(pending, to_complete(prepared, now_ms=NOW_MS), rules=LATEST)
     assert completed_entry is not None
@@ -88,8 +88,8 @@ def test_each_caller_gets_the_next_identity_and_the_transaction_stays(
     epoch: int, first_identity: tuple[int, int], second: tuple[int, int], went_on: tuple[int, int]
 ) -> None:
     txn = entry(S.ONGOING, epoch=epoch)
-    after_first, reply = kept(txn)
-    twice, second_reply = kept(after_first)
+    after_first, reply = keep_prepared(txn)
+    twice, second_reply = keep_prepared(after_first)
     assert (reply.producer_id, reply.producer_epoch) == first_identity
     assert (second_reply.producer_id, second_reply.producer_epoch) == second
     assert reply.ongoing == second_reply.ongoing == identity(7, epoch)
@@ -101,7 +101,7 @@ def test_each_caller_gets_the_next_identity_and_the_transaction_stays(
     assert twice.txn_timeout_ms == txn.txn_timeout_ms
     outcome = end(twice, *second)
     assert not isinstance(outcome, Rejection)
-    completed_entry = completed(twice, outcome)
+    completed_entry = complete_entry(twice, outcome)
     assert (completed_entry.producer_id, completed_entry.producer_epoch, completed_entry.state) == (
         *went_on,
         S.COMPLETE_COMMIT,
@@ -125,7 +125,7 @@ def test_each_caller_gets_the_next_identity_and_the_transaction_stays(
 def test_only_the_last_caller_may_end_it(
     pid: int, epoch: int, version: TransactionVersion, error: ErrorCode
 ) -> None:
-    txn = kept(kept(entry(S.ONGOING))[0])[0]
+    txn = keep_prepared(keep_prepared(entry(S.ONGOING))[0])[0]
     outcome = end(txn, pid, epoch, version=version)
     assert isinstance(outcome, Rejection)
     assert outcome.error is error
@@ -135,7 +135,7 @@ def test_only_the_last_caller_may_end_it(
     ("epoch", "error"), [(5, ErrorCode.producer_fenced), (6, ErrorCode.invalid_txn_state)]
 )
 def test_nothing_is_added_to_it(epoch: int, error: ErrorCode) -> None:
-    txn = kept(entry(S.ONGOING))[0]
+    txn = keep_prepared(entry(S.ONGOING))[0]
     command = AddPartitions(
         transactional_id=TID,
         producer_id=ProducerId(7),
@@ -149,7 +149,7 @@ def test_nothing_is_added_to_it(epoch: int, error: ErrorCode) -> None:
 
 
 def test_it_is_no_part_of_what_a_leader_may_take_more_for() -> None:
-    txn = kept(entry(S.ONGOING))[0]
+    txn = keep_prepared(entry(S.ONGOING))[0]
     command = VerifyPartitions(
         transactional_id=TID,
         producer_id=ProducerId(7),
@@ -162,19 +162,19 @@ def test_it_is_no_part_of_what_a_leader_may_take_more_for() -> None:
 
 
 def test_who_ends_it_waits_while_it_moves() -> None:
-    txn = kept(entry(S.ONGOING))[0]
-    decision = decide_end_kept(txn, ended(7, 6), now_ms=NOW_MS, fresh=None)
+    txn = keep_prepared(entry(S.ONGOING))[0]
+    decision = decide_end_kept(txn, end_command(7, 6), now_ms=NOW_MS, fresh=None)
     assert not isinstance(decision, Rejection | NeedsProducerId)
     pending = begin(txn, decision.records[0], now_ms=NOW_MS)
-    outcome = decide_end_kept(pending, ended(7, 6), now_ms=NOW_MS, fresh=None)
+    outcome = decide_end_kept(pending, end_command(7, 6), now_ms=NOW_MS, fresh=None)
     assert isinstance(outcome, Rejection)
     assert outcome.error is ErrorCode.concurrent_transactions
 
 
 def test_an_operator_fences_who_kept_it() -> None:
-    txn = kept(entry(S.ONGOING))[0]
+    txn = keep_prepared(entry(S.ONGOING))[0]
     outcome = decide_fence(txn, finalized=TV_2, now_ms=NOW_MS, rules=LATEST)
-    completed_entry = completed(txn, outcome)
+    completed_entry = complete_entry(txn, outcome)
     assert (completed_entry.state, completed_entry.producer_id, completed_entry.producer_epoch) == (
         S.COMPLETE_ABORT,
         7,

@@ -39,7 +39,7 @@ from txnsim.types import ProducerId, TopicPartition, TransactionalId, Transactio
 PARTITION = TopicPartition("t", 0)
 
 
-def coordinated(
+def coordinator_answer(
     state: str = "Ongoing", *, pid: int = 7, epoch: int = 0, listed: bool = True
 ) -> Coordinated:
     return Coordinated(
@@ -81,11 +81,16 @@ def holder(verdict: OpenTxnStatus) -> Holder:
     [
         (None, None, OpenTxnStatus.HANGING, "no coordinator knows producer id 7"),
         ("app", None, OpenTxnStatus.HANGING, "has forgotten transactional id app"),
-        ("app", coordinated(pid=8), OpenTxnStatus.HANGING, "goes on with producer id 8"),
-        ("app", coordinated(listed=False), OpenTxnStatus.HANGING, "without this partition"),
-        ("app", coordinated("PrepareAbort", epoch=1), OpenTxnStatus.DECIDED, "the outcome stands"),
-        ("app", coordinated(epoch=1), OpenTxnStatus.HANGING, "which no marker will end"),
-        ("app", coordinated(), OpenTxnStatus.ALIVE, "transaction.timeout.ms=60000"),
+        ("app", coordinator_answer(pid=8), OpenTxnStatus.HANGING, "goes on with producer id 8"),
+        ("app", coordinator_answer(listed=False), OpenTxnStatus.HANGING, "without this partition"),
+        (
+            "app",
+            coordinator_answer("PrepareAbort", epoch=1),
+            OpenTxnStatus.DECIDED,
+            "the outcome stands",
+        ),
+        ("app", coordinator_answer(epoch=1), OpenTxnStatus.HANGING, "which no marker will end"),
+        ("app", coordinator_answer(), OpenTxnStatus.ALIVE, "transaction.timeout.ms=60000"),
     ],
 )
 def test_an_open_transaction_is_judged_by_what_its_coordinator_says(
@@ -218,7 +223,7 @@ def test_what_is_not_on_all_replicas_is_no_transaction() -> None:
 # The filters of ListTransactions.
 
 
-def named(
+def named_entry(
     name: str, state: TransactionState, *, pid: int = 7, start_ms: int | None = None
 ) -> TxnMetadata:
     txn = entry(state, pid=pid, start_ms=start_ms)
@@ -227,14 +232,14 @@ def named(
 
 
 TXNS = [
-    named("Orders", TransactionState.EMPTY, pid=1),
-    named("orders-2", TransactionState.ONGOING, pid=2, start_ms=NOW_MS - 100),
-    named("payments", TransactionState.COMPLETE_COMMIT, pid=3, start_ms=NOW_MS - 5_000),
-    named("buried", TransactionState.DEAD, pid=4),
+    named_entry("Orders", TransactionState.EMPTY, pid=1),
+    named_entry("orders-2", TransactionState.ONGOING, pid=2, start_ms=NOW_MS - 100),
+    named_entry("payments", TransactionState.COMPLETE_COMMIT, pid=3, start_ms=NOW_MS - 5_000),
+    named_entry("buried", TransactionState.DEAD, pid=4),
 ]
 
 
-def listed(query: ListTransactions) -> list[str]:
+def listed_ids(query: ListTransactions) -> list[str]:
     listing = list_transactions(TXNS, query, now_ms=NOW_MS)
     assert isinstance(listing, Listing)
     return [txn.transactional_id for txn in TXNS if listing.has(txn)]
@@ -262,7 +267,7 @@ def listed(query: ListTransactions) -> list[str]:
     ],
 )
 def test_every_filter_must_pass(query: ListTransactions, expected: list[str]) -> None:
-    assert listed(query) == expected
+    assert listed_ids(query) == expected
 
 
 def test_unknown_states_are_returned_once_and_match_nothing() -> None:
@@ -297,7 +302,7 @@ def test_a_pattern_is_matched_with_ids_that_may_be_seen_and_with_no_others() -> 
         return False
 
     query = ListTransactions(pattern="(a?){1000}x", may_describe=may_describe)
-    txn = named("a" * 100_000, TransactionState.ONGOING)
+    txn = named_entry("a" * 100_000, TransactionState.ONGOING)
     listing = list_transactions([txn], query, now_ms=NOW_MS)
     assert isinstance(listing, Listing)
     assert not listing.has(txn)
@@ -306,7 +311,7 @@ def test_a_pattern_is_matched_with_ids_that_may_be_seen_and_with_no_others() -> 
 
 def test_a_pattern_that_would_take_long_for_an_id_is_refused() -> None:
     query = ListTransactions(pattern="(a?){1000}x")
-    txn = named("a" * 100_000, TransactionState.ONGOING)
+    txn = named_entry("a" * 100_000, TransactionState.ONGOING)
     listing = list_transactions([txn], query, now_ms=NOW_MS)
     assert isinstance(listing, Listing)
     assert listing.weight(txn) > 100_000
@@ -364,12 +369,12 @@ def test_who_has_gone_on_tells_nothing() -> None:
 
 
 def test_it_says_which_marker_ends_it() -> None:
-    def said(state: str) -> str:
+    def advice_for(state: str) -> str:
         newest = Newest(state=state, producer_id=PID, producer_epoch=EPOCH, start_time_ms=BEFORE)
         return str(Decided.by_newest(PID, EPOCH, WRITTEN_MS, newest))
 
-    assert "was in that transaction and has had its marker" in said("CompleteCommit")
-    assert said("CompleteAbort").startswith("It was not committed: end it with ABORT")
+    assert "was in that transaction and has had its marker" in advice_for("CompleteCommit")
+    assert advice_for("CompleteAbort").startswith("It was not committed: end it with ABORT")
 
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -55,7 +55,9 @@ def filtered_batch(
     return at_once(filtering_batch(header, records, delete_horizon_ms=delete_horizon_ms))
 
 
-def made(*, codec: int = NONE, append_time: bool = False, transactional: bool = False) -> bytes:
+def batch_of_records(
+    *, codec: int = NONE, append_time: bool = False, transactional: bool = False
+) -> bytes:
     return build_batch(
         RECORDS,
         timestamp_ms=200,
@@ -75,7 +77,7 @@ def made(*, codec: int = NONE, append_time: bool = False, transactional: bool = 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_keys_of_a_batch(codec: int) -> None:
-    batch = made(codec=codec)
+    batch = batch_of_records(codec=codec)
     assert list(batch_keys(batch, read_batch_header(batch))) == [
         (40, b"a", True),
         (41, b"b", False),
@@ -103,7 +105,7 @@ def test_the_key_of_an_only_record_with_a_long_timestamp() -> None:
 
 
 def test_a_single_record_that_is_not_the_first_of_its_batch() -> None:
-    batch = made()
+    batch = batch_of_records()
     last_record = filtered_batch(
         read_batch_header(batch), read_records(batch)[3:], delete_horizon_ms=None
     )
@@ -120,7 +122,7 @@ def test_the_key_of_a_record_that_is_cut_off_can_not_be_read() -> None:
 
 
 def test_records_are_scanned_without_being_made() -> None:
-    batch = made()
+    batch = batch_of_records()
     payload = payload_of(batch, read_batch_header(batch))
     assert list(scan_records(payload, 4)) == [
         Scanned(0, 0, b"a", 1),
@@ -176,7 +178,7 @@ def test_a_record_that_ends_the_payload_in_a_length_is_cut_off() -> None:
 
 
 def test_records_are_scanned_where_they_lie() -> None:
-    batch = made()
+    batch = batch_of_records()
     assert [record.key for record in scan_records(batch[BatchHeader.SIZE :], 4)] == [
         b"a",
         b"b",
@@ -190,7 +192,7 @@ def test_records_are_scanned_where_they_lie() -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_some_records_remain_at_their_offsets(codec: int) -> None:
-    batch = made(codec=codec, transactional=True)
+    batch = batch_of_records(codec=codec, transactional=True)
     header = read_batch_header(batch)
     records_kept = [record for record in read_records(batch) if record.offset in (41, 43)]
     filtered = filtered_batch(header, records_kept, delete_horizon_ms=None)
@@ -214,7 +216,7 @@ def test_some_records_remain_at_their_offsets(codec: int) -> None:
 
 
 def test_a_delete_horizon_takes_the_place_of_the_base_timestamp() -> None:
-    batch = made()
+    batch = batch_of_records()
     records = read_records(batch)
     horizon = filtered_batch(read_batch_header(batch), records, delete_horizon_ms=1_000_000)
     header_with_horizon = read_batch_header(horizon)
@@ -227,7 +229,7 @@ def test_a_delete_horizon_takes_the_place_of_the_base_timestamp() -> None:
 
 
 def test_append_time_stays_the_time_of_all() -> None:
-    batch = made(append_time=True)
+    batch = batch_of_records(append_time=True)
     filtered = filtered_batch(
         read_batch_header(batch), read_records(batch)[:1], delete_horizon_ms=None
     )
@@ -261,7 +263,7 @@ def test_a_marker_with_a_horizon_says_the_same() -> None:
 # Another codec
 
 
-def recoded(batch: bytes, codec: int, *, level: int | None = None) -> bytes:
+def recode(batch: bytes, codec: int, *, level: int | None = None) -> bytes:
     header = read_batch_header(batch)
     written = recoded_batch(
         header, payload_of(batch, header), codec=codec, level=level, size_max=1 << 30
@@ -274,8 +276,8 @@ def recoded(batch: bytes, codec: int, *, level: int | None = None) -> bytes:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("level", [None, 1])
 def test_a_batch_in_another_codec(codec: int, level: int | None) -> None:
-    batch = made(codec=GZIP, transactional=True)
-    written = recoded(batch, codec, level=level)
+    batch = batch_of_records(codec=GZIP, transactional=True)
+    written = recode(batch, codec, level=level)
     recoded_header = read_batch_header(written)
     assert recoded_header.compression == codec
     assert read_records(written) == read_records(batch)
@@ -288,7 +290,7 @@ def test_a_batch_in_another_codec(codec: int, level: int | None) -> None:
 
 
 def test_a_recoded_batch_numbers_its_records_anew() -> None:
-    batch = made(append_time=True)
+    batch = batch_of_records(append_time=True)
     header, records = read_batch_header(batch), read_records(batch)
     payload = b"".join(
         encode_record(records[index], offset_delta=7, timestamp_delta_ms=-index) for index in (1, 0)
@@ -306,7 +308,7 @@ def test_a_recoded_batch_numbers_its_records_anew() -> None:
         base_sequence=header.base_sequence,
         records_count=2,
     )
-    written = recoded(batch, NONE)
+    written = recode(batch, NONE)
     assert not read_batch_header(written).is_log_append_time
     assert [record.offset for record in read_records(written)] == [40, 41]
     assert [record.key for record in read_records(written)] == [b"b", b"a"]
@@ -318,7 +320,7 @@ def test_large_records_are_recoded_among_small_ones(codec: int) -> None:
     records = [Record(key=b"k", value=value) for value in (b"a", large, b"c", None, b"d" * 70_000)]
     records += [Record(headers=(("h", None), ("", b"x" * 300)))]
     batch = build_batch(records, timestamp_ms=200)
-    assert read_records(recoded(batch, codec)) == read_records(batch)
+    assert read_records(recode(batch, codec)) == read_records(batch)
 
 
 def test_lengths_in_more_bytes_than_they_need_are_written_in_fewer() -> None:
@@ -338,7 +340,7 @@ def test_of_a_batch_that_becomes_too_large_the_size_alone_is_found() -> None:
     batch = build_batch([Record(value=b"x" * 200_000)], timestamp_ms=200, compression=GZIP)
     header = read_batch_header(batch)
     payload = payload_of(batch, header)
-    whole_size = len(recoded(batch, NONE))
+    whole_size = len(recode(batch, NONE))
     assert recoded_batch(header, payload, codec=NONE, size_max=whole_size - 1) == whole_size
     assert isinstance(recoded_batch(header, payload, codec=NONE, size_max=whole_size), bytes)
 

@@ -411,7 +411,7 @@ def test_struct_that_may_be_null_has_a_byte_before_it(*, present: bool) -> None:
     assert end == len(body)
 
 
-def counted(key: int, version: int, body: bytes, *, allowed: int) -> object:
+def read_counted(key: int, version: int, body: bytes, *, allowed: int) -> object:
     return at_once(read_in_steps(request_class(key, version), body, 0, elements=allowed))
 
 
@@ -450,16 +450,18 @@ def test_the_elements_of_all_arrays_count() -> None:
             },
         )
     )
-    assert counted(24, 0, body, allowed=5) == reader(request_class(24, 0))(body, 0, len(body))[0]
+    assert (
+        read_counted(24, 0, body, allowed=5) == reader(request_class(24, 0))(body, 0, len(body))[0]
+    )
     with pytest.raises(DecodeFaultError, match="more elements than a request may have"):
-        counted(24, 0, body, allowed=4)
+        read_counted(24, 0, body, allowed=4)
 
 
 def test_tags_count_as_elements() -> None:
     body = b"\x01\x01\x02" + b"\x64\x00\x65\x00"  # ListGroups v5, two tags that are not known
-    counted(16, 5, body, allowed=2)
+    read_counted(16, 5, body, allowed=2)
     with pytest.raises(DecodeFaultError):
-        counted(16, 5, body, allowed=1)
+        read_counted(16, 5, body, allowed=1)
 
 
 def test_a_large_message_is_read_with_breaks() -> None:

@@ -65,7 +65,7 @@ def record_lists(*, time_min_ms: int, time_max_ms: int) -> st.SearchStrategy[lis
 RECORDS = record_lists(time_min_ms=-1, time_max_ms=2**62)
 
 
-def packed(payload: bytes, count: int = 1, **changes: int) -> bytes:
+def pack_around(payload: bytes, count: int = 1, **changes: int) -> bytes:
     """A batch around records made by hand."""
     values = {
         "base_offset": 10,
@@ -83,7 +83,7 @@ def packed(payload: bytes, count: int = 1, **changes: int) -> bytes:
 
 def corrupt(payload: bytes, count: int = 1) -> str:
     with pytest.raises(CorruptBatchError) as caught:
-        read_records(packed(payload, count))
+        read_records(pack_around(payload, count))
     return str(caught.value)
 
 
@@ -182,12 +182,12 @@ def test_batch_without_records_can_not_be_built() -> None:
 
 
 def test_offsets_may_have_gaps_after_compaction() -> None:
-    built = packed(bytes([12, 0, 0, 10, 1, 1, 0]), last_offset_delta=9)
+    built = pack_around(bytes([12, 0, 0, 10, 1, 1, 0]), last_offset_delta=9)
     assert read_records(built)[0].offset == 15
 
 
 def test_batch_emptied_by_compaction_has_no_records() -> None:
-    assert read_records(packed(b"", 0)) == []
+    assert read_records(pack_around(b"", 0)) == []
 
 
 # What can't be read
@@ -224,7 +224,7 @@ def test_broken_records_are_refused(payload: bytes, count: int, reason: str) -> 
 
 def test_header_key_of_invalid_utf8_is_mended() -> None:
     payload = bytes([18, 0, 0, 0, 1, 1, 2, 2, 0xFF, 1])
-    assert read_records(packed(payload))[0].headers == (("\ufffd", None),)
+    assert read_records(pack_around(payload))[0].headers == (("\ufffd", None),)
 
 
 @pytest.mark.slow
@@ -235,7 +235,7 @@ def test_header_key_of_invalid_utf8_is_mended() -> None:
 )
 def test_arbitrary_records_are_read_or_refused(payload: bytes, count: int) -> None:
     with contextlib.suppress(CorruptBatchError):
-        read_records(packed(payload, count))
+        read_records(pack_around(payload, count))
 
 
 @given(records=RECORDS, position=st.integers(min_value=0), value=st.integers(0, 255))

@@ -23,7 +23,7 @@ from txnsim.wire.filters import Filters, GroupFilters, TransactionFilters
 from txnsim.wire.registry import versions
 
 
-def framed(payload: bytes) -> bytes:
+def frame_of(payload: bytes) -> bytes:
     return len(payload).to_bytes(4, "big") + payload
 
 
@@ -33,7 +33,7 @@ def feed(reader: FrameReader, chunks: Iterable[bytes]) -> list[bytes]:
 
 def test_chunk_of_whole_frames_gives_them_in_order() -> None:
     reader = FrameReader(100)
-    assert reader.receive_data(framed(b"one") + framed(b"") + framed(b"three")) == [
+    assert reader.receive_data(frame_of(b"one") + frame_of(b"") + frame_of(b"three")) == [
         b"one",
         b"",
         b"three",
@@ -43,7 +43,7 @@ def test_chunk_of_whole_frames_gives_them_in_order() -> None:
 
 def test_frame_comes_out_when_its_last_byte_is_there() -> None:
     reader = FrameReader(100)
-    data = framed(b"hello")
+    data = frame_of(b"hello")
     for size in range(1, len(data)):
         assert reader.receive_data(data[size - 1 : size]) == []
         assert reader.buffered_bytes == size
@@ -53,9 +53,9 @@ def test_frame_comes_out_when_its_last_byte_is_there() -> None:
 
 def test_rest_of_a_chunk_waits_for_more() -> None:
     reader = FrameReader(100)
-    assert reader.receive_data(framed(b"whole") + framed(b"half")[:6]) == [b"whole"]
+    assert reader.receive_data(frame_of(b"whole") + frame_of(b"half")[:6]) == [b"whole"]
     assert reader.buffered_bytes == 6
-    assert reader.receive_data(b"lf" + framed(b"next")) == [b"half", b"next"]
+    assert reader.receive_data(b"lf" + frame_of(b"next")) == [b"half", b"next"]
 
 
 @pytest.mark.parametrize("cut", [2, 4, 7])
@@ -77,16 +77,16 @@ def test_empty_chunk_changes_nothing() -> None:
 
 
 def test_frame_of_exactly_the_limit_is_accepted() -> None:
-    assert FrameReader(5).receive_data(framed(b"12345")) == [b"12345"]
+    assert FrameReader(5).receive_data(frame_of(b"12345")) == [b"12345"]
 
 
 def test_the_limit_may_change_between_frames() -> None:
     reader = FrameReader(5)
     reader.limit = 6
-    assert reader.receive_data(framed(b"123456")) == [b"123456"]
+    assert reader.receive_data(frame_of(b"123456")) == [b"123456"]
     reader.limit = 5
     with pytest.raises(MalformedFrameError):
-        reader.receive_data(framed(b"123456"))
+        reader.receive_data(frame_of(b"123456"))
 
 
 @pytest.mark.parametrize("size", [6, 0x7FFFFFFF, -1, -(2**31), 0x47455420])
@@ -113,7 +113,7 @@ def test_size_is_refused_before_anything_is_stored_for_it() -> None:
 def test_large_frame_in_small_chunks_is_joined_once(chunk: int) -> None:
     """Each chunk is looked at once; joining at every chunk would take minutes here."""
     payload = bytes(32 << 20)
-    data = framed(payload)
+    data = frame_of(payload)
     reader = FrameReader(len(payload))
     chunks = (data[start : start + chunk] for start in range(0, len(data), chunk))
     assert feed(reader, chunks) == [payload]
@@ -122,7 +122,7 @@ def test_large_frame_in_small_chunks_is_joined_once(chunk: int) -> None:
 def test_trickle_of_single_bytes_takes_little_more_than_their_number() -> None:
     size = 20_000
     reader = FrameReader(size)
-    reader.receive_data(framed(bytes(size))[:4])
+    reader.receive_data(frame_of(bytes(size))[:4])
     tracemalloc.start()
     try:
         for _ in range(size - 1):
@@ -141,7 +141,7 @@ def test_trickle_of_single_bytes_takes_little_more_than_their_number() -> None:
 def test_frames_do_not_depend_on_where_the_stream_is_cut(
     payloads: list[bytes], cuts: list[int]
 ) -> None:
-    data = b"".join(framed(payload) for payload in payloads)
+    data = b"".join(frame_of(payload) for payload in payloads)
     ends = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     chunks = [data[start:end] for start, end in pairwise(ends)]
     reader = FrameReader(50)
@@ -175,7 +175,7 @@ def test_what_is_neither_is_only_too_large() -> None:
 # Errors in answers: at the top, in elements, in tagged fields; those that can't hold any.
 
 
-def told(message: Any) -> list[int]:
+def errors_told(message: Any) -> list[int]:
     errors: list[int] = []
     teller = errors_of(message.__class__)
     assert teller is not None
@@ -186,7 +186,7 @@ def told(message: Any) -> list[int]:
 def test_the_error_of_an_answer_is_found_unless_it_is_none() -> None:
     answer_class = codec.response_class(KEYS["Heartbeat"], 1)
     for error, expected in ((ErrorCode.none, []), (ErrorCode.unknown_member_id, [25])):
-        assert told(codec.build(answer_class, throttle_time=0, error_code=error)) == expected
+        assert errors_told(codec.build(answer_class, throttle_time=0, error_code=error)) == expected
 
 
 def test_errors_of_elements_are_found_one_by_one() -> None:
@@ -206,12 +206,12 @@ def test_errors_of_elements_are_found_one_by_one() -> None:
     )
     answer_class = codec.response_class(KEYS["AddPartitionsToTxn"], 3)
     answer = codec.build(answer_class, throttle_time=0, results_by_topic_v3_and_below=topics)
-    assert told(answer) == [55, 3]
+    assert errors_told(answer) == [55, 3]
 
 
 def test_an_array_that_is_null_has_no_errors() -> None:
     answer_class = codec.response_class(KEYS["CreateAcls"], 3)
-    assert told(codec.build(answer_class, throttle_time=0, results=None)) == []
+    assert errors_told(codec.build(answer_class, throttle_time=0, results=None)) == []
 
 
 def test_an_answer_without_error_codes_tells_none() -> None:

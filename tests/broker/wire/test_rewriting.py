@@ -88,7 +88,7 @@ def test_an_entry_is_put_behind_those_of_a_list_also_where_there_are_none() -> N
             schema.FetchResponse, throttle_time=0, error_code=0, session_id=0, responses=(topic,)
         )
 
-    def aborted(message: Any) -> list[tuple[int, int]]:
+    def aborted_rows(message: Any) -> list[tuple[int, int]]:
         (topic,) = message.responses
         rows = topic.partitions[0].aborted_transactions
         return [(row.producer_id, row.first_offset) for row in rows]
@@ -96,7 +96,7 @@ def test_an_entry_is_put_behind_those_of_a_list_also_where_there_are_none() -> N
     old = codec.build(schema.AbortedTransaction, producer_id=1, first_offset=0)
     for entries, entries_after in ((None, []), ((), []), ((old,), [(1, 0)])):
         changed = with_entry(answer(entries), "aborted_transactions", entry)
-        assert aborted(changed) == [*entries_after, (7, 3)]
+        assert aborted_rows(changed) == [*entries_after, (7, 3)]
         assert codec.encode_body(changed)
     assert with_entry(old, "aborted_transactions", entry) is old
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.lab.browser.conftest import show
-from tests.lab.browser.test_one_moment import IS_OF_NOW, ask, explained
+from tests.lab.browser.test_one_moment import IS_OF_NOW, ask, explanation_of_event
 from tests.support.small_trace import small
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.trace.trace_file import Recording
@@ -148,7 +148,7 @@ def test_a_stock_client_may_have_any_id(fresh_server: TxnsimServer, new_page: An
         page.wait_for_function(IS_OF_NOW)
         assert page.get_attribute("[data-verdict]", "data-verdict") == "open"
         event = page.evaluate("() => Number(document.querySelector('.stage').dataset.event)")
-        explanation = explained(fresh_server, event)
+        explanation = explanation_of_event(fresh_server, event)
         assert explanation is not None
         assert sorted(explanation["state"]["transactions"]) == sorted(ids)
         holder = page.inner_text("#why")

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 
 from tests.lab.browser.test_one_moment import ask
-from tests.lab.browser.test_stage import opened
+from tests.lab.browser.test_stage import play_run
 from tests.support.txnsim_server import TxnsimServer
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def test_the_stage_says_where_the_application_was_told_otherwise(
 ) -> None:
     """Coordinator and partition agree: it said that all is well."""
     page = new_page(server.http)
-    opened(page, "z05", "V+")
+    play_run(page, "z05", "V+")
     page.keyboard.press("End")
     page.wait_for_selector("#agreement[data-verdict=agree]")
     assert page.inner_text("#agreement").startswith(

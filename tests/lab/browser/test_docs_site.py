@@ -11,7 +11,7 @@ import pytest
 
 from tests import docs_site
 from tests.lab.browser.conftest import PATIENCE_MS
-from tests.lab.browser.test_site import served
+from tests.lab.browser.test_site import serve_folder
 from tests.support.site import built_site
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def test_a_story_plays_where_the_site_is_served_and_says_the_command_on_disk(
     page.goto((site / "project/docs/transactions.html").as_uri())
     page.get_by_role("link", name="z01 V-").first.click()
     page.get_by_text("python -m http.server", exact=True).wait_for()
-    with served(site) as url:
+    with serve_folder(site) as url:
         page.goto(f"{url}project/docs/testing.html")
         assert search(page, "prometheus alert")[0].startswith(f"{url}project/docs/monitoring.html?")
         page.goto(f"{url}project/docs/transactions.html")

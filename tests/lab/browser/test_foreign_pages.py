@@ -65,7 +65,7 @@ def test_a_page_by_a_name_that_leads_here_later_gets_nothing(
     server: TxnsimServer, led_astray: Browser
 ) -> None:
     port = server.ready["http"].rsplit(":", 1)[1]
-    page = opened(led_astray, f"http://{NAME}:{port}/stranger")
+    page = open_strangers_page(led_astray, f"http://{NAME}:{port}/stranger")
     answers = page.evaluate(TRY, {"base": "", "mode": "cors"})
     assert [status for status, _ in answers] == [400] * 6, answers
     assert all("this port is called by" in text for _, text in answers)
@@ -73,7 +73,7 @@ def test_a_page_by_a_name_that_leads_here_later_gets_nothing(
 
 
 def test_a_page_of_another_place_gets_nothing(server: TxnsimServer, led_astray: Browser) -> None:
-    page = opened(led_astray, "http://127.0.0.1:1/stranger")
+    page = open_strangers_page(led_astray, "http://127.0.0.1:1/stranger")
     for mode in ("cors", "no-cors"):
         answers = page.evaluate(TRY, {"base": server.ready["http"], "mode": mode})
         answers_seen = {status for status, _ in answers[2:]}
@@ -85,7 +85,7 @@ def test_a_page_of_another_place_gets_nothing(server: TxnsimServer, led_astray: 
     assert as_it_was(server)
 
 
-def opened(browser: Browser, url: str) -> Page:
+def open_strangers_page(browser: Browser, url: str) -> Page:
     """The stranger's page, as its own server would have sent it."""
     page = browser.new_page()
 

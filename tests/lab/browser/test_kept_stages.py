@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from PIL import Image, ImageChops, ImageStat
 
-from tests.lab.browser.test_stage import PAUSED, opened
+from tests.lab.browser.test_stage import PAUSED, play_run
 from tests.support.txnsim_server import TxnsimServer
 from txnsim_lab.scenario.teaching.lessons import lessons
 
@@ -59,7 +59,7 @@ AS_TEXT: Final = """() => {
 @pytest.mark.parametrize("name", STORIES)
 def test_the_stage_is_as_it_was_kept(name: str, server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http, color_scheme="light")
-    opened(page, name, STORIES[name])
+    play_run(page, name, STORIES[name])
     stage_text = page.evaluate(AS_TEXT)
     picture = Image.open(io.BytesIO(page.screenshot())).convert("L").resize(SMALL)
     text, image = KEPT / f"{name}.txt", KEPT / f"{name}.png"
@@ -72,7 +72,7 @@ def test_the_stage_is_as_it_was_kept(name: str, server: TxnsimServer, new_page: 
     assert off < DIFFERENT
 
 
-def heard(page: Page, steps: int) -> str:
+def screen_reader_text(page: Page, steps: int) -> str:
     """What a screen reader says of the stage when so many steps are played: roles, names, texts."""
     page.evaluate(PAUSED, ["z01", "V-", steps])
     page.wait_for_function(
@@ -87,7 +87,7 @@ def test_who_sees_nothing_can_answer_the_questions_of_the_first_lesson(
 ) -> None:
     page = new_page(server.http)
     ends = sorted({part.until for part in lessons()["L1"].parts[:6] if part.until > 4})
-    after_abort, after_release, after_others = [heard(page, steps) for steps in ends]
+    after_abort, after_release, after_others = [screen_reader_text(page, steps) for steps in ends]
     # Where is the last stable offset after the abort? At 1, behind the marker.
     assert "0 ✕ ABORT marker app/1" in after_abort
     assert "It has ended app/1: aborted." in after_abort

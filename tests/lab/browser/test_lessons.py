@@ -52,7 +52,7 @@ def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
     press(page, "#lesson-L1")
     lesson_one = lesson("L1")
     answers = {
-        number: came_to.answer for number, came_to in apart(solve_lesson, lesson_one).items()
+        number: came_to.answer for number, came_to in run_aside(solve_lesson, lesson_one).items()
     }
     for number, part in enumerate(lesson_one.parts):
         page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(lesson_one.parts)}')")
@@ -87,10 +87,10 @@ def assert_story_can_be_played(server: TxnsimServer, page: Page, folder: Path) -
     with urllib.request.urlopen(f"{server.http}{link}", timeout=30) as answer:
         text = answer.read().decode()
     own_story = read(str(folder / "my-l1.yaml"), text)
-    assert apart(run_in_virtual_time, ScenarioRun(scenario=own_story, run="V-")).as_declared
+    assert run_aside(run_in_virtual_time, ScenarioRun(scenario=own_story, run="V-")).as_declared
 
 
-def apart(doing: Callable[[Any], Any], argument: object) -> Any:
+def run_aside(doing: Callable[[Any], Any], argument: object) -> Any:
     """In a thread of its own: Playwright keeps a loop running in this one."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(doing, argument).result()

@@ -17,7 +17,7 @@ import pytest
 
 from tests.lab.browser.conftest import make_hang, recorded
 from tests.lab.browser.steady_transactions import steady_transactions
-from tests.lab.browser.test_stage import opened
+from tests.lab.browser.test_stage import play_run
 from tests.support.txnsim_server import TxnsimServer
 from txnsim_lab.http.page.one_file import one_file
 
@@ -53,7 +53,7 @@ IS_OF_NOW: Final = """() => {
 }"""
 
 
-def seen(page: Page) -> list[dict[str, Any]]:
+def take_samples(page: Page) -> list[dict[str, Any]]:
     """What the page has shown since it was opened, or looked at last."""
     samples: list[dict[str, Any]] = page.evaluate("__seen.splice(0)")
     return samples
@@ -76,19 +76,19 @@ def are_of_one_moment(samples: list[dict[str, Any]]) -> None:
 def test_a_link_to_a_hang_never_says_that_all_is_well(server: TxnsimServer, new_page: Any) -> None:
     """It said "They agree. No transaction is open." until the first answer was there."""
     page = new_page(server.http)
-    event_index = opened(page, "z01", "V-")
+    event_index = play_run(page, "z01", "V-")
     page.wait_for_function("(at) => location.hash.includes(`at=${at}&`)", arg=event_index)
     other_page = new_page(page.url, script=SEEN)
     other_page.wait_for_selector("[data-verdict=hanging]")
     other_page.wait_for_selector("#why:not(.stale) .cause.hanging")
-    samples = seen(other_page)
+    samples = take_samples(other_page)
     are_of_one_moment(samples)
     assert {sample["verdict"] for sample in samples} == {"reading", "hanging"}
     # Each step is read anew, and says so meanwhile.
     for key in ("ArrowLeft", "ArrowLeft", "ArrowRight", ",", "Home", "End", "l"):
         other_page.keyboard.press(key)
         other_page.wait_for_function(IS_OF_NOW)
-    samples = seen(other_page)
+    samples = take_samples(other_page)
     are_of_one_moment(samples)
     assert {"reading", "open", "agree"} <= {sample["verdict"] for sample in samples}
 
@@ -99,10 +99,10 @@ def test_a_reload_of_a_cluster_in_which_one_hangs_never_says_that_all_is_well(
     page = new_page(fresh_server.http, script=SEEN)
     make_hang(page)
     page.wait_for_selector("[data-verdict=hanging]")
-    are_of_one_moment(seen(page))
+    are_of_one_moment(take_samples(page))
     page.reload()
     page.wait_for_selector("[data-verdict=hanging]")
-    samples = seen(page)
+    samples = take_samples(page)
     are_of_one_moment(samples)
     assert {sample["verdict"] for sample in samples} == {"reading", "hanging"}
     assert "Nothing is written yet" not in " ".join(sample["text"] for sample in samples)
@@ -113,12 +113,12 @@ def test_a_page_in_a_file_has_each_verdict_at_once(new_page: Any, tmp_path: Path
     path.write_text(one_file([("z01 V-", recorded("z01", "V-"))]), encoding="utf-8")
     page = new_page(path.as_uri(), offline=True, script=SEEN)
     page.wait_for_selector(".cause.hanging")
-    seen(page)
+    take_samples(page)
     page.evaluate("__sim.go(__sim.at.value)")
     for key in (",", ",", ".", "ArrowLeft", "ArrowRight"):
         page.keyboard.press(key)
     page.wait_for_selector("[data-verdict=hanging]")
-    samples = seen(page)
+    samples = take_samples(page)
     are_of_one_moment(samples)
     assert {"reading", "agree"}.isdisjoint({sample["verdict"] for sample in samples[-1:]})
     assert "reading" not in {sample["verdict"] for sample in samples}
@@ -134,7 +134,7 @@ def test_two_runs_side_by_side_have_one_headline(server: TxnsimServer, new_page:
     page.locator(".side").nth(1).locator(".agreement.nothing").wait_for()
     page.keyboard.press(",")
     page.wait_for_selector(".side [data-event]")
-    are_of_one_moment(seen(page))
+    are_of_one_moment(take_samples(page))
 
 
 # Against what explain says
@@ -155,7 +155,7 @@ def worst(explanation: Mapping[str, Any]) -> str:
     return "open" if verdicts or "Ongoing" in states else "agree"
 
 
-def explained(server: TxnsimServer, event_index: int) -> dict[str, Any] | None:
+def explanation_of_event(server: TxnsimServer, event_index: int) -> dict[str, Any] | None:
     """What the server says of an event; None for one that it has dropped."""
     try:
         with urllib.request.urlopen(
@@ -215,7 +215,7 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
             )
             rate = page.evaluate("__page['store.js'].rate.value")
             samples_taken = page.evaluate("__samples")
-            are_of_one_moment(seen(page))
+            are_of_one_moment(take_samples(page))
             page.context.close()
         are_of_one_moment(samples_taken)
         verdict_by_event = {
@@ -223,7 +223,9 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
             for sample in samples_taken
             if sample["event"] is not None
         }
-        explanation_by_event = {event: explained(server, event) for event in verdict_by_event}
+        explanation_by_event = {
+            event: explanation_of_event(server, event) for event in verdict_by_event
+        }
     compared = {
         event: worst(explanation)
         for event, explanation in explanation_by_event.items()

@@ -304,7 +304,7 @@ def test_a_rule_of_ones_own_is_armed_and_a_wrong_one_is_refused_with_the_reason(
     page.fill("#own-rule-limit", "2")
     page.click("#arm")
     page.locator("main section").get_by_role("cell", name="page-1", exact=True).wait_for()
-    (rule,) = armed(fresh_server)
+    (rule,) = armed_rules(fresh_server)
     assert (rule["point"], rule["api"], rule["limit"]) == ("peer.request", "WriteTxnMarkers", 2)
     assert rule["action"] == {"do": "delay", "delay_ms": 500}
 
@@ -338,7 +338,7 @@ def test_every_field_that_a_rule_has_is_in_the_form(
         fill_in(page, rule)
         page.click("#arm")
         page.locator("main section").get_by_role("cell", name=rule["id"], exact=True).wait_for()
-    assert armed(fresh_server) == rules
+    assert armed_rules(fresh_server) == rules
 
 
 def fill_in(page: Page, rule: dict[str, Any]) -> None:
@@ -366,7 +366,7 @@ def set_to(page: Page, control: str, value: object) -> None:
         page.fill(control, text)
 
 
-def armed(server: TxnsimServer) -> list[dict[str, Any]]:
+def armed_rules(server: TxnsimServer) -> list[dict[str, Any]]:
     """The rules in force."""
     with urllib.request.urlopen(f"{server.http}/api/v1/faults") as answer:
         return [fault["rule"] for fault in json.load(answer)]
@@ -392,7 +392,7 @@ def test_rules_at_every_point_are_built_with_what_the_api_takes_there(
         page.click("#arm")
         name = f"page-{number}"
         page.locator("main section").get_by_role("cell", name=name, exact=True).wait_for()
-    rules = {rule["point"]: rule for rule in armed(fresh_server)}
+    rules = {rule["point"]: rule for rule in armed_rules(fresh_server)}
     assert set(rules) == set(points)
     criteria = {"role": "leader", "kind": "marker", "topic": "t", "partition": 3, "limit": 1}
     assert rules["log.append"] == {

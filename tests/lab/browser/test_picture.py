@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.lab.browser.conftest import make_hang
 from tests.lab.browser.test_page import PICTURES
-from tests.lab.browser.test_stage import opened
+from tests.lab.browser.test_stage import play_run
 from tests.support.txnsim_server import TxnsimServer
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def test_marker_and_record_are_curves_into_the_log_and_the_reader_stands_at_the_
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http, viewport={"width": 1280, "height": 720}, unfolded=False)
-    opened(page, "z01", "V-")
+    play_run(page, "z01", "V-")
     assert page.evaluate(TEXTS) == [
         "THE APPLICATION BELIEVES",
         "app/1 is aborted ✓",
@@ -85,7 +85,7 @@ def test_a_share_group_that_a_hanging_transaction_starves_is_in_picture_and_sent
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http, unfolded=False)
-    opened(page, "z35", "TV2")
+    play_run(page, "z35", "TV2")
     for _ in range(2):
         page.keyboard.press("ArrowRight")
     page.wait_for_selector(".story .now:has-text('The worker is given nothing more')")
@@ -110,7 +110,7 @@ def test_a_transaction_on_two_partitions_is_one_picture_and_a_batch_leads_to_its
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http, unfolded=False)
-    opened(page, "z21", "TV2")
+    play_run(page, "z21", "TV2")
     assert page.locator(".drawn .log").count() == 2
     assert "app/2 committed ✓" in page.evaluate(TEXTS)
     assert "app/2 aborted ✕" in page.evaluate(TEXTS)
@@ -129,7 +129,7 @@ def test_presented_no_text_is_too_small_for_the_back_row(
         color_scheme=theme,
         unfolded=False,
     )
-    opened(page, "z01", "V-")
+    play_run(page, "z01", "V-")
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.set_viewport_size({"width": 1280, "height": 720})
     page.wait_for_selector("#repair")
@@ -146,7 +146,7 @@ def test_presented_no_text_is_too_small_for_the_back_row(
 
 def test_the_page_has_few_sizes_of_type(server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http, viewport={"width": 1280, "height": 720})
-    opened(page, "z01", "V-")
+    play_run(page, "z01", "V-")
     outside = page.evaluate(SIZES.replace("px * scale", "px"))
     assert {round(px) for px in outside.values()} <= {12, 14, 16, 20}
 
@@ -155,7 +155,7 @@ def test_a_picture_is_saved_as_svg_and_png_and_embedded(
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http, color_scheme="light", unfolded=False)
-    opened(page, "z01", "V-")
+    play_run(page, "z01", "V-")
     with page.expect_download() as saved:
         page.get_by_role("button", name="SVG").click()
     drawn = ElementTree.parse(saved.value.path()).getroot()
@@ -265,7 +265,7 @@ def test_while_a_question_is_open_nothing_on_the_stage_answers_it(
     page = new_page(f"{server.http}/#lesson={name}&part={part}")
     page.wait_for_selector("[name=guess]")
     page.wait_for_function("() => !__page['store.js'].busy.value")
-    assert shown(page) == []
+    assert hidden_parts(page) == []
     # "Its marker is owed" stood there as the answer has it.
     assert page.locator(".drawn text.coordinator").text_content() in ("", "?")
     assert page.locator(".stage > .lesson").count() == 1  # beside the picture
@@ -276,7 +276,7 @@ def test_while_a_question_is_open_nothing_on_the_stage_answers_it(
     page.wait_for_selector(".cause")
 
 
-def shown(page: Page) -> list[str]:
+def hidden_parts(page: Page) -> list[str]:
     return [hidden_part for hidden_part in HIDDEN if page.locator(hidden_part).count()]
 
 
@@ -285,4 +285,4 @@ def test_what_leads_to_a_question_is_played_before_it(server: TxnsimServer, new_
     page = new_page(f"{server.http}/#lesson=L1&part=1")
     page.wait_for_selector(".drawn .batch.ABORT")
     assert page.locator("[name=guess]").count() == 3
-    assert shown(page) == []
+    assert hidden_parts(page) == []

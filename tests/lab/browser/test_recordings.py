@@ -39,15 +39,15 @@ READ: Final = """async ([text, positions]) => {
 }"""
 
 
-def _ordered(value: object) -> str:
+def _as_sorted_json(value: object) -> str:
     plain = msgspec.json.decode(msgspec.json.encode(value))
-    return msgspec.json.encode(_sorted(plain)).decode()
+    return msgspec.json.encode(_sort_keys(plain)).decode()
 
 
-def _sorted(value: Any) -> Any:
+def _sort_keys(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(element) for element in value] if isinstance(value, list) else value
+        return {key: _sort_keys(value[key]) for key in sorted(value)}
+    return [_sort_keys(element) for element in value] if isinstance(value, list) else value
 
 
 def differences(page: Page, text: bytes, run: Recording, positions: list[int]) -> list[int]:
@@ -59,8 +59,8 @@ def differences(page: Page, text: bytes, run: Recording, positions: list[int]) -
         for position, state_of_page, state_of_reader in zip(
             positions, states_of_page, states, strict=True
         )
-        if _sorted(msgspec.json.decode(state_of_page))
-        != _sorted(msgspec.json.decode(_ordered(state_of_reader)))
+        if _sort_keys(msgspec.json.decode(state_of_page))
+        != _sort_keys(msgspec.json.decode(_as_sorted_json(state_of_reader)))
     ]
 
 
@@ -152,7 +152,7 @@ TAPE: Final = """(at, lso) => {
 }"""
 
 
-def looked(page: Page, run: Recording, look: str, *arguments: object) -> tuple[int, Any]:
+def look_at_recording(page: Page, run: Recording, look: str, *arguments: object) -> tuple[int, Any]:
     """How many lines of a recording a look at it parses, and what it finds."""
     text = run.to_lines().decode()
     parsed, look_result = page.evaluate(PARSED.replace("LOOK", look), [text, *arguments])
@@ -180,7 +180,7 @@ def test_a_moment_of_a_long_recording_needs_few_of_its_lines(
     run = small(nodes, *events)
     page = new_page(server.http)
     for view in ("stage", "lanes"):
-        parsed, _ = looked(page, run, DRAW, view, LONG // 2 + 1)
+        parsed, _ = look_at_recording(page, run, DRAW, view, LONG // 2 + 1)
         assert 0 < parsed < 20_000, (view, parsed)  # 4,000 of them lead to the state
 
 
@@ -192,20 +192,20 @@ def test_an_old_hang_is_found_without_a_look_at_what_was_written_since(
     batch = {"tp": "t-0", "pid": -1, "epoch": -1, "seq": -1, "txn": False}
     events: list[Any] = [(node, "node.role", (), "", {"role": "leader", "epoch": 0, "tp": "t-0"})]
 
-    def written(offsets: range, **fields: object) -> None:
+    def write_batches(offsets: range, **fields: object) -> None:
         for base in offsets:
             data = {**batch, "base": base, "last": base, **fields}
             events.append((node, "log.append", (), "", data))
 
-    written(range(2))
-    written(range(2, 3), pid=7, epoch=0, seq=0, txn=True)
-    written(range(3, LONG // 2))
+    write_batches(range(2))
+    write_batches(range(2, 3), pid=7, epoch=0, seq=0, txn=True)
+    write_batches(range(3, LONG // 2))
     end = LONG // 2 - open_offset
     anew = {"role": "leader", "epoch": 1, "tp": "t-0", "end": end}
     events.append((node, "node.role", (), "", anew))
-    written(range(end, LONG))
+    write_batches(range(end, LONG))
     page = new_page(server.http)
-    parsed, tape = looked(page, small((node,), *events), TAPE, len(events) - 1, 2)
+    parsed, tape = look_at_recording(page, small((node,), *events), TAPE, len(events) - 1, 2)
     assert parsed < 1_000
     assert [first_offset for _, first_offset in tape["cells"]] == list(range(LONG - 60, LONG))
     assert (tape["far"], tape["earlier"]) == ([2, "open", LONG - 3 - 60], 2)
@@ -222,18 +222,18 @@ def test_what_an_old_leader_writes_or_cuts_off_is_not_on_the_tape_of_the_new_one
         data = {"role": "leader", "epoch": epoch, "tp": "t-0", "end": end}
         return node, "node.role", (), "", data
 
-    def written(node: str, base: int) -> tuple[Any, ...]:
+    def write_batch(node: str, base: int) -> tuple[Any, ...]:
         return node, "log.append", (), "", {**batch, "base": base, "last": base}
 
     run = small(
         (old, new),
         led(old, 0, 0),
-        *(written(old, base) for base in range(3)),
+        *(write_batch(old, base) for base in range(3)),
         led(new, 1, 2),  # it does not have the last one
-        written(old, 3),  # which is not told of it yet
-        *(written(new, base) for base in range(2, 5)),
+        write_batch(old, 3),  # which is not told of it yet
+        *(write_batch(new, base) for base in range(2, 5)),
         (old, "log.truncate", (), "", {"tp": "t-0", "epoch": 1, "to": 2}),
-        written(new, 5),
+        write_batch(new, 5),
     )
     page = new_page(server.http)
     cell_before, cell_after = [1, 0], [2, 1]
@@ -243,7 +243,7 @@ def test_what_an_old_leader_writes_or_cuts_off_is_not_on_the_tape_of_the_new_one
         (8, [cell_before, cell_after, [6, 2], [7, 3], [8, 4]]),
         (10, [cell_before, cell_after, [6, 2], [7, 3], [8, 4], [10, 5]]),
     ):
-        assert looked(page, run, TAPE, event_index, 0)[1]["cells"] == cells, event_index
+        assert look_at_recording(page, run, TAPE, event_index, 0)[1]["cells"] == cells, event_index
 
 
 def test_a_recorded_run_says_so_and_offers_nothing_that_it_can_not_do(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.lab.browser.conftest import recorded
-from tests.lab.browser.test_lessons import OTHERS, apart, play_first_lesson, play_lesson, press
+from tests.lab.browser.test_lessons import OTHERS, play_first_lesson, play_lesson, press, run_aside
 from tests.support.site import built_site
 from txnsim_lab.http.page.one_file import one_file
 from txnsim_lab.http.site.build import PACKED
@@ -59,7 +59,7 @@ NO_WASM: Final = "default-src 'none'; script-src 'self'; style-src 'self'; conne
 
 
 @contextmanager
-def served(folder: Path, headers: dict[str, str] | None = None) -> Iterator[str]:
+def serve_folder(folder: Path, headers: dict[str, str] | None = None) -> Iterator[str]:
     """A plain file server of loopback; it is gone afterwards."""
 
     class Handler(SimpleHTTPRequestHandler):
@@ -102,7 +102,7 @@ def play_z01(page: Page) -> None:
 def test_the_front_page_is_the_first_screen_with_licence_source_and_a_plan(
     site: Path, new_page: Callable[..., Page]
 ) -> None:
-    with served(site) as url:
+    with serve_folder(site) as url:
         page = new_page(f"{url}project/")
         page.locator(".first svg.drawn").wait_for()
         assert page.locator("footer").is_hidden()
@@ -127,7 +127,7 @@ def test_the_front_page_is_the_first_screen_with_licence_source_and_a_plan(
 
 def test_a_story_is_played_driven_and_taken_back(site: Path, new_page: Callable[..., Page]) -> None:
     urls: list[str] = []
-    with served(site) as url:
+    with serve_folder(site) as url:
         page = new_page(f"{url}project/", asked=urls)
         play_z01(page)
         page.locator("#step").click()
@@ -144,10 +144,10 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
     site: Path, new_page: Callable[..., Page], tmp_path: Path
 ) -> None:
     # Nothing comes from the browser's own cache: only the service worker has the files.
-    with served(site, {"Cache-Control": "no-store"}) as url:
+    with serve_folder(site, {"Cache-Control": "no-store"}) as url:
         # With the server gone the browser says that it found no newer service worker.
         visited = new_page(f"{url}project/", expects=("when fetching the script",))
-        kept(visited)
+        wait_until_kept(visited)
         names = visited.evaluate(KEPT_FILES)  # unpacked: the browser keeps compiled code of such
         assert set(PACKED) <= set(names)
         assert not set(PACKED.values()) & set(names)
@@ -171,7 +171,7 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
         path = tmp_path / "my-l1.yaml"
         saving.value.save_as(path)
         own_story = read(str(path), path.read_text("utf-8"))
-        assert apart(run_in_virtual_time, ScenarioRun(scenario=own_story, run="V-")).as_declared
+        assert run_aside(run_in_virtual_time, ScenarioRun(scenario=own_story, run="V-")).as_declared
 
     play_first_lesson(page, see_story)
 
@@ -180,14 +180,14 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
 def test_every_other_lesson_is_played_by_keyboard_to_its_end(
     name: str, site: Path, new_page: Callable[..., Page]
 ) -> None:
-    with served(site) as url:
+    with serve_folder(site) as url:
         play_lesson(new_page(f"{url}project/"), name)
 
 
 def test_lessons_that_need_a_cluster_are_named_and_not_offered(
     site: Path, new_page: Callable[..., Page]
 ) -> None:
-    with served(site) as url:
+    with serve_folder(site) as url:
         page = new_page(f"{url}project/#lesson=L10&part=0")  # a link from elsewhere
         page.get_by_role("alert").get_by_text("txnsim lesson L10 starts one").wait_for()
         page.locator("#all-lessons").click()
@@ -220,7 +220,7 @@ def test_a_story_is_written_a_trace_and_a_report_are_opened_and_all_is_accessibl
                     node["html"] for node in rule["nodes"]
                 ][:3]
 
-    with served(site) as url:
+    with serve_folder(site) as url:
         page = new_page(f"{url}project/", bypass_csp=True)
         page.evaluate(axe)
         page.locator(".first").wait_for()
@@ -271,7 +271,7 @@ def test_a_link_of_the_page_on_the_site_opens_its_story_where_it_is_decided(
     text = (Path(__file__).parents[3] / "docs" / "site.md").read_text("utf-8")
     link = re.search(r"`(#run=z01&label=V-[^`]*)`", text)
     assert link is not None
-    with served(site) as url:
+    with serve_folder(site) as url:
         page = new_page(f"{url}project/{link[1]}")
         page.get_by_text("The judges found").wait_for()
         page.wait_for_function(EXPLAINED)
@@ -279,7 +279,7 @@ def test_a_link_of_the_page_on_the_site_opens_its_story_where_it_is_decided(
         assert page.evaluate("() => __sim.at.value") == page.evaluate(decided)
 
 
-def kept(page: Page) -> None:
+def wait_until_kept(page: Page) -> None:
     """Wait until the files are kept for a visit without a network."""
     page.evaluate("() => navigator.serviceWorker.ready.then(() => null)")
 
@@ -287,6 +287,6 @@ def kept(page: Page) -> None:
 def test_where_webassembly_is_refused_the_page_says_so(
     site: Path, new_page: Callable[..., Page]
 ) -> None:
-    with served(site, {"Content-Security-Policy": NO_WASM}) as url:
+    with serve_folder(site, {"Content-Security-Policy": NO_WASM}) as url:
         page = new_page(f"{url}project/", expects=("WebAssembly", "Content Security Policy"))
         page.get_by_role("alert").get_by_text("can't run in this browser").wait_for()

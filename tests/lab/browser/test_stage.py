@@ -33,7 +33,7 @@ ONE_IN_FULL: Final = """line => {
 """In one look: a living cluster is judged after each event, and drawn anew between two looks."""
 
 
-def opened(page: Page, name: str, run: str) -> int:
+def play_run(page: Page, name: str, run: str) -> int:
     """Play a run of the zoo; the event that it opens at."""
     event_index: int = page.evaluate(PLAY, [name, run])
     page.wait_for_selector("#agreement p")
@@ -45,7 +45,7 @@ def test_a_run_opens_where_coordinator_and_partition_disagree(
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http)
-    event_index = opened(page, "z01", "V-")
+    event_index = play_run(page, "z01", "V-")
     assert event_index < page.evaluate("__sim.count.value") - 1
     page.wait_for_selector(".agreement.hanging")
     assert page.inner_text("#agreement") == (
@@ -63,7 +63,7 @@ def test_a_late_marker_belongs_to_the_transaction_that_it_was_for(
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http)
-    opened(page, "z21", "TV2")
+    play_run(page, "z21", "TV2")
     cells = page.locator(".partition:has-text('t-0') .cell").all_inner_texts()
     whose = [text.split("\n")[-1] for text in cells[:5]]
     assert whose == ["app/1", "app/1", "app/2", "app/1", "app/2"]
@@ -76,7 +76,7 @@ def test_held_messages_look_held_and_the_story_is_walked_by_its_captions(
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http)
-    opened(page, "z01", "V-")
+    play_run(page, "z01", "V-")
     page.get_by_role("button", name="No answer comes, and it gives up on the record.").click()
     held_text = page.locator(".message.held").first.inner_text()
     assert "Produce “late”" in held_text
@@ -92,7 +92,7 @@ def test_a_transaction_has_a_bracket_and_readers_and_clients_are_drawn(
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http)
-    opened(page, "z01", "V-")
+    play_run(page, "z01", "V-")
     assert page.inner_text(".bracket.hangs em") == "open from here · no marker will come"
     assert page.locator("li:has(.end) .bracket.hangs.in").count() == 1
     assert page.inner_text(".caret.lso") == "LSO 1"
@@ -101,7 +101,7 @@ def test_a_transaction_has_a_bracket_and_readers_and_clients_are_drawn(
     assert clients == ["late-producer InitProducerId", "reader Fetch"]
     assert "was held, released, 2 times" in page.inner_text(".message.released")
     # A marker that is written again said nothing of why.
-    opened(page, "z12", "V-/before")
+    play_run(page, "z12", "V-/before")
     assert "It has decided to commit app/1, and no marker is owed" in page.inner_text(".belief")
     cell_again = page.locator(".cell:has(.again)")
     assert "COMMIT marker, again" in cell_again.first.inner_text()
@@ -215,7 +215,7 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http)
-    opened(page, "z01", "V-")
+    play_run(page, "z01", "V-")
     page.keyboard.press("Home")
     page.click("#compare")
     difference = page.wait_for_selector("#difference b").inner_text()
@@ -254,7 +254,7 @@ def test_messages_move_where_motion_is_wanted(server: TxnsimServer, new_page: An
     moving = "document.getAnimations().filter((one) => one.animationName === 'travel').length"
     for motion in ("no-preference", "reduce"):
         page = new_page(server.http, reduced_motion=motion)
-        opened(page, "z01", "V-")
+        play_run(page, "z01", "V-")
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("ArrowRight")
         page.wait_for_selector(".message.released")
@@ -263,7 +263,7 @@ def test_messages_move_where_motion_is_wanted(server: TxnsimServer, new_page: An
 
 def test_past_and_present_are_told_apart(server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http)
-    opened(page, "z01", "V-")
+    play_run(page, "z01", "V-")
     assert page.inner_text("#past").startswith("You look at step 6.")
     assert page.locator("main.past").count() == 1
     page.keyboard.press("l")
@@ -275,7 +275,7 @@ def test_a_run_plays_by_itself_and_stands_still_when_told(
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http)
-    opened(page, "z01", "V-")
+    play_run(page, "z01", "V-")
     page.keyboard.press("Home")
     page.select_option("#speed", "4")
     page.locator("main section.view").focus()
@@ -307,7 +307,7 @@ def test_the_hang_of_the_button_tells_its_story_and_is_made_again(
 
 def test_the_address_brings_back_what_was_shown(server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http)
-    event_index = opened(page, "z01", "V-")
+    event_index = play_run(page, "z01", "V-")
     page.wait_for_function(f"() => location.hash.includes('at={event_index}')")
     page.keyboard.press("2")
     page.wait_for_function("() => location.hash.includes('view=coordinator')")
@@ -338,39 +338,39 @@ def test_what_is_done_is_said_and_keys_without_an_aim_say_so(
 ) -> None:
     page = new_page(fresh_server.http)
 
-    def is_said(text: str) -> None:
+    def expect_said(text: str) -> None:
         page.wait_for_selector(f"#said:has-text('{text}')")
 
     page.click("#practise")
-    is_said("It is made. Here is its first step.")
+    expect_said("It is made. Here is its first step.")
     page.keyboard.press("l")
     with urllib.request.urlopen(f"{fresh_server.http}/api/v1/explain") as answer:
         newest = json.load(answer)["at"]
     page.wait_for_function("(at) => __sim.events.at(-1)?.i >= at", arg=newest)
     page.keyboard.press(",")
     page.click("#repair")  # at an event of the past: it is done now
-    is_said("The ABORT marker is written on orders-0.")
+    expect_said("The ABORT marker is written on orders-0.")
     assert page.locator("#past").count() == 0
     for key, goal in (("v", "next violation"), ("ArrowRight", "next step of the story")):
         page.keyboard.press(key)
-        is_said(f"Nothing to go to: {goal}.")
+        expect_said(f"Nothing to go to: {goal}.")
     page.keyboard.press(",")
     page.locator("#said").wait_for(state="detached")
     page.keyboard.press("7")
     page.get_by_role("button", name="Kill broker/3").click()
-    is_said("Broker 3 was killed.")
+    expect_said("Broker 3 was killed.")
     page.get_by_role("button", name="Start broker/3").click()
-    is_said("Broker 3 has started.")
+    expect_said("Broker 3 has started.")
     page.keyboard.press("6")
     page.click("#arm")
-    is_said("The rule page-1 is armed.")
+    expect_said("The rule page-1 is armed.")
     page.get_by_role("button", name="Disarm page-1").click()
-    is_said("The rule page-1 is taken back.")
+    expect_said("The rule page-1 is taken back.")
 
 
 def test_why_is_grey_while_it_is_asked_anew(server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http)
-    event_index = opened(page, "z01", "V-")
+    event_index = play_run(page, "z01", "V-")
     routes: list[Any] = []
     page.route("**/api/v1/explain*", lambda route: routes.append(route))
     page.keyboard.press(",")
@@ -429,11 +429,11 @@ def test_a_high_watermark_is_shown_where_the_trace_tells_it(
           __page["stage.js"].highWatermark({ level }, { replicas, lso, end, hw: 2 }))"""
     )
     assert high_watermarks == [2, 4, None, 4, None]  # the last one: a trace of an older txnsim
-    opened(page, "z01", "V-")  # three replicas
+    play_run(page, "z01", "V-")  # three replicas
     assert "high watermark" not in page.inner_text(".partition dl")
     why = page.get_attribute(".partition dt:last-of-type", "title")
     assert "does not tell how far the followers are" in why
-    opened(page, "z27", "V+/4.3")  # one
+    play_run(page, "z27", "V+/4.3")  # one
     assert "high watermark\n1" in page.inner_text(".partition dl >> nth=0")
     assert "HW 1" in page.inner_text(".tape >> nth=0")
 
@@ -444,7 +444,7 @@ Row = tuple[str, str, tuple[int, ...], str, object]
 LEADS: Final[Row] = ("broker/1", "node.role", (), "", {"tp": "t-0", "role": "leader", "epoch": 0})
 
 
-def moved(name: str, pid: int, state: str, *partitions: str) -> Row:
+def completed_move(name: str, pid: int, state: str, *partitions: str) -> Row:
     entry = {"pid": pid, "epoch": 0, "pending": None, "timeout_ms": 60_000}
     data = {**entry, "state": state, "partitions": partitions}
     return (COORDINATOR, "txn.complete", (), f"{name}/{pid}:0", data)
@@ -467,21 +467,28 @@ def opened_by(name: str, pid: int, base_offset: int, tp: str = "t-0") -> tuple[R
     )
 
 
-ABORTS: Final = (moved("app", 7, "Ongoing", "t-0"), moved("app", 7, "PrepareAbort", "t-0"))
+ABORTS: Final = (
+    completed_move("app", 7, "Ongoing", "t-0"),
+    completed_move("app", 7, "PrepareAbort", "t-0"),
+)
 
 
 @pytest.mark.parametrize(
     ("events", "verdict", "words"),
     [
         ((LEADS,), "agree", "They agree. No transaction is open."),
-        ((LEADS, moved("app", 7, "Empty")), "agree", "They agree. No transaction is open."),
         (
-            (LEADS, moved("app", 7, "Ongoing", "t-0")),
+            (LEADS, completed_move("app", 7, "Empty")),
+            "agree",
+            "They agree. No transaction is open.",
+        ),
+        (
+            (LEADS, completed_move("app", 7, "Ongoing", "t-0")),
             "open",
             "They agree. The coordinator has app/1 open. Nothing of it is written on t-0 yet.",
         ),
         (
-            (LEADS, moved("app", 7, "Ongoing", OFFSETS)),
+            (LEADS, completed_move("app", 7, "Ongoing", OFFSETS)),
             "open",
             f"They agree. The coordinator has app/1 open, with {OFFSETS}.",
         ),
@@ -501,7 +508,11 @@ ABORTS: Final = (moved("app", 7, "Ongoing", "t-0"), moved("app", 7, "PrepareAbor
             " still to come.",
         ),
         (
-            (LEADS, moved("app", 7, "Ongoing", OFFSETS), moved("app", 7, "PrepareAbort")),
+            (
+                LEADS,
+                completed_move("app", 7, "Ongoing", OFFSETS),
+                completed_move("app", 7, "PrepareAbort"),
+            ),
             "owed",
             "They will agree. The coordinator has decided to abort app/1. Every partition has its"
             " marker; the coordinator has yet to write that down.",
@@ -512,7 +523,7 @@ ABORTS: Final = (moved("app", 7, "Ongoing", "t-0"), moved("app", 7, "PrepareAbor
                 LEADS,
                 *ABORTS,
                 owes("app", 7),
-                moved("other", 8, "Ongoing", "t-0"),
+                completed_move("other", 8, "Ongoing", "t-0"),
                 *opened_by("other", 8, 0),
             ),
             "owed",
@@ -553,7 +564,7 @@ def test_the_headline_is_the_gravest_of_all_that_is_open_or_owed(
         assert [text for text in producer_rows if "They agree." in text] == []
 
 
-def held(action: str, pid: int, tp: str) -> tuple[Row, ...]:
+def held_by_rule(action: str, pid: int, tp: str) -> tuple[Row, ...]:
     rule = {"rule": "late", "point": "peer.request", "action": action}
     about = [{"pid": pid, "partitions": [tp]}]
     count = int(not action.startswith("delay"))
@@ -590,7 +601,7 @@ def test_what_is_on_its_way_is_held_only_by_what_holds_it(
     page = new_page(server.http)
     page.wait_for_selector(".link-state.live")
     later_events = [("client/other", "note", (), "", {"text": "later"})] * later
-    events = (LEADS, *ABORTS, owes("app", 7), *held(action, pid, tp), *later_events)
+    events = (LEADS, *ABORTS, owes("app", 7), *held_by_rule(action, pid, tp), *later_events)
     show(page, small(NODES, *events, level="brief"))
     way = page.locator(".way.due .message")
     lines = [
@@ -602,7 +613,7 @@ def test_what_is_on_its_way_is_held_only_by_what_holds_it(
 
 def test_what_has_arrived_is_not_on_its_way(server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http)
-    opened(page, "z01", "V-")
+    play_run(page, "z01", "V-")
     assert page.locator(".way.due").count() == 0
     assert page.locator(".way:not(.due) .message.released").count() == 1
     page.get_by_role("button", name="No answer comes, and it gives up on the record.").click()
@@ -632,7 +643,7 @@ def test_only_what_is_held_is_released_by_hand(
     page = new_page(fresh_server.http)
     judge_what_is_made(page)
     page.wait_for_selector(".link-state.live")
-    page.evaluate(TAKEN, [LEADS, *ABORTS, owes("app", 7), *held(action, 7, "t-0")])
+    page.evaluate(TAKEN, [LEADS, *ABORTS, owes("app", 7), *held_by_rule(action, 7, "t-0")])
     message = page.locator(f".message.{how}")
     message.wait_for()
     assert message.get_by_role("button", name="Release").count() == offers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conformance.streams_plays import Plays, settle, simple
-from tests.lab.browser.test_stage import opened
+from tests.lab.browser.test_stage import play_run
 from tests.support.txnsim_server import TxnsimServer
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def texts(page: Page, selector: str) -> str:
 
 def test_lanes_are_read_as_a_picture(server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http)
-    opened(page, "z01", "V-")
+    play_run(page, "z01", "V-")
     page.keyboard.press("4")
     page.wait_for_selector(".lane-names")
     names = page.locator(".lane-names div").all_inner_texts()
@@ -71,7 +71,7 @@ def test_producers_stand_in_two_halves_and_every_move_of_the_machine_is_drawn(
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http)
-    opened(page, "z01", "V-")
+    play_run(page, "z01", "V-")
     page.keyboard.press("3")
     title = page.inner_text("tr.title.hanging")
     assert title.startswith("producer 0 They disagree. payments-0: hanging: transactional id app")

@@ -51,7 +51,9 @@ Choice = Callable[[Iterable[Scenario]], Iterator[ScenarioRun]]
 LEVELS = (TraceLevel.BRIEF, TraceLevel.FULL)
 
 
-def surveyed(scenario_runs: Iterable[ScenarioRun], level: TraceLevel) -> tuple[Survey, list[str]]:
+def survey_runs(
+    scenario_runs: Iterable[ScenarioRun], level: TraceLevel
+) -> tuple[Survey, list[str]]:
     """The counts of these runs, and where their traces tell another state than the live one."""
     survey = Survey()
     differences = []
@@ -76,7 +78,7 @@ def surveyed(scenario_runs: Iterable[ScenarioRun], level: TraceLevel) -> tuple[S
 def test_every_event_has_a_cause_and_a_reader_knows_the_state(
     scenario: Scenario, level: TraceLevel, chosen: Choice
 ) -> None:
-    survey, differences = surveyed(chosen([scenario]), level)
+    survey, differences = survey_runs(chosen([scenario]), level)
     assert differences == []
     assert dict(survey.orphans) == {}, survey.examples
     assert dict(survey.strays) == {}

@@ -161,7 +161,7 @@ BEFORE: Final = (
 )
 
 
-def shown() -> Iterator[tuple[str, Scenario]]:
+def scenarios_shown() -> Iterator[tuple[str, Scenario]]:
     """Each with the page and line where it begins."""
     for page, text in TEXTS.items():
         for block in BLOCK.finditer(text):
@@ -173,7 +173,7 @@ def shown() -> Iterator[tuple[str, Scenario]]:
                 yield place_in_page, small([*BEFORE, *yaml.safe_load(block[2])], **HEAD, **control)
 
 
-SHOWN: Final = dict(shown())
+SHOWN: Final = dict(scenarios_shown())
 FAILS: Final = {
     "no-leader-after-fewer-replicas": (
         "waited 60000 ms in vain until broker 2 leads t-1; t-1 has no leader"

@@ -190,7 +190,7 @@ def test_a_leader_that_answers_an_error_does_not_call_it_open() -> None:
     assert hanging(story.history) == ()
 
 
-def held(story: Told, **fields: Any) -> int:
+def read_while_held(story: Told, **fields: Any) -> int:
     usual: dict[str, Any] = {"high_watermark": 3}
     return story.read(1, {}, 1, **(usual | fields))
 
@@ -204,10 +204,10 @@ def test_a_hanging_transaction_is_what_holds_readers() -> None:
 
 def test_held_for_longer_than_any_transaction_may_live_is_starving() -> None:
     story = Told()
-    first_read = held(story)
-    held(story)
+    first_read = read_while_held(story)
+    read_while_held(story)
     story.wait(20.1)
-    last_read = held(story)
+    last_read = read_while_held(story)
     (anomaly,) = starving_readers(story.history)
     assert anomaly.evidence == (first_read, last_read)
 
@@ -216,12 +216,12 @@ def test_who_had_all_there_was_starves_since_there_is_more() -> None:
     story = Told()
     story.read(1, {}, 1)
     story.wait(5)
-    first_read = held(story)
+    first_read = read_while_held(story)
     story.wait(19)
-    held(story)
+    read_while_held(story)
     assert starving_readers(story.history) == (), "before that it waited for news"
     story.wait(2)
-    last_read = held(story)
+    last_read = read_while_held(story)
     (anomaly,) = starving_readers(story.history)
     assert anomaly.evidence == (first_read, last_read)
 
@@ -230,12 +230,12 @@ def test_a_longer_timeout_that_was_seen_asks_for_more_patience() -> None:
     story = Told()
     story.initialised(timeout_ms=None)
     story.initialised(timeout_ms=60 * 60_000)
-    held(story)
+    read_while_held(story)
     story.wait(64)
-    held(story)
+    read_while_held(story)
     assert starving_readers(story.history) == ()
     story.wait(2)
-    held(story)
+    read_while_held(story)
     assert kinds(starving_readers(story.history)) == ["starving-reader"]
 
 
@@ -243,7 +243,7 @@ def test_a_known_reason_has_a_name_of_its_own() -> None:
     story = Told()
     hangs(story)
     story.wait(30)
-    held(story)
+    read_while_held(story)
     assert starving_readers(story.history) == ()
     assert kinds(stuck_last_stable_offsets(story.history)) == ["stuck-last-stable-offset"]
 
@@ -251,17 +251,17 @@ def test_a_known_reason_has_a_name_of_its_own() -> None:
 def test_so_has_a_stuck_coordinator() -> None:
     story = Told()
     ghost(story)
-    held(story)
+    read_while_held(story)
     story.described("PrepareCommit", T0)
     story.wait(30)
     story.described("PrepareCommit", T0)
-    held(story)
+    read_while_held(story)
     assert starving_readers(story.history) == ()
 
 
 def test_who_gets_something_in_between_does_not_starve() -> None:
     story = Told()
-    held(story)
+    read_while_held(story)
     story.wait(30)
     story.read(1, {1: "r1"}, 2)
     story.read(1, {}, 1, high_watermark=3)
@@ -270,11 +270,11 @@ def test_who_gets_something_in_between_does_not_starve() -> None:
 
 def test_another_reader_that_waits_elsewhere_is_another_wait() -> None:
     story = Told()
-    held(story)
+    read_while_held(story)
     story.wait(30)
     story.read(2, {}, 2, high_watermark=3)
-    held(story, who="another")
-    held(story, last_stable_offset=-1)
+    read_while_held(story, who="another")
+    read_while_held(story, last_stable_offset=-1)
     assert starving_readers(story.history) == ()
 
 
@@ -317,7 +317,7 @@ def test_who_got_something_meanwhile_does_not_starve_though_no_stable_offset_was
 KEYS = {2: "x", 3: "x"}
 
 
-def grown(story: Told) -> None:
+def write_behind_ghost(story: Told) -> None:
     """Two records of one key behind the ghost, at 2 and 3."""
     story.wrote(None, "x is 2", 3, who="bystander", key="x")
     story.read(1, {}, 1, high_watermark=4)
@@ -335,7 +335,7 @@ def everything(story: Told, **fields: Any) -> int:
 def test_what_the_cleaner_leaves_behind_a_hanging_transaction_convicts() -> None:
     story = Told()
     hangs(story)
-    grown(story)
+    write_behind_ghost(story)
     cleaned = story.cleaned()
     read = everything(story)
     (anomaly,) = uncleanable_logs(story.history)
@@ -346,7 +346,7 @@ def test_what_the_cleaner_leaves_behind_a_hanging_transaction_convicts() -> None
 def test_the_cleaner_must_have_had_its_turn() -> None:
     story = Told()
     hangs(story)
-    grown(story)
+    write_behind_ghost(story)
     everything(story)
     assert uncleanable_logs(story.history) == ()
 
@@ -355,7 +355,7 @@ def test_what_was_written_after_its_turn_it_could_not_clean() -> None:
     story = Told()
     hangs(story)
     story.cleaned()
-    grown(story)
+    write_behind_ghost(story)
     everything(story)
     assert uncleanable_logs(story.history) == ()
 
@@ -366,7 +366,7 @@ def test_a_record_before_the_transaction_or_of_another_key_tells_nothing(
 ) -> None:
     story = Told()
     hangs(story)
-    grown(story)
+    write_behind_ghost(story)
     story.cleaned()
     everything(story, keys=keys)
     assert uncleanable_logs(story.history) == ()
@@ -377,7 +377,7 @@ def test_behind_a_transaction_that_is_alive_the_cleaner_waits() -> None:
     ghost(story)
     story.producers((7, 1))
     story.described("Ongoing", T0)
-    grown(story)
+    write_behind_ghost(story)
     story.cleaned()
     everything(story)
     assert uncleanable_logs(story.history) == ()

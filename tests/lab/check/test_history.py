@@ -198,7 +198,7 @@ def test_a_position_whose_members_reads_are_not_told_convicts_nobody() -> None:
     assert skipped_input(story.history) == ()
 
 
-def of(offset: int) -> tuple[Position, ...]:
+def input_position(offset: int) -> tuple[Position, ...]:
     return (Position(topic="in", partition=0, offset=offset),)
 
 
@@ -207,12 +207,12 @@ def polled_in_an_abort(*, redone: str | None = None, outcome: Outcome = Outcome.
     story = Told()
     input_fields = {"topic": "in", "partition": 0, "who": "p"}
     story.read(0, {0: "a"}, 1, **input_fields, transaction="T1")
-    story.wrote("T1", "A", of=of(0))
+    story.wrote("T1", "A", of=input_position(0))
     story.aborted("T1")
     story.read(1, {1: "b"}, 2, **input_fields, transaction="T2")
-    story.wrote("T2", "B", of=of(1))
+    story.wrote("T2", "B", of=input_position(1))
     if redone is not None:
-        story.wrote(redone, "A again", outcome=outcome, of=of(0))
+        story.wrote(redone, "A again", outcome=outcome, of=input_position(0))
     story.sent("T2", 2)
     story.committed("T2")
     story.read(0, {0: "a", 1: "b"}, 2, topic="in", partition=0)
@@ -241,7 +241,7 @@ def test_outputs_of_another_group_say_nothing_of_this_one() -> None:
     story.aborted("T1")
     story.sent("T2", 1)
     story.committed("T2")
-    story.wrote("T3", "A", of=of(7), who="q")
+    story.wrote("T3", "A", of=input_position(7), who="q")
     story.read(0, {0: "a"}, 1, topic="in", partition=0)
     assert skipped_input(story.history) == ()
 

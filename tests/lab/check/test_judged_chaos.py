@@ -57,7 +57,9 @@ class JudgedChaos(Chaos):
                     await self._initialise(producer, client_name, name)
                     for number in range(10):
                         await asyncio.sleep(self.random.random())
-                        await self._recorded(producer, client_name, f"{client_name}/{number}")
+                        await self._record_transaction(
+                            producer, client_name, f"{client_name}/{number}"
+                        )
                 except ClientError:
                     continue  # a new life fences this one
 
@@ -80,7 +82,7 @@ class JudgedChaos(Chaos):
                 )
             )
 
-    async def _recorded(self, producer: Producer, client_name: str, label: str) -> None:
+    async def _record_transaction(self, producer: Producer, client_name: str, label: str) -> None:
         producer.begin()
         self.recorder.note_begin(client_name, client_name.split("/", maxsplit=1)[0], label)
         try:

@@ -19,7 +19,7 @@ from txnsim_lab.check._losses import losses
 from txnsim_lab.check.observations import Isolation
 
 
-def committed(story: Told, *labels: str) -> None:
+def commit_all(story: Told, *labels: str) -> None:
     for label in labels:
         story.committed(label)
 
@@ -31,7 +31,7 @@ def test_two_that_overwrote_one_another_wrote_dirtily() -> None:
     story.wrote("B", "b2", 2, key="y")
     story.wrote("A", "a2", 3, key="y")
     story.wrote("C", "c1", 4, key="z")
-    committed(story, "A", "B", "C")
+    commit_all(story, "A", "B", "C")
     (anomaly,) = dirty_writes(story.history)
     assert anomaly.because == ("B overwrote A's 'x' at t-0@1, and A overwrote B's 'y' at t-0@3")
     assert anomaly.evidence == (0, 1, 2, 3, 5, 6)
@@ -43,7 +43,7 @@ def test_a_circle_without_reads_is_no_flow_of_information() -> None:
     story.wrote("B", "b1", 1, key="x")
     story.wrote("B", "b2", 2, key="y")
     story.wrote("A", "a2", 3, key="y")
-    committed(story, "A", "B")
+    commit_all(story, "A", "B")
     assert circular_information_flow(story.history) == ()
 
 
@@ -52,7 +52,7 @@ def test_a_read_closes_the_circle() -> None:
     story.wrote("B", "b1", 0, key="x")
     story.wrote("A", "a1", 1, key="x")
     read = story.read(1, {1: "a1"}, 2, transaction="B")
-    committed(story, "A", "B")
+    commit_all(story, "A", "B")
     (anomaly,) = circular_information_flow(story.history)
     assert read in anomaly.evidence
     assert dirty_writes(story.history) == ()
@@ -69,7 +69,7 @@ def test_two_that_replaced_the_same_version_lost_an_update() -> None:
         story.read(0, {0: "v0", 1: "v1"}, 2, keys={0: "x", 1: "x"}, transaction=label)
     story.wrote("A", "by A", 2, key="x")
     story.wrote("B", "by B", 3, key="x")
-    committed(story, "A", "B")
+    commit_all(story, "A", "B")
     (anomaly,) = lost_updates(story.history)
     assert anomaly.because == "A and B each replaced key 'x' as it stood at t-0@1"
     assert anomaly.evidence == (2, 3, 4, 5)
@@ -93,7 +93,7 @@ def test_who_did_not_read_the_same_replaced_something_else(second: dict[str, Any
         story.read(0, {0: "v0"}, 1, **(fields | (second if label == "B" else {})))
         story.wrote(label, f"by {label}", 1, key="x")
         story.wrote(label, f"{label} without a key")
-    committed(story, "A", "B")
+    commit_all(story, "A", "B")
     assert lost_updates(story.history) == ()
 
 
@@ -103,7 +103,7 @@ def test_what_was_read_after_it_was_replaced_is_no_version_of_it() -> None:
     for label in "AB":
         story.wrote(label, f"by {label}", 1, key="x")
         story.read(0, {0: "v0"}, 1, keys={0: "x"}, transaction=label)
-    committed(story, "A", "B")
+    commit_all(story, "A", "B")
     assert lost_updates(story.history) == ()
 
 
@@ -114,7 +114,7 @@ def test_two_that_started_from_one_position_lost_an_update() -> None:
         story.positions(10, transaction=label)
     for label in "AB":
         story.sent(label, 20)
-    committed(story, "A", "B")
+    commit_all(story, "A", "B")
     (anomaly,) = lost_updates(story.history)
     assert anomaly.because == "A and B each replaced the position of g as it stood at in-0@10"
 
@@ -139,7 +139,7 @@ def test_who_did_not_move_it_has_not_replaced_it(fields: dict[str, Any]) -> None
         story.positions(10, transaction=label)
     story.sent("A", 20)
     story.sent(**({"label": "B"} | fields))
-    committed(story, "A", "B", "C")
+    commit_all(story, "A", "B", "C")
     assert kinds(lost_updates(story.history)) == []
 
 
@@ -161,10 +161,10 @@ def test_who_read_a_list_without_a_record_and_depends_on_it_read_skewed() -> Non
     missed = story.read(0, {}, 0, transaction="A", whole=True)
     wrote = story.wrote("B", "b0", 0)
     story.wrote("B", "b1", 0, partition=1)
-    committed(story, "B")
+    commit_all(story, "B")
     read = story.read(0, {0: "b1"}, 2, transaction="A", partition=1)
     assert read_skews(story.history) == (), "A may still abort"
-    committed(story, "A")
+    commit_all(story, "A")
     (anomaly,) = read_skews(story.history)
     assert {missed, wrote, read} <= set(anomaly.evidence)
     assert anomaly.because == "A read t-0 before B wrote 'b0' there, and A read B's 'b1' at t-1"
@@ -185,7 +185,7 @@ def test_only_whole_reads_show_what_was_not_there(first_fields: dict[str, Any]) 
     story.wrote("B", "b0", 0)
     story.wrote("B", "b1", 0, partition=1)
     story.read(0, {0: "b1"}, 2, transaction="A", partition=1)
-    committed(story, "A", "B")
+    commit_all(story, "A", "B")
     assert read_skews(story.history) == ()
 
 
@@ -196,7 +196,7 @@ def test_a_circle_of_two_that_did_not_see_one_another_is_no_read_skew() -> None:
     for offset, label in enumerate("AB"):
         story.wrote(label, f"of {label}", offset)
         story.wrote(label, f"of {label}", offset, partition=1)
-    committed(story, "A", "B")
+    commit_all(story, "A", "B")
     assert read_skews(story.history) == ()
 
 

@@ -11,7 +11,7 @@ from txnsim_lab.check.observations import Outcome
 LOST = "INVALID_PRODUCER_ID_MAPPING"
 
 
-def refused(error: str = LOST) -> Told:
+def story_of_refused(error: str = LOST) -> Told:
     story = Told()
     story.initialised()
     story.began()
@@ -22,21 +22,21 @@ def refused(error: str = LOST) -> Told:
 
 
 def test_a_producer_that_kept_the_rules_is_refused_for_good() -> None:
-    (anomaly,) = refused_producers(refused().history)
+    (anomaly,) = refused_producers(story_of_refused().history)
     assert anomaly.evidence == (1, 4)
     assert LOST in anomaly.because
 
 
 @pytest.mark.parametrize("outcome", [OK, UNKNOWN])
 def test_who_is_granted_something_later_is_not_stopped(outcome: Outcome) -> None:
-    story = refused()
+    story = story_of_refused()
     story.wrote("T1", "r3", 1, outcome=outcome)
     assert refused_producers(story.history) == ()
 
 
 def test_other_errors_are_other_judges_affair() -> None:
-    assert refused_producers(refused("PRODUCER_FENCED").history) == ()
-    assert refused_producers(refused("NOT_LEADER_OR_FOLLOWER").history) == ()
+    assert refused_producers(story_of_refused("PRODUCER_FENCED").history) == ()
+    assert refused_producers(story_of_refused("NOT_LEADER_OR_FOLLOWER").history) == ()
 
 
 def test_positions_of_a_group_that_was_not_added_are_refused_rightly() -> None:

@@ -32,7 +32,7 @@ def wrote(at_ms: int, offset: int, **fields: Any) -> Wrote:
     return Wrote(at_ms=at_ms, who="p", value=f"r{offset}", offset=offset, **PLACE, **fields)
 
 
-def fetched(
+def share_fetch(
     at_ms: int, client_name: str, *offsets: int, group: str = "g", **fields: Any
 ) -> ShareFetched:
     records = tuple(AcquiredRecord(offset=offset, value=f"r{offset}") for offset in offsets)
@@ -42,7 +42,9 @@ def fetched(
     )
 
 
-def said(at_ms: int, first_offset: int, last_offset: int, **fields: Any) -> ShareAcknowledged:
+def share_acknowledgement(
+    at_ms: int, first_offset: int, last_offset: int, **fields: Any
+) -> ShareAcknowledged:
     fields.setdefault("who", "m1")
     return ShareAcknowledged(
         at_ms=at_ms, group="g", first=first_offset, last=last_offset, **PLACE, **fields
@@ -56,10 +58,10 @@ def start(at_ms: int, offset: int) -> ShareStart:
 def test_an_acknowledged_range_is_closed_and_of_its_group() -> None:
     history = History(
         [
-            fetched(100, "m1", 0, 1, 2, 3),
-            said(200, 1, 2),
-            fetched(300, "m2", 0, 1, 2, 3),
-            fetched(400, "n1", 1, group="h"),
+            share_fetch(100, "m1", 0, 1, 2, 3),
+            share_acknowledgement(200, 1, 2),
+            share_fetch(300, "m2", 0, 1, 2, 3),
+            share_fetch(400, "n1", 1, group="h"),
         ]
     )
     anomalies = delivered_after_acknowledgement(history)
@@ -74,24 +76,26 @@ def test_an_acknowledged_range_is_closed_and_of_its_group() -> None:
 @pytest.mark.parametrize(
     ("meanwhile", "is_told"),
     [
-        (said(300, 0, 0, type=AcknowledgeType.RELEASE), False),
-        (said(300, 1, 1), True),
-        (said(300, 0, 0, who="m3"), True),
+        (share_acknowledgement(300, 0, 0, type=AcknowledgeType.RELEASE), False),
+        (share_acknowledgement(300, 1, 1), True),
+        (share_acknowledgement(300, 0, 0, who="m3"), True),
         (ShareLeft(at_ms=300, who="m1", group="h"), True),
         (ShareLeft(at_ms=300, who="m1", group="g"), False),
     ],
 )
 def test_a_lock_holds_until_its_owner_says_anything_of_it(meanwhile: Seen, is_told: bool) -> None:
-    first_fetch, second = fetched(200, "m1", 0, lock_ms=1_000), fetched(600, "m2", 0)
+    first_fetch, second = share_fetch(200, "m1", 0, lock_ms=1_000), share_fetch(600, "m2", 0)
     assert bool(two_owners(History([first_fetch, meanwhile, second]))) == is_told
 
 
 def test_what_is_said_after_the_second_delivery_ends_no_lock() -> None:
-    first_fetch, second = fetched(200, "m1", 0, lock_ms=1_000), fetched(600, "m2", 0)
-    late = said(700, 0, 0, asked_ms=650)
+    first_fetch, second = share_fetch(200, "m1", 0, lock_ms=1_000), share_fetch(600, "m2", 0)
+    late = share_acknowledgement(700, 0, 0, asked_ms=650)
     (anomaly,) = two_owners(History([first_fetch, second, late]))
     assert anomaly.evidence == (0, 1)
-    assert not two_owners(History([first_fetch, second, said(700, 0, 0, asked_ms=590)]))
+    assert not two_owners(
+        History([first_fetch, second, share_acknowledgement(700, 0, 0, asked_ms=590)])
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,12 +125,12 @@ def test_what_may_be_gone_or_came_later_is_not_demanded(
     """A record of a known key, one that was deleted, and one that was acknowledged afterwards."""
     observations: list[Seen] = [
         start(10, 0),
-        fetched(200, "m1", 1),
+        share_fetch(200, "m1", 1),
         *more_observations,
         start(300, 2),
         record,
     ]
     history = History(sorted(observations, key=lambda observation: observation.at_ms))
     assert not never_delivered(history)
-    missed: list[Seen] = [start(10, 0), wrote(50, 0), fetched(200, "m1", 1), start(300, 2)]
+    missed: list[Seen] = [start(10, 0), wrote(50, 0), share_fetch(200, "m1", 1), start(300, 2)]
     assert [anomaly.evidence for anomaly in never_delivered(History(missed))] == [(1, 3)]

@@ -242,7 +242,7 @@ class HealthyCluster:
             )
             return
         topic_partition = PLACES[self._pick(len(PLACES))]
-        if self._refused(producer, Added, partitions=(topic_partition,)):
+        if self._is_request_refused(producer, Added, partitions=(topic_partition,)):
             return
         if producer.state != "Ongoing":
             producer.state, producer.began_ms = "Ongoing", self._now_ms
@@ -251,7 +251,9 @@ class HealthyCluster:
         self._note(Added, producer.who, transaction=producer.label, partitions=(topic_partition,))
         self._write(producer, topic_partition)
 
-    def _refused(self, producer: Producer, kind: type[Observation], **fields: object) -> bool:
+    def _is_request_refused(
+        self, producer: Producer, kind: type[Observation], **fields: object
+    ) -> bool:
         """Whether a request is refused by the coordinator, which then is noted."""
         error = "PRODUCER_FENCED" if producer.fenced else "CONCURRENT_TRANSACTIONS"
         if not (producer.fenced or producer.busy):
@@ -315,7 +317,7 @@ class HealthyCluster:
         commit = self._pick(3) > 0
         if producer.label is None or producer.state != "Ongoing":
             if producer.label is not None and producer.fenced:
-                self._refused(producer, Ended, commit=commit)
+                self._is_request_refused(producer, Ended, commit=commit)
             return
         effect, outcome = self._outcome()
         if effect:

@@ -23,7 +23,7 @@ HISTORIES: Final = sorted((Path(__file__).parent / "histories").glob("*.jsonl"))
 DECLARED: Final = "# verdict: "
 
 
-def declared(path: Path) -> str:
+def declared_verdict(path: Path) -> str:
     for line in path.read_text("utf-8").splitlines():
         if line.startswith(DECLARED):
             return line.removeprefix(DECLARED)
@@ -34,7 +34,7 @@ def declared(path: Path) -> str:
 def test_a_textbook_history_comes_to_its_verdict(path: Path) -> None:
     history = History.from_lines(path.read_bytes())
     verdict = judge(history)
-    assert str(verdict) == declared(path)
+    assert str(verdict) == declared_verdict(path)
     for anomaly in verdict.anomalies:
         assert anomaly.because
         assert anomaly.evidence
@@ -43,7 +43,7 @@ def test_a_textbook_history_comes_to_its_verdict(path: Path) -> None:
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 def test_no_beginning_of_a_healthy_history_is_convicted(path: Path) -> None:
-    if declared(path) != HEALTHY:
+    if declared_verdict(path) != HEALTHY:
         return
     history = History.from_lines(path.read_bytes())
     verdicts = {str(judge(history.until(length))) for length in range(len(history) + 1)}
@@ -66,7 +66,7 @@ def test_every_kind_has_a_textbook_history_and_a_healthy_neighbour() -> None:
     convicted: set[str] = set()
     acquitted: set[str] = set()
     for path in HISTORIES:
-        verdict = declared(path)
+        verdict = declared_verdict(path)
         if verdict == HEALTHY:
             acquitted.add(path.stem.partition(".")[0].replace("torn-commit", "torn-transaction"))
         convicted.update(verdict.split(", "))

@@ -92,7 +92,7 @@ def test_healthy_histories_are_not_empty_talk() -> None:
 # Lies
 
 
-def told(*, commit: bool) -> list[Seen]:
+def history_of_two_records(*, commit: bool) -> list[Seen]:
     """A transaction of two records in a topic of its own, and a reader that has read it all."""
     story = Told(LATER_MS)
     story.initialised("z", "z", producer_id=99)
@@ -232,7 +232,7 @@ def test_one_lie_always_convicts(
     cluster = HealthyCluster(chance.numbers())
     cluster.run()
     cluster.settle()
-    truth = told(commit=commit)
+    truth = history_of_two_records(commit=commit)
     assert str(judge(History([*cluster.history, *truth]))) == "healthy"
     lie(truth)
     assert set(judge(History([*cluster.history, *truth])).kinds) == kinds

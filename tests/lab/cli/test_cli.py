@@ -358,7 +358,7 @@ def answers(tmp_path: Path) -> tuple[Path, list[dict[str, object]]]:
     return path, reader_answers
 
 
-def checked(path: Path, reader_answers: list[dict[str, object]]) -> int:
+def check_answers(path: Path, reader_answers: list[dict[str, object]]) -> int:
     """The exit status."""
     answers_file = path.with_name("answers")
     answers_file.write_text("\n".join(map(json.dumps, reader_answers)))
@@ -370,10 +370,10 @@ def test_answers_are_checked(
 ) -> None:
     path, reader_answers = answers
     assert (path.parent / "broker-1" / "open-0").is_dir()
-    assert checked(path, reader_answers) == 0
-    assert checked(path, reader_answers[1:]) == 1
+    assert check_answers(path, reader_answers) == 0
+    assert check_answers(path, reader_answers[1:]) == 1
     assert "position-on-marker: nothing is said of it" in capsys.readouterr().out
-    assert checked(path, [*reader_answers, {"topc": "open"}]) == 2
+    assert check_answers(path, [*reader_answers, {"topc": "open"}]) == 2
     assert main(["exam", "readers", "write", str(path.parent)]) == 2
     assert "nothing is written over" in capsys.readouterr().err
 

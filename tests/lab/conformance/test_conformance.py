@@ -31,7 +31,7 @@ def kafka() -> Iterator[SimulatedKafka]:
         yield cluster
 
 
-def played(kafka: SimulatedKafka, *only: str, release: str = "4.4") -> Conformance:
+def run_cases(kafka: SimulatedKafka, *only: str, release: str = "4.4") -> Conformance:
     conformance_request = Asked(bootstrap=kafka.bootstrap, release=release, only=only)
     return run_conformance(conformance_request, lambda _result, _total: None)
 
@@ -44,7 +44,7 @@ def names_on(kafka: SimulatedKafka) -> list[str]:
 
 
 def test_a_broker_that_answers_as_kafka_passes_and_is_left_clean(kafka: SimulatedKafka) -> None:
-    run = played(kafka, *SOME)
+    run = run_cases(kafka, *SOME)
     assert [result.case for result in run.results if result.outcome is Outcome.DIFFERS] == []
     assert run.count(Outcome.PASSED) >= 90
     assert run.left_behind == ()
@@ -59,7 +59,7 @@ def test_an_answer_of_its_own_is_shown_beside_kafkas_with_its_rule(kafka: Simula
     kafka.faults.arm(
         point="client.request", api="EndTxn", action={"do": "error", "error": "NOT_COORDINATOR"}
     )
-    run = played(kafka, "coordinator/end_txn/empty-session")
+    run = run_cases(kafka, "coordinator/end_txn/empty-session")
     (first_result, *_) = run.results
     assert first_result.outcome is Outcome.DIFFERS
     assert first_result.differences[0].request.startswith("EndTxn v0 of p")
@@ -74,8 +74,8 @@ def test_an_answer_of_its_own_is_shown_beside_kafkas_with_its_rule(kafka: Simula
 def test_an_older_release_has_answers_of_its_own() -> None:
     only = ("coordinator/fencing",)
     with SimulatedKafka(brokers=1, settings=SETTINGS, as_version="3.9") as older:
-        assert played(older, *only, release="3.9").count(Outcome.DIFFERS) == 0
-        assert played(older, *only, release="4.4").count(Outcome.DIFFERS) > 0
+        assert run_cases(older, *only, release="3.9").count(Outcome.DIFFERS) == 0
+        assert run_cases(older, *only, release="4.4").count(Outcome.DIFFERS) > 0
 
 
 def test_cases_that_need_more_of_a_cluster_do_not_apply() -> None:
@@ -88,10 +88,10 @@ def test_cases_that_need_more_of_a_cluster_do_not_apply() -> None:
 @pytest.mark.costly
 def test_topics_of_others_are_a_reason_to_refuse(capsys: pytest.CaptureFixture[str]) -> None:
     with SimulatedKafka(brokers=1, settings=SETTINGS, topics={"orders": 1}) as kafka:
-        _refused_beside_others(kafka, capsys)
+        _refuse_beside_others(kafka, capsys)
 
 
-def _refused_beside_others(kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str]) -> None:
+def _refuse_beside_others(kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str]) -> None:
     only = ["--only", "coordinator/end_txn/commit-v4"]
     assert main(["conformance", kafka.bootstrap, *only]) == 2
     assert "topics of others (orders)" in capsys.readouterr().err
@@ -141,7 +141,7 @@ def test_a_failure_is_one_for_junit(kafka: SimulatedKafka) -> None:
     kafka.faults.arm(
         point="client.request", api="EndTxn", action={"do": "error", "error": "NOT_COORDINATOR"}
     )
-    suite = ElementTree.fromstring(junit(played(kafka, "coordinator/end_txn/empty-session-v4")))
+    suite = ElementTree.fromstring(junit(run_cases(kafka, "coordinator/end_txn/empty-session-v4")))
     failure = suite.find("testcase/failure")
     assert failure is not None
     assert "end.v4.empty-commit" in str(failure.text)

@@ -47,7 +47,7 @@ class Checked:
         where, operation = self._operation(method.lower(), path.partition("?")[0])
         self.asked.add((method.lower(), where))
         if json is not None:
-            self._fits(json, operation["requestBody"]["content"]["application/json"]["schema"])
+            self._validate(json, operation["requestBody"]["content"]["application/json"]["schema"])
         declared = operation["responses"][str(status)].get("content")
         if declared is None:
             assert not answer.content
@@ -56,7 +56,7 @@ class Checked:
         assert media_type in declared, f"{method} {path}: {media_type}"
         if media_type != "application/json":
             return answer.text
-        self._fits(answer.json(), declared[media_type]["schema"])
+        self._validate(answer.json(), declared[media_type]["schema"])
         return answer.json()
 
     def _operation(self, method: str, path: str) -> tuple[str, dict[str, Any]]:
@@ -66,7 +66,7 @@ class Checked:
                 return where, methods[method]
         raise AssertionError(f"{method} {path} is not in the document")
 
-    def _fits(self, value: Any, schema: dict[str, Any]) -> None:
+    def _validate(self, value: Any, schema: dict[str, Any]) -> None:
         whole_schema = {**schema, "components": self.document["components"]}
         jsonschema.Draft202012Validator(whole_schema).validate(value)
 
@@ -98,7 +98,7 @@ async def test_every_operation_answers_as_the_document_says() -> None:
         await transactions_and_faults(sim, ask)
         await scenarios(ask)
         await brokers(ask)
-        await practised(ask)
+        await practise_and_repair(ask)
         await rounds(ask)
         described = {
             (method, path) for path, methods in ask.document["paths"].items() for method in methods
@@ -108,7 +108,7 @@ async def test_every_operation_answers_as_the_document_says() -> None:
         assert described - ask.asked == streams
 
 
-async def practised(ask: Checked) -> None:
+async def practise_and_repair(ask: Checked) -> None:
     await ask("POST", "/api/v1/practise", 200)
     (explained,) = (await ask("GET", "/api/v1/explain?partition=orders-0", 200))["partitions"]
     assert explained["cause"] == "hanging transaction"

@@ -50,7 +50,7 @@ def driver(program: str) -> str:
     return shlex.join([sys.executable, "-c", program])
 
 
-def compared(
+def compare_programs(
     program: str, other_program: str, *, minutes: float = 0.0
 ) -> tuple[Comparison, list[str]]:
     situations: list[str] = []
@@ -72,7 +72,7 @@ def compared(
 
 
 def test_a_driver_is_like_itself() -> None:
-    comparison, situations = compared(YES, YES)
+    comparison, situations = compare_programs(YES, YES)
     assert comparison.differences == ()
     assert situations == ["lag-is-zero@2", "seek-to-marker@2"]
     assert comparison.situations == 2
@@ -80,7 +80,7 @@ def test_a_driver_is_like_itself() -> None:
 
 @pytest.mark.costly
 def test_where_two_drivers_part_both_results_are_told_and_variants_are_drawn_near() -> None:
-    comparison, situations = compared(YES, NO, minutes=0.05)
+    comparison, situations = compare_programs(YES, NO, minutes=0.05)
     first_difference = comparison.differences[0]
     assert (first_difference.situation, first_difference.one.outcome) == (
         "lag-is-zero",
@@ -130,11 +130,11 @@ def test_acts_come_before_their_commands_and_what_can_not_be_done_is_noted(
     async def act(_app: Application) -> None:
         order.append("act")
 
-    async def refused(_app: Application) -> None:
+    async def refuse_act(_app: Application) -> None:
         raise NotAskedError("no other replica")
 
     monkeypatch.setitem(cast("dict[str, Any]", ACTS), "act", act)
-    monkeypatch.setitem(cast("dict[str, Any]", ACTS), "refused", refused)
+    monkeypatch.setitem(cast("dict[str, Any]", ACTS), "refused", refuse_act)
 
     class Played:
         between: Any = None

@@ -73,7 +73,7 @@ def driver(program: str) -> str:
     return shlex.join([sys.executable, "-c", program])
 
 
-def played(program: str, *only: str, levels: tuple[int, ...] = (2,)) -> ExamRun:
+def sit_exam(program: str, *only: str, levels: tuple[int, ...] = (2,)) -> ExamRun:
     """A run."""
     return asyncio.run(
         run_exam(driver(program), choose_situations(SITUATIONS, only), levels=levels)
@@ -97,7 +97,7 @@ def test_there_are_situations_of_every_kind_and_names_are_unique() -> None:
 def test_a_driver_that_says_ok_to_everything_fails_every_class(
     program: str, kind: str, level: int
 ) -> None:
-    run = played(program, kind, levels=(level,))
+    run = sit_exam(program, kind, levels=(level,))
     names = [
         situation.name
         for situation in SITUATIONS
@@ -112,7 +112,7 @@ def test_a_driver_that_says_ok_to_everything_fails_every_class(
 def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
     quick = ("fenced-by-newer", "commit-lost", "produce-answer-lost", "lag-is-zero",
              "pending-positions-consumer", "share-release", "endtxn-silent")  # fmt: skip
-    run = played(YES, *quick)
+    run = sit_exam(YES, *quick)
     assert [result.outcome for result in run.results] == [Outcome.MISSED] * len(quick)
     assert "but readers do not get" in run.results[1].because[0]
     report = page(run)
@@ -131,7 +131,7 @@ def test_no_verdict_knows_who_sits() -> None:
 
 
 def test_a_driver_that_can_do_nothing_is_not_blamed() -> None:
-    run = played(KNOWS_ITS_NAME, "commit-lost")
+    run = sit_exam(KNOWS_ITS_NAME, "commit-lost")
     assert [result.outcome for result in run.results] == [Outcome.DOES_NOT_APPLY]
 
 
@@ -147,7 +147,7 @@ def test_a_driver_that_can_do_nothing_is_not_blamed() -> None:
 )
 def test_what_does_not_speak_the_contract_is_refused(program: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=re.compile(complaint, re.DOTALL)):
-        played(program)
+        sit_exam(program)
 
 
 def test_a_program_that_is_not_there_is_refused() -> None:
@@ -176,14 +176,16 @@ def test_a_result_is_known_by_situation_and_level() -> None:
 
 
 async def test_a_driver_may_listen() -> None:
-    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer_description(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         async for line in reader:
             number = json.loads(line)["id"]
             answer = {"id": number, "ok": True, "contract": 1, "library": "far away"}
             writer.write(json.dumps(answer).encode() + b"\n")
         writer.close()
 
-    async with await asyncio.start_server(served, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(answer_description, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         driver = await Driver.start(f"tcp://127.0.0.1:{port}")
         assert (await driver.describe()).library == "far away"
@@ -492,7 +494,7 @@ AT = TopicPartition("t", 1)
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_transactions_without_a_record_and_compressed_ones(level: int) -> None:
-    async def written() -> tuple[list[tuple[bytes | None, str]], int]:
+    async def write_and_read() -> tuple[list[tuple[bytes | None, str]], int]:
         async with AsyncSimulatedKafka(topics={"t": 2}, transaction_version=level) as kafka:
             cluster = await kafka.rebuilt.client("neighbour")
             kafka.rebuilt.guests.append(cluster.close)
@@ -509,6 +511,6 @@ def test_transactions_without_a_record_and_compressed_ones(level: int) -> None:
             end = (await kafka.topics.offsets("t", 1)).high_watermark
             return [(record.value, str(record.fate)) for record in records], end
 
-    records, end = asyncio.run(written())
+    records, end = asyncio.run(write_and_read())
     assert records == [(b"a", "committed"), (b"b", "committed"), (b"c", "aborted")]
     assert end == 3 + 3  # three records and three markers

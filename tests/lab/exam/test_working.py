@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.lab.exam.test_exam import KNOWS_ITS_NAME, YES, played
+from tests.lab.exam.test_exam import KNOWS_ITS_NAME, YES, sit_exam
 from txnsim_lab.exam.results import Outcome
 
 READS: Final = YES.replace(
@@ -14,17 +14,17 @@ READS: Final = YES.replace(
 
 
 def test_a_worker_that_gets_nothing_is_a_miss() -> None:
-    [result] = played(YES, "worker-works").results
+    [result] = sit_exam(YES, "worker-works").results
     assert result.outcome is Outcome.MISSED
     assert "nothing more comes" in result.because[0]
 
 
 def test_an_input_that_is_told_as_done_and_is_not_is_a_miss() -> None:
-    [result] = played(READS, "worker-works").results
+    [result] = sit_exam(READS, "worker-works").results
     assert result.outcome is Outcome.MISSED
     assert "{'in-1': 0, 'in-2': 0, 'in-3': 0}" in result.because[0]
 
 
 def test_a_driver_without_workers_and_members_is_not_asked() -> None:
-    [result] = played(KNOWS_ITS_NAME, "worker-works").results
+    [result] = sit_exam(KNOWS_ITS_NAME, "worker-works").results
     assert result.outcome is Outcome.DOES_NOT_APPLY

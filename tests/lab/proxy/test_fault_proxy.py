@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from tests.broker.server.test_connection import first, open_wire
+from tests.broker.server.test_connection import first_partition, open_wire
 from tests.support.clusters import IMPATIENT, VirtualCluster, options, run_cluster
 from tests.support.logs import plain
 from tests.support.proxied_cluster import ProxiedCluster, run_proxied
@@ -504,12 +504,12 @@ async def test_a_cluster_that_names_any_number_of_brokers_gets_so_many_listeners
 @within(run_proxied, trace_level=TraceLevel.FULL)
 async def test_connections_are_traced(cluster: ProxiedCluster) -> None:
     start = len(cluster.env.tracer)
-    wire = await Wire.open(*cluster.address(first()))
+    wire = await Wire.open(*cluster.address(first_partition()))
     wire.send(wire.metadata())
     await wire.answer()
     await wire.close()
     await asyncio.sleep(1)
-    port = cluster.address(first())[1]
+    port = cluster.address(first_partition())[1]
     event_kinds = [
         event.k
         for event in cluster.env.tracer.events(start)

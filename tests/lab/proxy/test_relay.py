@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.server.test_connection import first, open_wire
+from tests.broker.server.test_connection import first_partition, open_wire
 from tests.support.proxied_cluster import ProxiedCluster, run_proxied
 from tests.support.raw_connection import Wire
 from tests.support.within_environment import within
@@ -49,7 +49,7 @@ async def test_pipelined_requests_are_answered_in_order_without_a_rule(
     cluster: ProxiedCluster,
 ) -> None:
     wire = await open_wire(cluster)
-    frames = [wire.produce(first(), acks=acks) for acks in (1, 0, -1)] + [wire.metadata()]
+    frames = [wire.produce(first_partition(), acks=acks) for acks in (1, 0, -1)] + [wire.metadata()]
     for byte in b"".join(frames):
         wire.send(bytes((byte,)))
     assert [(await wire.answer())[0] for _ in range(3)] == [1, 3, 4]
@@ -74,7 +74,7 @@ async def test_a_held_request_of_a_client_that_left_is_sent_once_it_is_released(
 ) -> None:
     cluster.arm(Hold(), REQUEST, api="Produce")
     wire = await open_wire(cluster)
-    wire.send(wire.produce(first(), acks=acks) + wire.metadata())
+    wire.send(wire.produce(first_partition(), acks=acks) + wire.metadata())
     await cluster.struck()
     await wire.close()
     await asyncio.sleep(60)
@@ -95,9 +95,9 @@ async def test_a_request_that_was_held_until_its_broker_had_gone_is_lost(
 ) -> None:
     cluster.arm(Hold(), REQUEST, api="Produce")
     wire = await open_wire(cluster)
-    wire.send(wire.produce(first()))
+    wire.send(wire.produce(first_partition()))
     await cluster.struck()
-    await cluster.sim.kill_broker(cluster.leader(first()))
+    await cluster.sim.kill_broker(cluster.leader(first_partition()))
     assert await wire.closed(), "as without the proxy"
     cluster.injector.disarm("f")
     await asyncio.sleep(1)
@@ -108,9 +108,9 @@ async def test_a_request_that_was_held_until_its_broker_had_gone_is_lost(
 async def test_an_answer_that_is_held_outlives_its_broker(cluster: ProxiedCluster) -> None:
     cluster.arm(Hold(), RESPONSE, api="Produce")
     wire = await open_wire(cluster)
-    wire.send(wire.produce(first()))
+    wire.send(wire.produce(first_partition()))
     await cluster.struck()
-    await cluster.sim.kill_broker(cluster.leader(first()))
+    await cluster.sim.kill_broker(cluster.leader(first_partition()))
     await asyncio.sleep(1)
     cluster.injector.disarm("f")
     assert (await wire.answer())[0] == 1
@@ -124,17 +124,17 @@ async def test_a_client_that_lost_an_answer_notices_that_its_broker_has_gone(
 ) -> None:
     cluster.arm(DropAnswer(), REQUEST, api="Produce")
     wire = await open_wire(cluster)
-    wire.send(wire.produce(first()))
+    wire.send(wire.produce(first_partition()))
     await cluster.struck()
     assert await wire.silent_for(60)
-    await cluster.sim.kill_broker(cluster.leader(first()))
+    await cluster.sim.kill_broker(cluster.leader(first_partition()))
     assert await wire.closed()
     await wire.close()
 
 
 @within(run_proxied)
 async def test_a_broker_out_of_reach_closes_the_connection(cluster: ProxiedCluster) -> None:
-    await cluster.sim.kill_broker(cluster.leader(first()))
+    await cluster.sim.kill_broker(cluster.leader(first_partition()))
     wire = await open_wire(cluster)
     assert await wire.closed()
     with pytest.raises(ConnectionResetError):
@@ -147,7 +147,7 @@ async def test_a_rule_that_is_armed_late_sees_no_answer_of_a_request_that_it_can
 ) -> None:
     wire = await open_wire(cluster)
     cluster.arm(Hold(), REQUEST, "hold", api="Produce", limit=1)
-    wire.send(wire.produce(first()))
+    wire.send(wire.produce(first_partition()))
     await cluster.struck("hold")
     cluster.arm(Pass(), RESPONSE, "by-api", api="Produce")
     cluster.arm(Pass(), RESPONSE, "by-topic", api="Produce", topic="orders")
@@ -155,7 +155,7 @@ async def test_a_rule_that_is_armed_late_sees_no_answer_of_a_request_that_it_can
     await wire.answer()
     counts = {rule.rule.id: rule.struck for rule in cluster.injector.rules()}
     assert counts["by-topic"] == 0
-    wire.send(wire.produce(first()))
+    wire.send(wire.produce(first_partition()))
     await wire.answer()
     assert struck(cluster, "by-topic") == 1
     await wire.close()
@@ -207,10 +207,10 @@ def test_too_much_that_waits_is_not_read(monkeypatch: pytest.MonkeyPatch) -> Non
     async def main(cluster: ProxiedCluster) -> None:
         cluster.arm(Hold(), REQUEST, api="Produce")
         wire = await open_wire(cluster)
-        wire.send(wire.produce(first()))
+        wire.send(wire.produce(first_partition()))
         await cluster.struck()
         for _ in range(200):
-            wire.send(wire.produce(first(), value=bytes(1_000)))
+            wire.send(wire.produce(first_partition(), value=bytes(1_000)))
             await asyncio.sleep(0.001)
         (open_one,) = [relay for listener in cluster.proxy.clients for relay in listener.relays]
         assert isinstance(open_one, relay.Relay)
@@ -240,7 +240,7 @@ async def test_a_mechanism_that_can_not_pass_is_refused_and_the_connection_goes_
 @within(run_proxied)
 async def test_an_answer_to_a_client_that_left_goes_nowhere(cluster: ProxiedCluster) -> None:
     cluster.arm(Hold(), RESPONSE, api="Metadata")
-    wire = await Wire.open(*cluster.address(first()))
+    wire = await Wire.open(*cluster.address(first_partition()))
     wire.send(wire.metadata())
     await cluster.struck()
     await wire.close()
@@ -257,7 +257,7 @@ async def test_a_rule_sees_the_answer_to_a_held_request_of_a_client_that_left(
     cluster.arm(Hold(), REQUEST, api="Produce")
     cluster.arm(Pass(), RESPONSE, rule_id="answered", api="Produce", topic="orders")
     wire = await open_wire(cluster)
-    wire.send(wire.produce(first()))
+    wire.send(wire.produce(first_partition()))
     await cluster.struck()
     await wire.close()
     await asyncio.sleep(1)

@@ -253,7 +253,7 @@ def test_what_it_asserts_is_a_finding() -> None:
 
 @pytest.mark.parametrize(
     ("name", "error"),
-    [("refused", "BrokerResponseError"), ("unreachable", "ConnectionRefusedError")],
+    [("refuse_workload", "BrokerResponseError"), ("unreachable", "ConnectionRefusedError")],
 )
 def test_what_its_library_raises_ends_it_and_is_no_finding(name: str, error: str) -> None:
     played = play(with_workload(name))

@@ -69,7 +69,7 @@ def by_default(clock: Callable[[], float] = time.time) -> float:
     return clock()
 
 
-def drawn() -> list[object]:
+def draw_all() -> list[object]:
     """Everything that a library may draw from the process."""
     return [
         random.random(), random.randint(1, 10**9), choice(range(10**9)), random.Random().random(),
@@ -126,10 +126,10 @@ def test_every_source_of_chance_follows_the_seed() -> None:
     runs = []
     for seed in (1, 1, 2):
         with lent(seed):
-            runs.append(drawn())
+            runs.append(draw_all())
     assert runs[0] == runs[1]
     assert all(value != other_value for value, other_value in zip(runs[0], runs[2], strict=True))
-    assert all(value != other_value for value, other_value in zip(runs[0], drawn(), strict=True))
+    assert all(value != other_value for value, other_value in zip(runs[0], draw_all(), strict=True))
 
 
 def test_entropy_does_not_shift_what_random_draws() -> None:
@@ -146,7 +146,7 @@ def test_entropy_does_not_shift_what_random_draws() -> None:
 def test_what_other_threads_draw_does_not_change_the_run() -> None:
     def elsewhere() -> None:
         random.seed(7)
-        draws_of_thread.append(drawn())
+        draws_of_thread.append(draw_all())
 
     draws_of_thread: list[list[object]] = []
     draws = []
@@ -156,7 +156,7 @@ def test_what_other_threads_draw_does_not_change_the_run() -> None:
                 thread = threading.Thread(target=elsewhere)
                 thread.start()
                 thread.join()
-            draws.append(drawn())
+            draws.append(draw_all())
     assert draws[0] == draws[1]
     # Seeded by the thread itself; the rest is of the system.
     assert draws_of_thread[0][0] == random.Random(7).random()

@@ -14,7 +14,7 @@ from tests.lab.checkers.brute_force import (
     share_groups,
     what_goes_on,
 )
-from tests.lab.checkers.brute_force.facts import FAILED, NOT_TOLD, Lines, every, told_apart
+from tests.lab.checkers.brute_force.facts import FAILED, NOT_TOLD, Lines, every, with_distinct_names
 from tests.lab.checkers.brute_force.small_histories import small_history
 from txnsim.runtime.rng import SeededRng
 from txnsim_lab.check.anomaly import Kind
@@ -61,7 +61,7 @@ DEFINITIONS: Final[Mapping[Kind, Callable[[Lines], bool]]] = MappingProxyType(
 
 def by_definition(lines: Lines) -> set[str]:
     """What the definitions say of a history."""
-    distinct_lines = told_apart(lines)
+    distinct_lines = with_distinct_names(lines)
     if _names_two_records(distinct_lines):
         return {REFUSED}
     return {str(kind) for kind, convicts in DEFINITIONS.items() if convicts(distinct_lines)}
@@ -105,7 +105,7 @@ def shrunk(lines: Lines, kind: str) -> list[Seen]:
     return kept_lines
 
 
-def shown(lines: Sequence[Seen], kind: str) -> str:
+def shown_difference(lines: Sequence[Seen], kind: str) -> str:
     """A history where they differ, to be read and to be judged again."""
     convicting_side = "the definition" if kind in by_definition(lines) else "the judge"
     return f"{kind}: only {convicting_side} convicts\n{History(lines).to_lines().decode()}"
@@ -143,7 +143,7 @@ class Comparison:
         for kind in sorted(defined ^ judged):
             self.differences[kind] += 1
             if self.differences[kind] <= SHOWN_MAX:
-                self.shown.append(f"seed {seed}, {shown(shrunk(lines, kind), kind)}")
+                self.shown.append(f"seed {seed}, {shown_difference(shrunk(lines, kind), kind)}")
 
 
 def compare(seeds: Iterable[int]) -> Comparison:

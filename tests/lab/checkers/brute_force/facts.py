@@ -91,7 +91,8 @@ def is_committed(lines: Lines, label: str | None) -> bool:
     if label is None or is_acknowledged(lines, label):
         return label is not None
     return any(end.commit and end.outcome is UNKNOWN for _, end in ends(lines, label)) and any(
-        is_of(lines, topic_partition, record, label) for _, topic_partition, record in given(lines)
+        is_of(lines, topic_partition, record, label)
+        for _, topic_partition, record in given_records(lines)
     )
 
 
@@ -115,7 +116,7 @@ def reads(lines: Lines, topic_partition: TopicPartition | None = None) -> list[t
     ]
 
 
-def given(lines: Lines) -> list[tuple[int, TopicPartition, Record]]:
+def given_records(lines: Lines) -> list[tuple[int, TopicPartition, Record]]:
     """The records that they got, but for tombstones, which have no name."""
     return [
         (index, read.place, record)
@@ -141,7 +142,7 @@ def offsets_given(lines: Lines, wrote: Wrote) -> list[int]:
     """Where readers have found a record."""
     return [
         record.offset
-        for _, topic_partition, record in given(lines)
+        for _, topic_partition, record in given_records(lines)
         if topic_partition == wrote.place and record.value == wrote.value
     ]
 
@@ -149,9 +150,11 @@ def offsets_given(lines: Lines, wrote: Wrote) -> list[int]:
 # Topics
 
 
-def told_apart(lines: Lines) -> list[Seen]:
+def with_distinct_names(lines: Lines) -> list[Seen]:
     """The same, with a name of its own for each topic of one name."""
-    return [_told_apart(lines, index, observation) for index, observation in enumerate(lines)]
+    return [
+        _with_distinct_name(lines, index, observation) for index, observation in enumerate(lines)
+    ]
 
 
 def deleted_topics(lines: Lines) -> set[str]:
@@ -164,13 +167,13 @@ def may_be_any_of(topic: str, other_topic: str) -> bool:
     return "?" in topic and topic.split("?")[0] == other_topic.split("/")[0].split("?")[0]
 
 
-def _told_apart(lines: Lines, index: int, observation: Seen) -> Seen:
+def _with_distinct_name(lines: Lines, index: int, observation: Seen) -> Seen:
     if isinstance(observation, Deleted):
         deletions_before = sum(
             deleted is not observation
             for deleted in _deletions(lines[: index + 1], observation.topic)
         )
-        return replace(observation, topic=_named(observation.topic, deletions_before))
+        return replace(observation, topic=_numbered_name(observation.topic, deletions_before))
     if isinstance(observation, PositionsRead):
         renamed = (
             replace(position, topic=_which(lines, index, position.topic))
@@ -180,7 +183,7 @@ def _told_apart(lines: Lines, index: int, observation: Seen) -> Seen:
     if isinstance(observation, Added | Described):
         # A coordinator knows names only: it means whichever there is.
         several = tuple(
-            TopicPartition(_named(partition.topic, number), partition.partition)
+            TopicPartition(_numbered_name(partition.topic, number), partition.partition)
             for partition in observation.partitions
             for number in range(len(_deletions(lines, partition.topic)) + 1)
         )
@@ -220,8 +223,8 @@ def _which(lines: Lines, index: int, topic: str) -> str:
         if not any(is_before(deleted) for deleted in deletions[:number])
         and not any(is_after(deleted) for deleted in deletions[number:])
     ]
-    return _named(topic, possible[0]) if len(possible) == 1 else f"{topic}?{index}"
+    return _numbered_name(topic, possible[0]) if len(possible) == 1 else f"{topic}?{index}"
 
 
-def _named(topic: str, number: int) -> str:
+def _numbered_name(topic: str, number: int) -> str:
     return f"{topic}/{number}" if number else topic

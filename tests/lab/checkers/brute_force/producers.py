@@ -140,7 +140,7 @@ def _kept_the_rules(lines: Lines, label: str, index: int) -> bool:
     )
 
 
-def _initialised(lines: Lines, label: str) -> list[tuple[int, Initialised]]:
+def _initialisations(lines: Lines, label: str) -> list[tuple[int, Initialised]]:
     return [
         (index, init)
         for index, init in every(lines, Initialised)
@@ -148,13 +148,13 @@ def _initialised(lines: Lines, label: str) -> list[tuple[int, Initialised]]:
     ]
 
 
-def _overtaken(lines: Lines, label: str) -> set[int]:
+def _overtaken_inits(lines: Lines, label: str) -> set[int]:
     """Who was given a lower epoch than the last before him of the same producer: his request came
     first, though his answer came later.
     """
     overtaken: set[int] = set()
     last_init: Initialised | None = None
-    for index, init in _initialised(lines, label):
+    for index, init in _initialisations(lines, label):
         if init.outcome is not OK:
             continue
         is_same = last_init is not None and last_init.producer_id == init.producer_id
@@ -171,20 +171,20 @@ def _may_fence(init: Initialised) -> bool:
 
 def _owns_the_id(lines: Lines, label: str, index: int) -> bool:
     """Whether the last who initialised the id before the transaction is its producer."""
-    overtaken = _overtaken(lines, label)
+    overtaken = _overtaken_inits(lines, label)
     inits_before = [
         init
-        for number, init in _initialised(lines, label)
+        for number, init in _initialisations(lines, label)
         if number < index and _may_fence(init) and number not in overtaken
     ]
     return (
         bool(inits_before)
         and inits_before[-1].outcome is OK
-        and inits_before[-1].who == _who(lines, index)
+        and inits_before[-1].who == _client_of(lines, index)
     )
 
 
-def _who(lines: Lines, index: int) -> str:
+def _client_of(lines: Lines, index: int) -> str:
     return lines[index].who
 
 
@@ -199,7 +199,7 @@ def _is_under_way(lines: Lines, number: int, index: int) -> bool:
 
 def _is_interrupted(lines: Lines, label: str, index: int) -> bool:
     """Whether another client has initialised the id, or aborted something, or may have."""
-    for number, init in _initialised(lines, label):
+    for number, init in _initialisations(lines, label):
         if _may_fence(init):
             if _began(lines, label) < number < index or _is_under_way(lines, number, index):
                 return True
@@ -215,14 +215,14 @@ def _is_interrupted(lines: Lines, label: str, index: int) -> bool:
 
 
 def _producer_ids(lines: Lines, label: str) -> set[int | None]:
-    return {init.producer_id for _, init in _initialised(lines, label) if init.outcome is OK}
+    return {init.producer_id for _, init in _initialisations(lines, label) if init.outcome is OK}
 
 
 def _ended_all_before(lines: Lines, label: str, index: int) -> bool:
-    overtaken = _overtaken(lines, label)
+    overtaken = _overtaken_inits(lines, label)
     granted = [
         number
-        for number, init in _initialised(lines, label)
+        for number, init in _initialisations(lines, label)
         if init.outcome is OK and number < index and number not in overtaken
     ]
     for number, begun in every(lines, Began):
@@ -261,7 +261,7 @@ def _goes_by_its_identity(lines: Lines, label: str, index: int) -> bool:
     and no other request had a higher epoch.
     """
     may_have: set[tuple[int, int]] = set()
-    overtaken = _overtaken(lines, label)
+    overtaken = _overtaken_inits(lines, label)
     for number, observation in _in_the_name_of(lines, label):
         if isinstance(observation, Initialised):
             if number < index and observation.outcome is OK and number not in overtaken:
@@ -271,7 +271,7 @@ def _goes_by_its_identity(lines: Lines, label: str, index: int) -> bool:
         if is_asked and observation.outcome is not FAILED and _is_higher(observation, may_have):
             return False
         if number < index and observation.outcome is OK:
-            may_have = _after(observation, may_have)
+            may_have = _identities_after(observation, may_have)
     answer = lines[index]
     assert isinstance(answer, Answer)
     return answer.producer_epoch is None or any(
@@ -287,7 +287,7 @@ def _is_higher(answer: Answer, may_have: set[tuple[int, int]]) -> bool:
     )
 
 
-def _after(answer: Answer, may_have: set[tuple[int, int]]) -> set[tuple[int, int]]:
+def _identities_after(answer: Answer, may_have: set[tuple[int, int]]) -> set[tuple[int, int]]:
     """The identities that a producer may have after an acknowledged request."""
     sent = answer.producer_epoch
     identities_left = {

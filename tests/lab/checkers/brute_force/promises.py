@@ -12,7 +12,7 @@ from tests.lab.checkers.brute_force.facts import (
     cannot_have_committed,
     ends,
     every,
-    given,
+    given_records,
     is_acknowledged,
     labels,
     may_be_any_of,
@@ -96,7 +96,7 @@ def is_gone(lines: Lines, wrote: Wrote) -> bool:
     return is_passed(lines, wrote) or is_held(lines, wrote)
 
 
-def _acknowledged(lines: Lines, label: str) -> list[Wrote]:
+def _acknowledged_writes(lines: Lines, label: str) -> list[Wrote]:
     return [
         wrote
         for _, wrote in every(lines, Wrote)
@@ -109,7 +109,7 @@ def lost_commit(lines: Lines) -> bool:
 
 
 def _is_lost_commit(lines: Lines, label: str) -> bool:
-    records = _acknowledged(lines, label)
+    records = _acknowledged_writes(lines, label)
     return (
         is_acknowledged(lines, label)
         and any(
@@ -132,7 +132,7 @@ def lost_write(lines: Lines) -> bool:
 
 def torn_transaction(lines: Lines) -> bool:
     for label in labels(lines):
-        records = _acknowledged(lines, label)
+        records = _acknowledged_writes(lines, label)
         for record in records:
             for other_record in records:
                 is_another = not _is_same(record, other_record)
@@ -158,7 +158,7 @@ def _is_shown(lines: Lines, wrote: Wrote) -> bool:
 def duplicate(lines: Lines) -> bool:
     shown_records = [
         (topic_partition, record.offset, record.value, _item(lines, topic_partition, record.value))
-        for _, topic_partition, record in given(lines)
+        for _, topic_partition, record in given_records(lines)
         if _is_known(lines, topic_partition, record.value)
     ]
     for topic_partition, offset, value, item in shown_records:

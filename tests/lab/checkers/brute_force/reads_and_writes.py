@@ -13,7 +13,7 @@ from tests.lab.checkers.brute_force.facts import (
     cannot_have_committed,
     ends,
     every,
-    given,
+    given_records,
     is_committed,
     labels,
     owner,
@@ -28,7 +28,7 @@ Pair = tuple[str, str]
 
 
 def aborted_read(lines: Lines) -> bool:
-    for _, topic_partition, record in given(lines):
+    for _, topic_partition, record in given_records(lines):
         writers_of_value = writers(lines, topic_partition, record.value)
         if writers_of_value and all(
             cannot_have_committed(lines, wrote.transaction) for wrote in writers_of_value
@@ -38,7 +38,7 @@ def aborted_read(lines: Lines) -> bool:
 
 
 def intermediate_read(lines: Lines) -> bool:
-    for index, topic_partition, record in given(lines):
+    for index, topic_partition, record in given_records(lines):
         for wrote in writers(lines, topic_partition, record.value):
             for later_at, later in every(lines, Wrote):
                 if (
@@ -108,7 +108,7 @@ def _misses(lines: Lines, committed: list[str]) -> set[Pair]:
     return {
         (str(read.transaction), str(wrote.transaction))
         for _, read in reads(lines)
-        for topic_partition, offset, wrote in _placed(lines)
+        for topic_partition, offset, wrote in _placed_records(lines)
         if read.whole and topic_partition == read.place and offset >= read.next_offset
         if read.transaction in committed and wrote.transaction in committed
         if read.transaction != wrote.transaction
@@ -126,11 +126,11 @@ def _have_an_order(committed: list[str], pairs: set[Pair]) -> bool:
     )
 
 
-def _placed(lines: Lines) -> Iterable[tuple[TopicPartition, int, Wrote]]:
+def _placed_records(lines: Lines) -> Iterable[tuple[TopicPartition, int, Wrote]]:
     """Records at the offset that was read, else at that which was acknowledged; neither of two."""
     read = [
         (topic_partition, record.offset, writers_of_value[0])
-        for _, topic_partition, record in given(lines)
+        for _, topic_partition, record in given_records(lines)
         if (writers_of_value := writers(lines, topic_partition, record.value))
         if len({wrote.transaction for wrote in writers_of_value}) == 1
     ]
@@ -144,10 +144,10 @@ def _placed(lines: Lines) -> Iterable[tuple[TopicPartition, int, Wrote]]:
         for placed_write in placed_writes
         if not any(placed_write[:2] == placed_record[:2] for placed_record in read)
     ]
-    return [*_undisputed(read), *_undisputed(unread)]
+    return [*_undisputed_records(read), *_undisputed_records(unread)]
 
 
-def _undisputed(
+def _undisputed_records(
     placed: list[tuple[TopicPartition, int, Wrote]],
 ) -> list[tuple[TopicPartition, int, Wrote]]:
     return [
@@ -166,7 +166,7 @@ def _overwrites(lines: Lines, committed: list[str]) -> set[Pair]:
     """Whose last write to a key comes before another's last write to it."""
     versions = [
         (topic_partition, wrote.key, wrote.transaction, offset)
-        for topic_partition, offset, wrote in _placed(lines)
+        for topic_partition, offset, wrote in _placed_records(lines)
         if wrote.key is not None and wrote.transaction in committed
     ]
     last_versions = [
@@ -190,7 +190,7 @@ def _follows(lines: Lines, own: list[str]) -> set[Pair]:
     """Which of the transactions of one id has a record before one of another."""
     records = [
         (topic_partition, wrote.transaction, offset)
-        for topic_partition, offset, wrote in _placed(lines)
+        for topic_partition, offset, wrote in _placed_records(lines)
         if wrote.transaction in own
     ]
     return {
@@ -230,12 +230,14 @@ def lost_update(lines: Lines) -> bool:
     committed = [label for label in labels(lines) if is_committed(lines, label)]
     for label in committed:
         for other_label in committed:
-            if label != other_label and _replaced(lines, label) & _replaced(lines, other_label):
+            if label != other_label and _replaced_versions(lines, label) & _replaced_versions(
+                lines, other_label
+            ):
                 return True
     return False
 
 
-def _replaced(lines: Lines, label: str) -> set[tuple[str, str, TopicPartition, int]]:
+def _replaced_versions(lines: Lines, label: str) -> set[tuple[str, str, TopicPartition, int]]:
     """The versions that a transaction was given and replaced."""
     replaced_versions = set()
     for index, wrote in every(lines, Wrote):

@@ -30,7 +30,7 @@ from txnsim_lab.check.observations import (
 Given = tuple[int, ShareFetched, AcquiredRecord]
 
 
-def _given(lines: Lines) -> list[Given]:
+def _given_records(lines: Lines) -> list[Given]:
     return [
         (index, fetch, record)
         for index, fetch in every(lines, ShareFetched)
@@ -58,7 +58,7 @@ def _is_after(later: ShareFetched, earlier: ShareFetched | ShareAcknowledged) ->
 
 def aborted_delivery(lines: Lines) -> bool:
     """A record that can't have been committed, to a group that is isolated."""
-    for _, fetch, record in _given(lines):
+    for _, fetch, record in _given_records(lines):
         wrote = writers(lines, fetch.place, record.value)
         if (
             fetch.isolation is Isolation.READ_COMMITTED
@@ -76,7 +76,7 @@ def beyond_delivery_limit(lines: Lines) -> bool:
     """By the broker's own count."""
     return any(
         record.delivery_count > fetch.delivery_limit
-        for _, fetch, record in _given(lines)
+        for _, fetch, record in _given_records(lines)
         if fetch.delivery_limit is not None
     )
 
@@ -92,7 +92,7 @@ def delivered_after_acknowledgement(lines: Lines) -> bool:
         and _is_after(fetch, final)
         and not _is_set(lines, fetch, first_index, last_index)
         for first_index, final in every(lines, ShareAcknowledged)
-        for last_index, fetch, record in _given(lines)
+        for last_index, fetch, record in _given_records(lines)
     )
 
 
@@ -103,8 +103,8 @@ def two_owners(lines: Lines) -> bool:
         and _is_of(first_given[1], second[1])
         and first_given[2].offset == second[2].offset
         and _has_it_still(lines, first_given, second)
-        for first_given in _given(lines)
-        for second in _given(lines)
+        for first_given in _given_records(lines)
+        for second in _given_records(lines)
     )
 
 
@@ -141,7 +141,7 @@ def never_delivered(lines: Lines) -> bool:
         starts = [
             (index, start) for index, start in every(lines, ShareStart) if _is_of(start, group)
         ]
-        for known_at, wrote in _demanded(lines, group):
+        for known_at, wrote in _demanded_records(lines, group):
             passed = [index for index, start in starts if start.start_offset > wrote.offset]
             if passed and passed[0] > known_at and _was_before(lines, group, wrote, passed[0]):
                 return True
@@ -159,11 +159,11 @@ def starving_group(lines: Lines) -> bool:
         if not fetches or group.place.topic in deleted_topics(lines):
             continue
         (first_index, since), (_, last_fetch) = fetches[0], fetches[-1]
-        if group.place in what_goes_on.explained(lines):
+        if group.place in what_goes_on.explained_partitions_of(lines):
             continue
         if last_fetch.at_ms - since.at_ms > what_goes_on.patience_ms(lines) and any(
             known_at < first_index and _was_before(lines, group, wrote, first_index)
-            for known_at, wrote in _demanded(lines, group)
+            for known_at, wrote in _demanded_records(lines, group)
         ):
             return True
     return False
@@ -180,14 +180,14 @@ def _of_groups(lines: Lines) -> list[ShareFetched]:
     ]
 
 
-def _demanded(lines: Lines, group: ShareFetched) -> Iterator[tuple[int, Wrote]]:
+def _demanded_records(lines: Lines, group: ShareFetched) -> Iterator[tuple[int, Wrote]]:
     """Committed records that a group was not given, with the line that shows the commit."""
     starts = [
         read.log_start_offset
         for _, read in every(lines, Read)
         if not read.error and read.place == group.place
     ]
-    got = {record.offset for _, fetch, record in _given(lines) if _is_of(fetch, group)}
+    got = {record.offset for _, fetch, record in _given_records(lines) if _is_of(fetch, group)}
     for index, wrote in every(lines, Wrote):
         if wrote.place != group.place or wrote.outcome is not OK or wrote.offset in got:
             continue
@@ -206,5 +206,5 @@ def _was_before(lines: Lines, group: ShareFetched, wrote: Wrote, until: int) -> 
         for index, start in every(lines, ShareStart)
     ) or any(
         index < until and record.offset <= wrote.offset and _is_of(fetch, group)
-        for index, fetch, record in _given(lines)
+        for index, fetch, record in _given_records(lines)
     )

@@ -103,7 +103,7 @@ THEMES: Final[Sequence[dict[str, int]]] = (
 
 def small_history(random: Random) -> list[Seen]:
     is_drawn = random.random() < 0.5
-    return _in_order(_Drawing(random).lines() if is_drawn else _altered(random))
+    return _in_order(_Drawing(random).lines() if is_drawn else _altered_example(random))
 
 
 def _in_order(lines: Iterable[Seen]) -> list[Seen]:
@@ -138,7 +138,7 @@ class _Drawing:
         self._labels = self._labels[: random.randint(1, 4)]
         self._places = [TopicPartition("t", 0), TopicPartition("t", 1)][: random.randint(1, 2)]
         self._keys = random.choice(((None,), (None, "k"), ("k", "l")))
-        self._errors = self._one(ERRORS[:2], ERRORS[2:5], ERRORS[5:6], ERRORS[6:7], ERRORS)
+        self._errors = self._choose(ERRORS[:2], ERRORS[2:5], ERRORS[5:6], ERRORS[6:7], ERRORS)
         self._logs: dict[TopicPartition, list[Record]] = {
             topic_partition: [] for topic_partition in self._places
         }
@@ -176,38 +176,38 @@ class _Drawing:
     def _chance(self, share: float) -> bool:
         return self._random.random() < share
 
-    def _one(self, *choices: T) -> T:
+    def _choose(self, *choices: T) -> T:
         return self._random.choice(choices)
 
     def _usual(self, usual: T, *other_choices: T) -> T:
         """The first one, more or less often in each history."""
-        return usual if self._chance(self._usually) else self._one(*other_choices)
+        return usual if self._chance(self._usually) else self._choose(*other_choices)
 
     def _when(self, client_name: str) -> dict[str, Any]:
-        self._now_ms += self._one(*self._pace_ms)
+        self._now_ms += self._choose(*self._pace_ms)
         time_fields = {}
         if self._chance(0.3):
-            time_fields = {"asked_ms": self._now_ms - self._one(0, 1, 5, 2_000)}
+            time_fields = {"asked_ms": self._now_ms - self._choose(0, 1, 5, 2_000)}
         return {"at_ms": self._now_ms, "who": client_name, **time_fields}
 
     def _outcome(self) -> dict[str, Any]:
         if not self._chance(self._trouble + 0.1):
             return {}
-        outcome = self._one(Outcome.FAILED, Outcome.FAILED, Outcome.UNKNOWN)
-        return {"outcome": outcome, "error": self._one(*self._errors)}
+        outcome = self._choose(Outcome.FAILED, Outcome.FAILED, Outcome.UNKNOWN)
+        return {"outcome": outcome, "error": self._choose(*self._errors)}
 
     def _identity(self, transactional_id: str) -> dict[str, Any]:
         if not self._chance(0.6):
             return {}
         producer_id, epoch = self._producer_of(transactional_id), self._epochs[transactional_id]
         if self._chance(self._trouble / 2):
-            producer_id, epoch = self._one(1, 2), self._one(0, 1, 2)
+            producer_id, epoch = self._choose(1, 2), self._choose(0, 1, 2)
         return {"producer_id": producer_id, "producer_epoch": epoch}
 
     def _producer_of(self, transactional_id: str) -> int:
         return self._ids.index(transactional_id) + 1
 
-    def _who(self, transactional_id: str) -> str:
+    def _client_name(self, transactional_id: str) -> str:
         return "z" if self._chance(self._trouble / 2) else f"p{transactional_id}"
 
     def _offset(self, topic_partition: TopicPartition) -> int:
@@ -217,16 +217,16 @@ class _Drawing:
     # Producers
 
     def _initialised(self, chosen_id: str | None = None) -> Seen:
-        transactional_id = chosen_id or self._one(*self._ids)
+        transactional_id = chosen_id or self._choose(*self._ids)
         outcome = self._outcome()
         if not outcome and self._chance(0.5):
-            self._epochs[transactional_id] = self._one(0, 1, 2)
+            self._epochs[transactional_id] = self._choose(0, 1, 2)
         got = {
             "producer_id": self._producer_of(transactional_id),
             "producer_epoch": self._epochs[transactional_id],
         }
         return Initialised(
-            **self._when(self._who(transactional_id)),
+            **self._when(self._client_name(transactional_id)),
             transactional_id=transactional_id,
             timeout_ms=self._usual(60_000, None, 1_000, 120_000),
             **(outcome or got),
@@ -234,45 +234,45 @@ class _Drawing:
 
     def _began(self, label: str | None = None, owner: str | None = None) -> Seen:
         if label is None or owner is None:
-            label, owner = self._one(*self._labels)
+            label, owner = self._choose(*self._labels)
         return Began(**self._when(f"p{owner}"), transaction=label, transactional_id=owner)
 
     def _added(self) -> Seen:
-        label, owner = self._one(*self._labels)
+        label, owner = self._choose(*self._labels)
         return Added(
-            **self._when(self._who(owner)),
+            **self._when(self._client_name(owner)),
             transaction=label,
-            partitions=self._one((), tuple(self._places), tuple(self._places[:1])),
+            partitions=self._choose((), tuple(self._places), tuple(self._places[:1])),
             **self._outcome(),
             **self._identity(owner),
         )
 
     def _wrote(self) -> Seen:
         if self._known and self._chance(0.12):
-            earlier_wrote = self._one(*self._known)
+            earlier_wrote = self._choose(*self._known)
             return replace(earlier_wrote, **self._when(earlier_wrote.who), **self._outcome())
-        label, owner = self._one(*self._labels)
-        topic_partition = self._one(*self._places)
+        label, owner = self._choose(*self._labels)
+        topic_partition = self._choose(*self._places)
         log, outcome = self._logs[topic_partition], self._outcome()
         is_new = not self._chance(0.1)
-        value = f"v{len(self._known)}" if is_new else self._one("v0", "v1", "v2", None)
-        key = self._one(*self._keys)
-        offset = len(log) if self._chance(0.9) else self._one(-1, 0, 1, len(log) + 1)
+        value = f"v{len(self._known)}" if is_new else self._choose("v0", "v1", "v2", None)
+        key = self._choose(*self._keys)
+        offset = len(log) if self._chance(0.9) else self._choose(-1, 0, 1, len(log) + 1)
         if outcome.get("outcome") is not Outcome.FAILED:
             log.append(Record(offset=len(log), value=value, key=key))
         wrote = Wrote(
-            **self._when(self._who(owner)),
+            **self._when(self._client_name(owner)),
             topic=topic_partition.topic,
             partition=topic_partition.partition,
             transaction=None if self._chance(0.15) else label,
             value=value,
             key=key,
-            item=self._one(None, None, "i", "j", f"i{len(self._known)}"),
+            item=self._choose(None, None, "i", "j", f"i{len(self._known)}"),
             of=self._inputs(),
             offset=-1 if outcome else offset,
             **outcome,
             **self._identity(owner),
-            sequence=self._one(None, len(log), self._one(0, 1, 2, 3)),
+            sequence=self._choose(None, len(log), self._choose(0, 1, 2, 3)),
         )
         self._known.append(wrote)
         return wrote
@@ -280,7 +280,7 @@ class _Drawing:
     def _inputs(self) -> tuple[Position, ...]:
         if not self._chance(0.2):
             return ()
-        topic_partition = self._one(*self._places)
+        topic_partition = self._choose(*self._places)
         return (
             Position(
                 topic=topic_partition.topic,
@@ -290,31 +290,31 @@ class _Drawing:
         )
 
     def _sent_offsets(self) -> Seen:
-        label, owner = self._one(*self._labels)
+        label, owner = self._choose(*self._labels)
         topic_partition = self._places[0]
         return SentOffsets(
-            **self._when(self._one("r", "s", f"p{owner}")),
+            **self._when(self._choose("r", "s", f"p{owner}")),
             topic=topic_partition.topic,
             partition=topic_partition.partition,
             transaction=None if self._chance(0.2) else label,
-            group=self._one("g", "g", "g", "h"),
+            group=self._choose("g", "g", "g", "h"),
             position=self._offset(topic_partition),
-            member=self._one(None, None, "r", "s"),
+            member=self._choose(None, None, "r", "s"),
             **self._outcome(),
             **self._identity(owner),
         )
 
     def _ended(self, label: str | None = None, owner: str | None = None) -> Seen:
         if label is None or owner is None:
-            label, owner = self._one(*self._labels)
+            label, owner = self._choose(*self._labels)
         following: dict[str, Any] = {}
         if self._chance(0.3):
             following = {
-                "next_producer_id": self._one(None, self._producer_of(owner), 9),
-                "next_producer_epoch": self._one(0, 1, 2),
+                "next_producer_id": self._choose(None, self._producer_of(owner), 9),
+                "next_producer_epoch": self._choose(0, 1, 2),
             }
         return Ended(
-            **self._when(self._who(owner)),
+            **self._when(self._client_name(owner)),
             transaction=label,
             commit=self._chance(0.75),
             **self._outcome(),
@@ -325,12 +325,12 @@ class _Drawing:
     # Readers
 
     def _read(self) -> Seen:
-        topic_partition = self._one(*self._places)
+        topic_partition = self._choose(*self._places)
         log = self._logs[topic_partition]
-        end = len(log) + self._one(0, 0, 1, 2)
-        asked_offset = 0 if self._chance(0.6) else self._one(*range(end + 1))
+        end = len(log) + self._choose(0, 0, 1, 2)
+        asked_offset = 0 if self._chance(0.6) else self._choose(*range(end + 1))
         following = (
-            asked_offset if self._chance(0.25) else self._one(end, *range(asked_offset, end + 1))
+            asked_offset if self._chance(0.25) else self._choose(end, *range(asked_offset, end + 1))
         )
         records = [
             record
@@ -338,15 +338,15 @@ class _Drawing:
             if record.value is None or not self._chance(0.2)
         ]
         if records and self._chance(self._trouble / 2):
-            moved = self._one(*records)
-            records.append(replace(moved, offset=self._one(0, 1, 2, 3)))
-        stable = self._usual(*self._one((end, following), (following, -1)), *range(end + 1))
+            moved = self._choose(*records)
+            records.append(replace(moved, offset=self._choose(0, 1, 2, 3)))
+        stable = self._usual(*self._choose((end, following), (following, -1)), *range(end + 1))
         return Read(
             **self._when(self._usual("r", "s", "pa")),
             topic=topic_partition.topic,
             partition=topic_partition.partition,
-            transaction=self._one(None, self._one(*self._labels)[0]),
-            isolation=self._one(*[Isolation.READ_COMMITTED] * 5, Isolation.READ_UNCOMMITTED),
+            transaction=self._choose(None, self._choose(*self._labels)[0]),
+            isolation=self._choose(*[Isolation.READ_COMMITTED] * 5, Isolation.READ_UNCOMMITTED),
             asked=asked_offset,
             records=tuple(records),
             next_offset=following,
@@ -365,21 +365,21 @@ class _Drawing:
             topic=topic_partition.topic, partition=topic_partition.partition, offset=offset
         )
         return PositionsRead(
-            **self._when(self._one("r", "s", "pa")),
-            group=self._one("g", "g", "g", "h"),
+            **self._when(self._choose("r", "s", "pa")),
+            group=self._choose("g", "g", "g", "h"),
             positions=(position,) if self._chance(0.9) else (),
-            transaction=self._one(None, self._one(*self._labels)[0]),
+            transaction=self._choose(None, self._choose(*self._labels)[0]),
             error="UNSTABLE_OFFSET_COMMIT" if self._chance(self._trouble / 8) else "",
         )
 
     def _share_fetched(self) -> Seen:
         topic_partition = self._places[0]
         return ShareFetched(
-            **self._when(self._one("m", "n")),
+            **self._when(self._choose("m", "n")),
             topic=topic_partition.topic,
             partition=topic_partition.partition,
             group="g" if self._chance(0.9) else "h",
-            isolation=self._one(*Isolation),
+            isolation=self._choose(*Isolation),
             records=tuple(
                 AcquiredRecord(
                     offset=record.offset, value=record.value, delivery_count=self._usual(1, 2, 3)
@@ -388,7 +388,7 @@ class _Drawing:
                 if self._chance(0.4)
             ),
             lock_ms=self._usual(30_000, None, 100),
-            delivery_limit=self._one(None, 2),
+            delivery_limit=self._choose(None, 2),
             leader_epoch=self._usual(None, 0, 1),
             **(self._outcome() if self._chance(0.3) else {}),
         )
@@ -397,18 +397,18 @@ class _Drawing:
         topic_partition = self._places[0]
         first_offset = self._offset(topic_partition)
         return ShareAcknowledged(
-            **self._when(self._one("m", "n")),
+            **self._when(self._choose("m", "n")),
             topic=topic_partition.topic,
             partition=topic_partition.partition,
             group="g",
             first=first_offset,
-            last=first_offset + self._one(0, 0, 1),
-            type=self._one(*AcknowledgeType),
+            last=first_offset + self._choose(0, 0, 1),
+            type=self._choose(*AcknowledgeType),
             **self._outcome(),
         )
 
     def _share_left(self) -> Seen:
-        return ShareLeft(**self._when(self._one("m", "n")), group="g")
+        return ShareLeft(**self._when(self._choose("m", "n")), group="g")
 
     def _share_start(self) -> Seen:
         topic_partition = self._places[0]
@@ -417,17 +417,17 @@ class _Drawing:
             topic=topic_partition.topic,
             partition=topic_partition.partition,
             group="g",
-            start_offset=self._one(0, self._offset(topic_partition), -1),
+            start_offset=self._choose(0, self._offset(topic_partition), -1),
             is_set=self._chance(0.1),
         )
 
     # Operators
 
     def _described(self) -> Seen:
-        transactional_id = self._ids[0] if self._chance(0.7) else self._one(*self._ids)
+        transactional_id = self._ids[0] if self._chance(0.7) else self._choose(*self._ids)
         error = ""
         if self._chance(self._trouble / 3):
-            error = self._one("TRANSACTIONAL_ID_NOT_FOUND", "NOT_COORDINATOR")
+            error = self._choose("TRANSACTIONAL_ID_NOT_FOUND", "NOT_COORDINATOR")
         return Described(
             **self._when("o"),
             transactional_id=transactional_id,
@@ -436,18 +436,18 @@ class _Drawing:
             producer_epoch=self._usual(0, 1),
             timeout_ms=self._usual(60_000, None, 2_147_483_647, 120_000),
             start_ms=self._usual(self._start_ms, 0, None, 1_000, -1),
-            partitions=tuple(self._places[: self._one(0, 1, 2)]),
+            partitions=tuple(self._places[: self._choose(0, 1, 2)]),
             error=error,
         )
 
     def _listed(self) -> Seen:
         listing = Listing(
-            transactional_id="a", producer_id=self._one(1, 2), state=self._one(*STATES)
+            transactional_id="a", producer_id=self._choose(1, 2), state=self._choose(*STATES)
         )
-        return Listed(**self._when("o"), transactions=self._one((), (listing,)))
+        return Listed(**self._when("o"), transactions=self._choose((), (listing,)))
 
     def _producers(self) -> Seen:
-        topic_partition = self._places[0] if self._chance(0.8) else self._one(*self._places)
+        topic_partition = self._places[0] if self._chance(0.8) else self._choose(*self._places)
         producer_seen = ProducerSeen(
             producer_id=self._usual(1, 2),
             producer_epoch=0,
@@ -462,12 +462,12 @@ class _Drawing:
         )
 
     def _aborted(self) -> Seen:
-        topic_partition = self._one(*self._places)
+        topic_partition = self._choose(*self._places)
         return Aborted(
             **self._when("o"),
             topic=topic_partition.topic,
             partition=topic_partition.partition,
-            producer_id=self._one(1, 2, 3),
+            producer_id=self._choose(1, 2, 3),
             **self._outcome(),
         )
 
@@ -479,7 +479,7 @@ class _Drawing:
 
     def _deleted(self) -> Seen:
         when = self._when("o")
-        when["asked_ms"] = when["at_ms"] - self._one(0, 1, 10)
+        when["asked_ms"] = when["at_ms"] - self._choose(0, 1, 10)
         for topic_partition in self._places:
             self._logs[topic_partition].clear()
         return Deleted(**when, topic="t", **self._outcome())
@@ -491,11 +491,11 @@ class _Drawing:
 # From a textbook
 
 
-def _altered(random: Random) -> list[Seen]:
+def _altered_example(random: Random) -> list[Seen]:
     path = random.choice(TEXTBOOK)
     kind = path.name.partition(".")[0]
     neighbours = [neighbour for neighbour in TEXTBOOK if neighbour.name.partition(".")[0] == kind]
-    lines = list(_told(path))
+    lines = list(_read_example(path))
     for _ in range(random.choice((0, 1, 1, 2, 3, 4))):
         if not lines:
             break
@@ -504,7 +504,7 @@ def _altered(random: Random) -> list[Seen]:
         if how < 0.15:
             del lines[line_index]
         elif how < 0.4:
-            lines.append(random.choice(_told(random.choice(neighbours))))
+            lines.append(random.choice(_read_example(random.choice(neighbours))))
         elif how < 0.5:
             later_ms = random.choice((1, 10_000, 70_000, 1_300_000))
             lines.append(replace(lines[line_index], at_ms=lines[-1].at_ms + later_ms))
@@ -516,7 +516,7 @@ def _altered(random: Random) -> list[Seen]:
 
 
 @cache
-def _told(path: Path) -> Sequence[Seen]:
+def _read_example(path: Path) -> Sequence[Seen]:
     return tuple(History.from_lines(path.read_bytes()))
 
 

@@ -49,7 +49,7 @@ def reader_went_back(lines: Lines) -> bool:
 
 
 def starving_reader(lines: Lines) -> bool:
-    explained_partitions = explained(lines)
+    explained_partitions = explained_partitions_of(lines)
     for reader, topic_partition in {(read.who, read.place) for _, read in reads(lines)}:
         if topic_partition in explained_partitions or topic_partition.topic in deleted_topics(
             lines
@@ -75,7 +75,7 @@ def patience_ms(lines: Lines) -> int:
     return 5 * MINUTE_MS + max((15 * MINUTE_MS, *timeouts_ms))
 
 
-def explained(lines: Lines) -> set[TopicPartition]:
+def explained_partitions_of(lines: Lines) -> set[TopicPartition]:
     """Where it is known why readers wait."""
     return {
         hanging_transaction.place for hanging_transaction in hanging(lines)
@@ -143,7 +143,7 @@ def hanging(lines: Lines) -> list[Hanging]:
             start = producer.start_offset
             if start is None or not start <= read.last_stable_offset < read.high_watermark:
                 continue
-            last_shown = _last_shown(lines, topic_partition, producer.producer_id, start)
+            last_shown = _last_open_answer(lines, topic_partition, producer.producer_id, start)
             if last_shown is not None:
                 last_seen = max(last_shown, look_at, held_at)
                 hanging_found.append(
@@ -152,7 +152,7 @@ def hanging(lines: Lines) -> list[Hanging]:
     return hanging_found
 
 
-def _last_shown(
+def _last_open_answer(
     lines: Lines, topic_partition: TopicPartition, producer_id: int, start: int
 ) -> int | None:
     """Open, without an owner, open again: the number of the last answer that says so."""
@@ -288,7 +288,7 @@ def _stuck_looks(lines: Lines, transactional_id: str) -> list[Described]:
             continue
         if first_look.start_ms is None and any(
             observation.outcome is not FAILED
-            for observation in _asked_of(lines, transactional_id, since=index)
+            for observation in _answers_to_id(lines, transactional_id, since=index)
         ):
             continue
         patience_ms = _timeout_ms(lines, transactional_id)
@@ -311,7 +311,9 @@ def _trouble(look: Described) -> tuple[object, ...] | None:
     return None
 
 
-def _asked_of(lines: Lines, transactional_id: str, *, since: int) -> Iterable[Initialised | Answer]:
+def _answers_to_id(
+    lines: Lines, transactional_id: str, *, since: int
+) -> Iterable[Initialised | Answer]:
     """What the producers of an id were answered after a line."""
     for line in lines[since + 1 :]:
         if isinstance(line, Initialised):
@@ -323,10 +325,10 @@ def _asked_of(lines: Lines, transactional_id: str, *, since: int) -> Iterable[In
 
 
 def _is_always_busy(lines: Lines, transactional_id: str) -> bool:
-    answers = list(_asked_of(lines, transactional_id, since=-1))
+    answers = list(_answers_to_id(lines, transactional_id, since=-1))
     for first_answer in answers:
         index = next(number for number, line in enumerate(lines) if line is first_answer)
-        later = list(_asked_of(lines, transactional_id, since=index))
+        later = list(_answers_to_id(lines, transactional_id, since=index))
         if first_answer.error != BUSY or any(
             isinstance(line, Healed) for line in lines[index + 1 :]
         ):

@@ -20,7 +20,7 @@ from txnsim_lab.http.page._routes import POLICY
 IMPORTED = re.compile(r"""(?:from|import)\s*["']([^"']+)["']""")
 
 
-def vendored() -> list[dict[str, Any]]:
+def vendored_files() -> list[dict[str, Any]]:
     from importlib import resources
 
     folder = resources.files("txnsim_lab.http.page").joinpath("static/vendor")
@@ -35,7 +35,7 @@ def test_every_library_is_listed_with_its_licence_and_is_what_its_hash_says() ->
     files_there = {name.removeprefix("vendor/") for name in files() if name.startswith("vendor/")}
     files_there |= {file.name for file in folder.iterdir() if file.is_file()}
     listed = {"VENDOR.toml"}
-    for library in vendored():
+    for library in vendored_files():
         assert (
             hashlib.sha256(folder.joinpath(library["file"]).read_bytes()).hexdigest()
             == library["sha256"]

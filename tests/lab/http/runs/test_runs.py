@@ -120,10 +120,10 @@ async def test_a_posted_scenario_is_run_and_what_it_declares_is_compared() -> No
 
 @pytest.mark.slow
 async def test_a_bug_in_a_story_is_told_to_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_args: object, **_options: object) -> None:
+    def fail_with_bug(*_args: object, **_options: object) -> None:
         raise ZeroDivisionError("told so")
 
-    monkeypatch.setattr("txnsim_lab.http._runs.replayed_run.run_driven", broken)
+    monkeypatch.setattr("txnsim_lab.http._runs.replayed_run.run_driven", fail_with_bug)
     monkeypatch.setattr(scenarios, "HAS_FORK", False)  # told in a thread, as on Windows
     async with port() as client:
         run_state = await until_done(client, await client.post(RUNS, json={"yaml": SHORT}))

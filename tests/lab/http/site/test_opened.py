@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.lab.http.site.test_site import asked
+from tests.lab.http.site.test_site import ask_backend
 from tests.support.traces import told
 from txnsim_lab.http.site._backend import Backend
 
@@ -11,14 +11,14 @@ async def test_a_trace_from_a_file_is_explained() -> None:
     backend = Backend()
     content = (await asyncio.to_thread(told)).decode()
     body = {"name": "run.jsonl", "trace": content}
-    status, opened = await asked(backend, "POST", "/traces", "", body)
+    status, opened = await ask_backend(backend, "POST", "/traces", "", body)
     assert (status, opened["events"]) == (200, len(content.splitlines()) - 2)
     newest = opened["events"] - 1
-    status, answer = await asked(backend, "GET", "/explain", f"at={newest}&of={opened['id']}")
+    status, answer = await ask_backend(backend, "GET", "/explain", f"at={newest}&of={opened['id']}")
     assert (status, answer["partitions"][0]["partition"]) == (200, "payments-0")
-    status, _ = await asked(backend, "GET", "/explain", "at=0&of=opened-2")
+    status, _ = await ask_backend(backend, "GET", "/explain", "at=0&of=opened-2")
     assert status == 404
-    status, answer = await asked(
+    status, answer = await ask_backend(
         backend, "POST", "/traces", "", {"name": "x.jsonl", "trace": "no trace"}
     )
     assert status == 422

@@ -30,7 +30,7 @@ ABROAD: Final = {
 """What modules of the site import and the site lacks -> why no visitor misses it."""
 
 
-def imported(source: bytes) -> Iterator[str]:
+def imported_modules(source: bytes) -> Iterator[str]:
     """Modules that a module imports when it is run, at once or later."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
@@ -57,7 +57,7 @@ def test_a_module_that_the_site_needs_is_in_it() -> None:
     left_out = {name.split("/")[0].removesuffix(".py") for name in NOT_NEEDED if "/" not in name}
     missing = set()
     for content in own.values():
-        for module in imported(content):
+        for module in imported_modules(content):
             top_module = module.split(".")[0]
             if top_module in ("txnsim", "txnsim_lab"):
                 missing |= {module} - known_modules
@@ -94,7 +94,9 @@ def test_a_full_place_for_temporary_files_is_named(
         build.build(tmp_path / "site", parts_folder=tmp_path)
 
 
-async def asked(backend: Backend, method: str, path: str, query: str = "", body: Any = None) -> Any:
+async def ask_backend(
+    backend: Backend, method: str, path: str, query: str = "", body: Any = None
+) -> Any:
     text = "" if body is None else json.dumps(body)
     status, media_type, content = await backend.answer(method, path, query, text)
     return status, json.loads(content) if media_type == "application/json" else content
@@ -106,26 +108,26 @@ async def test_a_run_is_driven_without_a_server_and_without_processes(
     monkeypatch.setattr(scenarios, "HAS_FORK", False)
     backend, wait = Backend(), "wait_ms=60000"
     order = {"name": "z01", "runs": ["V-"], "paused": True}
-    status, run = await asked(backend, "POST", "/runs", wait, order)
+    status, run = await ask_backend(backend, "POST", "/runs", wait, order)
     assert (status, run["state"], run["at"]["back"]) == (200, "paused", 0)
-    _, run = await asked(backend, "POST", "/runs/1/go", wait, {"steps": 2})
+    _, run = await ask_backend(backend, "POST", "/runs/1/go", wait, {"steps": 2})
     assert run["at"]["next"]["number"] == 2
-    _, run = await asked(backend, "POST", "/runs/1/back", wait, {"stops": 1})
+    _, run = await ask_backend(backend, "POST", "/runs/1/back", wait, {"stops": 1})
     assert run["at"]["next"]["number"] == 0
-    _, run = await asked(backend, "POST", "/runs/1/go", wait, {})
+    _, run = await ask_backend(backend, "POST", "/runs/1/go", wait, {})
     assert run["runs"][0]["as_declared"]
-    _, trace = await asked(backend, "GET", "/runs/1/trace", "run=V-&take=armed")
+    _, trace = await ask_backend(backend, "GET", "/runs/1/trace", "run=V-&take=armed")
     newest = len(trace.splitlines()) - 3
-    status, answer = await asked(backend, "GET", "/explain", f"at={newest}&of=1&run=V-")
+    status, answer = await ask_backend(backend, "GET", "/explain", f"at={newest}&of=1&run=V-")
     assert (status, answer["at"]) == (200, newest)
 
 
 async def test_what_is_refused_says_why() -> None:
     backend = Backend()
-    status, answer = await asked(backend, "GET", "/faults")
+    status, answer = await ask_backend(backend, "GET", "/faults")
     assert (status, answer["error"]) == (404, "/faults is not known where no server is")
-    status, answer = await asked(backend, "POST", "/runs", "", {"name": "z999"})
+    status, answer = await ask_backend(backend, "POST", "/runs", "", {"name": "z999"})
     assert status == 404
-    status, answer = await asked(backend, "POST", "/runs", "", {"yaml": "name: x"})
+    status, answer = await ask_backend(backend, "POST", "/runs", "", {"yaml": "name: x"})
     assert status == 422
     assert "posted.yaml:1: goal: is missing" in answer["error"]
