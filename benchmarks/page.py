@@ -63,7 +63,7 @@ FLOOD_MS: Final = 4_000
 LIVE_VIEWS: Final = ("stage", "lanes", "events")
 CLIENTS_PER_SECOND: Final = 500
 RATE: Final = "() => __page['store.js'].rate.value"
-MISSED: Final = "() => __page['store.js'].lost.value"
+MISSED: Final = "() => __page['store.js'].lostCount.value"
 WATCH: Final = """() => {
   globalThis.__tasks = [];
   new PerformanceObserver((list) => {

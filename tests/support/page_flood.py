@@ -38,6 +38,6 @@ MADE: Final = """() => {
 endless, each transaction has the one before it as its cause."""
 FLOOD: Final = f"""(isEndless) => {{
   ({MADE})();
-  globalThis.__flood = setInterval(() => __page["store.js"].take(__made(40, isEndless)), 40);
+  globalThis.__flood = setInterval(() => __page["store.js"].addEvents(__made(40, isEndless)), 40);
 }}"""
 """1,000 transactions per second."""

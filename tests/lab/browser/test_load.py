@@ -54,11 +54,11 @@ def test_under_load_there_is_a_rate_a_pause_and_only_what_hangs(
 
 
 BEHIND: Final = """() => {
-  const { events, take } = __page["store.js"];
+  const { addEvents, events } = __page["store.js"];
   const { leader, end } = __sim.stateAt(events.length - 1).logs["orders-0"];
   let { i, t } = events[events.length - 1];
   const batch = { tp: "orders-0", pid: -1, epoch: -1, seq: -1, txn: false };
-  take(Array.from({ length: 200 }, (_, n) => {
+  addEvents(Array.from({ length: 200 }, (_, n) => {
     const d = { ...batch, base: end + n, last: end + n };
     const node = `broker/${leader}/log/orders-0`;
     return { node, i: ++i, t: ++t, n: 0, l: i, p: [], k: "log.append", d };
@@ -89,7 +89,7 @@ def test_a_long_recording_is_read_and_then_nothing_says_that_it_is_read(
 ) -> None:
     page = new_page(server.http)
     page.wait_for_selector(".link-state.live")  # what it reads at its start is read
-    page.evaluate("__page['store.js'].reading.value = 227840")
+    page.evaluate("__page['store.js'].readCount.value = 227840")
     page.wait_for_selector("text=reading, 227,840 events so far")
     page.evaluate("void __page['api.js'].listen()")
     page.wait_for_selector(".link-state.live")
@@ -99,7 +99,7 @@ def test_a_long_recording_is_read_and_then_nothing_says_that_it_is_read(
 MADE_UP: Final = ("/explain?at=",)
 """The server knows nothing of events that are made in the page, and answers 404."""
 LOOKED_AT: Final = """async ([view, transactions]) => {
-  const { choose, count, events, take } = __page["store.js"];
+  const { addEvents, choose, count, events } = __page["store.js"];
   const { Book } = __page["book.js"];
   const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   const drawn = async () => {
@@ -108,7 +108,7 @@ LOOKED_AT: Final = """async ([view, transactions]) => {
   };
   const isJudged = () => __sim.explained.value?.at === events[events.length - 1].i;
   choose(view);
-  take(__made(transactions, true));
+  addEvents(__made(transactions, true));
   await drawn();
   const { event } = Book.prototype;
   let looks = 0;
@@ -122,7 +122,7 @@ LOOKED_AT: Final = """async ([view, transactions]) => {
     looks += 1;
     return event.call(this, index);
   };
-  take(__made(40, true));
+  addEvents(__made(40, true));
   await drawn();
   Book.prototype.event = event;
   return [most, document.querySelectorAll("main *").length];

@@ -109,14 +109,14 @@ def test_a_transaction_has_a_bracket_and_readers_and_clients_are_drawn(
 
 
 JUST_DECIDED: Final = """(us) => {
-  const { events, take } = __page["store.js"];
+  const { addEvents, events } = __page["store.js"];
   let { i, t } = events[events.length - 1];
   const entry = { pid: 7, epoch: 0, partitions: ["t-0"], timeout_ms: 60000, pending: null };
   const add = (node, k, d, later = 1) => {
     [i, t] = [i + 1, t + later];
     return { node, i, t, n: 0, l: i, p: [], k, tx: k === "node.role" ? "" : "app/7:0", d };
   };
-  take([
+  addEvents([
     add("broker/1", "node.role", { role: "leader", epoch: 0, tp: "t-0" }),
     add("broker/1/txn/7", "txn.complete", { ...entry, state: "Ongoing" }),
     add("broker/1/txn/7", "txn.complete", { ...entry, state: "PrepareCommit" }),
@@ -622,10 +622,10 @@ def test_what_has_arrived_is_not_on_its_way(server: TxnsimServer, new_page: Any)
 
 
 TAKEN: Final = """(rows) => {
-  const { events, take } = __page["store.js"];
+  const { addEvents, events } = __page["store.js"];
   let { i, t } = events[events.length - 1];
   const first = i + 1;
-  take(rows.map(([node, k, p, tx, d]) => {
+  addEvents(rows.map(([node, k, p, tx, d]) => {
     [i, t] = [i + 1, t + 1];
     return { node, i, t, n: 0, l: i, p: p.map((one) => first + one), k, tx, d };
   }));

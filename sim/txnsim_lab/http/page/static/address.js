@@ -3,9 +3,9 @@
 // leads to what was shown before.
 
 import { effect } from "@preact/signals";
-import { act, listen, repeat } from "./api.js";
+import { act, listen, repeatRun } from "./api.js";
 import { addressed, wanted } from "./share.js";
-import { choose, compared, count, cursor, filed, go, indexOf, lesson, live, partition, presenting, source, view } from "./store.js";
+import { choose, comparison, count, cursor, runFile, goTo, indexOf, lesson, goLive, partition, presenting, source, view } from "./store.js";
 import { resume } from "./views/lesson.js";
 
 /** So long the page stands still before its address is written: browsers refuse more than a few a second. */
@@ -32,13 +32,13 @@ async function restore() {
   isRestoring = true;
   try {
     if (named.lesson) await resume(named.lesson, named.part ?? 0);
-    else if (named.name) await repeat(named);
+    else if (named.name) await repeatRun(named);
     else if (source.value.kind === "run" || lesson.value) void listen();
     if (!named.name && !named.lesson) {
       choose(named.view);
       const index = named.at === undefined ? undefined : indexOf(named.at);
-      if (index === undefined) live();
-      else go(index);
+      if (index === undefined) goLive();
+      else goTo(index);
     }
   } finally {
     isRestoring = false;
@@ -52,7 +52,7 @@ function onceThere(position) {
     if (!count.value || indexOf(position) === undefined) return;
     queueMicrotask(() => {
       stop();
-      go(indexOf(position));
+      goTo(indexOf(position));
     });
   });
 }
@@ -66,11 +66,11 @@ export async function follow() {
     partition.value = named.partition;
     if (named.at !== undefined) onceThere(named.at);
   }
-  if (!filed.value) write(); // at once, so that Back leads here from what is shown next
+  if (!runFile.value) write(); // at once, so that Back leads here from what is shown next
   effect(() => {
-    void [view.value, cursor.value, source.value, lesson.value, presenting.value, compared.value];
+    void [view.value, cursor.value, source.value, lesson.value, presenting.value, comparison.value];
     clearTimeout(timer);
-    if (!filed.value) timer = setTimeout(write, REST_MS);
+    if (!runFile.value) timer = setTimeout(write, REST_MS);
   });
   addEventListener("popstate", () => void act(restore));
 }

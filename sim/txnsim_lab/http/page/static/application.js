@@ -4,7 +4,7 @@
 // coordinators and partitions, and no application sees it.
 
 import { upTo } from "./book.js";
-import { answers, begunOf, endings, events, indexOf, nearest } from "./store.js";
+import { answers, begunOf, endingsOf, events, indexOf, nearest } from "./store.js";
 
 /** So many requests to end a transaction, and answers behind one, are looked at. */
 const ASKED_MAX = 40;
@@ -15,7 +15,7 @@ const ENDS = { commit: "committed", abort: "aborted", PrepareCommit: "committed"
 /** The requests to end transactions of an id up to an index, oldest first: {at, n, what, call}. `at` is the position
  *  of the request, `what` committed or aborted where the trace tells it, `anew` where a producer began anew. */
 function askedUntil(id, index) {
-  const some = endings(id);
+  const some = endingsOf(id);
   const until = upTo(some, index);
   const found = new Map();
   for (const n of some.slice(Math.max(0, until - ASKED_MAX), until)) {

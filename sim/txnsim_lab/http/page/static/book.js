@@ -16,21 +16,21 @@ const NARRATOR = "scenario";
 const WRITES = new Set(["log.append", "marker.written"]);
 /** Commands of coordinators by which a client ends a transaction, or leaves one behind. */
 const ENDS = new Set(["EndTxn", "InitProducerId"]);
-const isWanted = (kind) => assigns(kind) || kind === VIOLATION;
+const needsPayload = (kind) => assigns(kind) || kind === VIOLATION;
 
 /** A copy of a state: plain objects, tables and arrays, all the way down. */
 export function copy(value) {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(copy);
   const kind = Object.getPrototypeOf(value);
-  const made = kind === Object.prototype ? {} : Object.create(kind);
-  for (const key in value) made[key] = copy(value[key]);
-  return made;
+  const copied = kind === Object.prototype ? {} : Object.create(kind);
+  for (const key in value) copied[key] = copy(value[key]);
+  return copied;
 }
 
-const push = (map, key, index) => {
-  const some = map.get(key);
-  if (some) some.push(index);
+const pushIndex = (map, key, index) => {
+  const indices = map.get(key);
+  if (indices) indices.push(index);
   else map.set(key, [index]);
 };
 
@@ -87,12 +87,12 @@ export class Book {
   event(index) {
     if (index >= this.inText) return this.streamed[index - this.inText];
     if (!(index >= 0)) return undefined;
-    const made = this.made[index];
-    if (made) return made;
+    const knownEvent = this.made[index];
+    if (knownEvent) return knownEvent;
     const from = this.starts[index];
-    const one = this.whole(from, endOf(this.bytes, from));
-    if (this.inText <= KEPT_MAX) this.made[index] = one;
-    return one;
+    const event = this.whole(from, endOf(this.bytes, from));
+    if (this.inText <= KEPT_MAX) this.made[index] = event;
+    return event;
   }
 
   /** The event of a line, as a reader wants it. */
@@ -105,11 +105,11 @@ export class Book {
 
   /** Read the line that begins here; the place of the next one. It says that the book is full by `isFull`. */
   read(lines, from) {
-    const seen = lines.glance(from);
-    const end = seen ? lines.end : endOf(this.bytes, from);
+    const glimpse = lines.glance(from);
+    const end = glimpse ? lines.end : endOf(this.bytes, from);
     if (end === from) return end + 1;
-    if (seen) seen.node = this.header.nodes[seen.n];
-    const event = seen && seen.k !== VIOLATION ? seen : this.whole(from, end); // a violation is kept
+    if (glimpse) glimpse.node = this.header.nodes[glimpse.n];
+    const event = glimpse && glimpse.k !== VIOLATION ? glimpse : this.whole(from, end); // a violation is kept
     if (event.i === undefined || event.i <= this.newest) return end + 1; // the trailer has no position
     if (this.length >= EVENTS_MAX) this.isFull = true;
     else {
@@ -145,16 +145,16 @@ export class Book {
     if (!index) this.oldest = event.i;
     if (index % this.step === 0) this.keep();
     if (WRITES.has(event.k)) {
-      if (ledLog(this.grown, event.node, event.d)) push(this.written, event.d.tp, index);
+      if (ledLog(this.grown, event.node, event.d)) pushIndex(this.written, event.d.tp, index);
     } else if (event.k === "node.role") {
       // What a follower cuts off its own log, early or late, its leader never had.
       if (event.d.role === "leader" && endOfLed(event.d) < (this.grown.logs[event.d.tp]?.end ?? 0)) {
-        push(this.written, event.d.tp, index);
-        push(this.cuts, event.d.tp, index);
+        pushIndex(this.written, event.d.tp, index);
+        pushIndex(this.cuts, event.d.tp, index);
       }
     } else if (event.k === "txn.complete") {
       const id = idOf(event.tx);
-      push(this.moves, id, index);
+      pushIndex(this.moves, id, index);
       if (event.d.state === "Ongoing" && this.grown.transactions[id]?.state !== "Ongoing") this.begins(id, event.tx, index);
     } else if (event.k === "snapshot") {
       for (const { tx, d } of event.d.transactions) if (d.state === "Ongoing" || d.state.startsWith("Prepare")) this.begins(idOf(tx), tx, index);
@@ -164,9 +164,9 @@ export class Book {
     } else if (event.k === "msg.hold") this.holds.push(index);
     else if (event.k === "fault.release") this.releases.push(index);
     else if (event.k === "txn.decide") {
-      if (ENDS.has(event.d.command)) push(this.endings, idOf(event.tx), index);
+      if (ENDS.has(event.d.command)) pushIndex(this.endings, idOf(event.tx), index);
     } else if (event.k === "fault.hit") {
-      if (event.d.api === "EndTxn") for (const { id } of event.d.about ?? []) push(this.endings, id, index);
+      if (event.d.api === "EndTxn") for (const { id } of event.d.about ?? []) pushIndex(this.endings, id, index);
     } else if (event.k === "client.result" || event.k === "msg.send") this.answers.push(index);
     this.newest = event.i;
     follow(this.grown, event);
@@ -174,8 +174,8 @@ export class Book {
 
   /** A transactional id begins its next transaction: its number there, and among all of the trace. */
   begins(id, name, index) {
-    const so = this.begun.get(id)?.length ?? 0;
-    push(this.begun, id, { id, name, index, number: so + 1, hue: this.begunSoFar });
+    const countBefore = this.begun.get(id)?.length ?? 0;
+    pushIndex(this.begun, id, { id, name, index, number: countBefore + 1, hue: this.begunSoFar });
     this.begunSoFar += 1;
   }
 
@@ -192,15 +192,15 @@ export class Book {
     if (index >= this.length - 1) return this.grown;
     const from = Math.floor(index / this.step);
     const state = copy(this.checkpoints[from]);
-    for (let at = from * this.step; at <= index; at += 1) follow(state, this.event(at));
+    for (let eventIndex = from * this.step; eventIndex <= index; eventIndex += 1) follow(state, this.event(eventIndex));
     return state;
   }
 
   /** Index of the event of a position; undefined where it is not kept. */
   indexOf(position) {
     if (!this.length) return undefined;
-    const near = position - this.oldest; // right away, where none is missing
-    if (this.event(near)?.i === position) return near;
+    const guess = position - this.oldest; // right away, where none is missing
+    if (this.event(guess)?.i === position) return guess;
     let low = 0, high = this.length - 1;
     while (low <= high) {
       const mid = (low + high) >> 1;
@@ -214,13 +214,13 @@ export class Book {
 }
 
 /** How many of these sorted numbers are not above one. */
-export const upTo = (sorted, one) => lowest(0, sorted.length, (n) => sorted[n] > one);
+export const upTo = (sorted, bound) => lowest(0, sorted.length, (n) => sorted[n] > bound);
 
 /** The lowest number of a range for which something holds, as it does for all behind it; `high` where it holds for none. */
-export function lowest(low, high, holds) {
+export function lowest(low, high, predicate) {
   while (low < high) {
     const mid = (low + high) >> 1;
-    if (holds(mid)) high = mid;
+    if (predicate(mid)) high = mid;
     else low = mid + 1;
   }
   return low;
@@ -229,24 +229,24 @@ export function lowest(low, high, holds) {
 /** A task that is longer is felt; where the machine is busy it takes longer than this. */
 const TURN_MS = 60;
 /** The browser gets its turn; where it can say so, we go on right behind it. */
-export const turn = () => globalThis.scheduler?.yield?.() ?? new Promise((done) => setTimeout(done));
+export const yieldTurn = () => globalThis.scheduler?.yield?.() ?? new Promise((resolve) => setTimeout(resolve));
 
 /** Read a trace: header, events, trailer as JSON lines. The page stays usable meanwhile: `tell` is called
  *  with how many events there are, and ends the reading by answering false. The answer is taken whole:
  *  piece by piece, as it comes in, a long one took half as long again. */
-export async function readBook(answer, tell = () => true) {
+export async function readBook(answer, reportProgress = () => true) {
   const bytes = new Uint8Array(await answer.arrayBuffer());
   if (!bytes.length) return new Book();
   let from = endOf(bytes, 0);
   const book = new Book(JSON.parse(textOf(bytes, 0, from)), bytes);
-  const lines = new Lines(bytes, isWanted);
+  const lines = new Lines(bytes, needsPayload);
   let began = performance.now();
   from += 1;
-  for (let read = 1; from < bytes.length && !book.isFull; read += 1) {
+  for (let readCount = 1; from < bytes.length && !book.isFull; readCount += 1) {
     from = book.read(lines, from);
-    if (read % 128 === 0 && performance.now() - began > TURN_MS) {
-      if (!tell(book.length)) return null;
-      await turn();
+    if (readCount % 128 === 0 && performance.now() - began > TURN_MS) {
+      if (!reportProgress(book.length)) return null;
+      await yieldTurn();
       began = performance.now();
     }
   }

@@ -5,17 +5,17 @@
 import { otherwise } from "./agreement.js";
 import { LOGS_MAX, pictureOf } from "./picture.js";
 import { SHOWN_MAX, TXN_APIS, coordinated, idsOf, isOwnerless, messages, partitionsOf, stepAt } from "./stage.js";
-import { asked, events, notes, stateAt, within } from "./store.js";
+import { thisBook, events, notes, stateAt, withBook } from "./store.js";
 import { nameOf, tape } from "./tape.js";
 
 /** Answers after which clients ask again: they tell no difference. */
 const PASSING = new Set(["NONE", "CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION"]);
 
-const captions = (book) => within(book, () => notes().map((n) => events[n].d.text.trim()));
+const captions = (book) => withBook(book, () => notes().map((n) => events[n].d.text.trim()));
 
 /** The first and last event of a step of a trace; `number` counts from 1. */
 function span(book, number) {
-  return within(book, () => ({ from: notes()[number - 1], to: (notes()[number] ?? events.length) - 1 }));
+  return withBook(book, () => ({ from: notes()[number - 1], to: (notes()[number] ?? events.length) - 1 }));
 }
 
 /** Steps of two stories in one order, those with the same caption side by side: {text, left, right}. */
@@ -39,16 +39,16 @@ export function besides({ book, rows }, index) {
   const number = stepAt(index)?.number ?? 0;
   const row = rows.findIndex(({ left }) => left === number);
   const last = rows.slice(0, row + 1).findLast(({ right }) => right !== null);
-  if (!last) return within(book, () => (notes()[0] ?? events.length) - 1);
+  if (!last) return withBook(book, () => (notes()[0] ?? events.length) - 1);
   const there = span(book, last.right);
   if (rows[row].right === null) return there.to;
-  const here = span(asked(), number);
+  const here = span(thisBook(), number);
   return there.from + Math.floor(((index - here.from) / Math.max(1, here.to - here.from)) * (there.to - there.from));
 }
 
 /** What a trace shows at an index, as plain values; `open` is what the server says of it, and `sayings` makes sentences
  *  of that for partitions and transactional ids. `like` is the side whose transactional id is drawn here, too. */
-export const picture = (book, index, open, sayings, like = null) => within(book, () => {
+export const picture = (book, index, open, sayings, like = null) => withBook(book, () => {
   const now = stateAt(index);
   const ids = idsOf(now, open).slice(0, SHOWN_MAX);
   const tps = partitionsOf(now, open).slice(0, SHOWN_MAX);
@@ -66,7 +66,7 @@ export const picture = (book, index, open, sayings, like = null) => within(book,
 /** What of a step could tell two runs apart: what disagrees at its end, what was refused in it, records. */
 function signs(book, number) {
   const { from, to } = span(book, number);
-  return within(book, () => {
+  return withBook(book, () => {
     const now = stateAt(to);
     /** What does not agree at the end of the step. */
     const trouble = [];
@@ -100,7 +100,7 @@ const said = (sign, other) => {
 /** The first step at which two runs differ: its row, and a sentence; null where the stage shows none. What
  *  disagrees counts most, then what is refused, then what is written. */
 export function firstDifference({ book, rows, names }) {
-  const both = rows.flatMap((row, n) => (row.left && row.right ? [{ row, n, a: signs(asked(), row.left), b: signs(book, row.right) }] : []));
+  const both = rows.flatMap((row, n) => (row.left && row.right ? [{ row, n, a: signs(thisBook(), row.left), b: signs(book, row.right) }] : []));
   for (const kind of ["trouble", "names", "states", "records"]) {
     const found = both.find(({ a, b }) => (kind === "trouble" ? (a.trouble.length > 0) !== (b.trouble.length > 0) : String(a[kind]) !== String(b[kind])));
     if (!found) continue;

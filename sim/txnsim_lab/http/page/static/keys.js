@@ -4,8 +4,8 @@
 import { byStep, toggle } from "./player.js";
 import { idOf } from "./reducer.js";
 import { isSite } from "./site.js";
-import { at, choose, events, filed, go, help, indexOf, last, live, query, said, sharing, shown } from "./store.js";
-import { failed } from "./words.js";
+import { at, choose, events, runFile, goTo, help, indexOf, lastIndex, goLive, query, notice, sharing, shownEvent } from "./store.js";
+import { hasFailed } from "./words.js";
 
 export const VIEWS = [
   ["stage", "Stage"],
@@ -21,46 +21,46 @@ export const VIEWS = [
 
 /** Views that can be shown: a page in a file has no cluster to act on. */
 const NEED_A_SERVER = ["cluster", "zoo", "write"];
-export const views = () => VIEWS.filter(([name]) => !filed.value || isSite || !NEED_A_SERVER.includes(name));
+export const views = () => VIEWS.filter(([name]) => !runFile.value || isSite || !NEED_A_SERVER.includes(name));
 
 /** Open or close what lies over the view: one of them at a time. */
-export function over(one) {
-  const opens = !one.value;
+export function toggleOverlay(overlay) {
+  const opens = !overlay.value;
   help.value = false;
   sharing.value = false;
-  one.value = opens;
+  overlay.value = opens;
 }
 
 /** Keys answer with false where there is nothing to go to. */
-const seek = (from, step, wanted) => {
-  for (let n = from + step; n >= 0 && n < events.length; n += step) if (wanted(events[n])) return go(n);
+const seek = (from, step, isMeant) => {
+  for (let n = from + step; n >= 0 && n < events.length; n += step) if (isMeant(events[n])) return goTo(n);
   return false;
 };
-const by = (step) => seek(at.value, step, () => true);
-const isError = (one) => one.k === "log.reject" || one.k === "marker.refused" || failed(one);
-const sameTx = (one) => Boolean(one.tx) && idOf(one.tx) === idOf(shown.value?.tx ?? "");
+const seekBy = (step) => seek(at.value, step, () => true);
+const isError = (event) => event.k === "log.reject" || event.k === "marker.refused" || hasFailed(event);
+const sameTx = (event) => Boolean(event.tx) && idOf(event.tx) === idOf(shownEvent.value?.tx ?? "");
 
 export const KEYS = [
   [" ", "play, or stand still", toggle],
-  [".", "next event", () => by(1)],
-  [",", "previous event", () => by(-1)],
+  [".", "next event", () => seekBy(1)],
+  [",", "previous event", () => seekBy(-1)],
   ["n", "next event of this transaction", () => seek(at.value, 1, sameTx)],
   ["p", "previous event of this transaction", () => seek(at.value, -1, sameTx)],
   ["[", "the event that is the cause", () => {
-    const index = shown.value?.p.length ? indexOf(shown.value.p[0]) : undefined;
-    return index !== undefined && go(index);
+    const index = shownEvent.value?.p.length ? indexOf(shownEvent.value.p[0]) : undefined;
+    return index !== undefined && goTo(index);
   }],
   ["]", "the first event that is an effect", () => {
-    const now = shown.value;
-    return Boolean(now) && seek(at.value, 1, (one) => one.p[0] === now.i);
+    const fromEvent = shownEvent.value;
+    return Boolean(fromEvent) && seek(at.value, 1, (event) => event.p[0] === fromEvent.i);
   }],
   ["e", "next error", () => seek(at.value, 1, isError)],
-  ["v", "next violation", () => seek(at.value, 1, (one) => one.k === "check.violation")],
+  ["v", "next violation", () => seek(at.value, 1, (event) => event.k === "check.violation")],
   ["ArrowRight", "next step of the story", () => byStep(1)],
   ["ArrowLeft", "step of the story before", () => byStep(-1)],
-  ["Home", "first event", () => go(0)],
-  ["End", "last event", () => go(last())],
-  ["l", "live: stay at the newest event, also when more come", () => live()],
+  ["Home", "first event", () => goTo(0)],
+  ["End", "last event", () => goTo(lastIndex())],
+  ["l", "live: stay at the newest event, also when more come", () => goLive()],
   ["w", "why does the reader wait?", () => {
     choose("stage");
     requestAnimationFrame(() => document.querySelector("#why")?.focus());
@@ -69,8 +69,8 @@ export const KEYS = [
     choose("events");
     requestAnimationFrame(() => document.querySelector("#query")?.focus());
   }],
-  ["s", "share what is shown", () => over(sharing)],
-  ["?", "keys and words", () => over(help)],
+  ["s", "share what is shown", () => toggleOverlay(sharing)],
+  ["?", "keys and words", () => toggleOverlay(help)],
   ["Escape", "close the help or Share, empty the search", () => {
     help.value = false;
     sharing.value = false;
@@ -88,11 +88,11 @@ export function onKey(event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
   const typing = event.target.closest?.("input:not([type=range], [type=checkbox], [type=radio]), textarea, select");
   if (typing && event.key !== "Escape") return;
-  const found = KEYS.find(([key]) => key === event.key);
-  if (!found) return;
+  const binding = KEYS.find(([key]) => key === event.key);
+  if (!binding) return;
   if (event.target.closest?.("[type=range], [role=grid], .lane-box") && NAVIGATE.includes(event.key)) return;
-  if (found[0] === " " && event.target.closest?.("button, a, [type=radio], [type=checkbox], summary")) return; // Space presses it
+  if (binding[0] === " " && event.target.closest?.("button, a, [type=radio], [type=checkbox], summary")) return; // Space presses it
   event.preventDefault();
-  const came = found[2]();
-  said.value = came === false ? `Nothing to go to: ${found[1]}.` : "";
+  const outcome = binding[2]();
+  notice.value = outcome === false ? `Nothing to go to: ${binding[1]}.` : "";
 }

@@ -6,7 +6,7 @@ import { HOUSEKEEPING, OUTSIDERS } from "./stage.js";
 import { transactionAt, transactionOf } from "./tape.js";
 import { events, indexOf, nearest } from "./store.js";
 import { idOf } from "./reducer.js";
-import { failed } from "./words.js";
+import { hasFailed } from "./words.js";
 
 /** So many events are looked at, and so many are drawn. */
 const LOOKED_AT = 3000;
@@ -24,7 +24,7 @@ const outsider = (name) => name?.startsWith("client/") && OUTSIDERS.has(name.sli
 export function isTelling(one) {
   if (QUIET.has(one.k) || (one.k === "node.up" && one.t === 0) || outsider(one.node) || outsider(clientOf(one)) || one.node === "onlooker") return false;
   if (!one.k.startsWith("msg.")) return true;
-  return !HOUSEKEEPING.has(one.d.api) && one.d.api !== "AllocateProducerIds" && !(one.k === "msg.send" && !failed(one));
+  return !HOUSEKEEPING.has(one.d.api) && one.d.api !== "AllocateProducerIds" && !(one.k === "msg.send" && !hasFailed(one));
 }
 
 /** Lane of an event: a request stands where it is dealt with. */
@@ -74,7 +74,7 @@ export function picture(index, all) {
     const t = transactionAt(one) ?? transactionOf(one);
     const client = one.k.startsWith("msg.") ? clientOf(one) : null;
     const cause = one.p.length ? place.get(one.p[0]) : undefined;
-    const bad = one.k === "msg.drop" || one.k.endsWith(".refused") || one.k === "log.reject" || failed(one);
+    const bad = one.k === "msg.drop" || one.k.endsWith(".refused") || one.k === "log.reject" || hasFailed(one);
     const arrow = (from, to, x0, x1, text) => found.arrows.push({ one, from: at(from), to: at(to), x0, x1, text, t, bad });
     if (one.k === "msg.recv" && client && !one.d.response) {
       const strike = holdOf(one, x, shown);

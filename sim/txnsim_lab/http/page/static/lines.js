@@ -13,8 +13,8 @@ const DIGITS_MAX = 15;
 const NONE = -1;
 
 /** Where the line ends that a place is in. */
-export function endOf(bytes, at) {
-  const end = bytes.indexOf(NEWLINE, at);
+export function endOf(bytes, pos) {
+  const end = bytes.indexOf(NEWLINE, pos);
   return end < 0 ? bytes.length : end;
 }
 
@@ -22,32 +22,32 @@ const decoder = new TextDecoder();
 export const textOf = (bytes, from, end) => decoder.decode(bytes.subarray(from, end));
 
 /** The place behind what is expected here; NONE where something else stands. */
-function behind(bytes, at, expected) {
-  for (let n = 0; n < expected.length; n += 1) if (bytes[at + n] !== expected[n]) return NONE;
-  return at + expected.length;
+function skip(bytes, pos, expected) {
+  for (let n = 0; n < expected.length; n += 1) if (bytes[pos + n] !== expected[n]) return NONE;
+  return pos + expected.length;
 }
 
 /** What `number`, `string` or `any` has read. */
 let value;
 
 /** Read digits; the place behind them, or NONE. */
-function number(bytes, at) {
-  let end = at;
+function readDigits(bytes, pos) {
+  let end = pos;
   let sum = 0;
   for (let digit = bytes[end] - 48; digit >= 0 && digit <= 9; digit = bytes[end] - 48) {
     sum = sum * 10 + digit;
     end += 1;
   }
   value = sum;
-  return end === at || end - at > DIGITS_MAX ? NONE : end;
+  return end === pos || end - pos > DIGITS_MAX ? NONE : end;
 }
 
 /** Texts that were met, each at the place of its hash. The same few stand in nearly all lines: a text that
  *  is known needs not be made, and maps find it at once. */
-const met = new Array(4096).fill("");
+const knownTexts = new Array(4096).fill("");
 
 /** Read a text of ASCII up to its quote; the place behind that, or NONE. */
-function string(bytes, from) {
+function readString(bytes, from) {
   let hash = 0;
   let end = from;
   for (let code = bytes[end]; code !== QUOTE; code = bytes[end]) {
@@ -55,9 +55,9 @@ function string(bytes, from) {
     hash = (Math.imul(hash, 31) + code) | 0;
     end += 1;
   }
-  const place = hash & (met.length - 1);
-  value = met[place];
-  if (!isAt(bytes, from, end, value)) value = met[place] = textOf(bytes, from, end);
+  const slot = hash & (knownTexts.length - 1);
+  value = knownTexts[slot];
+  if (!isAt(bytes, from, end, value)) value = knownTexts[slot] = textOf(bytes, from, end);
   return end + 1;
 }
 
@@ -69,36 +69,36 @@ function isAt(bytes, from, end, text) {
 }
 
 /** Read a value that is no object; the place behind it, or NONE. */
-function any(bytes, at) {
-  const code = bytes[at];
-  if (code === QUOTE) return string(bytes, at + 1);
-  if (code === BRACKET) return list(bytes, at + 1);
-  const end = number(bytes, code === MINUS ? at + 1 : at);
+function readValue(bytes, pos) {
+  const code = bytes[pos];
+  if (code === QUOTE) return readString(bytes, pos + 1);
+  if (code === BRACKET) return readList(bytes, pos + 1);
+  const end = readDigits(bytes, code === MINUS ? pos + 1 : pos);
   if (end !== NONE) {
     if (code === MINUS) value = -value;
     return end;
   }
   for (const [word, meant] of CONSTANTS) {
-    const after = behind(bytes, at, word);
-    if (after === NONE) continue;
+    const wordEnd = skip(bytes, pos, word);
+    if (wordEnd === NONE) continue;
     value = meant;
-    return after;
+    return wordEnd;
   }
   return NONE;
 }
 
 /** Read a list behind its bracket; the place behind it, or NONE. */
-function list(bytes, from) {
-  const some = [];
-  let at = from;
-  while (bytes[at] !== BRACKET_END) {
-    if (some.length) at = bytes[at] === COMMA ? at + 1 : NONE;
-    at = at === NONE ? NONE : any(bytes, at);
-    if (at === NONE) return NONE;
-    some.push(value);
+function readList(bytes, from) {
+  const items = [];
+  let pos = from;
+  while (bytes[pos] !== BRACKET_END) {
+    if (items.length) pos = bytes[pos] === COMMA ? pos + 1 : NONE;
+    pos = pos === NONE ? NONE : readValue(bytes, pos);
+    if (pos === NONE) return NONE;
+    items.push(value);
   }
-  value = some;
-  return at + 1;
+  value = items;
+  return pos + 1;
 }
 
 /** How a payload was written: the next one of its kind mostly has the same fields. */
@@ -112,21 +112,21 @@ class Shape {
   /** Read the object that is written here into `made`; the place behind it, NONE where it looks different. */
   read(bytes, from) {
     const { made, names, marks } = this;
-    let at = from;
+    let pos = from;
     for (let n = 0; n < names.length; n += 1) {
-      at = behind(bytes, at, marks[n]);
-      if (at === NONE) return NONE;
-      at = any(bytes, at);
-      if (at === NONE) return NONE;
+      pos = skip(bytes, pos, marks[n]);
+      if (pos === NONE) return NONE;
+      pos = readValue(bytes, pos);
+      if (pos === NONE) return NONE;
       made[names[n]] = value;
     }
-    return bytes[at] === BRACE_END ? at + 1 : NONE;
+    return bytes[pos] === BRACE_END ? pos + 1 : NONE;
   }
 }
 
 const SHAPES_MAX = 4;
 /** Name of a kind -> {name, isWanted, shapes}: how its payloads were written so far. */
-const known = new Map();
+const kindsByName = new Map();
 
 /** The lines of a trace. */
 export class Lines {
@@ -143,45 +143,45 @@ export class Lines {
   /** What the state asks of the event of a line; null where the line is different. */
   glance(from) {
     const { bytes, seen } = this;
-    let at = behind(bytes, from, I);
-    if (at === NONE || (at = number(bytes, at)) === NONE) return null;
+    let pos = skip(bytes, from, I);
+    if (pos === NONE || (pos = readDigits(bytes, pos)) === NONE) return null;
     seen.i = value;
-    at = behind(bytes, at, T);
-    if (at === NONE || (at = number(bytes, at)) === NONE) return null;
+    pos = skip(bytes, pos, T);
+    if (pos === NONE || (pos = readDigits(bytes, pos)) === NONE) return null;
     seen.t = value;
-    at = behind(bytes, at, N);
-    if (at === NONE || (at = number(bytes, at)) === NONE) return null;
+    pos = skip(bytes, pos, N);
+    if (pos === NONE || (pos = readDigits(bytes, pos)) === NONE) return null;
     seen.n = value;
-    while (bytes[at] !== K) { // between are numbers only
-      if (bytes[at] === NEWLINE || at >= bytes.length) return null;
-      at += 1;
+    while (bytes[pos] !== K) { // between are numbers only
+      if (bytes[pos] === NEWLINE || pos >= bytes.length) return null;
+      pos += 1;
     }
-    at = behind(bytes, at - 2, KIND);
-    if (at === NONE || (at = string(bytes, at)) === NONE) return null;
+    pos = skip(bytes, pos - 2, KIND);
+    if (pos === NONE || (pos = readString(bytes, pos)) === NONE) return null;
     const kind = this.kind(value);
     seen.k = kind.name;
     seen.tx = "";
     seen.d = undefined;
     if (!kind.isWanted) {
-      this.end = endOf(bytes, at);
+      this.end = endOf(bytes, pos);
       return seen;
     }
-    const tx = behind(bytes, at, TX);
+    const tx = skip(bytes, pos, TX);
     if (tx !== NONE) {
-      if ((at = string(bytes, tx)) === NONE) return null;
+      if ((pos = readString(bytes, tx)) === NONE) return null;
       seen.tx = value;
     }
-    const d = behind(bytes, at, D);
-    if (d !== NONE) at = this.payload(kind, d);
-    if (bytes[at] !== BRACE_END) return null;
-    this.end = at + 1;
+    const d = skip(bytes, pos, D);
+    if (d !== NONE) pos = this.payload(kind, d);
+    if (bytes[pos] !== BRACE_END) return null;
+    this.end = pos + 1;
     return this.end === bytes.length || bytes[this.end] === NEWLINE ? seen : null;
   }
 
   kind(name) {
-    let one = known.get(name);
-    if (!one) known.set(name, (one = { name, isWanted: this.isWanted(name), shapes: [] }));
-    return one;
+    let kind = kindsByName.get(name);
+    if (!kind) kindsByName.set(name, (kind = { name, isWanted: this.isWanted(name), shapes: [] }));
+    return kind;
   }
 
   /** Read a payload; the place behind it. */

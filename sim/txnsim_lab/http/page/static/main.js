@@ -4,14 +4,14 @@
 import { render } from "preact";
 import { effect, signal } from "@preact/signals";
 import { follow } from "./address.js";
-import { explain, leave, listen, open, record, show, unpack } from "./api.js";
+import { explain, leaveRun, listen, openSession, startRecording, showRun, unpackRuns } from "./api.js";
 import { html } from "./html.js";
-import { KEYS, onKey, over, views } from "./keys.js";
+import { KEYS, onKey, toggleOverlay, views } from "./keys.js";
 import { SPEEDS, byStep, playing, speed, toggle } from "./player.js";
-import { isSite, keep, start } from "./site.js";
+import { isSite, keepFiles, start } from "./site.js";
 import { savePng, saveSvg } from "./save.js";
 import { decisive, stepAt } from "./stage.js";
-import { asking, at, busy, choose, count, cursor, detailed, embedded, events, explained, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, moment, notes, presenting, problem, rate, reading, replaced, said, sharing, shown, source, state, view, violations, walk } from "./store.js";
+import { askedFact, at, busy, choose, count, cursor, detailed, embedded, events, explanation, runFile, full, goTo, help, indexOf, info, lastIndex, lesson, link, goLive, lostCount, moment, notes, presenting, problem, rate, readCount, isReplaced, notice, sharing, shownEvent, source, state, view, violations, causesOf } from "./store.js";
 import { Cluster } from "./views/cluster.js";
 import { Drive } from "./views/drive.js";
 import { Coordinator } from "./views/coordinator.js";
@@ -41,35 +41,35 @@ const LINK = {
 };
 
 /** Nothing is known of this cluster: views would say that nothing is there. */
-const blind = () => source.value.kind === "live" && link.value === "off" && count.value === 0;
+const isUnrecorded = () => source.value.kind === "live" && link.value === "off" && count.value === 0;
 
 function App() {
-  const View = blind() && !OF_ANY.includes(view.value) ? Unrecorded : SHOW[view.value];
-  const from = source.value;
+  const View = isUnrecorded() && !OF_ANY.includes(view.value) ? Unrecorded : SHOW[view.value];
+  const origin = source.value;
   return html`<button class="skip" onClick=${() => document.querySelector("main > .view").focus()}>Skip to the view</button>
-    <header><h1>txnsim</h1><span class="title"><${Title} from=${from} /></span><span class=${`link-state ${link.value}`} role="status">${LINK[link.value]}</span>
+    <header><h1>txnsim</h1><span class="title"><${Title} from=${origin} /></span><span class=${`link-state ${link.value}`} role="status">${LINK[link.value]}</span>
       <${Reading} /><${Starting} /><${Past} />
-      ${filed.value && html`<span class="remark">${filed.value.remark}</span>`}
+      ${runFile.value && html`<span class="remark">${runFile.value.remark}</span>`}
       ${view.value === "stage" && html`<button id="present" aria-pressed=${presenting.value} onClick=${() => (presenting.value = !presenting.value)} title="The picture as large as the screen, for a projector">Present</button>
         ${(count.value > 0 || isSite) && html`<span id="save">Save picture <button onClick=${saveSvg}>SVG<span class="sr">: save the picture</span></button> <button onClick=${savePng}>PNG<span class="sr">: save the picture</span></button></span>`}`}
-      <button id="share" onClick=${() => over(sharing)} aria-expanded=${sharing.value}>Share (s)</button>
-      <button onClick=${() => over(help)} aria-expanded=${help.value} aria-label="Keys and words (?)"><span class="long">Keys and words </span>(?)</button></header>
+      <button id="share" onClick=${() => toggleOverlay(sharing)} aria-expanded=${sharing.value}>Share (s)</button>
+      <button onClick=${() => toggleOverlay(help)} aria-expanded=${help.value} aria-label="Keys and words (?)"><span class="long">Keys and words </span>(?)</button></header>
     <nav aria-label="Views">${views().map(([name, label], n) => html`
       <button aria-current=${view.value === name && !help.value && !sharing.value ? "page" : undefined} onClick=${() => choose(name)}>${label} <kbd>${n + 1}</kbd></button>`)}</nav>
     <section class="notices" aria-label="Notices">${lesson.value ? view.value !== "stage" && html`<${Lesson} />` : html`<${Drive} />`}${problem.value && html`<p class="problem" role="alert">${problem.value} <button onClick=${() => (problem.value = "")}>Close</button></p>`}
-    ${said.value && html`<p class="gap" id="said" role="status">${said.value} <button onClick=${() => (said.value = "")}>Close</button></p>`}
-    ${!asking.value && html`<${Found} />`}
+    ${notice.value && html`<p class="gap" id="said" role="status">${notice.value} <button onClick=${() => (notice.value = "")}>Close</button></p>`}
+    ${!askedFact.value && html`<${JudgesFindings} />`}
     <${Gaps} /></section>
     <main class=${isPast() ? "past" : ""}>${sharing.value ? html`<${Share} />` : help.value ? html`<${Help} />` : html`<section class="view" tabindex="0" aria-label=${view.value}><${View} /></section>`}<${Inspector} /></main>
     <${Scrubber} />`;
 }
 
 /** What the judges found, in one box; each leads to where the tape shows it. */
-function Found() {
-  const found = new Map(violations.value.map((one) => [`${one.d.rule} ${one.d.found}`, one])); // before the cure and after it
-  if (!found.size) return null;
-  return html`<div class="problem">✖ The judges found ${[...found.values()].map((one, n) => html`${n > 0 && "; "}<b>${one.d.rule}</b>: ${one.d.found} <button
-    class="link" onClick=${() => go(decisive([one]) ?? indexOf(one.i))}>see it<span class="sr">: ${one.d.rule}</span></button>`)}</div>`;
+function JudgesFindings() {
+  const byFinding = new Map(violations.value.map((violation) => [`${violation.d.rule} ${violation.d.found}`, violation])); // before the cure and after it
+  if (!byFinding.size) return null;
+  return html`<div class="problem">✖ The judges found ${[...byFinding.values()].map((violation, n) => html`${n > 0 && "; "}<b>${violation.d.rule}</b>: ${violation.d.found} <button
+    class="link" onClick=${() => goTo(decisive([violation]) ?? indexOf(violation.i))}>see it<span class="sr">: ${violation.d.rule}</span></button>`)}</div>`;
 }
 
 /** Whether an event before the newest is looked at. */
@@ -79,7 +79,7 @@ const isPast = () => cursor.value !== null && at.value < count.value - 1;
 function Past() {
   if (!isPast()) return null;
   const step = stepAt(at.value);
-  return html`<button id="past" class="past-of" onClick=${live}>You look at ${step ? `step ${step.number}` : `event #${events[at.value].i}`}. Back to now (l)</button>`;
+  return html`<button id="past" class="past-of" onClick=${goLive}>You look at ${step ? `step ${step.number}` : `event #${events[at.value].i}`}. Back to now (l)</button>`;
 }
 
 /** What the page can't show, why, and what can be done about it. */
@@ -88,15 +88,15 @@ function Gaps() {
   const { first = 0, level } = info.value;
   if (isLive && link.value === "off") {
     return html`<p class="problem" id="off">Recording is off, so the page can't show what happens. ${count.value > 0 ? `What was recorded before ends at #${events[count.value - 1].i}. ` : ""}
-      <button class="primary" onClick=${record}>Record from now on</button></p>`;
+      <button class="primary" onClick=${startRecording}>Record from now on</button></p>`;
   }
   return html`
     ${isLive && link.value === "lost" && html`<p class="problem" id="gone">The server does not answer: it has ended, or can't be reached. You see its last state. The page tries again.</p>`}
-    ${isLive && replaced.value && html`<p class="gap" id="replaced">Another cluster answers here now. What you see is its own, from its beginning. <button onClick=${() => (replaced.value = false)}>Close</button></p>`}
+    ${isLive && isReplaced.value && html`<p class="gap" id="replaced">Another cluster answers here now. What you see is its own, from its beginning. <button onClick=${() => (isReplaced.value = false)}>Close</button></p>`}
     ${first > 0 && html`<p class="gap" id="gap">What happened before event #${first} is no longer kept: the recording begins there with a snapshot of the cluster.
       ${isLive && html` The server keeps the newest events; the setting <code>trace_ring_bytes</code> makes it keep more.`}</p>`}
     ${full.value && html`<p class="gap" id="full">The page holds ${count.value.toLocaleString("en")} events and takes no more. ${isLive && html`<button onClick=${() => listen()}>Begin anew with what the server keeps</button>`}</p>`}
-    ${lost.value > 0 && html`<p class="gap" id="lost">The page could not keep up: ${lost.value.toLocaleString("en")} events are missing, so what it shows may be wrong. <button onClick=${() => listen()}>Read again what the server keeps</button></p>`}
+    ${lostCount.value > 0 && html`<p class="gap" id="lost">The page could not keep up: ${lostCount.value.toLocaleString("en")} events are missing, so what it shows may be wrong. <button onClick=${() => listen()}>Read again what the server keeps</button></p>`}
     ${level === "off" && !isLive && html`<p class="gap">Nothing was recorded in this run.</p>`}`;
 }
 
@@ -110,21 +110,21 @@ function Unrecorded() {
 }
 
 /** How far a long trace is read; apart, so that nothing else is drawn anew for it. */
-const Reading = () => reading.value > 0 && html`<span role="status">reading, ${reading.value.toLocaleString("en")} events so far …</span>`;
+const Reading = () => readCount.value > 0 && html`<span role="status">reading, ${readCount.value.toLocaleString("en")} events so far …</span>`;
 
 /** How far the simulator is that runs in the browser, or why it does not. */
 const starting = signal("");
 const Starting = () => starting.value && html`<span id="starting" role="status">${starting.value}</span>`;
 
-function Title({ from }) {
-  if (from.kind === "site") return "transactions of Kafka, simulated in this browser";
-  if (from.kind === "run") return `${from.name} · ${from.run} · ${from.take} · seed ${from.seed}`;
-  if (from.kind !== "file") return "this cluster";
-  if (!filed.value) return from.title ?? "reading …";
-  const { runs } = filed.value;
-  if (runs.length === 1) return from.title;
-  return html`<label>Run <select id="run" value=${from.index} onChange=${(e) => show(Number(e.target.value))}>
-    ${runs.map((one, n) => html`<option value=${n}>${one.title}</option>`)}</select></label>`;
+function Title({ from: origin }) {
+  if (origin.kind === "site") return "transactions of Kafka, simulated in this browser";
+  if (origin.kind === "run") return `${origin.name} · ${origin.run} · ${origin.take} · seed ${origin.seed}`;
+  if (origin.kind !== "file") return "this cluster";
+  if (!runFile.value) return origin.title ?? "reading …";
+  const { runs } = runFile.value;
+  if (runs.length === 1) return origin.title;
+  return html`<label>Run <select id="run" value=${origin.index} onChange=${(e) => showRun(Number(e.target.value))}>
+    ${runs.map((run, n) => html`<option value=${n}>${run.title}</option>`)}</select></label>`;
 }
 
 /** Whether the stage still says how to begin: what the cluster did at its start greets nobody. */
@@ -134,21 +134,21 @@ const isNew = () => view.value === "stage" && source.value.kind === "live" && cu
 const sheet = signal(false);
 
 function Inspector() {
-  const one = shown.value;
+  const event = shownEvent.value;
   void count.value;
-  if (!one || isNew()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${blind() ? "Nothing is recorded." : isSite ? "Open a run of the Zoo, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a run of the Zoo."}</p></aside>`;
-  const chain = walk(one).slice(1);
-  const [before] = (chain.at(-1) ?? one).p; // it is no longer kept, or is too far back
-  const tp = view.value === "stage" && !help.value && !sharing.value ? inFocus(moment.value.now, explained.value?.open ?? []) : null;
+  if (!event || isNew()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${isUnrecorded() ? "Nothing is recorded." : isSite ? "Open a run of the Zoo, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a run of the Zoo."}</p></aside>`;
+  const chain = causesOf(event).slice(1);
+  const [earlierCause] = (chain.at(-1) ?? event).p; // it is no longer kept, or is too far back
+  const tp = view.value === "stage" && !help.value && !sharing.value ? inFocus(moment.value.now, explanation.value?.open ?? []) : null;
   return html`<aside aria-label="Event" class=${sheet.value ? "up" : ""}><button id="sheet" aria-expanded=${sheet.value} onClick=${() => (sheet.value = !sheet.value)}>${tp ? "Why, and this event" : "This event"}</button>${tp && html`<${Why} tp=${tp} />`}
-    ${!asking.value && html`<${Folded} id="event" label=${`Details of event #${one.i}`}>
-    <h2>#${one.i} ${one.k}</h2>${KINDS[one.k] && html`<p class="hint">${KINDS[one.k]}</p>`}<p><code>${one.node}</code><br />${ms(one)}${one.tx ? html`<br />${one.tx}` : ""}</p>
-    <table><tbody>${Object.entries(one.d ?? {}).sort().map(([name, value]) => html`<tr><th scope="row">${name}</th>
+    ${!askedFact.value && html`<${Folded} id="event" label=${`Details of event #${event.i}`}>
+    <h2>#${event.i} ${event.k}</h2>${KINDS[event.k] && html`<p class="hint">${KINDS[event.k]}</p>`}<p><code>${event.node}</code><br />${ms(event)}${event.tx ? html`<br />${event.tx}` : ""}</p>
+    <table><tbody>${Object.entries(event.d ?? {}).sort().map(([name, value]) => html`<tr><th scope="row">${name}</th>
       <td>${typeof value === "object" ? JSON.stringify(value) : String(value)}</td></tr>`)}</tbody></table>
     <h3>Where does it come from?</h3>
-    ${chain.length === 0 && before === undefined ? html`<p class="hint">It is a root: nothing in the trace caused it.</p>`
+    ${chain.length === 0 && earlierCause === undefined ? html`<p class="hint">It is a root: nothing in the trace caused it.</p>`
       : html`<ol class="chain">${chain.map((cause) => html`<li><${Event} i=${cause.i} /> <small>${cause.node}</small></li>`)}
-        ${before !== undefined && html`<li>And so on, from <${Event} i=${before} /></li>`}</ol>`}<//>`}
+        ${earlierCause !== undefined && html`<li>And so on, from <${Event} i=${earlierCause} /></li>`}</ol>`}<//>`}
   </aside>`;
 }
 
@@ -157,29 +157,29 @@ const STEPS_MAX = 60;
 
 function Scrubber() {
   const newest = Math.max(0, count.value - 1);
-  const one = events[at.value];
+  const event = events[at.value];
   const steps = notes().length;
-  const where = one ? `#${one.i} / ${events[newest].i} · ${ms(one)}` : "no events";
+  const where = event ? `#${event.i} / ${events[newest].i} · ${ms(event)}` : "no events";
   return html`<footer>
-    ${!steps || detailed.value ? html`<button onClick=${() => go(0)} aria-label="first event">|◀</button>
-    <button onClick=${() => go(at.value - 1)} aria-label="previous event">◀</button>
-    <button onClick=${() => go(at.value + 1)} aria-label="next event">▶</button>
-    <button onClick=${() => go(last())} aria-label="last event">▶|</button>` : ""}
+    ${!steps || detailed.value ? html`<button onClick=${() => goTo(0)} aria-label="first event">|◀</button>
+    <button onClick=${() => goTo(at.value - 1)} aria-label="previous event">◀</button>
+    <button onClick=${() => goTo(at.value + 1)} aria-label="next event">▶</button>
+    <button onClick=${() => goTo(lastIndex())} aria-label="last event">▶|</button>` : ""}
     ${steps > 0 && html`<button id="step-back" onClick=${() => byStep(-1)}>◀ step</button>`}
     <button id="play" class=${steps ? "primary" : ""} aria-pressed=${playing.value} onClick=${toggle} title="Play, or stand still (Space)">${playing.value ? "❚❚ stop" : steps ? "▶ play by steps" : "▶ play"}</button>
     ${steps > 0 && html`<button id="step-on" onClick=${() => byStep(1)}>step ▶</button>`}
-    <label class="speed"><span class="sr">Speed</span><select id="speed" value=${speed.value} onChange=${(e) => (speed.value = Number(e.target.value))}>${SPEEDS.map((one) => html`<option value=${one}>${one}×</option>`)}</select></label>
+    <label class="speed"><span class="sr">Speed</span><select id="speed" value=${speed.value} onChange=${(e) => (speed.value = Number(e.target.value))}>${SPEEDS.map((factor) => html`<option value=${factor}>${factor}×</option>`)}</select></label>
     <span class="line"><input id="time" type="range" min="0" max=${newest} ref=${(el) => { if (el) el.value = Math.max(0, at.value); }} aria-label="time"
-      aria-valuetext=${one ? `event ${one.i}: ${KINDS[one.k] ?? one.k}` : "no event"} onInput=${(e) => go(Number(e.target.value))} />
-      ${notes().slice(-STEPS_MAX).map((index, n, told) => {
-        const to = (told[n + 1] ?? count.value) - 1;
-        return html`<i aria-hidden="true" class=${`step${to <= at.value ? " passed" : ""}`} title=${events[index].d.text} style=${{ "--part": to / Math.max(1, newest) }} onClick=${() => go(to)}></i>`;
+      aria-valuetext=${event ? `event ${event.i}: ${KINDS[event.k] ?? event.k}` : "no event"} onInput=${(e) => goTo(Number(e.target.value))} />
+      ${notes().slice(-STEPS_MAX).map((index, n, noteIndices) => {
+        const to = (noteIndices[n + 1] ?? count.value) - 1;
+        return html`<i aria-hidden="true" class=${`step${to <= at.value ? " passed" : ""}`} title=${events[index].d.text} style=${{ "--part": to / Math.max(1, newest) }} onClick=${() => goTo(to)}></i>`;
       })}</span>
     ${steps > 0 && html`<span class="step-of" title=${where}>step ${stepAt(at.value)?.number ?? 0} of ${steps}</span>`}
     ${(!steps || detailed.value) && html`<span class="where">${where}</span>`}
     ${rate.value > 0 && html`<span id="rate" class="where">${rate.value.toLocaleString("en")} events/s</span>`}
-    ${source.value.kind === "live" && cursor.value === null && html`<button id="pause" onClick=${() => go(at.value)} title="Stand still at this event; more go on coming">Pause</button>`}
-    <button id="live" aria-pressed=${cursor.value === null} onClick=${live} title="Stay at the newest event">Now</button></footer>`;
+    ${source.value.kind === "live" && cursor.value === null && html`<button id="pause" onClick=${() => goTo(at.value)} title="Stand still at this event; more go on coming">Pause</button>`}
+    <button id="live" aria-pressed=${cursor.value === null} onClick=${goLive} title="Stay at the newest event">Now</button></footer>`;
 }
 
 function Help() {
@@ -192,34 +192,34 @@ function Help() {
  *  bear: a part of the time that it needs. */
 const REST_MS = 120, RESTS = 3;
 let timer = 0, askedMs = 0, tookMs = 0;
-const again = signal(0); // what came while it was asked
+const askedMeanwhile = signal(0); // what came while it was asked
 effect(() => {
   const index = at.value;
-  void [source.value, busy.value, again.value];
+  void [source.value, busy.value, askedMeanwhile.value];
   if (source.value.moments) return void explain(index); // it is in the file
   if (timer && cursor.value === null) return; // it is about to be asked for what is newest then
   clearTimeout(timer);
   const wait = Math.max(REST_MS, cursor.value === null ? askedMs + RESTS * tookMs - performance.now() : 0);
-  const mine = setTimeout(async () => {
+  const ownTimer = setTimeout(async () => {
     askedMs = performance.now();
-    await explain(cursor.value === null ? last() : index);
-    if (timer === mine) timer = 0;
+    await explain(cursor.value === null ? lastIndex() : index);
+    if (timer === ownTimer) timer = 0;
     tookMs = performance.now() - askedMs;
-    if (cursor.value === null && at.value !== index) again.value += 1;
+    if (cursor.value === null && at.value !== index) askedMeanwhile.value += 1;
   }, wait);
-  timer = mine;
+  timer = ownTimer;
 });
 
 /** Start the simulator in the browser. Once it is there, the files are kept for a visit without a network. */
-function begin() {
+function startSimulator() {
   start(
-    (said_) => {
-      starting.value = said_;
-      if (!said_) void keep();
+    (progress) => {
+      starting.value = progress;
+      if (!progress) void keepFiles();
     },
-    (why) => {
+    (reason) => {
       starting.value = "";
-      problem.value = `The simulator can't run in this browser: ${why}. It needs WebAssembly and workers with modules.`;
+      problem.value = `The simulator can't run in this browser: ${reason}. It needs WebAssembly and workers with modules.`;
     },
   );
 }
@@ -231,16 +231,16 @@ document.body.classList.toggle("embedded", embedded);
 addEventListener("keydown", onKey);
 // A page that goes away needs its run no more: the process would wait in vain.
 addEventListener("pagehide", () => {
-  if (source.value.kind === "run") void leave();
+  if (source.value.kind === "run") void leaveRun();
 });
 addEventListener("pageshow", (event) => {
   if (event.persisted && source.value.kind === "run") void listen(); // back again: its run has ended
 });
 render(html`<${App} />`, document.getElementById("app"));
 const runs = document.getElementById("runs");
-if (runs) await unpack();
-else if (isSite) begin();
-else await open();
+if (runs) await unpackRuns();
+else if (isSite) startSimulator();
+else await openSession();
 globalThis.__ready = performance.now();
 if (!runs) {
   const isLive = !/[#&](run|lesson)=/.test(location.hash);

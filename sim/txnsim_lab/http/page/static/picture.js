@@ -28,24 +28,24 @@ export function pictureOf(it, id, tps, asks = null) {
   const { now, index } = it;
   if (HIDES_LOG.has(asks)) tps = [];
   const newest = begunUntil(id, index);
-  const known = newest ? application(newest, index) : null;
+  const belief = newest ? application(newest, index) : null;
   const since = stepAt(index)?.from ?? index - LATELY;
   const logs = tps.map((tp) => logOf(it, tp, asks));
-  const sent = messages(now, index).filter((one) => one.isDue || one.how === "lost" || one.how === "refused" || one.how === "cancelled");
+  const sentMessages = messages(now, index).filter((message) => message.isDue || message.how === "lost" || message.how === "refused" || message.how === "cancelled");
   const flights = [];
-  const record = last(logs, (cell) => !cell.isMarker && cell.id === id);
-  const onWay = sent.find((one) => one.label === "Produce" && !OUTSIDERS.has(one.from));
-  if (onWay) flights.push({ kind: "record", label: `${onWay.said && onWay.how !== "refused" ? onWay.said : "a record"}, ${howOf(onWay)}${onWay.how === "held" ? forSeconds(onWay.since, events[index]) : ""}`, how: onWay.how, to: null, isNew: true, rule: onWay.how === "held" ? onWay.rule : null });
+  const record = lastCell(logs, (cell) => !cell.isMarker && cell.id === id);
+  const produce = sentMessages.find((message) => message.label === "Produce" && !OUTSIDERS.has(message.from));
+  if (produce) flights.push({ kind: "record", label: `${produce.said && produce.how !== "refused" ? produce.said : "a record"}, ${howOf(produce)}${produce.how === "held" ? forSeconds(produce.since, events[index]) : ""}`, how: produce.how, to: null, isNew: true, rule: produce.how === "held" ? produce.rule : null });
   else if (record) flights.push({ kind: "record", label: `${record.cell.text || "a record"}${heldFor(events[record.cell.n])}`, how: "delivered", to: record.to, isNew: record.cell.n >= since });
   logs.forEach(({ tp }, number) => {
-    const owed = sent.find((one) => one.to === tp && one.label.endsWith(" marker") && !(asks && one.how === "owed"));
-    const written = last([logs[number]], (cell) => cell.isMarker && cell.id === id);
+    const owed = sentMessages.find((message) => message.to === tp && message.label.endsWith(" marker") && !(asks && message.how === "owed"));
+    const writtenMarker = lastCell([logs[number]], (cell) => cell.isMarker && cell.id === id);
     if (owed) flights.push({ kind: "marker", label: `${owed.label}, ${howOf(owed)}`, how: owed.how, to: null, log: number, isNew: true, rule: owed.how === "held" ? owed.rule : null });
-    else if (written) flights.push({ kind: "marker", label: `${written.cell.how} marker`, how: "delivered", to: { ...written.to, log: number }, log: number, isNew: written.cell.n >= since });
+    else if (writtenMarker) flights.push({ kind: "marker", label: `${writtenMarker.cell.how} marker`, how: "delivered", to: { ...writtenMarker.to, log: number }, log: number, isNew: writtenMarker.cell.n >= since });
   });
   const entry = now.transactions[id];
   return {
-    app: asks === "answer" ? { text: "?", how: "none" } : { text: known ? `${nameOf(newest)} ${known.text}` : "no transaction yet", how: known?.how ?? "none" },
+    app: asks === "answer" ? { text: "?", how: "none" } : { text: belief ? `${nameOf(newest)} ${belief.text}` : "no transaction yet", how: belief?.how ?? "none" },
     coordinator: TOLD_BY_COORDINATOR.has(asks) ? { ...NONE, text: "?" } : { ...(entry ? coordinatorOf(coordinated(now, id, index)) : { ...NONE, text: "it knows no such id" }), ...(asks && { text: "" }) },
     logs, flights,
   };
@@ -53,7 +53,7 @@ export function pictureOf(it, id, tps, asks = null) {
 
 const howOf = ({ how }) => ({ owed: "on its way", cancelled: "never sent" })[how] ?? how;
 
-function last(logs, isIt) {
+function lastCell(logs, isIt) {
   for (let log = 0; log < logs.length; log += 1) {
     const cell = logs[log].cells.findLastIndex(isIt);
     if (cell >= 0) return { cell: logs[log].cells[cell], to: { log, cell } };
@@ -65,20 +65,20 @@ const forSeconds = (from, to) => (to.t - from.t >= SECOND_US / 10 ? ` ${((to.t -
 
 /** How long the request that has written a batch was held. */
 function heldFor(event) {
-  const received = nearest(event, (one) => one.k === "msg.recv" && one.d.api === "Produce");
-  const some = holds();
-  for (let n = some.length - 1; received && n >= Math.max(0, some.length - HOLDS_MAX); n -= 1) {
-    const hold = events[some[n]];
+  const received = nearest(event, (cause) => cause.k === "msg.recv" && cause.d.api === "Produce");
+  const holdIndices = holds();
+  for (let n = holdIndices.length - 1; received && n >= Math.max(0, holdIndices.length - HOLDS_MAX); n -= 1) {
+    const hold = events[holdIndices[n]];
     if (hold.i < received.i) return "";
-    if (hold.i < event.i && nearest(hold, (one) => one.i === received.i)) return `, held${forSeconds(hold, event)}`;
+    if (hold.i < event.i && nearest(hold, (cause) => cause.i === received.i)) return `, held${forSeconds(hold, event)}`;
   }
   return "";
 }
 
 function coordinatorOf({ entry, passed, t, outcome, owed }) {
   const name = t && nameOf(t);
-  const left = owed.length ? "its marker is owed" : "no marker is owed";
-  const text = !t ? "no transaction yet" : entry.state === "Ongoing" ? `${name} is open` : outcome ? `${name} is over, ${left}` : `${name} is decided, ${left}`;
+  const owedText = owed.length ? "its marker is owed" : "no marker is owed";
+  const text = !t ? "no transaction yet" : entry.state === "Ongoing" ? `${name} is open` : outcome ? `${name} is over, ${owedText}` : `${name} is decided, ${owedText}`;
   const where = entry.node.startsWith("broker/") ? `broker ${entry.node.split("/")[1]}` : "no broker has it loaded";
   return { where, states: passed, pending: entry.pending, text };
 }
@@ -89,25 +89,25 @@ const subOf = ({ how, t }, asks) => (asks ? nameOf(t) : how === "open" ? `open: 
 function logOf({ now, index, open }, tp, asks) {
   const log = now.logs[tp];
   const { cells, far, earlier } = tape(tp, index, log.lso);
-  const hangs = open.filter((one) => one.partition === tp && one.verdict === "hanging");
-  const all = cells.slice(-CELLS_MAX);
+  const hangingVerdicts = open.filter((verdict) => verdict.partition === tp && verdict.verdict === "hanging");
+  const shownCells = cells.slice(-CELLS_MAX);
   const wall = [...(far ? [far.cell] : []), ...cells].find(({ first, last: end }) => first <= log.lso && log.lso <= end);
-  if (wall && !all.includes(wall)) all.splice(0, 1, wall);
+  if (wall && !shownCells.includes(wall)) shownCells.splice(0, 1, wall);
   const isOpen = log.lso < log.end;
   const sharers = sharersAt(now, tp);
   return {
-    tp, where: `broker ${log.leader}`, end: log.end, earlier: earlier + cells.length - all.length,
-    cells: all.map((cell) => {
-      const hanging = !asks && cell.how === "open" && hangs.some((one) => one.producer_id === cell.pid && cell.last >= one.first);
+    tp, where: `broker ${log.leader}`, end: log.end, earlier: earlier + cells.length - shownCells.length,
+    cells: shownCells.map((cell) => {
+      const hanging = !asks && cell.how === "open" && hangingVerdicts.some((verdict) => verdict.producer_id === cell.pid && cell.last >= verdict.first);
       return {
         at: cell.first === cell.last ? `${cell.first}` : `${cell.first}–${cell.last}`, how: hanging ? "hanging" : asks && !cell.isMarker ? "asked" : cell.how, hue: cell.t?.hue, id: cell.t?.id, isMarker: cell.isMarker, i: cell.i, n: cell.n,
-        text: cell.values?.filter(Boolean).map((one) => `“${one}”`).join(", ") ?? "",
+        text: cell.values?.filter(Boolean).map((recordValue) => `“${recordValue}”`).join(", ") ?? "",
         title: MARKERS[cell.how] ?? "", sub: cell.t ? subOf(cell, asks) : cell.pid >= 0 && cell.how !== "plain" ? `producer ${cell.pid}` : "",
         isWall: !asks && isOpen && cell === wall, isUnread: !asks && isOpen && cell.last >= log.lso,
       };
     }),
     isOpen: !asks && isOpen,
-    bracket: !isOpen || asks ? "" : hangs.length ? "open from here · no marker will come" : "open from here",
+    bracket: !isOpen || asks ? "" : hangingVerdicts.length ? "open from here · no marker will come" : "open from here",
     readers: asks ? [] : readersAt(tp, index, log.lso).map(({ name }) => name).filter((name) => !OUTSIDERS.has(name)),
     ...(sharers.length && !asks && { sharers: sharers.slice(0, SHARERS_MAX).map(sharing) }),
   };

@@ -3,7 +3,7 @@
 
 import { effect, signal } from "@preact/signals";
 import { stepAt } from "./stage.js";
-import { at, count, events, go, live, notes, said, source } from "./store.js";
+import { at, count, events, goTo, goLive, notes, notice, source } from "./store.js";
 
 export const SPEEDS = [0.5, 1, 2, 4];
 const PAUSE_MS = 700;
@@ -26,25 +26,25 @@ export const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matc
 export function toggle() {
   if (!playing.value && at.value >= count.value - 1) {
     if (notes().length) toStep(1);
-    else go(0);
+    else goTo(0);
   }
   playing.value = !playing.value;
 }
 
 /** To where a step of the story ends; false where there is none. */
 export function toStep(number) {
-  const told = notes();
-  if (number < 1 || number > told.length) return false;
-  if (number === told.length && source.value.kind === "live") live();
-  else go((told[number] ?? events.length) - 1);
+  const noteIndices = notes();
+  if (number < 1 || number > noteIndices.length) return false;
+  if (number === noteIndices.length && source.value.kind === "live") goLive();
+  else goTo((noteIndices[number] ?? events.length) - 1);
   return true;
 }
 export function byStep(by) {
-  said.value = ""; // it was said of the step before
+  notice.value = ""; // it was said of the step before
   return toStep((stepAt(at.value)?.number ?? 0) + by);
 }
 
-function on() {
+function playOn() {
   if (notes().length) {
     playing.value = byStep(1) && (stepAt(at.value)?.number ?? 0) < notes().length;
     return;
@@ -52,7 +52,7 @@ function on() {
   const end = count.value - 1;
   let next = at.value + 1;
   while (next < end && !MATTERS.has(events[next].k)) next += 1;
-  go(Math.min(next, end));
+  goTo(Math.min(next, end));
   if (next >= end) playing.value = false;
 }
 
@@ -62,13 +62,13 @@ function pauseMs() {
 }
 
 let timer = 0;
-function rest() {
+function scheduleNext() {
   timer = setTimeout(() => {
-    on();
-    if (playing.peek()) rest();
+    playOn();
+    if (playing.peek()) scheduleNext();
   }, pauseMs() / speed.peek());
 }
 effect(() => {
   clearTimeout(timer);
-  if (playing.value && speed.value) rest();
+  if (playing.value && speed.value) scheduleNext();
 });

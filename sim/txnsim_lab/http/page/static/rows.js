@@ -3,7 +3,7 @@
 // is worked out here, so that it costs the brokers nothing (`Rows` in txnsim/runtime/trace_forms.py).
 
 import { Decoder } from "@msgpack/msgpack";
-import { turn } from "./book.js";
+import { yieldTurn } from "./book.js";
 
 /** So many events are taken in at once; then the browser gets its turn. */
 const AT_ONCE = 1024;
@@ -11,7 +11,7 @@ const AT_ONCE = 1024;
 async function* chunksOf(body) {
   const reader = body.getReader();
   try {
-    for (let one = await reader.read(); !one.done; one = await reader.read()) yield one.value;
+    for (let part = await reader.read(); !part.done; part = await reader.read()) yield part.value;
   } finally {
     void reader.cancel();
   }
@@ -47,7 +47,7 @@ export const batchesOf = async function* (body) {
       so += value[1].length;
       if (so >= AT_ONCE) {
         so = 0;
-        await turn();
+        await yieldTurn();
       }
       continue;
     }

@@ -3,7 +3,7 @@
 // seed and inputs alone, so a link holds no trace.
 
 import { VIEWS } from "./keys.js";
-import { at, compared, cursor, driven, embedded, events, explained, info, lesson, partition, presenting, source, view, violations } from "./store.js";
+import { at, comparison, cursor, drivenRun, embedded, events, explanation, info, lesson, partition, presenting, source, view, violations } from "./store.js";
 import { line } from "./words.js";
 
 const LAST = 20;
@@ -18,7 +18,7 @@ function about() {
   const from = source.value;
   if (from.yaml) return null; // it is not shipped: its text has to go along
   if (from.kind === "run") {
-    return { name: from.name, run: from.run, take: from.take, seed: from.seed, inputs: driven.value?.inputs ?? [], step: driven.value?.next?.number };
+    return { name: from.name, run: from.run, take: from.take, seed: from.seed, inputs: drivenRun.value?.inputs ?? [], step: drivenRun.value?.next?.number };
   }
   const { scenario, run, take, seed } = info.value;
   return scenario && seed !== null && !from.id ? { name: scenario, run, take, seed, inputs: [] } : null;
@@ -36,7 +36,7 @@ export function addressed() {
     for (const [name, value] of Object.entries({ run: one.name, label: one.run, take: one.take, seed: one.seed })) where.set(name, String(value));
     if (one.inputs.length) where.set("in", encoded(one.inputs));
     if (one.step !== undefined) where.set("step", String(one.step));
-    if (compared.value) where.set("with", compared.value.about.run);
+    if (comparison.value) where.set("with", comparison.value.about.run);
   }
   if (embedded) where.set("embed", "1");
   if (!lesson.value && presenting.value) where.set("present", "1");
@@ -76,7 +76,7 @@ def test_${one.name.replace(/\W/g, "_")}():
 
 /** What is shown, as the text of an issue. */
 function issueOf(title, repeat) {
-  const said = explained.value?.partitions.find((found) => found.partition === partition.value) ?? explained.value?.partitions[0];
+  const said = explanation.value?.partitions.find((found) => found.partition === partition.value) ?? explanation.value?.partitions[0];
   return [
     `### ${title}`, "", `txnsim ${info.value.sim ?? ""}`, "", ...repeat,
     ...violations.value.map((found) => `- **${found.d.rule}**: ${found.d.found}`),

@@ -5,10 +5,10 @@
 export const isSite = document.documentElement.hasAttribute("data-site");
 
 /** Answers that are the same in every visit: they are there before the simulator is. */
-const known = isSite ? fetch("./known.json").then((answer) => answer.json(), () => ({})) : null;
+const knownAnswers = isSite ? fetch("./known.json").then((answer) => answer.json(), () => ({})) : null;
 let worker = null;
-let asked = 0;
-const waiting = new Map();
+let requestCount = 0;
+const resolvers = new Map();
 
 /** Start the simulator. `tell` hears how far it is, "" once it is there; `fail` why it is not to be had. */
 export function start(tell, fail) {
@@ -18,22 +18,22 @@ export function start(tell, fail) {
   worker.onmessage = ({ data }) => {
     if (data.told !== undefined) return tell(data.told);
     if (data.failed) return fail(data.failed);
-    waiting.get(data.id)(new Response(data.status === 204 ? null : data.content, { status: data.status, headers: { "Content-Type": data.type } }));
-    waiting.delete(data.id);
+    resolvers.get(data.id)(new Response(data.status === 204 ? null : data.content, { status: data.status, headers: { "Content-Type": data.type } }));
+    resolvers.delete(data.id);
   };
 }
 
 /** As `fetch`, of a path of the control port. */
 export async function reach(target, { method = "GET", body, signal } = {}) {
   const [path, query = ""] = target.split("?");
-  const there = method === "GET" ? (await known)[path] : undefined;
-  if (there !== undefined) return Response.json(there);
+  const knownAnswer = method === "GET" ? (await knownAnswers)[path] : undefined;
+  if (knownAnswer !== undefined) return Response.json(knownAnswer);
   return new Promise((answer, refuse) => {
     signal?.addEventListener("abort", () => refuse(signal.reason));
-    waiting.set((asked += 1), answer);
-    worker.postMessage({ id: asked, method, path, query, body });
+    resolvers.set((requestCount += 1), answer);
+    worker.postMessage({ id: requestCount, method, path, query, body });
   });
 }
 
 /** Keep the files for a visit without a network. */
-export const keep = () => navigator.serviceWorker?.register("./sw.js", { scope: "./" });
+export const keepFiles = () => navigator.serviceWorker?.register("./sw.js", { scope: "./" });

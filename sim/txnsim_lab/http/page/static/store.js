@@ -7,7 +7,7 @@ import { Book, copy, eventsOf } from "./book.js";
 import { isSite } from "./site.js";
 
 /** What this tab remembers; a browser that keeps nothing, nothing. */
-export function remembered(name, value) {
+export function rememberInTab(name, value) {
   try {
     if (value !== undefined) sessionStorage.setItem(name, value);
     return sessionStorage.getItem(name);
@@ -29,11 +29,11 @@ export const selected = signal(null);
 export const source = signal({ kind: document.getElementById("runs") ? "file" : isSite ? "site" : "live" });
 export const link = signal("connecting"); // connecting, reading, live, off, lost, refused, paused, done
 /** How many events were read of a trace that is on its way. */
-export const reading = signal(0);
+export const readCount = signal(0);
 /** How many events the stream left out, because the page could not keep up. */
-export const lost = signal(0);
+export const lostCount = signal(0);
 /** Whether another cluster has taken the place of the one that was shown. */
-export const replaced = signal(false);
+export const isReplaced = signal(false);
 export const view = signal("stage");
 export const partition = signal(null);
 export const transaction = signal(null);
@@ -42,29 +42,29 @@ export const query = signal("");
 export const hangsOnly = signal(false);
 export const problem = signal("");
 /** What was done last, for the one who did it. */
-export const said = signal("");
+export const notice = signal("");
 export const help = signal(false);
 export const sharing = signal(false);
 /** What the server's reader has said last: {at, partitions, open, state, error, isNewest}, of the event at `at`. */
-export const explained = signal(null);
+export const explanation = signal(null);
 /** The header of the trace that is shown. */
 export const info = signal({});
 /** What a page in a file holds: {remark, runs}; null where a server answers. */
-export const filed = signal(null);
+export const runFile = signal(null);
 /** Where a run that is driven stands: {next, back, inputs, error}; null for everything else. */
-export const driven = signal(null);
+export const drivenRun = signal(null);
 /** The lesson that is played: its texts, the part, what was answered; null for none. */
 export const lesson = signal(null);
 /** The fact that a question of the lesson is about, while it is open: what would answer it is not shown. */
-export const asking = computed(() => {
-  const now = lesson.value;
-  const part = now?.parts[now.part];
-  return part?.ask && !now.shown ? (part.fact ?? "").split(" ")[0] || "answer" : null;
+export const askedFact = computed(() => {
+  const currentLesson = lesson.value;
+  const part = currentLesson?.parts[currentLesson.part];
+  return part?.ask && !currentLesson.shown ? (part.fact ?? "").split(" ")[0] || "answer" : null;
 });
 /** Whether a lesson is shown to a class: in large type, and answers on demand. */
 export const presenting = signal(/[#&]present=1/.test(globalThis.location?.hash ?? ""));
 /** Whether details are unfolded: fields of events, what is beside the point, commands. A tab remembers it. */
-export const detailed = signal(remembered("txnsim-details") === "open");
+export const detailed = signal(rememberInTab("txnsim-details") === "open");
 /** Whether the page stands in another one: picture and steps alone. */
 export const embedded = /[#&]embed=1/.test(globalThis.location?.hash ?? "");
 /** Whether a run is on its way. */
@@ -72,42 +72,42 @@ export const busy = signal(false);
 /** Whether the page takes no more events: it has as many as it can bear. */
 export const full = signal(false);
 /** Whether something can be done to what is shown: a live cluster, or a run that stands at a step. */
-export const canAct = computed(() => source.value.kind === "live" || Boolean(driven.value?.next));
+export const canAct = computed(() => source.value.kind === "live" || Boolean(drivenRun.value?.next));
 /** What judges found: the violations of the trace. */
 export const violations = signal([]);
 
 /** The run beside the one that is shown, and where the two are compared; null for none. */
-export const compared = signal(null);
+export const comparison = signal(null);
 
 /** Ask as if another trace were shown: everything that is asked of it until this returns. */
-export function within(other, doing) {
-  const mine = book;
-  book = other;
+export function withBook(otherBook, question) {
+  const shownBook = book;
+  book = otherBook;
   try {
-    return doing();
+    return question();
   } finally {
-    book = mine;
+    book = shownBook;
   }
 }
 /** The trace that is shown, or asked. */
-export const asked = () => book;
+export const thisBook = () => book;
 
 /** Show another trace. */
-export function put(other, kind) {
+export function showBook(nextBook, origin) {
   batch(() => {
-    book = other;
+    book = nextBook;
     count.value = events.length;
     cursor.value = null;
     selected.value = null;
-    explained.value = null;
+    explanation.value = null;
     partition.value = null;
     transaction.value = null;
     info.value = book.header;
     violations.value = [...book.violations];
     full.value = Boolean(book.isFull);
-    lost.value = 0;
-    if (kind.kind !== "run" || kind.id !== source.value.id) driven.value = compared.value = null;
-    source.value = kind;
+    lostCount.value = 0;
+    if (origin.kind !== "run" || origin.id !== source.value.id) drivenRun.value = comparison.value = null;
+    source.value = origin;
   });
 }
 
@@ -118,31 +118,31 @@ const DRAWN_MS = 100, RESTS = 3;
 const REST_MAX_MS = 2000;
 let drawing = 0, dueMs = 0;
 /** What else changes with the next drawing. */
-let awaiting = [];
+let nextChanges = [];
 
 /** Take in more events, in order; what is there already is skipped. */
-export function take(some) {
-  cameSo += some.length;
-  if (!some.every((event) => book.add(event))) full.value = true;
+export function addEvents(arrivals) {
+  cameSo += arrivals.length;
+  if (!arrivals.every((event) => book.add(event))) full.value = true;
   draw();
 }
 
 /** Change something with the next drawing: what comes in by itself causes none of its own. */
 export function withNext(change) {
-  awaiting.push(change);
+  nextChanges.push(change);
   draw();
 }
 
 function draw() {
-  if (!drawing) drawing = setTimeout(drawn, Math.max(0, dueMs - performance.now()));
+  if (!drawing) drawing = setTimeout(drawChanges, Math.max(0, dueMs - performance.now()));
 }
 
-function drawn() {
+function drawChanges() {
   drawing = 0;
   const beganMs = performance.now();
   if (beganMs < dueMs) return draw(); // what was drawn last took longer than was known then
-  const changes = awaiting;
-  awaiting = [];
+  const changes = nextChanges;
+  nextChanges = [];
   batch(() => {
     if (book.violations.length > violations.value.length) violations.value = [...book.violations];
     count.value = events.length;
@@ -152,16 +152,16 @@ function drawn() {
   dueMs = beganMs + DRAWN_MS;
   queueMicrotask(() => {
     const madeMs = performance.now();
-    rest(madeMs - beganMs);
+    postponeDrawing(madeMs - beganMs);
     requestAnimationFrame(() => {
       const paintMs = performance.now();
-      setTimeout(() => rest(madeMs - beganMs + performance.now() - paintMs));
+      setTimeout(() => postponeDrawing(madeMs - beganMs + performance.now() - paintMs));
     });
   });
 }
 
 /** Draw no more for a while: a drawing took so long. */
-function rest(tookMs) {
+function postponeDrawing(tookMs) {
   dueMs = Math.max(dueMs, performance.now() + Math.min(REST_MAX_MS, RESTS * tookMs));
 }
 
@@ -175,9 +175,9 @@ setInterval(() => {
 }, 1000);
 
 export const indexOf = (position) => book.indexOf(position);
-export const last = () => events.length - 1;
+export const lastIndex = () => events.length - 1;
 /** Indices of what a partition's leaders have written, and of new leaders that have less of it. */
-export const writes = (tp) => book.written.get(tp) ?? [];
+export const writesOf = (tp) => book.written.get(tp) ?? [];
 /** Of those leaders. */
 export const cutsOf = (tp) => book.cuts.get(tp) ?? [];
 /** Indices of the completed moves of a transactional id. */
@@ -187,7 +187,7 @@ export const notes = () => book.notes;
 export const holds = () => book.holds;
 export const releases = () => book.releases;
 /** Indices of what ends transactions of an id, by a client's wish; of answers and results. */
-export const endings = (id) => book.endings.get(id) ?? [];
+export const endingsOf = (id) => book.endings.get(id) ?? [];
 export const answers = () => book.answers;
 /** The transactions of a transactional id, in order. */
 export const begunOf = (id) => book.begun.get(id) ?? [];
@@ -202,7 +202,7 @@ export const state = computed(() => ({ at: at.value, of: source.value, now: stat
 /** Of a cluster that goes on, the event that was judged last; else the one under the cursor. */
 const momentAt = computed(() => {
   const newest = at.value;
-  return (cursor.value === null && explained.value?.isNewest ? indexOf(explained.value.at) : undefined) ?? newest;
+  return (cursor.value === null && explanation.value?.isNewest ? indexOf(explanation.value.at) : undefined) ?? newest;
 });
 /** What is shown wherever something is judged: one event, the state behind it, and what the server's reader says
  *  of that very event. `said` is null while it is read, and where it is not to be had: `error` says why. */
@@ -210,15 +210,15 @@ export const moment = computed(() => {
   void source.value;
   const index = momentAt.value;
   const position = events[index]?.i;
-  const now = stateAt(index);
-  const answer = explained.value?.at === position ? explained.value : null;
-  const said = answer && !answer.error ? answer : null;
+  const clusterState = stateAt(index);
+  const answer = explanation.value?.at === position ? explanation.value : null;
+  const judgement = answer && !answer.error ? answer : null;
   // The state of the newest event grows with the next one, and what is shown does not.
-  return { index, position, now: index >= last() ? copy(now) : now, said, error: answer?.error ?? "", open: said?.open ?? [] };
+  return { index, position, now: index >= lastIndex() ? copy(clusterState) : clusterState, said: judgement, error: answer?.error ?? "", open: judgement?.open ?? [] };
 });
-export const shown = computed(() => events[selected.value ?? at.value]);
+export const shownEvent = computed(() => events[selected.value ?? at.value]);
 
-export function go(index) {
+export function goTo(index) {
   const newest = events.length - 1;
   batch(() => {
     count.value = events.length; // it may be one that is not drawn yet
@@ -227,9 +227,9 @@ export function go(index) {
   });
 }
 
-export function live() {
+export function goLive() {
   batch(() => {
-    if (cursor.value !== null && explained.value) explained.value = { ...explained.value, isNewest: false };
+    if (cursor.value !== null && explanation.value) explanation.value = { ...explanation.value, isNewest: false };
     cursor.value = null;
     selected.value = null;
   });
@@ -250,28 +250,28 @@ const CAUSES_MAX = 200;
 /** The main cause of an event; undefined for a root, or where it is not kept. */
 function causeOf({ i, p }) {
   const index = p.length ? book.indexOf(p[0]) : undefined;
-  const before = index === undefined ? undefined : book.event(index);
-  return before && before.i < i ? before : undefined;
+  const cause = index === undefined ? undefined : book.event(index);
+  return cause && cause.i < i ? cause : undefined;
 }
 
 /** The nearest of an event and its main causes for which something holds. */
-export function nearest(event, holds) {
-  for (let one = event, n = 0; one && n < CAUSES_MAX; one = causeOf(one), n += 1) if (holds(one)) return one;
+export function nearest(event, predicate) {
+  for (let ancestor = event, n = 0; ancestor && n < CAUSES_MAX; ancestor = causeOf(ancestor), n += 1) if (predicate(ancestor)) return ancestor;
   return undefined;
 }
 
 /** An event and its main causes, back to the root, as far as they are followed. */
 export function chainOf(event) {
   const chain = [];
-  nearest(event, (one) => void chain.push(one));
+  nearest(event, (cause) => void chain.push(cause));
   return chain;
 }
 
 /** The same with copies skipped, but for the root: as txnsim_lab.trace.explain walks. */
 const COPIES = new Set(["msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"]);
-export const walk = (event) => chainOf(event).filter((one, n, all) => n === 0 || n === all.length - 1 || !COPIES.has(one.k));
+export const causesOf = (event) => chainOf(event).filter((cause, n, chain) => n === 0 || n === chain.length - 1 || !COPIES.has(cause.k));
 
 // For tests and for the console: what the page thinks.
 globalThis.__sim = {
-  events, stateAt, at, cursor, count, explained, go, link,
+  events, stateAt, at, cursor, count, explained: explanation, go: goTo, link,
 };

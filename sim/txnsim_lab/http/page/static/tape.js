@@ -4,7 +4,7 @@
 
 import { lowest, upTo } from "./book.js";
 import { endOfLed, idOf } from "./reducer.js";
-import { asked, begunOf, cutsOf, events, indexOf, movesOf, nearest, writes } from "./store.js";
+import { thisBook, begunOf, cutsOf, events, indexOf, movesOf, nearest, writesOf } from "./store.js";
 
 const CELLS = 60;
 
@@ -15,14 +15,14 @@ const made = new Map();
  *  farther back, the cell that it stands in, with how many lie before and between. */
 export function tape(tp, until, lso) {
   const known = made.get(tp);
-  if (known?.until === until && known.lso === lso && known.of === asked()) return known.found;
+  if (known?.until === until && known.lso === lso && known.of === thisBook()) return known.found;
   const found = cellsOf(tp, until, lso);
-  made.set(tp, { until, lso, of: asked(), found });
+  made.set(tp, { until, lso, of: thisBook(), found });
   return found;
 }
 
 function cellsOf(tp, until, lso) {
-  const indices = writes(tp);
+  const indices = writesOf(tp);
   const cells = [];
   const ended = new Map(); // producer id -> how the marker that comes next ends what it has open
   const next = new Map(); // producer id -> the cell of that marker, where nothing of the producer lies between
@@ -71,7 +71,7 @@ const offsetsOf = ({ d }) => ({ first: d.base ?? d.offset, last: d.last ?? d.off
  *  one of them, and how many lie between; null where it is not in the trace. From one cut to the next
  *  offsets only grow: few of the lines are looked at, however far back it is. */
 function holding(tp, newest, offset, cut) {
-  const indices = writes(tp);
+  const indices = writesOf(tp);
   const cuts = cutsOf(tp);
   const firstBehind = (low, high, bound) => lowest(low, high, (n) => offsetsOf(events[indices[n]]).last >= bound);
   let between = 0;

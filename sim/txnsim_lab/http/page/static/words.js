@@ -72,28 +72,28 @@ export const WORDS = {
 const MILLISECONDS = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 export const ms = (event) => `${MILLISECONDS.format(event.t / 1000)} ms`;
 
-function value(one) {
-  if (one === true) return "yes";
-  if (one === false) return "no";
-  if (one === null) return "-";
-  if (Array.isArray(one) && one.every((part) => typeof part !== "object")) return one.join(",") || "-";
-  return typeof one === "object" ? JSON.stringify(one) : String(one);
+function textOf(field) {
+  if (field === true) return "yes";
+  if (field === false) return "no";
+  if (field === null) return "-";
+  if (Array.isArray(field) && field.every((item) => typeof item !== "object")) return field.join(",") || "-";
+  return typeof field === "object" ? JSON.stringify(field) : String(field);
 }
 
 export const payload = (event) =>
-  Object.entries(event.d ?? {}).map(([name, one]) => `${name}=${value(one)}`).join(" ");
+  Object.entries(event.d ?? {}).map(([name, field]) => `${name}=${textOf(field)}`).join(" ");
 
 export const line = (event) => `#${event.i} ${event.node} ${event.k} ${event.tx ?? ""} ${payload(event)}`;
 
 /** Whether an event tells of an error; answers name it also where there is none. */
-export const failed = (event) => Boolean(event.d?.error) && event.d.error !== "NONE";
+export const hasFailed = (event) => Boolean(event.d?.error) && event.d.error !== "NONE";
 
 /** Words that all occur in an event's line; kind: tx: node: look at that column alone. */
 export function matches(event, text) {
-  return text.trim().toLowerCase().split(/\s+/).every((word) => {
-    const [, column, rest] = /^(kind|tx|node):(.*)$/.exec(word) ?? [];
+  return text.trim().toLowerCase().split(/\s+/).every((term) => {
+    const [, column, rest] = /^(kind|tx|node):(.*)$/.exec(term) ?? [];
     const inside = { kind: event.k, tx: event.tx ?? "", node: event.node }[column] ?? line(event);
-    return inside.toLowerCase().includes(rest ?? word);
+    return inside.toLowerCase().includes(rest ?? term);
   });
 }
 

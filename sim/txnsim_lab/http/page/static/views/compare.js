@@ -3,10 +3,10 @@
 
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { act, beside, explainOf } from "../api.js";
+import { act, compareWith, explainOf } from "../api.js";
 import { besides, picture } from "../compare.js";
 import { html } from "../html.js";
-import { asked, compared, events, go, lesson, moment, notes, source, within } from "../store.js";
+import { thisBook, comparison, events, goTo, lesson, moment, notes, source, withBook } from "../store.js";
 import { agreements, headline, unread } from "../agreement.js";
 import { highWatermark, stepAt } from "../stage.js";
 import { Folded } from "./folded.js";
@@ -19,10 +19,10 @@ import { GENERATIONS } from "../words.js";
 const told = signal(null);
 
 export function Compare() {
-  const it = compared.value;
+  const it = comparison.value;
   const here = moment.value;
   const there = besides(it, here.index);
-  const position = within(it.book, () => events[there]?.i);
+  const position = withBook(it.book, () => events[there]?.i);
   useEffect(() => {
     const tell = (found) => (told.value = { of: it, at: position, ...found });
     if (position !== undefined) void explainOf(it.about, position).then(({ open }) => tell({ open, error: "" }), ({ message }) => tell({ open: [], error: message }));
@@ -30,19 +30,19 @@ export function Compare() {
   const answer = told.value?.of === it && told.value.at === position ? told.value : null;
   const other = { position, said: answer && !answer.error ? answer : null, error: answer?.error ?? "", open: answer?.open ?? [] };
   const sayings = (one) => (one.said ? agreements : () => unread(one));
-  const mine = picture(asked(), here.index, here.open, sayings(here));
+  const mine = picture(thisBook(), here.index, here.open, sayings(here));
   const theirs = picture(it.book, there, other.open, sayings(other), mine);
   const { first } = it;
   const step = lesson.value ? null : stepAt(here.index);
   return html`<section class="compare" aria-label="Compare">
     <p class="gap" id="difference"><b>${first ? first.text : "The stage shows no difference between the two."}</b>
-      ${first && html` <button onClick=${() => toFirst(first)}>See it</button>`} <label>with <select id="compare-with" value=${it.about.run} onChange=${(e) => act(() => beside(e.target.value))}>${it.others.map((one) => html`<option value=${one}>${one}</option>`)}</select></label> <button id="compare-end" onClick=${() => (compared.value = null)}>End comparing</button></p>
+      ${first && html` <button onClick=${() => toFirst(first)}>See it</button>`} <label>with <select id="compare-with" value=${it.about.run} onChange=${(e) => act(() => compareWith(e.target.value))}>${it.others.map((one) => html`<option value=${one}>${one}</option>`)}</select></label> <button id="compare-end" onClick=${() => (comparison.value = null)}>End comparing</button></p>
     ${step && html`<p class="says">Step ${step.number} of ${notes().length} · ${events[step.from].d.text}</p>`}
     <div class="two"><${Side} name=${source.value.run} verdict=${source.value.verdict} it=${mine} of=${headline(mine.said, here)} isShown=${true} /><${Side} name=${it.about.run} verdict=${it.about.verdict} it=${theirs} /></div></section>`;
 }
 
 /** To the end of the step in which two runs differ first. */
-export const toFirst = ({ row }) => go(stepAt(notes()[row.left - 1]).to);
+export const toFirst = ({ row }) => goTo(stepAt(notes()[row.left - 1]).to);
 
 /** `of` are the attributes of the headline, which is that of the run that is shown. */
 function Side({ name, verdict, it, of = {}, isShown = false }) {

@@ -4,7 +4,7 @@
 import { html } from "../html.js";
 import { upTo } from "../book.js";
 import { owedBy } from "../reducer.js";
-import { at, events, movesOf, state, transaction, walk } from "../store.js";
+import { at, events, movesOf, state, transaction, causesOf } from "../store.js";
 import { ms } from "../words.js";
 import { Event } from "./event.js";
 
@@ -37,7 +37,7 @@ export function Coordinator() {
   const move = so ? events[made[so - 1]] : null;
   const before = so > 1 ? events[made[so - 2]].d.state : null;
   const last = before && `${before} ${entry.state}`;
-  const chain = move ? walk(move) : [];
+  const chain = move ? causesOf(move) : [];
   const owed = Object.entries(now.owed).filter(([key]) => owedBy(key).id === id);
   return html`
     <div class="bar"><label>Transactional id <select id="txn" value=${id} onChange=${(e) => (transaction.value = e.target.value)}>

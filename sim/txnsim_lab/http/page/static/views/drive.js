@@ -1,16 +1,16 @@
 // @ts-check
 // A run that is driven: what its story does next, and the buttons that let it go on or bring it back.
 
-import { act, beside, command, listen } from "../api.js";
+import { act, compareWith, command, listen } from "../api.js";
 import { html } from "../html.js";
-import { busy, compared, driven, source } from "../store.js";
+import { busy, comparison, drivenRun, source } from "../store.js";
 
 /** A button that can be off. It is no disabled one: that would lose the focus while the run goes on. */
 const Doing = ({ id, off, main, onClick, children }) =>
   html`<button id=${id} class=${main ? "primary" : ""} aria-disabled=${off} onClick=${() => off || onClick()}>${children}</button>`;
 
 export function Drive() {
-  const at = driven.value;
+  const at = drivenRun.value;
   if (source.value.kind !== "run" || !at) return null;
   const { next, back } = at;
   const doing = (verb, body) => () => act(() => command(verb, body));
@@ -21,7 +21,7 @@ export function Drive() {
       <${Doing} id="to-end" off=${!next || busy.value} onClick=${doing("go", {})}>To the end<//>
       <${Doing} id="back" off=${!back || busy.value} onClick=${doing("back", { stops: 1 })}>Step back<//>
       <${Doing} id="from-start" off=${!back || busy.value} onClick=${doing("back", { stops: back })}>To the start<//>
-      ${!compared.value && html`<button id="compare" disabled=${busy.value} onClick=${() => act(() => beside())} title="The same story in another mode, side by side">Compare</button>`}
+      ${!comparison.value && html`<button id="compare" disabled=${busy.value} onClick=${() => act(() => compareWith())} title="The same story in another mode, side by side">Compare</button>`}
       <button id="leave" onClick=${() => listen()}>Leave the run</button>
     </span></section>`;
 }

@@ -2,10 +2,10 @@
 // A link to an event.
 
 import { html } from "../html.js";
-import { events, go, indexOf } from "../store.js";
+import { events, goTo, indexOf } from "../store.js";
 
 export function Event({ i }) {
   const index = indexOf(i);
   if (index === undefined) return html`<span>#${i} (no longer kept)</span>`;
-  return html`<button class="link" onClick=${() => go(index)}>#${i} ${events[index].k}</button>`;
+  return html`<button class="link" onClick=${() => goTo(index)}>#${i} ${events[index].k}</button>`;
 }

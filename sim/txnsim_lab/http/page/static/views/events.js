@@ -5,9 +5,9 @@ import { signal } from "@preact/signals";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { html } from "../html.js";
 import { upTo } from "../book.js";
-import { at, count, events, go, query, source } from "../store.js";
+import { at, count, events, goTo, query, source } from "../store.js";
 import { IMPORTANCE } from "../meanings.js";
-import { failed, matches, ms, payload } from "../words.js";
+import { hasFailed, matches, ms, payload } from "../words.js";
 
 const ROW = 24;
 const TURN_MS = 12;
@@ -64,7 +64,7 @@ export function Events() {
     const to = step ? here + step : event.key === "Home" ? 0 : event.key === "End" ? size - 1 : null;
     if (to === null || size === 0) return;
     event.preventDefault();
-    go(nth(Math.max(0, Math.min(to, size - 1))));
+    goTo(nth(Math.max(0, Math.min(to, size - 1))));
   };
   return html`
     <div class="bar"><label>Search <input id="query" type="search" value=${text} placeholder="kind:marker tx:app refused"
@@ -77,7 +77,7 @@ export function Events() {
         ${rows.map((n, offset) => {
           const one = events[n];
           return html`<div key=${n} role="row" aria-rowindex=${from + offset + 1} aria-selected=${n === at.value}
-            class=${`row${n === at.value ? " now" : ""}${failed(one) ? " error" : ""}`} style=${{ top: `${(from + offset) * ROW}px` }} onClick=${() => go(n)}>
+            class=${`row${n === at.value ? " now" : ""}${hasFailed(one) ? " error" : ""}`} style=${{ top: `${(from + offset) * ROW}px` }} onClick=${() => goTo(n)}>
             <span role="gridcell">#${one.i}</span><span role="gridcell">${ms(one)}</span><span role="gridcell">${one.node}</span>
             <span role="gridcell"><b>${one.k}</b></span><span role="gridcell">${one.tx ?? ""}</span><span role="gridcell">${payload(one)}</span></div>`;
         })}

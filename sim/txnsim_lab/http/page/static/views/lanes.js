@@ -6,7 +6,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { html } from "../html.js";
 import { nameOf, picture } from "../lanes.js";
-import { count, go, indexOf, moment } from "../store.js";
+import { count, goTo, indexOf, moment } from "../store.js";
 import { line, ms } from "../words.js";
 import { nameOf as called } from "../tape.js";
 import { hueOf } from "./tape.js";
@@ -56,7 +56,7 @@ export function Lanes() {
         ${it.open.map((one) => html`<${Bar} ...${draw} one=${one} dy=${7} text=${`${one.t ? called(one.t) : `producer ${one.pid}`} open`} hanging=${one.x1 === null && hangs.has(`${one.lane.slice(one.lane.indexOf("/log/") + 5)} ${one.pid}`)} title="An open transaction on the partition" />`)}
         ${it.arrows.map((one) => html`<${Arrow} ...${draw} one=${one} />`)}
         ${it.held.map((one) => html`<${Held} ...${draw} one=${one} />`)}
-        ${it.marks.map((one) => html`<g class=${`mark ${hue(one.t)}${one.bad ? " bad" : ""}${indexOf(one.one.i) === end ? " now" : ""}`} onClick=${() => go(indexOf(one.one.i))}>
+        ${it.marks.map((one) => html`<g class=${`mark ${hue(one.t)}${one.bad ? " bad" : ""}${indexOf(one.one.i) === end ? " now" : ""}`} onClick=${() => goTo(indexOf(one.one.i))}>
           <title>${line(one.one)}</title><circle cx=${x(one.x)} cy=${row.get(one.lane)} r="8" /><text x=${x(one.x)} y=${row.get(one.lane) + 4}>${signOf(one.one)}</text></g>`)}
       </svg>
       <ol class="sr">${it.shown.slice(-12).map((one) => html`<li>${nameOf(one.node)}: ${line(one)}</li>`)}</ol></div></div>
@@ -72,7 +72,7 @@ function Bar({ one, x, row, end, dy, text, title, hanging }) {
 function Arrow({ one, x, row }) {
   const [x0, x1, y0, y1] = [x(one.x0), x(one.x1), row.get(one.from), row.get(one.to)];
   const short = (y1 > y0 ? -1 : 1) * 8;
-  return html`<g class=${`arrow-of ${hue(one.t)}${one.bad ? " bad" : ""}`} onClick=${() => go(indexOf(one.one.i))}><title>${line(one.one)}</title>
+  return html`<g class=${`arrow-of ${hue(one.t)}${one.bad ? " bad" : ""}`} onClick=${() => goTo(indexOf(one.one.i))}><title>${line(one.one)}</title>
     <path d=${`M${x0} ${y0}L${x1} ${y1 + short}`} marker-end="url(#head)" />${one.text && html`<text x=${x0 + (x1 - x0) * 0.4 + 5} y=${y0 + (y1 - y0) * 0.4 + (y1 > y0 ? 3 : 8)}>${one.text}</text>`}</g>`;
 }
 
@@ -84,7 +84,7 @@ function Held({ one, x, row, end }) {
   const [x0, y0, y1] = [x(one.x0), row.get(one.from), row.get(one.to)];
   const mid = y1 + (y1 > y0 ? -1 : 1) * (BEFORE + APART * (one.way % BESIDE));
   const to = x(one.x1 ?? end - 0.4);
-  return html`<g class=${`held-of ${hue(one.t)}`} onClick=${() => go(indexOf(one.one.i))}><title>${line(one.one)}</title>
+  return html`<g class=${`held-of ${hue(one.t)}`} onClick=${() => goTo(indexOf(one.one.i))}><title>${line(one.one)}</title>
     <path d=${`M${x0} ${y0}L${x0 + 12} ${mid}`} /><path class="waits" d=${`M${x0 + 12} ${mid}H${to}`} />
     <text x=${x0 + 18} y=${mid - 4}>❚❚ ${one.text} held${one.rule ? ` by ${one.rule}` : ""}</text>
     ${one.x1 !== null && html`<path d=${`M${to} ${mid}L${to + 8} ${y1 + (y1 > y0 ? -8 : 8)}`} marker-end="url(#head)" />`}</g>`;

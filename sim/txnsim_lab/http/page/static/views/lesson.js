@@ -4,11 +4,11 @@
 // story: it is played on the live cluster, which the learner's own programs talk to.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { act, ask, beside, command, drive, listen, play, post, save } from "../api.js";
+import { act, ask, compareWith, command, drive, listen, play, post, saveAnswer } from "../api.js";
 import { html } from "../html.js";
 import { batch } from "@preact/signals";
 import { isSite } from "../site.js";
-import { busy, choose, compared, driven, events, lesson, live, presenting, source } from "../store.js";
+import { busy, choose, comparison, drivenRun, events, lesson, goLive, presenting, source } from "../store.js";
 
 const KEPT = "txnsim-lessons";
 /** What this browser remembers: lesson -> how many predictions came true, of how many. */
@@ -156,7 +156,7 @@ async function reveal(guess) {
   const from = source.value;
   if (one.until > at) await command("go", { steps: one.until - at });
   const answer = one.fact ? await ask(`/lessons/${id}/parts/${part}/answer?${new URLSearchParams({ of: from.id, take: from.take })}`) : null;
-  if (one.beside) await beside(one.beside.run);
+  if (one.beside) await compareWith(one.beside.run);
   return batch(() => {
     choose(one.view);
     change({ shown: { guess, answer }, hints: 0, at: Math.max(at, one.until), predictions: answer && guess ? [...predictions, guess === answer.key] : predictions });
@@ -167,7 +167,7 @@ async function reveal(guess) {
 async function following() {
   const now = lesson.value;
   const part = now.part + 1;
-  compared.value = null;
+  comparison.value = null;
   if (part === now.parts.length) keep(now);
   if (!now.parts[part]?.story) {
     change({ part, shown: null, hints: 0, tried: null, met: false });
@@ -239,7 +239,7 @@ function Aim({ part, now }) {
         onClick=${(event) => {
           if (!isSite) return; // a browser saves what a server answers by itself
           event.preventDefault();
-          void save(story(part, now), `${mine(now)}.yaml`);
+          void saveAnswer(story(part, now), `${mine(now)}.yaml`);
         }}>Save it as a story of your own</a>:
         then <code>txnsim scenario run ${mine(now)}.yaml --armed</code> plays it again.</p>`}
       <${Next} now=${now} />`;
@@ -251,11 +251,11 @@ function Aim({ part, now }) {
       return change({ tried: { ...one, goal, because }, met });
     }
     for (const step of one.steps) await drive(step);
-    live();
+    goLive();
     return change({ tried: one });
   });
   return html`<p>${filled(part.say)}</p><${Code} part=${part} />
-    ${now.tried && html`<p class="wrong"><b>✕ Not yet.</b> ${filled(now.tried.then)} ${!now.cluster && html`<button class="link" disabled=${!driven.value?.back} onClick=${() => act(() => back(now.tried))}>Take it back</button>`}</p>
+    ${now.tried && html`<p class="wrong"><b>✕ Not yet.</b> ${filled(now.tried.then)} ${!now.cluster && html`<button class="link" disabled=${!drivenRun.value?.back} onClick=${() => act(() => back(now.tried))}>Take it back</button>`}</p>
       ${now.tried.goal && html`<ul>${now.tried.goal.map((one) => one.found === one.wanted ? html`<li class="right">✓ ${one.fact}: ${one.found}</li>` : html`<li class="wrong">✕ ${one.fact}: ${one.found}; wanted: ${one.wanted}</li>`)}${now.tried.because.map((one) => html`<li>${one}</li>`)}</ul>`}`}
     ${part.actions.map((one, n) => html`<p><button id=${`lesson-action-${n}`} disabled=${busy.value} onClick=${() => attempt(one)}>${filled(one.text)}</button></p>`)}
     <${Hints} part=${part} now=${now} />`;

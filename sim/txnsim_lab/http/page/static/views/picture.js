@@ -4,7 +4,7 @@
 
 import { signal } from "@preact/signals";
 import { html } from "../html.js";
-import { compared, go, indexOf, lesson } from "../store.js";
+import { comparison, goTo, indexOf, lesson } from "../store.js";
 import { hueOf } from "./tape.js";
 
 const narrow = matchMedia("(max-width: 760px)");
@@ -12,7 +12,7 @@ const isSmall = signal(narrow.matches);
 narrow.addEventListener("change", () => (isSmall.value = narrow.matches));
 /** On a telephone, and where two pictures stand beside a lesson, the bands are narrower, and the text is not smaller. */
 const width_ = () => (isSmall.value ? 380 : isBeside() ? 470 : 660);
-const isBeside = () => Boolean(compared.value && lesson.value);
+const isBeside = () => Boolean(comparison.value && lesson.value);
 const isNarrow = () => isSmall.value || isBeside();
 /** So many states fit there. */
 const pillsMax = () => (isNarrow() ? 2 : 4);
@@ -102,7 +102,7 @@ function laidOut(log, top) {
 const cellAt = (log, number) => log?.cells.find(({ cell }) => cell === log.all[number]);
 
 /** A batch leads to the event that has written it, but in a picture of no run. */
-const leads = (cell, isStill) => (isStill ? {} : { role: "button", tabindex: "0", onClick: () => go(indexOf(cell.i)), onKeyDown: (e) => e.key === "Enter" && go(indexOf(cell.i)) });
+const leads = (cell, isStill) => (isStill ? {} : { role: "button", tabindex: "0", onClick: () => goTo(indexOf(cell.i)), onKeyDown: (e) => e.key === "Enter" && goTo(indexOf(cell.i)) });
 
 function Log({ log, arrows, isStill }) {
   const y = log.top + 16;

@@ -4,13 +4,13 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { effect } from "@preact/signals";
-import { act, ask, beside, doNow, drive, play, post } from "../api.js";
+import { act, ask, compareWith, doNow, drive, play, post } from "../api.js";
 import { isStill, playing, readMs, toStep } from "../player.js";
 import { html } from "../html.js";
 import { READING, agreements, headline, unread } from "../agreement.js";
 import { application } from "../application.js";
 import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, readersAt, sharersAt, sharing, stepAt } from "../stage.js";
-import { asking, begunOf, canAct, choose, compared, count, driven, events, explained, go, hangsOnly, indexOf, lesson, link, moment, notes, partition, source, transaction, writes } from "../store.js";
+import { askedFact, begunOf, canAct, choose, comparison, count, drivenRun, events, explanation, goTo, hangsOnly, indexOf, lesson, link, moment, notes, partition, source, transaction, writesOf } from "../store.js";
 import { begunUntil, nameOf, outcomeOf, tape } from "../tape.js";
 import { LOGS_MAX, pictureOf } from "../picture.js";
 import { Compare } from "./compare.js";
@@ -27,14 +27,14 @@ import { jump } from "./why.js";
 export function Stage() {
   const it = moment.value;
   const { now, index } = it;
-  const order = explained.value?.open ?? []; // who was in trouble last comes first, until it is known anew
+  const order = explanation.value?.open ?? []; // who was in trouble last comes first, until it is known anew
   const nothing = !hasBegun(now);
   return html`<div class=${`stage${nothing ? " empty" : ""}`} data-event=${it.position}>
     ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} />`}
     <div class="picture">
-    ${compared.value ? html`<${Compare} />` : nothing ? html`<${Beginning} it=${it} />` : html`
+    ${comparison.value ? html`<${Compare} />` : nothing ? html`<${Beginning} it=${it} />` : html`
       <${Drawn} it=${it} order=${order} />
-      ${asking.value ? html`<p class="agreement reading">What coordinator and partition come to is shown when the question is answered.</p>` : html`
+      ${askedFact.value ? html`<p class="agreement reading">What coordinator and partition come to is shown when the question is answered.</p>` : html`
       <${Agreement} said=${sayings(it, order)} it=${it} />
       <${Due} now=${now} index=${index} />
       <${Folded} id="details" label="Details: every transaction, message and offset"><${Details} it=${it} order=${order} /><//>`}`}
@@ -45,7 +45,7 @@ export function Stage() {
 function focusOf({ now, index }, order) {
   const [ids, all] = [idsOf(now, order), partitionsOf(now, order)];
   const tp = inFocus(now, order);
-  const writer = (place) => (place && writes(place).length ? tape(place, index, now.logs[place].lso).cells.findLast((cell) => cell.t)?.t.id : undefined);
+  const writer = (place) => (place && writesOf(place).length ? tape(place, index, now.logs[place].lso).cells.findLast((cell) => cell.t)?.t.id : undefined);
   const opens = order.find((one) => one.partition === tp && ids.includes(one.transactional_id));
   const id = ids.includes(transaction.value) ? transaction.value : (opens?.transactional_id ?? (ids.length && isBusy(now, order, ids[0]) ? ids[0] : (writer(tp) ?? ids[0])));
   const more = all.filter((place) => place !== tp && writer(place) === id);
@@ -61,7 +61,7 @@ function Drawn({ it, order }) {
     transaction.value = name;
     partition.value = order.find((one) => one.transactional_id === name)?.partition ?? null;
   })} ${some("Partition", all, tps, (name) => (partition.value = name))}</p>`}
-    <${Picture} it=${pictureOf(it, id, tps, asking.value)} />`;
+    <${Picture} it=${pictureOf(it, id, tps, askedFact.value)} />`;
 }
 
 /** What can be released, or lost, now. */
@@ -125,10 +125,10 @@ function Story({ index }) {
     if (now) all.scrollTop = now.offsetTop - all.offsetTop - Math.max(0, Math.min(now.offsetHeight, all.clientHeight - now.offsetHeight)); // whole, and what was before
   }, [step, told.length]);
   if (!told.length) return null;
-  const next = driven.value?.next;
+  const next = drivenRun.value?.next;
   return html`<section class="story" aria-label="What happens"><h2>What happens</h2><ol ref=${list}>
     ${told.map((note, n) => html`<li class=${n + 1 === step ? "now" : n + 1 > step ? "later" : ""} aria-current=${n + 1 === step ? "step" : undefined}>
-      <button class="caption" onClick=${() => go((told[n + 1] ?? events.length) - 1)}>${events[note].d.text}</button></li>`)}
+      <button class="caption" onClick=${() => goTo((told[n + 1] ?? events.length) - 1)}>${events[note].d.text}</button></li>`)}
     ${next && html`<li class="later">${next.text}</li>`}</ol>
     ${source.value.kind === "live" && html`<p><button id="prevent" onClick=${prevent}>How to prevent it: compare with verification</button></p><p><${Practise} again=${true} /></p>`}</section>`;
 }
@@ -179,7 +179,7 @@ function Message({ one, now }) {
     <span class="end-of">${one.to}</span>
     ${isKept && canAct.value && html`<button onClick=${() => release(rule)}>Release<span class="sr"> what ${rule} holds</span></button>`}
     ${isOpen && html`<p class="doing">${since && html`<${Event} i=${since.i} />`}
-      ${!canAct.value && html`<span class="hint">This run has ended: nothing can be done to its messages.${driven.value?.back ? " Step back, and you can." : ""}</span>`}
+      ${!canAct.value && html`<span class="hint">This run has ended: nothing can be done to its messages.${drivenRun.value?.back ? " Step back, and you can." : ""}</span>`}
       ${canAct.value && isKept && html`<button onClick=${() => release(rule, "drop")}>Drop it</button> <button onClick=${() => release(rule, "duplicate")}>Deliver it twice</button>`}
       ${canAct.value && !isKept && html`${["hold", "drop", ...(like.point.endsWith("request") ? ["duplicate"] : [])].map((what) => html`<button onClick=${() => arm(now, like, what)}>${NEXT[what]} ${next}</button> `)}`}</p>`}</li>`;
 }
@@ -222,7 +222,7 @@ function Partition({ tp, it, isFocus }) {
       <dt>last stable offset</dt><dd><button class="value" onClick=${() => jump(tp, "log.lso", index)} title="Where does this value come from?">${log.lso}</button></dd>
       ${hw !== null && html`<dt>high watermark</dt><dd>${hw}</dd>`}
       <dt title=${hw === null ? "The high watermark is not shown: recorded at brief, the trace does not tell how far the followers are." : undefined}>log end</dt><dd>${log.end}</dd></dl>
-    <${Tape} tp=${tp} log=${log} hw=${hw} of=${tape(tp, index, log.lso)} open=${open.filter((one) => one.partition === tp)} onChoose=${(cell) => go(indexOf(cell.i))} />
+    <${Tape} tp=${tp} log=${log} hw=${hw} of=${tape(tp, index, log.lso)} open=${open.filter((one) => one.partition === tp)} onChoose=${(cell) => goTo(indexOf(cell.i))} />
     <p class="readers">${readers.map(({ name, offset }) => html`<span class="end-of">▲ ${name} waits at ${offset}</span> `)}${sharersAt(now, tp).map((one) => html`<span class="end-of">▲ ${sharing(one)}</span> `)}${gets(log)}</p></div>`;
 }
 
@@ -265,7 +265,7 @@ function fromStep(number) {
 
 /** The same story where the leader verifies, beside the one where it does not. */
 const prevent = () => act(async () => {
-  if (await play("z01", "V-", "armed")) await beside("V+");
+  if (await play("z01", "V-", "armed")) await compareWith("V+");
 });
 
 /** The same on a site, where no cluster is: its story is played. */

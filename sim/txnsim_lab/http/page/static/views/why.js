@@ -3,7 +3,7 @@
 
 import { doNow, drive, post } from "../api.js";
 import { html } from "../html.js";
-import { asking, canAct, driven, events, explained, go, indexOf, lesson, moment, partition, source } from "../store.js";
+import { askedFact, canAct, drivenRun, events, explanation, goTo, indexOf, lesson, moment, partition, source } from "../store.js";
 import { READING } from "../agreement.js";
 import { nameOf, openAt } from "../tape.js";
 import { Event } from "./event.js";
@@ -29,11 +29,11 @@ const REMARK = "This trace was recorded at brief";
 export function Why({ tp }) {
   const { said, error } = moment.value;
   const isStale = !said;
-  const known = said ?? explained.value; // what was said last, of another event: it is grey, and offers no cure
+  const known = said ?? explanation.value; // what was said last, of another event: it is grey, and offers no cure
   const found = known?.partitions.find((one) => one.partition === tp);
   const age = found?.sentences.map((one) => AGE.exec(one)?.[1]).find(Boolean) ?? "";
   const asks = lesson.value && lesson.value.part < lesson.value.parts.length; // the cure is the learner's own to find
-  if (asking.value) return html`<section id="why" class="why stale" tabindex="-1"><h2>Why?</h2><p class="hint">First the question: what do you think?</p></section>`;
+  if (askedFact.value) return html`<section id="why" class="why stale" tabindex="-1"><h2>Why?</h2><p class="hint">First the question: what do you think?</p></section>`;
   const name = found ? called(tp, found, known.at) : "";
   const sentences = found ? told(found, asks, name).filter((one) => !one.startsWith(REMARK)) : [];
   const reasons = (found && REASONS[found.cause]?.(name || "the transaction there", found.last_stable_offset)) ?? [];
@@ -48,7 +48,7 @@ export function Why({ tp }) {
       ${found.repair && !asks && !isStale && html`<p><button class="primary" id="repair" disabled=${!canAct.value} onClick=${() => repair(tp, found.marker, said.open)}>
         ${found.marker ? `End it: write ${found.marker}` : "End it: the decision is unknown, write ABORT"}</button></p>`}
       ${found.repair && !asks && !isStale && !canAct.value && html`<p class="hint">This run has ended, so nothing can be changed here.
-        ${driven.value?.back ? " Step back, and you can." : ""}</p>`}
+        ${drivenRun.value?.back ? " Step back, and you can." : ""}</p>`}
       <${Folded} id="why-more" label=${isStale ? "This was said of another event" : found.repair && !asks ? "As a command, and the evidence" : "In detail"}>
       ${sentences.slice(0, below).map((one) => html`<p>${one}</p>`)}
       ${found.repair && !asks && !isStale && html`<p><code>${found.repair}</code></p>`}
@@ -84,7 +84,7 @@ function called(tp, { last_stable_offset: lso }, position) {
 
 /** Where a bound was moved to where it stands. */
 export function jump(tp, kind, from) {
-  for (let n = from; n >= 0; n -= 1) if (events[n].k === kind && events[n].d.tp === tp) return go(n);
+  for (let n = from; n >= 0; n -= 1) if (events[n].k === kind && events[n].d.tp === tp) return goTo(n);
 }
 
 /** What was decided of each is written, and where that is unknown what the button says. */
