@@ -45,7 +45,7 @@ _WARM_UP_S: Final = 3.0
 _COUNTED_S: Final = 4.0
 _ONCE: Final = "txn/transitions.py:to_complete"
 """Is called once in each transaction: so many of them were counted over TCP."""
-_ANSWERED: Final = "server/_connection.py:Connection._send"
+_ANSWERED: Final = "server/_connection.py:RequestConnection._send"
 """The answer is ready; the write itself comes at the end of the turn, after markers."""
 
 T = TypeVar("T")

@@ -32,7 +32,7 @@ from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.row_sources import batches_of
-from txnsim_spark.tables.rows import Job
+from txnsim_spark.tables.rows import TableJob
 
 LOG_BYTES: Final = 80_000_000
 ROUNDS: Final = 3
@@ -124,7 +124,7 @@ def _asked(checkout: Path, log_dir: Path, table: str, check: str) -> float:
 def _seconds(log_dir: str, table: str, check: str) -> float:
     options = KafkaLogOptions.of({"path": log_dir, "table": table, "checkCrc": check})
     schema = TABLES[table].arrow()
-    job = Job(options=options, columns=tuple(schema.names))
+    job = TableJob(options=options, columns=tuple(schema.names))
     took: list[float] = []
     for _ in range(2):  # the first one loads what is compiled
         began = process_time()

@@ -17,7 +17,7 @@ from tests.support.dashboard import ENDINGS, with_all
 from tests.support.kafka_monitoring import exported
 from tests.support.promtool import is_to_be_had, promtool
 from txnsim.metrics.exposition import exposition
-from txnsim.metrics.table import METRICS, Kind, Metric, Reading
+from txnsim.metrics.table import METRICS, Metric, MetricKind, Reading
 
 FOLDER: Final = ROOT / "monitoring"
 LABELS: Final = {
@@ -65,16 +65,16 @@ def test_the_dashboard_shows_every_metric() -> None:
 @pytest.mark.parametrize(
     ("kind", "expression"),
     [
-        (Kind.GAUGE, 'txnsim_new{instance=~"$instance"}'),
-        (Kind.COUNTER, 'rate(txnsim_new_total{instance=~"$instance"}[$__rate_interval])'),
+        (MetricKind.GAUGE, 'txnsim_new{instance=~"$instance"}'),
+        (MetricKind.COUNTER, 'rate(txnsim_new_total{instance=~"$instance"}[$__rate_interval])'),
         (
-            Kind.HISTOGRAM,
+            MetricKind.HISTOGRAM,
             "histogram_quantile(0.99, sum by (broker, le) "
             '(rate(txnsim_new_bucket{instance=~"$instance"}[$__rate_interval])))',
         ),
     ],
 )
-def test_a_metric_that_no_panel_shows_gets_one(kind: Kind, expression: str) -> None:
+def test_a_metric_that_no_panel_shows_gets_one(kind: MetricKind, expression: str) -> None:
     metric = Metric(
         name="txnsim_new",
         kind=kind,

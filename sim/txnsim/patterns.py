@@ -183,7 +183,7 @@ _ALL: Final = 0x110000
 """Characters."""
 
 
-class Written(NamedTuple):
+class RustExpression(NamedTuple):
     """An expression in Rust's syntax."""
 
     text: str
@@ -191,13 +191,13 @@ class Written(NamedTuple):
     """An upper estimate of its program."""
 
 
-def written(expression: str) -> Written:
+def written(expression: str) -> RustExpression:
     """Write an expression of RE2/J for Rust.
 
     Raises:
         PatternError: RE2/J refuses it, in its words, or it is nested too deeply.
     """
-    return _Parser(expression).parsed()
+    return _ExpressionParser(expression).parsed()
 
 
 class _Flags(NamedTuple):
@@ -250,7 +250,7 @@ class _Group:
         )
 
 
-class _Parser:
+class _ExpressionParser:
     """Goes through an expression once."""
 
     def __init__(self, expression: str) -> None:
@@ -260,7 +260,7 @@ class _Parser:
         self._open = [_Group(self._flags)]
         self._names: set[str] = set()
 
-    def parsed(self) -> Written:
+    def parsed(self) -> RustExpression:
         after_repeat = False
         while self._more():
             start, was_after_repeat, after_repeat = self._at, after_repeat, False
@@ -292,7 +292,7 @@ class _Parser:
         if len(self._open) > 1:
             _refuse(_MISSING_PAREN)
         whole = self._open[0].part()
-        return Written(rf"\A{whole.text}\z", whole.instructions)
+        return RustExpression(rf"\A{whole.text}\z", whole.instructions)
 
     # The text
 

@@ -128,7 +128,7 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True):
     options: Wanted = msgspec.field(name="wanted")
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class ExaminedSeed(msgspec.Struct, frozen=True, kw_only=True):
     """A seed that was looked at closely, with its files by their names."""
 
     report: Report
@@ -165,7 +165,7 @@ Record = Mapping[str, Any]
 Place = tuple[str, str, str]
 Play = Callable[[Sequence[range]], Iterator[Record]]
 """Rows of all these seeds, in any order."""
-Examine = Callable[[Sequence[int]], Iterator[Look]]
+Examine = Callable[[Sequence[int]], Iterator[ExaminedSeed]]
 
 
 class Engine(Protocol):
@@ -289,14 +289,14 @@ def _play_share(share: Share) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist(rows, schema=schema())
 
 
-def _examine_on_worker(options: Wanted, seed: int) -> Look:
+def _examine_on_worker(options: Wanted, seed: int) -> ExaminedSeed:
     _prepare()
     return _examine_seed(options, seed)
 
 
-def _examine_seed(options: Wanted, seed: int) -> Look:
+def _examine_seed(options: Wanted, seed: int) -> ExaminedSeed:
     report, files = examine_seed(seed, options, shrinks=True)
-    return Look(report=report, files=files)
+    return ExaminedSeed(report=report, files=files)
 
 
 def _prepare() -> None:

@@ -109,7 +109,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(word for word in self.words if not _is_one_name(word))
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class SectionMatch(msgspec.Struct, frozen=True, kw_only=True):
     """Which sections a text means; if none, which are nearest."""
 
     sections: tuple[Section, ...]
@@ -171,7 +171,7 @@ def error_names(sections: Iterable[Section]) -> tuple[str, ...]:
 # Finding
 
 
-def find_sections(text: str, sections: Sequence[Section]) -> Finding:
+def find_sections(text: str, sections: Sequence[Section]) -> SectionMatch:
     """The sections that a text means.
 
     Args:
@@ -183,7 +183,7 @@ def find_sections(text: str, sections: Sequence[Section]) -> Finding:
     line = " ".join(text.split())
     by_title = [section for section in sections if _plain(section.title) == _plain(line)]
     if by_title:
-        return Finding(sections=tuple(by_title))
+        return SectionMatch(sections=tuple(by_title))
     bare = " ".join(_PREFIX.sub(" ", line).split())
     strengths, error = _strengths(bare, sections)
     if not strengths:
@@ -193,7 +193,7 @@ def find_sections(text: str, sections: Sequence[Section]) -> Finding:
         key=lambda section: -strengths[section.title],
     )
     nearest = () if matching else _nearest(line, sections)
-    return Finding(sections=tuple(matching), nearest=nearest, error=error)
+    return SectionMatch(sections=tuple(matching), nearest=nearest, error=error)
 
 
 def _strengths(line: str, sections: Sequence[Section]) -> tuple[dict[str, int], str | None]:

@@ -48,7 +48,7 @@ cores, and may have more of them.
 """
 
 
-class Job(msgspec.Struct, Generic[T, R], frozen=True, kw_only=True):
+class EngineJob(msgspec.Struct, Generic[T, R], frozen=True, kw_only=True):
     """What is to be done. All of it goes between processes: values, and functions of modules."""
 
     tasks: Sequence[T]
@@ -124,7 +124,7 @@ class Engine:
             case Way.SPARK:
                 return parallelism_of(self.spark())
 
-    def results_of(self, job: Job[T, R], way: Way) -> dict[str, R]:
+    def results_of(self, job: EngineJob[T, R], way: Way) -> dict[str, R]:
         match way:
             case Way.HERE:
                 return self._join_pieces(job, map(job.read, job.tasks))
@@ -142,7 +142,7 @@ class Engine:
             self._session = self._new_session()
         return self._session
 
-    def _in_processes(self, job: Job[T, R]) -> dict[str, R]:
+    def _in_processes(self, job: EngineJob[T, R]) -> dict[str, R]:
         with process_pool(
             self.cores(Way.PROCESSES),
             context=multiprocessing.get_context("fork"),
@@ -154,7 +154,7 @@ class Engine:
             return self._join_pieces(job, parts)
 
     def _join_pieces(
-        self, job: Job[T, R], pieces_by_task: Iterable[Iterable[Piece]]
+        self, job: EngineJob[T, R], pieces_by_task: Iterable[Iterable[Piece]]
     ) -> dict[str, R]:
         by_key: dict[str, list[Any]] = {}
         for number, pieces in enumerate(pieces_by_task, 1):
@@ -179,11 +179,11 @@ def can_fork() -> bool:
 
 # In a process of the pool
 
-_job: Job[Any, Any]
+_job: EngineJob[Any, Any]
 """Of this process."""
 
 
-def _begin(job: Job[Any, Any]) -> None:
+def _begin(job: EngineJob[Any, Any]) -> None:
     global _job
     gc.freeze()  # the collector would touch, and so copy, all that this process shares
     _job = job
@@ -201,7 +201,7 @@ def pack_task(task: object) -> bytes:
     return zlib.compress(pickle.dumps(task), level=1)
 
 
-def _by_spark(spark: SparkSession, job: Job[T, R]) -> list[tuple[str, R]]:
+def _by_spark(spark: SparkSession, job: EngineJob[T, R]) -> list[tuple[str, R]]:
     """By functions over Arrow, which a session of Spark Connect has, too. It does not use the data
     source: for each read of one Spark starts Python processes that plan it, and their imports take
     longer than a search.

@@ -25,7 +25,7 @@ from txnsim_spark.stores.mirror import mounted_settings
 from txnsim_spark.stores.reading import Stores
 from txnsim_spark.tables.replica_jobs import TASK_BYTES
 from txnsim_spark.tables.row_sources import batches_of
-from txnsim_spark.tables.rows import Job
+from txnsim_spark.tables.rows import TableJob
 from txnsim_spark.views import TABLE_PREFIX, VIEWS
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class LogDatabase:
         if table not in WHOLE:
             shares = list(_of_keys(shares, use.keys))
         schema = _schema(name, columns)
-        job = Job(
+        job = TableJob(
             options=options,
             columns=tuple(schema.names),
             producer_ids=options.producer_ids or None,

@@ -385,9 +385,9 @@ def _read(
     share, listed_ms = cast("Task", task).content
     # Imported here: planning needs neither numba nor the compiled walks.
     from txnsim_spark.tables.row_sources import batches_of
-    from txnsim_spark.tables.rows import Job
+    from txnsim_spark.tables.rows import TableJob
 
-    job = Job(
+    job = TableJob(
         options=options,
         columns=tuple(schema.names),
         producer_ids=scope.producer_ids,

@@ -15,7 +15,7 @@ import crc32c
 from tests.attacks.patterns import WITH_ACLS
 from tests.attacks.sending import exchange, request
 from tests.attacks.target import Attack, Target
-from txnsim.client.raw.connection import Outcome
+from txnsim.client.raw.connection import NoAnswer
 from txnsim.errors import ErrorCode
 from txnsim.wire.compression import GZIP, NONE, ZSTD, compress
 from txnsim_lab.conformance._book.frame_player import produce
@@ -112,7 +112,7 @@ def searched_by_time(target: Target) -> int:
             answer = connection.ask(
                 LIST_OFFSETS, 3, replica_id=-1, isolation_level=0, topics=[topic]
             )
-            assert not isinstance(answer, Outcome), answer
+            assert not isinstance(answer, NoAnswer), answer
             assert answer.topics[0].partitions[0].timestamp == now_ms + 1, answer
     return sent
 
@@ -163,7 +163,7 @@ def many_partitions(target: Target) -> int:
     with target.connect() as connection:
         _create_topic(connection)
         answer = connection.ask(PRODUCE, VERSION, **values)
-    assert not isinstance(answer, Outcome), answer
+    assert not isinstance(answer, NoAnswer), answer
     return len(batch) * PARTITIONS
 
 
@@ -214,7 +214,7 @@ def _produce(
     with target.connect() as connection:
         _create_topic(connection, configs)
         answer = connection.ask(PRODUCE, VERSION, **produce((TOPIC, None), batch, VERSION))
-    assert not isinstance(answer, Outcome), answer
+    assert not isinstance(answer, NoAnswer), answer
     error = answer.responses[0].partition_responses[0].error_code
     if expected is not None and error is not expected:
         raise AssertionError(f"answered {error.name}, expected {expected.name}")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tests.attacks.sending import request
 from tests.attacks.target import Attack, Target
-from txnsim.client.raw.connection import Outcome
+from txnsim.client.raw.connection import NoAnswer
 
 INIT_PRODUCER_ID: Final = 22
 LIST_TRANSACTIONS: Final = 66
@@ -79,7 +79,7 @@ def regex(target: Target) -> int:
     sent = 0
     with target.connect() as connection:
         made = connection.ask(19, 7, topics=topics, timeout=10_000)
-        assert not isinstance(made, Outcome), made
+        assert not isinstance(made, NoAnswer), made
         sent += len(request(19, 7, topics=topics, timeout=10_000))
         connection.ask(10, 4, key_type=0, coordinator_keys=["g"])
         for pattern in (COSTLY, COSTLY_WITHIN):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.attacks.target import Attack, Target
-from txnsim.client.raw.connection import Outcome
+from txnsim.client.raw.connection import NoAnswer
 
 CREATE_TOPICS: Final = 19
 
@@ -24,7 +24,7 @@ def _create(target: Target, *, partitions: int) -> int:
     wanted = {"name": "huge", "num_partitions": partitions, "replication_factor": 1}
     with target.connect() as connection:
         answer = connection.ask(CREATE_TOPICS, 7, topics=[wanted], timeout=10_000)
-    assert not isinstance(answer, Outcome), answer
+    assert not isinstance(answer, NoAnswer), answer
     return 60
 
 

@@ -18,7 +18,7 @@ from typing import Final, Literal
 import msgspec
 
 from tests.support.apache_kafka import REPOSITORY
-from txnsim_lab.exam.results import ExamRun, Outcome
+from txnsim_lab.exam.results import ExamRun, SituationOutcome
 from txnsim_lab.exam.situations import SITUATIONS
 from txnsim_lab.exam.targets import SimulatedTargets
 
@@ -29,10 +29,10 @@ KINDS: Final[tuple[str, ...]] = tuple(dict.fromkeys(one.kind for one in SITUATIO
 QUESTIONS: Final = tuple((one, level) for one in SITUATIONS for level in one.levels)
 CORE: Final = frozenset(f"{one.name}@{max(one.levels)}" for one in SITUATIONS if one.core)
 LETTERS: Final = {
-    Outcome.PASSED: "p",
-    Outcome.MISSED: "m",
-    Outcome.PROTOCOL: "v",
-    Outcome.DOES_NOT_APPLY: "-",
+    SituationOutcome.PASSED: "p",
+    SituationOutcome.MISSED: "m",
+    SituationOutcome.PROTOCOL: "v",
+    SituationOutcome.DOES_NOT_APPLY: "-",
 }
 NOT_ASKED: Final = "..."
 REASON_CHARS: Final = 160
@@ -80,7 +80,7 @@ def taken_in(before: Kept, run: ExamRun) -> Kept:
         letters[one.level] = LETTERS[one.outcome]
         outcomes[one.situation] = "".join(letters)
         old = misses.pop(one.id, None)
-        if one.outcome is Outcome.MISSED:
+        if one.outcome is SituationOutcome.MISSED:
             misses[one.id] = Miss(reason=one.because[0], on_kafka=old.on_kafka if old else "")
     ordered = {f"{one.name}@{level}": one.name for one, level in QUESTIONS}
     missed = {name for id_, name in ordered.items() if id_ in misses}

@@ -12,7 +12,7 @@ import pytest
 
 from tests.clients.exam_drivers import DRIVERS, command_of
 from tests.clients.exam_page import HEADING, PAGE, load, section
-from txnsim_lab.exam.results import Outcome
+from txnsim_lab.exam.results import SituationOutcome
 from txnsim_lab.exam.run import choose_situations, run_exam
 from txnsim_lab.exam.situations import SITUATIONS
 
@@ -33,7 +33,7 @@ def outcomes(library: str, *only: str, level: int = 2) -> dict[str, tuple[str, t
     return {
         one.situation: (one.outcome, one.because)
         for one in run.results
-        if one.outcome is not Outcome.PASSED
+        if one.outcome is not SituationOutcome.PASSED
     }
 
 

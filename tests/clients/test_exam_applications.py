@@ -18,7 +18,7 @@ from tests.clients.klag_exporter import exporting, klag_exporter, lags
 from tests.clients.test_exam_pairs import outcome
 from tests.support.spark_connector import connector_jars
 from txnsim_lab.exam.readers import Said, expected_topics, library, misses
-from txnsim_lab.exam.results import Outcome
+from txnsim_lab.exam.results import SituationOutcome
 
 pytestmark = [pytest.mark.clients, pytest.mark.nightly]
 
@@ -45,7 +45,7 @@ def test_the_bug_is_seen_and_nothing_else(situation: str, bad: Program, good: Pr
         command_of(*one) if one == JAVA_CLIENT else java_program(*one) for one in (bad, good)
     ]
     found = [outcome(command, situation, 2) for command in commands]
-    assert found == [Outcome.MISSED, Outcome.PASSED]
+    assert found == [SituationOutcome.MISSED, SituationOutcome.PASSED]
 
 
 async def test_an_exporter_of_lag_counts_what_nobody_can_read(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.clients.exam_drivers import command_of, java_driver, python_driver
 from tests.clients.exam_go import go_driver
-from txnsim_lab.exam.results import Outcome
+from txnsim_lab.exam.results import SituationOutcome
 from txnsim_lab.exam.run import choose_situations, run_exam
 from txnsim_lab.exam.situations import SITUATIONS
 
@@ -60,7 +60,7 @@ OPEN: Final = (
 """Driver of today's version, situation, level."""
 
 
-def outcome(command: str, situation: str, level: int) -> Outcome:
+def outcome(command: str, situation: str, level: int) -> SituationOutcome:
     """What one situation comes to."""
     only = [one for one in choose_situations(SITUATIONS, [situation]) if one.name == situation]
     [result] = asyncio.run(run_exam(command, only, levels=(level,))).results
@@ -72,7 +72,7 @@ def test_the_bug_is_seen_and_its_mending_too(
     library: tuple[str, str], bad: str, mended: str, situation: str, at: int
 ) -> None:
     found = [outcome(_command(*library, version), situation, at) for version in (bad, mended)]
-    assert found == [Outcome.MISSED, Outcome.PASSED]
+    assert found == [SituationOutcome.MISSED, SituationOutcome.PASSED]
 
 
 @pytest.mark.parametrize(("library", "situation", "at"), OPEN)
@@ -80,7 +80,7 @@ def test_a_bug_that_is_open_is_seen_and_the_java_client_has_it_not(
     library: str, situation: str, at: int
 ) -> None:
     found = [outcome(command_of(one), situation, at) for one in (library, "kafka-clients-4.4.0")]
-    assert found == [Outcome.MISSED, Outcome.PASSED]
+    assert found == [SituationOutcome.MISSED, SituationOutcome.PASSED]
 
 
 def _command(program: str, module: str, version: str) -> str:

@@ -20,7 +20,7 @@ import msgspec
 from tests.conformance.recordings import read, recorded_stories
 from tests.support.apache_kafka import KAFKA_VERSION
 from txnsim.api.registry import ADVERTISED
-from txnsim.client.raw.connection import Outcome
+from txnsim.client.raw.connection import NoAnswer
 from txnsim.errors import ErrorCode
 from txnsim.wire.apis import APIS
 from txnsim_lab.conformance._book.recordings import Recordings
@@ -30,7 +30,7 @@ COMMAND: Final = "python -m tests.conformance.coverage --write"
 
 KEYS: Final = {name: key for key, (name, _) in APIS.items()}
 CODES: Final = {f"{int(code)} {code.name}": code.name.upper() for code in ErrorCode}
-OUTCOMES: Final = {Outcome.CLOSED.value: "connection closed", Outcome.SILENT.value: "no answer"}
+OUTCOMES: Final = {NoAnswer.CLOSED.value: "connection closed", NoAnswer.SILENT.value: "no answer"}
 NO_CODE: Final = "no code"
 """An answer without any error code, such as a list with nothing in it."""
 _ASKED: Final = re.compile(r"(\w+) v(-?\d+)\b")

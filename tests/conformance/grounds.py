@@ -31,7 +31,7 @@ from txnsim.config import load
 from txnsim.releases import REFERENCE
 from txnsim.runtime.blocking_world import playing_in
 from txnsim.server.options import ClusterOptions
-from txnsim_lab.conformance._book.frame_player import Player
+from txnsim_lab.conformance._book.frame_player import FramePlayer
 from txnsim_lab.conformance._book.model import BrokerConfig
 from txnsim_lab.conformance._book.targets import BlockingTarget, There
 from txnsim_lab.target.cluster import Ability
@@ -148,7 +148,9 @@ def first_address(target: BlockingTarget) -> str:
 
 def take_first_producer_id(target: BlockingTarget, level: int) -> None:
     """Rows of errors have 0 where they have no producer id; so no story shall be given that one."""
-    with contextlib.closing(Player(first_address(target), scene="first", level=level)) as player:
+    with contextlib.closing(
+        FramePlayer(first_address(target), scene="first", level=level)
+    ) as player:
         player.producer()
 
 

@@ -27,7 +27,7 @@ from benchmarks.build import go_program
 from tests.conformance.grounds import Ground, kafka_on, simulator_on
 from tests.support.console import say
 from tests.support.patience import until
-from txnsim_lab.conformance.results import Conformance, Outcome, by_file
+from txnsim_lab.conformance.results import CaseOutcome, Conformance, by_file
 from txnsim_lab.conformance.run import needs
 
 KEPT: Final = Path(__file__).with_name("other_brokers.json")
@@ -108,7 +108,7 @@ def _ask_conformance(broker: Broker, address: str) -> Conformance:
     assert process.returncode in (0, 1), broker.name
     run = msgspec.json.decode(process.stdout, type=Conformance)
     for result in run.results:
-        if result.outcome is Outcome.DIFFERS:
+        if result.outcome is CaseOutcome.DIFFERS:
             requests = (line.request for line in result.differences)
             say(f"{broker.name} {result.case}: {result.because}", *requests)
     return run
@@ -122,9 +122,9 @@ def _row(broker: Broker, run: Conformance) -> Row:
         claims=run.release,
         day=datetime.datetime.now(datetime.UTC).date().isoformat(),  # noqa: TID251 - when it was asked
         transaction_version=run.transaction_version,
-        passed=run.count(Outcome.PASSED),
-        differs=run.count(Outcome.DIFFERS),
-        not_applicable=run.count(Outcome.NOT_APPLICABLE),
+        passed=run.count(CaseOutcome.PASSED),
+        differs=run.count(CaseOutcome.DIFFERS),
+        not_applicable=run.count(CaseOutcome.NOT_APPLICABLE),
         kept=len(kept_rules),
         broken=tuple(sorted(broken)),
         lacks=run.lacks,

@@ -33,7 +33,7 @@ from tests.real.stories import (
     tools,
     transactions,
 )
-from txnsim_lab.conformance._book.frame_player import Player, Story
+from txnsim_lab.conformance._book.frame_player import FramePlayer, Story
 from txnsim_lab.conformance._book.transcript import Transcript
 
 LEVELS: Final = (0, 1, 2)
@@ -208,7 +208,7 @@ def grounds() -> tuple[tuple[int, Ground], ...]:
 
 def play_story(story: Story, address: str, level: int) -> Transcript:
     """What the broker at that address answers to a story."""
-    player = Player(address, scene=name_of(story).replace("_", "-"), level=level)
+    player = FramePlayer(address, scene=name_of(story).replace("_", "-"), level=level)
     try:
         story(player)
     finally:

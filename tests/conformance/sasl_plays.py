@@ -13,7 +13,7 @@ from tests.support.broker_api import KEYS
 from tests.support.denials import plainly
 from tests.support.patience import until
 from tests.support.security import bearer, unsecured_token
-from txnsim.client.raw.connection import Outcome, RawConnection
+from txnsim.client.raw.connection import NoAnswer, RawConnection
 from txnsim.errors import ErrorCode
 
 SHORT_MS: Final = 3_000
@@ -40,9 +40,9 @@ class Talk:
     def ask(self, api: str, version: int, **values: Any) -> Any:
         """Send a request; its answer is kept."""
         answer = self.quietly(api, version, **values)
-        if api == "ApiVersions" and not isinstance(answer, Outcome):
+        if api == "ApiVersions" and not isinstance(answer, NoAnswer):
             plain = ErrorCode(answer.error_code).name.upper()
-        elif api == "Metadata" and not isinstance(answer, Outcome):
+        elif api == "Metadata" and not isinstance(answer, NoAnswer):
             plain = "known"
         else:
             plain = plainly(answer, api=api)
@@ -54,7 +54,7 @@ class Talk:
         try:
             return self._connection.ask(KEYS[api], version, **values)
         except ConnectionError:
-            return Outcome.CLOSED
+            return NoAnswer.CLOSED
 
     def raw(self, token: bytes, *, size: int | None = None) -> None:
         """Send a token without a header (SaslHandshake v0); the answer is kept."""
@@ -258,7 +258,7 @@ def _token_without_a_handshake(talk: Talk) -> None:
 def _until_the_end(talk: Talk) -> None:
     until(
         lambda: talk.quietly("Metadata", 9, topics=[]),
-        lambda answer: isinstance(answer, Outcome),
+        lambda answer: isinstance(answer, NoAnswer),
         "the session ends",
     )
 

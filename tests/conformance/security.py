@@ -26,7 +26,7 @@ from tests.support.virtual_world import VirtualWorld
 from txnsim.config import load
 from txnsim.errors import ErrorCode
 from txnsim.runtime.blocking_world import playing_in
-from txnsim.security.acls import Operation, ResourceType
+from txnsim.security.acls import AclOperation, ResourceType
 from txnsim.server.options import ClusterOptions
 
 GROUP: Final = ResourceType.GROUP
@@ -55,7 +55,7 @@ def _names(side: Side, answer: Any) -> list[str]:
 
 
 def _expression(side: Side, group: str, *rights: Any) -> list[str]:
-    side.allow(acl(GROUP, group, Operation.READ), *rights)
+    side.allow(acl(GROUP, group, AclOperation.READ), *rights)
     joins = {**_JOINS, "group_id": group, "subscribed_topic_regex": "orders|hidden"}
     with side.log_in("guest") as guest:
         answer = _join_until_assigned(lambda: guest.ask(KEYS["ConsumerGroupHeartbeat"], 1, **joins))
@@ -67,14 +67,14 @@ def _expression_of_some(side: Side) -> Any:
 
 
 def _expression_of_all(side: Side) -> Any:
-    return _expression(side, "regex-2", acl(ResourceType.TOPIC, "*", Operation.READ))
+    return _expression(side, "regex-2", acl(ResourceType.TOPIC, "*", AclOperation.READ))
 
 
 def _described_group(side: Side) -> Any:
     joins = {**_JOINS, "group_id": "shown", "subscribed_topic_names": ["orders", "hidden"]}
     _join_until_assigned(lambda: side.admin.ask(KEYS["ConsumerGroupHeartbeat"], 1, **joins))
     answers_seen = []
-    described = acl(GROUP, "shown", Operation.DESCRIBE)
+    described = acl(GROUP, "shown", AclOperation.DESCRIBE)
     for rights in ([], [DESCRIBE_ORDERS]):
         side.allow(described, *rights)
         answer = side.guest("ConsumerGroupDescribe", 1, {"group_ids": ["shown"]})
@@ -99,7 +99,7 @@ def _described_transaction(side: Side) -> Any:
             v3_and_below_topics=topics,
         )
     )
-    described = acl(ResourceType.TRANSACTIONAL_ID, "ongoing", Operation.DESCRIBE)
+    described = acl(ResourceType.TRANSACTIONAL_ID, "ongoing", AclOperation.DESCRIBE)
     answers_seen = []
     for rights in ([], [DESCRIBE_ORDERS]):
         side.allow(described, *rights)

@@ -15,16 +15,16 @@ from tests.conformance.changes import LASTING
 from tests.conformance.model import ABSENT, ONGOING, PARTITIONS, PREPARED, World
 from tests.conformance.operations import Operation, Values, resolve_names
 from tests.conformance.races import PATIENCE_S, Race
-from txnsim.client.raw.connection import Outcome
+from txnsim.client.raw.connection import NoAnswer
 from txnsim.errors import ErrorCode
-from txnsim_lab.conformance._book.frame_player import Player
+from txnsim_lab.conformance._book.frame_player import FramePlayer
 from txnsim_lab.conformance._book.transcript import differences
 
 LASTS_S: Final = 0.3
 """PrepareX that both sides show unchanged for that long is taken for good."""
 _PAUSE_S: Final = 0.002
 _PAUSE_MAX_S: Final = 0.03
-_OUTCOMES: Final = frozenset(outcome.value for outcome in Outcome)
+_OUTCOMES: Final = frozenset(outcome.value for outcome in NoAnswer)
 _LOADING: Final = frozenset(
     {
         ErrorCode.coordinator_load_in_progress,
@@ -39,7 +39,7 @@ class Side:
     """One broker."""
 
     def __init__(self, address: str, *, scene: str, level: int) -> None:
-        self.player = Player(address, scene=scene, level=level)
+        self.player = FramePlayer(address, scene=scene, level=level)
         self.races: Counter[Race] = Counter()
         self._pids: list[int] = []
         self._topic_ids: dict[str, Any] = {}
@@ -72,7 +72,7 @@ class Side:
         if operation.unanswered:
             self.player.ask_in_vain(operation.api, operation.version, label, **values)
             _, happened = self.player.transcript.entries[-1]
-            return Outcome(happened) if happened in _OUTCOMES else happened
+            return NoAnswer(happened) if happened in _OUTCOMES else happened
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
             answer = self.player.quiet(operation.api, operation.version, **values)
@@ -261,8 +261,8 @@ def outcomes(answer: Any) -> set[str]:
     return {code.name if isinstance(code, ErrorCode) else code.value for code in _codes_in(answer)}
 
 
-def _codes_in(answer: Any) -> Iterator[ErrorCode | Outcome]:
-    if isinstance(answer, ErrorCode | Outcome):
+def _codes_in(answer: Any) -> Iterator[ErrorCode | NoAnswer]:
+    if isinstance(answer, ErrorCode | NoAnswer):
         yield answer
     elif is_dataclass(answer):
         for field in fields(answer):

@@ -18,7 +18,7 @@ from tests.support.virtual_world import VirtualWorld
 from txnsim_lab.conformance._book import answers
 from txnsim_lab.conformance._book.case_player import finalize, play
 from txnsim_lab.conformance._book.casebook_reader import Case, brokers, cases
-from txnsim_lab.conformance._book.frame_player import Player
+from txnsim_lab.conformance._book.frame_player import FramePlayer
 from txnsim_lab.conformance._book.model import LEVELS
 from txnsim_lab.conformance._book.recordings import unlike
 
@@ -58,7 +58,9 @@ def test_a_leap_leaves_what_each_single_step_leaves(
             monkeypatch.setattr(VirtualWorld, "can", frozenset())
         with virtual_on(grounds()["default"], LEVELS[0]) as target:
             finalize(target.bootstrap, level)
-            with contextlib.closing(Player(target.bootstrap, scene="leap", level=level)) as player:
+            with contextlib.closing(
+                FramePlayer(target.bootstrap, scene="leap", level=level)
+            ) as player:
                 player.climb("p", 100)
                 answer = player.quiet("DescribeTransactions", 0, transactional_ids=["p"])
                 described.append(answer.transaction_states[0])

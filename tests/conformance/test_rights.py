@@ -18,7 +18,7 @@ from tests.support.denials import Side
 from tests.support.logs import batch
 from tests.support.patience import until
 from tests.support.security import acl
-from txnsim.security.acls import CLUSTER_NAME, AclBinding, Operation, ResourceType
+from txnsim.security.acls import CLUSTER_NAME, AclBinding, AclOperation, ResourceType
 from txnsim.wire.error_codes import errors_of
 
 TXN, GROUP = ResourceType.TRANSACTIONAL_ID, ResourceType.GROUP
@@ -30,21 +30,36 @@ CLUSTER_DENIED: Final = "CLUSTER_AUTHORIZATION_FAILED"
 LEFT_OUT: Final = "left out"
 """No error: what may not be seen is not in the answer."""
 
-_DESCRIBING: Final = (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)
+_DESCRIBING: Final = (
+    AclOperation.READ,
+    AclOperation.WRITE,
+    AclOperation.DELETE,
+    AclOperation.ALTER,
+)
 """Each of them includes DESCRIBE."""
 _OPERATIONS: Final = {
-    TOPIC: (*_DESCRIBING, Operation.CREATE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS),
-    GROUP: (Operation.READ, Operation.DELETE, Operation.DESCRIBE),
-    CLUSTER: (
-        *(Operation.CREATE, Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION),
-        *(Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.IDEMPOTENT_WRITE),
+    TOPIC: (
+        *_DESCRIBING,
+        AclOperation.CREATE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
     ),
-    TXN: (Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT),
+    GROUP: (AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE),
+    CLUSTER: (
+        *(
+            AclOperation.CREATE,
+            AclOperation.ALTER,
+            AclOperation.DESCRIBE,
+            AclOperation.CLUSTER_ACTION,
+        ),
+        *(AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS, AclOperation.IDEMPOTENT_WRITE),
+    ),
+    TXN: (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.TWO_PHASE_COMMIT),
 }
 """What can be granted on each kind of resource (AclEntry.supportedOperations)."""
 _NAMES: Final = {TOPIC: "orders", GROUP: "g", CLUSTER: CLUSTER_NAME, TXN: "tx"}
 
-Right = tuple[ResourceType, Operation]
+Right = tuple[ResourceType, AclOperation]
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,13 +73,13 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
         denials_of_others = []
         for kind, operations in _OPERATIONS.items():
             allowed_operations = {operation for where, operation in self.any_of if where == kind}
-            if Operation.DESCRIBE in allowed_operations:
+            if AclOperation.DESCRIBE in allowed_operations:
                 allowed_operations |= set(_DESCRIBING)
             name = CLUSTER_NAME if kind == CLUSTER else "*"
             denied_operations = (
                 [operation for operation in operations if operation not in allowed_operations]
                 if allowed_operations
-                else [Operation.ALL]
+                else [AclOperation.ALL]
             )
             denials_of_others += [acl(kind, name, operation) for operation in denied_operations]
         return tuple(denials_of_others)
@@ -91,14 +106,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
             yield tuple(acl(kind, _NAMES[kind], operation) for kind, operation in rights)
 
 
-def _need(kind: ResourceType, operation: Operation, denied: str) -> Need:
+def _need(kind: ResourceType, operation: AclOperation, denied: str) -> Need:
     return Need(any_of=((kind, operation),), denied=denied)
 
 
-WRITE_TXN: Final = _need(TXN, Operation.WRITE, TRANSACTION_DENIED)
-READ_GROUP: Final = _need(GROUP, Operation.READ, GROUP_DENIED)
-WRITE_TOPIC: Final = _need(TOPIC, Operation.WRITE, TOPIC_DENIED)
-READ_TOPIC: Final = _need(TOPIC, Operation.READ, TOPIC_DENIED)
+WRITE_TXN: Final = _need(TXN, AclOperation.WRITE, TRANSACTION_DENIED)
+READ_GROUP: Final = _need(GROUP, AclOperation.READ, GROUP_DENIED)
+WRITE_TOPIC: Final = _need(TOPIC, AclOperation.WRITE, TOPIC_DENIED)
+READ_TOPIC: Final = _need(TOPIC, AclOperation.READ, TOPIC_DENIED)
 
 _BY_ID: Final = {"producer_id": 1, "producer_epoch": 0}
 _POSITIONS: Final = [{"name": "orders", "partitions": [{"partition_index": 0}]}]
@@ -109,7 +124,7 @@ ROWS: Final = (
         form="of a transactional id",
         version=3,
         values={"key_type": 1, "key": "tx"},
-        needs=(_need(TXN, Operation.DESCRIBE, TRANSACTION_DENIED),),
+        needs=(_need(TXN, AclOperation.DESCRIBE, TRANSACTION_DENIED),),
     ),
     Row(
         api="InitProducerId",
@@ -125,7 +140,7 @@ ROWS: Final = (
         values={"transactional_id": None},
         needs=(
             Need(
-                any_of=((CLUSTER, Operation.IDEMPOTENT_WRITE), (TOPIC, Operation.WRITE)),
+                any_of=((CLUSTER, AclOperation.IDEMPOTENT_WRITE), (TOPIC, AclOperation.WRITE)),
                 denied=CLUSTER_DENIED,
             ),
         ),
@@ -156,7 +171,7 @@ ROWS: Final = (
                 }
             ]
         },
-        needs=(_need(CLUSTER, Operation.CLUSTER_ACTION, CLUSTER_DENIED),),
+        needs=(_need(CLUSTER, AclOperation.CLUSTER_ACTION, CLUSTER_DENIED),),
     ),
     Row(
         api="Produce",
@@ -205,7 +220,7 @@ ROWS: Final = (
         },
         needs=(
             Need(
-                any_of=((CLUSTER, Operation.ALTER), (CLUSTER, Operation.CLUSTER_ACTION)),
+                any_of=((CLUSTER, AclOperation.ALTER), (CLUSTER, AclOperation.CLUSTER_ACTION)),
                 denied=CLUSTER_DENIED,
             ),
         ),
@@ -220,13 +235,13 @@ ROWS: Final = (
         api="DescribeTransactions",
         version=0,
         values={"transactional_ids": ["tx"]},
-        needs=(_need(TXN, Operation.DESCRIBE, TRANSACTION_DENIED),),
+        needs=(_need(TXN, AclOperation.DESCRIBE, TRANSACTION_DENIED),),
     ),
     Row(
         api="ListTransactions",
         version=1,
         values={"duration_filter": -1},
-        needs=(_need(TXN, Operation.DESCRIBE, LEFT_OUT),),
+        needs=(_need(TXN, AclOperation.DESCRIBE, LEFT_OUT),),
     ),
 )
 

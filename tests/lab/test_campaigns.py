@@ -13,8 +13,8 @@ from txnsim_lab.campaigns import (
     FAILED,
     FOUND,
     HEALTHY,
+    ExaminedSeed,
     Folder,
-    Look,
     Record,
     record_of,
     schema,
@@ -124,11 +124,11 @@ def test_the_first_seed_of_each_kind_is_looked_at_once(tmp_path: Path) -> None:
     assert firsts_told == [(3, ("torn",), 2), (5, ("lost",), 1), (8, ("lost", "torn"), 1)]
     examined_seeds: list[int] = []
 
-    def examine(seeds: Sequence[int]) -> Iterator[Look]:
+    def examine(seeds: Sequence[int]) -> Iterator[ExaminedSeed]:
         for seed in seeds:
             examined_seeds.append(seed)
             report = Report(seed=seed, kinds=("torn",), because=(), causes=(), files=())
-            yield Look(report=report, files={f"seed-{seed}.yaml": b"name: torn"})
+            yield ExaminedSeed(report=report, files={f"seed-{seed}.yaml": b"name: torn"})
 
     (first_report,) = folder.reports([3], examine)
     assert first_report.files == (str(tmp_path / "findings" / "seed-3.yaml"),)

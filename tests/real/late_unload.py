@@ -34,7 +34,7 @@ from tests.support.apache_kafka import POM, ApacheKafka, ApacheKafkaError, tool
 from tests.support.lifetime import Lived
 from txnsim.client.raw.connection import RawConnection
 from txnsim.errors import ErrorCode
-from txnsim_lab.conformance._book.frame_player import KEYS, Player
+from txnsim_lab.conformance._book.frame_player import KEYS, FramePlayer
 
 HOLDER: Final = POM.with_name("threads") / "ThreadHolder.java"
 JVM_OPTION: Final = "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address=127.0.0.1:0"
@@ -157,15 +157,15 @@ def play(version: str) -> Seen:
 
 
 @contextlib.contextmanager
-def _players(bootstrap: str) -> Iterator[Sequence[Player]]:
+def _players(bootstrap: str) -> Iterator[Sequence[FramePlayer]]:
     with contextlib.ExitStack() as open_ones:
-        players = [Player(one, scene="late", level=2) for one in bootstrap.split(",")]
+        players = [FramePlayer(one, scene="late", level=2) for one in bootstrap.split(",")]
         for player in players:
             open_ones.callback(player.close)
         yield players
 
 
-def _make_topic(player: Player) -> None:
+def _make_topic(player: FramePlayer) -> None:
     assignment = {"partition_index": 0, "broker_ids": [1, 2]}
     topic = {
         "name": TOPIC,
@@ -183,7 +183,7 @@ def _make_topic(player: Player) -> None:
     )
 
 
-def _lead(broker: int, *players: Player) -> None:
+def _lead(broker: int, *players: FramePlayer) -> None:
     """Let a broker lead the partition of positions, and wait until both know."""
     partition = {"partition_index": 0, "replicas": [broker, 3 - broker]}
     topics = [{"name": POSITIONS, "partitions": [partition]}]
@@ -197,7 +197,7 @@ def _lead(broker: int, *players: Player) -> None:
         _is_led(player, POSITIONS, broker)
 
 
-def _is_led(player: Player, topic: str, broker: int) -> None:
+def _is_led(player: FramePlayer, topic: str, broker: int) -> None:
     def is_so(answer: Any) -> bool:
         partitions = answer.topics[0].partitions
         return bool(partitions) and partitions[0].leader_id == broker
@@ -205,7 +205,7 @@ def _is_led(player: Player, topic: str, broker: int) -> None:
     player.until(is_so, "Metadata", 8, topics=[{"name": topic}])
 
 
-def _size(player: Player) -> int:
+def _size(player: FramePlayer) -> int:
     """Bytes of the partition's log at a broker."""
     wanted = [{"topic": POSITIONS, "partitions": [0]}]
     (directory,) = player.quiet("DescribeLogDirs", 1, topics=wanted).results
@@ -227,7 +227,7 @@ def _commit(group: str, position: int) -> dict[str, Any]:
     }
 
 
-def _committed(player: Player, group: str) -> None:
+def _committed(player: FramePlayer, group: str) -> None:
     """Commit, again and again until the broker is the coordinator."""
     ready = ErrorCode.none
     player.until(lambda answer: _code(answer) is ready, "OffsetCommit", 8, **_commit(group, 1))
@@ -239,7 +239,7 @@ def _code(answer: Any) -> ErrorCode:
     return code
 
 
-def _position(player: Player, group: str) -> int:
+def _position(player: FramePlayer, group: str) -> int:
     wanted = [{"name": TOPIC, "partition_indexes": [0]}]
     answer = player.quiet("OffsetFetch", 7, group_id=group, topics=wanted)
     return int(answer.topics[0].partitions[0].committed_offset)

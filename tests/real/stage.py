@@ -26,7 +26,7 @@ from txnsim.runtime import real_world
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim_lab.scenario.catalog import find, scenarios
 from txnsim_lab.scenario.model import HEALTHY, Scenario
-from txnsim_lab.scenario.on_real.comparison import Cell, beforehand, run_on_apache, why_not
+from txnsim_lab.scenario.on_real.comparison import ComparedRun, beforehand, run_on_apache, why_not
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun
 from txnsim_lab.target.jars import version_of
@@ -68,7 +68,7 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
     simulated = beforehand(plan, version)
     played: list[dict[str, Any]] = []
 
-    def keep(cell: Cell) -> None:
+    def keep(cell: ComparedRun) -> None:
         number = len(played) + 1
         head = f"{version} {number}/{len(plan)} {cell.scenario_run}"
         row = row_of(msgspec.structs.replace(cell, simulated=simulated[str(cell.scenario_run)]))
@@ -87,7 +87,7 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
     return played
 
 
-def row_of(cell: Cell) -> dict[str, Any]:
+def row_of(cell: ComparedRun) -> dict[str, Any]:
     """What is kept of a story that was played."""
     scenario_run = cell.scenario_run
     assert cell.simulated is not None

@@ -21,7 +21,7 @@ from txnsim.client.errors import ClientError, NotSupportedError
 from txnsim.client.fetching import fetch
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.client.producer import Producer
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.txn.open_txn_verdict import Cause
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
@@ -72,7 +72,7 @@ async def test_an_abort_by_identity_heals_what_the_log_has_told(bootstrap: str) 
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
         admin = Admin(cluster)
         identity = await haunt(admin, where)
-        assert Api.DESCRIBE_PRODUCERS not in (await cluster.any_connection()).versions
+        assert ClientApi.DESCRIBE_PRODUCERS not in (await cluster.any_connection()).versions
 
         stuck = txns(bootstrap, "why", where.topic, "0")
         assert stuck.code == 4

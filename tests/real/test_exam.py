@@ -9,7 +9,7 @@ import pytest
 from tests.clients.exam_drivers import command_of
 from tests.real.conftest import Target
 from txnsim_lab.exam.real_targets import RealTargets
-from txnsim_lab.exam.results import Outcome
+from txnsim_lab.exam.results import SituationOutcome
 from txnsim_lab.exam.run import choose_situations, run_exam
 from txnsim_lab.exam.situations import SITUATIONS
 
@@ -29,9 +29,11 @@ def test_a_library_sits_some_of_the_exam_on_a_cluster_that_is_there(target: Targ
             levels=targets.levels,
             targets=targets,
         )
-        assert found.count(Outcome.PASSED) > len(SOME)
+        assert found.count(SituationOutcome.PASSED) > len(SOME)
         return {
-            one.situation: one.because for one in found.results if one.outcome is not Outcome.PASSED
+            one.situation: one.because
+            for one in found.results
+            if one.outcome is not SituationOutcome.PASSED
         }
 
     wrong = asyncio.run(sat())

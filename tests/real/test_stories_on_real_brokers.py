@@ -29,7 +29,7 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.raw.connection import RawConnection
 from txnsim.errors import ErrorCode
-from txnsim.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
+from txnsim.security.acls import AclBinding, AclOperation, PatternType, Permission, ResourceType
 from txnsim.server.security_demo import Authority
 
 pytestmark = pytest.mark.real
@@ -66,10 +66,10 @@ UPGRADE, DOWNGRADE = 1, 2
 STORYS: Final = "txnsim-"
 """What the names of a story begin with."""
 RIGHTS_OF_GUEST: Final = (
-    (ResourceType.TOPIC, STORYS, (Operation.CREATE, Operation.READ, Operation.WRITE)),
-    (ResourceType.TRANSACTIONAL_ID, STORYS, (Operation.WRITE,)),
-    (ResourceType.GROUP, STORYS, (Operation.READ,)),
-    (ResourceType.TOPIC, "__", (Operation.READ,)),
+    (ResourceType.TOPIC, STORYS, (AclOperation.CREATE, AclOperation.READ, AclOperation.WRITE)),
+    (ResourceType.TRANSACTIONAL_ID, STORYS, (AclOperation.WRITE,)),
+    (ResourceType.GROUP, STORYS, (AclOperation.READ,)),
+    (ResourceType.TOPIC, "__", (AclOperation.READ,)),
 )
 """Enough to tell a story, and not enough to take it away."""
 TOOLS: Final = {
@@ -238,7 +238,7 @@ def test_after_ctrl_c_a_transaction_that_may_not_be_ended_is_listed(secured: Sec
     with interrupted_once_open(secured, *place, "--json") as story:
         name = f"{story.prefix}app"
         secured.allow(
-            acl(ResourceType.TRANSACTIONAL_ID, name, Operation.WRITE, principal=f"User:{GUEST}",
+            acl(ResourceType.TRANSACTIONAL_ID, name, AclOperation.WRITE, principal=f"User:{GUEST}",
                 permission=Permission.DENY)
         )  # fmt: skip
     assert story.status == INTERRUPTED_STATUS, story.err

@@ -21,7 +21,7 @@ from txnsim.wire.batch import (
     iter_batches,
 )
 from txnsim.wire.varint import read_uvarint
-from txnsim_lab.conformance._book.frame_player import STAMP_MS, Player, Topic, fetch, produce
+from txnsim_lab.conformance._book.frame_player import STAMP_MS, FramePlayer, Topic, fetch, produce
 from txnsim_lab.conformance._book.transcript import NOW_MS
 
 PROPERTIES: Final = {
@@ -44,7 +44,7 @@ NOT_YET_COMPACTED: Final = {**LASTING, "min_cleanable_dirty_ratio": "0.0"}
 """The cleaner waits until ``compact`` is said: then one round sees all that was written."""
 
 
-def compact(player: Player, topic: Topic) -> None:
+def compact(player: FramePlayer, topic: Topic) -> None:
     """From now on the topic is compacted."""
     change = {"name": "cleanup.policy", "config_operation": 0, "value": "compact"}
     resource = {"resource_type": 2, "resource_name": topic[0], "configs": [change]}
@@ -52,7 +52,7 @@ def compact(player: Player, topic: Topic) -> None:
 
 
 def put(
-    player: Player,
+    player: FramePlayer,
     topic: Topic,
     *pairs: tuple[str | None, str | None],
     at: int,
@@ -79,7 +79,7 @@ def headers(answer: Any) -> list[BatchHeader]:
 
 
 def read_all(
-    player: Player, topic: Topic, note: str, *, start: int = 0, isolation: int = 0
+    player: FramePlayer, topic: Topic, note: str, *, start: int = 0, isolation: int = 0
 ) -> None:
     """One Fetch after the other, until there is nothing left; batches byte by byte, too."""
     offset = start
@@ -133,13 +133,13 @@ def _without_times(batch: bytes, count: int) -> Iterator[str]:
 
 
 def until_read(
-    player: Player, topic: Topic, ready: Callable[[list[BatchHeader]], bool], start: int = 0
+    player: FramePlayer, topic: Topic, ready: Callable[[list[BatchHeader]], bool], start: int = 0
 ) -> None:
     """Wait until the first Fetch shows what it should."""
     player.until(lambda answer: ready(headers(answer)), "Fetch", 12, **fetch(topic, start))
 
 
-def list_offsets(player: Player, topic: Topic, note: str, stamps: tuple[int, ...]) -> None:
+def list_offsets(player: FramePlayer, topic: Topic, note: str, stamps: tuple[int, ...]) -> None:
     for stamp in stamps:
         for isolation in (0, 1):
             player.ask(
@@ -173,7 +173,7 @@ def end_of(topic: Topic) -> dict[str, Any]:
 ALL_STAMPS: Final = (-1, -2, -3, -4, -5, -6, 0, 500, 1_000, 1_500, 2_500, 9_000)
 
 
-def segments(player: Player) -> None:
+def segments(player: FramePlayer) -> None:
     """A read ends with its segment; searches by time look into one segment."""
     topic = player.plain_topic("t", 1, **LASTING)
     for at in (0, 500, 1_000, 1_001, 1_500, 900, 2_002, 5_000, 5_001):
@@ -204,7 +204,7 @@ def segments(player: Player) -> None:
         list_offsets(player, topic, f"below {upper}", ALL_STAMPS)
 
 
-def segments_of_a_small_index(player: Player) -> None:
+def segments_of_a_small_index(player: FramePlayer) -> None:
     """An index without room for an entry ends the segment."""
     tiny = player.plain_topic("tiny", segment_index_bytes="12", retention_ms="-1")
     for at in range(3):
@@ -212,7 +212,7 @@ def segments_of_a_small_index(player: Player) -> None:
     read_all(player, tiny, "tiny index")
 
 
-def retention(player: Player) -> None:
+def retention(player: FramePlayer) -> None:
     """By age and by size; what is open stays open, producers stay known."""
     aged = player.plain_topic("aged", segment_ms="1000", retention_ms="3600000")
     producer = player.producer()
@@ -256,7 +256,7 @@ def retention(player: Player) -> None:
     read_all(player, large, "large", start=2)
 
 
-def compaction(player: Player) -> None:
+def compaction(player: FramePlayer) -> None:
     """The last value of each key; tombstones with their horizon; every codec."""
     topic = player.plain_topic("t", 1, **COMPACTED)
     put(player, topic, ("a", "1"), ("b", "1"), ("c", "1"), at=0)
@@ -280,7 +280,7 @@ def compaction(player: Player) -> None:
         read_all(player, packed, f"codec {codec}")
 
 
-def end_of_a_round(player: Player) -> None:
+def end_of_a_round(player: FramePlayer) -> None:
     """A batch at the end of a round that leaves nothing of it (KAFKA-20452)."""
     topic = player.plain_topic("t", 1, **NOT_YET_COMPACTED)
     put(player, topic, ("a", "1"), at=0)
@@ -293,7 +293,7 @@ def end_of_a_round(player: Player) -> None:
     read_all(player, topic, "one round")
 
 
-def compaction_of_transactions(player: Player) -> None:
+def compaction_of_transactions(player: FramePlayer) -> None:
     """Aborted records go, markers stay as long as they end something, producers stay known."""
     future = {"message_timestamp_after_max_ms": str(2**63 - 1)}
     lasting = {**NOT_YET_COMPACTED, **future, "delete_retention_ms": "0"}
@@ -359,7 +359,7 @@ def compaction_of_transactions(player: Player) -> None:
     player.ask("DescribeProducers", 0, topics=[{"name": topic[0], "partition_indexes": [0]}])
 
 
-def lies(player: Player) -> None:
+def lies(player: FramePlayer) -> None:
     """Headers that their records don't bear out."""
     topic = player.topic()
     good = build_batch(
@@ -397,7 +397,7 @@ def packed_lies(codec: int) -> list[tuple[str, bytes]]:
     ]
 
 
-def codecs_of_topics(player: Player) -> None:
+def codecs_of_topics(player: FramePlayer) -> None:
     """A topic with a codec of its own recompresses what comes in another."""
     records = [Record(key=b"k", value=b"v" * 200, timestamp_ms=STAMP_MS + at) for at in (5, 0)]
     for wanted in ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"):

@@ -15,7 +15,7 @@ from tests.support.clusters import VirtualCluster
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.group_requests import GroupMetadata
-from txnsim.client.members.membership import Coordinator
+from txnsim.client.members.membership import CoordinatorClient
 from txnsim.client.members.requests import consumer_group_heartbeat
 from txnsim.errors import ErrorCode
 
@@ -71,7 +71,7 @@ class Crowd:
 
     async def _live(self, client: Cluster, name: str) -> None:
         random = self._cluster.env.rng.stream(name)
-        coordinator = Coordinator(client, GROUP)
+        coordinator = CoordinatorClient(client, GROUP)
         while True:
             await asyncio.sleep(random.uniform(0, BEAT_S[1]))
             ends_s = asyncio.get_running_loop().time() + random.uniform(*STAY_S)
@@ -84,7 +84,7 @@ class Crowd:
                 await self._say(coordinator, name, _LEAVES)
                 self._held.pop(name, None)
 
-    async def _say(self, coordinator: Coordinator, name: str, epoch: int) -> int:
+    async def _say(self, coordinator: CoordinatorClient, name: str, epoch: int) -> int:
         """A heartbeat; the epoch that the member has then, 0 where it has to join."""
         who = GroupMetadata(member_id=name, generation=epoch)
         joining = ((self._topic,), REBALANCE_MS) if epoch == 0 else None

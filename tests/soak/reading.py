@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from tests.clients.streams.control import ControlError, ControlPort, End
 from tests.soak.ledger import Ledger
 from tests.support.lifetime import Lived
-from txnsim.client.raw.connection import Outcome, RawConnection
+from txnsim.client.raw.connection import NoAnswer, RawConnection
 
 BATCH: Final = 1_000
 POLL_S: Final = 0.2
@@ -174,5 +174,5 @@ class Reader(Lived):
             answer = connection.ask(
                 DELETE_RECORDS, DELETE_RECORDS_VERSION, topics=asked, timeout=10_000
             )
-        if isinstance(answer, Outcome):
+        if isinstance(answer, NoAnswer):
             self.deletes_refused += 1

@@ -16,7 +16,7 @@ from txnsim_spark.engine import (
     PROCESSES_COST_MIN,
     SPARK_COST_MIN,
     Engine,
-    Job,
+    EngineJob,
     Way,
     can_fork,
     cost_of,
@@ -34,7 +34,7 @@ def join_pieces(key: str, pieces: Sequence[int]) -> tuple[str, list[int]]:
 
 @pytest.mark.parametrize("way", [Way.HERE, Way.PROCESSES])
 def test_what_has_one_key_is_put_together(way: Way) -> None:
-    results = here().results_of(Job(tasks=(3, 0, 4), read=pieces_of, join=join_pieces), way)
+    results = here().results_of(EngineJob(tasks=(3, 0, 4), read=pieces_of, join=join_pieces), way)
     assert results == {"even": ("even", [0, 0, 2, 2]), "odd": ("odd", [1, 1, 3])}
 
 
@@ -43,7 +43,7 @@ def process_of(_task: int) -> Iterator[tuple[str, int]]:
 
 
 def test_processes_are_others() -> None:
-    job = Job(tasks=(1, 2), read=process_of, join=join_pieces)
+    job = EngineJob(tasks=(1, 2), read=process_of, join=join_pieces)
     assert os.getpid() not in here().results_of(job, Way.PROCESSES)["processes"][1]
     assert here().results_of(job, Way.HERE)["processes"][1] == [os.getpid()] * 2
 
@@ -55,7 +55,7 @@ def wrong(_task: int) -> Iterator[tuple[str, int]]:
 @pytest.mark.parametrize("way", [Way.HERE, Way.PROCESSES])
 def test_what_goes_wrong_is_heard(way: Way) -> None:
     with pytest.raises(ValueError, match="a bug"):
-        here().results_of(Job(tasks=(1,), read=wrong, join=join_pieces), way)
+        here().results_of(EngineJob(tasks=(1,), read=wrong, join=join_pieces), way)
 
 
 @pytest.mark.parametrize(

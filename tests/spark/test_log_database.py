@@ -14,7 +14,7 @@ from txnsim_spark.log_database import _TABLE_OF, LogDatabase, _whole
 from txnsim_spark.planning import Share
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.row_sources import batches_of
-from txnsim_spark.tables.rows import Job
+from txnsim_spark.tables.rows import TableJob
 
 __all__ = ["disks"]
 pytest.importorskip("duckdb", reason="the extra spark is not installed")
@@ -66,7 +66,7 @@ class Reads:
         self.columns: dict[str, tuple[str, ...]] = {}
         self.places: set[str] = set()
 
-        def counted_batches(share: Share, job: Job, schema: Any) -> Any:
+        def counted_batches(share: Share, job: TableJob, schema: Any) -> Any:
             self.columns[job.options.table] = job.columns
             self.places |= {f"{segment.topic}-{segment.partition}" for segment in share.segments}
             return batches_of(share, job, schema)

@@ -21,7 +21,7 @@ from txnsim_spark import daemon, libraries, session
 from txnsim_spark.active_session import active_session
 from txnsim_spark.scan import kernel, kernel_crc, kernel_fragments
 from txnsim_spark.scan.crcs import crcs_are_right
-from txnsim_spark.scan.walk import Bounds, batch_rows, ending_rows, fragment_rows
+from txnsim_spark.scan.walk import ScanLimits, batch_rows, ending_rows, fragment_rows
 from txnsim_spark.session import NO_JAVA, is_running, register, spark_session
 from txnsim_spark.tasks import shared_out
 
@@ -222,7 +222,7 @@ def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: P
     ]
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(segment_of(acts))
-    bounds = Bounds(producers=4096)
+    bounds = ScanLimits(producers=4096)
     (table,) = batch_rows(path, on_damage=print, bounds=bounds)
     list(fragment_rows(path, on_damage=print, bounds=bounds))
     list(ending_rows(path, on_damage=print, bounds=bounds))

@@ -56,7 +56,7 @@ from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in, segmen
 from txnsim_spark.schemas import DECODED, TABLES
 from txnsim_spark.source import KafkaLogDataSource, KafkaLogReader, Task, columns_of, schema_of
 from txnsim_spark.tables.row_sources import rows_of
-from txnsim_spark.tables.rows import Job
+from txnsim_spark.tables.rows import TableJob
 
 # How files are shared out.
 
@@ -158,7 +158,7 @@ def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) 
     assert len(parts) > 2
     rows = table(tmp_path, name)
     assert rows
-    job = Job(options=cut, columns=tuple(rows[0]))
+    job = TableJob(options=cut, columns=tuple(rows[0]))
     schema = TABLES[name].arrow(tuple(rows[0]))
     assert rows == [
         row
@@ -254,7 +254,7 @@ def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_
     overwrite(damaged, damaged.stat().st_size - 5, b"!")
     chosen = options(tmp_path, name, taskBytes="1", ignoreCorruptFiles="true")
     schema = TABLES[name].arrow()
-    job = Job(options=chosen, columns=tuple(schema.names))
+    job = TableJob(options=chosen, columns=tuple(schema.names))
 
     def plan_reads() -> tuple[int, list[dict[str, object]]]:
         shares = shares_of(chosen, RowScope(), READS[name])

@@ -13,14 +13,14 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from txnsim.metrics.table import Kind, Metric
+from txnsim.metrics.table import Metric, MetricKind
 
 WIDTH: Final = 12
 HEIGHT: Final = 8
 ENDINGS: Final = {
-    Kind.GAUGE: ("",),
-    Kind.COUNTER: ("_total",),
-    Kind.HISTOGRAM: ("_bucket", "_sum", "_count"),
+    MetricKind.GAUGE: ("",),
+    MetricKind.COUNTER: ("_total",),
+    MetricKind.HISTOGRAM: ("_bucket", "_sum", "_count"),
 }
 """What Prometheus adds to a name."""
 _UNITS: Final = {"seconds": "s", "ratio": "percentunit", "bytes": "Bps"}
@@ -56,7 +56,7 @@ def _panel(metric: Metric, panels: list[dict[str, Any]]) -> dict[str, Any]:
     }
     panel["fieldConfig"]["defaults"]["unit"] = (
         "ops"
-        if metric.kind is Kind.COUNTER and metric.unit not in _UNITS
+        if metric.kind is MetricKind.COUNTER and metric.unit not in _UNITS
         else _UNITS.get(metric.unit, "short")
     )
     (target, *_) = panel["targets"]
@@ -67,10 +67,10 @@ def _panel(metric: Metric, panels: list[dict[str, Any]]) -> dict[str, Any]:
 def _expression(metric: Metric) -> str:
     (ending, *_) = ENDINGS[metric.kind]
     name = f"{metric.name}{ending}{_HERE}"
-    if metric.kind is Kind.GAUGE:
+    if metric.kind is MetricKind.GAUGE:
         return name
     rate = f"rate({name}[$__rate_interval])"
-    if metric.kind is Kind.COUNTER:
+    if metric.kind is MetricKind.COUNTER:
         return rate
     return f"histogram_quantile(0.99, sum by ({', '.join((*metric.labels, 'le'))}) ({rate}))"
 

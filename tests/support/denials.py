@@ -18,7 +18,7 @@ import msgspec
 from tests.support.broker_api import KEYS, NOT_YET
 from tests.support.patience import until
 from tests.support.rights import ANY_ACL, OFFSETS
-from txnsim.client.raw.connection import Outcome, RawConnection
+from txnsim.client.raw.connection import NoAnswer, RawConnection
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import AclBinding
 from txnsim.wire import codec
@@ -158,7 +158,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
 def plainly(value: Any, *, api: str, ids: Mapping[Any, str] | None = None) -> Any:
     """An answer as plain values, without what no two clusters share; ids of topics by name."""
     match value:
-        case Outcome():
+        case NoAnswer():
             return value.name
         case ErrorCode():
             return value.name.upper()

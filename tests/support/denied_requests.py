@@ -20,7 +20,7 @@ from txnsim.api.registry import ACCEPTED
 from txnsim.security.acls import (
     CLUSTER_NAME,
     AclBinding,
-    Operation,
+    AclOperation,
     PatternType,
     Permission,
     ResourceType,
@@ -93,14 +93,14 @@ def _denial(
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 TXN: Final = ResourceType.TRANSACTIONAL_ID
-DESCRIBE_ORDERS: Final = acl(TOPIC, "orders", Operation.DESCRIBE)
-DESCRIBE_G: Final = acl(GROUP, "g", Operation.DESCRIBE)
+DESCRIBE_ORDERS: Final = acl(TOPIC, "orders", AclOperation.DESCRIBE)
+DESCRIBE_G: Final = acl(GROUP, "g", AclOperation.DESCRIBE)
 PREFIXED: Final = PatternType.PREFIXED
-CLUSTER_ACTION: Final = acl(CLUSTER, CLUSTER_NAME, Operation.CLUSTER_ACTION)
-_PREFIX: Final = acl(TOPIC, "ord", Operation.ALL, pattern=PREFIXED)
-_ANYBODY: Final = acl(TOPIC, "orders", Operation.ALL, principal="User:*")
-_FROM_ELSEWHERE: Final = acl(TOPIC, "orders", Operation.ALL, host="10.1.2.3")
-ALL_TOPICS: Final = acl(TOPIC, "*", Operation.ALL)
+CLUSTER_ACTION: Final = acl(CLUSTER, CLUSTER_NAME, AclOperation.CLUSTER_ACTION)
+_PREFIX: Final = acl(TOPIC, "ord", AclOperation.ALL, pattern=PREFIXED)
+_ANYBODY: Final = acl(TOPIC, "orders", AclOperation.ALL, principal="User:*")
+_FROM_ELSEWHERE: Final = acl(TOPIC, "orders", AclOperation.ALL, host="10.1.2.3")
+ALL_TOPICS: Final = acl(TOPIC, "*", AclOperation.ALL)
 
 
 def _denied(binding: AclBinding) -> AclBinding:
@@ -131,9 +131,9 @@ _FOLLOWER: Final = {
     "topics": [{"topic": "orders", "partitions": [{"partition": 0, "partition_max_bytes": 1000}]}],
 }
 _BEAT: Final[dict[str, Any]] = {"group_id": "g2", "member_id": "m", "rebalance_timeout": 1_000}
-_READ_G2: Final = acl(GROUP, "g2", Operation.READ)
+_READ_G2: Final = acl(GROUP, "g2", AclOperation.READ)
 _DELETED: Final = {"topics": [{"name": name} for name in ("orders", "missing")]}
-DELETE_ALL: Final = acl(CLUSTER, CLUSTER_NAME, Operation.DELETE)
+DELETE_ALL: Final = acl(CLUSTER, CLUSTER_NAME, AclOperation.DELETE)
 
 
 def _by_ids(side: Side) -> dict[str, Any]:
@@ -190,7 +190,7 @@ _UNACKED: Final = {
     "topic_data": [topics("orders", "partition_data", index=0, records=plain_batch())],
 }
 
-_READ_S: Final = acl(GROUP, "s", Operation.READ)
+_READ_S: Final = acl(GROUP, "s", AclOperation.READ)
 _SHARED: Final = {
     "groups": [
         {
@@ -221,18 +221,18 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
     ),
     ("", "DescribeShareGroupOffsets", 0, _SHARED, []),
     ("", "DescribeShareGroupOffsets", 1, _SHARED, []),
-    ("", "DescribeShareGroupOffsets", 1, _SHARED, [acl(GROUP, "s", Operation.DESCRIBE)]),
+    ("", "DescribeShareGroupOffsets", 1, _SHARED, [acl(GROUP, "s", AclOperation.DESCRIBE)]),
     ("of topics", "AlterShareGroupOffsets", 0, {"group_id": "s", "topics": _STARTS}, [_READ_S]),
     (
         "of topics",
         "DeleteShareGroupOffsets",
         0,
         {"group_id": "s", "topics": [{"topic_name": "orders"}, {"topic_name": "missing"}]},
-        [acl(GROUP, "s", Operation.DELETE)],
+        [acl(GROUP, "s", AclOperation.DELETE)],
     ),
     ("", "ListGroups", 4, {}, []),
     ("", "ListGroups", 4, {}, [DESCRIBE_G]),
-    ("", "ListGroups", 4, {}, [acl(CLUSTER, CLUSTER_NAME, Operation.DESCRIBE)]),
+    ("", "ListGroups", 4, {}, [acl(CLUSTER, CLUSTER_NAME, AclOperation.DESCRIBE)]),
     ("", "ListTransactions", 1, {}, []),
     ("", "DescribeTransactions", 0, {"transactional_ids": ["tx", "x"]}, []),
     ("of a group", "FindCoordinator", 3, {"key_type": 0, "key": "g"}, []),
@@ -261,7 +261,7 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
     ("", "RenewDelegationToken", 2, {"hmac": b"x"}, []),
     ("", "ExpireDelegationToken", 2, {"hmac": b"x"}, []),
     ("of a follower", "Fetch", 12, _FOLLOWER, []),
-    ("of a follower", "Fetch", 12, _FOLLOWER, [acl(TOPIC, "orders", Operation.READ)]),
+    ("of a follower", "Fetch", 12, _FOLLOWER, [acl(TOPIC, "orders", AclOperation.READ)]),
     ("of all", "Metadata", 9, {"topics": None}, []),
     ("of all", "Metadata", 9, {"topics": None}, [DESCRIBE_ORDERS]),
     (
@@ -269,14 +269,14 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
         "Metadata",
         9,
         {"topics": None, "include_topic_authorized_operations": True},
-        [acl(TOPIC, "orders", Operation.READ), acl(TOPIC, "orders", Operation.ALTER_CONFIGS)],
+        [acl(TOPIC, "orders", AclOperation.READ), acl(TOPIC, "orders", AclOperation.ALTER_CONFIGS)],
     ),
     (
         "that would create",
         "Metadata",
         9,
         {"topics": [{"name": "new"}], "allow_auto_topic_creation": True},
-        [acl(TOPIC, "new", Operation.DESCRIBE)],
+        [acl(TOPIC, "new", AclOperation.DESCRIBE)],
     ),
     ("by id", "Metadata", 12, lambda side: _by_ids(side), []),
     ("by id", "Metadata", 12, lambda side: _by_ids(side), [DESCRIBE_ORDERS]),
@@ -294,14 +294,14 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
         "InitProducerId",
         4,
         {"transactional_id": None},
-        [acl(TOPIC, "somewhere", Operation.WRITE)],
+        [acl(TOPIC, "somewhere", AclOperation.WRITE)],
     ),
     (
         "without a transaction",
         "InitProducerId",
         4,
         {"transactional_id": None},
-        [acl(TOPIC, "somewhere", Operation.READ)],
+        [acl(TOPIC, "somewhere", AclOperation.READ)],
     ),
     ("of two topics", "AddPartitionsToTxn", 3, _added("orders", "hidden"), [WRITE_TX]),
     (
@@ -309,7 +309,7 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
         "AddPartitionsToTxn",
         3,
         _added("orders", "hidden", "missing"),
-        [WRITE_TX, acl(TOPIC, "orders", Operation.WRITE)],
+        [WRITE_TX, acl(TOPIC, "orders", AclOperation.WRITE)],
     ),
     (
         "of a missing one",
@@ -332,69 +332,69 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
     ),
     ("without an answer", "Produce", 9, _UNACKED, []),
     # Which rule counts: ListOffsets asks for DESCRIBE.
-    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", Operation.READ)]),
-    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", Operation.WRITE)]),
-    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", Operation.ALTER_CONFIGS)]),
+    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", AclOperation.READ)]),
+    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", AclOperation.WRITE)]),
+    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", AclOperation.ALTER_CONFIGS)]),
     ("", "ListOffsets", 5, _ends(), [ALL_TOPICS, _denied(DESCRIBE_ORDERS)]),
-    ("", "ListOffsets", 5, _ends(), [ALL_TOPICS, _denied(acl(TOPIC, "orders", Operation.READ))]),
+    ("", "ListOffsets", 5, _ends(), [ALL_TOPICS, _denied(acl(TOPIC, "orders", AclOperation.READ))]),
     ("", "ListOffsets", 5, _ends(), [DESCRIBE_ORDERS, _denied(ALL_TOPICS)]),
     (
         "",
         "ListOffsets",
         5,
         _ends(),
-        [acl(TOPIC, "ord", Operation.ALL, pattern=PatternType.PREFIXED)],
+        [acl(TOPIC, "ord", AclOperation.ALL, pattern=PatternType.PREFIXED)],
     ),
-    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", Operation.ALL, host="10.1.2.3")]),
-    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", Operation.ALL, host="127.0.0.1")]),
+    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", AclOperation.ALL, host="10.1.2.3")]),
+    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", AclOperation.ALL, host="127.0.0.1")]),
     ("of a missing topic", "ListOffsets", 5, _ends("missing"), [ALL_TOPICS]),
     ("", "ListOffsets", 5, _ends(), [DESCRIBE_ORDERS, _denied(_PREFIX)]),
     ("", "ListOffsets", 5, _ends(), [_PREFIX, _denied(DESCRIBE_ORDERS)]),
     ("", "ListOffsets", 5, _ends(), [_ANYBODY]),
     ("", "ListOffsets", 5, _ends(), [DESCRIBE_ORDERS, _denied(_ANYBODY)]),
     ("", "ListOffsets", 5, _ends(), [DESCRIBE_ORDERS, _denied(_FROM_ELSEWHERE)]),
-    ("", "ListOffsets", 5, _ends(), [acl(GROUP, "orders", Operation.ALL)]),
+    ("", "ListOffsets", 5, _ends(), [acl(GROUP, "orders", AclOperation.ALL)]),
     *(
         (f"of a {what}", "FindCoordinator", 3, {"key_type": kind, "key": name}, [right])
         for what, kind, name, right in (
-            ("group", 0, "g", acl(GROUP, "*", Operation.READ)),
-            ("group", 0, "grouped", acl(GROUP, "g", Operation.READ, pattern=PREFIXED)),
-            ("group", 0, "grouped", acl(GROUP, "g", Operation.READ)),
-            ("group", 0, "g", acl(GROUP, "g", Operation.DELETE)),
-            ("transaction", 1, "tx", acl(TXN, "*", Operation.WRITE)),
-            ("transaction", 1, "txs", acl(TXN, "tx", Operation.WRITE, pattern=PREFIXED)),
-            ("transaction", 1, "txs", acl(TXN, "tx", Operation.WRITE)),
-            ("transaction", 1, "tx", acl(TXN, "tx", Operation.TWO_PHASE_COMMIT)),
+            ("group", 0, "g", acl(GROUP, "*", AclOperation.READ)),
+            ("group", 0, "grouped", acl(GROUP, "g", AclOperation.READ, pattern=PREFIXED)),
+            ("group", 0, "grouped", acl(GROUP, "g", AclOperation.READ)),
+            ("group", 0, "g", acl(GROUP, "g", AclOperation.DELETE)),
+            ("transaction", 1, "tx", acl(TXN, "*", AclOperation.WRITE)),
+            ("transaction", 1, "txs", acl(TXN, "tx", AclOperation.WRITE, pattern=PREFIXED)),
+            ("transaction", 1, "txs", acl(TXN, "tx", AclOperation.WRITE)),
+            ("transaction", 1, "tx", acl(TXN, "tx", AclOperation.TWO_PHASE_COMMIT)),
         )
     ),
     # What is implied, and what is not.
-    ("", "DescribeConfigs", 4, _CONFIGS, [acl(TOPIC, "orders", Operation.ALTER_CONFIGS)]),
-    ("", "DescribeConfigs", 4, _CONFIGS, [acl(TOPIC, "orders", Operation.ALTER)]),
-    ("", "DescribeProducers", 0, _PRODUCERS, [acl(TOPIC, "orders", Operation.WRITE)]),
-    ("", "EndTxn", 3, {"transactional_id": "tx"}, [acl(TXN, "tx", Operation.DESCRIBE)]),
+    ("", "DescribeConfigs", 4, _CONFIGS, [acl(TOPIC, "orders", AclOperation.ALTER_CONFIGS)]),
+    ("", "DescribeConfigs", 4, _CONFIGS, [acl(TOPIC, "orders", AclOperation.ALTER)]),
+    ("", "DescribeProducers", 0, _PRODUCERS, [acl(TOPIC, "orders", AclOperation.WRITE)]),
+    ("", "EndTxn", 3, {"transactional_id": "tx"}, [acl(TXN, "tx", AclOperation.DESCRIBE)]),
     ("", "DescribeTransactions", 0, {"transactional_ids": ["tx"]}, [WRITE_TX]),
     ("without a protocol", "SyncGroup", 5, {"group_id": "g"}, []),
     # By ids of topics.
     *(
         ("by id", api, version, values, list(acls))
         for api, version, values, rights in (
-            ("Produce", 13, _produced, [acl(TOPIC, "orders", Operation.WRITE)]),
-            ("Fetch", 13, _fetched, [acl(TOPIC, "orders", Operation.READ)]),
-            ("Fetch", 18, _fetched, [acl(TOPIC, "orders", Operation.READ)]),
-            ("OffsetCommit", 10, _committed, [READ_G, acl(TOPIC, "orders", Operation.READ)]),
+            ("Produce", 13, _produced, [acl(TOPIC, "orders", AclOperation.WRITE)]),
+            ("Fetch", 13, _fetched, [acl(TOPIC, "orders", AclOperation.READ)]),
+            ("Fetch", 18, _fetched, [acl(TOPIC, "orders", AclOperation.READ)]),
+            ("OffsetCommit", 10, _committed, [READ_G, acl(TOPIC, "orders", AclOperation.READ)]),
             ("OffsetFetch", 10, _positions, [READ_G, DESCRIBE_ORDERS]),
         )
         for acls in dict.fromkeys(((), tuple(rights[:-1]), tuple(rights)))
     ),
     # Creating.
-    ("", "CreateTopics", 7, _NEW, [acl(CLUSTER, CLUSTER_NAME, Operation.CREATE)]),
-    ("", "CreateTopics", 7, _NEW, [acl(TOPIC, "n", Operation.CREATE, pattern=PREFIXED)]),
+    ("", "CreateTopics", 7, _NEW, [acl(CLUSTER, CLUSTER_NAME, AclOperation.CREATE)]),
+    ("", "CreateTopics", 7, _NEW, [acl(TOPIC, "n", AclOperation.CREATE, pattern=PREFIXED)]),
     (
         "",
         "CreateTopics",
         7,
         _NEW,
-        [acl(TOPIC, "new", Operation.CREATE), acl(TOPIC, "new", Operation.DESCRIBE_CONFIGS)],
+        [acl(TOPIC, "new", AclOperation.CREATE), acl(TOPIC, "new", AclOperation.DESCRIBE_CONFIGS)],
     ),
     ("of a share group", "FindCoordinator", 6, _SHARE, [CLUSTER_ACTION]),
     (
@@ -410,20 +410,26 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
         "Metadata",
         9,
         {"topics": [], **_OPERATIONS},
-        [acl(CLUSTER, CLUSTER_NAME, Operation.ALTER)],
+        [acl(CLUSTER, CLUSTER_NAME, AclOperation.ALTER)],
     ),
-    ("", "DescribeCluster", 1, _OPERATIONS, [acl(CLUSTER, CLUSTER_NAME, Operation.ALTER)]),
-    ("", "DescribeGroups", 5, {"groups": ["g"], **_OF_GROUPS}, [acl(GROUP, "g", Operation.READ)]),
+    ("", "DescribeCluster", 1, _OPERATIONS, [acl(CLUSTER, CLUSTER_NAME, AclOperation.ALTER)]),
+    (
+        "",
+        "DescribeGroups",
+        5,
+        {"groups": ["g"], **_OF_GROUPS},
+        [acl(GROUP, "g", AclOperation.READ)],
+    ),
     (
         "from a cursor",
         "DescribeTopicPartitions",
         0,
         _CURSOR,
-        [acl(TOPIC, "orders", Operation.READ)],
+        [acl(TOPIC, "orders", AclOperation.READ)],
     ),
     ("of a follower", "Fetch", 12, _FOLLOWER, [CLUSTER_ACTION]),
     ("of an epoch", "OffsetForLeaderEpoch", 3, _EPOCHS, [CLUSTER_ACTION]),
-    ("", "WriteTxnMarkers", 1, _MARKERS, [acl(CLUSTER, CLUSTER_NAME, Operation.DESCRIBE)]),
+    ("", "WriteTxnMarkers", 1, _MARKERS, [acl(CLUSTER, CLUSTER_NAME, AclOperation.DESCRIBE)]),
 )
 """Further questions: what is asked, API, version, values, rights of the guest."""
 
@@ -438,4 +444,6 @@ def _spelled(binding: AclBinding) -> str:
     host = "" if binding.host == "*" else f" from {binding.host}"
     host += "" if binding.principal == "User:alice" else f" of {binding.principal}"
     kind = ResourceType(binding.resource_type).name
-    return f"{permission}{Operation(binding.operation).name} {kind} {binding.name}{pattern}{host}"
+    return (
+        f"{permission}{AclOperation(binding.operation).name} {kind} {binding.name}{pattern}{host}"
+    )

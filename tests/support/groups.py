@@ -9,7 +9,7 @@ from txnsim.errors import ErrorCode
 from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import (
-    Answered,
+    AnswerWaiter,
     AssignmentStored,
     Effect,
     Heartbeat,
@@ -17,13 +17,13 @@ from txnsim.group.commands import (
     JoinReply,
     LeaveGroup,
     LeaveReply,
+    RecordsToAppend,
     StaticMemberStored,
     SyncGroup,
     SyncReply,
     TimerCancelled,
     TimerKind,
     TimerSet,
-    Written,
 )
 from txnsim.settings import Settings
 
@@ -46,7 +46,7 @@ class ClassicDriver:
         self.is_new = False
         self.answers: dict[int, JoinReply | SyncReply | None] = {}
         self.timers: dict[tuple[TimerKind, str], TimerSet] = {}
-        self.writes: list[Written] = []
+        self.writes: list[RecordsToAppend] = []
         self._waiters = count(1)
 
     # Requests
@@ -140,14 +140,14 @@ class ClassicDriver:
     def take(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Answered():
+                case AnswerWaiter():
                     assert effect.waiter not in self.answers, "answered twice"
                     self.answers[effect.waiter] = effect.reply
                 case TimerSet():
                     self.timers[effect.kind, effect.member_id] = effect
                 case TimerCancelled():
                     self.timers.pop((effect.kind, effect.member_id), None)
-                case Written():
+                case RecordsToAppend():
                     self.writes.append(effect)
 
     def write(self, error: ErrorCode = ErrorCode.none) -> None:

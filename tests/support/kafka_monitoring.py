@@ -16,7 +16,7 @@ from typing import Any, Final
 import yaml
 
 from txnsim.metrics import table
-from txnsim.metrics.table import METRICS, Kind, Metric
+from txnsim.metrics.table import METRICS, Metric, MetricKind
 
 FOLDER: Final = "monitoring/kafka"
 _PROPERTY: Final = re.compile(r"(\w+)=([^,]*)")
@@ -51,13 +51,13 @@ def _properties(metric: Metric) -> dict[str, str]:
 
 def _is_meter(metric: Metric) -> bool:
     """Kafka counts it, whatever its name ends with; its attribute is ``Count``."""
-    return metric.kind is Kind.COUNTER and metric.name not in _ATTRIBUTES
+    return metric.kind is MetricKind.COUNTER and metric.name not in _ATTRIBUTES
 
 
 def _is_sampled(metric: Metric) -> bool:
     """Kafka keeps a histogram of it."""
     by_name = (exported(metric) or "").endswith(("_seconds", "_bytes"))
-    return by_name or metric.kind is Kind.HISTOGRAM
+    return by_name or metric.kind is MetricKind.HISTOGRAM
 
 
 def exporter() -> str:

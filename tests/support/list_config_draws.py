@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.apache_kafka import java_classes, kafka_libs, tool
-from txnsim.controller.controller import ConfigChange, ConfigOperation, changed_configs
+from txnsim.controller.controller import ConfigEntryChange, ConfigOperation, changed_configs
 from txnsim.errors import Rejection
 from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigKey
 from txnsim.metadata.configs import BROKER_CONFIGS
@@ -77,7 +77,7 @@ def answer(question: Question) -> Answer:
     kind, name, value, operations = question
     current = {} if value is None else {name: value}
     for operation, operand in operations:
-        change = ConfigChange(name=name, operation=ConfigOperation[operation], value=operand)
+        change = ConfigEntryChange(name=name, operation=ConfigOperation[operation], value=operand)
         result = changed_configs(current, (change,), _KEYS[kind])
         if isinstance(result, Rejection):
             return None, result.reason

@@ -27,7 +27,7 @@ from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import schema_of
 from txnsim_spark.tables.row_sources import rows_of
-from txnsim_spark.tables.rows import Job
+from txnsim_spark.tables.rows import TableJob
 
 Row = dict[str, Any]
 
@@ -64,7 +64,7 @@ def table(
     spark_schema = StructType([spark_schema[one] for one in asked])
     schema = to_arrow_schema(spark_schema, timezone="UTC")
     wanted = RowScope.of(chosen)
-    job = Job(options=chosen, columns=tuple(schema.names), producer_ids=wanted.producer_ids)
+    job = TableJob(options=chosen, columns=tuple(schema.names), producer_ids=wanted.producer_ids)
     found: list[Row] = []
     for share in shares_of(chosen, wanted, READS[name]):
         for rows in rows_of(share, job):

@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.logs import batch, plain
 from tests.support.security import acl
 from txnsim.errors import ErrorCode
-from txnsim.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+from txnsim.security.acls import CLUSTER_NAME, AclOperation, PatternType, Permission, ResourceType
 
 GROUP, CLUSTER, TXN = ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
 TOPIC = ResourceType.TOPIC
@@ -46,7 +46,7 @@ ANY_ACL: dict[str, Any] = {
     "pattern_type_filter": PatternType.ANY,
     "principal_filter": None,
     "host_filter": None,
-    "operation": Operation.ANY,
+    "operation": AclOperation.ANY,
     "permission_type": Permission.ANY,
 }
 NO_ACL = {**ANY_ACL, "principal_filter": "User:nobody"}
@@ -56,7 +56,7 @@ NEW_ACL = {
     "resource_pattern_type": PatternType.LITERAL,
     "principal": "User:nobody",
     "host": "*",
-    "operation": Operation.READ,
+    "operation": AclOperation.READ,
     "permission_type": Permission.ALLOW,
 }
 
@@ -79,84 +79,84 @@ SHARE_STATES = {
 }
 """The requests to a share coordinator by their names."""
 
-WHOLE: list[tuple[str, int, dict[str, Any], list[tuple[ResourceType, Operation]]]] = [
-    ("Produce", 9, WRITTEN, [(TXN, Operation.WRITE)]),
-    ("OffsetCommit", 8, {**OF_GROUP, "topics": COMMITTED}, [(GROUP, Operation.READ)]),
-    ("JoinGroup", 5, OF_GROUP, [(GROUP, Operation.READ)]),
-    ("Heartbeat", 3, OF_GROUP, [(GROUP, Operation.READ)]),
-    ("LeaveGroup", 3, OF_GROUP, [(GROUP, Operation.READ)]),
-    ("SyncGroup", 5, {**OF_GROUP, **PROTOCOL}, [(GROUP, Operation.READ)]),
-    ("InitProducerId", 4, OF_TXN, [(TXN, Operation.WRITE)]),
-    ("InitProducerId", 4, {"transactional_id": None}, [(CLUSTER, Operation.IDEMPOTENT_WRITE)]),
-    ("AddPartitionsToTxn", 3, ADDED, [(TXN, Operation.WRITE)]),
+WHOLE: list[tuple[str, int, dict[str, Any], list[tuple[ResourceType, AclOperation]]]] = [
+    ("Produce", 9, WRITTEN, [(TXN, AclOperation.WRITE)]),
+    ("OffsetCommit", 8, {**OF_GROUP, "topics": COMMITTED}, [(GROUP, AclOperation.READ)]),
+    ("JoinGroup", 5, OF_GROUP, [(GROUP, AclOperation.READ)]),
+    ("Heartbeat", 3, OF_GROUP, [(GROUP, AclOperation.READ)]),
+    ("LeaveGroup", 3, OF_GROUP, [(GROUP, AclOperation.READ)]),
+    ("SyncGroup", 5, {**OF_GROUP, **PROTOCOL}, [(GROUP, AclOperation.READ)]),
+    ("InitProducerId", 4, OF_TXN, [(TXN, AclOperation.WRITE)]),
+    ("InitProducerId", 4, {"transactional_id": None}, [(CLUSTER, AclOperation.IDEMPOTENT_WRITE)]),
+    ("AddPartitionsToTxn", 3, ADDED, [(TXN, AclOperation.WRITE)]),
     (
         "AddPartitionsToTxn",
         5,
         {"transactions": [{"transactional_id": "tx"}]},
-        [(CLUSTER, Operation.CLUSTER_ACTION)],
+        [(CLUSTER, AclOperation.CLUSTER_ACTION)],
     ),
-    ("AddOffsetsToTxn", 3, IN_BOTH, [(TXN, Operation.WRITE), (GROUP, Operation.READ)]),
-    ("EndTxn", 3, OF_TXN, [(TXN, Operation.WRITE)]),
-    ("WriteTxnMarkers", 1, MARKERS, [(CLUSTER, Operation.ALTER)]),
-    ("WriteTxnMarkers", 1, MARKERS, [(CLUSTER, Operation.CLUSTER_ACTION)]),
+    ("AddOffsetsToTxn", 3, IN_BOTH, [(TXN, AclOperation.WRITE), (GROUP, AclOperation.READ)]),
+    ("EndTxn", 3, OF_TXN, [(TXN, AclOperation.WRITE)]),
+    ("WriteTxnMarkers", 1, MARKERS, [(CLUSTER, AclOperation.ALTER)]),
+    ("WriteTxnMarkers", 1, MARKERS, [(CLUSTER, AclOperation.CLUSTER_ACTION)]),
     (
         "TxnOffsetCommit",
         3,
         {**IN_BOTH, "topics": COMMITTED},
-        [(TXN, Operation.WRITE), (GROUP, Operation.READ)],
+        [(TXN, AclOperation.WRITE), (GROUP, AclOperation.READ)],
     ),
-    ("DescribeAcls", 3, ANY_ACL, [(CLUSTER, Operation.DESCRIBE)]),
-    ("CreateAcls", 3, {"creations": [NEW_ACL]}, [(CLUSTER, Operation.ALTER)]),
-    ("DeleteAcls", 3, {"filters": [NO_ACL]}, [(CLUSTER, Operation.ALTER)]),
+    ("DescribeAcls", 3, ANY_ACL, [(CLUSTER, AclOperation.DESCRIBE)]),
+    ("CreateAcls", 3, {"creations": [NEW_ACL]}, [(CLUSTER, AclOperation.ALTER)]),
+    ("DeleteAcls", 3, {"filters": [NO_ACL]}, [(CLUSTER, AclOperation.ALTER)]),
     (
         "AlterReplicaLogDirs",
         2,
         {"dirs": [{"path": "/", "topics": [{"name": "orders", "partitions": [0]}]}]},
-        [(CLUSTER, Operation.ALTER)],
+        [(CLUSTER, AclOperation.ALTER)],
     ),
-    ("DescribeLogDirs", 4, {}, [(CLUSTER, Operation.DESCRIBE)]),
-    ("ElectLeaders", 2, {}, [(CLUSTER, Operation.ALTER)]),
+    ("DescribeLogDirs", 4, {}, [(CLUSTER, AclOperation.DESCRIBE)]),
+    ("ElectLeaders", 2, {}, [(CLUSTER, AclOperation.ALTER)]),
     (
         "AlterPartitionReassignments",
         1,
         {"topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]},
-        [(CLUSTER, Operation.ALTER)],
+        [(CLUSTER, AclOperation.ALTER)],
     ),
-    ("ListPartitionReassignments", 0, {}, [(CLUSTER, Operation.DESCRIBE)]),
-    ("OffsetDelete", 0, OF_GROUP, [(GROUP, Operation.DELETE)]),
-    ("DescribeClientQuotas", 1, {}, [(CLUSTER, Operation.DESCRIBE_CONFIGS)]),
+    ("ListPartitionReassignments", 0, {}, [(CLUSTER, AclOperation.DESCRIBE)]),
+    ("OffsetDelete", 0, OF_GROUP, [(GROUP, AclOperation.DELETE)]),
+    ("DescribeClientQuotas", 1, {}, [(CLUSTER, AclOperation.DESCRIBE_CONFIGS)]),
     (
         "AlterClientQuotas",
         1,
         {"entries": [{"entity": [{"entity_type": "user", "entity_name": "a"}]}]},
-        [(CLUSTER, Operation.ALTER_CONFIGS)],
+        [(CLUSTER, AclOperation.ALTER_CONFIGS)],
     ),
-    ("DescribeUserScramCredentials", 0, {}, [(CLUSTER, Operation.DESCRIBE)]),
+    ("DescribeUserScramCredentials", 0, {}, [(CLUSTER, AclOperation.DESCRIBE)]),
     (
         "AlterUserScramCredentials",
         0,
         {"deletions": [{"name": "a", "mechanism": 1}]},
-        [(CLUSTER, Operation.ALTER)],
+        [(CLUSTER, AclOperation.ALTER)],
     ),
     (
         "DescribeQuorum",
         2,
         {"topics": [{"topic_name": "t", "partitions": [{"partition_index": 0}]}]},
-        [(CLUSTER, Operation.DESCRIBE)],
+        [(CLUSTER, AclOperation.DESCRIBE)],
     ),
-    ("UpdateFeatures", 1, {}, [(CLUSTER, Operation.ALTER)]),
-    ("UnregisterBroker", 0, {}, [(CLUSTER, Operation.ALTER)]),
-    ("ConsumerGroupHeartbeat", 0, OF_GROUP, [(GROUP, Operation.READ)]),
-    ("ListConfigResources", 1, {}, [(CLUSTER, Operation.DESCRIBE_CONFIGS)]),
-    ("ShareGroupHeartbeat", 1, OF_GROUP, [(GROUP, Operation.READ)]),
-    ("StreamsGroupHeartbeat", 1, OF_GROUP, [(GROUP, Operation.READ)]),
-    ("StreamsGroupTopologyDescriptionUpdate", 0, OF_GROUP, [(GROUP, Operation.READ)]),
-    ("AlterShareGroupOffsets", 0, OF_GROUP, [(GROUP, Operation.READ)]),
-    ("DeleteShareGroupOffsets", 0, OF_GROUP, [(GROUP, Operation.DELETE)]),
-    ("ShareFetch", 1, OF_MEMBER, [(GROUP, Operation.READ)]),
-    ("ShareAcknowledge", 1, OF_MEMBER, [(GROUP, Operation.READ)]),
+    ("UpdateFeatures", 1, {}, [(CLUSTER, AclOperation.ALTER)]),
+    ("UnregisterBroker", 0, {}, [(CLUSTER, AclOperation.ALTER)]),
+    ("ConsumerGroupHeartbeat", 0, OF_GROUP, [(GROUP, AclOperation.READ)]),
+    ("ListConfigResources", 1, {}, [(CLUSTER, AclOperation.DESCRIBE_CONFIGS)]),
+    ("ShareGroupHeartbeat", 1, OF_GROUP, [(GROUP, AclOperation.READ)]),
+    ("StreamsGroupHeartbeat", 1, OF_GROUP, [(GROUP, AclOperation.READ)]),
+    ("StreamsGroupTopologyDescriptionUpdate", 0, OF_GROUP, [(GROUP, AclOperation.READ)]),
+    ("AlterShareGroupOffsets", 0, OF_GROUP, [(GROUP, AclOperation.READ)]),
+    ("DeleteShareGroupOffsets", 0, OF_GROUP, [(GROUP, AclOperation.DELETE)]),
+    ("ShareFetch", 1, OF_MEMBER, [(GROUP, AclOperation.READ)]),
+    ("ShareAcknowledge", 1, OF_MEMBER, [(GROUP, AclOperation.READ)]),
     *(
-        (name, 0, values, [(CLUSTER, Operation.CLUSTER_ACTION)])
+        (name, 0, values, [(CLUSTER, AclOperation.CLUSTER_ACTION)])
         for name, values in SHARE_STATES.items()
     ),
 ]
@@ -176,10 +176,10 @@ def asked(element: Callable[[str], Any]) -> list[Any]:
 
 
 OFFSETS = asked(lambda name: topics(name, partition_index=0, committed_offset=1))
-READ_G = acl(GROUP, "g", Operation.READ)
-WRITE_TX = acl(ResourceType.TRANSACTIONAL_ID, "tx", Operation.WRITE)
+READ_G = acl(GROUP, "g", AclOperation.READ)
+WRITE_TX = acl(ResourceType.TRANSACTIONAL_ID, "tx", AclOperation.WRITE)
 
-PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
+PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
     (
         "Produce",
         9,
@@ -190,7 +190,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
                 lambda name: topics(name, "partition_data", index=0, records=plain())
             ),
         },
-        Operation.WRITE,
+        AclOperation.WRITE,
         "responses.partition_responses",
         [],
     ),
@@ -207,7 +207,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
                 }
             ),
         },
-        Operation.READ,
+        AclOperation.READ,
         "responses.partitions",
         [],
     ),
@@ -215,7 +215,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
         "ListOffsets",
         5,
         {"topics": asked(lambda name: topics(name, partition_index=0, timestamp=-1))},
-        Operation.DESCRIBE,
+        AclOperation.DESCRIBE,
         "topics.partitions",
         [],
     ),
@@ -227,7 +227,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
                 lambda name: {"topic": name, "partitions": [{"partition": 0, "leader_epoch": 0}]}
             )
         },
-        Operation.DESCRIBE,
+        AclOperation.DESCRIBE,
         "topics.partitions",
         [],
     ),
@@ -239,7 +239,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
             "generation_id_or_member_epoch": -1,
             "topics": OFFSETS,
         },
-        Operation.READ,
+        AclOperation.READ,
         "topics.partitions",
         [READ_G],
     ),
@@ -247,7 +247,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
         "TxnOffsetCommit",
         3,
         {"group_id": "g", "transactional_id": "tx", "topics": OFFSETS},
-        Operation.READ,
+        AclOperation.READ,
         "topics.partitions",
         [READ_G, WRITE_TX],
     ),
@@ -258,7 +258,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
             "group_id": "g",
             "topics": asked(lambda name: {"name": name, "partition_indexes": [0]}),
         },
-        Operation.DESCRIBE,
+        AclOperation.DESCRIBE,
         "topics.partitions",
         [READ_G],
     ),
@@ -269,15 +269,15 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
             "group_id": "g",
             "topics": asked(lambda name: topics(name, partition_index=0)),
         },
-        Operation.READ,
+        AclOperation.READ,
         "topics.partitions",
-        [acl(GROUP, "g", Operation.DELETE)],
+        [acl(GROUP, "g", AclOperation.DELETE)],
     ),
     (
         "DeleteRecords",
         1,
         {"topics": asked(lambda name: topics(name, partition_index=0, offset=0))},
-        Operation.DELETE,
+        AclOperation.DELETE,
         "topics.partitions",
         [],
     ),
@@ -288,7 +288,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
             "validate_only": True,
             "topics": asked(lambda name: {"name": name, "count": 3, "assignments": None}),
         },
-        Operation.ALTER,
+        AclOperation.ALTER,
         "results",
         [],
     ),
@@ -296,7 +296,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
         "DescribeProducers",
         0,
         {"topics": asked(lambda name: {"name": name, "partition_indexes": [0]})},
-        Operation.READ,
+        AclOperation.READ,
         "topics.partitions",
         [],
     ),
@@ -304,7 +304,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
         "DescribeConfigs",
         4,
         {"resources": asked(lambda name: {"resource_type": 2, "resource_name": name})},
-        Operation.DESCRIBE_CONFIGS,
+        AclOperation.DESCRIBE_CONFIGS,
         "results",
         [],
     ),
@@ -315,7 +315,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
             "validate_only": True,
             "resources": asked(lambda name: {"resource_type": 2, "resource_name": name}),
         },
-        Operation.ALTER_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
         "responses",
         [],
     ),
@@ -326,7 +326,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
             "validate_only": True,
             "resources": asked(lambda name: {"resource_type": 2, "resource_name": name}),
         },
-        Operation.ALTER_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
         "responses",
         [],
     ),
@@ -339,7 +339,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
                 lambda name: {"name": name, "num_partitions": 1, "replication_factor": 1}
             ),
         },
-        Operation.CREATE,
+        AclOperation.CREATE,
         "topics",
         [],
     ),
@@ -347,7 +347,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
         "DescribeTopicPartitions",
         0,
         {"response_partition_limit": 10, "topics": asked(lambda name: {"name": name})},
-        Operation.DESCRIBE,
+        AclOperation.DESCRIBE,
         "topics",
         [],
     ),
@@ -355,7 +355,7 @@ PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
         "Metadata",
         9,
         {"topics": asked(lambda name: {"name": name}), "allow_auto_topic_creation": False},
-        Operation.DESCRIBE,
+        AclOperation.DESCRIBE,
         "topics",
         [],
     ),

@@ -12,7 +12,7 @@ from txnsim.api.registry import SHIPPED
 from txnsim.security.acls import (
     NO_ACLS,
     AclBinding,
-    Operation,
+    AclOperation,
     PatternType,
     Permission,
     ResourceType,
@@ -26,7 +26,7 @@ SALT = b"0123456789abcdef0123"
 def acl(
     resource_type: ResourceType,
     name: str,
-    operation: Operation,
+    operation: AclOperation,
     *,
     principal: str = "User:alice",
     host: str = "*",

@@ -11,7 +11,12 @@ from txnsim.group.commands import HeartbeatReply, TimerCancelled, TimerSet
 from txnsim.group.consumer_records import ShareRecord
 from txnsim.group.log_format import decode_record, encode_record
 from txnsim.group.shard import GroupShard
-from txnsim.group.sharing.share import ShareHeartbeat, ShareOutcome, ShareProtocol, ShareSettings
+from txnsim.group.sharing.share import (
+    ShareGroupSettings,
+    ShareHeartbeat,
+    ShareHeartbeatOutcome,
+    ShareProtocol,
+)
 from txnsim.group.sharing.share_group import ShareGroup
 from txnsim.group.sharing.share_topics import records_of_initialized, records_of_refused
 from txnsim.interbroker.share_state import InitializeShareState
@@ -30,7 +35,7 @@ class ShareDriver:
         self.image = image(t=4) if topics is None else topics
         self.intervals = GroupIntervals(45_000, 5_000, 0)
         self.protocol = ShareProtocol(
-            settings=ShareSettings(**settings), intervals_of=lambda _: self.intervals
+            settings=ShareGroupSettings(**settings), intervals_of=lambda _: self.intervals
         )
         self.shard = GroupShard(partition=0, coordinator_epoch=0, rules=rules)
         self.now_ms = NOW
@@ -80,7 +85,7 @@ class ShareDriver:
         assert isinstance(reply, HeartbeatReply), reply
         return reply
 
-    def take(self, outcome: ShareOutcome | Rejection) -> HeartbeatReply | Rejection:
+    def take(self, outcome: ShareHeartbeatOutcome | Rejection) -> HeartbeatReply | Rejection:
         """Apply the records of a decision."""
         if isinstance(outcome, Rejection):
             return outcome

@@ -20,13 +20,13 @@ from txnsim.share.commands import (
     AcquireMode,
     Concluded,
     ReadBatch,
-    ShareSettings,
+    SharePartitionSettings,
     Write,
 )
 from txnsim.share.partition import SharePartition
 
 KEY = ShareKey("group", "topic-id", 0)
-SETTINGS = ShareSettings()
+SETTINGS = SharePartitionSettings()
 LOCK_MS = SETTINGS.record_lock_duration_ms
 STRICT = AcquireMode.RECORD_LIMIT
 
@@ -46,7 +46,7 @@ def new_partition(rules: Rules = LATEST) -> SharePartition:
 
 
 def loaded(
-    *state: str, start: int = 0, settings: ShareSettings = SETTINGS, rules: Rules = LATEST
+    *state: str, start: int = 0, settings: SharePartitionSettings = SETTINGS, rules: Rules = LATEST
 ) -> SharePartition:
     """With the persisted batches ``first-last state count``."""
     batches = []
@@ -64,7 +64,10 @@ class Member:
     """One member of the group at this share partition."""
 
     def __init__(
-        self, partition: SharePartition, name: str = "a", settings: ShareSettings = SETTINGS
+        self,
+        partition: SharePartition,
+        name: str = "a",
+        settings: SharePartitionSettings = SETTINGS,
     ) -> None:
         self.partition = partition
         self.name = name

@@ -27,7 +27,7 @@ from txnsim.share.commands import (
     AcquireMode,
     DeadLetter,
     ReadBatch,
-    ShareSettings,
+    SharePartitionSettings,
     Write,
 )
 from txnsim.share.partition import SharePartition
@@ -52,7 +52,7 @@ class Player:
 
     def _load(self, _: int, *words: str) -> str:
         limit, locks, lock_ms, dead, renew, start = map(int, words[:6])
-        self.settings = ShareSettings(
+        self.settings = SharePartitionSettings(
             delivery_count_limit=limit,
             max_record_locks=locks,
             record_lock_duration_ms=lock_ms,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from txnsim.errors import ErrorCode
-from txnsim.security.acls import CLUSTER_NAME, Acls, Operation, ResourceType
+from txnsim.security.acls import CLUSTER_NAME, AclOperation, Acls, ResourceType
 from txnsim.security.authorizer import Authorizer
 
 FORBIDDEN: Final = {
@@ -47,7 +47,7 @@ class Access:
         self._principal = principal
         self._host = host.removeprefix("/")
 
-    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+    def may(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         return self._authorizer.allows(
             self._acls,
             principal=self._principal,
@@ -58,25 +58,25 @@ class Access:
         )
 
     def denial(
-        self, operation: Operation, resource_type: ResourceType, name: str
+        self, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> ErrorCode | None:
         """The error code of a denied operation; None where the operation is allowed."""
         return None if self.may(operation, resource_type, name) else FORBIDDEN[resource_type]
 
-    def may_topic(self, operation: Operation, name: str) -> bool:
+    def may_topic(self, operation: AclOperation, name: str) -> bool:
         return self.may(operation, ResourceType.TOPIC, name)
 
-    def may_group(self, operation: Operation, group_id: str) -> bool:
+    def may_group(self, operation: AclOperation, group_id: str) -> bool:
         return self.may(operation, ResourceType.GROUP, group_id)
 
-    def may_transactional_id(self, operation: Operation, transactional_id: str) -> bool:
+    def may_transactional_id(self, operation: AclOperation, transactional_id: str) -> bool:
         """The same for a transactional id."""
         return self.may(operation, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
-    def may_cluster(self, operation: Operation) -> bool:
+    def may_cluster(self, operation: AclOperation) -> bool:
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
-    def may_some(self, operation: Operation, resource_type: ResourceType) -> bool:
+    def may_some(self, operation: AclOperation, resource_type: ResourceType) -> bool:
         """Whether the client may have the right on at least one resource of the type."""
         return self._authorizer.allows_any(
             self._acls,
@@ -86,10 +86,10 @@ class Access:
             resource_type=resource_type,
         )
 
-    def bits(self, supported: int, may: Callable[[Operation], bool]) -> int:
+    def bits(self, supported: int, may: Callable[[AclOperation], bool]) -> int:
         """Which of the operations that a resource knows are allowed, as a bit field."""
         return sum(
             1 << operation
-            for operation in Operation
+            for operation in AclOperation
             if supported & 1 << operation and may(operation)
         )

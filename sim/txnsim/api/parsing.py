@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Final
 
-from txnsim.api.request import Request, Sender, parsed
+from txnsim.api.request import Request, RequestSender, parsed
 from txnsim.broker.broker import Broker
 from txnsim.errors import AnswerTooLargeError
 from txnsim.runtime.loop_turns import Pace
@@ -16,7 +16,9 @@ JOINED_PIECES: Final = 2_048
 SMALL_BYTES: Final = 4_096
 
 
-async def parsed_with_breaks(frame: bytes, sender: Sender, broker: Broker, pace: Pace) -> Request:
+async def parsed_with_breaks(
+    frame: bytes, sender: RequestSender, broker: Broker, pace: Pace
+) -> Request:
     """The same for a large one.
 
     Raises:

@@ -25,7 +25,7 @@ from txnsim.errors import AnswerTooLargeError, ErrorCode, Rejection, Unsupported
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.metadata.image import BrokerImage
 from txnsim.runtime.loop_turns import Pace, rest_where_due
-from txnsim.security.acls import Operation
+from txnsim.security.acls import AclOperation
 from txnsim.security.principals import ANONYMOUS
 from txnsim.wire import codec
 from txnsim.wire.apis import API_VERSIONS, FETCHES, api_name
@@ -393,10 +393,10 @@ def at_top(*, names_it: bool = False, **values: object) -> Callable[[Request, Er
 def may_describe(request: Request) -> Callable[[str], bool] | None:
     """Whether the client may describe a topic, for cores that leave topics out; None: always."""
     access = request.access
-    return None if access is None else partial(access.may_topic, Operation.DESCRIBE)
+    return None if access is None else partial(access.may_topic, AclOperation.DESCRIBE)
 
 
-class Sender(Protocol):
+class RequestSender(Protocol):
     """The client side of a request, as far as the listener knows it."""
 
     apis: ApiTable
@@ -405,7 +405,9 @@ class Sender(Protocol):
     link: ClientLink
 
 
-def parsed(frame: bytes, sender: Sender, broker: Broker, *, is_decoded: bool = True) -> Request:
+def parsed(
+    frame: bytes, sender: RequestSender, broker: Broker, *, is_decoded: bool = True
+) -> Request:
     """Read a frame: the header, and the message unless ``is_decoded`` is False.
 
     Raises:
@@ -459,7 +461,7 @@ _MARKED_INT64: Final = 0x5AA5_1234_5678_9ABC
 _MARKED_INT16: Final = 0x5AA5
 
 
-class Gap:
+class ByteGap:
     """The bytes around numbers that are side by side in a body."""
 
     __slots__ = ("_after", "_before", "_numbers")
@@ -487,7 +489,7 @@ class Gap:
 
 
 prepared: Final = lru_cache(maxsize=ANSWERS_MAX)
-"""Decorates a function from the shape of an answer to its bytes or its ``Gap``."""
+"""Decorates a function from the shape of an answer to its bytes or its ``ByteGap``."""
 
 
 @prepared

@@ -59,7 +59,7 @@ _NOT_LED: Final = Rejection(
 )
 
 
-class Coordinator(Protocol):
+class HostedCoordinator(Protocol):
     """What the host needs of a coordinator."""
 
     @property
@@ -85,7 +85,7 @@ class CoordinatorHost:
         self,
         *,
         topic: str,
-        coordinator: Callable[[], Coordinator],
+        coordinator: Callable[[], HostedCoordinator],
         replicas: Replicas,
         appends: LeaderAppends,
         commits: Commits,
@@ -115,7 +115,7 @@ class CoordinatorHost:
         """Partition -> epoch of its last load."""
 
     @cached_property
-    def coordinator(self) -> Coordinator:
+    def coordinator(self) -> HostedCoordinator:
         """Who reads and writes the log."""
         return self._coordinator()
 

@@ -18,7 +18,7 @@ import msgspec
 
 from txnsim.broker._share_meters import ShareMeter
 from txnsim.broker.look_ahead import LookAhead
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import (
     CorruptBatchError,
     ErrorCode,
@@ -75,7 +75,7 @@ class DeadLetters:
         peers: Peers,
         settings: Callable[[], Settings],
         leader_of: Callable[[TopicPartition], BrokerId | None],
-        make_topic: Callable[[NewTopic], TopicImage | Rejection],
+        make_topic: Callable[[TopicToCreate], TopicImage | Rejection],
         clock: Clock,
         tasks: Tasks,
         draw: Callable[[float, float], float],
@@ -242,7 +242,7 @@ class DeadLetters:
         """Send a batch to the topic's leader, behind what is on its way there."""
         topic = self._image.topics.get(self._configs(group_id).topic)
         if topic is None:
-            new_topic = NewTopic(
+            new_topic = TopicToCreate(
                 name=self._configs(group_id).topic,
                 configs={ENABLED: "true", "message.timestamp.type": "CreateTime"},
             )

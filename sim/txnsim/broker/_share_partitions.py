@@ -49,7 +49,7 @@ from txnsim.share.commands import (
     Acquire,
     Acquired,
     DeadLetter,
-    ShareSettings,
+    SharePartitionSettings,
     Write,
 )
 from txnsim.share.partition import FENCING, Phase, SharePartition
@@ -127,7 +127,7 @@ class SharePartitions:
         """By the clock that times locks."""
         return self._clock.elapsed_ms()
 
-    def settings_of(self, group_id: str) -> ShareSettings:
+    def settings_of(self, group_id: str) -> SharePartitionSettings:
         image = self._replicas.image
         return share_settings(
             image.group_configs.get(group_id),

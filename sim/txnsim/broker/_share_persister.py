@@ -73,7 +73,7 @@ _WORDS: Final = {
 """What a request does, in the texts of its errors, and the class of its answers."""
 
 
-class _Asked(msgspec.Struct, eq=False):
+class _PendingCommand(msgspec.Struct, eq=False):
     """A command on its way, and who waits for its answer."""
 
     api_key: int
@@ -114,11 +114,11 @@ class SharePersister:
         self._clock = clock
         self._tasks = tasks
         self._draw = draw
-        self._waiting: dict[tuple[BrokerId, int], dict[str, list[_Asked]]] = {}
+        self._waiting: dict[tuple[BrokerId, int], dict[str, list[_PendingCommand]]] = {}
         """(broker, API key) -> group -> what its next request has."""
         self._in_flight: dict[tuple[BrokerId, int], int] = {}
         """Number of requests in flight; further ones queue behind them."""
-        self._pauses: dict[_Asked, TimerHandle] = {}
+        self._pauses: dict[_PendingCommand, TimerHandle] = {}
         self._is_stopped = False
 
     def stop(self) -> None:
@@ -160,11 +160,13 @@ class SharePersister:
     # Parts
 
     def _ask(self, api_key: int, commands: Iterable[ShareCommand]) -> list[Pending[Any]]:
-        questions = [_Asked(api_key, command, Pending(self._tasks)) for command in commands]
+        questions = [
+            _PendingCommand(api_key, command, Pending(self._tasks)) for command in commands
+        ]
         self._line_up(questions)
         return [question.answer for question in questions]
 
-    def _line_up(self, questions: Iterable[_Asked]) -> None:
+    def _line_up(self, questions: Iterable[_PendingCommand]) -> None:
         """Find the coordinator of each command; send what need not wait."""
         for question in questions:
             broker = self._coordinator_of(question.command.key.coordinator_key)
@@ -197,7 +199,7 @@ class SharePersister:
     def _on_answer(
         self,
         where: tuple[BrokerId, int],
-        questions: list[_Asked],
+        questions: list[_PendingCommand],
         answer: Pending[Sequence[ShareAnswer]],
     ) -> None:
         self._in_flight[where] -= 1
@@ -213,7 +215,7 @@ class SharePersister:
     def _take_all(
         self,
         where: tuple[BrokerId, int],
-        questions: list[_Asked],
+        questions: list[_PendingCommand],
         reply: Pending[Sequence[ShareAnswer]],
     ) -> Generator[int, None, None]:
         """Take the answer of each command; then what came meanwhile goes."""
@@ -232,7 +234,7 @@ class SharePersister:
                 yield _WEIGHT
         self._send(where)
 
-    def _take(self, question: _Asked, answer: ShareAnswer | None) -> None:
+    def _take(self, question: _PendingCommand, answer: ShareAnswer | None) -> None:
         if answer is None:
             error = ErrorCode.unknown_server_error
             self._fail(
@@ -254,7 +256,7 @@ class SharePersister:
                 f"Error in {self._words(question)} RPC. {answer.message or error.name}",
             )
 
-    def _take_failure(self, question: _Asked, failure: BaseException) -> None:
+    def _take_failure(self, question: _PendingCommand, failure: BaseException) -> None:
         match failure:
             case PeerAnsweredError():
                 self._fail(
@@ -267,13 +269,13 @@ class SharePersister:
             case _:
                 raise failure
 
-    def _retry_later(self, question: _Asked, error: ErrorCode) -> None:
+    def _retry_later(self, question: _PendingCommand, error: ErrorCode) -> None:
         question.sends += 1
         words = self._words(question)
         self._try_again(question, question.sends, error, f"{words} RPC", f"complete {words} RPC")
 
     def _try_again(
-        self, question: _Asked, tried: int, error: ErrorCode, where: str, task: str
+        self, question: _PendingCommand, tried: int, error: ErrorCode, where: str, task: str
     ) -> None:
         """Look for the coordinator and ask once more after a pause, or give up."""
         if tried >= ATTEMPTS:
@@ -291,10 +293,10 @@ class SharePersister:
 
         self._pauses[question] = self._clock.call_later(int(min(pause_ms, BACKOFF_MAX_MS)), again)
 
-    def _fail(self, question: _Asked, error: ErrorCode, message: str) -> None:
+    def _fail(self, question: _PendingCommand, error: ErrorCode, message: str) -> None:
         _, answer = _WORDS[question.api_key]
         question.answer.resolve(answer(key=question.command.key, error=error, message=message))
 
     @staticmethod
-    def _words(question: _Asked) -> str:
+    def _words(question: _PendingCommand) -> str:
         return _WORDS[question.api_key][0]

@@ -22,7 +22,7 @@ from txnsim.broker._share_persister import SharePersister
 from txnsim.broker.fetch import Fetching
 from txnsim.broker.produce import ACKS_ALL, ProduceCommand, ProducePartition, Producing
 from txnsim.broker.verification import TransactionOperation, VerificationQueues
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.coordinators.txn.service import TransactionCoordinator
 from txnsim.errors import ErrorCode, InvariantViolation, PeerError, PeerTimeoutError, Rejection
 from txnsim.faults.subjects import Subject
@@ -667,7 +667,7 @@ class Broker:
         leader = self._leader_of(topic_partition)
         return None if isinstance(leader, NoLeader) else leader
 
-    def _make_topic(self, topic: NewTopic) -> TopicImage | Rejection:
+    def _make_topic(self, topic: TopicToCreate) -> TopicImage | Rejection:
         if not self.reaches_controller:
             return Rejection(error=ErrorCode.not_leader_or_follower, reason="no controller")
         return self.metadata.create_topic(topic)
@@ -742,7 +742,7 @@ _NOT_LOADED: Final = Rejection(
 )
 
 
-class _Written(msgspec.Struct, eq=False):
+class _PendingAppends(msgspec.Struct, eq=False):
     """What a request has written, and the appends that it still waits for."""
 
     appends: Appends = []
@@ -764,7 +764,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         """Write the markers that this broker leads; with breaks between the partitions where it has
         a pace.
         """
-        written, now_ms = _Written(), self.appends.clock.now_ms()
+        written, now_ms = _PendingAppends(), self.appends.clock.now_ms()
         merged: dict[ProducerId, dict[TopicPartition, int]] = {}
         for marker in command.markers:
             if (marker.producer_id < 0 or marker.producer_epoch < 0) and self._has_a_partition(
@@ -855,7 +855,11 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         return not self.replicas.hosted.keys().isdisjoint(marker.partitions)
 
     def _positions(
-        self, marker: TxnMarker, topic_partition: TopicPartition, offset: int, written: _Written
+        self,
+        marker: TxnMarker,
+        topic_partition: TopicPartition,
+        offset: int,
+        written: _PendingAppends,
     ) -> None:
         """A marker is in a log of positions: those that it ends are the group's now."""
         completion = self.groups.marker_written(topic_partition, marker, offset)

@@ -58,7 +58,7 @@ class ShareFetchCommand(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions of the share session, with the names of their topics."""
 
 
-class ShareOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ShareFetchAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The answer for one partition."""
 
     error: ErrorCode = ErrorCode.none
@@ -67,8 +67,8 @@ class ShareOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     size: int = 0
 
 
-Outcomes = dict[SharedPartition, ShareOutcome]
-_NOTHING: Final = ShareOutcome()
+Outcomes = dict[SharedPartition, ShareFetchAnswer]
+_NOTHING: Final = ShareFetchAnswer()
 ACQUISITION_WEIGHT: Final = 2
 """Weight of a share partition that acquires."""
 BATCH_WEIGHT: Final = 4
@@ -249,7 +249,7 @@ class _Fetch:
             self._by_key.setdefault(watched, []).append(led)
 
     def _refuse(self, partition: SharedPartition, rejection: Rejection) -> None:
-        self.refused[partition] = ShareOutcome(error=rejection.error)
+        self.refused[partition] = ShareFetchAnswer(error=rejection.error)
 
     # Waiting
 
@@ -363,7 +363,7 @@ class _Fetch:
         meter.acquire_ms.observe(shares.now_ms() - self._begun_ms)
         if self._max_bytes < 0:
             return {
-                shared_partition: ShareOutcome(error=ErrorCode.unknown_server_error)
+                shared_partition: ShareFetchAnswer(error=ErrorCode.unknown_server_error)
                 for shared_partition in fetch_offsets
             }
         read = await self._read(fetch_offsets, pace)
@@ -421,14 +421,14 @@ class _Fetch:
                 outcomes[partition] = self._log_start_moved(led)
                 continue
             if fetched.error:
-                outcomes[partition] = ShareOutcome(error=fetched.error)
+                outcomes[partition] = ShareFetchAnswer(error=fetched.error)
                 continue
             batches = await self._batches(led, offset, fetched, pace)
             command = self._command_of(batches, offset, records_left, fetched)
             acquired = self._owner.shares.acquire(led, command)
             if isinstance(acquired, Rejection):  # an exception in Kafka, which ends it for all
                 return {
-                    shared_partition: ShareOutcome(error=acquired.error)
+                    shared_partition: ShareFetchAnswer(error=acquired.error)
                     for shared_partition in fetch_offsets
                 }, with_data
             records_left -= acquired.count
@@ -475,7 +475,7 @@ class _Fetch:
             else (),
         )
 
-    def _log_start_moved(self, led: LedShare) -> ShareOutcome:
+    def _log_start_moved(self, led: LedShare) -> ShareFetchAnswer:
         """A read was out of range: what the share partition has below the log's start is gone."""
         log = self._owner.replicas.leader(
             led.topic_partition, current_leader_epoch=led.core.leader_epoch
@@ -483,7 +483,7 @@ class _Fetch:
         if isinstance(log, Rejection):
             if log.error in FENCING:
                 self._owner.shares.forget_places((led.topic_partition,))
-            return ShareOutcome(error=log.error)
+            return ShareFetchAnswer(error=log.error)
         led.core.move_log_start(log.log_start_offset)
         self._owner.shares.trace.log_start_moved(led)
         return _NOTHING
@@ -506,12 +506,12 @@ def _read_batches(records: Iterable[bytes]) -> Iterator[ReadBatch]:
 
 def _share_outcome(
     ranges: tuple[AcquiredRange, ...], batches: Sequence[ReadBatch], fetched: FetchOutcome
-) -> ShareOutcome:
+) -> ShareFetchAnswer:
     """What was acquired, with the batches that have it (maybeSliceFetchRecords)."""
     if not ranges:
         return _NOTHING
     if len(batches) == 1:
-        return ShareOutcome(ranges=ranges, records=fetched.records, size=fetched.size)
+        return ShareFetchAnswer(ranges=ranges, records=fetched.records, size=fetched.size)
     part = batches_of_answer(batches, ranges)
     size = sum(batch.size for batch in batches[part])
-    return ShareOutcome(ranges=ranges, records=fetched.records[part], size=size)
+    return ShareFetchAnswer(ranges=ranges, records=fetched.records[part], size=size)

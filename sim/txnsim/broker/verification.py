@@ -53,7 +53,7 @@ class TransactionOperation(Enum):
     """Produce from v12, TxnOffsetCommit from v5: transactions v2."""
 
 
-class _Asked(msgspec.Struct):
+class _PendingTxn(msgspec.Struct):
     """One transaction waiting in a queue or on its way."""
 
     transaction: TxnPartitions
@@ -74,7 +74,7 @@ class _Queue:
 
     def __init__(self) -> None:
         self.in_flight = False
-        self.waiting: dict[TransactionalId, _Asked] = {}
+        self.waiting: dict[TransactionalId, _PendingTxn] = {}
         self.operation = TransactionOperation.DEFAULT_ERROR
         self.is_old = False
         """Whether its broker was found to be older than verification; the log says so once."""
@@ -180,7 +180,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         partitions that have none.
         """
         answer: Pending[Errors] = Pending(self.tasks)
-        question = _Asked(
+        question = _PendingTxn(
             TxnPartitions(
                 transactional_id=transactional_id,
                 producer_id=producer_id,
@@ -218,7 +218,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
 
     # Parts
 
-    def _replaces(self, queued: _Asked, question: _Asked) -> bool:
+    def _replaces(self, queued: _PendingTxn, question: _PendingTxn) -> bool:
         """Whether the new request replaces the waiting one; the loser gets an error."""
         epoch, waiting_epoch = (
             question.transaction.producer_epoch,
@@ -251,7 +251,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _meet_old_coordinator(
-        self, node: BrokerId, queue: _Queue, batch: dict[TransactionalId, _Asked]
+        self, node: BrokerId, queue: _Queue, batch: dict[TransactionalId, _PendingTxn]
     ) -> None:
         """The coordinator's broker is older than verification: all partitions count as verified,
         also those to add (AddPartitionsToTxnHandler, ``versionMismatch``). A leader that does not
@@ -277,7 +277,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         self,
         node: BrokerId,
         queue: _Queue,
-        batch: dict[TransactionalId, _Asked],
+        batch: dict[TransactionalId, _PendingTxn],
         operation: TransactionOperation,
         answer: Pending[AddPartitionsToTxnReply],
     ) -> None:
@@ -299,7 +299,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
 
     def _deliver(
         self,
-        batch: dict[TransactionalId, _Asked],
+        batch: dict[TransactionalId, _PendingTxn],
         reply: AddPartitionsToTxnReply,
         operation: TransactionOperation,
     ) -> None:
@@ -323,12 +323,12 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             self.failed += len(errors)
             self._resolve(question, errors)
 
-    def _fail(self, question: _Asked, error: ErrorCode, *, rule: str = "") -> None:
+    def _fail(self, question: _PendingTxn, error: ErrorCode, *, rule: str = "") -> None:
         self.failed += len(question.transaction.partitions)
         self._resolve(question, dict.fromkeys(question.transaction.partitions, error), rule=rule)
 
     def _resolve(
-        self, question: _Asked, errors: Errors, *, passing: str = _PASSED, rule: str = ""
+        self, question: _PendingTxn, errors: Errors, *, passing: str = _PASSED, rule: str = ""
     ) -> None:
         self.answered += 1
         waited_us = (self._stopwatch_ns() - question.since_ns) // 1_000
@@ -339,7 +339,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
 
     # The trace: an event for each partition, so that a reader can count them
 
-    def _trace_question(self, question: _Asked) -> None:
+    def _trace_question(self, question: _PendingTxn) -> None:
         question.cause = self.tracer.cause
         if not self.tracer.full:
             return
@@ -350,7 +350,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
 
     def _trace_answers(
         self,
-        question: _Asked,
+        question: _PendingTxn,
         errors: Errors,
         waited_us: int,
         *,
@@ -402,7 +402,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         )
 
 
-def _added_field(question: _Asked) -> dict[str, object]:
+def _added_field(question: _PendingTxn) -> dict[str, object]:
     """A field of an event: whether it is about partitions that are to be added."""
     return {} if question.transaction.verify_only else {"add": True}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from txnsim.client.connection import ClientSettings
 from txnsim.config.client_settings import read_client_settings
-from txnsim.config.lookup import WrongValueError
+from txnsim.config.lookup import WrongPropertyError
 from txnsim.config.properties import Property, parse_properties
 from txnsim.environment_variables import BOOTSTRAP
 from txnsim.errors import ConfigError
@@ -30,7 +30,7 @@ def read_client_properties(path: Path) -> tuple[ClientSettings, str | None, tupl
     """
     try:
         read = read_client_settings(property_entries(path))
-    except WrongValueError as error:
+    except WrongPropertyError as error:
         entry = error.entry
         raise ConfigError(f"{path}:{entry.line}: {entry.name}: {error.message}") from None
     return read.settings, read.bootstrap, read.ignored

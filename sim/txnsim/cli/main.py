@@ -115,7 +115,7 @@ def parser_of(name: str) -> CommandParser:
     return _parser(name, _load(name))
 
 
-class _Parser(CommandParser):
+class _CommandParser(CommandParser):
     """The first level, which knows whose commands the others are."""
 
     def format_help(self) -> str:
@@ -146,7 +146,7 @@ class _Parser(CommandParser):
 
 def _parser(chosen: str | None, module: ModuleType | None) -> CommandParser:
     """The argument tree: every command, or the branch of the chosen one."""
-    parser = _Parser(
+    parser = _CommandParser(
         prog="txnsim",
         usage="txnsim [-h] [--version] COMMAND ...",
         epilog="`txnsim COMMAND --help` shows what a command takes, with examples.\n\nexamples:\n"

@@ -17,14 +17,14 @@ import msgspec
 from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import LOST, Cluster
 from txnsim.client.errors import AbortableError, ClientError, NotSupportedError, RetriableError
-from txnsim.client.reactions import UNSAID, Operation, Reaction, react
+from txnsim.client.reactions import UNSAID, Reaction, RequestKind, react
 from txnsim.client.session import EndPlan, TxnSession, identity_in, unexpected
 from txnsim.client.txn_requests import TxnRequests
-from txnsim.client.versions import Request
+from txnsim.client.versions import VersionedRequest
 from txnsim.errors import ErrorCode
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
-_ENDS: Final = frozenset({Operation.COMMIT, Operation.ABORT})
+_ENDS: Final = frozenset({RequestKind.COMMIT, RequestKind.ABORT})
 ADD_PARTITIONS_RETRY_MS: Final = 20
 """Pause before the first AddPartitionsToTxn of a transaction is repeated, while the previous one
 completes (KAFKA-5482)."""
@@ -34,7 +34,7 @@ def _error(answer: Any) -> ErrorCode:
     return ErrorCode(answer.error_code)
 
 
-class Coordinated(msgspec.Struct, eq=False):
+class CoordinatorRequests(msgspec.Struct, eq=False):
     """The coordinator's side of one ``TxnSession``."""
 
     _cluster: Cluster
@@ -57,7 +57,7 @@ class Coordinated(msgspec.Struct, eq=False):
             producer_id=expected.producer_id,
             producer_epoch=expected.producer_epoch,
         ).init(timeout_ms=self._transaction_timeout_ms)
-        message = await self._ask(Operation.INIT_PRODUCER_ID, request)
+        message = await self._ask(RequestKind.INIT_PRODUCER_ID, request)
         self._session.initialized(
             identity_in(message), self._cluster.features, can_bump=message.__version__ >= 3
         )
@@ -94,7 +94,9 @@ class Coordinated(msgspec.Struct, eq=False):
                 producer_epoch=identity.producer_epoch,
             ).add_partitions(partitions=ordered)
             try:
-                await self._ask(Operation.ADD_PARTITIONS, request, worst_partition_error, deadline)
+                await self._ask(
+                    RequestKind.ADD_PARTITIONS, request, worst_partition_error, deadline
+                )
             except RetriableError as error:
                 raise self._session.abortable(error) from None
             self._session.added(unregistered)
@@ -126,7 +128,7 @@ class Coordinated(msgspec.Struct, eq=False):
             producer_id=plan.identity.producer_id,
             producer_epoch=plan.identity.producer_epoch,
         ).end(committed=plan.committed, within=plan.versions)
-        operation = Operation.COMMIT if plan.committed else Operation.ABORT
+        operation = RequestKind.COMMIT if plan.committed else RequestKind.ABORT
         message = await self._ask(operation, request)
         if message.__version__ < 5 or message.producer_id < 0:
             return None
@@ -136,8 +138,8 @@ class Coordinated(msgspec.Struct, eq=False):
 
     async def _ask(
         self,
-        operation: Operation,
-        request: Request,
+        operation: RequestKind,
+        request: VersionedRequest,
         error_of: Callable[[Any], ErrorCode] = _error,
         deadline: Deadline | None = None,
     ) -> Any:
@@ -171,7 +173,7 @@ class Coordinated(msgspec.Struct, eq=False):
                     case Reaction.DONE:
                         return message
                     case Reaction.RETRY:
-                        first_add = operation is Operation.ADD_PARTITIONS and self._session.empty
+                        first_add = operation is RequestKind.ADD_PARTITIONS and self._session.empty
                         if first_add and error == ErrorCode.concurrent_transactions:
                             at_most_ms = ADD_PARTITIONS_RETRY_MS
                     case Reaction.LOOK_UP:
@@ -196,11 +198,11 @@ class Coordinated(msgspec.Struct, eq=False):
             raise
         except ClientError as refused:
             error = refused.error or ErrorCode.unknown_server_error
-            reaction = react(Operation.FIND_COORDINATOR, error)
-            raise self._bad(Operation.FIND_COORDINATOR, reaction, refused) from None
+            reaction = react(RequestKind.FIND_COORDINATOR, error)
+            raise self._bad(RequestKind.FIND_COORDINATOR, reaction, refused) from None
 
-    def _bad(self, operation: Operation, reaction: Reaction, error: ClientError) -> ClientError:
-        before_first = operation in (Operation.INIT_PRODUCER_ID, Operation.FIND_COORDINATOR)
+    def _bad(self, operation: RequestKind, reaction: Reaction, error: ClientError) -> ClientError:
+        before_first = operation in (RequestKind.INIT_PRODUCER_ID, RequestKind.FIND_COORDINATOR)
         if reaction is Reaction.GIVE_UP:
             return self._session.fatal(error)
         if before_first and self._session.identity == ProducerIdAndEpoch.NONE:

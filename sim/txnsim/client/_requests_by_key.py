@@ -26,7 +26,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Lookup(msgspec.Struct, Generic[K], kw_only=True):
+class KeyLookup(msgspec.Struct, Generic[K], kw_only=True):
     """What a lookup found; keys in neither are looked up again, and ``waiting`` says why."""
 
     mapped: dict[K, int] = {}
@@ -48,7 +48,7 @@ class KeyedResponse(msgspec.Struct, Generic[K, V], kw_only=True):
 _UNSAID: Final = UNSAID | {ErrorCode.concurrent_transactions}
 """A coordinator that answers the second has raised the epoch, and aborts what is open first."""
 
-LookUp = Callable[[Cluster, Sequence[K], Deadline], Awaitable[Lookup[K]]]
+LookUp = Callable[[Cluster, Sequence[K], Deadline], Awaitable[KeyLookup[K]]]
 AskBroker = Callable[[int, Sequence[K]], Awaitable[KeyedResponse[K, V]]]
 
 
@@ -67,7 +67,7 @@ async def run_by_key(
         Key -> outcome, in the order of ``keys``. Keys left when time was up have a RetriableError
         that says what they waited for.
     """
-    run = _Run(tuple(keys), ask)
+    run = _KeyRun(tuple(keys), ask)
     deadline = cluster.deadline(timeout_ms)
     backoff = cluster.backoff()
     while True:
@@ -86,7 +86,7 @@ async def run_by_key(
         await backoff.wait(deadline)
 
 
-class _Run(msgspec.Struct, Generic[K, V], eq=False):
+class _KeyRun(msgspec.Struct, Generic[K, V], eq=False):
     """The state of every key: its broker, its outcome, or what it waits for."""
 
     _keys: tuple[K, ...]
@@ -111,7 +111,7 @@ class _Run(msgspec.Struct, Generic[K, V], eq=False):
     def homeless(self) -> list[K]:
         return [k for k in self._keys if k not in self._outcomes and k not in self._brokers]
 
-    def take_lookup(self, lookup: Lookup[K]) -> None:
+    def take_lookup(self, lookup: KeyLookup[K]) -> None:
         self._brokers.update(lookup.mapped)
         self._outcomes.update(lookup.failed)
         self._reasons.update((key, code_name(code)) for key, code in lookup.waiting.items())
@@ -167,11 +167,11 @@ class _Run(msgspec.Struct, Generic[K, V], eq=False):
 
 async def look_up_leaders(
     cluster: Cluster, partitions: Sequence[TopicPartition], deadline: Deadline
-) -> Lookup[TopicPartition]:
+) -> KeyLookup[TopicPartition]:
     """Find partition leaders by one Metadata request (PartitionLeaderStrategy)."""
     topics = tuple(dict.fromkeys(partition.topic for partition in partitions))
     view = await cluster.refresh(topics, deadline=deadline)
-    answer: Lookup[TopicPartition] = Lookup()
+    answer: KeyLookup[TopicPartition] = KeyLookup()
     for partition in partitions:
         topic = view.topic(partition.topic)
         partition_view = topic.partition(partition.partition) if topic is not None else None
@@ -203,10 +203,10 @@ def _lookup_failure(partition: TopicPartition, number: int) -> str:
 
 async def look_up_coordinators(
     cluster: Cluster, transactional_ids: Sequence[str], deadline: Deadline
-) -> Lookup[str]:
+) -> KeyLookup[str]:
     """Find transaction coordinators (CoordinatorStrategy)."""
     coordinators = await cluster.find_coordinators(tuple(transactional_ids), deadline)
-    answer: Lookup[str] = Lookup()
+    answer: KeyLookup[str] = KeyLookup()
     for key, (number, broker_id) in coordinators.items():
         match number:
             case ErrorCode.none:
@@ -232,7 +232,7 @@ async def look_up_coordinators(
 def fixed_broker(broker_id: int) -> LookUp[K]:
     """Every key belongs to one broker (StaticBrokerStrategy)."""
 
-    async def look_up(_cluster: Cluster, keys: Sequence[K], _: Deadline) -> Lookup[K]:
-        return Lookup(mapped=dict.fromkeys(keys, broker_id))
+    async def look_up(_cluster: Cluster, keys: Sequence[K], _: Deadline) -> KeyLookup[K]:
+        return KeyLookup(mapped=dict.fromkeys(keys, broker_id))
 
     return look_up

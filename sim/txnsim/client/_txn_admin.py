@@ -20,8 +20,8 @@ from txnsim.client._requests_by_key import (
     AskBroker,
     K,
     KeyedResponse,
+    KeyLookup,
     LookUp,
-    Lookup,
     V,
     fixed_broker,
     look_up_coordinators,
@@ -138,8 +138,8 @@ class TransactionAdmin:
                     failure = f"{sent} with an unexpected exception"
             return KeyedResponse(failed=dict.fromkeys(keys, ClientError(failure, error=error)))
 
-        async def look_up(_cluster: Cluster, keys: Sequence[int], _: Deadline) -> Lookup[int]:
-            return Lookup(mapped={key: key for key in keys})  # AllBrokersStrategy
+        async def look_up(_cluster: Cluster, keys: Sequence[int], _: Deadline) -> KeyLookup[int]:
+            return KeyLookup(mapped={key: key for key in keys})  # AllBrokersStrategy
 
         listed = await run_by_key(
             self.cluster,

@@ -31,14 +31,14 @@ from txnsim.client.inspection.txn_wording import message_of
 from txnsim.client.members.requests import offset_commit
 from txnsim.client.metadata import (
     BrokerAddress,
-    ClusterView,
-    PartitionView,
-    TopicView,
+    ClusterMetadata,
+    PartitionMetadata,
+    TopicMetadata,
     parse_metadata,
 )
 from txnsim.client.offsets import FoundOffset
 from txnsim.client.requests import ConfigChange, NewTopic
-from txnsim.client.versions import Request
+from txnsim.client.versions import VersionedRequest
 from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 
@@ -94,7 +94,7 @@ class Admin(TransactionAdmin):
 
     async def create_topic(
         self, name: str, *, partitions: int = -1, replication_factor: int = -1
-    ) -> TopicView:
+    ) -> TopicMetadata:
         """Create one topic and wait until every partition has a leader.
 
         Raises:
@@ -105,7 +105,7 @@ class Admin(TransactionAdmin):
         or_raised((await self.create_topics((topic,)))[name])
         return await self.wait_for_topic(name)
 
-    async def wait_for_topic(self, name: str, *, timeout_ms: float | None = None) -> TopicView:
+    async def wait_for_topic(self, name: str, *, timeout_ms: float | None = None) -> TopicMetadata:
         """Wait until the topic is known and every partition has a leader.
 
         Raises:
@@ -138,14 +138,14 @@ class Admin(TransactionAdmin):
         NOT_ENOUGH_REPLICAS.
         """
 
-        def is_named(view: ClusterView) -> bool:
+        def is_named(view: ClusterMetadata) -> bool:
             led = view.leader(partition)
             return led is not None and led.leader_id == broker_id
 
         return await self._each_says([partition.topic], is_named, timeout_ms)
 
     async def _each_says(
-        self, names: Collection[str], holds: Callable[[ClusterView], bool], timeout_ms: float
+        self, names: Collection[str], holds: Callable[[ClusterMetadata], bool], timeout_ms: float
     ) -> bool:
         deadline = self.cluster.deadline(timeout_ms)
         request = requests.metadata(sorted(names))
@@ -176,11 +176,11 @@ class Admin(TransactionAdmin):
             for row in message.responses
         }
 
-    async def describe_topics(self, names: Sequence[str] | None) -> tuple[TopicView, ...]:
+    async def describe_topics(self, names: Sequence[str] | None) -> tuple[TopicMetadata, ...]:
         """Topics with leaders and replicas, or with the error in their place; None: all topics."""
         return (await self.cluster.refresh(names)).topics
 
-    async def describe_partition(self, partition: TopicPartition) -> PartitionView:
+    async def describe_partition(self, partition: TopicPartition) -> PartitionMetadata:
         """Leader and replicas of a partition.
 
         Raises:
@@ -463,7 +463,9 @@ class Admin(TransactionAdmin):
         for failure in (await self.incremental_alter_configs((change,))).values():
             or_raised(failure)
 
-    async def _change(self, request: Request, errors_of: Callable[[Any], list[int]]) -> Any:
+    async def _change(
+        self, request: VersionedRequest, errors_of: Callable[[Any], list[int]]
+    ) -> Any:
         """Ask any broker, again while no controller is there to obey (NOT_CONTROLLER)."""
         deadline: Deadline = self.cluster.deadline()
         backoff = self.cluster.backoff()

@@ -12,7 +12,7 @@ import msgspec
 
 from txnsim.client.errors import AuthenticationError, code_name
 from txnsim.client.requests import asks
-from txnsim.client.versions import Api, Request
+from txnsim.client.versions import ClientApi, VersionedRequest
 from txnsim.errors import ErrorCode
 from txnsim.security.login import Credential, Login, LoginError, login
 from txnsim.security.options import ClientTls, SecurityProtocol
@@ -51,11 +51,11 @@ class Authentication:
         self.lifetime_ms = 0
         """How long the session lasts, as the broker's last answer has it; 0: no end."""
 
-    def handshake(self) -> Request:
+    def handshake(self) -> VersionedRequest:
         """The first request."""
-        return asks(Api.SASL_HANDSHAKE, mechanism=self._mechanism)
+        return asks(ClientApi.SASL_HANDSHAKE, mechanism=self._mechanism)
 
-    def take(self, answer: Any) -> Request | None:
+    def take(self, answer: Any) -> VersionedRequest | None:
         """What to ask after an answer; None: the broker knows us.
 
         Raises:
@@ -93,5 +93,5 @@ class Authentication:
         )
 
 
-def _token(token: bytes) -> Request:
-    return asks(Api.SASL_AUTHENTICATE, auth_bytes=token)
+def _token(token: bytes) -> VersionedRequest:
+    return asks(ClientApi.SASL_AUTHENTICATE, auth_bytes=token)

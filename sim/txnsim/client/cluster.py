@@ -30,14 +30,14 @@ from txnsim.client.errors import (
 from txnsim.client.group_requests import find_group_coordinator
 from txnsim.client.metadata import (
     RETRIED_TOPIC_ERRORS,
-    ClusterView,
-    PartitionView,
+    ClusterMetadata,
+    PartitionMetadata,
     merge,
     parse_coordinators,
     parse_metadata,
 )
 from txnsim.client.tracing import ClientTrace
-from txnsim.client.versions import FinalizedFeatures, Request, VersionRange, newer_features
+from txnsim.client.versions import FinalizedFeatures, VersionedRequest, VersionRange, newer_features
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.runtime.environment import Clock, Tasks
 from txnsim.runtime.rng import random_hex
@@ -104,7 +104,7 @@ class Cluster:
         self.tasks = tasks if tasks is not None else LoopTasks(asyncio.get_running_loop())
         self.trace = ClientTrace(tracer, self.settings.client_id)
         """The client in the trace of its run."""
-        self.view = ClusterView()
+        self.view = ClusterMetadata()
         self.features = FinalizedFeatures()
         """Finalized features with the highest epoch seen on any connection."""
         self._dial = dial
@@ -282,7 +282,7 @@ class Cluster:
 
     # Requests
 
-    async def ask(self, broker_id: int, request: Request, *, lane: str = "") -> Any:
+    async def ask(self, broker_id: int, request: VersionedRequest, *, lane: str = "") -> Any:
         """Send to one broker, once.
 
         Raises:
@@ -292,7 +292,7 @@ class Cluster:
         """
         return await (await self.connection(broker_id, lane=lane)).request(request)
 
-    async def ask_any(self, request: Request, deadline: Deadline | None = None) -> Any:
+    async def ask_any(self, request: VersionedRequest, deadline: Deadline | None = None) -> Any:
         """Send to any broker; another one is tried while connections fail and time is left.
 
         Raises:
@@ -318,7 +318,7 @@ class Cluster:
         *,
         create: bool = False,
         deadline: Deadline | None = None,
-    ) -> ClusterView:
+    ) -> ClusterMetadata:
         """Ask for brokers and topics; None: all topics.
 
         Returns:
@@ -335,7 +335,7 @@ class Cluster:
 
     async def leader(
         self, partition: TopicPartition, *, deadline: Deadline | None = None, create: bool = False
-    ) -> PartitionView:
+    ) -> PartitionMetadata:
         """The partition with its leader, looked up until there is one.
 
         Raises:
@@ -443,7 +443,7 @@ class Cluster:
                 raise RetriableError(failure, error=error)
             await backoff.wait(deadline)
 
-    async def ask_group_coordinator(self, group_id: str, request: Request) -> Any:
+    async def ask_group_coordinator(self, group_id: str, request: VersionedRequest) -> Any:
         """Send one request to a group's coordinator, once.
 
         Raises:

@@ -32,10 +32,10 @@ from txnsim.client.errors import (
 from txnsim.client.requests import asks
 from txnsim.client.tracing import Call, ClientTrace
 from txnsim.client.versions import (
-    Api,
     ByHand,
+    ClientApi,
     FinalizedFeatures,
-    Request,
+    VersionedRequest,
     VersionRange,
     choose_version,
 )
@@ -87,7 +87,7 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
     """security.protocol and what belongs to it."""
 
 
-class _Waiting(msgspec.Struct, eq=False):
+class _PendingRequest(msgspec.Struct, eq=False):
     """A request without an answer yet."""
 
     api: int
@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
         self._settings = settings
         self._clock = clock
         self._reader = FrameReader(FRAME_BYTES_MAX)
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _PendingRequest] = {}
         self._correlation_id = 0
         self._transport: asyncio.WriteTransport | None = None
         self._lost: ClientError | None = None
@@ -202,7 +202,7 @@ class Connection(asyncio.Protocol):
         """Whether requests can still be sent."""
         return self._lost is None
 
-    def send(self, request: Request) -> asyncio.Future[Any]:
+    def send(self, request: VersionedRequest) -> asyncio.Future[Any]:
         """Send now; the future holds the answer's message.
 
         Raises:
@@ -214,7 +214,7 @@ class Connection(asyncio.Protocol):
             self._renew()
         return self._send(request, version)
 
-    async def request(self, request: Request) -> Any:
+    async def request(self, request: VersionedRequest) -> Any:
         """Send and await the answer's message.
 
         Raises:
@@ -241,7 +241,7 @@ class Connection(asyncio.Protocol):
         return await self._send(ByHand(api=api_key, build=lambda _: message), version)
 
     def _send(
-        self, request: Request | ByHand, version: int, *, overtakes: bool = False
+        self, request: VersionedRequest | ByHand, version: int, *, overtakes: bool = False
     ) -> asyncio.Future[Any]:
         if self._lost is not None or self._transport is None:
             raise ConnectionLostError(f"the connection to {self.address} is closed") from self._lost
@@ -258,7 +258,7 @@ class Connection(asyncio.Protocol):
                 else request.timeout_ms
             )
             timer = self._clock.call_later(timeout_ms, lambda: self._expire(correlation_id))
-            call = _Waiting(request.api, version, future, timer)
+            call = _PendingRequest(request.api, version, future, timer)
             self._waiting[correlation_id] = call
         else:
             future.set_result(None)
@@ -303,7 +303,7 @@ class Connection(asyncio.Protocol):
             ConnectionLostError: The connection was cut.
             RequestTimeoutError: No answer in time.
         """
-        highest = Api.API_VERSIONS.ours.highest
+        highest = ClientApi.API_VERSIONS.ours.highest
         try:
             answer = await self._send(self._api_versions(), highest)
         except ConnectionLostError as error:
@@ -312,7 +312,7 @@ class Connection(asyncio.Protocol):
                 f" of security.protocol={self._settings.security.protocol.name}?"
             ) from error
         if answer.error_code == ErrorCode.unsupported_version:
-            theirs = {row.api_key: row for row in answer.api_keys}.get(Api.API_VERSIONS)
+            theirs = {row.api_key: row for row in answer.api_keys}.get(ClientApi.API_VERSIONS)
             version = min(highest, theirs.max_version if theirs is not None else 0)
             answer = await self._send(self._api_versions(), version)
         if answer.error_code != ErrorCode.none:
@@ -329,9 +329,9 @@ class Connection(asyncio.Protocol):
                 levels=tuple((f.name, f.max_version_level) for f in answer.finalized_features),
             )
 
-    def _api_versions(self) -> Request:
+    def _api_versions(self) -> VersionedRequest:
         return asks(
-            Api.API_VERSIONS,
+            ClientApi.API_VERSIONS,
             client_software_name="txnsim",
             client_software_version=self._settings.software_version,
         )
@@ -348,7 +348,10 @@ class Connection(asyncio.Protocol):
         return authenticated
 
     def _go_on(
-        self, authentication: Authentication, request: Request, authenticated: asyncio.Future[None]
+        self,
+        authentication: Authentication,
+        request: VersionedRequest,
+        authenticated: asyncio.Future[None],
     ) -> None:
         try:
             version = choose_version(request.api, self.versions)
@@ -433,7 +436,7 @@ class Connection(asyncio.Protocol):
                 call=call.call,
             )
         if (
-            call.api == Api.API_VERSIONS
+            call.api == ClientApi.API_VERSIONS
             and len(frame) >= 6
             and _ERROR(frame, 4)[0] == ErrorCode.unsupported_version
         ):

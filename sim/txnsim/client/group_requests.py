@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from txnsim.client.requests import Row, asks, per_topic
-from txnsim.client.versions import ANY, Api, Request, VersionRange
+from txnsim.client.versions import ANY, ClientApi, VersionedRequest, VersionRange
 from txnsim.types import TopicPartition
 
 COORDINATOR_GROUP = 0
@@ -32,10 +32,10 @@ class GroupMetadata(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def find_group_coordinator(group_id: str) -> Request:
+def find_group_coordinator(group_id: str) -> VersionedRequest:
     """Ask for a group's coordinator."""
     return asks(
-        Api.FIND_COORDINATOR,
+        ClientApi.FIND_COORDINATOR,
         key=group_id,
         key_type=COORDINATOR_GROUP,
         coordinator_keys=(group_id,),
@@ -67,7 +67,7 @@ def committed_topics(
 
 def offset_fetch(
     group_id: str, partitions: Iterable[TopicPartition] | None, *, stable: bool
-) -> Request:
+) -> VersionedRequest:
     """Ask for a group's positions.
 
     Args:
@@ -76,7 +76,7 @@ def offset_fetch(
         stable: UNSTABLE_OFFSET_COMMIT instead of a position that an open transaction may change.
     """
     return asks(
-        Api.OFFSET_FETCH,
+        ClientApi.OFFSET_FETCH,
         VersionRange(7 if stable else 0, ANY.highest),
         group_id=group_id,
         topics=None
@@ -86,12 +86,12 @@ def offset_fetch(
     )
 
 
-def delete_groups(group_ids: Sequence[str]) -> Request:
+def delete_groups(group_ids: Sequence[str]) -> VersionedRequest:
     """Delete groups without members, and their positions; each is asked of its coordinator."""
-    return asks(Api.DELETE_GROUPS, groups_names=tuple(group_ids))
+    return asks(ClientApi.DELETE_GROUPS, groups_names=tuple(group_ids))
 
 
-def list_groups(*, types: Sequence[str] = (), states: Sequence[str] = ()) -> Request:
+def list_groups(*, types: Sequence[str] = (), states: Sequence[str] = ()) -> VersionedRequest:
     """Ask a broker for the groups that it coordinates; it shows those that we may describe.
 
     Args:
@@ -99,29 +99,31 @@ def list_groups(*, types: Sequence[str] = (), states: Sequence[str] = ()) -> Req
         states: Only groups in these states (KIP-518, from version 4 on); all unless given.
     """
     return asks(
-        Api.LIST_GROUPS,
+        ClientApi.LIST_GROUPS,
         VersionRange(5 if types else 4 if states else 0, ANY.highest),
         types_filter=tuple(types),
         states_filter=tuple(states),
     )
 
 
-def describe_group(api: Api, group_id: str) -> Request:
+def describe_group(api: ClientApi, group_id: str) -> VersionedRequest:
     """Ask the coordinator for a group and its members; each type of group has an API of its own."""
     fields: dict[str, Any] = {"include_authorized_operations": False}
-    if api == Api.STREAMS_GROUP_DESCRIBE:
+    if api == ClientApi.STREAMS_GROUP_DESCRIBE:
         fields["include_topology_description"] = False
-    fields["groups" if api == Api.DESCRIBE_GROUPS else "group_ids"] = (group_id,)
+    fields["groups" if api == ClientApi.DESCRIBE_GROUPS else "group_ids"] = (group_id,)
     return asks(api, **fields)
 
 
-def describe_share_group_offsets(group_id: str) -> Request:
+def describe_share_group_offsets(group_id: str) -> VersionedRequest:
     """Ask for the start offset of every share partition that a share group has."""
     group = Row("DescribeShareGroupOffsetsRequestGroup", group_id=group_id, topics=None)
-    return asks(Api.DESCRIBE_SHARE_GROUP_OFFSETS, groups=[group])
+    return asks(ClientApi.DESCRIBE_SHARE_GROUP_OFFSETS, groups=[group])
 
 
-def alter_share_group_offsets(group_id: str, offsets: Mapping[TopicPartition, int]) -> Request:
+def alter_share_group_offsets(
+    group_id: str, offsets: Mapping[TopicPartition, int]
+) -> VersionedRequest:
     """Give share partitions of a share group without members other start offsets."""
 
     def row(partition: TopicPartition) -> Row:
@@ -132,10 +134,10 @@ def alter_share_group_offsets(group_id: str, offsets: Mapping[TopicPartition, in
         )
 
     topics = per_topic("AlterShareGroupOffsetsRequestTopic", offsets, row, called="topic_name")
-    return asks(Api.ALTER_SHARE_GROUP_OFFSETS, group_id=group_id, topics=topics)
+    return asks(ClientApi.ALTER_SHARE_GROUP_OFFSETS, group_id=group_id, topics=topics)
 
 
-def delete_share_group_offsets(group_id: str, topics: Sequence[str]) -> Request:
+def delete_share_group_offsets(group_id: str, topics: Sequence[str]) -> VersionedRequest:
     """Delete what a share group without members has of topics."""
     rows = [Row("DeleteShareGroupOffsetsRequestTopic", topic_name=name) for name in topics]
-    return asks(Api.DELETE_SHARE_GROUP_OFFSETS, group_id=group_id, topics=rows)
+    return asks(ClientApi.DELETE_SHARE_GROUP_OFFSETS, group_id=group_id, topics=rows)

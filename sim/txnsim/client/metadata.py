@@ -29,7 +29,7 @@ class BrokerAddress(msgspec.Struct, frozen=True, kw_only=True):
         return f"broker {self.broker_id} ({host_and_port(self.host, self.port)})"
 
 
-class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """One partition; ``leader_id`` is -1 where there is none."""
 
     partition: int
@@ -40,14 +40,14 @@ class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
     error: int = 0
 
 
-class TopicView(msgspec.Struct, frozen=True, kw_only=True):
+class TopicMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """A topic, or the error for it."""
 
     name: str
     topic_id: UUID | None = None
     internal: bool = False
     error: int = 0
-    partitions: tuple[PartitionView, ...] = ()
+    partitions: tuple[PartitionMetadata, ...] = ()
 
     @property
     def led(self) -> bool:
@@ -55,7 +55,7 @@ class TopicView(msgspec.Struct, frozen=True, kw_only=True):
         leaders = [partition.leader_id for partition in self.partitions]
         return not self.error and bool(leaders) and min(leaders) >= 0
 
-    def partition(self, index: int) -> PartitionView | None:
+    def partition(self, index: int) -> PartitionMetadata | None:
         """The partition of that number."""
         for partition in self.partitions:
             if partition.partition == index:
@@ -63,13 +63,13 @@ class TopicView(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """The known state of the cluster, with every topic ever requested."""
 
     cluster_id: str | None = None
     controller_id: int = -1
     brokers: tuple[BrokerAddress, ...] = ()
-    topics: tuple[TopicView, ...] = ()
+    topics: tuple[TopicMetadata, ...] = ()
 
     def broker(self, broker_id: int) -> BrokerAddress | None:
         for broker in self.brokers:
@@ -77,13 +77,13 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
                 return broker
         return None
 
-    def topic(self, name: str) -> TopicView | None:
+    def topic(self, name: str) -> TopicMetadata | None:
         for topic in self.topics:
             if topic.name == name:
                 return topic
         return None
 
-    def leader(self, partition: TopicPartition) -> PartitionView | None:
+    def leader(self, partition: TopicPartition) -> PartitionMetadata | None:
         """The partition, if its leader is known."""
         topic = self.topic(partition.topic)
         if topic is None or topic.error:
@@ -92,9 +92,9 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
         return leader if leader is not None and leader.leader_id >= 0 else None
 
 
-def parse_metadata(message: Any) -> ClusterView:
+def parse_metadata(message: Any) -> ClusterMetadata:
     """Read a Metadata answer of any version from 1 on."""
-    return ClusterView(
+    return ClusterMetadata(
         cluster_id=getattr(message, "cluster_id", None),
         controller_id=message.controller_id,
         brokers=tuple(
@@ -105,14 +105,14 @@ def parse_metadata(message: Any) -> ClusterView:
     )
 
 
-def _parse_topic(row: Any) -> TopicView:
-    return TopicView(
+def _parse_topic(row: Any) -> TopicMetadata:
+    return TopicMetadata(
         name=row.name or "",
         topic_id=getattr(row, "topic_id", None),
         internal=row.is_internal,
         error=int(row.error_code),
         partitions=tuple(
-            PartitionView(
+            PartitionMetadata(
                 partition=part.partition_index,
                 leader_id=part.leader_id,
                 leader_epoch=getattr(part, "leader_epoch", -1),
@@ -125,7 +125,7 @@ def _parse_topic(row: Any) -> TopicView:
     )
 
 
-def merge(earlier: ClusterView, answered: ClusterView) -> ClusterView:
+def merge(earlier: ClusterMetadata, answered: ClusterMetadata) -> ClusterMetadata:
     """What to believe after another answer: its brokers, its topics, and the topics that it was
     not asked for.
 
@@ -135,7 +135,7 @@ def merge(earlier: ClusterView, answered: ClusterView) -> ClusterView:
     for topic in answered.topics:
         topic_before = topics.get(topic.name)
         topics[topic.name] = topic if topic_before is None else _merge_topic(topic_before, topic)
-    return ClusterView(
+    return ClusterMetadata(
         cluster_id=answered.cluster_id,
         controller_id=answered.controller_id,
         brokers=answered.brokers,
@@ -143,11 +143,11 @@ def merge(earlier: ClusterView, answered: ClusterView) -> ClusterView:
     )
 
 
-def _merge_topic(topic_before: TopicView, topic_after: TopicView) -> TopicView:
+def _merge_topic(topic_before: TopicMetadata, topic_after: TopicMetadata) -> TopicMetadata:
     if topic_before.topic_id != topic_after.topic_id or topic_after.error:
         return topic_after
     partitions_before = {partition.partition: partition for partition in topic_before.partitions}
-    return TopicView(
+    return TopicMetadata(
         name=topic_after.name,
         topic_id=topic_after.topic_id,
         internal=topic_after.internal,
@@ -158,7 +158,9 @@ def _merge_topic(topic_before: TopicView, topic_after: TopicView) -> TopicView:
     )
 
 
-def _newer(partition_before: PartitionView | None, partition_after: PartitionView) -> PartitionView:
+def _newer(
+    partition_before: PartitionMetadata | None, partition_after: PartitionMetadata
+) -> PartitionMetadata:
     if (
         partition_before is None
         or partition_after.leader_epoch < 0

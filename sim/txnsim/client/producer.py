@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from txnsim.client import requests
-from txnsim.client._coordinator_requests import Coordinated
+from txnsim.client._coordinator_requests import CoordinatorRequests
 from txnsim.client.backoff import Backoff, Deadline
 from txnsim.client.cluster import LOST, Cluster
 from txnsim.client.errors import (
@@ -32,7 +32,7 @@ from txnsim.client.errors import (
     RequestTimeoutError,
     RetriableError,
 )
-from txnsim.client.reactions import UNSAID, Operation, Reaction, react
+from txnsim.client.reactions import UNSAID, Reaction, RequestKind, react
 from txnsim.client.session import SessionState, TxnProtocol, TxnSession, identity_in, unexpected
 from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import ANY
@@ -123,7 +123,7 @@ class Producer:
         )
         self._batch_bytes = batch_bytes
         self._lanes: dict[TopicPartition, _Lane] = {}
-        self._coordinated = Coordinated(
+        self._coordinated = CoordinatorRequests(
             cluster, self.session, transactional_id or "", transaction_timeout_ms
         )
         self._identity_lock = asyncio.Lock()
@@ -343,7 +343,9 @@ class Producer:
         deadline = min(
             (outgoing.deadline for outgoing in batch), key=lambda deadline: deadline.left_ms
         )
-        operation = Operation.PRODUCE_TRANSACTIONAL if self.transactional_id else Operation.PRODUCE
+        operation = (
+            RequestKind.PRODUCE_TRANSACTIONAL if self.transactional_id else RequestKind.PRODUCE
+        )
         if self.transactional_id is not None:
             self.session.raise_error()
             if not self.session.has(target):

@@ -14,7 +14,7 @@ from typing import Final
 from txnsim.errors import ErrorCode
 
 
-class Operation(Enum):
+class RequestKind(Enum):
     """The kind of the request."""
 
     FIND_COORDINATOR = auto()
@@ -103,29 +103,29 @@ _PRODUCE_FATAL: Final = {
     _E.invalid_producer_id_mapping: Reaction.GIVE_UP,
 }
 
-REACTIONS: Final[Mapping[Operation, Mapping[ErrorCode, Reaction]]] = {
-    Operation.FIND_COORDINATOR: {_E.transaction_abortable: Reaction.ABORT},
-    Operation.INIT_PRODUCER_ID: {
+REACTIONS: Final[Mapping[RequestKind, Mapping[ErrorCode, Reaction]]] = {
+    RequestKind.FIND_COORDINATOR: {_E.transaction_abortable: Reaction.ABORT},
+    RequestKind.INIT_PRODUCER_ID: {
         **_COORDINATOR_MOVED,
         **_FENCED,
         _E.transactional_id_authorization_failed: Reaction.ABORT,
         _E.cluster_authorization_failed: Reaction.ABORT,
         _E.transaction_abortable: Reaction.ABORT,
     },
-    Operation.ADD_PARTITIONS: {
+    RequestKind.ADD_PARTITIONS: {
         **_COORDINATOR_MOVED,
         **_FENCED,
         **_OUT_OF_STEP,
         _E.unknown_producer_id: Reaction.ABORT_IF_BUMP,
     },
-    Operation.COMMIT: {
+    RequestKind.COMMIT: {
         **_COORDINATOR_MOVED,
         **_FENCED,
         **_OUT_OF_STEP,
         _E.unknown_producer_id: Reaction.ABORT_IF_BUMP,
         _E.transaction_abortable: Reaction.ABORT,
     },
-    Operation.ABORT: {
+    RequestKind.ABORT: {
         **_COORDINATOR_MOVED,
         **_FENCED,
         **_OUT_OF_STEP,
@@ -133,11 +133,11 @@ REACTIONS: Final[Mapping[Operation, Mapping[ErrorCode, Reaction]]] = {
         # An abort that asks to be aborted would never end (KIP-1050).
         _E.transaction_abortable: Reaction.GIVE_UP,
     },
-    Operation.PRODUCE_TRANSACTIONAL: {
+    RequestKind.PRODUCE_TRANSACTIONAL: {
         **_PRODUCE_FATAL,
         _E.duplicate_sequence_number: Reaction.DONE,
     },
-    Operation.PRODUCE: {
+    RequestKind.PRODUCE: {
         **_PRODUCE_FATAL,
         _E.duplicate_sequence_number: Reaction.DONE,
         _E.out_of_order_sequence_number: Reaction.RESTART,
@@ -146,21 +146,21 @@ REACTIONS: Final[Mapping[Operation, Mapping[ErrorCode, Reaction]]] = {
     },
 }
 
-OTHERWISE: Final[Mapping[Operation, Reaction]] = {
-    Operation.FIND_COORDINATOR: Reaction.GIVE_UP,
-    Operation.INIT_PRODUCER_ID: Reaction.GIVE_UP,
-    Operation.ADD_PARTITIONS: Reaction.ABORT,
-    Operation.COMMIT: Reaction.GIVE_UP,
-    Operation.ABORT: Reaction.GIVE_UP,
-    Operation.PRODUCE_TRANSACTIONAL: Reaction.ABORT,
-    Operation.PRODUCE: Reaction.FAIL,
+OTHERWISE: Final[Mapping[RequestKind, Reaction]] = {
+    RequestKind.FIND_COORDINATOR: Reaction.GIVE_UP,
+    RequestKind.INIT_PRODUCER_ID: Reaction.GIVE_UP,
+    RequestKind.ADD_PARTITIONS: Reaction.ABORT,
+    RequestKind.COMMIT: Reaction.GIVE_UP,
+    RequestKind.ABORT: Reaction.GIVE_UP,
+    RequestKind.PRODUCE_TRANSACTIONAL: Reaction.ABORT,
+    RequestKind.PRODUCE: Reaction.FAIL,
 }
 """For errors that neither have a row nor are retriable."""
 
-_PRODUCES: Final = frozenset({Operation.PRODUCE, Operation.PRODUCE_TRANSACTIONAL})
+_PRODUCES: Final = frozenset({RequestKind.PRODUCE, RequestKind.PRODUCE_TRANSACTIONAL})
 
 
-def react(operation: Operation, error: ErrorCode) -> Reaction:
+def react(operation: RequestKind, error: ErrorCode) -> Reaction:
     """How a producer reacts to an error."""
     if error == ErrorCode.none:
         return Reaction.DONE

@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 from txnsim.client.errors import NotSupportedError
-from txnsim.client.versions import ANY, Api, Request, VersionRange
+from txnsim.client.versions import ANY, ClientApi, VersionedRequest, VersionRange
 from txnsim.errors import ErrorCode
 from txnsim.on_demand_imports import OnDemand
 from txnsim.types import TopicPartition
@@ -62,17 +62,17 @@ def _build_value(value: Any, schema: ModuleType) -> Any:
 
 
 def asks(
-    api: Api,
+    api: ClientApi,
     within: VersionRange = ANY,
     /,
     *,
     request_timeout_ms: float | None = None,
     answered: bool = True,
     **fields: Any,
-) -> Request:
+) -> VersionedRequest:
     """A request of an API with these fields; lists are of rows."""
     message = Row(f"{api.name.title().replace('_', '')}Request", **fields)
-    return Request(
+    return VersionedRequest(
         api=api,
         within=within,
         build=message.made,
@@ -115,10 +115,10 @@ def per_topic(
     ]
 
 
-def metadata(topics: Sequence[str] | None, *, create: bool = False) -> Request:
+def metadata(topics: Sequence[str] | None, *, create: bool = False) -> VersionedRequest:
     """Ask for brokers and topics; None: all topics, empty: none."""
     return asks(
-        Api.METADATA,
+        ClientApi.METADATA,
         topics=None
         if topics is None
         else [Row("MetadataRequestTopic", topic_id=None, name=name) for name in topics],
@@ -128,10 +128,12 @@ def metadata(topics: Sequence[str] | None, *, create: bool = False) -> Request:
     )
 
 
-def find_coordinator(transactional_ids: Sequence[str], *, within: VersionRange = ANY) -> Request:
+def find_coordinator(
+    transactional_ids: Sequence[str], *, within: VersionRange = ANY
+) -> VersionedRequest:
     """Ask for transaction coordinators; below version 4 only for the first id."""
     return asks(
-        Api.FIND_COORDINATOR,
+        ClientApi.FIND_COORDINATOR,
         within,
         key=transactional_ids[0],
         key_type=COORDINATOR_TRANSACTION,
@@ -157,7 +159,7 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
     """Where the transaction that is to end must have begun: for ``named_txn_markers`` only."""
 
 
-def named_txn_markers(markers: Sequence[Marker]) -> Request:
+def named_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
     """End the transactions that began at given offsets, by the text of KIP-664.
 
     For the listener of ``--kip-text``: every other one takes this layout for a broken request.
@@ -176,12 +178,12 @@ def named_txn_markers(markers: Sequence[Marker]) -> Request:
         for marker in markers
     ]
     message = Row("WriteTxnMarkersRequest", markers=rows).made(kip_664)
-    return Request(
-        api=Api.WRITE_TXN_MARKERS, within=VersionRange(1, 1), build=lambda _schema: message
+    return VersionedRequest(
+        api=ClientApi.WRITE_TXN_MARKERS, within=VersionRange(1, 1), build=lambda _schema: message
     )
 
 
-def write_txn_markers(markers: Sequence[Marker]) -> Request:
+def write_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
     """End transactions on partitions, past their coordinator."""
     rows = [
         _marker(
@@ -191,7 +193,7 @@ def write_txn_markers(markers: Sequence[Marker]) -> Request:
         )
         for marker in markers
     ]
-    return asks(Api.WRITE_TXN_MARKERS, markers=rows)
+    return asks(ClientApi.WRITE_TXN_MARKERS, markers=rows)
 
 
 def _marker(marker: Marker, topics: list[Row], **more: int) -> Row:
@@ -206,20 +208,20 @@ def _marker(marker: Marker, topics: list[Row], **more: int) -> Row:
     )
 
 
-def describe_producers(partitions: Iterable[TopicPartition]) -> Request:
+def describe_producers(partitions: Iterable[TopicPartition]) -> VersionedRequest:
     """Ask a replica for the active producers of its partitions."""
     return asks(
-        Api.DESCRIBE_PRODUCERS,
+        ClientApi.DESCRIBE_PRODUCERS,
         topics=per_topic("TopicRequest", partitions, under="partition_indexes"),
     )
 
 
-def describe_transactions(transactional_ids: Sequence[str]) -> Request:
+def describe_transactions(transactional_ids: Sequence[str]) -> VersionedRequest:
     """Ask a coordinator for the state of transactions."""
-    return asks(Api.DESCRIBE_TRANSACTIONS, transactional_ids=tuple(transactional_ids))
+    return asks(ClientApi.DESCRIBE_TRANSACTIONS, transactional_ids=tuple(transactional_ids))
 
 
-def list_transactions(filters: TransactionFilters = _ALL) -> Request:
+def list_transactions(filters: TransactionFilters = _ALL) -> VersionedRequest:
     """Ask one broker for the transactions it coordinates.
 
     A filter that the version chosen can't say is refused when the message is made, with a
@@ -233,7 +235,7 @@ def list_transactions(filters: TransactionFilters = _ALL) -> Request:
             raise NotSupportedError(refusal, error=ErrorCode.unsupported_version)
         return build(kind, **filters.fields())
 
-    return Request(api=Api.LIST_TRANSACTIONS, build=make)
+    return VersionedRequest(api=ClientApi.LIST_TRANSACTIONS, build=make)
 
 
 # Records
@@ -248,13 +250,13 @@ def produce(
     timeout_ms: int = 30_000,
     request_timeout_ms: float | None = None,
     within: VersionRange = ANY,
-) -> Request:
+) -> VersionedRequest:
     """Append batches, one per partition. Version 13 names topics by id, so every id must be given
     for it."""
     if any(topic_ids.get(partition.topic) is None for partition in batches):
         within = VersionRange(within.lowest, min(within.highest, 12))
     return asks(
-        Api.PRODUCE,
+        ClientApi.PRODUCE,
         within,
         request_timeout_ms=request_timeout_ms,
         answered=acks != 0,
@@ -284,7 +286,7 @@ def fetch(
     partition_max_bytes: int,
     leader_epochs: Mapping[TopicPartition, int] | None = None,
     timeout_ms: float | None = None,
-) -> Request:
+) -> VersionedRequest:
     """Read from offsets, without a fetch session. From version 13 on topics go by id."""
     epochs = leader_epochs or {}
     highest = (
@@ -303,7 +305,7 @@ def fetch(
         )
 
     return asks(
-        Api.FETCH,
+        ClientApi.FETCH,
         VersionRange(0, highest),
         request_timeout_ms=timeout_ms,
         max_wait=max_wait_ms,
@@ -318,7 +320,7 @@ def fetch(
 
 def list_offsets(
     timestamps: Mapping[TopicPartition, int], *, isolation_level: int, timeout_ms: int
-) -> Request:
+) -> VersionedRequest:
     """Ask a leader for offsets by timestamp; -1 latest, -2 earliest, -3 largest timestamp."""
 
     def row(partition: TopicPartition) -> Row:
@@ -330,7 +332,7 @@ def list_offsets(
 
     least = 7 if any(t == -3 for t in timestamps.values()) else 2 if isolation_level else 1
     return asks(
-        Api.LIST_OFFSETS,
+        ClientApi.LIST_OFFSETS,
         VersionRange(least, ANY.highest),
         replica_id=-1,
         isolation_level=isolation_level,
@@ -353,7 +355,9 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     """Replicas of each partition; then ``partitions`` and ``replication_factor`` stay -1."""
 
 
-def create_topics(topics: Sequence[NewTopic], *, timeout_ms: int, validate_only: bool) -> Request:
+def create_topics(
+    topics: Sequence[NewTopic], *, timeout_ms: int, validate_only: bool
+) -> VersionedRequest:
     """Create topics; defaults of the broker need version 4."""
 
     def row(topic: NewTopic) -> Row:
@@ -373,7 +377,7 @@ def create_topics(topics: Sequence[NewTopic], *, timeout_ms: int, validate_only:
 
     least = 4 if any(-1 in (t.partitions, t.replication_factor) for t in topics) else 2
     return asks(
-        Api.CREATE_TOPICS,
+        ClientApi.CREATE_TOPICS,
         VersionRange(least, ANY.highest),
         topics=[row(topic) for topic in topics],
         timeout=timeout_ms,
@@ -381,20 +385,20 @@ def create_topics(topics: Sequence[NewTopic], *, timeout_ms: int, validate_only:
     )
 
 
-def delete_topics(names: Sequence[str], *, timeout_ms: int) -> Request:
+def delete_topics(names: Sequence[str], *, timeout_ms: int) -> VersionedRequest:
     """Delete topics by name."""
     return asks(
-        Api.DELETE_TOPICS,
+        ClientApi.DELETE_TOPICS,
         topics=[Row("DeleteTopicState", name=name, topic_id=None) for name in names],
         topic_names=tuple(names),
         timeout=timeout_ms,
     )
 
 
-def describe_cluster() -> Request:
+def describe_cluster() -> VersionedRequest:
     """Ask for the brokers, the cluster's id and who answers for its controller."""
     return asks(
-        Api.DESCRIBE_CLUSTER,
+        ClientApi.DESCRIBE_CLUSTER,
         include_cluster_authorized_operations=False,
         include_fenced_brokers=False,
     )
@@ -402,10 +406,10 @@ def describe_cluster() -> Request:
 
 def update_features(
     levels: Mapping[str, int], *, upgrade_type: int, validate_only: bool, timeout_ms: int
-) -> Request:
+) -> VersionedRequest:
     """Change finalized feature levels; upgrade type 1 upgrade, 2 safe, 3 unsafe downgrade."""
     return asks(
-        Api.UPDATE_FEATURES,
+        ClientApi.UPDATE_FEATURES,
         # Version 0 can neither only validate nor tell a safe downgrade from an unsafe one.
         VersionRange(1 if validate_only or upgrade_type == 3 else 0, ANY.highest),
         timeout=timeout_ms,
@@ -434,7 +438,9 @@ class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
     value: str | None
 
 
-def incremental_alter_configs(changes: Sequence[ConfigChange], *, validate_only: bool) -> Request:
+def incremental_alter_configs(
+    changes: Sequence[ConfigChange], *, validate_only: bool
+) -> VersionedRequest:
     """Set or delete configuration entries."""
     resources: dict[tuple[int, str], list[Row]] = {}
     for change in changes:
@@ -444,7 +450,7 @@ def incremental_alter_configs(changes: Sequence[ConfigChange], *, validate_only:
             Row("AlterableConfig", name=change.name, config_operation=operation, value=change.value)
         )
     return asks(
-        Api.INCREMENTAL_ALTER_CONFIGS,
+        ClientApi.INCREMENTAL_ALTER_CONFIGS,
         resources=[
             Row("AlterConfigsResource", resource_type=kind, resource_name=name, configs=rows)
             for (kind, name), rows in resources.items()
@@ -453,7 +459,9 @@ def incremental_alter_configs(changes: Sequence[ConfigChange], *, validate_only:
     )
 
 
-def describe_configs(resource_type: int, resource_name: str, names: Sequence[str]) -> Request:
+def describe_configs(
+    resource_type: int, resource_name: str, names: Sequence[str]
+) -> VersionedRequest:
     """Ask for some configuration entries of a topic or broker."""
     resource = Row(
         "DescribeConfigsResource",
@@ -461,7 +469,7 @@ def describe_configs(resource_type: int, resource_name: str, names: Sequence[str
         resource_name=resource_name,
         configuration_keys=tuple(names),
     )
-    return asks(Api.DESCRIBE_CONFIGS, resources=[resource])
+    return asks(ClientApi.DESCRIBE_CONFIGS, resources=[resource])
 
 
 # Partitions
@@ -470,7 +478,7 @@ PREFERRED: Final = 0
 """Election type: the first replica, only while in sync."""
 
 
-def delete_records(before: Mapping[TopicPartition, int], *, timeout_ms: int) -> Request:
+def delete_records(before: Mapping[TopicPartition, int], *, timeout_ms: int) -> VersionedRequest:
     """Raise log start offsets; -1 stands for the high watermark."""
 
     def row(partition: TopicPartition) -> Row:
@@ -479,12 +487,12 @@ def delete_records(before: Mapping[TopicPartition, int], *, timeout_ms: int) -> 
         )
 
     topics = per_topic("DeleteRecordsTopic", before, row)
-    return asks(Api.DELETE_RECORDS, topics=topics, timeout=timeout_ms)
+    return asks(ClientApi.DELETE_RECORDS, topics=topics, timeout=timeout_ms)
 
 
 def alter_partition_reassignments(
     replicas: Mapping[TopicPartition, Sequence[int]], *, timeout_ms: int
-) -> Request:
+) -> VersionedRequest:
     """Give partitions other replicas."""
 
     def row(partition: TopicPartition) -> Row:
@@ -494,13 +502,15 @@ def alter_partition_reassignments(
         )
 
     topics = per_topic("ReassignableTopic", replicas, row)
-    return asks(Api.ALTER_PARTITION_REASSIGNMENTS, timeout=timeout_ms, topics=topics)
+    return asks(ClientApi.ALTER_PARTITION_REASSIGNMENTS, timeout=timeout_ms, topics=topics)
 
 
-def elect_preferred_leaders(partitions: Iterable[TopicPartition], *, timeout_ms: int) -> Request:
+def elect_preferred_leaders(
+    partitions: Iterable[TopicPartition], *, timeout_ms: int
+) -> VersionedRequest:
     """Elect the first replica of each partition, where it is in sync."""
     return asks(
-        Api.ELECT_LEADERS,
+        ClientApi.ELECT_LEADERS,
         election_type=PREFERRED,
         timeout=timeout_ms,
         topic_partitions=per_topic("TopicPartitions", partitions, called="topic"),

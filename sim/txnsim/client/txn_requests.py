@@ -8,7 +8,7 @@ import msgspec
 
 from txnsim.client.group_requests import GroupMetadata, committed_topics
 from txnsim.client.requests import asks, per_topic
-from txnsim.client.versions import ANY, Api, Request, VersionRange
+from txnsim.client.versions import ANY, ClientApi, VersionedRequest, VersionRange
 from txnsim.types import TopicPartition
 
 
@@ -19,7 +19,7 @@ class TxnRequests(msgspec.Struct, frozen=True):
     producer_id: int = -1
     producer_epoch: int = -1
 
-    def init(self, *, timeout_ms: int, two_phase: bool = False) -> Request:
+    def init(self, *, timeout_ms: int, two_phase: bool = False) -> VersionedRequest:
         """Ask for an identity; with an expected one (KIP-360) version 3 is the least that can say
         it, and two-phase commit (KIP-939) takes version 6.
         """
@@ -27,7 +27,7 @@ class TxnRequests(msgspec.Struct, frozen=True):
         within = VersionRange(6, 6) if two_phase else VersionRange(least, 5)
         two_phase_fields = {"enable2_pc": True, "keep_prepared_txn": False} if two_phase else {}
         return asks(
-            Api.INIT_PRODUCER_ID,
+            ClientApi.INIT_PRODUCER_ID,
             within,
             transactional_id=self.transactional_id,
             transaction_timeout=timeout_ms,
@@ -36,20 +36,20 @@ class TxnRequests(msgspec.Struct, frozen=True):
             **two_phase_fields,
         )
 
-    def add_partitions(self, partitions: Iterable[TopicPartition]) -> Request:
+    def add_partitions(self, partitions: Iterable[TopicPartition]) -> VersionedRequest:
         """Add partitions to the transaction, as clients do up to version 3."""
         return asks(
-            Api.ADD_PARTITIONS_TO_TXN,
+            ClientApi.ADD_PARTITIONS_TO_TXN,
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self.producer_id,
             v3_and_below_producer_epoch=self.producer_epoch,
             v3_and_below_topics=per_topic("AddPartitionsToTxnTopic", partitions),
         )
 
-    def add_offsets(self, group_id: str) -> Request:
+    def add_offsets(self, group_id: str) -> VersionedRequest:
         """Add a group's positions to the transaction; not used with transactions v2."""
         return asks(
-            Api.ADD_OFFSETS_TO_TXN,
+            ClientApi.ADD_OFFSETS_TO_TXN,
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
@@ -63,13 +63,13 @@ class TxnRequests(msgspec.Struct, frozen=True):
         *,
         within: VersionRange = ANY,
         member: GroupMetadata | None = None,
-    ) -> Request:
+    ) -> VersionedRequest:
         """Write a group's positions as part of the transaction; version 5 adds the group by itself
         (KIP-890). With ``member`` the group's coordinator checks who asks (KIP-447, from version
         3).
         """
         return asks(
-            Api.TXN_OFFSET_COMMIT,
+            ClientApi.TXN_OFFSET_COMMIT,
             within,
             transactional_id=self.transactional_id,
             group_id=group_id,
@@ -79,10 +79,10 @@ class TxnRequests(msgspec.Struct, frozen=True):
             topics=committed_topics("TxnOffsetCommitRequest", offsets),
         )
 
-    def end(self, *, committed: bool, within: VersionRange = ANY) -> Request:
+    def end(self, *, committed: bool, within: VersionRange = ANY) -> VersionedRequest:
         """Commit or abort; version 5 and above is the protocol of transactions v2 (KIP-890)."""
         return asks(
-            Api.END_TXN,
+            ClientApi.END_TXN,
             within,
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,

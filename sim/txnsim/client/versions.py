@@ -27,7 +27,7 @@ class VersionRange(msgspec.Struct, frozen=True):
 _ALL: Final = 32767
 
 
-class Api(IntEnum):
+class ClientApi(IntEnum):
     """The APIs that this client uses, by their keys. It speaks every version there are messages
     for (``wire.registry``). Where it does not, its own lowest or highest follows with the reason.
     """
@@ -118,15 +118,15 @@ class ByHand(msgspec.Struct, frozen=True, kw_only=True):
     """False for Produce with acks=0, which no broker answers."""
 
 
-class Request(ByHand, frozen=True, kw_only=True):
+class VersionedRequest(ByHand, frozen=True, kw_only=True):
     """A request whose version is not chosen yet."""
 
-    api: Api
+    api: ClientApi
     within: VersionRange = ANY
 
 
 def choose_version(
-    api: Api, broker: Mapping[int, VersionRange], *, within: VersionRange = ANY
+    api: ClientApi, broker: Mapping[int, VersionRange], *, within: VersionRange = ANY
 ) -> int:
     """The highest version that the broker, we and ``within`` have in common.
 

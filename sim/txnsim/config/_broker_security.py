@@ -14,7 +14,7 @@ import msgspec
 from txnsim.config._client_security import read_tls_versions
 from txnsim.config._listeners import FileListener, Remark
 from txnsim.config._stores import read_keystore, read_truststore
-from txnsim.config.lookup import Lookup, WrongValueError, number_of
+from txnsim.config.lookup import PropertyLookup, WrongPropertyError, number_of
 from txnsim.config.properties import Property
 from txnsim.errors import ConfigError
 from txnsim.security.jaas import LoginModule, parse_login
@@ -64,7 +64,7 @@ def read_security(
     entries: Mapping[str, Property], listeners: tuple[FileListener, ...]
 ) -> FileSecurity:
     """Security of all listeners, except the plain one: the first PLAINTEXT listener."""
-    return _Reader(entries).read(listeners)
+    return _SecurityReader(entries).read(listeners)
 
 
 def plain_listener(listeners: tuple[FileListener, ...]) -> FileListener | None:
@@ -75,12 +75,12 @@ def plain_listener(listeners: tuple[FileListener, ...]) -> FileListener | None:
     )
 
 
-class _Reader:
+class _SecurityReader:
     """Reads one file and collects the remarks on it."""
 
     def __init__(self, entries: Mapping[str, Property]) -> None:
         self._entries = entries
-        self._everybody = Lookup(entries)
+        self._everybody = PropertyLookup(entries)
         self._used: set[str] = set()
         self._refused: list[Remark] = []
         self._odd: list[Remark] = []
@@ -132,19 +132,19 @@ class _Reader:
         """Settings that are read, so that one run reports all errors."""
         try:
             return read()
-        except WrongValueError as error:
+        except WrongPropertyError as error:
             self._refused.append((error.entry, error.message))
             return otherwise
 
     # A listener
 
     def _listener(self, listener: FileListener) -> SecureListener | None:
-        properties = Lookup(self._entries, prefix=f"listener.name.{listener.name.lower()}.")
+        properties = PropertyLookup(self._entries, prefix=f"listener.name.{listener.name.lower()}.")
         secured_listener = self._try(lambda: self._secured(listener, properties), None)
         self._used |= properties.used
         return secured_listener
 
-    def _secured(self, listener: FileListener, properties: Lookup) -> SecureListener:
+    def _secured(self, listener: FileListener, properties: PropertyLookup) -> SecureListener:
         protocol = listener.protocol
         secured = SecureListener(
             name=listener.name,
@@ -166,19 +166,19 @@ class _Reader:
             secured = self._with_sasl(secured, listener, properties)
         return secured
 
-    def _client_auth(self, listener: FileListener, properties: Lookup) -> ClientAuth:
+    def _client_auth(self, listener: FileListener, properties: PropertyLookup) -> ClientAuth:
         name = "ssl.client.auth"
         if listener.protocol is SecurityProtocol.SASL_SSL and properties.own(name) is None:
             return ClientAuth.NONE  # only its own one counts there (KIP-684)
         return properties.choice(name, _CLIENT_AUTH, ClientAuth.NONE)
 
     def _with_sasl(
-        self, secured: SecureListener, listener: FileListener, properties: Lookup
+        self, secured: SecureListener, listener: FileListener, properties: PropertyLookup
     ) -> SecureListener:
         mechanisms = properties.names("sasl.enabled.mechanisms") or ("GSSAPI",)
         for mechanism in mechanisms:
             if mechanism not in MECHANISMS:
-                raise WrongValueError(
+                raise WrongPropertyError(
                     properties.get("sasl.enabled.mechanisms") or listener.entry,
                     f"listener {listener.name}: the mechanism {mechanism} is not spoken here; "
                     f"name some of {', '.join(MECHANISMS)}",
@@ -206,14 +206,14 @@ class _Reader:
         )
 
     def _module(
-        self, properties: Lookup, listener: FileListener, mechanism: str
+        self, properties: PropertyLookup, listener: FileListener, mechanism: str
     ) -> tuple[Property, LoginModule] | None:
         name = f"{mechanism.lower()}.sasl.jaas.config"
         entry = properties.own(name)
         if entry is None:
             full = f"listener.name.{listener.name.lower()}.{name}"
             if mechanism == PLAIN:
-                raise WrongValueError(
+                raise WrongPropertyError(
                     listener.entry,
                     f'listener {listener.name}: PLAIN needs {full} with user_NAME="PASSWORD"',
                 )
@@ -224,7 +224,7 @@ class _Reader:
         try:
             return entry, parse_login(entry.value)
         except ValueError as error:
-            raise WrongValueError(entry, str(error)) from None
+            raise WrongPropertyError(entry, str(error)) from None
 
     def _add_scram_users(self, mechanism: str, entry: Property, module: LoginModule) -> None:
         """The broker's own user exists, or it could not log in to the others. In Kafka the users of
@@ -246,7 +246,7 @@ class _Reader:
 
     # Classes, rights
 
-    def _check_handler(self, properties: Lookup, mechanism: str) -> None:
+    def _check_handler(self, properties: PropertyLookup, mechanism: str) -> None:
         name = "sasl.server.callback.handler.class"
         _check_foreign(properties.own(f"{mechanism.lower()}.{name}") or properties.get(name))
 
@@ -258,7 +258,7 @@ class _Reader:
             self._odd.append((entry, f"its rights are those of {STANDARD_AUTHORIZER} here"))
             return True
         if entry.value.strip() != STANDARD_AUTHORIZER:
-            raise WrongValueError(
+            raise WrongPropertyError(
                 entry, f"Java classes can't be loaded; the only authorizer is {STANDARD_AUTHORIZER}"
             )
         return True
@@ -270,25 +270,25 @@ class _Reader:
         try:
             return parse_principals(entry.value)
         except ConfigError as error:
-            raise WrongValueError(entry, str(error)) from None
+            raise WrongPropertyError(entry, str(error)) from None
 
 
 def _check_foreign(entry: Property | None) -> None:
     if entry is not None and entry.value.strip() not in ("", *_MAY_BE_NAMED):
-        raise WrongValueError(entry, "Java classes can't be loaded")
+        raise WrongPropertyError(entry, "Java classes can't be loaded")
 
 
-def _tls(listener: FileListener, properties: Lookup, auth: ClientAuth) -> TlsPem:
+def _tls(listener: FileListener, properties: PropertyLookup, auth: ClientAuth) -> TlsPem:
     own = read_keystore(properties)
     if own is None:
-        raise WrongValueError(
+        raise WrongPropertyError(
             listener.entry,
             f"listener {listener.name}: {listener.protocol.name} needs ssl.keystore.location, or "
             "ssl.keystore.key and ssl.keystore.certificate.chain",
         )
     authority = read_truststore(properties)
     if auth is not ClientAuth.NONE and authority is None:
-        raise WrongValueError(
+        raise WrongPropertyError(
             properties.get("ssl.client.auth") or listener.entry,
             "certificates of clients need ssl.truststore.location or ssl.truststore.certificates",
         )
@@ -301,14 +301,14 @@ def _tls(listener: FileListener, properties: Lookup, auth: ClientAuth) -> TlsPem
     )
 
 
-def _mapping_rules(properties: Lookup) -> str | None:
+def _mapping_rules(properties: PropertyLookup) -> str | None:
     entry = properties.get("ssl.principal.mapping.rules")
     if entry is None:
         return None
     try:
         PrincipalMapping(entry.value)
     except ValueError as error:
-        raise WrongValueError(entry, str(error)) from None
+        raise WrongPropertyError(entry, str(error)) from None
     return entry.value
 
 
@@ -328,7 +328,7 @@ def _bearer_rules(entry: Property, module: LoginModule) -> BearerRules:
     }
     skew = options.get("AllowableClockSkewMs", "0")
     if not (skew.isascii() and skew.isdigit()):
-        raise WrongValueError(
+        raise WrongPropertyError(
             entry, f"{_VALIDATOR}AllowableClockSkewMs: expected milliseconds, found {skew!r}"
         )
     return BearerRules(
@@ -339,7 +339,7 @@ def _bearer_rules(entry: Property, module: LoginModule) -> BearerRules:
     )
 
 
-def _reauth_ms(properties: Lookup, mechanisms: tuple[str, ...]) -> int | None:
+def _reauth_ms(properties: PropertyLookup, mechanisms: tuple[str, ...]) -> int | None:
     """Lifetime of sessions in milliseconds; None for the cluster's default."""
     own = [
         entry
@@ -353,5 +353,5 @@ def _reauth_ms(properties: Lookup, mechanisms: tuple[str, ...]) -> int | None:
     if len(own) < len(mechanisms):
         limits.add(properties.number(_REAUTH, 0))
     if len(limits) > 1:
-        raise WrongValueError(own[0], "the mechanisms of a listener share one limit here")
+        raise WrongPropertyError(own[0], "the mechanisms of a listener share one limit here")
     return limits.pop()

@@ -13,7 +13,7 @@ import msgspec
 
 from txnsim.client.authentication import ClientSecurity
 from txnsim.config._stores import read_keystore, read_truststore
-from txnsim.config.lookup import Lookup, WrongValueError
+from txnsim.config.lookup import PropertyLookup, WrongPropertyError
 from txnsim.config.properties import Property
 from txnsim.security.jaas import parse_login
 from txnsim.security.login import Credential, credential_from
@@ -39,7 +39,7 @@ def read_client_security(entries: Mapping[str, Property]) -> tuple[ClientSecurit
     Raises:
         WrongValueError: A property can't be obeyed.
     """
-    properties = Lookup(entries)
+    properties = PropertyLookup(entries)
     protocol = properties.choice("security.protocol", PROTOCOLS, SecurityProtocol.PLAINTEXT)
     tls = _tls(properties) if protocol.has_tls else ClientTls()
     if not protocol.has_sasl:
@@ -51,7 +51,7 @@ def read_client_security(entries: Mapping[str, Property]) -> tuple[ClientSecurit
     )
 
 
-def read_tls_versions(properties: Lookup) -> tuple[str, ...]:
+def read_tls_versions(properties: PropertyLookup) -> tuple[str, ...]:
     """``ssl.enabled.protocols``; none where it does not say.
 
     Raises:
@@ -62,11 +62,11 @@ def read_tls_versions(properties: Lookup) -> tuple[str, ...]:
     for version in versions:
         if entry is not None and version not in TLS_VERSIONS:
             versions_spoken = " and ".join(TLS_VERSIONS)
-            raise WrongValueError(entry, f"{version} is not spoken here, only {versions_spoken}")
+            raise WrongPropertyError(entry, f"{version} is not spoken here, only {versions_spoken}")
     return versions
 
 
-def _tls(properties: Lookup) -> ClientTls:
+def _tls(properties: PropertyLookup) -> ClientTls:
     algorithm = properties.choice(
         "ssl.endpoint.identification.algorithm", {"https": "https", "": ""}, "https"
     )
@@ -76,12 +76,12 @@ def _tls(properties: Lookup) -> ClientTls:
     return tls if own is None else msgspec.structs.replace(tls, **msgspec.structs.asdict(own))
 
 
-def _login(properties: Lookup) -> tuple[str, Credential]:
+def _login(properties: PropertyLookup) -> tuple[str, Credential]:
     """Mechanism and credential."""
     for name in _FOREIGN:
         entry = properties.get(name)
         if entry is not None and entry.value.strip():
-            raise WrongValueError(
+            raise WrongPropertyError(
                 entry, "credentials come from sasl.jaas.config alone here; a token is unsecured"
             )
     protocol = properties.get("security.protocol")
@@ -89,15 +89,15 @@ def _login(properties: Lookup) -> tuple[str, Credential]:
     mechanism = properties.text("sasl.mechanism") or _GSSAPI
     if mechanism not in MECHANISMS:
         default = ", the default," if properties.text("sasl.mechanism") is None else ""
-        raise WrongValueError(
+        raise WrongPropertyError(
             properties.get("sasl.mechanism") or protocol,
             f"the mechanism {mechanism}{default} is not spoken here; name one of sasl.mechanism="
             + ", ".join(MECHANISMS),
         )
     jaas = properties.get("sasl.jaas.config")
     if jaas is None:
-        raise WrongValueError(protocol, "it needs sasl.jaas.config, which says who logs in")
+        raise WrongPropertyError(protocol, "it needs sasl.jaas.config, which says who logs in")
     try:
         return mechanism, credential_from(mechanism, parse_login(jaas.value))
     except ValueError as error:
-        raise WrongValueError(jaas, str(error)) from None
+        raise WrongPropertyError(jaas, str(error)) from None

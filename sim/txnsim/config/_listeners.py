@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.config.lookup import WrongValueError
+from txnsim.config.lookup import WrongPropertyError
 from txnsim.config.properties import Property
 from txnsim.security.options import SecurityProtocol
 
@@ -74,7 +74,7 @@ def read_listeners(properties: Mapping[str, Property]) -> Listeners:
     controllers = frozenset(_names(properties, "controller.listener.names"))
     try:
         return _read(properties, controllers)
-    except WrongValueError as error:
+    except WrongPropertyError as error:
         return Listeners(controllers=controllers, refused=((error.entry, error.message),))
 
 
@@ -87,7 +87,7 @@ def _read(properties: Mapping[str, Property], controllers: frozenset[str]) -> Li
     own = _addresses(entry, controllers)
     unknown = ", ".join(sorted(advertised.keys() - own.keys()))
     if unknown:
-        raise WrongValueError(
+        raise WrongPropertyError(
             properties["advertised.listeners"],
             f"there is no listener {unknown} among the listeners",
         )
@@ -96,10 +96,10 @@ def _read(properties: Mapping[str, Property], controllers: frozenset[str]) -> Li
         protocol = protocols.get(name)
         if protocol is None:
             where = MAP if MAP in properties else "its name"
-            raise WrongValueError(entry, f"listener {name}: {where} names no security protocol")
+            raise WrongPropertyError(entry, f"listener {name}: {where} names no security protocol")
         outside = advertised.get(name)
         if outside is not None and outside.host == ALL_INTERFACES:
-            raise WrongValueError(
+            raise WrongPropertyError(
                 properties["advertised.listeners"], f"clients can't connect to {ALL_INTERFACES}"
             )
         clients.append(
@@ -136,10 +136,10 @@ def _addresses(entry: Property | None, controllers: frozenset[str]) -> dict[str,
     for text in (part.strip() for part in entry.value.split(",")):
         match = _LISTENER_RE.fullmatch(text)
         if match is None or int(match["port"]) > 65535:
-            raise WrongValueError(entry, f"expected NAME://HOST:PORT, found {text!r}")
+            raise WrongPropertyError(entry, f"expected NAME://HOST:PORT, found {text!r}")
         name = match["name"].upper()
         if name in by_name:
-            raise WrongValueError(entry, f"there are two listeners {name}")
+            raise WrongPropertyError(entry, f"there are two listeners {name}")
         if name not in controllers:
             host = match["v6"] if match["v6"] is not None else match["host"]
             by_name[name] = _Address(host=host, port=int(match["port"]))
@@ -160,7 +160,7 @@ def _protocols(properties: Mapping[str, Property]) -> dict[str, SecurityProtocol
     for pair in properties[MAP].value.split(","):
         name, _colon, protocol = pair.strip().partition(":")
         if protocol.strip().upper() not in SecurityProtocol.__members__:
-            raise WrongValueError(
+            raise WrongPropertyError(
                 properties[MAP],
                 f"expected NAME:PROTOCOL with one of {', '.join(SecurityProtocol.__members__)}, "
                 f"found {pair.strip()!r}",

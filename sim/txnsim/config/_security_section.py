@@ -13,7 +13,7 @@ from txnsim.errors import ConfigError
 from txnsim.security.acls import (
     CLUSTER_NAME,
     AclBinding,
-    Operation,
+    AclOperation,
     PatternType,
     Permission,
     ResourceType,
@@ -120,6 +120,6 @@ def _acl(section: AclSection) -> AclBinding:
         pattern=PatternType.PREFIXED if section.prefixed else PatternType.LITERAL,
         principal=section.principal,
         host=section.host,
-        operation=Operation[section.operation],
+        operation=AclOperation[section.operation],
         permission=Permission[section.permission],
     )

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.config.lookup import Lookup, WrongValueError
+from txnsim.config.lookup import PropertyLookup, WrongPropertyError
 from txnsim.config.properties import Property
 from txnsim.errors import MissingExtraError
 from txnsim.files import problem_of, read_given
@@ -39,7 +39,7 @@ class KeyPem(msgspec.Struct, frozen=True, kw_only=True):
     key_password: str | None = None
 
 
-def read_keystore(properties: Lookup) -> KeyPem | None:
+def read_keystore(properties: PropertyLookup) -> KeyPem | None:
     """``ssl.keystore.*`` and ``ssl.key.password``; None where no store is named.
 
     Raises:
@@ -51,17 +51,17 @@ def read_keystore(properties: Lookup) -> KeyPem | None:
     if key is not None:
         _check_inline(properties, key, kind, location, password, "ssl.keystore")
         if chain is None:
-            raise WrongValueError(key, "a key without ssl.keystore.certificate.chain")
+            raise WrongPropertyError(key, "a key without ssl.keystore.certificate.chain")
         return KeyPem(
             certificate=_blocks(chain, chain.value, "CERTIFICATE"),
             key=_key(key, key.value),
             key_password=key_password,
         )
     if chain is not None:
-        raise WrongValueError(chain, "a certificate without ssl.keystore.key")
+        raise WrongPropertyError(chain, "a certificate without ssl.keystore.key")
     if location is None:
         if password is not None:
-            raise WrongValueError(password, "a password without ssl.keystore.location")
+            raise WrongPropertyError(password, "a password without ssl.keystore.location")
         return None
     if kind == "PEM":
         _check_no_password(password)
@@ -72,14 +72,14 @@ def read_keystore(properties: Lookup) -> KeyPem | None:
             key_password=key_password,
         )
     if password is None:
-        raise WrongValueError(location, "a store without ssl.keystore.password")
+        raise WrongPropertyError(location, "a store without ssl.keystore.password")
     private, certificates = _pkcs12(location, password, store="ssl.keystore")
     if private is None:
-        raise WrongValueError(location, f"{location.value}: there is no key in it")
+        raise WrongPropertyError(location, f"{location.value}: there is no key in it")
     return KeyPem(certificate=certificates, key=private)
 
 
-def read_truststore(properties: Lookup) -> str | None:
+def read_truststore(properties: PropertyLookup) -> str | None:
     """``ssl.truststore.*``; None where no store is named.
 
     Raises:
@@ -92,7 +92,7 @@ def read_truststore(properties: Lookup) -> str | None:
         return _blocks(certificates, certificates.value, "CERTIFICATE")
     if location is None:
         if password is not None:
-            raise WrongValueError(password, "a password without ssl.truststore.location")
+            raise WrongPropertyError(password, "a password without ssl.truststore.location")
         return None
     if kind == "PEM":
         _check_no_password(password)
@@ -100,7 +100,7 @@ def read_truststore(properties: Lookup) -> str | None:
     return _pkcs12(location, password, store="ssl.truststore")[1]
 
 
-def _store(properties: Lookup, family: str) -> tuple[str, Property | None, Property | None]:
+def _store(properties: PropertyLookup, family: str) -> tuple[str, Property | None, Property | None]:
     """Kind, location and password of a store."""
     kind = properties.choice(family + "type", _TYPES, "JKS")
     location, password = properties.get(family + "location"), properties.get(family + "password")
@@ -112,7 +112,7 @@ def _unless_empty(entry: Property | None) -> Property | None:
 
 
 def _check_inline(
-    properties: Lookup,
+    properties: PropertyLookup,
     entry: Property,
     kind: str,
     location: Property | None,
@@ -120,17 +120,19 @@ def _check_inline(
     store: str,
 ) -> None:
     if kind != "PEM":
-        raise WrongValueError(
+        raise WrongPropertyError(
             properties.get(f"{store}.type") or entry, f"{store}.type has to be PEM"
         )
     if location is not None:
-        raise WrongValueError(location, f"both a location and {entry.name}")
+        raise WrongPropertyError(location, f"both a location and {entry.name}")
     _check_no_password(password)
 
 
 def _check_no_password(password: Property | None) -> None:
     if password is not None:
-        raise WrongValueError(password, "PEM has no password but that of the key, ssl.key.password")
+        raise WrongPropertyError(
+            password, "PEM has no password but that of the key, ssl.key.password"
+        )
 
 
 def _blocks(entry: Property, text: str, kind: str) -> str:
@@ -145,14 +147,14 @@ def _blocks(entry: Property, text: str, kind: str) -> str:
                 "\n".join((f"-----BEGIN {name}-----", *lines, f"-----END {name}-----"))
             )
     if not pem_blocks:
-        raise WrongValueError(entry, f"there is no {kind} of PEM in it")
+        raise WrongPropertyError(entry, f"there is no {kind} of PEM in it")
     return "\n".join(pem_blocks) + "\n"
 
 
 def _key(entry: Property, text: str) -> str:
     pem_block = _blocks(entry, text, "PRIVATE KEY")
     if pem_block.count("-----BEGIN") > 1:
-        raise WrongValueError(entry, "one key is expected, there are several")
+        raise WrongPropertyError(entry, "one key is expected, there are several")
     return pem_block
 
 
@@ -161,7 +163,7 @@ def _bytes(entry: Property) -> bytes:
     try:
         return read_given(Path(path))
     except OSError as error:
-        raise WrongValueError(entry, f"{path}: can't be read: {problem_of(error)}") from None
+        raise WrongPropertyError(entry, f"{path}: can't be read: {problem_of(error)}") from None
 
 
 def _text(entry: Property) -> str:
@@ -173,7 +175,7 @@ def _pkcs12(entry: Property, password: Property | None, *, store: str) -> tuple[
     data = _bytes(entry)
     path = entry.value.strip()
     if data.startswith(_JKS):
-        raise WrongValueError(
+        raise WrongPropertyError(
             entry,
             f"{path}: Java's own kind of store can't be read here; turn it into PKCS12: keytool "
             f"-importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12, "
@@ -183,16 +185,18 @@ def _pkcs12(entry: Property, password: Property | None, *, store: str) -> tuple[
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:
-        raise WrongValueError(entry, NO_CRYPTOGRAPHY) from None
+        raise WrongPropertyError(entry, NO_CRYPTOGRAPHY) from None
     try:
         keystore = pkcs12.load_pkcs12(data, None if password is None else password.value.encode())
     except ValueError as error:
-        raise WrongValueError(entry, f"{path}: no PKCS12, or another password: {error}") from None
+        raise WrongPropertyError(
+            entry, f"{path}: no PKCS12, or another password: {error}"
+        ) from None
     everyone = (
         [keystore.cert, *keystore.additional_certs] if keystore.cert else keystore.additional_certs
     )
     if not everyone:
-        raise WrongValueError(entry, f"{path}: there is no certificate in it")
+        raise WrongPropertyError(entry, f"{path}: there is no certificate in it")
     pem: Any = serialization.Encoding.PEM
     certificates = "".join(
         certificate.certificate.public_bytes(pem).decode()

@@ -13,7 +13,7 @@ import msgspec
 
 from txnsim.client.connection import ClientSettings
 from txnsim.config._client_security import read_client_security
-from txnsim.config.lookup import WrongValueError
+from txnsim.config.lookup import WrongPropertyError
 from txnsim.config.properties import Property
 from txnsim.errors import BadInputError
 
@@ -82,11 +82,11 @@ def settings_of_options(
     entries = {name: Property(line=0, name=name, value=text) for name, text in options.items()}
     try:
         return read_client_settings(entries, defaults=defaults)
-    except WrongValueError as error:
+    except WrongPropertyError as error:
         raise BadInputError(f"{what}{error.entry.name}: {error.message}") from None
 
 
 def _milliseconds(entry: Property) -> int:
     if not (entry.value.isascii() and entry.value.isdigit()):
-        raise WrongValueError(entry, "milliseconds are expected")
+        raise WrongPropertyError(entry, "milliseconds are expected")
     return int(entry.value)

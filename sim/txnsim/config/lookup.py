@@ -16,7 +16,7 @@ from txnsim.config.properties import Property
 T = TypeVar("T")
 
 
-class WrongValueError(Exception):
+class WrongPropertyError(Exception):
     """A property that can't be obeyed."""
 
     def __init__(self, entry: Property, message: str) -> None:
@@ -25,7 +25,7 @@ class WrongValueError(Exception):
         self.message = message
 
 
-class Lookup(msgspec.Struct, eq=False):
+class PropertyLookup(msgspec.Struct, eq=False):
     """The properties of a file, as one listener or client sees them."""
 
     entries: Mapping[str, Property]
@@ -65,7 +65,9 @@ class Lookup(msgspec.Struct, eq=False):
         for word, value in value_by_word.items():
             if word.lower() == word_given:
                 return value
-        raise WrongValueError(entry, f"expected {', '.join(value_by_word)}, found {entry.value!r}")
+        raise WrongPropertyError(
+            entry, f"expected {', '.join(value_by_word)}, found {entry.value!r}"
+        )
 
     def number(self, name: str, default: int) -> int:
         """A whole number that is not negative.
@@ -91,5 +93,5 @@ def number_of(entry: Property) -> int:
     """
     text = entry.value.strip()
     if not (text.isascii() and text.isdigit()):
-        raise WrongValueError(entry, f"expected a whole number from 0, found {entry.value!r}")
+        raise WrongPropertyError(entry, f"expected a whole number from 0, found {entry.value!r}")
     return int(text)

@@ -33,7 +33,7 @@ class BrokerState(Enum):
         return self in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW)
 
 
-class _Session(msgspec.Struct, kw_only=True):
+class _BrokerSession(msgspec.Struct, kw_only=True):
     """The state of one registered broker."""
 
     is_fenced: bool
@@ -57,13 +57,13 @@ class BrokerSessions:
 
     def __init__(self, *, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
-        self._sessions: dict[BrokerId, _Session] = {}
+        self._sessions: dict[BrokerId, _BrokerSession] = {}
 
     # Changes
 
     def register(self, broker_id: BrokerId, *, is_fenced: bool, now_ms: int) -> None:
         """Start the session of a new incarnation; it replaces that of an older one."""
-        self._sessions[broker_id] = _Session(
+        self._sessions[broker_id] = _BrokerSession(
             is_fenced=is_fenced, deadline_ms=now_ms + self._timeout_ms
         )
 

@@ -61,7 +61,7 @@ CONFIG_VALUE_MAX: Final = 32_767
 """Length of a config's value: Java's Short.MAX_VALUE."""
 
 
-class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
+class TopicToCreate(msgspec.Struct, frozen=True, kw_only=True):
     """A topic of CreateTopics; -1 stands for the default."""
 
     name: str
@@ -81,7 +81,7 @@ class ConfigOperation(IntEnum):
     SUBTRACT = 3
 
 
-class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
+class ConfigEntryChange(msgspec.Struct, frozen=True, kw_only=True):
     """One operation on one config."""
 
     name: str
@@ -116,7 +116,7 @@ def initial_image(
 # Topics
 
 
-def batch_refusal(topics: Sequence[NewTopic], settings: Settings) -> Rejection | None:
+def batch_refusal(topics: Sequence[TopicToCreate], settings: Settings) -> Rejection | None:
     """The error for too many partitions (validateTotalNumberOfPartitions), or None."""
     total = 0
     for topic in topics:
@@ -171,7 +171,7 @@ _TOPIC_WEIGHT: Final = 4
 
 def create_topics(
     image: ClusterImage,
-    topics: Sequence[NewTopic],
+    topics: Sequence[TopicToCreate],
     *,
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
@@ -191,7 +191,7 @@ def create_topics(
 
 def create_topics_in_steps(
     image: ClusterImage,
-    topics: Sequence[NewTopic],
+    topics: Sequence[TopicToCreate],
     *,
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
@@ -235,7 +235,7 @@ def _create_topic(
     image: ClusterImage,
     names: _Names,
     usable: Usable,
-    topic: NewTopic,
+    topic: TopicToCreate,
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
     keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
@@ -311,13 +311,13 @@ def _metric_name(name: str) -> str:
 
 def internal_topic(
     name: str, *, image: ClusterImage, settings: Settings, brokers: int | None = None
-) -> NewTopic:
+) -> TopicToCreate:
     """What an auto-created topic looks like; internal topics have settings of their own
     (AutoTopicCreationManager). ``brokers`` says how many there are, where not the image does.
     """
     replica_count = partial(replicas_wanted, settings, brokers=brokers or len(image.brokers))
     if name == TRANSACTION_STATE_TOPIC:
-        return NewTopic(
+        return TopicToCreate(
             name=name,
             partitions=settings.transaction_state_log_num_partitions,
             replication_factor=replica_count("transaction_state_log_replication_factor"),
@@ -330,7 +330,7 @@ def internal_topic(
             },
         )
     if name == CONSUMER_OFFSETS_TOPIC:
-        return NewTopic(
+        return TopicToCreate(
             name=name,
             partitions=settings.offsets_topic_num_partitions,
             replication_factor=replica_count("offsets_topic_replication_factor"),
@@ -341,7 +341,7 @@ def internal_topic(
             },
         )
     if name == SHARE_STATE_TOPIC:
-        return NewTopic(
+        return TopicToCreate(
             name=name,
             partitions=settings.share_coordinator_state_topic_num_partitions,
             replication_factor=replica_count("share_coordinator_state_topic_replication_factor"),
@@ -353,7 +353,7 @@ def internal_topic(
                 "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
             },
         )
-    return NewTopic(name=name)
+    return TopicToCreate(name=name)
 
 
 def _name_refusal(names: _Names, name: str) -> Rejection | None:
@@ -398,7 +398,7 @@ def _config_refusal(
 
 
 def _manual_replicas(
-    image: ClusterImage, topic: NewTopic
+    image: ClusterImage, topic: TopicToCreate
 ) -> list[tuple[BrokerId, ...]] | Rejection:
     if topic.replication_factor != -1:
         return Rejection(
@@ -434,7 +434,7 @@ def _manual_replicas(
 
 
 def _place_replicas(
-    usable_for: Usable, topic: NewTopic, settings: Settings, *, start: int
+    usable_for: Usable, topic: TopicToCreate, settings: Settings, *, start: int
 ) -> list[tuple[BrokerId, ...]] | Rejection:
     if topic.replication_factor != -1 and topic.replication_factor <= 0:
         return Rejection(
@@ -507,7 +507,7 @@ def move_leader(
 
 def altered_configs(
     current: Mapping[str, str],
-    changes: tuple[ConfigChange, ...],
+    changes: tuple[ConfigEntryChange, ...],
     keys: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
     """The configs of a topic or broker after IncrementalAlterConfigs' operations, or why not
@@ -534,7 +534,7 @@ def altered_configs(
 
 
 def _appended_by_broker(
-    current: Mapping[str, str], change: ConfigChange, keys: Mapping[str, ConfigKey]
+    current: Mapping[str, str], change: ConfigEntryChange, keys: Mapping[str, ConfigKey]
 ) -> str:
     """A list of a broker as the broker judges it, before the controller changes it: with all that
     it did not have, also twice (ConfigAdminManager.prepareIncrementalConfigs).
@@ -546,7 +546,7 @@ def _appended_by_broker(
 
 def changed_configs(
     current: Mapping[str, str],
-    changes: tuple[ConfigChange, ...],
+    changes: tuple[ConfigEntryChange, ...],
     keys: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
     """The same for any resource, without a check of the resulting configs."""
@@ -596,7 +596,7 @@ def _too_long(value: str | None) -> Rejection | None:
 
 
 def _changed_value(
-    current: Mapping[str, str], change: ConfigChange, keys: Mapping[str, ConfigKey]
+    current: Mapping[str, str], change: ConfigEntryChange, keys: Mapping[str, ConfigKey]
 ) -> str | Rejection | None:
     if change.operation is ConfigOperation.DELETE or change.value is None:
         return None

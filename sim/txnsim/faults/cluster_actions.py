@@ -16,7 +16,7 @@ CLOCK_MS_MAX: Final = 10 * 366 * 86_400_000
 """Ten years: further away the clock's own arithmetic ends."""
 
 
-class _Action(BoundedAction, frozen=True, kw_only=True):
+class _ClusterAction(BoundedAction, frozen=True, kw_only=True):
     """What happens to the cluster when a rule strikes; the struck crossing waits for it and then
     passes, or meets the rule's ``then``.
     """
@@ -28,7 +28,7 @@ class _Action(BoundedAction, frozen=True, kw_only=True):
         return next((getattr(self, name) for name in ends), None)
 
 
-class Crash(_Action, frozen=True, kw_only=True, tag_field="do", tag="crash"):
+class Crash(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="crash"):
     """Kill a broker, as ``kill -9`` does."""
 
     broker: int | None = None
@@ -41,7 +41,7 @@ class Crash(_Action, frozen=True, kw_only=True, tag_field="do", tag="crash"):
         return f"crash {_which(self.broker)}{lost}{_until('restart', self.restart_after_ms)}"
 
 
-class MoveLeader(_Action, frozen=True, kw_only=True, tag_field="do", tag="move-leader"):
+class MoveLeader(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="move-leader"):
     """Make another replica the leader of a partition."""
 
     topic: str
@@ -54,7 +54,7 @@ class MoveLeader(_Action, frozen=True, kw_only=True, tag_field="do", tag="move-l
         return f"move-leader {self.topic}-{self.partition} to {to}"
 
 
-class ResignLeader(_Action, frozen=True, kw_only=True, tag_field="do", tag="resign-leader"):
+class ResignLeader(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="resign-leader"):
     """Let a leader step down and be elected again, in a new leader epoch: a coordinator loads its
     state anew.
     """
@@ -66,7 +66,7 @@ class ResignLeader(_Action, frozen=True, kw_only=True, tag_field="do", tag="resi
         return f"resign-leader {self.topic}-{self.partition}"
 
 
-class Partition(_Action, frozen=True, kw_only=True, tag_field="do", tag="partition"):
+class PartitionNetwork(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="partition"):
     """Cut every link between brokers of different groups; brokers in no group keep theirs.
 
     The controller counts as a broker with the id 3000: who is to be cut off from it has to be in
@@ -88,7 +88,7 @@ class Partition(_Action, frozen=True, kw_only=True, tag_field="do", tag="partiti
         return f"partition {_sides(self.groups)}{_until('heal', self.heal_after_ms)}"
 
 
-class ClockJump(_Action, frozen=True, kw_only=True, tag_field="do", tag="clock"):
+class ClockJump(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="clock"):
     """Set the clock forward or back: of one broker, or of the whole cluster. No time passes:
     periodic scans run when they would have run, and then believe the new time.
     """
@@ -110,7 +110,7 @@ class ClockJump(_Action, frozen=True, kw_only=True, tag_field="do", tag="clock")
         return f"clock {self.by_ms:+} ms on {clock}"
 
 
-class FillDisk(_Action, frozen=True, kw_only=True, tag_field="do", tag="fill-disk"):
+class FillDisk(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="fill-disk"):
     """Let a broker's disk be full: the next write, within five seconds, is answered
     KAFKA_STORAGE_ERROR and takes its log directory offline. When there is room again the broker is
     restarted, as nothing else brings a failed directory back.
@@ -123,7 +123,7 @@ class FillDisk(_Action, frozen=True, kw_only=True, tag_field="do", tag="fill-dis
         return f"fill-disk {_which(self.broker)}{_until('free', self.free_after_ms)}"
 
 
-class LagReplica(_Action, frozen=True, kw_only=True, tag_field="do", tag="lag-replica"):
+class LagReplica(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="lag-replica"):
     """Let a follower fall behind in one partition: its Fetches wait until the rule is released."""
 
     broker: int
@@ -134,7 +134,9 @@ class LagReplica(_Action, frozen=True, kw_only=True, tag_field="do", tag="lag-re
         return f"lag-replica {self.topic}-{self.partition} on broker {self.broker}"
 
 
-ClusterAction = Crash | MoveLeader | ResignLeader | Partition | ClockJump | FillDisk | LagReplica
+ClusterAction = (
+    Crash | MoveLeader | ResignLeader | PartitionNetwork | ClockJump | FillDisk | LagReplica
+)
 
 
 def _which(broker: int | None) -> str:

@@ -28,7 +28,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.wire.apis import api_name
 
 
-class Asked(IntEnum):
+class MessagePart(IntEnum):
     """How much of a message a rule wants to know."""
 
     NOTHING = 0
@@ -39,10 +39,10 @@ class Asked(IntEnum):
     """Whom it is about, where its record batches are, or how its answer would look."""
 
 
-def needed_part(rule: FaultRule, point: FaultPoint, api_key: int) -> Asked:
+def needed_part(rule: FaultRule, point: FaultPoint, api_key: int) -> MessagePart:
     """How much of a message of that API the rule wants to know before it crosses the point."""
     if rule.point is not point or rule.api not in (None, api_key, api_name(api_key)):
-        return Asked.NOTHING
+        return MessagePart.NOTHING
     by_subject = (rule.transactional_id, rule.producer_id, rule.topic, rule.committed)
     is_batch = isinstance(rule.action, Corrupt) and rule.action.what is DamagedPart.CRC
     if (
@@ -50,8 +50,8 @@ def needed_part(rule: FaultRule, point: FaultPoint, api_key: int) -> Asked:
         or isinstance(rule.action, Fail)
         or any(subject_field is not None for subject_field in by_subject)
     ):
-        return Asked.BODY
-    return Asked.HEADER
+        return MessagePart.BODY
+    return MessagePart.HEADER
 
 
 def matches(rule: FaultRule, crossing: Crossing) -> bool:

@@ -61,7 +61,7 @@ _ByPartition = dict[TopicPartition, _Position]
 _Pending = dict[str, dict[TopicPartition, tuple[OffsetCommitted, int]]]
 
 
-class Offsets(msgspec.Struct, eq=False):
+class GroupOffsets(msgspec.Struct, eq=False):
     """The positions of all groups of one partition of ``__consumer_offsets``."""
 
     _committed: dict[str, _ByPartition] = {}

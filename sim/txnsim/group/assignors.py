@@ -29,7 +29,7 @@ Target = dict[str, frozenset[TopicIdPartition]]
 """Member id -> its partitions."""
 
 
-class Subscriber(msgspec.Struct, frozen=True, kw_only=True):
+class AssignableMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member as an assignor sees it."""
 
     member_id: str
@@ -40,11 +40,11 @@ class Subscriber(msgspec.Struct, frozen=True, kw_only=True):
     """Its target so far."""
 
 
-Assignor = Callable[[list[Subscriber], Mapping[uuid.UUID, int]], Target]
+Assignor = Callable[[list[AssignableMember], Mapping[uuid.UUID, int]], Target]
 """(members in the order they joined, partitions of each topic) -> target assignment."""
 
 
-def assign_uniform(members: list[Subscriber], partitions: Mapping[uuid.UUID, int]) -> Target:
+def assign_uniform(members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]) -> Target:
     """Balance first, stickiness second (UniformAssignor)."""
     if not members:
         return {}
@@ -53,7 +53,9 @@ def assign_uniform(members: list[Subscriber], partitions: Mapping[uuid.UUID, int
     return _uniform_heterogeneous(members, partitions)
 
 
-def _uniform_homogeneous(members: list[Subscriber], partitions: Mapping[uuid.UUID, int]) -> Target:
+def _uniform_homogeneous(
+    members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
+) -> Target:
     """Everybody subscribes to the same: all numbers of partitions differ by one at most."""
     topics = sorted(members[0].topics)
     owned = frozenset[TopicIdPartition]().union(*(member.owned for member in members))
@@ -89,7 +91,7 @@ def _uniform_homogeneous(members: list[Subscriber], partitions: Mapping[uuid.UUI
 
 
 def _uniform_heterogeneous(
-    members: list[Subscriber], partitions: Mapping[uuid.UUID, int]
+    members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
 ) -> Target:
     """Assign where subscriptions differ. Topics with the fewest subscribers go first, each
     partition to the member with the fewest partitions. Then partitions move from the member with
@@ -108,7 +110,9 @@ def _uniform_heterogeneous(
     }
 
 
-def _valid(member: Subscriber, partitions: Mapping[uuid.UUID, int]) -> frozenset[TopicIdPartition]:
+def _valid(
+    member: AssignableMember, partitions: Mapping[uuid.UUID, int]
+) -> frozenset[TopicIdPartition]:
     """Partitions that a member had and may keep. A large set is copied and looked at by topic, as
     the hash of a UUID is a call of Python.
     """
@@ -132,7 +136,9 @@ class _Takers:
     different subscriptions to its topic.
     """
 
-    def __init__(self, members: list[Subscriber], target: dict[str, set[TopicIdPartition]]) -> None:
+    def __init__(
+        self, members: list[AssignableMember], target: dict[str, set[TopicIdPartition]]
+    ) -> None:
         self._target = target
         self._line_of: dict[str, list[tuple[int, int, str]]] = {}
         self._order = {member.member_id: number for number, member in enumerate(members)}
@@ -234,7 +240,7 @@ def _even_out(target: dict[str, set[TopicIdPartition]], takers: _Takers) -> None
             return
 
 
-def assign_range(members: list[Subscriber], partitions: Mapping[uuid.UUID, int]) -> Target:
+def assign_range(members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]) -> Target:
     """Neighbouring partitions of each topic to its subscribers in order: static members by instance
     id first, then the others by member id (RangeAssignor).
     """
@@ -281,7 +287,7 @@ SIMPLE: Final = "simple"
 
 
 def assign_simple(
-    members: Sequence[Subscriber], assignable: Mapping[uuid.UUID, Sequence[int]]
+    members: Sequence[AssignableMember], assignable: Mapping[uuid.UUID, Sequence[int]]
 ) -> Target:
     """Balance, and move little.
 

@@ -23,7 +23,7 @@ from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.group.classic_group import ClassicGroup, ClassicMember
 from txnsim.group.commands import (
     NO_MEMBER,
-    Answered,
+    AnswerWaiter,
     AssignmentStored,
     Heartbeat,
     JoinGroup,
@@ -31,6 +31,7 @@ from txnsim.group.commands import (
     LeaveGroup,
     LeaveReply,
     NewGroupStored,
+    RecordsToAppend,
     StaticMemberStored,
     SyncGroup,
     SyncReply,
@@ -38,7 +39,6 @@ from txnsim.group.commands import (
     TimerKind,
     TimerSet,
     Waiter,
-    Written,
     session,
 )
 from txnsim.group.rebalance import Effects, Rebalance, join_reply, refuse_join
@@ -98,14 +98,14 @@ class ClassicProtocol:
             self._join_new(group, command, waiter, now_ms, out)
         else:
             self._join_known(group, command, waiter, now_ms, out)
-        if is_new_group and not any(isinstance(effect, Written) for effect in out):
+        if is_new_group and not any(isinstance(effect, RecordsToAppend) for effect in out):
             empty = ClassicGroupStored(
                 group_id=group.group_id,
                 protocol_type="",
                 generation=0,
                 state_timestamp_ms=now_ms,
             )
-            out.insert(0, Written(records=(empty,), then=NewGroupStored(waiter=waiter)))
+            out.insert(0, RecordsToAppend(records=(empty,), then=NewGroupStored(waiter=waiter)))
         return out
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
@@ -179,7 +179,7 @@ class ClassicProtocol:
         else:
             knows_members = group.leader == member_id and group.state is _S.COMPLETING_REBALANCE
             out.append(
-                Answered(
+                AnswerWaiter(
                     waiter=waiter,
                     reply=join_reply(group, member, with_members=knows_members),
                 )
@@ -226,7 +226,7 @@ class ClassicProtocol:
         match group.state:
             case _S.STABLE if group.select_protocol() == group.protocol:
                 out.append(
-                    Written(
+                    RecordsToAppend(
                         records=(group.to_record(),),
                         then=StaticMemberStored(
                             group_id=group.group_id,
@@ -272,7 +272,7 @@ class ClassicProtocol:
                 protocol=group.protocol,
                 leader=then.old_leader,
             )
-            out.append(Answered(waiter=then.waiter, reply=reply))
+            out.append(AnswerWaiter(waiter=then.waiter, reply=reply))
             return out
         if member.awaiting_join != then.waiter:
             return out
@@ -286,7 +286,7 @@ class ClassicProtocol:
             leader=reply.leader if skips else then.old_leader,
             skip_assignment=leads and skips,
         )
-        out.append(Answered(waiter=then.waiter, reply=reply))
+        out.append(AnswerWaiter(waiter=then.waiter, reply=reply))
         return out
 
     def adopt_group(self, group: ClassicGroup, *, now_ms: int) -> Effects:
@@ -304,16 +304,16 @@ class ClassicProtocol:
         out: Effects = []
         refusal = self._check_sync(group, command)
         if refusal is not None:
-            out.append(Answered(waiter=waiter, reply=SyncReply(error=refusal)))
+            out.append(AnswerWaiter(waiter=waiter, reply=SyncReply(error=refusal)))
             return out
         member = group.members[command.member_id]
         match group.state:
             case _S.PREPARING_REBALANCE:
                 reply = SyncReply(error=ErrorCode.rebalance_in_progress)
-                out.append(Answered(waiter=waiter, reply=reply))
+                out.append(AnswerWaiter(waiter=waiter, reply=reply))
             case _S.COMPLETING_REBALANCE:
                 if member.awaiting_sync is not None:
-                    out.append(Answered(waiter=member.awaiting_sync, reply=None))
+                    out.append(AnswerWaiter(waiter=member.awaiting_sync, reply=None))
                 member.awaiting_sync = waiter
                 self._end_sync(group, command.member_id, out)
                 if group.leader == command.member_id:
@@ -326,7 +326,7 @@ class ClassicProtocol:
                         generation=group.generation,
                         assignments=tuple(complete.items()),
                     )
-                    out.append(Written(records=(group.to_record(complete),), then=then))
+                    out.append(RecordsToAppend(records=(group.to_record(complete),), then=then))
             case _S.STABLE:
                 self._end_sync(group, command.member_id, out)
                 reply = SyncReply(
@@ -334,7 +334,7 @@ class ClassicProtocol:
                     protocol=group.protocol,
                     assignment=member.assignment,
                 )
-                out.append(Answered(waiter=waiter, reply=reply))
+                out.append(AnswerWaiter(waiter=waiter, reply=reply))
             case _:
                 raise InvariantViolation(f"{group.group_id} is {group.state.value} with members")
         return out
@@ -499,7 +499,7 @@ def _update(
     group: ClassicGroup, member: ClassicMember, command: JoinGroup, waiter: Waiter, out: Effects
 ) -> None:
     if member.awaiting_join is not None:
-        out.append(Answered(waiter=member.awaiting_join, reply=None))
+        out.append(AnswerWaiter(waiter=member.awaiting_join, reply=None))
     group.speak(member, command.protocols)
     member.rebalance_timeout_ms = command.rebalance_timeout_ms
     member.session_timeout_ms = command.session_timeout_ms
@@ -511,7 +511,7 @@ def _fence(old: ClassicMember, out: Effects) -> None:
     if old.awaiting_join is not None:
         refuse_join(out, old.awaiting_join, fenced, old.member_id)
     if old.awaiting_sync is not None:
-        out.append(Answered(waiter=old.awaiting_sync, reply=SyncReply(error=fenced)))
+        out.append(AnswerWaiter(waiter=old.awaiting_sync, reply=SyncReply(error=fenced)))
 
 
 def _rejection(error: ErrorCode, group: ClassicGroup, problem: str) -> Rejection:

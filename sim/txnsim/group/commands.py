@@ -107,7 +107,7 @@ class LeaveReply(msgspec.Struct, frozen=True, kw_only=True):
 # Effects
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True):
+class AnswerWaiter(msgspec.Struct, frozen=True, kw_only=True):
     """Answer a waiting JoinGroup or SyncGroup."""
 
     waiter: Waiter
@@ -202,7 +202,7 @@ class NewGroupStored(msgspec.Struct, frozen=True, kw_only=True):
 AfterWrite = AssignmentStored | StaticMemberStored | NewGroupStored
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class RecordsToAppend(msgspec.Struct, frozen=True, kw_only=True):
     """Append these records; afterwards, written or not, ``then``. They don't change what the
     coordinator holds: that has happened already, or does in ``then``.
     """
@@ -211,7 +211,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     then: AfterWrite | None = None
 
 
-Effect = Answered | TimerSet | TimerCancelled | Written
+Effect = AnswerWaiter | TimerSet | TimerCancelled | RecordsToAppend
 
 
 MayDescribe = Callable[[str], bool] | None

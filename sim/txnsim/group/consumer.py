@@ -26,7 +26,7 @@ from txnsim.group._consumer_members import (
     subscribing,
     target_record,
 )
-from txnsim.group.assignors import ASSIGNORS, Subscriber
+from txnsim.group.assignors import ASSIGNORS, AssignableMember
 from txnsim.group.commands import (
     ConsumerEffect,
     ConsumerHeartbeat,
@@ -216,7 +216,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             return updated
         step = reconcile(
             updated,
-            Goal(
+            MemberTarget(
                 assignment_epoch=target_epoch,
                 partitions=target or frozenset(),
                 subscribed=_topic_ids(group, updated, image),
@@ -257,7 +257,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             if (member.topic_names, member.topic_regex) not in topics:
                 topics[member.topic_names, member.topic_regex] = _topic_ids(group, member, image)
         subscribers = [
-            Subscriber(
+            AssignableMember(
                 member_id=member.member_id,
                 instance_id=member.instance_id,
                 topics=topics[member.topic_names, member.topic_regex],
@@ -401,7 +401,7 @@ def _topic_ids(
 # Counterpart in Kafka: CurrentAssignmentBuilder.
 
 
-class Goal(msgspec.Struct, frozen=True, kw_only=True):
+class MemberTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A member's target, and what it still waits for."""
 
     assignment_epoch: int
@@ -420,7 +420,7 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
         return self.owned is None or any(partition in revoked for partition in self.owned)
 
 
-def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember | Rejection:
+def reconcile(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember | Rejection:
     """The member after one step.
 
     Returns:
@@ -450,7 +450,7 @@ def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember | Rejection:
             assert_never(member.state)
 
 
-def _next(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+def _next(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
     """Give up partitions outside of the target, take those that are free."""
     # Sets and dicts take over each other's hashes: that of a UUID is a call of Python.
     target = _of_topics(goal.partitions, goal.subscribed)
@@ -500,7 +500,7 @@ def _of_topics(
     return partitions.difference(other_partitions) if other_partitions else partitions
 
 
-def _revoke_unsubscribed(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+def _revoke_unsubscribed(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
     """Revoke partitions of unsubscribed topics at once, whatever the target says."""
     kept_partitions = {
         partition: epoch

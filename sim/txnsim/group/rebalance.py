@@ -16,15 +16,15 @@ from txnsim.errors import ErrorCode
 from txnsim.group.classic_group import ClassicGroup, ClassicMember
 from txnsim.group.commands import (
     NO_MEMBER,
-    Answered,
+    AnswerWaiter,
     Effect,
     JoinReply,
+    RecordsToAppend,
     SyncReply,
     TimerCancelled,
     TimerKind,
     TimerSet,
     Waiter,
-    Written,
     session,
 )
 from txnsim.group.state import ClassicGroupState
@@ -89,13 +89,13 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
             return
         group.next_generation(now_ms=now_ms)
         if group.state is _S.EMPTY:
-            out.append(Written(records=(group.to_record(),)))
+            out.append(RecordsToAppend(records=(group.to_record(),)))
             return
         for member in group.members.values():
             if member.awaiting_join is not None:
                 leads = group.leader == member.member_id
                 reply = join_reply(group, member, with_members=leads)
-                out.append(Answered(waiter=member.awaiting_join, reply=reply))
+                out.append(AnswerWaiter(waiter=member.awaiting_join, reply=reply))
                 group.await_join(member, None)
             out.append(session(group.group_id, member.member_id, member.session_timeout_ms))
             member.is_new = False
@@ -120,7 +120,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
         if member.awaiting_join is not None:
             refuse_join(out, member.awaiting_join, ErrorCode.unknown_member_id, NO_MEMBER)
         if member.awaiting_sync is not None:
-            out.append(Answered(waiter=member.awaiting_sync, reply=None))
+            out.append(AnswerWaiter(waiter=member.awaiting_sync, reply=None))
 
     def propagate(
         self, group: ClassicGroup, assignments: dict[str, bytes], error: ErrorCode, out: Effects
@@ -136,7 +136,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
                 protocol=None if error else group.protocol,
                 assignment=member.assignment,
             )
-            out.append(Answered(waiter=member.awaiting_sync, reply=reply))
+            out.append(AnswerWaiter(waiter=member.awaiting_sync, reply=reply))
             member.awaiting_sync = None
             out.append(session(group.group_id, member.member_id, member.session_timeout_ms))
 
@@ -165,7 +165,7 @@ def join_reply(group: ClassicGroup, member: ClassicMember, *, with_members: bool
 
 def refuse_join(out: Effects, waiter: Waiter, error: ErrorCode, member_id: str) -> None:
     """Answer a JoinGroup with an error."""
-    out.append(Answered(waiter=waiter, reply=JoinReply(error=error, member_id=member_id)))
+    out.append(AnswerWaiter(waiter=waiter, reply=JoinReply(error=error, member_id=member_id)))
 
 
 def session_cancelled(group: ClassicGroup, member_id: str) -> TimerCancelled:

@@ -81,7 +81,7 @@ GROUP_METADATA: Final = 2
 PARTITION_METADATA: Final = 4
 
 
-class Kind(msgspec.Struct, frozen=True):
+class RecordKind(msgspec.Struct, frozen=True):
     """A kind of records: its message classes and its counterparts in the simulator."""
 
     key: Any
@@ -93,36 +93,38 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 @cache
-def kinds() -> Mapping[int, Kind]:
+def kinds() -> Mapping[int, RecordKind]:
     """Each kind by its number."""
     group = schema.GroupKey
     member = schema.MemberKey
     return {
-        GROUP_METADATA: Kind(
+        GROUP_METADATA: RecordKind(
             group_records.GroupMetadataKey,
             group_records.GROUP_METADATA_VALUES,
             *_RECORDS[GROUP_METADATA],
             version_written=3,
         ),
-        3: Kind(group, (schema.GroupMetadataValue,), *_RECORDS[3]),
-        PARTITION_METADATA: Kind(group, (), *_RECORDS[PARTITION_METADATA]),
-        5: Kind(member, (schema.MemberMetadataValue,), *_RECORDS[5]),
-        6: Kind(group, (schema.TargetMetadataValue,), *_RECORDS[6]),
-        7: Kind(member, (schema.TargetMemberValue,), *_RECORDS[7]),
-        8: Kind(member, (schema.CurrentAssignmentValue,), *_RECORDS[8]),
-        10: Kind(member, (share.MemberMetadataValue,), *_RECORDS[10]),
-        11: Kind(group, (share.GroupMetadataValue,), *_RECORDS[11]),
-        12: Kind(group, (schema.TargetMetadataValue,), *_RECORDS[12]),
-        13: Kind(member, (schema.TargetMemberValue,), *_RECORDS[13]),
-        14: Kind(member, (share.CurrentAssignmentValue,), *_RECORDS[14]),
-        15: Kind(group, (share.StatePartitionMetadataValue,), *_RECORDS[15]),
-        16: Kind(schema.RegularExpressionKey, (schema.RegularExpressionValue,), *_RECORDS[16]),
-        17: Kind(group, (streams.GroupMetadataValue,), *_RECORDS[17]),
-        19: Kind(member, (streams.MemberMetadataValue,), *_RECORDS[19]),
-        20: Kind(group, (schema.TargetMetadataValue,), *_RECORDS[20]),
-        21: Kind(member, (streams.TargetMemberValue,), *_RECORDS[21]),
-        22: Kind(member, (streams.CurrentAssignmentValue,), *_RECORDS[22]),
-        23: Kind(group, (streams.TopologyValue,), *_RECORDS[23]),
+        3: RecordKind(group, (schema.GroupMetadataValue,), *_RECORDS[3]),
+        PARTITION_METADATA: RecordKind(group, (), *_RECORDS[PARTITION_METADATA]),
+        5: RecordKind(member, (schema.MemberMetadataValue,), *_RECORDS[5]),
+        6: RecordKind(group, (schema.TargetMetadataValue,), *_RECORDS[6]),
+        7: RecordKind(member, (schema.TargetMemberValue,), *_RECORDS[7]),
+        8: RecordKind(member, (schema.CurrentAssignmentValue,), *_RECORDS[8]),
+        10: RecordKind(member, (share.MemberMetadataValue,), *_RECORDS[10]),
+        11: RecordKind(group, (share.GroupMetadataValue,), *_RECORDS[11]),
+        12: RecordKind(group, (schema.TargetMetadataValue,), *_RECORDS[12]),
+        13: RecordKind(member, (schema.TargetMemberValue,), *_RECORDS[13]),
+        14: RecordKind(member, (share.CurrentAssignmentValue,), *_RECORDS[14]),
+        15: RecordKind(group, (share.StatePartitionMetadataValue,), *_RECORDS[15]),
+        16: RecordKind(
+            schema.RegularExpressionKey, (schema.RegularExpressionValue,), *_RECORDS[16]
+        ),
+        17: RecordKind(group, (streams.GroupMetadataValue,), *_RECORDS[17]),
+        19: RecordKind(member, (streams.MemberMetadataValue,), *_RECORDS[19]),
+        20: RecordKind(group, (schema.TargetMetadataValue,), *_RECORDS[20]),
+        21: RecordKind(member, (streams.TargetMemberValue,), *_RECORDS[21]),
+        22: RecordKind(member, (streams.CurrentAssignmentValue,), *_RECORDS[22]),
+        23: RecordKind(group, (streams.TopologyValue,), *_RECORDS[23]),
     }
 
 

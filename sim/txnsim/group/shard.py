@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError, ErrorCode, Rejection
-from txnsim.group._offsets import LATEST, Offsets
+from txnsim.group._offsets import LATEST, GroupOffsets
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.consumer_records import (
@@ -50,7 +50,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
     coordinator_epoch: int
     rules: Rules = LATEST_RULES
     groups: dict[str, Group] = {}
-    offsets: Offsets = msgspec.field(default_factory=Offsets)
+    offsets: GroupOffsets = msgspec.field(default_factory=GroupOffsets)
     end_offset: int = 0
     """Offset behind the last applied record, exclusive."""
     problem: str | None = None

@@ -87,7 +87,7 @@ class TopicsReader:
 
 
 def _written_topics(metadata: bytes) -> tuple[bytes, frozenset[str] | None]:
-    def read(reader: _Reader) -> tuple[bytes, frozenset[str] | None]:
+    def read(reader: _SubscriptionReader) -> tuple[bytes, frozenset[str] | None]:
         topics = frozenset(reader.topics())
         return metadata[: reader.position], topics
 
@@ -99,7 +99,7 @@ def read_subscription(metadata: bytes) -> Subscription | None:
     return _read(metadata, _subscription)
 
 
-def _subscription(reader: _Reader) -> Subscription:
+def _subscription(reader: _SubscriptionReader) -> Subscription:
     topics = reader.topics()
     reader.skip_bytes()
     owned = reader.partitions() if reader.version >= _OWNED_FROM else ()
@@ -129,9 +129,9 @@ def read_assignment(assignment: bytes) -> Assignment | None:
     )
 
 
-def _read(data: bytes, read: Callable[[_Reader], T]) -> T | None:
+def _read(data: bytes, read: Callable[[_SubscriptionReader], T]) -> T | None:
     try:
-        reader = _Reader(data)
+        reader = _SubscriptionReader(data)
         return read(reader) if reader.version >= 0 else None
     except (struct.error, ValueError):
         return None
@@ -148,7 +148,7 @@ def write_assignment(version: int, partitions: Mapping[str, Iterable[int]]) -> b
     return b"".join(out)
 
 
-class _Reader:
+class _SubscriptionReader:
     """Reads fields in order; all versions begin with the fields of version 0."""
 
     def __init__(self, data: bytes) -> None:

@@ -20,7 +20,7 @@ from txnsim.http._assertions import AssertionRoutes
 from txnsim.http._brokers_and_clock import ClockRoutes, LifeRoutes
 from txnsim.http._events import ReportedRoutes
 from txnsim.http._faults import FaultRoutes
-from txnsim.http._guard import AccessRules, Guard
+from txnsim.http._guard import AccessGuard, AccessRules
 from txnsim.http._log_dirs import LogDirRoutes
 from txnsim.http._openapi import document
 from txnsim.http._overview import LookRoutes
@@ -80,7 +80,7 @@ def application(*routes: Route, access_rules: AccessRules) -> Starlette:
     """Routes as an application, with what every control port answers to what it does not know."""
     return Starlette(
         routes=list(routes),
-        middleware=[Middleware(Guard, access_rules=access_rules)],
+        middleware=[Middleware(AccessGuard, access_rules=access_rules)],
         exception_handlers={RefusedError: refused, 404: no_such_path, 405: no_such_method},
     )
 
@@ -101,7 +101,9 @@ class ControlApi:
         """
         self._cluster = cluster
         self._events = ReportedRoutes(cluster)
-        self._added = [offer.Added(cluster, fork_server) for offer in offered("http.control_port")]
+        self._added = [
+            offer.LabRoutes(cluster, fork_server) for offer in offered("http.control_port")
+        ]
         self._index = msgspec.json.format(
             msgspec.json.encode(
                 {

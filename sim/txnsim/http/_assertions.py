@@ -19,7 +19,7 @@ from txnsim.client.admin import Admin
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.survey import hanging_ones
-from txnsim.client.inspection.topic_reading import SETTLE_MS, Reader, committed_records
+from txnsim.client.inspection.topic_reading import SETTLE_MS, TopicReader, committed_records
 from txnsim.errors import AnswerTooLargeError
 from txnsim.http.operation import PREFIX, Operation, Query
 from txnsim.http.replies import Body, Listing, RefusedError, WithStatus, number_of, word_of
@@ -85,7 +85,7 @@ class AssertionRoutes(WireNoun):
     async def _committed(
         self, topic: str, encoding: str, settle_ms: int
     ) -> AsyncGenerator[Iterable[str | None]]:
-        reader = Reader(beside=self._beside)
+        reader = TopicReader(beside=self._beside)
         async with self._asking() as admin:
             async for records in committed_records(
                 admin, topic, settle_ms=settle_ms, reader=reader
@@ -120,7 +120,7 @@ class AssertionRoutes(WireNoun):
             _read(records_given, comparison.encoding)
             for records_given in (comparison.input, comparison.output)
         )
-        reader = Reader(bytes_max=self._answer_max_bytes, beside=self._beside)
+        reader = TopicReader(bytes_max=self._answer_max_bytes, beside=self._beside)
         async with self._asking() as admin:
             try:
                 complaint = await complaints.about_exactly_once(

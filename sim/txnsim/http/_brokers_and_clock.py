@@ -31,7 +31,7 @@ from txnsim.http.messages import (
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
 from txnsim.http.replies import Body, OptionalBody, RefusedError, WithStatus, digits_of, number_of
 from txnsim.runtime.environment import Clock
-from txnsim.server.member import Member, MemberState
+from txnsim.server.member import ClusterMember, MemberLifeState
 from txnsim.server.user_inputs import advance_with_breaks, input_event, shift
 from txnsim.text import whole_ms
 from txnsim.types import BrokerId
@@ -80,14 +80,14 @@ class LifeRoutes(ClusterNoun):
     async def stop(self, request: Request) -> WithStatus[BrokerView]:
         """Stop a broker in good order: its leaders move away first."""
         member = self._member(request)
-        self._expect(member, MemberState.RUNNING, "only one that runs can be stopped")
+        self._expect(member, MemberLifeState.RUNNING, "only one that runs can be stopped")
         return await self._carry_out(request, member, self._cluster.stop_broker(member.broker_id))
 
     @_lasting(f"{PREFIX}/brokers/{{id}}/start")
     async def start(self, request: Request, body: OptionalBody[Start]) -> WithStatus[BrokerView]:
         """Start a broker that is down, on its port and its disk."""
         member = self._member(request)
-        self._expect(member, MemberState.DOWN, "stop or kill it first")
+        self._expect(member, MemberLifeState.DOWN, "stop or kill it first")
         start_body = await body.read()
         work = self._cluster.start_broker(member.broker_id, as_version=start_body.as_version)
         return await self._carry_out(request, member, work)
@@ -97,7 +97,7 @@ class LifeRoutes(ClusterNoun):
         """End a broker at once; the controller notices when its session ends."""
         member = self._member(request)
         kill_body = await body.read()
-        if member.state is MemberState.DOWN:
+        if member.state is MemberLifeState.DOWN:
             raise RefusedError(409, f"broker {member.broker_id} is down already: start it first")
         lost = kill_body.lose_unflushed
         await self._cluster.kill_broker(member.broker_id, lose_unflushed=lost)
@@ -119,7 +119,7 @@ class LifeRoutes(ClusterNoun):
         return self._view(member)
 
     async def _carry_out(
-        self, request: Request, member: Member, work: Coroutine[Any, Any, None]
+        self, request: Request, member: ClusterMember, work: Coroutine[Any, Any, None]
     ) -> WithStatus[BrokerView]:
         """Run the work in the background, and wait up to ``wait_ms`` for the result."""
         try:
@@ -147,22 +147,22 @@ class LifeRoutes(ClusterNoun):
         timer.cancel()
         if problem:
             raise RefusedError(409, problem)
-        is_done = member.state in (MemberState.RUNNING, MemberState.DOWN)
+        is_done = member.state in (MemberLifeState.RUNNING, MemberLifeState.DOWN)
         return WithStatus(self._view(member), 200 if is_done else 202)
 
-    def _expect(self, member: Member, state: MemberState, advice: str) -> None:
+    def _expect(self, member: ClusterMember, state: MemberLifeState, advice: str) -> None:
         if member.state is not state:
             raise RefusedError(
                 409, f"broker {member.broker_id} is {member.state.name.lower()}: {advice}"
             )
 
-    def _member(self, request: Request) -> Member:
+    def _member(self, request: Request) -> ClusterMember:
         try:
             return self._cluster.member(broker_id_of(request))
         except ConfigError as error:
             raise RefusedError(404, str(error)) from error
 
-    def _view(self, member: Member) -> BrokerView:
+    def _view(self, member: ClusterMember) -> BrokerView:
         image = self._cluster.metadata.image
         broker_image = image.brokers[member.broker_id]
         led = sum(

@@ -33,7 +33,7 @@ class NeverStruck(msgspec.Struct, frozen=True, kw_only=True):
     never_struck: tuple[Fault, ...]
 
 
-class Struck(Protocol):
+class FaultTarget(Protocol):
     """What faults can be armed in: a simulated cluster, or a proxy."""
 
     @property
@@ -48,7 +48,7 @@ class Struck(Protocol):
 class FaultRoutes(Noun):
     """The routes over one cluster."""
 
-    def __init__(self, cluster: Struck) -> None:
+    def __init__(self, cluster: FaultTarget) -> None:
         self._cluster = cluster
 
     @Operation("get", f"{PREFIX}/faults")

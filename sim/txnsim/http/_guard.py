@@ -84,7 +84,7 @@ class AccessRules:
         return hmac.compare_digest(cookie.encode(), self._cookie_value.encode())
 
 
-class Guard:
+class AccessGuard:
     """The ASGI middleware that asks the access rules."""
 
     def __init__(self, app: ASGIApp, *, access_rules: AccessRules) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from starlette.requests import Request
 
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.http.messages import PartitionView, TopicView
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
@@ -93,7 +93,7 @@ class TopicRoutes(ClusterNoun):
         }
         with input_event(environment, "create-topic", **topic_fields):
             created = self._cluster.metadata.create_topic(
-                NewTopic(
+                TopicToCreate(
                     name=topic_body.name,
                     partitions=topic_body.partitions,
                     replication_factor=topic_body.replication_factor,

@@ -25,7 +25,7 @@ from txnsim.http import _app as app
 from txnsim.http import _openapi as openapi
 from txnsim.http._assertions import AssertionRoutes
 from txnsim.http._events import EventRoutes
-from txnsim.http._faults import FaultRoutes, Struck
+from txnsim.http._faults import FaultRoutes, FaultTarget
 from txnsim.http._guard import AccessRules
 from txnsim.http._overview import LookRoutes
 from txnsim.http.messages import Health
@@ -35,7 +35,7 @@ from txnsim.http.wire_noun import WireNoun
 from txnsim.types import TopicPartition
 
 
-class Asked(Struck, Protocol):
+class PartialTarget(FaultTarget, Protocol):
     """A cluster or proxy behind a partial control port."""
 
     @property
@@ -52,7 +52,7 @@ class PartialApi(Noun):
     WIRE_NOUNS: ClassVar[tuple[type[WireNoun], ...]] = ()
     """Further nouns that ask the cluster over the wire."""
 
-    def __init__(self, asked: Asked, points: Collection[FaultPoint]) -> None:
+    def __init__(self, asked: PartialTarget, points: Collection[FaultPoint]) -> None:
         """Args:
         asked: What it is a port of.
         points: The fault points that pass there.

@@ -32,7 +32,7 @@ from txnsim.http._app import ControlApi
 from txnsim.http._guard import AccessRules, is_loopback
 
 
-class Api(Protocol):
+class PortApi(Protocol):
     """What a control port answers with: ``ControlApi``, or that of a proxy."""
 
     def app(self, access_rules: AccessRules) -> Starlette: ...
@@ -62,7 +62,13 @@ class ControlServer:
     LOOPBACK: Final = "127.0.0.1"
 
     def __init__(
-        self, api: Api, tasks: Tasks, *, port: int, host: str = LOOPBACK, token: str | None = None
+        self,
+        api: PortApi,
+        tasks: Tasks,
+        *,
+        port: int,
+        host: str = LOOPBACK,
+        token: str | None = None,
     ) -> None:
         """A port that is not open yet.
 

@@ -23,7 +23,7 @@ Release = tuple[int, Fate]
 """The trace index of a release, and what becomes of what it lets go."""
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class HeldCrossing(msgspec.Struct, frozen=True, kw_only=True):
     """A crossing that waits."""
 
     crossing: Crossing
@@ -53,7 +53,7 @@ class ArmedRule(msgspec.Struct, eq=False):
     """Number of strikes; an action on the cluster counts once done."""
     released: int = 0
     """Number of released crossings and ended lasting effects."""
-    held: dict[asyncio.Future[Release], Held] = {}
+    held: dict[asyncio.Future[Release], HeldCrossing] = {}
     """Those that wait, oldest first."""
     passed: int = 0
     """Crossings that have passed the one that waits for them (``reorder``)."""

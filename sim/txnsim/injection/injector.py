@@ -39,10 +39,10 @@ from txnsim.faults.actions import (
 from txnsim.faults.cluster_actions import ClusterAction
 from txnsim.faults.interception import Crossing, Damage, FaultEffect, SubmitOutcome
 from txnsim.faults.meanings import FATES, TAKES, Fate, can_wait
-from txnsim.faults.plan import Asked, FaultRule, matches, needed_part, strikes
+from txnsim.faults.plan import FaultRule, MessagePart, matches, needed_part, strikes
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import trace_subjects
-from txnsim.injection.armed_rule import ArmedRule, Held, Lasting, Release, Undo
+from txnsim.injection.armed_rule import ArmedRule, HeldCrossing, Lasting, Release, Undo
 from txnsim.loggers import Logger
 from txnsim.runtime.environment import Clock, Rng, Tasks, TimerHandle
 from txnsim.runtime.trace import Tracer
@@ -267,12 +267,12 @@ class Injector:
             timer.cancel()
         return state
 
-    def needed_part(self, point: FaultPoint, api_key: int) -> Asked:
+    def needed_part(self, point: FaultPoint, api_key: int) -> MessagePart:
         """How much of a message the rules in force want to know before it crosses a point.
 
         Code that would have to decode the message to describe the crossing asks this first.
         """
-        needed = Asked.HEADER if self._stalls else Asked.NOTHING
+        needed = MessagePart.HEADER if self._stalls else MessagePart.NOTHING
         for state in self._rules.values():
             if not state.spent:
                 needed = max(needed, needed_part(state.rule, point, api_key))
@@ -395,7 +395,7 @@ class Injector:
 
     def _hold(self, state: ArmedRule, crossing: Crossing, hit: int) -> asyncio.Future[Release]:
         future: asyncio.Future[Release] = asyncio.get_running_loop().create_future()
-        state.held[future] = Held(crossing=crossing, hit=hit)
+        state.held[future] = HeldCrossing(crossing=crossing, hit=hit)
         state.passed = 0
         # A waiting crossing may be cancelled (the cluster stops): then it is no longer held.
         future.add_done_callback(lambda ended: state.held.pop(ended, None))

@@ -87,7 +87,7 @@ def dirt_of(log: PartitionLog, now_ms: int) -> Dirt | None:
     return dirt if is_due and dirt.dirty_bytes else None
 
 
-class Work(Generic[T]):
+class CompressedRecords(Generic[T]):
     """Compressed records to go through, which a thread may do ahead of time."""
 
     def __init__(self, steps: Generator[int, None, T]) -> None:
@@ -105,14 +105,14 @@ class Work(Generic[T]):
         return self._results[0]
 
 
-Pauses = Generator[Work[Any] | None, None, T]
+Pauses = Generator[CompressedRecords[Any] | None, None, T]
 """Yields work that may be done during the pause; None for a plain pause."""
 
 
 def _in_pauses(steps: Generator[int, None, T], header: BatchHeader) -> Pauses[T]:
     """What steps over a batch come to; a heavy one is handed out."""
     if is_heavy((header,)):
-        work = Work(steps)
+        work = CompressedRecords(steps)
         yield work
         return work.result()
     if header.records_count <= STEPS:

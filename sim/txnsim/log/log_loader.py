@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from txnsim.log._replicated import describe_batch
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
-from txnsim.log.producer_state import ProducerState
+from txnsim.log.producer_state import PartitionProducers
 from txnsim.log.producer_state_manager import Snapshot
 from txnsim.log.segment import Segment
 from txnsim.log.txn_index import AbortedTxn
@@ -135,7 +135,7 @@ class LogLoader:
         log.begin_at(wanted_start)
         if producers.snapshots.newest is None and was_clean:
             # Kafka takes it for a log of a time before there were snapshots, and reads nothing.
-            producers.state = ProducerState()
+            producers.state = PartitionProducers()
         else:
             log.reload_producers(now_ms)
         return is_kept

@@ -111,7 +111,7 @@ class ProducerEntry:
         return None
 
 
-class ProducerState:
+class PartitionProducers:
     """Producers of one partition and their open transactions.
 
     ``by_id`` holds what is known of each. ``ongoing`` holds first offset → producer id of the open
@@ -264,7 +264,7 @@ class ProducerState:
     @classmethod
     def of_snapshot(
         cls, entries: Iterable[SnapshotEntry], *, now_ms: int, expiration_ms: int
-    ) -> ProducerState:
+    ) -> PartitionProducers:
         """The state that a snapshot holds, without producers that have expired meanwhile
         (ProducerStateManager.loadFromSnapshot).
         """

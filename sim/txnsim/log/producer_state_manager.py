@@ -15,8 +15,8 @@ from txnsim.log._replicated import describe_batch
 from txnsim.log._segments import Segments
 from txnsim.log.producer_state import (
     NO_OFFSET,
+    PartitionProducers,
     ProducerEntry,
-    ProducerState,
     SnapshotEntry,
     to_snapshot_entry,
 )
@@ -40,7 +40,7 @@ class ProducerStateManager:
 
     def __init__(self) -> None:
         self._steps: Steps | None = None
-        self.state = ProducerState()
+        self.state = PartitionProducers()
         self.snapshots = Snapshots()
         self.verification = VerificationEntries()
 
@@ -103,10 +103,12 @@ class ProducerStateManager:
         expiration_ms: int,
         released: Callable[[], int],
     ) -> Steps:
-        newest, state = self.snapshots.newest, ProducerState()
+        newest, state = self.snapshots.newest, PartitionProducers()
         if newest is not None:
             start, entries = newest
-            state = ProducerState.of_snapshot(entries, now_ms=now_ms, expiration_ms=expiration_ms)
+            state = PartitionProducers.of_snapshot(
+                entries, now_ms=now_ms, expiration_ms=expiration_ms
+            )
             yield len(entries)
         for segment in segments.between(start, end):
             batches = segment.slice(segment.index_of(start), len(segment))
@@ -138,7 +140,7 @@ class ProducerStateManager:
     def restart(self) -> None:
         """The log was emptied (ProducerStateManager.truncateFullyAndStartAt)."""
         self._drop_steps()
-        self.state = ProducerState()
+        self.state = PartitionProducers()
         self.snapshots = Snapshots()
 
     # Queries

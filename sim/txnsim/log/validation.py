@@ -312,7 +312,7 @@ def examine(
         )
     no_key = f"{_NO_KEY} {topic_partition}"
 
-    def tell(refused: Refused) -> str:
+    def tell(refused: RecordRefusal) -> str:
         if config.is_compacted and refused.key_size < 0:
             return no_key
         return _timestamp_text(refused, header, config=config, now_ms=now_ms)
@@ -331,7 +331,7 @@ def examine(
             is_timestamp_error = True
         else:
             continue
-        errors.note(Refused(index, _as_long(timestamp), _size(record.key), record.value_size))
+        errors.note(RecordRefusal(index, _as_long(timestamp), _size(record.key), record.value_size))
     if errors:
         rule = "batch.key-required"
         if is_timestamp_error:
@@ -361,7 +361,7 @@ def _is_wrong_time(timestamp: int, header: BatchHeader, *, config: LogConfig, no
 
 
 def _timestamp_text(
-    refused: Refused, header: BatchHeader, *, config: LogConfig, now_ms: int
+    refused: RecordRefusal, header: BatchHeader, *, config: LogConfig, now_ms: int
 ) -> str:
     """Kafka's text for a refused timestamp."""
     if config.timestamp_type is _CREATE_TIME and refused.timestamp != NO_TIMESTAMP:
@@ -374,7 +374,7 @@ def _timestamp_text(
     return _WRONG_TYPE.format(record=_describe_record(refused, header))
 
 
-def _describe_record(record: Refused, header: BatchHeader) -> str:
+def _describe_record(record: RecordRefusal, header: BatchHeader) -> str:
     """A record as Kafka prints it. Of compressed ones it reads sizes alone, and shows those of
     nothing as they are on the wire.
     """
@@ -397,7 +397,7 @@ def _judge_closed(
             return AppendRejection(
                 error=ErrorCode.invalid_timestamp,
                 reason=_timestamp_text(
-                    Refused(0, timestamp, -1, -1), header, config=config, now_ms=now_ms
+                    RecordRefusal(0, timestamp, -1, -1), header, config=config, now_ms=now_ms
                 ),
                 log_start_offset=log_start_offset,
                 rule=_timestamp_rule(header, config),
@@ -526,7 +526,7 @@ def _with_log_start(rejection: AppendRejection, log_start_offset: int) -> Append
 # Why records are refused
 
 
-class Refused(NamedTuple):
+class RecordRefusal(NamedTuple):
     """The fields of a refused record."""
 
     position: int
@@ -546,14 +546,14 @@ class RecordErrors(Sequence[tuple[int, str]]):
 
     __slots__ = ("_indexes", "_key_sizes", "_tell", "_timestamps", "_value_sizes")
 
-    def __init__(self, tell: Callable[[Refused], str]) -> None:
+    def __init__(self, tell: Callable[[RecordRefusal], str]) -> None:
         self._tell = tell
         self._indexes = array("i")
         self._timestamps = array("q")
         self._key_sizes = array("i")
         self._value_sizes = array("i")
 
-    def note(self, refused: Refused) -> None:
+    def note(self, refused: RecordRefusal) -> None:
         self._indexes.append(refused.position)
         self._timestamps.append(refused.timestamp)
         self._key_sizes.append(refused.key_size)
@@ -565,7 +565,7 @@ class RecordErrors(Sequence[tuple[int, str]]):
     def __iter__(self) -> Iterator[tuple[int, str]]:
         tell = self._tell
         for refused in map(
-            Refused, self._indexes, self._timestamps, self._key_sizes, self._value_sizes
+            RecordRefusal, self._indexes, self._timestamps, self._key_sizes, self._value_sizes
         ):
             yield refused.position, tell(refused)
 
@@ -578,7 +578,7 @@ class RecordErrors(Sequence[tuple[int, str]]):
     def __getitem__(self, index: int | slice) -> tuple[int, str] | tuple[tuple[int, str], ...]:
         if isinstance(index, slice):
             return tuple(self[position] for position in range(*index.indices(len(self))))
-        refused = Refused(
+        refused = RecordRefusal(
             self._indexes[index],
             self._timestamps[index],
             self._key_sizes[index],

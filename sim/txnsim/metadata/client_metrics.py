@@ -19,7 +19,7 @@ import msgspec
 from txnsim.errors import CorruptBatchError, ErrorCode, PatternError, Rejection
 from txnsim.metadata.client_metrics_configs import (
     CLIENT_METRICS_CONFIGS,
-    Subscription,
+    MetricsSubscription,
     subscription,
 )
 from txnsim.metadata.config_keys import Configs, invalid_request
@@ -86,7 +86,7 @@ class TelemetryClient(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class MetricsToPush(msgspec.Struct, frozen=True, kw_only=True):
     """The metrics that a client instance has to push."""
 
     instance_id: uuid.UUID
@@ -108,7 +108,7 @@ class Push(msgspec.Struct, frozen=True, kw_only=True):
 class _Instance(msgspec.Struct, eq=False):
     """A client instance under one set of subscriptions."""
 
-    requested: Wanted
+    requested: MetricsToPush
     client: TelemetryClient
     subscriptions: Mapping[str, Configs]
     got_ms: int = _NEVER_MS
@@ -164,7 +164,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         subscriptions: Mapping[str, Configs],
         *,
         now_ms: int,
-    ) -> Generator[int, None, Wanted | Rejection]:
+    ) -> Generator[int, None, MetricsToPush | Rejection]:
         """The metrics that a client has to push; a client without an id gets one. It yields what
         each step has weighed.
         """
@@ -280,7 +280,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
 
 def requested_metrics(
     instance_id: uuid.UUID, client: TelemetryClient, subscriptions: Mapping[str, Configs]
-) -> Generator[int, None, Wanted]:
+) -> Generator[int, None, MetricsToPush]:
     """What all subscriptions together want of a client; it yields the weight of each
     (ClientMetricsManager.createClientInstance).
     """
@@ -300,7 +300,7 @@ def requested_metrics(
                 names = {ALL: None}
         yield WEIGHT + len(wish.metrics)
     metrics = (ALL,) if ALL in names else tuple(_java_hash_order(names))
-    return Wanted(
+    return MetricsToPush(
         instance_id=instance_id,
         subscription_id=_subscription_id(metrics, interval_ms, instance_id),
         metrics=metrics,
@@ -308,7 +308,7 @@ def requested_metrics(
     )
 
 
-def _matches(wish: Subscription, attributes: Mapping[str, str | None]) -> bool:
+def _matches(wish: MetricsSubscription, attributes: Mapping[str, str | None]) -> bool:
     try:
         return all(
             (value := attributes[name]) is not None and pattern.matches(value)

@@ -56,7 +56,7 @@ with a comma never comes here, as the list of lines is split there.
 """
 
 
-class Subscription(msgspec.Struct, frozen=True, kw_only=True):
+class MetricsSubscription(msgspec.Struct, frozen=True, kw_only=True):
     """Which metrics which clients shall push, and how often (KIP-714)."""
 
     metrics: tuple[str, ...]
@@ -67,9 +67,9 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-def subscription(configs: Configs) -> Subscription:
+def subscription(configs: Configs) -> MetricsSubscription:
     """The subscription that valid configs describe."""
-    return Subscription(
+    return MetricsSubscription(
         metrics=tuple(elements(configs.get("metrics", ""))),
         interval_ms=int(configs.get("interval.ms", CLIENT_METRICS_CONFIGS["interval.ms"].default)),
         match=dict(

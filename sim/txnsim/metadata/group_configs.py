@@ -40,7 +40,7 @@ from txnsim.metadata.configs import (
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.settings import Settings, documentation
-from txnsim.share.commands import ShareSettings
+from txnsim.share.commands import SharePartitionSettings
 from txnsim.types import BrokerId, IsolationLevel
 
 DEVIATIONS: Final = (
@@ -117,7 +117,7 @@ _OF_4_3: Final = frozenset(
 )
 
 
-class _Way(msgspec.Struct, frozen=True):
+class _GroupConfigSource(msgspec.Struct, frozen=True):
     """What configs a broker has for groups, and how it refuses a number."""
 
     keys: Mapping[str, ConfigKey]
@@ -125,16 +125,16 @@ class _Way(msgspec.Struct, frozen=True):
     """A refusal names the broker's config that bounds the number, and not the bound."""
 
 
-_TODAY: Final = _Way(GROUP_CONFIGS, tells_names=False)
-_BEFORE_4_4: Final = _Way(
+_TODAY: Final = _GroupConfigSource(GROUP_CONFIGS, tells_names=False)
+_BEFORE_4_4: Final = _GroupConfigSource(
     {name: key for name, key in GROUP_CONFIGS.items() if name not in _OF_4_4}, tells_names=True
 )
-_BEFORE_4_3: Final = _Way(
+_BEFORE_4_3: Final = _GroupConfigSource(
     {name: key for name, key in _BEFORE_4_4.keys.items() if name not in _OF_4_3}, tells_names=True
 )
 
 
-def _way(rules: Rules) -> _Way:
+def _way(rules: Rules) -> _GroupConfigSource:
     if rules.group_configs_tell_bounds:
         return _TODAY
     return _BEFORE_4_4 if rules.groups_have_limits else _BEFORE_4_3
@@ -220,7 +220,7 @@ RESET_EARLIEST: Final = -2
 
 def share_settings(
     own: Configs | None, settings: Settings, *, level: int = DEAD_LETTERS_FROM
-) -> ShareSettings:
+) -> SharePartitionSettings:
     """What counts for the records of a share group (ShareGroupConfigProvider).
 
     Args:
@@ -228,14 +228,14 @@ def share_settings(
         settings: Of the broker.
         level: Of ``share.version``.
     """
-    broker = ShareSettings(
+    broker = SharePartitionSettings(
         delivery_count_limit=settings.group_share_delivery_count_limit,
         max_record_locks=settings.group_share_partition_max_record_locks,
         record_lock_duration_ms=settings.group_share_record_lock_duration_ms,
     )
     if own is None:
         return broker
-    return ShareSettings(
+    return SharePartitionSettings(
         delivery_count_limit=int(
             own.get("share.delivery.count.limit", broker.delivery_count_limit)
         ),
@@ -367,7 +367,9 @@ def group_refusal(
     return _bounds_refusal(configs, settings, way)
 
 
-def _bounds_refusal(configs: Configs, settings: Settings, way: _Way) -> Rejection | None:
+def _bounds_refusal(
+    configs: Configs, settings: Settings, way: _GroupConfigSource
+) -> Rejection | None:
     for key in _BOUNDED:
         if key not in configs:
             continue  # the broker's own value is within its own bounds
@@ -391,7 +393,7 @@ def _bounds_refusal(configs: Configs, settings: Settings, way: _Way) -> Rejectio
     return None
 
 
-def _out_of_bounds(key: str, value: int, settings: Settings, way: _Way) -> str | None:
+def _out_of_bounds(key: str, value: int, settings: Settings, way: _GroupConfigSource) -> str | None:
     """Why a number is refused; a bound that is no setting of a broker does not exist."""
     kind, _, setting = key.partition(".")
     least, greatest = (

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from txnsim.metrics import table
-from txnsim.metrics.table import METRICS, Kind, Reading
+from txnsim.metrics.table import METRICS, MetricKind, Reading
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -46,7 +46,7 @@ def _with_old_name(metric: table.Metric) -> Iterator[table.Metric]:
 
 
 def _family(metric: table.Metric, readings: Iterable[Reading]) -> Metric:
-    if metric.kind is Kind.HISTOGRAM:
+    if metric.kind is MetricKind.HISTOGRAM:
         histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
         in_unit = (round(bound / metric.divisor, 9) for bound in metric.bounds)
         bounds = [*map(floatToGoString, in_unit), "+Inf"]
@@ -54,7 +54,7 @@ def _family(metric: table.Metric, readings: Iterable[Reading]) -> Metric:
             buckets = list(zip(bounds, reading.counts, strict=True))
             histogram.add_metric(reading.labels, buckets, reading.value / metric.divisor)
         return histogram
-    family_type = GaugeMetricFamily if metric.kind is Kind.GAUGE else CounterMetricFamily
+    family_type = GaugeMetricFamily if metric.kind is MetricKind.GAUGE else CounterMetricFamily
     family = family_type(metric.name, metric.meaning, labels=metric.labels)
     for reading in readings:
         family.add_metric(reading.labels, reading.value / metric.divisor)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 
-class Kind(Enum):
+class MetricKind(Enum):
     """How a value moves."""
 
     GAUGE = "gauge"
@@ -25,7 +25,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     """What a reader needs to know of one metric."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     unit: str
     labels: tuple[str, ...]
     meaning: str
@@ -69,7 +69,9 @@ PER_SHARE_PARTITION: Final = ("broker", "group", "topic", "partition")
 _metrics: Final[list[Metric]] = []
 
 
-def _metric(kind: Kind, name: str, *, labels: tuple[str, ...] = PER_BROKER, **fields: Any) -> str:
+def _metric(
+    kind: MetricKind, name: str, *, labels: tuple[str, ...] = PER_BROKER, **fields: Any
+) -> str:
     """Put a metric into the table; each broker has a value of its own unless ``labels`` say
     otherwise.
 
@@ -80,9 +82,9 @@ def _metric(kind: Kind, name: str, *, labels: tuple[str, ...] = PER_BROKER, **fi
     return name
 
 
-_gauge: Final = partial(_metric, Kind.GAUGE)
-_counter: Final = partial(_metric, Kind.COUNTER)
-_histogram: Final = partial(_metric, Kind.HISTOGRAM, bounds=TIME_BOUNDS_MS)
+_gauge: Final = partial(_metric, MetricKind.GAUGE)
+_counter: Final = partial(_metric, MetricKind.COUNTER)
+_histogram: Final = partial(_metric, MetricKind.HISTOGRAM, bounds=TIME_BOUNDS_MS)
 _SECONDS: Final[dict[str, Any]] = {"unit": "seconds", "divisor": 1_000}
 _RATIO: Final[dict[str, Any]] = {"unit": "ratio", "divisor": 100}
 _of_share_partitions: Final = (

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from txnsim.controller import controller
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.loggers import Logger, Retries
 from txnsim.metadata.config_keys import ConfigKey, topic_configs
@@ -115,7 +115,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         return uuid.UUID(int=self.random_bits(128), version=4)
 
     def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self, topics: Sequence[TopicToCreate], *, validate_only: bool = False
     ) -> list[TopicImage | Rejection]:
         """Create the topics of one request, as far as they can be, and publish them together."""
         outcomes = controller.create_topics(
@@ -128,7 +128,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         return self._publish_created(outcomes, validate_only=validate_only)
 
     async def create_topics_in_slices(
-        self, topics: Sequence[NewTopic], pace: Pace | None, *, validate_only: bool = False
+        self, topics: Sequence[TopicToCreate], pace: Pace | None, *, validate_only: bool = False
     ) -> list[TopicImage | Rejection]:
         """The same for many topics, decided on with breaks; again where it no longer holds, because
         the metadata have changed meanwhile. Without a pace it is one step.
@@ -166,7 +166,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
             )
         return outcomes
 
-    def create_topic(self, topic: NewTopic) -> TopicImage | Rejection:
+    def create_topic(self, topic: TopicToCreate) -> TopicImage | Rejection:
         """Create one topic and publish it."""
         return self.create_topics((topic,))[0]
 
@@ -178,7 +178,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         self._log_unmade(name, outcome)
         return outcome
 
-    async def auto_create_all(self, topics: Sequence[NewTopic], pace: Pace | None) -> None:
+    async def auto_create_all(self, topics: Sequence[TopicToCreate], pace: Pace | None) -> None:
         """Create the topics that clients have named, where possible."""
         for topic, outcome in zip(
             topics, await self.create_topics_in_slices(topics, pace), strict=True
@@ -192,7 +192,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         elif outcome.error is ErrorCode.invalid_replication_factor:
             self._unmade.failed(name, outcome.error.name.upper(), outcome.reason)
 
-    def automatic(self, name: str) -> NewTopic:
+    def automatic(self, name: str) -> TopicToCreate:
         """The topic that is made of a name; internal ones have settings of their own
         (AutoTopicCreationManager).
         """

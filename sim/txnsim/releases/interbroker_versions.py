@@ -3,8 +3,8 @@
 There are three ways. A follower goes by the cluster's ``metadata.version``, which every broker of
 the cluster knows. Most other senders ask their peer first what it knows (ApiVersions), and take the
 newest version that both know. Two did not, in some releases: they sent the newest of their own,
-whatever the peer knows (``Exchange.unless``). Kafka's counterparts: MetadataVersion, and the
-argument ``discoverBrokerVersions`` of NetworkClient.
+whatever the peer knows (``InterbrokerRequest.unless``). Kafka's counterparts: MetadataVersion, and
+the argument ``discoverBrokerVersions`` of NetworkClient.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ has level 0.
 """
 
 
-class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+class InterbrokerRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of request between brokers, or to the controller."""
 
     api_key: int
@@ -42,7 +42,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
         return not self.unless or bool(getattr(rules, self.unless))
 
 
-FOLLOWER_FETCH: Final = Exchange(
+FOLLOWER_FETCH: Final = InterbrokerRequest(
     api_key=1,
     what="Fetch of a follower",
     levels=(
@@ -56,26 +56,30 @@ FOLLOWER_FETCH: Final = Exchange(
     ),
 )
 """MetadataVersion.fetchRequestVersion."""
-FOLLOWER_LIST_OFFSETS: Final = Exchange(
+FOLLOWER_LIST_OFFSETS: Final = InterbrokerRequest(
     api_key=2,
     what="ListOffsets of a follower",
     levels=((0, 6), (1, 7), (9, 8), (21, 9), (25, 10), (29, 11)),
 )
 """MetadataVersion.listOffsetRequestVersion."""
-LIST_OFFSETS: Final = Exchange(api_key=2, what="ListOffsets of a group coordinator")
-DEAD_LETTERS: Final = Exchange(api_key=0, what="Produce of dead letters")
-ADD_PARTITIONS_TO_TXN: Final = Exchange(
+LIST_OFFSETS: Final = InterbrokerRequest(api_key=2, what="ListOffsets of a group coordinator")
+DEAD_LETTERS: Final = InterbrokerRequest(api_key=0, what="Produce of dead letters")
+ADD_PARTITIONS_TO_TXN: Final = InterbrokerRequest(
     api_key=24, what="AddPartitionsToTxn of a leader", unless="verification_follows_peer_version"
 )
-WRITE_TXN_MARKERS: Final = Exchange(
+WRITE_TXN_MARKERS: Final = InterbrokerRequest(
     api_key=27, what="WriteTxnMarkers of a coordinator", unless="markers_follow_peer_version"
 )
-ALTER_PARTITION: Final = Exchange(api_key=56, what="AlterPartition to the controller")
-BROKER_REGISTRATION: Final = Exchange(api_key=62, what="BrokerRegistration to the controller")
-BROKER_HEARTBEAT: Final = Exchange(api_key=63, what="BrokerHeartbeat to the controller")
-ALLOCATE_PRODUCER_IDS: Final = Exchange(api_key=67, what="AllocateProducerIds to the controller")
+ALTER_PARTITION: Final = InterbrokerRequest(api_key=56, what="AlterPartition to the controller")
+BROKER_REGISTRATION: Final = InterbrokerRequest(
+    api_key=62, what="BrokerRegistration to the controller"
+)
+BROKER_HEARTBEAT: Final = InterbrokerRequest(api_key=63, what="BrokerHeartbeat to the controller")
+ALLOCATE_PRODUCER_IDS: Final = InterbrokerRequest(
+    api_key=67, what="AllocateProducerIds to the controller"
+)
 SHARE_STATE: Final = tuple(
-    Exchange(api_key=key, what=f"{name} to a share coordinator")
+    InterbrokerRequest(api_key=key, what=f"{name} to a share coordinator")
     for key, name in (
         (83, "InitializeShareGroupState"),
         (84, "ReadShareGroupState"),

@@ -6,8 +6,8 @@ both: the high watermark never relies on a replica that the controller may not k
 Partitions without followers have none of this: their high watermark is the log end.
 
 It sends nothing: it returns the requests for the controller, and reaches followers through their
-``Reader``. Kafka's counterparts: Partition (maybeIncrementLeaderHW, getOutOfSyncReplicas), Replica,
-AbstractFetcherThread.getOffsetTruncationState.
+``FollowerReader``. Kafka's counterparts: Partition (maybeIncrementLeaderHW, getOutOfSyncReplicas),
+Replica, AbstractFetcherThread.getOffsetTruncationState.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def effective_min_isr(min_isr: int, image: PartitionImage, rules: Rules) -> int:
     return min(min_isr, len(image.replicas)) if rules.min_isr_is_bounded else min_isr
 
 
-class Partition:
+class LeaderPartition:
     """The leader's view of one partition."""
 
     __slots__ = (
@@ -270,7 +270,7 @@ class Partition:
         self._asked = None
 
 
-class Reader(Protocol):
+class FollowerReader(Protocol):
     """Where a follower's requests come in: its fetch session."""
 
     last_fetch_ms: int
@@ -304,7 +304,7 @@ class Follower(msgspec.Struct, eq=False):
     """Last time at which the follower had the leader's whole log."""
     last_fetch_ms: int = NEVER_MS
     last_fetch_leader_end: int = 0
-    reader: Reader | None = None
+    reader: FollowerReader | None = None
 
     def reset(self, *, is_in_isr: bool, leader_end: int, now_ms: int) -> None:
         """A new leader knows nothing of it yet but whether it was in the ISR

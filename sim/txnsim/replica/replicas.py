@@ -19,7 +19,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.configs import TopicLookup
 from txnsim.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from txnsim.replica.broker_logs import BrokerLogs
-from txnsim.replica.partition import Partition, effective_min_isr
+from txnsim.replica.partition import LeaderPartition, effective_min_isr
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
 
@@ -49,7 +49,7 @@ class LeadershipChanges(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions led until now, with the epoch of the new leader."""
     deleted: list[TopicPartition] = []
     """Partitions hosted until now: the topic is gone, or the replica is at another broker."""
-    regrouped: list[Partition] = []
+    regrouped: list[LeaderPartition] = []
     """Led partitions with followers whose ISR, epoch or minimum may be another: the high watermark
     may move.
     """
@@ -97,7 +97,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     hosted: dict[TopicPartition, PartitionLog] = {}
     led: dict[TopicPartition, PartitionLog] = {}
     """The hosted logs that this broker leads."""
-    replicated: dict[TopicPartition, Partition] = {}
+    replicated: dict[TopicPartition, LeaderPartition] = {}
     """Those led partitions that have followers."""
     offline: set[TopicPartition] = msgspec.field(default_factory=set)
     """Replicas of this broker that can't be served: its log directory has failed
@@ -318,7 +318,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         partition = self.replicated.get(topic_partition)
         if partition is None:
             log.local.keep_tail()
-            partition = self.replicated[topic_partition] = Partition(
+            partition = self.replicated[topic_partition] = LeaderPartition(
                 leader=self.broker_id,
                 log=log,
                 topic_id=topic.topic_id,

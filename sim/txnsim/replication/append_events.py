@@ -29,7 +29,7 @@ CLOSED_MAX: Final = 1_024
 """Markers of one partition that wait for the last stable offset to pass."""
 
 
-class _Written(msgspec.Struct, frozen=True):
+class _PendingAppend(msgspec.Struct, frozen=True):
     """A batch or a marker that a bound has not passed yet."""
 
     offset: int
@@ -37,7 +37,7 @@ class _Written(msgspec.Struct, frozen=True):
     tx: Transaction
 
 
-_NOTHING: Final = _Written(-1, NO_CAUSE, "")
+_NOTHING: Final = _PendingAppend(-1, NO_CAUSE, "")
 
 
 class _Log:
@@ -50,9 +50,9 @@ class _Log:
         self.node = f"{broker}/log/{self.name}"
         self.is_routine = topic_partition.topic == TRANSACTION_STATE_TOPIC
         """Whether it is a transaction coordinator's log, whose bounds follow each record."""
-        self.unreplicated: deque[_Written] = deque(maxlen=UNREPLICATED_MAX)
+        self.unreplicated: deque[_PendingAppend] = deque(maxlen=UNREPLICATED_MAX)
         """Above the high watermark, in the order of their offsets."""
-        self.closed: dict[int, _Written] = {}
+        self.closed: dict[int, _PendingAppend] = {}
         """Markers above the last stable offset, by the first offset of their transaction."""
         self.stable = 0
         """The newest last stable offset in the trace; first, that at the start of this leader."""
@@ -192,7 +192,7 @@ class AppendEvents(LogEvents):
         )
         if first_offset >= 0:
             closed = log_state.closed
-            closed[first_offset] = _Written(offset, cause, tx)
+            closed[first_offset] = _PendingAppend(offset, cause, tx)
             if len(closed) > CLOSED_MAX:
                 del closed[next(iter(closed))]
             closing = (_closing, log_state.name, marker, first_offset, offset)
@@ -321,10 +321,10 @@ def _note(log_state: _Log, last_offset: int, cause: int, tx: Transaction) -> Non
     unreplicated = log_state.unreplicated
     while unreplicated and unreplicated[-1].offset >= last_offset:
         unreplicated.pop()  # cut off meanwhile
-    unreplicated.append(_Written(last_offset, cause, tx))
+    unreplicated.append(_PendingAppend(last_offset, cause, tx))
 
 
-def _closed_by(log_state: _Log, stable: int) -> _Written | None:
+def _closed_by(log_state: _Log, stable: int) -> _PendingAppend | None:
     """The marker whose transaction held the last stable offset back."""
     closed = log_state.closed
     if not closed:

@@ -17,7 +17,7 @@ from txnsim.interbroker.replication import AlterPartitionCommand, AlterPartition
 from txnsim.loggers import Logger, Retries
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.peers import Peers
-from txnsim.replica.partition import Partition
+from txnsim.replica.partition import LeaderPartition
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.leader_appends import Watermarks
 from txnsim.runtime.clock import stood_still
@@ -44,7 +44,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
     peers: Peers
     replicas: Replicas
     watermarks: Watermarks
-    _queue: dict[TopicPartition, tuple[Partition, IsrChange]] = {}
+    _queue: dict[TopicPartition, tuple[LeaderPartition, IsrChange]] = {}
     _is_under_way: bool = False
     _is_up: bool = False
     _pause_ms: int = RETRY_MS
@@ -68,7 +68,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
 
     # Changes
 
-    def submit(self, partition: Partition, change: IsrChange) -> None:
+    def submit(self, partition: LeaderPartition, change: IsrChange) -> None:
         """Send a change with the next AlterPartition request."""
         self._queue[partition.topic_partition] = (partition, change)
         self._send()
@@ -110,7 +110,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
 
     def _on_answer(
         self,
-        changes: dict[TopicPartition, tuple[Partition, IsrChange]],
+        changes: dict[TopicPartition, tuple[LeaderPartition, IsrChange]],
         answer: Pending[AlterPartitionReply],
     ) -> None:
         if not self._is_up:
@@ -145,11 +145,11 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
 
     def _take(
         self,
-        changes: dict[TopicPartition, tuple[Partition, IsrChange]],
+        changes: dict[TopicPartition, tuple[LeaderPartition, IsrChange]],
         reply: AlterPartitionReply,
-    ) -> dict[TopicPartition, tuple[Partition, IsrChange]]:
+    ) -> dict[TopicPartition, tuple[LeaderPartition, IsrChange]]:
         """Hand the answers to their partitions; returns the changes to request again."""
-        repeats: dict[TopicPartition, tuple[Partition, IsrChange]] = {}
+        repeats: dict[TopicPartition, tuple[LeaderPartition, IsrChange]] = {}
         answers = {
             (answer.topic_id, answer.topic_partition.partition): answer
             for answer in reply.partitions

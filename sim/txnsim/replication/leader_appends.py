@@ -23,7 +23,7 @@ from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_gate import DATA, LogGate
 from txnsim.node.purgatory import Parked, Purgatory
-from txnsim.replica.partition import Partition
+from txnsim.replica.partition import LeaderPartition
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.append_events import AppendEvents
 from txnsim.runtime.environment import Clock
@@ -200,7 +200,7 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
     purgatory: Purgatory[TopicPartition]
     log_events: AppendEvents
 
-    def advance(self, partition: Partition) -> bool:
+    def advance(self, partition: LeaderPartition) -> bool:
         """A follower or the ISR has changed: move the high watermark as far as it may go."""
         if not partition.advance(self.terms):
             return False
@@ -226,7 +226,7 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
             partition.log_start_raised()
         self.purgatory.touch(log.topic_partition)
 
-    def note_deletion(self, partition: Partition) -> None:
+    def note_deletion(self, partition: LeaderPartition) -> None:
         """A follower has deleted the same records as its leader."""
         self.purgatory.touch(partition.topic_partition)
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import CorruptBatchError, MissingExtraError
-from txnsim.log.cleaner import Dirt, Work, clean, dirt_of, measure
+from txnsim.log.cleaner import CompressedRecords, Dirt, clean, dirt_of, measure
 from txnsim.log.partition_log import PartitionLog
 from txnsim.loggers import Logger
 from txnsim.node.broker_fault_points import TimerGate, run_when_due
@@ -199,7 +199,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
         self._round = None
         self._arm_cleaner()
 
-    async def _do_beside_loop(self, work: Work[Any]) -> None:
+    async def _do_beside_loop(self, work: CompressedRecords[Any]) -> None:
         unpacker = self.tasks.unpacker
         await unpacker.enter()
         try:

@@ -32,7 +32,7 @@ from txnsim.interbroker.replication import (
     ReplicatedBatch,
 )
 from txnsim.log.partition_log import PartitionLog
-from txnsim.replica.partition import UNKNOWN_EPOCH, Partition
+from txnsim.replica.partition import UNKNOWN_EPOCH, LeaderPartition
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.isr_changes import IsrChanges
 from txnsim.replication.leader_appends import Watermarks
@@ -52,7 +52,7 @@ that all brokers share. Kafka's answer is bounded by bytes alone.
 
 # Not a struct: a field of one takes twice as long to set, and these are set all the time.
 @dataclass(slots=True, eq=False)
-class _Session:
+class _FollowerSession:
     """One follower's session; the ``Reader`` of its partitions."""
 
     _sessions: ReplicaSessions
@@ -93,7 +93,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     replicas: Replicas
     watermarks: Watermarks
     isr_changes: IsrChanges
-    _by_follower: dict[BrokerId, _Session] = {}
+    _by_follower: dict[BrokerId, _FollowerSession] = {}
     _session_count: int = 0
 
     # Commands
@@ -156,17 +156,21 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
 
     # Parts: sessions
 
-    def _begin(self, follower_id: BrokerId, old_session: _Session | None) -> _Session:
+    def _begin(
+        self, follower_id: BrokerId, old_session: _FollowerSession | None
+    ) -> _FollowerSession:
         if old_session is not None:
             if old_session.parked_request is not None:
                 self._supersede(old_session)
             for topic_partition in list(old_session.positions):
                 self._forget(old_session, topic_partition)
         self._session_count += 1
-        session = self._by_follower[follower_id] = _Session(self, follower_id, self._session_count)
+        session = self._by_follower[follower_id] = _FollowerSession(
+            self, follower_id, self._session_count
+        )
         return session
 
-    def _forget(self, session: _Session, topic_partition: TopicPartition) -> None:
+    def _forget(self, session: _FollowerSession, topic_partition: TopicPartition) -> None:
         session.positions.pop(topic_partition, None)
         session.news.pop(topic_partition, None)
         session.stale.pop(topic_partition, None)
@@ -185,7 +189,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     # Parts: positions
 
     def _take(
-        self, session: _Session, command: ReplicaFetchCommand, now_ms: int
+        self, session: _FollowerSession, command: ReplicaFetchCommand, now_ms: int
     ) -> list[ReplicaFetchedPartition]:
         """Note the follower's position in each partition; the answers where it is refused."""
         refused: list[ReplicaFetchedPartition] = []
@@ -251,7 +255,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         return refused
 
     def _divergence(
-        self, session: _Session, position: ReplicaFetchPartition, log: PartitionLog
+        self, session: _FollowerSession, position: ReplicaFetchPartition, log: PartitionLog
     ) -> ReplicaFetchedPartition | None:
         """The answer to a follower whose log may part from this one (KIP-595)."""
         epoch_end = log.end_offset_for_epoch(position.last_fetched_epoch)
@@ -273,9 +277,9 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
 
     def _refusal(
         self,
-        session: _Session,
+        session: _FollowerSession,
         position: ReplicaFetchPartition,
-        partition: Partition | None,
+        partition: LeaderPartition | None,
     ) -> ErrorCode:
         if partition is None:
             log = self.replicas.leader(
@@ -294,7 +298,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         return ErrorCode.not_leader_or_follower  # ``is_outdated``
 
     def _refused_partition(
-        self, session: _Session, position: ReplicaFetchPartition, error: ErrorCode
+        self, session: _FollowerSession, position: ReplicaFetchPartition, error: ErrorCode
     ) -> ReplicaFetchedPartition:
         self._forget(session, position.topic_partition)
         return ReplicaFetchedPartition(
@@ -303,7 +307,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             error=error,
         )
 
-    def _let_in(self, session: _Session, broker_epoch: int) -> None:
+    def _let_in(self, session: _FollowerSession, broker_epoch: int) -> None:
         """Ask for larger ISRs where the follower has caught up and may join by now."""
         for topic_partition in list(session.out_of_isr):
             partition = self.replicas.replicated.get(topic_partition)
@@ -324,7 +328,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     # Parts: answers
 
     def _reply(
-        self, session: _Session, answers: list[ReplicaFetchedPartition]
+        self, session: _FollowerSession, answers: list[ReplicaFetchedPartition]
     ) -> ReplicaFetchReply:
         """Everything that is new, as far as the answer's size allows."""
         news, session.news = session.news, {}
@@ -373,7 +377,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         return ReplicaFetchReply(session_id=session.session_id, partitions=tuple(answers))
 
     def _tell_high_watermarks(
-        self, session: _Session, answers: list[ReplicaFetchedPartition]
+        self, session: _FollowerSession, answers: list[ReplicaFetchedPartition]
     ) -> None:
         stale, session.stale = session.stale, {}
         for topic_partition in stale:
@@ -398,13 +402,13 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         answer.resolve(reply)
         return answer
 
-    def _arm(self, session: _Session, deadline_ms: int) -> None:
+    def _arm(self, session: _FollowerSession, deadline_ms: int) -> None:
         session.timer_ms = deadline_ms
         self.clock.call_later(
             deadline_ms - self.clock.monotonic_ms(), lambda: self._expire(session, deadline_ms)
         )
 
-    def _expire(self, session: _Session, timer_ms: int) -> None:
+    def _expire(self, session: _FollowerSession, timer_ms: int) -> None:
         if session.timer_ms != timer_ms:
             return  # an earlier one was armed meanwhile
         session.timer_ms = None
@@ -415,14 +419,14 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         else:
             self.answer(session)
 
-    def answer(self, session: _Session) -> None:
+    def answer(self, session: _FollowerSession) -> None:
         """Give a parked Fetch its answer."""
         parked, session.parked_request = session.parked_request, None
         session.is_due = False
         if parked is not None:
             parked.resolve(self._reply(session, []))
 
-    def _supersede(self, session: _Session) -> None:
+    def _supersede(self, session: _FollowerSession) -> None:
         """Resolve the parked answer empty: the follower's next request has arrived."""
         parked, session.parked_request = session.parked_request, None
         if parked is not None:

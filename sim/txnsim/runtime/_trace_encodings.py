@@ -1,10 +1,10 @@
 """The two forms in which the events of a trace are kept: lines and rows.
 
-``Lines`` are for a trace that is kept whole: the events as they stand in the file. ``Rows`` are for
-a ring, which drops nearly all events before somebody has read them: what was noted, as MessagePack.
-That takes a third of the time of lines and 60 % of their memory. The lines are made when somebody
-reads. A row is bytes like a line: no event refers to an object that could change later, the
-collector has nothing to visit, and the size of what is kept is known.
+``TraceLines`` are for a trace that is kept whole: the events as they stand in the file.
+``TraceRows`` are for a ring, which drops nearly all events before somebody has read them: what was
+noted, as MessagePack. That takes a third of the time of lines and 60 % of their memory. The lines
+are made when somebody reads. A row is bytes like a line: no event refers to an object that could
+change later, the collector has nothing to visit, and the size of what is kept is known.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def rows_of(noted: Sequence[Noted]) -> list[Row]:
     ]
 
 
-class Lines:
+class TraceLines:
     """Events as lines at once. Nothing is dropped."""
 
     def __init__(self, start_ns: int | None) -> None:
@@ -89,7 +89,7 @@ class Lines:
 
     def packed(self, kept: bytes, first: int) -> bytes:  # noqa: ARG002 - as Rows has it
         """What was kept as rows in MessagePack, for a reader elsewhere, made now. A row has one
-        value more: its Lamport clock, which need not be the one that ``Rows`` reckons.
+        value more: its Lamport clock, which need not be the one that ``TraceRows`` reckons.
         """
         return _pack(
             [
@@ -103,7 +103,7 @@ class Lines:
         """Lines tell microseconds of the run."""
 
 
-class Rows:
+class TraceRows:
     """Events packed, lines when they are read.
 
     A Lamport clock must grow along nodes and causes. The clock of an event is at most the number of
@@ -143,7 +143,7 @@ class Rows:
         return self._start_ns
 
 
-Form = Lines | Rows
+Form = TraceLines | TraceRows
 """How a trace keeps its events."""
 
 

@@ -567,7 +567,7 @@ def _go_on(coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, 
 # no more memory than one. In virtual time there are no threads, and no time passes.
 
 
-class Work(Protocol):
+class PackedWork(Protocol):
     """Something that needs room (``wire.compression.Packed``)."""
 
     @property
@@ -575,7 +575,7 @@ class Work(Protocol):
         """How much."""
 
 
-W = TypeVar("W", bound=Work)
+W = TypeVar("W", bound=PackedWork)
 
 
 class Unpacker:

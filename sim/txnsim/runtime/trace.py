@@ -36,7 +36,15 @@ import msgspec
 
 from txnsim.errors import InvariantViolation
 from txnsim.runtime._trace_encodings import Event as Event
-from txnsim.runtime._trace_encodings import Form, Lines, Noted, Payload, Row, Rows, rows_of
+from txnsim.runtime._trace_encodings import (
+    Form,
+    Noted,
+    Payload,
+    Row,
+    TraceLines,
+    TraceRows,
+    rows_of,
+)
 from txnsim.runtime._trace_encodings import LaterPayload as LaterPayload
 from txnsim.runtime._trace_encodings import Transaction as Transaction
 from txnsim.runtime._trace_encodings import name_of as name_of
@@ -119,7 +127,7 @@ class Tracer:
         self._now = now
         self.is_strict = strict
         """Whether payloads are made at once and held against the table of kinds."""
-        self._form = Lines(start_ns) if ring_bytes is None else Rows(start_ns)
+        self._form = TraceLines(start_ns) if ring_bytes is None else TraceRows(start_ns)
         self._ring = Ring(ring_bytes, self._form)
         self._pending: list[Noted] = []
         """The newest events, not put in their form yet."""

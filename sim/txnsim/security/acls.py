@@ -47,7 +47,7 @@ class PatternType(IntEnum):
     PREFIXED = 4
 
 
-class Operation(IntEnum):
+class AclOperation(IntEnum):
     """An operation on a resource."""
 
     UNKNOWN = 0
@@ -78,7 +78,7 @@ class Permission(IntEnum):
 
 
 _VALUES: Final[Mapping[type[IntEnum], frozenset[int]]] = {
-    kind: frozenset(kind) for kind in (ResourceType, PatternType, Operation, Permission)
+    kind: frozenset(kind) for kind in (ResourceType, PatternType, AclOperation, Permission)
 }
 
 
@@ -108,7 +108,7 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
     pattern: int = PatternType.ANY
     principal: str | None = None
     host: str | None = None
-    operation: int = Operation.ANY
+    operation: int = AclOperation.ANY
     permission: int = Permission.ANY
 
     def takes(self, acl: AclBinding) -> bool:
@@ -118,7 +118,7 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
             and self._takes_pattern(acl)
             and self.principal in (None, acl.principal)
             and self.host in (None, acl.host)
-            and self.operation in (Operation.ANY, acl.operation)
+            and self.operation in (AclOperation.ANY, acl.operation)
             and self.permission in (Permission.ANY, acl.permission)
         )
 
@@ -134,7 +134,7 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
         """The error of the filter (AclControlManager.validateFilter)."""
         if not (_knows(ResourceType, self.resource_type) and _knows(PatternType, self.pattern)):
             return _invalid("Unknown patternFilter.")
-        if not (_knows(Operation, self.operation) and _knows(Permission, self.permission)):
+        if not (_knows(AclOperation, self.operation) and _knows(Permission, self.permission)):
             return _invalid("Unknown entryFilter.")
         return None
 
@@ -147,7 +147,7 @@ _Holders = Mapping[tuple[str, str], int]
 
 def bit_of(operation: int, permission: int) -> int:
     """The bit of an operation that is denied or allowed."""
-    return 1 << operation + (len(Operation) if permission == Permission.ALLOW else 0)
+    return 1 << operation + (len(AclOperation) if permission == Permission.ALLOW else 0)
 
 
 @lru_cache(maxsize=1_024)
@@ -155,7 +155,7 @@ def _operations_of(bits: int) -> tuple[tuple[int, int], ...]:
     """The operations and permissions of bits."""
     return tuple(
         (int(operation), int(permission))
-        for operation in Operation
+        for operation in AclOperation
         for permission in (Permission.DENY, Permission.ALLOW)
         if bits & bit_of(operation, permission)
     )
@@ -295,8 +295,8 @@ def creation_complaint(acl: AclBinding) -> Rejection | None:
         return _invalid(f"Invalid resourceType {_name(ResourceType, acl.resource_type)}")
     if acl.pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
         return _invalid(f"Invalid patternType {_name(PatternType, acl.pattern)}")
-    if acl.operation <= Operation.ANY or not _knows(Operation, acl.operation):
-        return _invalid(f"Invalid operation {_name(Operation, acl.operation)}")
+    if acl.operation <= AclOperation.ANY or not _knows(AclOperation, acl.operation):
+        return _invalid(f"Invalid operation {_name(AclOperation, acl.operation)}")
     if acl.permission not in (Permission.DENY, Permission.ALLOW):
         return _invalid(f"Invalid permissionType {_name(Permission, acl.permission)}")
     if ":" not in acl.principal:
@@ -312,7 +312,7 @@ def is_for_filters(acl: AclBinding) -> bool:
     return (
         acl.resource_type == ResourceType.ANY
         or acl.pattern in (PatternType.ANY, PatternType.MATCH)
-        or acl.operation == Operation.ANY
+        or acl.operation == AclOperation.ANY
         or acl.permission == Permission.ANY
     )
 

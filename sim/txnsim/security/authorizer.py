@@ -16,8 +16,8 @@ import msgspec
 
 from txnsim.security.acls import (
     WILDCARD,
+    AclOperation,
     Acls,
-    Operation,
     PatternType,
     Permission,
     ResourceType,
@@ -25,15 +25,23 @@ from txnsim.security.acls import (
 )
 
 _IMPLIED_BY: Final = {
-    Operation.DESCRIBE: frozenset(
-        {Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
+    AclOperation.DESCRIBE: frozenset(
+        {
+            AclOperation.DESCRIBE,
+            AclOperation.READ,
+            AclOperation.WRITE,
+            AclOperation.DELETE,
+            AclOperation.ALTER,
+        }
     ),
-    Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
+    AclOperation.DESCRIBE_CONFIGS: frozenset(
+        {AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS}
+    ),
 }
 """Operations whose ALLOW allows another one as well. A DENY implies nothing."""
 _DENIES: Final = {
-    operation: bit_of(operation, Permission.DENY) | bit_of(Operation.ALL, Permission.DENY)
-    for operation in Operation
+    operation: bit_of(operation, Permission.DENY) | bit_of(AclOperation.ALL, Permission.DENY)
+    for operation in AclOperation
 }
 """The bits that forbid an operation."""
 _ALLOWS: Final = {
@@ -41,10 +49,10 @@ _ALLOWS: Final = {
         or_,
         (
             bit_of(one, Permission.ALLOW)
-            for one in (operation, Operation.ALL, *_IMPLIED_BY.get(operation, ()))
+            for one in (operation, AclOperation.ALL, *_IMPLIED_BY.get(operation, ()))
         ),
     )
-    for operation in Operation
+    for operation in AclOperation
 }
 """Operation -> bits that allow the operation."""
 
@@ -62,7 +70,7 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
         *,
         principal: str,
         host: str,
-        operation: Operation,
+        operation: AclOperation,
         resource_type: ResourceType,
         name: str,
     ) -> bool:
@@ -79,7 +87,7 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
         *,
         principal: str,
         host: str,
-        operation: Operation,
+        operation: AclOperation,
         resource_type: ResourceType,
     ) -> bool:
         """Whether there may be any resource of that type to which the principal may do that.
@@ -100,7 +108,7 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
         for pattern, name, bits in acls.bits_by_resource(resource_type, principal, host):
             kind = literal if pattern == PatternType.LITERAL else prefixed
             for permission in (Permission.ALLOW, Permission.DENY):
-                if bits & (bit_of(operation, permission) | bit_of(Operation.ALL, permission)):
+                if bits & (bit_of(operation, permission) | bit_of(AclOperation.ALL, permission)):
                     kind[permission].add(name)
         if WILDCARD in literal[Permission.DENY]:
             return False

@@ -1,9 +1,9 @@
 """SASL mechanisms, token by token: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
 
 An exchange is fed the client's tokens and answers each with a ``Challenge``, ``Authenticated`` or
-``Refused``. It knows nothing of Kafka's frames around them (``server._sasl``). SCRAM's arithmetic
-is the library ``scramp``; the tokens of OAUTHBEARER are read with PyJWT. Kafka's counterparts:
-PlainSaslServer, ScramSaslServer, OAuthBearerSaslServer,
+``SaslRefusal``. It knows nothing of Kafka's frames around them (``server._sasl``). SCRAM's
+arithmetic is the library ``scramp``; the tokens of OAUTHBEARER are read with PyJWT. Kafka's
+counterparts: PlainSaslServer, ScramSaslServer, OAuthBearerSaslServer,
 OAuthBearerUnsecuredValidatorCallbackHandler.
 """
 
@@ -47,7 +47,7 @@ class Authenticated(msgspec.Struct, frozen=True, kw_only=True):
     """When the credential ends, in wall time; None: never."""
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
+class SaslRefusal(msgspec.Struct, frozen=True, kw_only=True):
     """The client failed to prove its identity, or its token is malformed."""
 
     message: str | None = None
@@ -70,10 +70,10 @@ class BearerRules(msgspec.Struct, frozen=True, kw_only=True):
 UNSECURED: Final = BearerRules()
 """The default checks of tokens."""
 
-Step = Challenge | Authenticated | Refused
+Step = Challenge | Authenticated | SaslRefusal
 
 
-class Exchange(Protocol):
+class SaslExchange(Protocol):
     """One run of a mechanism."""
 
     def feed(self, token: bytes) -> Step:
@@ -91,18 +91,18 @@ class PlainExchange:
         # One more than there should be is all that PlainSaslServer looks for.
         parts = token.decode(errors="replace").split("\0", 4)[:4]
         if len(parts) != 3:
-            return Refused(
+            return SaslRefusal(
                 message="Invalid SASL/PLAIN response: expected 3 tokens, got " + str(len(parts))
             )
         authorization_id, user, password = parts
         if not user:
-            return Refused(message="Authentication failed: username not specified")
+            return SaslRefusal(message="Authentication failed: username not specified")
         if not password:
-            return Refused(message="Authentication failed: password not specified")
+            return SaslRefusal(message="Authentication failed: password not specified")
         if self._users.get(user) != password:
-            return Refused(message="Authentication failed: Invalid username or password")
+            return SaslRefusal(message="Authentication failed: Invalid username or password")
         if authorization_id not in ("", user):
-            return Refused(
+            return SaslRefusal(
                 message="Authentication failed: Client requested an authorization id that is "
                 "different from username"
             )
@@ -133,13 +133,13 @@ class ScramExchange:
             if not self._has_begun:
                 self._has_begun = True
                 if self._names_nobody(text):
-                    return Refused()
+                    return SaslRefusal()
                 self._server.set_client_first(text)
                 return Challenge(token=self._server.get_server_first().encode())
             self._server.set_client_final(text)
             final = self._server.get_server_final().encode()
         except (self._error, UnicodeDecodeError):
-            return Refused()
+            return SaslRefusal()
         return Authenticated(user=self._user, token=final)
 
     def _names_nobody(self, text: str) -> bool:
@@ -178,10 +178,10 @@ class BearerExchange:
     def feed(self, token: bytes) -> Step:
         """The client's token; after a bad one, the client's \\x01 that ends the exchange."""
         if self._failure is not None:
-            return Refused(message=self._failure)
+            return SaslRefusal(message=self._failure)
         message = read_message(token.decode(errors="replace"))
         if message is None:
-            return Refused()
+            return SaslRefusal()
         claims = self._claims(message.token)
         if _complaint(claims, self._rules, now_ms=self._now_ms) is not None:
             return self._fail('{"status":"invalid_token"}')
@@ -192,7 +192,7 @@ class BearerExchange:
             )
         user = claims[self._rules.principal_claim]
         if message.authorization_id not in ("", user):
-            return Refused(
+            return SaslRefusal(
                 message="Authentication failed: Client requested an authorization id "
                 f"({message.authorization_id}) that is different from the token's principal name "
                 f"({user})"
@@ -229,7 +229,7 @@ def exchange(
     nonce: Callable[[], str],
     now_ms: int,
     bearer: BearerRules = UNSECURED,
-) -> Exchange:
+) -> SaslExchange:
     """A new run of a mechanism of ``MECHANISMS``.
 
     Raises:

@@ -91,7 +91,9 @@ class ChannelBuilder:
         name = self._mapping.name(distinguished_name(certificate["subject"]))
         return None if name is None else user(name)
 
-    def _exchange(self, credentials: Callable[[], Credentials], mechanism: str) -> sasl.Exchange:
+    def _exchange(
+        self, credentials: Callable[[], Credentials], mechanism: str
+    ) -> sasl.SaslExchange:
         chance = self._environment.rng.stream("sasl.nonces")
         plain_users = self.listener.plain_users
         return sasl.exchange(

@@ -30,7 +30,7 @@ from txnsim.faults.cluster_actions import (
     FillDisk,
     LagReplica,
     MoveLeader,
-    Partition,
+    PartitionNetwork,
     ResignLeader,
 )
 from txnsim.injection.armed_rule import Undo
@@ -39,7 +39,7 @@ from txnsim.metadata.image import PartitionImage
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.runtime.environment import Environment
-from txnsim.server.member import Member, MemberState
+from txnsim.server.member import ClusterMember, MemberLifeState
 from txnsim.types import BrokerId, TopicPartition
 
 DEVIATIONS: Final = (
@@ -55,13 +55,13 @@ class ControlledCluster(Protocol):
     """What of a cluster faults act on (``server.cluster.SimCluster``)."""
 
     environment: Environment
-    members: dict[BrokerId, Member]
+    members: dict[BrokerId, ClusterMember]
 
     @property
     def metadata(self) -> Metadata:
         """The shell that publishes images."""
 
-    def member(self, broker_id: BrokerId) -> Member:
+    def member(self, broker_id: BrokerId) -> ClusterMember:
         """The member with that id.
 
         Raises:
@@ -106,7 +106,7 @@ class SimClusterControl:
             case ResignLeader(topic=topic, partition=index):
                 await self.resign_leader(TopicPartition(topic, index))
                 return None
-            case Partition(groups=groups):
+            case PartitionNetwork(groups=groups):
                 return await self.partition(tuple(tuple(map(BrokerId, group)) for group in groups))
             case ClockJump(by_ms=by_ms, broker=broker):
                 whose = None if broker is None else BrokerId(broker)
@@ -126,11 +126,11 @@ class SimClusterControl:
             ConfigError: There is no such broker.
         """
         member = self._cluster.member(broker)
-        if member.state is not MemberState.DOWN:
+        if member.state is not MemberLifeState.DOWN:
             await self._cluster.kill_broker(broker, lose_unflushed=lose_unflushed)
 
         async def start_again() -> None:
-            if self._is_here(member) and member.state is MemberState.DOWN:
+            if self._is_here(member) and member.state is MemberLifeState.DOWN:
                 await self._try(member, "start it again")
 
         return start_again
@@ -149,7 +149,7 @@ class SimClusterControl:
 
         async def free() -> None:
             member.disk.is_full = False
-            has_failed = member.disk.has_failed and member.state is MemberState.RUNNING
+            has_failed = member.disk.has_failed and member.state is MemberLifeState.RUNNING
             if has_failed and self._is_here(member):
                 await self._try(member, "restart it after its disk was full")
 
@@ -274,16 +274,16 @@ class SimClusterControl:
             raise ConfigError(f"there is no partition {partition}")
         return image
 
-    def _is_here(self, member: Member) -> bool:
+    def _is_here(self, member: ClusterMember) -> bool:
         """Whether the member still belongs to the cluster, which may have been rebuilt."""
         return self._cluster.members.get(member.broker_id) is member
 
-    async def _try(self, member: Member, what: str) -> None:
+    async def _try(self, member: ClusterMember, what: str) -> None:
         """Start a broker, after a stop where it runs; another start or kill meanwhile has
         the last word.
         """
         try:
-            if member.state is MemberState.RUNNING:
+            if member.state is MemberLifeState.RUNNING:
                 await member.stop()
             await self._cluster.start_broker(member.broker_id)
         except ConfigError as error:

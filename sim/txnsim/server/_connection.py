@@ -38,8 +38,8 @@ from txnsim.runtime.trace import NO_CAUSE
 from txnsim.security.principals import ANONYMOUS
 from txnsim.server._outbox import Outbox, whole
 from txnsim.server._request_log import instead, logged, raise_bug, too_large
-from txnsim.server._sasl import SaslSession, SaslState, Then
-from txnsim.server.client_fault_points import ClientFaultPoints, Struck, batch_in_answer
+from txnsim.server._sasl import FrameTreatment, SaslSession, SaslState
+from txnsim.server.client_fault_points import ClientFaultPoints, FaultOutcome, batch_in_answer
 from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened, tell_refused
 from txnsim.types import BrokerId
 from txnsim.wire import codec
@@ -62,7 +62,7 @@ FRAME_BYTES: Final = 256
 """What a request that waits counts for besides its bytes: an empty one takes room and time too."""
 
 
-class Connection(asyncio.Protocol):
+class RequestConnection(asyncio.Protocol):
     """A client's connection to one broker."""
 
     __slots__ = (
@@ -360,15 +360,15 @@ class Connection(asyncio.Protocol):
             BadInputError: It is no request of Kafka's.
         """
         step = session.take(frame)
-        if step.then is Then.HANDLE:
+        if step.then is FrameTreatment.HANDLE:
             return True
         self.principal = session.principal
-        if step.then is Then.SEND:
+        if step.then is FrameTreatment.SEND:
             self._limit_frames(session)
             self._outbox.put(step.answer)
             return False
         answer = step.answer
-        if step.then is Then.REFUSE:
+        if step.then is FrameTreatment.REFUSE:
             request = self._parse(frame)
             answer = whole(request, request.refuse(ErrorCode.illegal_sasl_state))
         # Kafka makes a guesser wait (connection.failed.authentication.delay.ms).
@@ -563,7 +563,7 @@ class Connection(asyncio.Protocol):
         self, request: Request, handler: Handler, reply: Any, error: BaseException | None
     ) -> None:
         """Finish a handled request, after a fault that may break or mute the connection."""
-        if type(reply) is not Struck:
+        if type(reply) is not FaultOutcome:
             self._handled(request, handler, reply, error)
         elif reply.complaint is not None:
             self._abandon(reply.complaint)
@@ -581,7 +581,7 @@ class Connection(asyncio.Protocol):
         else:
             self.close()
 
-    def _send_struck(self, struck: Struck) -> None:
+    def _send_struck(self, struck: FaultOutcome) -> None:
         start = self._outbox.pieces()
         self._send(struck.request, struck.reply)
         sent = self._outbox.since(start)

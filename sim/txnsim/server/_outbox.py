@@ -40,7 +40,7 @@ PARTS_PER_TURN: Final = 4
 Piece = bytes | memoryview
 
 
-class Sender(Protocol):
+class AnswerSender(Protocol):
     """The listener of a connection, as far as its answers go."""
 
     is_open: bool
@@ -73,7 +73,7 @@ class Outbox:
 
     def __init__(
         self,
-        listener: Sender,
+        listener: AnswerSender,
         *,
         go_on: Callable[[], object],
         give_up: Callable[[], object],
@@ -249,7 +249,7 @@ class ParkedAnswers:
         return tuple(self._pieces)
 
 
-class Holder(Protocol):
+class OutboxOwner(Protocol):
     """Who has answers that wait."""
 
     def give_up(self) -> None:
@@ -266,11 +266,11 @@ class HeldBytes:
     def __init__(self, limit: int) -> None:
         """``limit`` is in bytes, for all of them together."""
         self._limit = limit
-        self._held: dict[Holder, int] = {}
+        self._held: dict[OutboxOwner, int] = {}
         self.total = 0
         """Bytes that wait."""
 
-    def note(self, holder: Holder, held_bytes: int) -> None:
+    def note(self, holder: OutboxOwner, held_bytes: int) -> None:
         """So much waits for one connection now."""
         self.total += held_bytes - self._held.get(holder, 0)
         self._held[holder] = held_bytes
@@ -279,7 +279,7 @@ class HeldBytes:
             self.forget(largest)
             largest.give_up()
 
-    def forget(self, holder: Holder) -> None:
+    def forget(self, holder: OutboxOwner) -> None:
         self.total -= self._held.pop(holder, 0)
 
 

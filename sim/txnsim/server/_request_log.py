@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from txnsim.api.request import READS, Handler, NoResponse, Reply, Request
 from txnsim.errors import AnswerTooLargeError, ErrorCode, WorkIsOverError
 from txnsim.loggers import Logger
-from txnsim.server.client_fault_points import Struck
+from txnsim.server.client_fault_points import FaultOutcome
 from txnsim.wire import codec
 from txnsim.wire.apis import api_name
 from txnsim.wire.error_codes import errors_of, position_of_error
@@ -66,7 +66,7 @@ async def logged(
 
 def outcome(request: Request, reply: Any) -> dict[str, Any]:
     """``errors``: Kafka's names, once each; ``answer``: why there is none; else empty."""
-    if type(reply) is Struck:
+    if type(reply) is FaultOutcome:
         reply = reply.reply
     error_codes: list[int] = []
     if type(reply) is bytes:

@@ -44,7 +44,7 @@ class SaslState(Enum):
     COMPLETE = "requests"
 
 
-class Then(Enum):
+class FrameTreatment(Enum):
     """The treatment of a frame."""
 
     HANDLE = "it is an ordinary request"
@@ -56,14 +56,14 @@ class Then(Enum):
 class SaslStep(msgspec.Struct, frozen=True, kw_only=True):
     """What a frame leads to."""
 
-    then: Then
+    then: FrameTreatment
     answer: bytes = b""
     """A whole response with its size; empty for none."""
     reason: str = ""
     """Why it failed, for the log."""
 
 
-HANDLE: Final = SaslStep(then=Then.HANDLE)
+HANDLE: Final = SaslStep(then=FrameTreatment.HANDLE)
 ENDLESS: Final = "the token ends later than a session can"
 
 
@@ -74,7 +74,7 @@ class SaslRules(msgspec.Struct, frozen=True, kw_only=True):
     """Those enabled (``sasl.enabled.mechanisms``)."""
     max_reauth_ms: int
     """``connections.max.reauth.ms``; 0: a session has no end."""
-    begin: Callable[[str], sasl.Exchange]
+    begin: Callable[[str], sasl.SaslExchange]
     """A new run of a mechanism."""
     now_ms: Callable[[], int]
     """Wall time: tokens end by it."""
@@ -89,7 +89,7 @@ class SaslSession(msgspec.Struct, eq=False):
     state: SaslState = SaslState.FIRST
     principal: str = ANONYMOUS
     _mechanism: str = ""
-    _exchange: sasl.Exchange | None = None
+    _exchange: sasl.SaslExchange | None = None
     _ends_ms: int | None = None
     _previous: tuple[str, str] | None = None
     """Mechanism and principal of before, while a client authenticates again."""
@@ -154,30 +154,34 @@ class SaslSession(msgspec.Struct, eq=False):
             return _failed(f"unsupported SASL mechanism {mechanism}", answer)
         if self._previous is not None and self._previous[0] != mechanism:
             self.state = SaslState.OTHER_MECHANISM
-            return SaslStep(then=Then.SEND, answer=answer)
+            return SaslStep(then=FrameTreatment.SEND, answer=answer)
         self._mechanism = mechanism
         self._exchange = self._rules.begin(mechanism)
         self.state = SaslState.TOKENS if header.api_version >= 1 else SaslState.RAW_TOKENS
-        return SaslStep(then=Then.SEND, answer=answer)
+        return SaslStep(then=FrameTreatment.SEND, answer=answer)
 
     def _take_raw(self, token: bytes) -> SaslStep:
         step = self._feed(token)
-        if isinstance(step, sasl.Refused):
+        if isinstance(step, sasl.SaslRefusal):
             return _failed(self._wording(step))
         if self._is_endless(step):
             return _failed(ENDLESS)
         if isinstance(step, sasl.Authenticated):
             self._complete(step)
-        return SaslStep(then=Then.SEND, answer=len(step.token).to_bytes(4, "big") + step.token)
+        return SaslStep(
+            then=FrameTreatment.SEND, answer=len(step.token).to_bytes(4, "big") + step.token
+        )
 
     def _take_token(self, header: codec.RequestHeader, frame: bytes) -> SaslStep:
         key, version = header.api_key, header.api_version
         if key != SASL_AUTHENTICATE:
-            return SaslStep(then=Then.REFUSE, reason=f"{api_name(key)} during SASL authentication")
+            return SaslStep(
+                then=FrameTreatment.REFUSE, reason=f"{api_name(key)} during SASL authentication"
+            )
         if not AUTHENTICATE_VERSIONS[0] <= version <= AUTHENTICATE_VERSIONS[1]:
             return _failed(f"SaslAuthenticate v{version} is not supported")
         step = self._feed(codec.decode_request(header, frame).auth_bytes)
-        if isinstance(step, sasl.Refused):
+        if isinstance(step, sasl.SaslRefusal):
             why = self._wording(step)
             return _failed(
                 why,
@@ -193,7 +197,7 @@ class SaslSession(msgspec.Struct, eq=False):
             return _failed(ENDLESS)
         lifetime_ms = self._complete(step) if isinstance(step, sasl.Authenticated) else 0
         return SaslStep(
-            then=Then.SEND,
+            then=FrameTreatment.SEND,
             answer=_framed(
                 header,
                 error_code=ErrorCode.none,
@@ -212,7 +216,7 @@ class SaslSession(msgspec.Struct, eq=False):
             _, principal = self._previous
             if user(step.user) != principal:
                 old, new = principal.replace(":", "."), user(step.user).replace(":", ".")
-                return sasl.Refused(
+                return sasl.SaslRefusal(
                     message=f"Cannot change principals during re-authentication from {old}: {new}"
                 )
         return step
@@ -240,7 +244,7 @@ class SaslSession(msgspec.Struct, eq=False):
         self._ends_ms = None if lifetime_ms < 0 else self._rules.monotonic_ms() + lifetime_ms
         return max(0, lifetime_ms)
 
-    def _wording(self, refused: sasl.Refused) -> str:
+    def _wording(self, refused: sasl.SaslRefusal) -> str:
         phase = "re-authentication" if self._previous is not None else "authentication"
         return refused.message or (
             f"Authentication failed during {phase} due to invalid credentials with SASL "
@@ -249,7 +253,7 @@ class SaslSession(msgspec.Struct, eq=False):
 
 
 def _failed(reason: str, answer: bytes = b"") -> SaslStep:
-    return SaslStep(then=Then.FAIL, answer=answer, reason=reason)
+    return SaslStep(then=FrameTreatment.FAIL, answer=answer, reason=reason)
 
 
 def _framed(header: codec.RequestHeader, **values: Any) -> bytes:

@@ -23,7 +23,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.runtime.environment import Environment
 from txnsim.runtime.trace import name_of
-from txnsim.server.member import Member
+from txnsim.server.member import ClusterMember
 from txnsim.types import BrokerId, TopicPartition
 
 THINGS_PER_PART: Final = 250
@@ -36,7 +36,7 @@ class TracedCluster(Protocol):
     """What of a cluster is noted (``server.cluster.SimCluster``)."""
 
     environment: Environment
-    members: dict[BrokerId, Member]
+    members: dict[BrokerId, ClusterMember]
     injector: Injector
 
     @property

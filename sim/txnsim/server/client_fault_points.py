@@ -2,7 +2,7 @@
 
 A request that somebody watches takes this way round: across ``client.request``, through its
 handler, across ``client.response``. What must be done to the connection itself (break it, mute it,
-damage what it carries) comes back as a ``Struck``; the connection does it.
+damage what it carries) comes back as a ``FaultOutcome``; the connection does it.
 
 Throttling is Kafka's (KIP-219; 4.3.1 was asked with quotas): whatever the version, the answer goes
 out at once with its throttle time, where the version has the field, and the connection is muted for
@@ -54,7 +54,7 @@ _LOST_COPY: Final = (SubmitOutcome.DROP, SubmitOutcome.ERROR, SubmitOutcome.DISC
 Parse = Callable[[bytes], Request]
 
 
-class Struck(msgspec.Struct, frozen=True, kw_only=True):
+class FaultOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a connection has to do besides answering."""
 
     request: Request
@@ -90,7 +90,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
         """Bring a request to its handler and its answer back, past whatever is armed.
 
         Returns:
-            The reply, or a ``Struck``.
+            The reply, or a ``FaultOutcome``.
         """
         if not self._listener.network.interceptor.is_armed:
             if self._listener.is_gone:  # it has waited for the controller until then
@@ -105,7 +105,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
                 # Lost on its way: the client hears nothing on this connection any more.
                 return NoResponse.NEVER
             case SubmitOutcome.DISCONNECT:
-                return Struck(request=request, is_broken=True, is_reset=verdict.is_reset)
+                return FaultOutcome(request=request, is_broken=True, is_reset=verdict.is_reset)
             case SubmitOutcome.ERROR:
                 reply = handler.refuse(request, ErrorCode(verdict.error))
                 return await self.leave(request, handler, reply)
@@ -125,14 +125,18 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
             batch = batch_in_request(sent.api_key, sent.message)
             request = self._parse(damaged_frame(frame, damage, batch=batch))
         except BadInputError as complaint:
-            return Struck(request=sent, complaint=complaint)
+            return FaultOutcome(request=sent, complaint=complaint)
         handler = request.handler
         if request.refused is None:
             reply = await handler.handle(request)
         else:
             reply = handler.refuse(request, request.refused)
         answer = await self.leave(request, handler, reply)
-        return answer if isinstance(answer, Struck) else Struck(request=request, reply=answer)
+        return (
+            answer
+            if isinstance(answer, FaultOutcome)
+            else FaultOutcome(request=request, reply=answer)
+        )
 
     async def leave(
         self, request: Request, handler: Handler, reply: Any, *, mute_ms: int = 0
@@ -146,7 +150,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
             case SubmitOutcome.DROP:
                 return NoResponse.NEVER
             case SubmitOutcome.DISCONNECT:
-                return Struck(request=request, is_broken=True, is_reset=verdict.is_reset)
+                return FaultOutcome(request=request, is_broken=True, is_reset=verdict.is_reset)
             case SubmitOutcome.ERROR:
                 reply = handler.refuse(request, ErrorCode(verdict.error))
             case SubmitOutcome.REWRITE:
@@ -157,7 +161,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
             reply = _throttled(request, reply, mute_ms)
         elif verdict.damage is None and verdict.slices is None:
             return reply
-        return Struck(
+        return FaultOutcome(
             request=request,
             reply=reply,
             mute_ms=mute_ms,

@@ -16,7 +16,7 @@ from txnsim.api.registry import shipped
 from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
 from txnsim.controller import controller
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.controller.partition_growth import grown_topic
 from txnsim.errors import ConfigError, Rejection
 from txnsim.faults.absent_targets import doubt
@@ -37,10 +37,10 @@ from txnsim.security.acls import NO_ACLS
 from txnsim.security.options import SecurityOptions, check_security
 from txnsim.server._channel_builder import ChannelBuilder, authorizer_of, first_credentials
 from txnsim.server._cluster_control import SimClusterControl
-from txnsim.server._connection import Connection
+from txnsim.server._connection import RequestConnection
 from txnsim.server._listener import BrokerListener, Endpoint
 from txnsim.server._trace_snapshot import open_with_snapshot
-from txnsim.server.member import Member, MemberState
+from txnsim.server.member import ClusterMember, MemberLifeState
 from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions, port_step
 from txnsim.server.snapshot import Snapshot, restored
 from txnsim.server.user_inputs import described, input_event
@@ -97,7 +97,7 @@ class SimCluster:
         )
         """Which broker runs which release of Kafka."""
         environment.tracer.run = described(environment.tracer.run, options)
-        self.members: dict[BrokerId, Member] = {}
+        self.members: dict[BrokerId, ClusterMember] = {}
         """Every broker by its id, whether it runs or not."""
         self._bound: list[BrokerListener] = []
         check_security(options.security)
@@ -215,7 +215,7 @@ class SimCluster:
             self._controller.stop()
         with input_event(self.environment, "stop-cluster"):
             for member in self.members.values():
-                if member.state is not MemberState.DOWN:
+                if member.state is not MemberLifeState.DOWN:
                     await member.kill()
                 await member.free_ports()
         await self.environment.tasks.close()
@@ -249,7 +249,7 @@ class SimCluster:
             self.injector.disarm_all()
             self.injector.forget()
             for member in members:
-                if member.state is not MemberState.DOWN:
+                if member.state is not MemberLifeState.DOWN:
                     await member.kill()
             controller.stop()
             undisturb(self.environment, (CONTROLLER_ID, *self.members))
@@ -310,7 +310,7 @@ class SimCluster:
                 heirs[broker_id].succeed(member.listener, endpoints)
         return list(heirs.values())
 
-    def _respoken(self, member: Member, release: Release) -> tuple[Endpoint, ...]:
+    def _respoken(self, member: ClusterMember, release: Release) -> tuple[Endpoint, ...]:
         """A broker's endpoints, with what that release speaks there."""
         spoken = self._spoken(release)
         return tuple(
@@ -336,7 +336,7 @@ class SimCluster:
             OSError: One of its ports is taken by now.
         """
         member = self.member(broker_id)
-        if as_version is not None and member.state is MemberState.DOWN:
+        if as_version is not None and member.state is MemberLifeState.DOWN:
             release = release_named(as_version)
             complaint = self.fleet.complaint(release, self.metadata.image.features)
             if complaint is not None:
@@ -408,7 +408,7 @@ class SimCluster:
         """Whether a broker can't reach the controller."""
         return not self.environment.network.reaches(broker_id, CONTROLLER_ID)
 
-    def member(self, broker_id: BrokerId) -> Member:
+    def member(self, broker_id: BrokerId) -> ClusterMember:
         """The broker of that id, whether it runs or not.
 
         Raises:
@@ -483,7 +483,7 @@ class SimCluster:
 
     def _new_listener(self) -> BrokerListener:
         return BrokerListener(
-            environment=self.environment, settings=self.options.settings, connect=Connection
+            environment=self.environment, settings=self.options.settings, connect=RequestConnection
         )
 
     def _spoken(self, release: Release) -> ApiTable:
@@ -575,7 +575,7 @@ class SimCluster:
             for stored in () if loaded is None else loaded.logs[broker_id]:
                 logs.adopt(stored.topic_id, stored.log, high_watermark=stored.high_watermark)
             clock = SkewedClock(self.environment.clock)
-            member = Member(
+            member = ClusterMember(
                 broker_id=broker_id,
                 environment=self._machine(clock),
                 clock=clock,
@@ -614,7 +614,7 @@ class SimCluster:
         factor = min(3, self.options.brokers)
         for name, partitions in self.options.topics:
             created = self.metadata.create_topic(
-                NewTopic(name=name, partitions=partitions, replication_factor=factor)
+                TopicToCreate(name=name, partitions=partitions, replication_factor=factor)
             )
             if not isinstance(created, TopicImage):
                 raise ConfigError(f"topic {name}: {created.reason}")
@@ -695,9 +695,9 @@ def _reachable(host: str) -> str:
 # Brought to rest, before it is made anew
 
 
-async def end_starts(members: Iterable[Member]) -> None:
+async def end_starts(members: Iterable[ClusterMember]) -> None:
     """Kill the starting brokers: their ports are only partly open."""
-    starting = [member for member in members if member.state is MemberState.STARTING]
+    starting = [member for member in members if member.state is MemberLifeState.STARTING]
     for member in starting:
         await member.kill()
     if starting:

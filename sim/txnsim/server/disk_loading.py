@@ -58,7 +58,7 @@ class LoadedCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     image: ClusterImage
     """Without brokers: they have other addresses now."""
-    logs: Mapping[BrokerId, tuple[LoadedLog, ...]]
+    logs: Mapping[BrokerId, tuple[LoadedReplicaLog, ...]]
     first_producer_id: ProducerId
     size: int
     """Bytes of the segments that were read."""
@@ -102,7 +102,9 @@ def load_cluster(
     image = described(disks, settings=settings, fleet=fleet)
     left_out: list[str] = []
     losses: list[Loss] = []
-    logs: dict[BrokerId, dict[TopicPartition, LoadedLog]] = {one: {} for one in disks.folders}
+    logs: dict[BrokerId, dict[TopicPartition, LoadedReplicaLog]] = {
+        one: {} for one in disks.folders
+    }
     for broker_id, folder in disks.all_folders():
         topic_partition = folder.replica.topic_partition
         topic = image.topics.get(topic_partition.topic)
@@ -121,7 +123,7 @@ def load_cluster(
             now_ms=now_ms,
         )
         losses += loaded.losses
-        logs[broker_id][topic_partition] = LoadedLog(
+        logs[broker_id][topic_partition] = LoadedReplicaLog(
             topic_id=topic.topic_id, log=loaded.log, high_watermark=folder.high_watermark
         )
     return LoadedCluster(
@@ -173,7 +175,7 @@ def _seen_ids(logs: Iterable[PartitionLog]) -> Iterator[int]:
 # What a cluster is, as its disks say. Pure
 
 
-class LoadedLog(msgspec.Struct, frozen=True, kw_only=True):
+class LoadedReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
     """A replica on a broker's disk."""
 
     topic_id: uuid.UUID
@@ -182,7 +184,7 @@ class LoadedLog(msgspec.Struct, frozen=True, kw_only=True):
     """Last checkpointed value."""
 
 
-Logs = Mapping[BrokerId, Mapping[TopicPartition, LoadedLog]]
+Logs = Mapping[BrokerId, Mapping[TopicPartition, LoadedReplicaLog]]
 """What lies on each broker's disk."""
 
 
@@ -343,7 +345,7 @@ def restarted(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> ClusterIma
     return image.with_partitions(changes)
 
 
-def _longest(stored: Mapping[BrokerId, LoadedLog]) -> tuple[BrokerId, ...]:
+def _longest(stored: Mapping[BrokerId, LoadedReplicaLog]) -> tuple[BrokerId, ...]:
     """Who may be in sync, the one with the longest log of the newest epoch first; who ends below
     what that one knows to be committed is not.
     """

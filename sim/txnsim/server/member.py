@@ -26,7 +26,7 @@ from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.clock import SkewedClock
 from txnsim.runtime.environment import Environment, Listener
 from txnsim.runtime.trace import NO_CAUSE
-from txnsim.server._connection import Connection
+from txnsim.server._connection import RequestConnection
 from txnsim.server._listener import BrokerListener, Endpoint
 from txnsim.types import BrokerId, TopicPartition
 
@@ -40,7 +40,7 @@ itself (log.dir.failure.timeout.ms).
 """
 
 
-class MemberState(Enum):
+class MemberLifeState(Enum):
     """State of a member."""
 
     STARTING = "it registers, follows the metadata and waits to be unfenced"
@@ -49,7 +49,7 @@ class MemberState(Enum):
     DOWN = "it does not run"
 
 
-class Member:
+class ClusterMember:
     """One broker of the cluster, whether it runs or not."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Member:
         self.lagging: set[TopicPartition] = set()
         """Partitions in which it falls behind on purpose, in every life."""
         self.endpoints = endpoints
-        self.state = MemberState.DOWN
+        self.state = MemberLifeState.DOWN
         self.is_cut_off_from_clients = False
         self.broker: Broker | None = None
         self.listener: BrokerListener | None = None
@@ -100,12 +100,12 @@ class Member:
     @property
     def is_down(self) -> bool:
         """The broker is stopped, and is not starting."""
-        return self.state is MemberState.DOWN
+        return self.state is MemberLifeState.DOWN
 
     @property
     def is_running(self) -> bool:
         """A broker of this id lives and serves."""
-        return self.state is MemberState.RUNNING
+        return self.state is MemberLifeState.RUNNING
 
     def join(self, listener: BrokerListener) -> None:
         """Live as a broker of the freshly formatted cluster: registered and unfenced already.
@@ -122,7 +122,7 @@ class Member:
         self._begin_life()
         self._lifecycle = self._new_lifecycle()
         self._lifecycle.go_on(epoch)
-        self.state = MemberState.RUNNING
+        self.state = MemberLifeState.RUNNING
         tracer.caused_by(cause_before)
 
     async def start(self) -> None:
@@ -134,9 +134,9 @@ class Member:
             ConfigError: It runs already, or was killed meanwhile.
             OSError: One of its ports is taken by now.
         """
-        if self.state is not MemberState.DOWN:
+        if self.state is not MemberLifeState.DOWN:
             raise self._wrong_state("start", "stop or kill it first")
-        self.state = MemberState.STARTING
+        self.state = MemberLifeState.STARTING
         self._life += 1
         if self._fault_points.is_armed:
             life = self._life
@@ -157,7 +157,9 @@ class Member:
         if not is_unfenced:
             raise ConfigError(f"broker {self.broker_id} was killed while it started")
         listener = self.listener = BrokerListener(
-            environment=self._environment, settings=self._metadata.settings, connect=Connection
+            environment=self._environment,
+            settings=self._metadata.settings,
+            connect=RequestConnection,
         )
         await self.free_ports()
         try:
@@ -169,7 +171,7 @@ class Member:
         if self.broker is None:
             await listener.close()
             raise ConfigError(f"broker {self.broker_id} was killed while it started")
-        self.state = MemberState.RUNNING
+        self.state = MemberLifeState.RUNNING
         self._trace("node.up", epoch=self._lifecycle.broker_epoch)
         if not self.is_cut_off_from_clients:
             listener.open(self.broker)
@@ -180,14 +182,14 @@ class Member:
         Raises:
             ConfigError: It does not run, or was killed meanwhile.
         """
-        if self.state is not MemberState.RUNNING:
+        if self.state is not MemberLifeState.RUNNING:
             raise self._wrong_state("stop", "only one that runs can be")
         if self._fault_points.is_armed:
             life = self._life
             await self._fault_points.verdict(FaultPoint.PROCESS_STOP)
-            if life != self._life or self.state is not MemberState.RUNNING:
+            if life != self._life or self.state is not MemberLifeState.RUNNING:
                 raise ConfigError(f"broker {self.broker_id} did not wait to be stopped")
-        self.state = MemberState.STOPPING
+        self.state = MemberLifeState.STOPPING
         lifecycle = self._lifecycle
         assert lifecycle is not None
         lifecycle.shut_down(self._settle)
@@ -211,7 +213,7 @@ class Member:
         Raises:
             ConfigError: It does not run.
         """
-        if self.state is MemberState.DOWN:
+        if self.state is MemberLifeState.DOWN:
             raise self._wrong_state("kill", "start it first")
         if not lose_unflushed:
             await self._end("killed")
@@ -227,7 +229,7 @@ class Member:
 
     async def _end(self, reason: str, *, then: Callable[[], object] | None = None) -> None:
         """Its last moment is one step: it can't be started again half dead."""
-        self.state = MemberState.DOWN
+        self.state = MemberLifeState.DOWN
         self._life += 1
         tracer = self._environment.tracer
         cause_before = tracer.caused_by(self._trace("node.down", reason=reason))

@@ -20,7 +20,7 @@ from txnsim.security.acls import (
     CLUSTER_NAME,
     WILDCARD,
     AclBinding,
-    Operation,
+    AclOperation,
     PatternType,
     Permission,
     ResourceType,
@@ -133,12 +133,12 @@ def _rights_of_users() -> list[AclBinding]:
     tools need.
     """
     everyday = (
-        (ResourceType.TOPIC, WILDCARD, Operation.ALL),
-        (ResourceType.GROUP, WILDCARD, Operation.ALL),
-        (ResourceType.TRANSACTIONAL_ID, WILDCARD, Operation.ALL),
-        (ResourceType.CLUSTER, CLUSTER_NAME, Operation.CREATE),
-        (ResourceType.CLUSTER, CLUSTER_NAME, Operation.DESCRIBE),
-        (ResourceType.CLUSTER, CLUSTER_NAME, Operation.IDEMPOTENT_WRITE),
+        (ResourceType.TOPIC, WILDCARD, AclOperation.ALL),
+        (ResourceType.GROUP, WILDCARD, AclOperation.ALL),
+        (ResourceType.TRANSACTIONAL_ID, WILDCARD, AclOperation.ALL),
+        (ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.CREATE),
+        (ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.DESCRIBE),
+        (ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.IDEMPOTENT_WRITE),
     )
     who = (user(PLAIN_USER), user(SCRAM_USER), user(BEARER), tls_principal())
     return [
@@ -150,7 +150,7 @@ def _rights_of_users() -> list[AclBinding]:
 
 def _rights_of_guests() -> list[AclBinding]:
     return [
-        _allowed(user(GUEST), kind, GUESTS_PREFIX, Operation.READ, pattern=PatternType.PREFIXED)
+        _allowed(user(GUEST), kind, GUESTS_PREFIX, AclOperation.READ, pattern=PatternType.PREFIXED)
         for kind in (ResourceType.TOPIC, ResourceType.GROUP)
     ]
 
@@ -159,7 +159,7 @@ def _allowed(
     principal: str,
     kind: ResourceType,
     name: str,
-    operation: Operation,
+    operation: AclOperation,
     *,
     pattern: PatternType = PatternType.LITERAL,
 ) -> AclBinding:

@@ -25,7 +25,7 @@ from txnsim.share.commands import (
     AcknowledgeType,
     DeadLetterReason,
     RecordState,
-    ShareSettings,
+    SharePartitionSettings,
 )
 
 STATE_AFTER: Final[Mapping[int, RecordState]] = {
@@ -53,7 +53,7 @@ class Acknowledgement:
 
     records: InFlight
     member_id: str
-    settings: ShareSettings
+    settings: SharePartitionSettings
     token: int
     now_ms: int
     moved: Moved = field(default_factory=list)

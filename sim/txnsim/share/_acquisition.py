@@ -28,7 +28,7 @@ from txnsim.share.commands import (
     AcquireMode,
     ReadBatch,
     RecordState,
-    ShareSettings,
+    SharePartitionSettings,
 )
 
 _NOTHING = Acquired()
@@ -37,7 +37,7 @@ _ALONE_ABOVE = 2
 
 
 def acquire(
-    records: InFlight, command: Acquire, settings: ShareSettings, now_ms: int
+    records: InFlight, command: Acquire, settings: SharePartitionSettings, now_ms: int
 ) -> Acquired | Rejection:
     """Acquire what can be acquired of the batches that were read."""
     if command.max_records <= 0 or not command.batches:
@@ -68,7 +68,7 @@ class _Acquisition:
 
     _records: InFlight
     _command: Acquire
-    _settings: ShareSettings
+    _settings: SharePartitionSettings
     _now_ms: int
     _remaining: int
     """Below 0 where a batch was given whole."""

@@ -17,7 +17,7 @@ import msgspec
 
 from txnsim.share._in_flight_state import InFlightBatch, InFlightState
 from txnsim.share._locks import LockDeadline, LockDeadlines
-from txnsim.share.commands import TERMINAL, RecordState, ShareSettings
+from txnsim.share.commands import TERMINAL, RecordState, SharePartitionSettings
 
 
 class Gap(msgspec.Struct, frozen=True, gc=False):
@@ -200,7 +200,7 @@ class InFlight:
             batch.cut(self.start_offset, batch.last_offset)
 
     def give_back(
-        self, state: InFlightState, settings: ShareSettings, token: int | None = None
+        self, state: InFlightState, settings: SharePartitionSettings, token: int | None = None
     ) -> None:
         """Acquired records become available again; archived where the start offset is behind them.
 

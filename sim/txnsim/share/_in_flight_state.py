@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.share.commands import TERMINAL, RecordState, ShareSettings
+from txnsim.share.commands import TERMINAL, RecordState, SharePartitionSettings
 
 _ALL: Final = frozenset(RecordState)
 MOVES: Final[Mapping[RecordState, frozenset[RecordState]]] = {
@@ -71,7 +71,7 @@ class InFlightState:
     def move(
         self,
         state: RecordState,
-        settings: ShareSettings,
+        settings: SharePartitionSettings,
         *,
         member_id: str = NO_MEMBER,
         token: int | None = None,

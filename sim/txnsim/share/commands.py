@@ -52,7 +52,7 @@ class AcquireMode(IntEnum):
     RECORD_LIMIT = 1
 
 
-class ShareSettings(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class SharePartitionSettings(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the configs of the group say, or those of the broker where they don't.
 
     A release without a config has its fixed value here: 4.2 always renews, and before 4.4 there are

@@ -40,7 +40,7 @@ from txnsim.share.commands import (
     DeadLetterReason,
     InFlightRange,
     RecordState,
-    ShareSettings,
+    SharePartitionSettings,
     Write,
 )
 
@@ -165,7 +165,7 @@ class SharePartition:
         return ReadShareState(key=self.key, leader_epoch=self.leader_epoch)
 
     def load(
-        self, read: ShareState, reset_offset: int, settings: ShareSettings
+        self, read: ShareState, reset_offset: int, settings: SharePartitionSettings
     ) -> Rejection | tuple[DeadLetter, ...]:
         """Take over what the share coordinator has.
 
@@ -223,7 +223,7 @@ class SharePartition:
         return rejection
 
     def _dead_letters_after_load(
-        self, batches: Iterable[StateBatch], settings: ShareSettings
+        self, batches: Iterable[StateBatch], settings: SharePartitionSettings
     ) -> Iterator[DeadLetter]:
         for batch in batches:
             if batch.delivery_state == RecordState.ARCHIVING:
@@ -254,7 +254,7 @@ class SharePartition:
         """The offset that the next fetch reads from."""
         return self._records.next_fetch_offset()
 
-    def can_acquire(self, settings: ShareSettings) -> bool:
+    def can_acquire(self, settings: SharePartitionSettings) -> bool:
         """A record in flight is available, or the group may lock more."""
         records = self._records
         return (
@@ -263,7 +263,7 @@ class SharePartition:
         )
 
     def acquire(
-        self, command: Acquire, settings: ShareSettings, now_ms: int
+        self, command: Acquire, settings: SharePartitionSettings, now_ms: int
     ) -> Acquired | Rejection:
         """Lock records for a member; they are its own until it acknowledges or the lock ends.
 
@@ -273,7 +273,7 @@ class SharePartition:
             return Acquired()
         return acquire(self._records, command, settings, now_ms)
 
-    def reach(self, read_from: int, settings: ShareSettings) -> int:
+    def reach(self, read_from: int, settings: SharePartitionSettings) -> int:
         """No acquisition of what was read from there needs a batch behind this offset."""
         return max(read_from, self._records.end_offset + 1) + settings.max_record_locks
 
@@ -287,7 +287,7 @@ class SharePartition:
         self,
         member_id: str,
         batches: Iterable[AcknowledgementBatch],
-        settings: ShareSettings,
+        settings: SharePartitionSettings,
         now_ms: int,
     ) -> Write | Rejection | None:
         """Carry out what a member says, all of it or nothing.
@@ -310,7 +310,7 @@ class SharePartition:
                 return refused
         return self._write(_Cause.MEMBER, work.moved)
 
-    def release(self, member_id: str, settings: ShareSettings) -> Write | None:
+    def release(self, member_id: str, settings: SharePartitionSettings) -> Write | None:
         """The member is gone: what it holds becomes available."""
         moved: Moved = []
         for batch in self._records:
@@ -330,7 +330,7 @@ class SharePartition:
         """When to call ``expire_locks``, perhaps in vain; None while no record is locked."""
         return self._records.locks.next_ms()
 
-    def expire_locks(self, now_ms: int, settings: ShareSettings) -> Write | None:
+    def expire_locks(self, now_ms: int, settings: SharePartitionSettings) -> Write | None:
         """Take back what was not acknowledged in time: at once, whatever becomes of the write.
 
         Where there is a write, waiting fetches have to look again, now.

@@ -22,7 +22,7 @@ from txnsim.storage.metadata_files import MetaProperties, decode_partition_metad
 from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.storage.regular_file import RegularFile
 from txnsim.storage.replica_files import replica_files
-from txnsim.storage.replica_loading import Noted
+from txnsim.storage.replica_loading import CheckpointedOffsets
 from txnsim.types import INTERNAL_TOPICS, BrokerId, TopicPartition
 
 _METADATA: Final = names.topic_partition_of(StoredMetadata.FOLDER)
@@ -34,7 +34,7 @@ class StoredFolder(msgspec.Struct, frozen=True, kw_only=True):
     replica: names.PartitionDirectory
     topic_id: uuid.UUID | None
     """None where there is no ``partition.metadata``, as before Kafka 2.8."""
-    noted: Noted
+    noted: CheckpointedOffsets
     high_watermark: int
     was_clean: bool
     """The broker had stopped in order."""
@@ -146,7 +146,7 @@ def _folders(
         StoredFolder(
             replica=replica,
             topic_id=_topic_id(replica.path),
-            noted=Noted(
+            noted=CheckpointedOffsets(
                 recovery_point=noted[names.FileName.RECOVERY_POINTS].get(
                     replica.topic_partition, 0
                 ),

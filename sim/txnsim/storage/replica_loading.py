@@ -40,7 +40,7 @@ _OLD_BATCH_MIN: Final = 14
 _MILLION: Final = 1_000_000
 
 
-class Noted(msgspec.Struct, frozen=True, kw_only=True):
+class CheckpointedOffsets(msgspec.Struct, frozen=True, kw_only=True):
     """What the checkpoints of a log directory say of one replica."""
 
     recovery_point: int = 0
@@ -74,7 +74,7 @@ def load_replica(
     replica: names.PartitionDirectory,
     *,
     config: LogConfig,
-    noted: Noted,
+    noted: CheckpointedOffsets,
     was_clean: bool,
     now_ms: int,
 ) -> LoadedReplica:
@@ -95,7 +95,7 @@ def load_replica(
 def _load(
     replica: names.PartitionDirectory,
     config: LogConfig,
-    noted: Noted,
+    noted: CheckpointedOffsets,
     *,
     was_clean: bool,
     now_ms: int,

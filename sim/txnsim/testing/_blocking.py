@@ -15,13 +15,13 @@ from txnsim.faults.plan import FaultRule
 from txnsim.on_demand_imports import borrowed
 from txnsim.server.cluster import SimCluster
 from txnsim.testing._clock_and_brokers import AsyncBrokers, AsyncClock, AsyncLeaders
-from txnsim.testing._members import AsyncMember, AsyncMembers, MemberState
+from txnsim.testing._members import AsyncMember, AsyncMembers, MemberProgress
 from txnsim.testing._recording import AsyncTrace
 from txnsim.testing._topics import AsyncTopics, AsyncTransactions
 from txnsim.testing.cluster import HISTORY, AsyncSimulatedKafka
 from txnsim.testing.event_loop import InClusterLoop, LoopThread, blocking
 from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultResults
-from txnsim.testing.options import Wanted
+from txnsim.testing.options import SimulatedClusterOptions
 
 if TYPE_CHECKING:
     from txnsim_lab.testing.history import History
@@ -73,11 +73,11 @@ class Faults(_Front[AsyncFaults]):
     never_struck = blocking(AsyncFaults.never_struck)
 
 
-class Member(MemberState, _Front[AsyncMember]):
+class Member(MemberProgress, _Front[AsyncMember]):
     """A member of a group; ``join`` makes it."""
 
     def __init__(self, asynchronous: AsyncMember) -> None:
-        MemberState.__init__(self, asynchronous.member)
+        MemberProgress.__init__(self, asynchronous.member)
         _Front.__init__(self, asynchronous)
 
     def __enter__(self) -> Self:
@@ -194,7 +194,7 @@ class SimulatedKafka:
         self._thread: LoopThread | None = None
 
     @classmethod
-    def of(cls, description: Wanted, *, thread: LoopThread | None = None) -> Self:
+    def of(cls, description: SimulatedClusterOptions, *, thread: LoopThread | None = None) -> Self:
         """A cluster as described.
 
         Args:

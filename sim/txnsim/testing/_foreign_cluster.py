@@ -39,7 +39,7 @@ from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import ClusterLoop, LoopThread, in_cluster_loop
 from txnsim.testing.event_loop import blocking as twin
 from txnsim.testing.faults import AsyncFaults
-from txnsim.testing.options import Wanted
+from txnsim.testing.options import SimulatedClusterOptions
 from txnsim.testing.rebuilt_cluster import ONLOOKER, RebuiltCluster
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ForeignCluster(RebuiltCluster):
     def __init__(
         self,
         cluster_loop: ClusterLoop,
-        description: Wanted,
+        description: SimulatedClusterOptions,
         bootstrap: str,
         *,
         has_proxy: bool = False,
@@ -256,7 +256,7 @@ class AsyncForeignKafka(_OnlyWhatKafkaHas, AsyncSimulatedKafka):
     def at(
         cls,
         bootstrap: str,
-        description: Wanted,
+        description: SimulatedClusterOptions,
         cluster_loop: ClusterLoop,
         *,
         has_proxy: bool = False,
@@ -314,7 +314,12 @@ class ForeignKafka(_OnlyWhatKafkaHas, blocking.SimulatedKafka):
 
     @classmethod
     def at(
-        cls, bootstrap: str, description: Wanted, thread: LoopThread, *, has_proxy: bool = False
+        cls,
+        bootstrap: str,
+        description: SimulatedClusterOptions,
+        thread: LoopThread,
+        *,
+        has_proxy: bool = False,
     ) -> Self:
         """The cluster at an address, with or without a fault proxy in front of it."""
         self = cls.of(description, thread=thread)

@@ -15,7 +15,7 @@ from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
 from txnsim.types import TopicPartition
 
 
-class MemberState:
+class MemberProgress:
     """The assignment and the positions of a group member."""
 
     def __init__(self, member: GroupMember) -> None:
@@ -36,7 +36,7 @@ class MemberState:
         return dict(self.member.positions)
 
 
-class AsyncMember(MemberState):
+class AsyncMember(MemberProgress):
     """A member of a group; ``join`` makes it."""
 
     def __init__(self, rebuilt: RebuiltCluster, cluster: Cluster, member: GroupMember) -> None:

@@ -27,7 +27,7 @@ from txnsim.testing._virtual import SEED_DEFAULT, run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.faults import FaultState
-from txnsim.testing.options import Wanted, wanted
+from txnsim.testing.options import SimulatedClusterOptions, wanted
 
 MARKER: Final = "txnsim"
 SHARED: Final = "txnsim_session_cluster"
@@ -37,10 +37,10 @@ ANSWER_SECONDS: Final = 5
 _MAY_MISS: Final = "faults_may_miss"
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What ini options and markers come to."""
 
-    cluster: Wanted
+    cluster: SimulatedClusterOptions
     faults_may_miss: bool = False
 
 
@@ -78,7 +78,7 @@ class _Watched(msgspec.Struct, frozen=True, kw_only=True):
             return "the cluster did not answer"
 
 
-class Guard:
+class ClusterGuard:
     """Clusters of one pytest process."""
 
     def __init__(
@@ -140,7 +140,7 @@ class Guard:
                 self._left = kafka.asynchronous.faults.states_now()
                 self._shared = None
 
-    def _cluster(self, description: Asked) -> SimulatedKafka:
+    def _cluster(self, description: SessionOptions) -> SimulatedKafka:
         """A cluster not started yet; the other cluster if one was chosen."""
         thread = self._loop_thread()
         if self._elsewhere is None:
@@ -167,7 +167,7 @@ class Guard:
         item: pytest.Item,
         default: Mapping[str, Any] | None = None,
         changes: Mapping[str, Any] | None = None,
-    ) -> Asked:
+    ) -> SessionOptions:
         """What a test wants: ini options, its markers from the outermost on, what it says itself.
 
         Raises:
@@ -185,11 +185,11 @@ class Guard:
             options |= marker.kwargs
         return options
 
-    def _described(self, options: dict[str, Any]) -> Asked:
+    def _described(self, options: dict[str, Any]) -> SessionOptions:
         description = wanted(**{**from_ini(self._ini), **options})
         # Who stops the cluster knows nothing of the test: we ask, unless the test has failed.
         cluster = msgspec.structs.replace(description, faults_may_miss=True)
-        return Asked(cluster=cluster, faults_may_miss=description.faults_may_miss)
+        return SessionOptions(cluster=cluster, faults_may_miss=description.faults_may_miss)
 
     def _loop_thread(self) -> LoopThread:
         if self._thread is None:

@@ -18,14 +18,14 @@ from txnsim.client.inspection.txn_views import (
     TransactionListing,
 )
 from txnsim.client.offsets import EARLIEST, LATEST
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.controller.partition_growth import grown_topic
 from txnsim.errors import ConfigError, Rejection
 from txnsim.metadata.image import TopicImage
 from txnsim.server.views.waiting_transactions import WAIT_MS, check_states, in_vain
 from txnsim.testing.event_loop import in_cluster_loop
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import PastDecision
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
@@ -77,7 +77,7 @@ class AsyncTopics(ClusterPart):
         sim = self._rebuilt.sim
         factor = min(REPLICAS_MAX, len(sim.members))
         created = sim.metadata.create_topic(
-            NewTopic(
+            TopicToCreate(
                 name=name,
                 partitions=partitions,
                 replication_factor=factor if replication_factor is None else replication_factor,
@@ -266,7 +266,7 @@ class AsyncTransactions(ClusterPart):
         admin = await self._rebuilt.admin()
         now_ms = self._rebuilt.environment.clock.now_ms()
         hanging = await self._hanging()
-        guess = Decision.ABORTED
+        guess = PastDecision.ABORTED
         return tuple(
             [await repair(admin, finding, now_ms=now_ms, guess=guess) for finding in hanging]
         )

@@ -19,7 +19,7 @@ from txnsim.runtime.virtual.reproducible_process import limits_of_process
 from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import ClusterLoop
-from txnsim.testing.options import Wanted, wanted
+from txnsim.testing.options import SimulatedClusterOptions, wanted
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ def run_virtual(
     *,
     seed: int = SEED_DEFAULT,
     start_ms: int = START_MS,
-    asked: Wanted | None = None,
+    asked: SimulatedClusterOptions | None = None,
     keep: Keep | None = None,
     **options: Any,
 ) -> T:

@@ -22,13 +22,13 @@ from txnsim.testing._recording import AsyncTrace
 from txnsim.testing._topics import AsyncTopics, AsyncTransactions
 from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
 from txnsim.testing.faults import AsyncFaults
-from txnsim.testing.options import Topics, Wanted, wanted
+from txnsim.testing.options import SimulatedClusterOptions, Topics, wanted
 from txnsim.testing.rebuilt_cluster import RebuiltCluster
 
 if TYPE_CHECKING:
     from txnsim_lab.testing.history import AsyncHistory
 
-DEFAULTS: Final = Wanted()
+DEFAULTS: Final = SimulatedClusterOptions()
 HISTORY: Final = "`history`, with its judges,"
 
 
@@ -94,7 +94,7 @@ class AsyncSimulatedKafka:
     @classmethod
     def of(
         cls,
-        description: Wanted,
+        description: SimulatedClusterOptions,
         *,
         cluster_loop: ClusterLoop | None = None,
         environment: Environment | None = None,

@@ -61,7 +61,7 @@ NOT_FOR_BROKERS: Final = frozenset(
 """
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
+class ContainerCommand(msgspec.Struct, frozen=True, kw_only=True):
     """The command to run."""
 
     arguments: tuple[str, ...]
@@ -74,7 +74,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     """What is taken otherwise than it is written, for people."""
 
 
-def start_of(environment: Mapping[str, str], more: Sequence[str] = ()) -> Start:
+def start_of(environment: Mapping[str, str], more: Sequence[str] = ()) -> ContainerCommand:
     """What the environment asks for.
 
     Args:
@@ -100,7 +100,7 @@ def start_of(environment: Mapping[str, str], more: Sequence[str] = ()) -> Start:
         raise ConfigError(str(error)) from None
     if "--http" in arguments:
         arguments += ["--http-host", DEFAULTS["TXNSIM_HOST"]]
-    return Start(
+    return ContainerCommand(
         arguments=(*arguments, *more),
         properties="".join(f"{name}={_escaped(value)}\n" for name, value in properties.items()),
         config=config,
@@ -179,7 +179,7 @@ def health(environment: Mapping[str, str]) -> int:
         return 1
 
 
-def _config(start: Start) -> list[str]:
+def _config(start: ContainerCommand) -> list[str]:
     """The option for the configuration file, written first where it is made of several."""
     if not start.properties:
         return [] if start.config is None else ["--config", start.config]

@@ -20,7 +20,9 @@ Topics = Mapping[str, int] | Iterable[str] | str
 """Name -> partitions, or ``orders`` or ``orders:3``, or several of these (``topics_of``)."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SimulatedClusterOptions(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
     """A cluster for a test."""
 
     brokers: int = 3
@@ -90,20 +92,20 @@ def wanted(
     topics: Topics = (),
     as_version: str | Sequence[str] = (),
     **given: Any,
-) -> Wanted:
+) -> SimulatedClusterOptions:
     """A cluster, as people write it down.
 
     Args:
         topics: Name -> partitions, or ``orders`` or ``orders:3``, or several of these.
         as_version: One release, or several entries of ``ClusterOptions.as_version``.
-        given: The other fields of ``Wanted``.
+        given: The other fields of ``SimulatedClusterOptions``.
 
     Raises:
         ConfigError: There is no such field, or its value is of the wrong kind.
     """
     try:
         fields = {**given, "topics": topics_of(topics), "as_version": _listed(as_version)}
-        return converted(fields, Wanted, noun="option")
+        return converted(fields, SimulatedClusterOptions, noun="option")
     except WrongValueError as error:
         lines = str(error).splitlines()
         raise ConfigError("\n".join(f"{WHERE}: {line}" for line in lines)) from None

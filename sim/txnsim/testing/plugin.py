@@ -24,14 +24,14 @@ from txnsim.on_demand_imports import offering
 if TYPE_CHECKING:
     from txnsim.testing._blocking import Clock, Faults, SimulatedKafka
     from txnsim.testing._clock_and_brokers import AsyncClock
-    from txnsim.testing._session import Guard
+    from txnsim.testing._session import ClusterGuard
     from txnsim.testing.cluster import AsyncSimulatedKafka
     from txnsim.testing.faults import AsyncFaults
 
 pytest_plugins = offering("exam.pytest_plugin")
 
 MARKER: Final = "txnsim"
-GUARD: Final = pytest.StashKey["Guard"]()
+GUARD: Final = pytest.StashKey["ClusterGuard"]()
 """The guard of this process; made when the first test wants a cluster."""
 INI: Final = {
     "txnsim_brokers": "brokers of a cluster",
@@ -248,15 +248,19 @@ def _cluster_in_use(request: pytest.FixtureRequest) -> SimulatedKafka:
     return kafka
 
 
-def _guard(config: pytest.Config) -> Guard:
+def _guard(config: pytest.Config) -> ClusterGuard:
     guard = config.stash.get(GUARD, None)
     if guard is None:
         with _as_installed(config):
-            from txnsim.testing._session import Guard  # all of txnsim, now that a test wants it
+            from txnsim.testing._session import (
+                ClusterGuard,
+            )  # all of txnsim, now that a test wants it
 
         ini = {name: config.getini(name) for name in INI}
         has_proxy = config.getoption("--txnsim-proxy") or os.environ.get("TXNSIM_PROXY") == "1"
-        guard = config.stash[GUARD] = Guard(ini, other=_elsewhere(config), has_proxy=has_proxy)
+        guard = config.stash[GUARD] = ClusterGuard(
+            ini, other=_elsewhere(config), has_proxy=has_proxy
+        )
     return guard
 
 
@@ -374,7 +378,7 @@ def _is_mistake(item: pytest.Item, error: BaseException) -> bool:
     return isinstance(error, ConfigError | WrongValueError)
 
 
-def _page_of(item: pytest.Item, guard: Guard, *, when: str | None) -> list[tuple[str, str]]:
+def _page_of(item: pytest.Item, guard: ClusterGuard, *, when: str | None) -> list[tuple[str, str]]:
     """The page of a failing test, if it is enabled."""
     form: str | None = item.config.getoption("--txnsim-report")
     if form is None:

@@ -20,7 +20,7 @@ from txnsim.runtime.trace import RunInfo, Tracer
 from txnsim.server.cluster import SimCluster
 from txnsim.server.options import ClusterOptions
 from txnsim.testing.event_loop import ClusterLoop
-from txnsim.testing.options import Wanted
+from txnsim.testing.options import SimulatedClusterOptions
 
 ONLOOKER: Final = "txnsim-testing"
 """Client id of the onlooker from outside: fault rules that name a client spare it."""
@@ -31,7 +31,10 @@ class RebuiltCluster:
     """What runs behind one ``SimulatedKafka``."""
 
     def __init__(
-        self, cluster_loop: ClusterLoop, description: Wanted, environment: Environment | None = None
+        self,
+        cluster_loop: ClusterLoop,
+        description: SimulatedClusterOptions,
+        environment: Environment | None = None,
     ) -> None:
         """Nothing runs yet.
 

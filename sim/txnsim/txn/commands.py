@@ -89,7 +89,7 @@ class PartitionsVerified(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     results: tuple[tuple[TopicPartition, int], ...]
 
 
-class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
+class DescribedTxn(msgspec.Struct, frozen=True, kw_only=True):
     """Committed fields of one transactional id, as DescribeTransactions shows them."""
 
     transactional_id: TransactionalId

@@ -28,7 +28,7 @@ class ListTransactions(TransactionFilters, frozen=True, kw_only=True):
     """Decides which ids may be seen; others are not even matched with the pattern."""
 
 
-class Listing(msgspec.Struct, frozen=True, kw_only=True):
+class FilteredListing(msgspec.Struct, frozen=True, kw_only=True):
     """All entries, and the filter; the caller takes breaks, as there may be many."""
 
     txns: Sequence[TxnMetadata]
@@ -73,13 +73,13 @@ _KNOWN_NAMES: Final = frozenset(WIRE_NAMES.values())
 
 def list_transactions(
     txns: Sequence[TxnMetadata], query: ListTransactions, *, now_ms: int
-) -> Listing | Rejection:
+) -> FilteredListing | Rejection:
     """Prepare a list."""
     try:
         pattern = compiled(query.pattern) if query.pattern else None
     except PatternError as error:
         return bad_pattern(query, error)
-    return Listing(
+    return FilteredListing(
         txns=txns,
         unknown_state_names=tuple(
             name for name in dict.fromkeys(query.states) if name not in _KNOWN_NAMES

@@ -22,25 +22,27 @@ from txnsim.types import TransactionalId
 from txnsim.wire.batch import iter_batches, read_records
 
 
-class LoadedLog(msgspec.Struct, frozen=True, kw_only=True):
+class CoordinatorLogEntries(msgspec.Struct, frozen=True, kw_only=True):
     """The entries that were read, and why reading stopped early, if it did."""
 
     entries: dict[TransactionalId, TxnMetadata]
     problem: str | None = None
 
 
-def read_log(chunks: Iterable[bytes], *, rules: Rules) -> LoadedLog:
+def read_log(chunks: Iterable[bytes], *, rules: Rules) -> CoordinatorLogEntries:
     """Replay a log; arguments as for ``read_in_steps``."""
     steps = read_in_steps(chunks, rules=rules)
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            loaded: LoadedLog = end.value
+            loaded: CoordinatorLogEntries = end.value
             return loaded
 
 
-def read_in_steps(chunks: Iterable[bytes], *, rules: Rules) -> Generator[int, None, LoadedLog]:
+def read_in_steps(
+    chunks: Iterable[bytes], *, rules: Rules
+) -> Generator[int, None, CoordinatorLogEntries]:
     """Replay a log, a batch at a time; each step yields how many records it has read."""
     entries: dict[TransactionalId, TxnMetadata] = {}
     try:
@@ -50,8 +52,8 @@ def read_in_steps(chunks: Iterable[bytes], *, rules: Rules) -> Generator[int, No
                     _replay(entries, chunk, position, rules)
                     yield header.records_count
     except (CorruptBatchError, CorruptLogRecordError) as error:
-        return LoadedLog(entries=entries, problem=str(error))
-    return LoadedLog(entries=entries)
+        return CoordinatorLogEntries(entries=entries, problem=str(error))
+    return CoordinatorLogEntries(entries=entries)
 
 
 def _replay(

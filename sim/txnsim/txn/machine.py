@@ -20,10 +20,10 @@ from txnsim.releases.rules import Rules
 from txnsim.txn.commands import (
     PARTITIONS_ADDED,
     AddPartitions,
+    DescribedTxn,
     MarkersOwed,
     PartitionsAdded,
     PartitionsVerified,
-    TransactionDescription,
     VerifyPartitions,
 )
 from txnsim.txn.refusals import concurrent, fencing_rejection, not_found, other_producer, unknown_id
@@ -158,11 +158,11 @@ def decide_expiry(txn: TxnMetadata, *, now_ms: int, expiration_ms: int) -> Tombs
 
 def describe(
     txn: TxnMetadata | None, transactional_id: TransactionalId
-) -> TransactionDescription | Rejection:
+) -> DescribedTxn | Rejection:
     """The committed fields of an entry, whatever is pending."""
     if txn is None:
         return not_found(transactional_id)
-    return TransactionDescription(
+    return DescribedTxn(
         transactional_id=txn.transactional_id,
         state=txn.state.wire_name,
         timeout_ms=txn.txn_timeout_ms,

@@ -38,7 +38,7 @@ NEVER_WHOLE: Final = 1 << 62
 """Milliseconds: after every marker."""
 
 
-class Noted(msgspec.Struct, frozen=True, kw_only=True):
+class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record of a transactional id in its coordinator's log."""
 
     state: str
@@ -105,7 +105,7 @@ class Payment(StrEnum):
 class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
     """A coordinator's decisions that list a partition, and whether its markers pay them."""
 
-    decisions: tuple[Noted, ...]
+    decisions: tuple[CoordinatorRecord, ...]
     """Oldest first. The newest decision is that of the partition's open transaction, if any is."""
     first_known_ms: int | None
     """When their epoch began, by the coordinator's log; None where the log has that no more."""
@@ -118,7 +118,7 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         partition: TopicPartition,
         producer_id: int,
         producer_epoch: int,
-        log: Sequence[Noted],
+        log: Sequence[CoordinatorRecord],
         *,
         skew_ms: int = SKEW_MS,
     ) -> DueDecisions | None:
@@ -157,7 +157,7 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def newest(self) -> Noted:
+    def newest(self) -> CoordinatorRecord:
         return self.decisions[-1]
 
     @property
@@ -239,7 +239,7 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
     def _is_before_decision(self, marker: PartitionMarker) -> bool:
         return marker.timestamp_ms < self.newest.timestamp_ms - self.skew_ms
 
-    def _of_epoch(self) -> tuple[Noted, ...]:
+    def _of_epoch(self) -> tuple[CoordinatorRecord, ...]:
         """The decisions whose markers bear the newest one's epoch."""
         epoch = self.newest.producer_epoch
         return tuple(decision for decision in self.decisions if decision.producer_epoch == epoch)

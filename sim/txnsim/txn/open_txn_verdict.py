@@ -30,7 +30,7 @@ from typing import Final, Self
 
 import msgspec
 
-from txnsim.txn.past_decision import Decided
+from txnsim.txn.past_decision import DecisionEvidence
 from txnsim.txn.state import TIMEOUT_NEVER_MS
 from txnsim.types import TopicPartition
 
@@ -65,7 +65,7 @@ class OpenTxnStatus(StrEnum):
         producer_id: int,
         producer_epoch: int,
         transactional_id: str | None,
-        entry: Coordinated | None,
+        entry: CoordinatedTxn | None,
     ) -> tuple[Self, str]:
         """What becomes of a transaction that is open on a partition, and why: a sentence without
         its full stop.
@@ -152,7 +152,7 @@ class Cause(StrEnum):
         }[verdict]
 
 
-class Coordinated(msgspec.Struct, frozen=True, kw_only=True):
+class CoordinatedTxn(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction as its coordinator describes it."""
 
     transactional_id: str
@@ -171,7 +171,7 @@ class Coordinated(msgspec.Struct, frozen=True, kw_only=True):
         return is_two_phase(self.state, self.timeout_ms)
 
 
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
+class BlockingTxn(msgspec.Struct, frozen=True, kw_only=True):
     """The open transaction at which readers stop."""
 
     producer_id: int
@@ -186,7 +186,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str | None
     coordinator_id: int | None
     is_two_phase: bool = False
-    decided: Decided | None = None
+    decided: DecisionEvidence | None = None
     """Marker due to a hanging transaction; None unless a coordinator answered."""
 
 
@@ -197,7 +197,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     cause: Cause
     last_stable_offset: int
     high_watermark: int
-    holder: Holder | None = None
+    holder: BlockingTxn | None = None
     other_holders: int = 0
     """Transactions that are open behind the holder."""
     not_in_sync: Sequence[int] = ()
@@ -273,7 +273,7 @@ def program_at(bootstrap: str | None, *options: str) -> str:
     return shlex.join((*PROGRAM.split(), *server, *options))
 
 
-def _open(holder: Holder) -> str:
+def _open(holder: BlockingTxn) -> str:
     return (
         f"That is where the transaction of producer id {holder.producer_id}, epoch"
         f" {holder.producer_epoch}, begins, which is open here; its newest record is stamped"
@@ -281,11 +281,13 @@ def _open(holder: Holder) -> str:
     )
 
 
-def _advice(standing: Standing, holder: Holder) -> str:
+def _advice(standing: Standing, holder: BlockingTxn) -> str:
     command = holder.verdict.repair_command(standing.partition, program=standing.program)
     if command is not None:
         decided = "" if holder.decided is None else f" {holder.decided}."
-        return f"It hangs.{decided} To end it: {Decided.with_guess(command, holder.decided)}."
+        return (
+            f"It hangs.{decided} To end it: {DecisionEvidence.with_guess(command, holder.decided)}."
+        )
     if holder.verdict is OpenTxnStatus.DECIDED:
         return (
             "It does not hang: the marker comes as soon as its coordinator reaches the leader."

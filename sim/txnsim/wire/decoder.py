@@ -147,7 +147,7 @@ def _count(elements: int, position: int) -> None:
 
 def _compile(rows: EntityRows, kind: _Kind) -> Reader:
     name = rows.cls.__name__
-    source = _Lines(kind, is_request=rows.cls.__module__.endswith(".request"))
+    source = _DecoderSource(kind, is_request=rows.cls.__module__.endswith(".request"))
     source.enter("def read(b, p, end):")
     _emit_message(source, rows, "o")
     source.line("return o, p")
@@ -155,7 +155,7 @@ def _compile(rows: EntityRows, kind: _Kind) -> Reader:
     return read
 
 
-def _emit_message(source: _Lines, rows: EntityRows, target: str) -> None:
+def _emit_message(source: _DecoderSource, rows: EntityRows, target: str) -> None:
     """Lines that read all fields of a message into ``target``."""
     name, kind = rows.cls.__name__, source.kind
     source.line(f"{target} = {source.bind(twin_of(rows.cls), 'Twin')}()")
@@ -186,7 +186,7 @@ def _emit_message(source: _Lines, rows: EntityRows, target: str) -> None:
     source.line(f"{target}.__class__ = {source.bind(rows.cls, 'Cls')}")
 
 
-class _Lines(Source):
+class _DecoderSource(Source):
     """A decoder under construction."""
 
     def __init__(self, kind: _Kind, *, is_request: bool = False) -> None:
@@ -210,7 +210,7 @@ class _Lines(Source):
         return self.bind(_reader(cls, kind), "read")
 
 
-def _emit_plain(source: _Lines, rows: EntityRows, target: str) -> None:
+def _emit_plain(source: _DecoderSource, rows: EntityRows, target: str) -> None:
     """Lines for the untagged fields; neighbours of fixed width are unpacked in one go."""
     run: list[FieldRow] = []
     for row in rows.plain:
@@ -223,7 +223,7 @@ def _emit_plain(source: _Lines, rows: EntityRows, target: str) -> None:
     _emit_run(source, run, target)
 
 
-def _emit_run(source: _Lines, run: list[FieldRow], target: str) -> None:
+def _emit_run(source: _DecoderSource, run: list[FieldRow], target: str) -> None:
     if not run:
         return
     struct = Struct(">" + "".join(FIXED[row.kind][0] for row in run))
@@ -240,7 +240,7 @@ def _emit_run(source: _Lines, run: list[FieldRow], target: str) -> None:
             source.line(f"{target}.{row.name} = {convert}({value})")
 
 
-def _emit_field(source: _Lines, row: FieldRow, target: str, *, flexible: bool) -> None:
+def _emit_field(source: _DecoderSource, row: FieldRow, target: str, *, flexible: bool) -> None:
     """Lines for one field of variable width, or an array."""
     if row.kind == ENTITY and not row.array:
         _emit_entity(source, row, target)
@@ -285,7 +285,7 @@ def _emit_field(source: _Lines, row: FieldRow, target: str, *, flexible: bool) -
     source.leave()
 
 
-def _emit_entity(source: _Lines, row: FieldRow, target: str) -> None:
+def _emit_entity(source: _DecoderSource, row: FieldRow, target: str) -> None:
     read = source.reads(row.entity)
     if not row.nullable:
         source.line(f"{target}, p = {read}(b, p, end)")
@@ -301,7 +301,7 @@ def _emit_entity(source: _Lines, row: FieldRow, target: str) -> None:
     source.leave()
 
 
-def _emit_array(source: _Lines, row: FieldRow, target: str, *, flexible: bool) -> None:
+def _emit_array(source: _DecoderSource, row: FieldRow, target: str, *, flexible: bool) -> None:
     source.enter("if n > end - p:")
     source.line(f"raise Fault(f'{row.name} claims {{n}} elements in {{end - p}} bytes', p)")
     source.leave()
@@ -351,7 +351,7 @@ def _emit_array(source: _Lines, row: FieldRow, target: str, *, flexible: bool) -
 
 def _value_reader(of: _Kind, row: FieldRow, *, flexible: bool) -> Reader:
     """A decoder of a single value, for array elements and tagged fields: it has no steps."""
-    source = _Lines(_Kind.COUNTS if of is _Kind.STEPS else of)
+    source = _DecoderSource(_Kind.COUNTS if of is _Kind.STEPS else of)
     source.enter("def read(b, p, end):")
     if row.kind in FIXED and not row.array:
         code, size = FIXED[row.kind]

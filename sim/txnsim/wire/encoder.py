@@ -108,7 +108,7 @@ def maker(cls: Any, on_dropped: Callable[[Any, dict[str, object]], None]) -> Cal
     return make
 
 
-class _Run:
+class _FixedWidthRun:
     """Neighbouring values of fixed width, packed in one go, with the lengths that follow them."""
 
     def __init__(self, source: Source) -> None:
@@ -136,7 +136,7 @@ class _Run:
         self._values.clear()
 
 
-class _Lines(Source):
+class _EncoderSource(Source):
     """An encoder under construction."""
 
     def __init__(self, *, has_steps: bool = False) -> None:
@@ -153,7 +153,7 @@ class _Lines(Source):
 def _compile(rows: EntityRows, *, has_steps: bool) -> Writer:
     source = _new_source(has_steps=has_steps)
     source.enter("def write(o, put):")
-    run = _Run(source)
+    run = _FixedWidthRun(source)
     for row in rows.plain:
         _emit_field(source, run, row, f"o.{row.name}", flexible=rows.flexible)
     if rows.tagged:
@@ -186,8 +186,8 @@ def _compile(rows: EntityRows, *, has_steps: bool) -> Writer:
     return write
 
 
-def _new_source(*, has_steps: bool = False) -> _Lines:
-    source = _Lines(has_steps=has_steps)
+def _new_source(*, has_steps: bool = False) -> _EncoderSource:
+    source = _EncoderSource(has_steps=has_steps)
     source.names |= {
         "SMALL": SMALL,
         "uvarint": uvarint,
@@ -201,7 +201,9 @@ def _new_source(*, has_steps: bool = False) -> _Lines:
     return source
 
 
-def _emit_field(source: _Lines, run: _Run, row: FieldRow, value: str, *, flexible: bool) -> None:
+def _emit_field(
+    source: _EncoderSource, run: _FixedWidthRun, row: FieldRow, value: str, *, flexible: bool
+) -> None:
     if row.kind in FIXED and not row.array:
         if row.kind in _CONVERT:
             value = f"{source.bind(_CONVERT[row.kind], 'convert')}({value})"
@@ -212,7 +214,7 @@ def _emit_field(source: _Lines, run: _Run, row: FieldRow, value: str, *, flexibl
         _emit_sized(source, run, row, value, flexible=flexible)
 
 
-def _emit_entity(source: _Lines, run: _Run, row: FieldRow, value: str) -> None:
+def _emit_entity(source: _EncoderSource, run: _FixedWidthRun, row: FieldRow, value: str) -> None:
     write = source.writes(row.entity)
     if row.nullable:
         # A nullable struct has a byte before it: 1, or -1 for null (KIP-893); 0 in a tagged field.
@@ -227,7 +229,9 @@ def _emit_entity(source: _Lines, run: _Run, row: FieldRow, value: str) -> None:
         source.line(f"{write}({value}, put)")
 
 
-def _emit_sized(source: _Lines, run: _Run, row: FieldRow, value: str, *, flexible: bool) -> None:
+def _emit_sized(
+    source: _EncoderSource, run: _FixedWidthRun, row: FieldRow, value: str, *, flexible: bool
+) -> None:
     """Lines for strings, bytes and arrays: a length, then the content."""
     local = f"v_{row.name}"
     if row.kind == "string" and not row.array:
@@ -299,7 +303,7 @@ def _value_writer(row: FieldRow, *, flexible: bool) -> Writer:
     """An encoder of a single value, for array elements and tagged fields."""
     source = _new_source()
     source.enter("def write(o, put):")
-    run = _Run(source)
+    run = _FixedWidthRun(source)
     _emit_field(source, run, row, "o", flexible=flexible)
     run.flush()
     write: Writer = source.function("write", origin=f"encoder of {row.name}")

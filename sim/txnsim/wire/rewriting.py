@@ -13,7 +13,7 @@ from txnsim.errors import UnsupportedRequestError
 from txnsim.text import unknown
 from txnsim.wire import codec
 from txnsim.wire.codec import response_class
-from txnsim.wire.values import Rows
+from txnsim.wire.values import LazyRows
 
 NUMBER: Final = "number"
 LIST: Final = "list"
@@ -141,7 +141,7 @@ def _row_class(owner: Any, field: str) -> Any:
 
 def _changed(message: Any, field: str, change: Callable[[Any, Any], Any]) -> Any:
     """``change`` gets the message that has the field, and the field's value."""
-    if isinstance(message, Rows):
+    if isinstance(message, LazyRows):
         message = tuple(message)
     if isinstance(message, tuple):
         rows = tuple(_changed(row, field, change) for row in message)

@@ -39,7 +39,7 @@ class Batches:
         return b"".join(self.pieces)
 
 
-class Rows:
+class LazyRows:
     """Elements of an array that are made one by one when they are encoded; in place of a tuple
     where they are so many that all of them at once would take too much memory.
     """

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: The file is wrong, and ``--json`` is not given.
     """
-    from txnsim_lab.scenario.hypothesis import Verdict, check
+    from txnsim_lab.scenario.hypothesis import HypothesisVerdict, check
     from txnsim_lab.scenario.scenario_reader import read
     from txnsim_lab.simulation.play import quieten
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         TERMINAL.json(msgspec.to_builtins(judged))
     else:
         _show(judged)
-    return 0 if judged.verdict is Verdict.REPRODUCED else NOT_SO_STATUS
+    return 0 if judged.verdict is HypothesisVerdict.REPRODUCED else NOT_SO_STATUS
 
 
 def _text(name: str) -> tuple[str, str]:

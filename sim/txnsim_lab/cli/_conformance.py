@@ -20,7 +20,7 @@ from txnsim.text import read_host_and_port
 
 if TYPE_CHECKING:
     from txnsim_lab.conformance.results import CaseResult, Conformance
-    from txnsim_lab.conformance.run import Asked
+    from txnsim_lab.conformance.run import ConformanceOptions
 
 DIFFERS_STATUS: Final = 1
 """Some answer is not Kafka's."""
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: An argument is wrong, or the cluster is not meant for this.
     """
-    from txnsim_lab.conformance.results import Outcome, junit, lines
+    from txnsim_lab.conformance.results import CaseOutcome, junit, lines
     from txnsim_lab.conformance.run import needs, run_conformance
 
     if args.needs:
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         nonlocal progress, differing
         progress = progress or Progress("cases", total)
         played_count = progress.done + 1
-        differing += result.outcome is Outcome.DIFFERS
+        differing += result.outcome is CaseOutcome.DIFFERS
         progress.advance(played_count, f"{result.case}: {result.outcome}", f"{differing} differ")
 
     conformance = run_conformance(_options_from(args), tell, stops=(KeyboardInterrupt,))
@@ -86,15 +86,15 @@ def run(args: argparse.Namespace) -> int:
         TERMINAL.json(msgspec.to_builtins(conformance))
     else:
         for case_result in conformance.results:
-            if case_result.outcome is Outcome.DIFFERS:
+            if case_result.outcome is CaseOutcome.DIFFERS:
                 for line in lines(case_result):
                     TERMINAL.line(line)
         _sum_up(conformance)
     if conformance.is_stopped:
         _end_stopped(args, conformance)
-    if conformance.count(Outcome.DIFFERS):
+    if conformance.count(CaseOutcome.DIFFERS):
         return DIFFERS_STATUS
-    if not conformance.count(Outcome.PASSED):
+    if not conformance.count(CaseOutcome.PASSED):
         TERMINAL.complain("no case applied, so nothing was compared")
         return MISUSE_STATUS
     return 0
@@ -115,14 +115,14 @@ def _end_stopped(args: argparse.Namespace, run: Conformance) -> NoReturn:
     os._exit(INTERRUPTED_STATUS)
 
 
-def _options_from(args: argparse.Namespace) -> Asked:
+def _options_from(args: argparse.Namespace) -> ConformanceOptions:
     from txnsim.cli.client_properties import read_client_properties
-    from txnsim_lab.conformance.run import PATIENCE_S, Asked
+    from txnsim_lab.conformance.run import PATIENCE_S, ConformanceOptions
 
     if args.address is None:
         raise ConfigError("say which broker: txnsim conformance HOST:PORT")
     read_host_and_port(args.address)
-    options = Asked(
+    options = ConformanceOptions(
         bootstrap=args.address,
         release=args.release,
         only=tuple(args.only),
@@ -138,12 +138,12 @@ def _options_from(args: argparse.Namespace) -> Asked:
 
 
 def _sum_up(run: Conformance) -> None:
-    from txnsim_lab.conformance.results import Outcome, by_file
+    from txnsim_lab.conformance.results import CaseOutcome, by_file
 
     rows = by_file(run.results)
     TERMINAL.table(
-        ("Cases", *(str(outcome) for outcome in Outcome)),
-        [(file, *(str(row[outcome]) for outcome in Outcome)) for file, row in rows.items()],
+        ("Cases", *(str(outcome) for outcome in CaseOutcome)),
+        [(file, *(str(row[outcome]) for outcome in CaseOutcome)) for file, row in rows.items()],
     )
     if run.lacks:
         TERMINAL.line(f"Kafka {run.release} offers, and this broker does not:")
@@ -151,7 +151,7 @@ def _sum_up(run: Conformance) -> None:
     for leftover in run.left_behind:
         TERMINAL.warn(f"left behind: {leftover}")
     kept_rules, broken_rules = run.rules()
-    counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in Outcome)
+    counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in CaseOutcome)
     TERMINAL.line(
         f"{run.bootstrap} as Kafka {run.release} (answers of {run.answered_by}),"
         f" transaction.version {run.transaction_version}: {counts};"

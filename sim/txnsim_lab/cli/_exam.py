@@ -135,7 +135,7 @@ async def _run_exam(
     progress: Progress,
 ) -> ExamRun:
     from txnsim.errors import ClientError
-    from txnsim_lab.exam.results import Outcome
+    from txnsim_lab.exam.results import SituationOutcome
     from txnsim_lab.exam.run import run_exam
     from txnsim_lab.exam.targets import SimulatedTargets, Targets
 
@@ -151,7 +151,7 @@ async def _run_exam(
 
     def tell(result: Result) -> None:
         nonlocal missed
-        missed += result.outcome is Outcome.MISSED
+        missed += result.outcome is SituationOutcome.MISSED
         progress.advance(progress.done + 1, f"{result.id}: {result.outcome}", f"{missed} missed")
 
     return await run_exam(
@@ -188,7 +188,7 @@ def _read_known_ids(path: Path | None) -> frozenset[str]:
 
 
 def _show(run: ExamRun, known_ids: frozenset[str], args: argparse.Namespace) -> None:
-    from txnsim_lab.exam.results import Outcome
+    from txnsim_lab.exam.results import SituationOutcome
 
     TERMINAL.table(
         ("Class", "Situation", "Level", "Outcome", "Seconds"),
@@ -215,10 +215,12 @@ def _show(run: ExamRun, known_ids: frozenset[str], args: argparse.Namespace) -> 
             f"  again: {_repeat_command(args)} --only {result.situation}"
             f" --transaction-version {result.level}"
         )
-    healed = known_ids & {result.id for result in run.results if result.outcome is Outcome.PASSED}
+    healed = known_ids & {
+        result.id for result in run.results if result.outcome is SituationOutcome.PASSED
+    }
     for name in sorted(healed):
         TERMINAL.line(f"{name} is known as a miss, and passes")
-    counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in Outcome)
+    counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in SituationOutcome)
     TERMINAL.line(
         f"{run.library} {run.version} ({run.language}), which speaks version"
         f" {run.speaks} of transactions: {counts}"

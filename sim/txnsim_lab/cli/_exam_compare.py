@@ -12,7 +12,7 @@ from txnsim.cli.output import TERMINAL
 from txnsim.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from txnsim_lab.exam.compare import Comparison, Difference
+    from txnsim_lab.exam.compare import Comparison, SituationDifference
     from txnsim_lab.exam.results import Result
 
 DIFFER_STATUS: Final = 1
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: A driver can't be started, or an argument is wrong.
     """
     from txnsim.runtime.real_world import real_environment
-    from txnsim_lab.exam.compare import Bounds, Side, compare
+    from txnsim_lab.exam.compare import Bounds, ComparedDriver, compare
     from txnsim_lab.exam.run import choose_situations
     from txnsim_lab.exam.situations import SITUATIONS
     from txnsim_lab.exam.targets import SimulatedTargets
@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
     async def compare_sides() -> Comparison:
         return await compare(
             (
-                Side(command=args.one, level=args.level_a),
-                Side(command=args.other, level=args.level_b),
+                ComparedDriver(command=args.one, level=args.level_a),
+                ComparedDriver(command=args.other, level=args.level_b),
             ),
             choose_situations(SITUATIONS, args.only, core=args.core),
             SimulatedTargets(args.as_version),
@@ -93,7 +93,7 @@ class _Teller:
         self._progress = Progress("situations and variants", None)
         self._differences = 0
 
-    def tell(self, name: str, difference: Difference | None) -> None:
+    def tell(self, name: str, difference: SituationDifference | None) -> None:
         self._differences += difference is not None
         tally = f"{self._differences} differences"
         self._progress.advance(self._progress.done + 1, name, tally)
@@ -102,7 +102,7 @@ class _Teller:
                 TERMINAL.line(line)
 
 
-def _lines(difference: Difference) -> list[str]:
+def _lines(difference: SituationDifference) -> list[str]:
     about = f" ({', '.join(difference.about)})" if difference.about else ""
     drawn = f", {difference.drawn}" if difference.drawn else ""
     lines = [
@@ -139,7 +139,7 @@ def _sum_up(comparison: Comparison) -> None:
     )
 
 
-def _bare(difference: Difference) -> Difference:
+def _bare(difference: SituationDifference) -> SituationDifference:
     """Without recordings."""
     our_result, other_result = (
         msgspec.structs.replace(result, recording=b"")

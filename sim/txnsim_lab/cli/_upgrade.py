@@ -26,7 +26,7 @@ from txnsim.releases.rules import Rules
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import ClusterLoop
-from txnsim.testing.options import Wanted
+from txnsim.testing.options import SimulatedClusterOptions
 from txnsim.types import TopicPartition
 
 TOPIC: Final = "orders"
@@ -106,7 +106,9 @@ def rehearse(old: Release, new: Release, tell: Tell) -> Rehearsal:
             f"--to {new.name}: a cluster of {old.name} has ZooKeeper, and {new.name} has none:"
             " go to KRaft in 3.9 first, and rehearse from there"
         )
-    described = Wanted(topics={TOPIC: PARTITIONS}, as_version=(old.name,), trace="off")
+    described = SimulatedClusterOptions(
+        topics={TOPIC: PARTITIONS}, as_version=(old.name,), trace="off"
+    )
 
     async def whole(environment: VirtualEnvironment) -> Rehearsal:
         kafka = AsyncSimulatedKafka.of(

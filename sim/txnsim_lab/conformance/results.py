@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import msgspec
 
 
-class Outcome(StrEnum):
+class CaseOutcome(StrEnum):
     """Of one case."""
 
     PASSED = "passed"
@@ -19,7 +19,7 @@ class Outcome(StrEnum):
     NOT_APPLICABLE = "not applicable"
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class AnswerDifference(msgspec.Struct, frozen=True, kw_only=True):
     """One answer that Kafka gives otherwise."""
 
     request: str
@@ -38,10 +38,10 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
 
     case: str
     """FILE/NAME."""
-    outcome: Outcome
+    outcome: CaseOutcome
     rules: tuple[str, ...] = ()
     """All rules that it shows."""
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[AnswerDifference, ...] = ()
     because: str = ""
     seconds: float = 0.0
 
@@ -71,7 +71,7 @@ class Conformance(msgspec.Struct, frozen=True, kw_only=True):
         unplayed = (case for case in self.cases if case not in played)
         return list(dict.fromkeys(case.rpartition("/")[0] for case in unplayed))
 
-    def count(self, outcome: Outcome) -> int:
+    def count(self, outcome: CaseOutcome) -> int:
         return sum(result.outcome is outcome for result in self.results)
 
     def rules(self) -> tuple[set[str], set[str]]:
@@ -85,13 +85,13 @@ class Conformance(msgspec.Struct, frozen=True, kw_only=True):
         shown_rules = {
             rule
             for result in self.results
-            if result.outcome is not Outcome.NOT_APPLICABLE
+            if result.outcome is not CaseOutcome.NOT_APPLICABLE
             for rule in result.rules
         }
         unplayed = {
             rule
             for result in self.results
-            if result.outcome is Outcome.DIFFERS and result.because
+            if result.outcome is CaseOutcome.DIFFERS and result.because
             for rule in result.rules
         }
         return shown_rules - broken - unplayed, broken
@@ -120,8 +120,8 @@ def junit(run: Conformance) -> str:
         "testsuite",
         name=f"txnsim conformance, Kafka {run.release}",
         tests=str(len(run.results)),
-        failures=str(run.count(Outcome.DIFFERS)),
-        skipped=str(run.count(Outcome.NOT_APPLICABLE)),
+        failures=str(run.count(CaseOutcome.DIFFERS)),
+        skipped=str(run.count(CaseOutcome.NOT_APPLICABLE)),
         errors="0",
         time=f"{sum(result.seconds for result in run.results):.3f}",
     )
@@ -134,19 +134,19 @@ def junit(run: Conformance) -> str:
             name=name,
             time=f"{result.seconds:.3f}",
         )
-        if result.outcome is Outcome.NOT_APPLICABLE:
+        if result.outcome is CaseOutcome.NOT_APPLICABLE:
             ElementTree.SubElement(test, "skipped", message=result.because)
-        elif result.outcome is Outcome.DIFFERS:
+        elif result.outcome is CaseOutcome.DIFFERS:
             failure = ElementTree.SubElement(test, "failure", message=_message(result))
             failure.text = "\n".join(lines(result))
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def by_file(results: Iterable[CaseResult]) -> dict[str, dict[Outcome, int]]:
+def by_file(results: Iterable[CaseResult]) -> dict[str, dict[CaseOutcome, int]]:
     """Counts by file of cases."""
-    counts: dict[str, dict[Outcome, int]] = {}
+    counts: dict[str, dict[CaseOutcome, int]] = {}
     for result in results:
-        row = counts.setdefault(result.case.rpartition("/")[0], dict.fromkeys(Outcome, 0))
+        row = counts.setdefault(result.case.rpartition("/")[0], dict.fromkeys(CaseOutcome, 0))
         row[result.outcome] += 1
     return counts
 

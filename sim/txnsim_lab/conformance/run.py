@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.client.authentication import ClientSecurity
-from txnsim.client.raw.connection import Outcome as WireOutcome
+from txnsim.client.raw.connection import NoAnswer as WireOutcome
 from txnsim.client.raw.connection import RawConnection
 from txnsim.errors import ClientError, ConfigError, ErrorCode
 from txnsim.files import problem_of
@@ -30,7 +30,7 @@ from txnsim_lab.conformance._book.recordings import Recording, unlike
 from txnsim_lab.conformance._book.targets import Around, There
 from txnsim_lab.conformance._book.transcript import Transcript
 from txnsim_lab.conformance._name_prefixes import prefix_without_hash
-from txnsim_lab.conformance.results import CaseResult, Conformance, Difference, Outcome
+from txnsim_lab.conformance.results import AnswerDifference, CaseOutcome, CaseResult, Conformance
 
 PREFIX: Final = "txnsim-conformance-"
 GROUNDS: Final = ("default", "groups")
@@ -47,7 +47,7 @@ _LEAVES: Final = -1
 _MARKED: Final = ("PrepareCommit", "PrepareAbort", "Ongoing")
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ConformanceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a user wants."""
 
     bootstrap: str
@@ -66,7 +66,7 @@ def needs() -> dict[str, str]:
 
 
 def run_conformance(
-    options: Asked,
+    options: ConformanceOptions,
     tell: Callable[[CaseResult, int], None],
     *,
     stops: tuple[type[BaseException], ...] = (),
@@ -135,7 +135,7 @@ def _replay_differing(
     """What differs is played once more, each case alone: on a busy machine a state may have moved
     on between two steps. The second answer counts. Where much differs, it is no accident.
     """
-    differing = [result.case for result in results if result.outcome is Outcome.DIFFERS]
+    differing = [result.case for result in results if result.outcome is CaseOutcome.DIFFERS]
     if len(differing) > AGAIN_MAX:
         return results
     second: dict[str, CaseResult] = {}
@@ -197,7 +197,7 @@ def why_not(case: Case, level: int) -> str:
 
 def _not_applicable(case: Case, level: int, why: str) -> CaseResult:
     rules = tuple(sorted(case.rows(level)))
-    return CaseResult(case=case.id, outcome=Outcome.NOT_APPLICABLE, rules=rules, because=why)
+    return CaseResult(case=case.id, outcome=CaseOutcome.NOT_APPLICABLE, rules=rules, because=why)
 
 
 def _judge_play(
@@ -212,18 +212,18 @@ def _judge_play(
     rules = tuple(sorted(case.rows(level)))
     if isinstance(outcome, BaseException):
         why = f"it could not be played to its end: {str(outcome) or type(outcome).__name__}"
-        return CaseResult(case=case.id, outcome=Outcome.DIFFERS, rules=rules, because=why)
+        return CaseResult(case=case.id, outcome=CaseOutcome.DIFFERS, rules=rules, because=why)
     differences = tuple(_differences(recording, outcome))
     return CaseResult(
         case=case.id,
-        outcome=Outcome.DIFFERS if differences else Outcome.PASSED,
+        outcome=CaseOutcome.DIFFERS if differences else CaseOutcome.PASSED,
         rules=rules,
         differences=differences,
         seconds=outcome.seconds,
     )
 
 
-def _differences(recording: Recording, play: Play) -> Iterator[Difference]:
+def _differences(recording: Recording, play: Play) -> Iterator[AnswerDifference]:
     """Answer by answer, as far as both sides were asked the same."""
     for index, (exchange, (request, answer)) in enumerate(
         zip(recording, play.transcript.entries, strict=False)
@@ -232,7 +232,7 @@ def _differences(recording: Recording, play: Play) -> Iterator[Difference]:
         single.entries.append((request, answer))
         fields = tuple(line.removeprefix(f"{request}.") for line in unlike((exchange,), single))
         if fields:
-            yield Difference(
+            yield AnswerDifference(
                 request=request,
                 answer=answer,
                 kafka=json.loads(exchange.answers[0]),

@@ -21,7 +21,7 @@ from txnsim.client.inspection.topic_reading import ReadRecord, read_topic
 from txnsim.client.offsets import LATEST
 from txnsim.client.producer import Producer
 from txnsim.client.txn_requests import TxnRequests
-from txnsim.client.versions import Request, VersionRange
+from txnsim.client.versions import VersionedRequest, VersionRange
 from txnsim.errors import ClientError, ConfigError, ErrorCode
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.faults import AsyncFault
@@ -727,7 +727,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
 
     async def _ask(
         self,
-        request: Request,
+        request: VersionedRequest,
         error_of: Callable[[Any], int] = lambda answer: int(answer.error_code),
     ) -> Any:
         """Ask the coordinator, which a busy machine may make move, until it decides.

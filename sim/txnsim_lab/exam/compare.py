@@ -38,7 +38,7 @@ _STEM: Final = 5
 Act = Callable[[Application], Awaitable[None]]
 
 
-class Side(msgspec.Struct, frozen=True, kw_only=True):
+class ComparedDriver(msgspec.Struct, frozen=True, kw_only=True):
     """A driver with its level of ``transaction.version``."""
 
     command: str
@@ -47,7 +47,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     """``transaction.version``; that of the comparison unless given."""
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class SituationDifference(msgspec.Struct, frozen=True, kw_only=True):
     """A situation in which the two sides part."""
 
     situation: str
@@ -73,7 +73,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Played on both sides, once per level."""
     variants: int
     seed: int
-    differences: tuple[Difference, ...]
+    differences: tuple[SituationDifference, ...]
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,13 +87,13 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def compare(
-    sides: tuple[Side, Side],
+    sides: tuple[ComparedDriver, ComparedDriver],
     situations: Sequence[Situation],
     targets: Targets,
     bounds: Bounds,
     *,
     clock: Clock,
-    tell: Callable[[str, Difference | None], None],
+    tell: Callable[[str, SituationDifference | None], None],
 ) -> Comparison:
     """Ask both.
 
@@ -109,7 +109,7 @@ async def compare(
         ConfigError: A driver can't be started, or does not speak the contract.
     """
     pair = _Pair(sides, targets)
-    differences: list[Difference] = []
+    differences: list[SituationDifference] = []
     try:
         names = await pair.begin()
         questions = [
@@ -148,14 +148,14 @@ async def compare(
     )
 
 
-def _concerns(situation: Situation, level: int, difference: Difference) -> bool:
+def _concerns(situation: Situation, level: int, difference: SituationDifference) -> bool:
     return (situation.name, level) == (difference.situation, difference.level)
 
 
 class _Pair:
     """Two runs of the exam, by turns."""
 
-    def __init__(self, sides: tuple[Side, Side], targets: Targets) -> None:
+    def __init__(self, sides: tuple[ComparedDriver, ComparedDriver], targets: Targets) -> None:
         self._sides = sides
         self._exams = [Exam(side.command, targets) for side in sides]
 
@@ -175,14 +175,14 @@ class _Pair:
 
     async def compare(
         self, situation: Situation, level: int, *, drawn: str = ""
-    ) -> Difference | None:
+    ) -> SituationDifference | None:
         results = await self._play_both(situation, level)
         if not part(*results):
             return None
         times = 1
         for _ in range(TIMES - 1):
             times += part(*await self._play_both(situation, level))
-        return Difference(
+        return SituationDifference(
             situation=situation.name,
             level=level,
             asks=situation.asks,

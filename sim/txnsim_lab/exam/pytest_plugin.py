@@ -76,12 +76,12 @@ def txnsim_exam(request: pytest.FixtureRequest) -> Callable[[], None]:
     played = drivers
 
     def play() -> None:
-        from txnsim_lab.exam.results import Outcome
+        from txnsim_lab.exam.results import SituationOutcome
 
         result = played.play(command, situation, level)
-        if result.outcome is Outcome.DOES_NOT_APPLY:
+        if result.outcome is SituationOutcome.DOES_NOT_APPLY:
             pytest.skip("; ".join(result.because))
-        if result.outcome is Outcome.MISSED:
+        if result.outcome is SituationOutcome.MISSED:
             expected = f"expected: {result.yardstick}"
             summary = (result.asks, *result.because, expected, "", *result.steps)
             lines = (*summary, "", *result.story)

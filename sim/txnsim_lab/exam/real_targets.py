@@ -21,7 +21,7 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim.settings import Settings
 from txnsim.testing.event_loop import ClusterLoop
 from txnsim.testing.faults import AsyncFaults
-from txnsim.testing.options import Wanted
+from txnsim.testing.options import SimulatedClusterOptions
 from txnsim.testing.rebuilt_cluster import RebuiltCluster
 from txnsim_lab.exam.results import NotAskedError
 from txnsim_lab.exam.targets import TOPICS, Opened, create_topic
@@ -47,7 +47,7 @@ class _Proxied(RebuiltCluster):
     """What faults need of a cluster: the proxy's injector."""
 
     def __init__(self, loop: ClusterLoop, injector: Injector) -> None:
-        super().__init__(loop, Wanted())
+        super().__init__(loop, SimulatedClusterOptions())
         self._proxys = injector
 
     @property

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 
-class Outcome(StrEnum):
+class SituationOutcome(StrEnum):
     """Of one situation at one level."""
 
     PASSED = "passed"
@@ -36,7 +36,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     level: int
     asks: str
-    outcome: Outcome
+    outcome: SituationOutcome
     because: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     """Errors that the library reported during the situation."""
@@ -82,11 +82,11 @@ class ExamRun(msgspec.Struct, frozen=True, kw_only=True):
     is_stopped: bool = False
     """It was ended early: ``results`` has what was known then."""
 
-    def count(self, outcome: Outcome) -> int:
+    def count(self, outcome: SituationOutcome) -> int:
         return sum(result.outcome is outcome for result in self.results)
 
     def misses(self, known: Collection[str] = ()) -> Iterator[Result]:
-        missed = (result for result in self.results if result.outcome is Outcome.MISSED)
+        missed = (result for result in self.results if result.outcome is SituationOutcome.MISSED)
         return (result for result in missed if result.id not in known)
 
 
@@ -105,7 +105,7 @@ STYLE: Final = (
 
 PAGE: Final = "page.html"
 """In the folder of a miss: the page of txnsim with what happened in the cluster."""
-UNDER_WORDS: Final = (Outcome.MISSED, Outcome.PROTOCOL)
+UNDER_WORDS: Final = (SituationOutcome.MISSED, SituationOutcome.PROTOCOL)
 """Outcomes that are reported in full."""
 
 
@@ -126,7 +126,7 @@ def page(run: ExamRun, *, misses: str = "", known: Collection[str] = ()) -> str:
         known: Misses that have no folder, by id.
     """
     title = escape_unprintable(f"The exam of {run.library} {run.version}")
-    counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in Outcome)
+    counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in SituationOutcome)
     return "\n".join(
         (
             '<!doctype html><html lang="en"><meta charset="utf-8">',
@@ -156,7 +156,7 @@ def _stories(run: ExamRun, misses: str, known: Collection[str]) -> Iterator[str]
         reasons = map(escape_unprintable, result.because)
         yield f"<ul>{''.join(f'<li>{escape(reason)}' for reason in reasons)}</ul>"
         yield f"<p>What was expected: {escape(result.yardstick)}</p>"
-        has_folder = result.outcome is Outcome.MISSED and result.id not in known
+        has_folder = result.outcome is SituationOutcome.MISSED and result.id not in known
         if misses and result.recording and has_folder:
             link = f"{misses}/{result.folder}/{PAGE}"
             yield f'<p><a href="{escape(link)}">What happened, step by step</a>'

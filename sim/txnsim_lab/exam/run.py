@@ -12,7 +12,7 @@ from txnsim.errors import ClientError, ConfigError
 from txnsim_lab.exam._application import Application
 from txnsim_lab.exam._driver import Answer, Driver, NoAnswerError
 from txnsim_lab.exam._session import without_repeats
-from txnsim_lab.exam.results import ExamRun, MissError, NotAskedError, Outcome, Result
+from txnsim_lab.exam.results import ExamRun, MissError, NotAskedError, Result, SituationOutcome
 from txnsim_lab.exam.situation import Situation
 from txnsim_lab.exam.targets import Opened, SimulatedTargets, Targets
 from txnsim_lab.target.cluster import TargetError
@@ -116,7 +116,9 @@ class Exam:
                 result = await self._play_situation(situation, level, opened, self._driver)
         except NotAskedError as reason:  # behind the situation it only says what was left there
             if result is None:
-                result = _result(situation, level, Outcome.DOES_NOT_APPLY, because=(str(reason),))
+                result = _result(
+                    situation, level, SituationOutcome.DOES_NOT_APPLY, because=(str(reason),)
+                )
         return msgspec.structs.replace(result, seconds=round(loop.time() - began, 2))
 
     async def _play_situation(
@@ -130,9 +132,9 @@ class Exam:
         if level == NEWEST and sends.matched and not adds.matched:
             self.speaks = NEWEST
         is_version_1 = level < NEWEST or adds.matched
-        if outcome is Outcome.MISSED and situation.needs_version_2 and is_version_1:
-            outcome = Outcome.PROTOCOL
-        missed = outcome in (Outcome.MISSED, Outcome.PROTOCOL)
+        if outcome is SituationOutcome.MISSED and situation.needs_version_2 and is_version_1:
+            outcome = SituationOutcome.PROTOCOL
+        missed = outcome in (SituationOutcome.MISSED, SituationOutcome.PROTOCOL)
         story = opened.story() if missed else []
         if missed or not await self._close_open(app):
             await driver.end()
@@ -151,24 +153,28 @@ class Exam:
             about=situation.about if missed else (),
         )
 
-    async def _outcome(self, situation: Situation, app: Application) -> tuple[Outcome, list[str]]:
+    async def _outcome(
+        self, situation: Situation, app: Application
+    ) -> tuple[SituationOutcome, list[str]]:
         try:
             await situation.play(app)
             because = await app.judge(situation.groups)
         except (NotAskedError, TargetError) as reason:
-            return Outcome.DOES_NOT_APPLY, [str(reason)]
+            return SituationOutcome.DOES_NOT_APPLY, [str(reason)]
         except (MissError, NoAnswerError) as reason:
-            return Outcome.MISSED, [str(reason)]
+            return SituationOutcome.MISSED, [str(reason)]
         except ClientError as reason:
-            return Outcome.DOES_NOT_APPLY, [f"the cluster: {reason}"]
+            return SituationOutcome.DOES_NOT_APPLY, [f"the cluster: {reason}"]
         except TimeoutError as reason:
-            return Outcome.DOES_NOT_APPLY, [f"what was to be struck did not come: {reason}"]
+            return SituationOutcome.DOES_NOT_APPLY, [
+                f"what was to be struck did not come: {reason}"
+            ]
         if because:
-            return Outcome.MISSED, because
+            return SituationOutcome.MISSED, because
         idle = [fault.rule for fault in app.must_strike if not fault.struck]
         if idle:
-            return Outcome.DOES_NOT_APPLY, [f"it never sends {idle[0].api}"]
-        return Outcome.PASSED, []
+            return SituationOutcome.DOES_NOT_APPLY, [f"it never sends {idle[0].api}"]
+        return SituationOutcome.PASSED, []
 
     async def _close_open(self, app: Application) -> bool:
         """Close what is open, while its cluster still stands; false where that hangs."""
@@ -180,7 +186,7 @@ class Exam:
         return True
 
 
-def _result(situation: Situation, level: int, outcome: Outcome, **more: Any) -> Result:
+def _result(situation: Situation, level: int, outcome: SituationOutcome, **more: Any) -> Result:
     return Result(
         situation=situation.name,
         kind=situation.kind,

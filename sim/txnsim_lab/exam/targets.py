@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import msgspec
 
 from txnsim.client.admin import Admin
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.releases import REFERENCE
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.faults import AsyncFaults
@@ -100,7 +100,9 @@ async def create_topic(
         (index, replicas_from(index % brokers + 1, replicas, brokers=brokers))
         for index in range(partitions)
     )
-    await target.create_topic(NewTopic(name=name, assignments=assignments, configs=configs or {}))
+    await target.create_topic(
+        TopicToCreate(name=name, assignments=assignments, configs=configs or {})
+    )
     await (await target.admin()).wait_for_topic(name)
 
 

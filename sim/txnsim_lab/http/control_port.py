@@ -33,7 +33,7 @@ class _Routed(Protocol):
     def routes(self) -> list[Route]: ...
 
 
-class Added:
+class LabRoutes:
     """The routes over one cluster."""
 
     def __init__(self, cluster: SimCluster, fork_server: ForkServer | None) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from txnsim.errors import BadInputError, ErrorCode
 from txnsim.faults.interception import Crossing, FaultEffect, SubmitOutcome
-from txnsim.faults.plan import Asked
+from txnsim.faults.plan import MessagePart
 from txnsim.faults.points import FaultPoint
 from txnsim.loggers import Logger
 from txnsim.server.client_fault_points import Passage
@@ -232,7 +232,7 @@ class Relay:
         point, at_answer = self._listener.points
         interest = self._injector.needed_part(point, sent.api_key)
         interest_in_answer = self._injector.needed_part(at_answer, sent.api_key)
-        if Asked.BODY in (interest, interest_in_answer):
+        if MessagePart.BODY in (interest, interest_in_answer):
             await self._listener.decode(sent, frame)
         if not interest:
             self._forward(sent, frame)
@@ -380,7 +380,9 @@ class Relay:
     def _asked_of_answer(self, sent: Sent) -> bool:
         interest = self._injector.needed_part(self._listener.points[1], sent.api_key)
         # Who is to be known by its request can't be known if that passed before the rule was armed.
-        return interest is Asked.HEADER or (interest is Asked.BODY and sent.request is not None)
+        return interest is MessagePart.HEADER or (
+            interest is MessagePart.BODY and sent.request is not None
+        )
 
     def _take_answer(self, pieces: list[bytes]) -> None:
         sent, self._answered = self._answered, None

@@ -77,7 +77,7 @@ class Kept(Protocol):
         ...
 
 
-class Driver:
+class DrivenPace:
     """The pace of a driven run."""
 
     def __init__(self, channel: DriverChannel, order: Order, checkpoints: Kept) -> None:
@@ -187,7 +187,7 @@ def make(channel: Channel) -> None:
 def run_driven(channel: DriverChannel, checkpoints: Kept) -> None:
     """Make one run, to the orders of the other end; its end is not the end of the orders."""
     order = to_order(channel.hear())
-    driver = Driver(channel, order, checkpoints)
+    driver = DrivenPace(channel, order, checkpoints)
     try:
         scenario_run = ScenarioRun(
             scenario=read(POSTED, order.yaml), run=order.run, take=order.take

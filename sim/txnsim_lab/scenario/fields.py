@@ -318,7 +318,7 @@ HARMLESS: Final = ("disarmed", "control")
 """Takes without the fault: the expectations of runs do not apply."""
 
 
-class Situation(msgspec.Struct, frozen=True, kw_only=True):
+class RunSelection(msgspec.Struct, frozen=True, kw_only=True):
     """Which run is played: what ``only`` and expectations by run are looked up with."""
 
     run: str
@@ -337,7 +337,9 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
         return (self.take, self.run, self.mode, player)
 
 
-def by_run(by_word: Mapping[str, Any], situation: Situation, *, holds: bool | None = None) -> Any:
+def by_run(
+    by_word: Mapping[str, Any], situation: RunSelection, *, holds: bool | None = None
+) -> Any:
     """What a file says for the first word of this run that it has; without the fault, and of a
     control, only what it says for those. None where it says nothing.
 
@@ -360,6 +362,6 @@ def by_run(by_word: Mapping[str, Any], situation: Situation, *, holds: bool | No
     return None
 
 
-def expected_values(values: ValuesByRun | None, situation: Situation) -> Any:
+def expected_values(values: ValuesByRun | None, situation: RunSelection) -> Any:
     """The values that a run expects to read; None for whatever it is."""
     return by_run(values, situation) if isinstance(values, dict) else values

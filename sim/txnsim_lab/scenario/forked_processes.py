@@ -41,7 +41,7 @@ LOWEST: Final = 19
 """The least priority (nice)."""
 
 
-class EndedError(Exception):
+class ProcessEndedError(Exception):
     """The process at the other end has ended."""
 
 
@@ -108,7 +108,7 @@ class ForkServer:
             if len(answer) != _PID.size:
                 ours.close()
                 self._end()
-                raise EndedError("the helper process for runs has ended")
+                raise ProcessEndedError("the helper process for runs has ended")
             return Child(ours, _PID.unpack(answer)[0])
 
     def warm_up(self) -> None:
@@ -171,7 +171,7 @@ class ForkServer:
         self._control = ours
         if self._is_closed:
             self._end()
-            raise EndedError("the server is closing")
+            raise ProcessEndedError("the server is closing")
         return ours
 
     def _end(self) -> None:
@@ -223,7 +223,7 @@ class Child:
             (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
             return await reader.readexactly(length)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise EndedError("the process of the run has ended") from error
+            raise ProcessEndedError("the process of the run has ended") from error
 
     def kill(self) -> None:
         """Kill the process and its checkpoints at once."""
@@ -242,7 +242,7 @@ class Child:
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._streams is None:
             if self._killed.is_set():
-                raise EndedError("the process of the run was ended")
+                raise ProcessEndedError("the process of the run was ended")
             # The socket is the streams' now: kill() leaves it to them.
             self._is_opening = True
             self._streams = await asyncio.open_unix_connection(sock=self._connection)

@@ -24,7 +24,7 @@ REFUSALS_MAX: Final = 5
 """Highest number of refusals that the nearest story expects."""
 
 
-class Verdict(StrEnum):
+class HypothesisVerdict(StrEnum):
     """Of a hypothesis."""
 
     REPRODUCED = "reproduced"
@@ -56,7 +56,7 @@ class RunOfIt(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     take: str
     seed: int
-    verdict: Verdict
+    verdict: HypothesisVerdict
     claimed: tuple[str, ...]
     """Anomalies; none for a healthy end."""
     seen: tuple[str, ...]
@@ -74,7 +74,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on a file: that of its runs, the least favourable first."""
 
     hypothesis: str
-    verdict: Verdict
+    verdict: HypothesisVerdict
     runs: tuple[RunOfIt, ...]
 
 
@@ -89,7 +89,11 @@ def check(scenario: Scenario, *, seeds: Sequence[int] = (1,)) -> Judged:
         for name in scenario.runs
     )
     verdicts = {run.verdict for run in runs}
-    order = (Verdict.IMPOSSIBLE, Verdict.NOT_REPRODUCED, Verdict.REPRODUCED)
+    order = (
+        HypothesisVerdict.IMPOSSIBLE,
+        HypothesisVerdict.NOT_REPRODUCED,
+        HypothesisVerdict.REPRODUCED,
+    )
     verdict = next(candidate for candidate in order if candidate in verdicts)
     return Judged(hypothesis=scenario.name, verdict=verdict, runs=runs)
 
@@ -98,9 +102,9 @@ def _first_reproducing(run: ScenarioRun, seeds: Sequence[int]) -> RunOfIt:
     judged = None
     for seed in seeds:
         judged = _judge_run(run_in_virtual_time(run, seed=seed), seed)
-        if judged.verdict is Verdict.IMPOSSIBLE:
+        if judged.verdict is HypothesisVerdict.IMPOSSIBLE:
             judged = msgspec.structs.replace(judged, nearest=_nearest(run, judged))
-        if judged.verdict is Verdict.REPRODUCED:
+        if judged.verdict is HypothesisVerdict.REPRODUCED:
             break
     assert judged is not None, "at least one seed"
     return judged
@@ -131,11 +135,11 @@ def _nearest(run: ScenarioRun, judged: RunOfIt) -> Nearest | None:
 def _judge_run(result: RunResult, seed: int) -> RunOfIt:
     final_verdict = result.verdict if result.cured is None else result.cured
     if result.answered:
-        verdict = Verdict.IMPOSSIBLE
+        verdict = HypothesisVerdict.IMPOSSIBLE
     elif result.as_declared:
-        verdict = Verdict.REPRODUCED
+        verdict = HypothesisVerdict.REPRODUCED
     else:
-        verdict = Verdict.NOT_REPRODUCED
+        verdict = HypothesisVerdict.NOT_REPRODUCED
     decisive_verdict = result.verdict if not result.verdict.as_declared else final_verdict
     return RunOfIt(
         run=result.run,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from txnsim_lab.scenario.fields import Milliseconds, Model, Names, Only, Situation
+from txnsim_lab.scenario.fields import Milliseconds, Model, Names, Only, RunSelection
 from txnsim_lab.scenario.steps_model import Step
 
 MODES: Final = {
@@ -40,7 +40,7 @@ def _list(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
-class Topic(Model):
+class TopicModel(Model):
     """A topic of the story."""
 
     partitions: int = Field(default=1, ge=1, le=100)
@@ -51,7 +51,7 @@ class Topic(Model):
     configs: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
 
-class Actor(Model):
+class ActorModel(Model):
     """Somebody who acts, under the name that steps call."""
 
     plays: Literal[
@@ -115,9 +115,11 @@ class Scenario(Model):
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
     topics: dict[
         str,
-        Annotated[Topic, BeforeValidator(lambda v: {"partitions": v} if isinstance(v, int) else v)],
+        Annotated[
+            TopicModel, BeforeValidator(lambda v: {"partitions": v} if isinstance(v, int) else v)
+        ],
     ]
-    actors: dict[str, Actor] = Field(default_factory=dict)
+    actors: dict[str, ActorModel] = Field(default_factory=dict)
     runs: dict[str, Run]
     disarmed: DeclaredVerdict = ()
     control: str = ""
@@ -126,9 +128,9 @@ class Scenario(Model):
     cure: tuple[Step, ...] = ()
 
     @property
-    def cast(self) -> dict[str, Actor]:
+    def cast(self) -> dict[str, ActorModel]:
         """Everybody who can act."""
-        return {name: Actor(plays=name) for name in IMPLIED_ACTORS} | self.actors
+        return {name: ActorModel(plays=name) for name in IMPLIED_ACTORS} | self.actors
 
     @property
     def takes(self) -> tuple[str, ...]:
@@ -140,20 +142,20 @@ class Scenario(Model):
         return tuple(dict.fromkeys((*self.runs, *modes, *self.takes, *PLAYING)))
 
     @property
-    def situations(self) -> tuple[Situation, ...]:
+    def situations(self) -> tuple[RunSelection, ...]:
         """All combinations of run, take and player."""
         return tuple(
-            Situation(run=name, mode=run.mode, take=take, program=program)
+            RunSelection(run=name, mode=run.mode, take=take, program=program)
             for name, run in self.runs.items()
             for take in self.takes
             for program in (False, True)
         )
 
-    def meant_for(self, only: Only, situation: Situation) -> bool:
+    def meant_for(self, only: Only, situation: RunSelection) -> bool:
         """Whether the run has a word of each group in ``only``."""
         return all(self._selects_run(group, situation) for group in only)
 
-    def _selects_run(self, only: Names, situation: Situation) -> bool:
+    def _selects_run(self, only: Names, situation: RunSelection) -> bool:
         """Whether a run has these words.
 
         Runs and modes are one kind of word, takes another, ways of playing a third; of each kind
@@ -164,15 +166,15 @@ class Scenario(Model):
         groups = (worlds, *(tuple(word for word in only if word in kind) for kind in kinds))
         return all(not group or not set(group).isdisjoint(situation.words) for group in groups)
 
-    def steps_of(self, situation: Situation) -> tuple[Step, ...]:
+    def steps_of(self, situation: RunSelection) -> tuple[Step, ...]:
         """The steps of one run; a disarmed one leaves out what is about faults."""
         return tuple(step for step in self.steps if self.belongs(step, situation))
 
-    def cure_of(self, situation: Situation) -> tuple[Step, ...]:
+    def cure_of(self, situation: RunSelection) -> tuple[Step, ...]:
         """The steps of the cure in one run."""
         return tuple(step for step in self.cure if self.belongs(step, situation))
 
-    def belongs(self, step: Step, situation: Situation) -> bool:
+    def belongs(self, step: Step, situation: RunSelection) -> bool:
         """Whether a run has this step."""
         if situation.take == "disarmed" and step.is_about_faults:
             return False

@@ -25,7 +25,7 @@ from txnsim_lab.check.judge import judge
 from txnsim_lab.scenario.actors._application import ApplicationActor
 from txnsim_lab.scenario.call_results import StoryFailedError, error_name_of
 from txnsim_lab.scenario.driver_commands import PlannedStep
-from txnsim_lab.scenario.fields import Situation
+from txnsim_lab.scenario.fields import RunSelection
 from txnsim_lab.scenario.final_observation import look_twice
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.players.casting import Cast, Casting, cast
@@ -197,7 +197,7 @@ async def run_on(
         ConfigError: The cluster can't be what the story wants.
     """
     scenario = scenario_run.scenario
-    situation = Situation(
+    situation = RunSelection(
         run=scenario_run.run,
         mode=scenario_run.mode,
         take=scenario_run.take,

@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from txnsim_lab.scenario.driver_commands import Input
-from txnsim_lab.scenario.fields import Situation
+from txnsim_lab.scenario.fields import RunSelection
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.scenario_reader import read_step
 from txnsim_lab.scenario.steps_model import Step
@@ -30,7 +30,7 @@ def story_with_inputs(
 ) -> str:
     """The story up to the last input, with all inputs as steps."""
     pending = deque(sorted(inputs, key=lambda given_input: given_input.before))
-    situation = Situation(run=run, mode=scenario.runs[run].mode, take=take)
+    situation = RunSelection(run=run, mode=scenario.runs[run].mode, take=take)
     without_faults = msgspec.structs.replace(situation, take="disarmed")
     words_of_others = {*scenario.words} - {*situation.words}
     steps: list[Any] = []

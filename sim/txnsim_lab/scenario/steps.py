@@ -12,7 +12,7 @@ import msgspec
 from txnsim.client.backoff import pause
 from txnsim.client.fetching import FetchResult
 from txnsim.client.inspection.txn_views import ProducerState
-from txnsim.client.metadata import ClusterView, PartitionView
+from txnsim.client.metadata import ClusterMetadata, PartitionMetadata
 from txnsim.client.tracing import ClientTrace
 from txnsim.errors import ClientError, ConfigError, InvariantViolation
 from txnsim.faults.actions import Hold, Pass
@@ -27,7 +27,7 @@ from txnsim_lab.scenario._cluster_options import new_topic, topic_of
 from txnsim_lab.scenario.actors._broker_calls import ASKED_AGAIN
 from txnsim_lab.scenario.actors.base import Actor
 from txnsim_lab.scenario.call_results import ANY, NONE, CallResult, StoryFailedError
-from txnsim_lab.scenario.fields import ByRun, OffsetByRun, Situation, by_run
+from txnsim_lab.scenario.fields import ByRun, OffsetByRun, RunSelection, by_run
 from txnsim_lab.scenario.final_observation import look_at_everything
 from txnsim_lab.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
 from txnsim_lab.scenario.steps_model import (
@@ -251,14 +251,14 @@ async def _give_up(stage: Stage, name: str) -> None:
     await background.who.give_up(background.call)
 
 
-def expected_error(by_word: ByRun | None, situation: Situation) -> str:
+def expected_error(by_word: ByRun | None, situation: RunSelection) -> str:
     """The error that a run expects; without the fault, and of a control, NONE
     unless the file says otherwise."""
     error = by_run(by_word, situation) if isinstance(by_word, dict) else by_word
     return NONE if error is None else str(error)
 
 
-def expected_offset(by_word: OffsetByRun | None, situation: Situation) -> int | None:
+def expected_offset(by_word: OffsetByRun | None, situation: RunSelection) -> int | None:
     """The offset that a run expects; None for whatever it is."""
     offset: int | None = by_run(by_word, situation) if isinstance(by_word, dict) else by_word
     return offset
@@ -636,7 +636,7 @@ async def _is_in_sync(stage: Stage, partition: TopicPartition) -> tuple[bool, li
 
 async def _led(
     stage: Stage, partition: TopicPartition
-) -> tuple[ClusterView, PartitionView | None, list[str]]:
+) -> tuple[ClusterMetadata, PartitionMetadata | None, list[str]]:
     """What clients see of a partition, also in words."""
     view = await (await stage.operator.admin()).cluster.refresh((partition.topic,))
     led = view.leader(partition)

@@ -39,7 +39,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
         return feature in self.features
 
 
-class Unit:
+class UnitOfWork:
     """The acts of one unit, being gathered."""
 
     def __init__(self, dice: Dice, who: str, number: int) -> None:
@@ -68,7 +68,7 @@ def application(dice: Dice, scene: Scene, name: str, transactional_id: str) -> T
     """A program with a client library that does what its manual says."""
     acts: list[Act] = []
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
-        unit = Unit(dice, name, number)
+        unit = UnitOfWork(dice, name, number)
         unit.call("begin")
         for record in range(dice.pick_weighted(defaults.RECORDS)):
             value = f"{name}.{number}.{record}"
@@ -85,7 +85,7 @@ def application(dice: Dice, scene: Scene, name: str, transactional_id: str) -> T
 
 def wire(dice: Dice, scene: Scene, name: str, transactional_id: str) -> Track:
     """Somebody who sends requests by hand, as bad clients do."""
-    first_unit = Unit(dice, name, 0)
+    first_unit = UnitOfWork(dice, name, 0)
     first_unit.call("init-producer-id")
     acts = first_unit.acts
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
@@ -100,7 +100,7 @@ def wire(dice: Dice, scene: Scene, name: str, transactional_id: str) -> Track:
 
 
 def _wire_unit(dice: Dice, scene: Scene, name: str, number: int) -> list[Act]:
-    unit = Unit(dice, name, number)
+    unit = UnitOfWork(dice, name, number)
     if scene.has("bumps") and dice.happens(0.2):
         unit.call("init-producer-id", habit="bumps", bump=True)
     unit.call("begin")
@@ -116,7 +116,7 @@ def _wire_unit(dice: Dice, scene: Scene, name: str, number: int) -> list[Act]:
     return unit.acts
 
 
-def _add(dice: Dice, scene: Scene, unit: Unit, places: Sequence[str]) -> str:
+def _add(dice: Dice, scene: Scene, unit: UnitOfWork, places: Sequence[str]) -> str:
     """AddPartitionsToTxn if needed, or a habit's deviation; returns the records' habit."""
     if scene.is_v2:
         if scene.has("needless-adds") and dice.happens(0.3):
@@ -131,7 +131,7 @@ def _add(dice: Dice, scene: Scene, unit: Unit, places: Sequence[str]) -> str:
 
 
 def _produce(
-    dice: Dice, scene: Scene, unit: Unit, partition: str, value: str, *, habit: str = ""
+    dice: Dice, scene: Scene, unit: UnitOfWork, partition: str, value: str, *, habit: str = ""
 ) -> bool:
     """One record; returns whether its answer is not waited for."""
     fields: Body = {"partition": partition, "value": value}
@@ -155,7 +155,7 @@ def _produce(
     return False
 
 
-def _end_of_wire(dice: Dice, scene: Scene, unit: Unit, *, given_up: bool) -> None:
+def _end_of_wire(dice: Dice, scene: Scene, unit: UnitOfWork, *, given_up: bool) -> None:
     end = _end(dice)
     if given_up and dice.happens(0.7):
         end = "abort"  # what was not answered can't be committed
@@ -207,7 +207,7 @@ def group(dice: Dice, scene: Scene, number: int) -> Iterator[Track]:
 
 def _member(dice: Dice, scene: Scene, name: str) -> Iterator[Act]:
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
-        unit = Unit(dice, name, number)
+        unit = UnitOfWork(dice, name, number)
         if number == 1:
             unit.call("subscribe", topics=[*scene.inputs], generation=f"{name} first")
         unit.call("poll")
@@ -220,11 +220,11 @@ def _member(dice: Dice, scene: Scene, name: str) -> Iterator[Act]:
 
 
 def _transform(dice: Dice, scene: Scene, name: str, member: str, group_id: str) -> Iterator[Act]:
-    first_unit = Unit(dice, name, 0)
+    first_unit = UnitOfWork(dice, name, 0)
     first_unit.call("init-producer-id", after_ms=dice.up_to(((3_000, 1),)))
     yield from first_unit.acts
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
-        unit = Unit(dice, name, number)
+        unit = UnitOfWork(dice, name, number)
         unit.call("begin")
         if dice.happens(0.6):
             partition = dice.pick(scene.places)
@@ -248,7 +248,7 @@ def bystander(dice: Dice, scene: Scene) -> Track:
     """Records outside of transactions."""
     acts: list[Act] = []
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
-        unit = Unit(dice, BYSTANDER, number)
+        unit = UnitOfWork(dice, BYSTANDER, number)
         partition = dice.pick(scene.places)
         unit.call("append", partition=partition, value=f"b{number}", key=f"k{number % 3}")
         acts += unit.acts
@@ -259,7 +259,7 @@ def reader(dice: Dice, scene: Scene) -> Track:
     """A track that reads on from its position."""
     acts: list[Act] = []
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
-        unit = Unit(dice, READER, number)
+        unit = UnitOfWork(dice, READER, number)
         unit.call("read", partition=dice.pick(scene.places))
         acts += unit.acts
     return Track(READER, tuple(acts))
@@ -271,7 +271,7 @@ def monitor(
     """Somebody who watches how far groups are, as monitoring does: from positions as they stand."""
     acts: list[Act] = []
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
-        unit = Unit(dice, name, number)
+        unit = UnitOfWork(dice, name, number)
         fields: Body = {"group": dice.pick(groups), "partitions": [*places]}
         unit.call("read-positions", habit=habit, **fields)
         acts += unit.acts
@@ -283,7 +283,7 @@ def operator(dice: Dice, scene: Scene) -> Track:
     habits = [name for name in _OPERATOR if scene.has(name)]
     acts: list[Act] = []
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
-        unit = Unit(dice, OPERATOR, number)
+        unit = UnitOfWork(dice, OPERATOR, number)
         feature = dice.pick(habits)
         after_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
         for call in _operator_calls(dice, scene, feature):

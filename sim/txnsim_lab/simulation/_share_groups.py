@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from txnsim_lab.simulation import _defaults as defaults
-from txnsim_lab.simulation._client_behaviour import Unit
+from txnsim_lab.simulation._client_behaviour import UnitOfWork
 from txnsim_lab.simulation._dice import Dice
 from txnsim_lab.simulation._plan import Act, Body, Track, World
 
@@ -52,7 +52,7 @@ def with_share_groups(
 def _group_configs(dice: Dice, groups: Sequence[str]) -> Iterator[Act]:
     """Configs of the groups, before their members come."""
     for number, group in enumerate(groups, 1):
-        unit = Unit(dice, HOST, number)
+        unit = UnitOfWork(dice, HOST, number)
         configs = {
             "share.auto.offset.reset": "earliest",
             "share.isolation.level": dice.pick_weighted(defaults.SHARE_ISOLATIONS),
@@ -67,7 +67,7 @@ def _group_configs(dice: Dice, groups: Sequence[str]) -> Iterator[Act]:
 
 def _member(dice: Dice, name: str, topics: Sequence[str]) -> Iterator[Act]:
     for number in range(1, dice.pick_weighted(defaults.SHARE_POLLS) + 1):
-        unit = Unit(dice, name, number)
+        unit = UnitOfWork(dice, name, number)
         if number == 1:
             unit.call("subscribe", habit=SHARED, after_ms=100, topics=[*topics])
         unit.call("poll", habit=SHARED)
@@ -83,7 +83,7 @@ def _member(dice: Dice, name: str, topics: Sequence[str]) -> Iterator[Act]:
 def _writer(dice: Dice, places: Sequence[str]) -> Iterator[Act]:
     """Transactions of more records than a group may lock, and mostly aborted."""
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
-        unit = Unit(dice, WRITER, number)
+        unit = UnitOfWork(dice, WRITER, number)
         if number == 1:
             unit.call("init-producer-id", habit=SHARED)
         unit.call("begin", habit=SHARED)

@@ -27,7 +27,7 @@ from txnsim_lab.simulation.play import PlayedAct, PlayedRun, play
 from txnsim_lab.trace.diff import diff
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     """Where two runs part."""
 
     sentence: str
@@ -102,7 +102,7 @@ def _parse_value(value: str) -> object:
         return value
 
 
-def difference(plan: Plan, other: Plan) -> Difference:
+def difference(plan: Plan, other: Plan) -> RunDifference:
     """Play both, and compare.
 
     Raises:
@@ -116,7 +116,7 @@ def difference(plan: Plan, other: Plan) -> Difference:
         for name, run in (("A", left_run), ("B", right_run))
     ]
     parted = diff(*runs)
-    return Difference(
+    return RunDifference(
         sentence=_sentence(left_run, right_run),
         inside=None if parted is None else parted.sentence,
         left_run=left_run,

@@ -40,7 +40,7 @@ from txnsim_lab.check.judge import judge
 from txnsim_lab.check.observations import Outcome, PositionsRead, ShareFetched
 from txnsim_lab.scenario.actors.base import Surroundings, group_metadata
 from txnsim_lab.scenario.call_results import NONE, CallResult, StoryFailedError, failure
-from txnsim_lab.scenario.fields import Situation
+from txnsim_lab.scenario.fields import RunSelection
 from txnsim_lab.scenario.final_observation import look_twice
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.players.casting import Casting
@@ -110,7 +110,7 @@ class PlayedAct(msgspec.Struct, frozen=True, omit_defaults=True):
     """The digest of an answer that no client reads."""
 
 
-class Cell(msgspec.Struct, frozen=True, order=True):
+class CoverageCell(msgspec.Struct, frozen=True, order=True):
     """A cell of the coverage map: transaction state, request and outcome."""
 
     state: str
@@ -124,7 +124,7 @@ class PlayedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     findings: tuple[Finding, ...]
     acts: tuple[PlayedAct, ...]
-    cells: dict[Cell, int]
+    cells: dict[CoverageCell, int]
     virtual_ms: int
     digest: str
     """Digest over every act, its time and answer; equal for equal runs."""
@@ -153,7 +153,7 @@ def play(
         ConfigError: Its cluster can't be had, or its workload can't be imported.
     """
     scenario = scenario_of(plan)
-    run = _Run(plan, scenario)
+    run = _PlayingRun(plan, scenario)
     world = plan.world
     broken: list[Finding] = []
     try:
@@ -192,7 +192,7 @@ def quieten() -> None:
     before_first_line(configure)
 
 
-class _Run:
+class _PlayingRun:
     """One run while it is played."""
 
     def __init__(self, plan: Plan, scenario: Scenario) -> None:
@@ -207,7 +207,7 @@ class _Run:
         self._guest = None if plan.workload is None else workload_named(plan.workload)
         self._is_over = False
         self._done: list[PlayedAct] = []
-        self._cells: Counter[Cell] = Counter()
+        self._cells: Counter[CoverageCell] = Counter()
         self._findings: list[Finding] = []
         self._shared: list[Finding] = []
         self._deletes_topics = _deletes_topics(plan)
@@ -262,7 +262,7 @@ class _Run:
         self._start_us = environment.clock.monotonic_us()
         recorder = self._recorder = Recorder(environment.clock, environment.tracer)
         scenario_run = ScenarioRun(scenario=self._scenario, run=RUN)
-        situation = Situation(run=RUN, mode=self.plan.world.mode, take="armed")
+        situation = RunSelection(run=RUN, mode=self.plan.world.mode, take="armed")
         try:
             async with (
                 simulated_target(self._scenario, self._scenario.runs[RUN], environment) as target,
@@ -332,7 +332,7 @@ class _Run:
                 states={},
             )
         )
-        self._cells[Cell("", WORKLOAD, error)] += 1
+        self._cells[CoverageCell("", WORKLOAD, error)] += 1
 
     # Tracks
 
@@ -422,7 +422,7 @@ class _Run:
                 answer_digest=answer.because if step is None else "",
             )
         )
-        self._cells[Cell(state, drawn_act.request_name, answer.error)] += 1
+        self._cells[CoverageCell(state, drawn_act.request_name, answer.error)] += 1
         if old or fenced:
             # A coordinator that has moved meanwhile may not know the later generation.
             commit = asked_of_group(built.around, cluster, call)
@@ -745,7 +745,7 @@ def _partition_list(places: frozenset[TopicPartition]) -> str:
     return ", ".join(map(str, sorted(places)))
 
 
-class Asked(NamedTuple):
+class PositionCommit(NamedTuple):
     """A commit of positions in the name of a member, and the group as it is."""
 
     who: str
@@ -756,7 +756,9 @@ class Asked(NamedTuple):
     """Of its coordinator."""
 
 
-def asked_of_group(around: Surroundings, cluster: SimCluster, call: Call | None) -> Asked | None:
+def asked_of_group(
+    around: Surroundings, cluster: SimCluster, call: Call | None
+) -> PositionCommit | None:
     """A call's request to a group in a member's name; None for other calls."""
     if call is None or call.do != "commit-offsets":
         return None
@@ -771,10 +773,10 @@ def asked_of_group(around: Surroundings, cluster: SimCluster, call: Call | None)
     group, rules = _group(cluster, member.options.group_id)
     if metadata is None or group is None:
         return None
-    return Asked(call.who, metadata, tuple(places), group, rules)
+    return PositionCommit(call.who, metadata, tuple(places), group, rules)
 
 
-def reason_to_refuse(commit: Asked | None, cluster: SimCluster) -> str:
+def reason_to_refuse(commit: PositionCommit | None, cluster: SimCluster) -> str:
     """Why a commit must be refused: it comes from a generation of a classic group that is over; or
     in the name of a member that is none, at an epoch that it has not, or for a partition that it
     has not had since the epoch of the commit. Empty if it may be granted.
@@ -820,7 +822,7 @@ def reason_to_refuse(commit: Asked | None, cluster: SimCluster) -> str:
     return ""
 
 
-def reason_to_fence(commit: Asked | None) -> str:
+def reason_to_fence(commit: PositionCommit | None) -> str:
     """Why a commit must be answered FENCED_INSTANCE_ID, so that a program that was replaced by
     another with its instance id stops, and does not join again; empty if it need not.
     """

@@ -24,7 +24,7 @@ from txnsim.runtime.wall_clock import cpu_ms
 from txnsim_lab.simulation._causes import causes_of
 from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import Wanted, draw
-from txnsim_lab.simulation.play import OVER_LIMIT, Cell, play, quieten
+from txnsim_lab.simulation.play import OVER_LIMIT, CoverageCell, play, quieten
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Commits that were answered; of a workload of the user's, their markers."""
     struck: int
     """Number of acts on the cluster that were possible."""
-    cells: tuple[tuple[Cell, int], ...] = ()
+    cells: tuple[tuple[CoverageCell, int], ...] = ()
     mode: str = ""
     """The transaction protocol; "" where a row does not say."""
     names: tuple[str, ...] | None = None
@@ -73,7 +73,7 @@ class Tally:
         self.struck = 0
         self.virtual_ms = 0
         self.cpu_ms = 0
-        self.cells: Counter[Cell] = Counter()
+        self.cells: Counter[CoverageCell] = Counter()
         self.failed: list[Row] = []
 
     def add(self, row: Row) -> None:

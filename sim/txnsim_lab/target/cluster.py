@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from txnsim.client.admin import Admin
 from txnsim.client.authentication import ClientSecurity
 from txnsim.client.backoff import Deadline, pause
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import TxnsimError
 from txnsim.injection.injector import Injector
 from txnsim.runtime.environment import Clock, Environment
@@ -127,7 +127,7 @@ class Target(Protocol):
 
     # Topics
 
-    async def create_topic(self, topic: NewTopic) -> None:
+    async def create_topic(self, topic: TopicToCreate) -> None:
         """Create a topic; replicas are numbers of brokers."""
 
     async def grow_topic(self, name: str, count: int, leaders: tuple[int, ...]) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.errors import ClientError
 
 _VERIFICATION: Final = "transaction.partition.verification.enable"
@@ -50,7 +50,7 @@ async def generation_of(bootstrap: str, settings: ClientSettings) -> Generation:
         markers: list[int] = []
         for broker in (await cluster.refresh()).brokers:
             connection = await cluster.connection(broker.broker_id)
-            versions = connection.versions.get(Api.WRITE_TXN_MARKERS)
+            versions = connection.versions.get(ClientApi.WRITE_TXN_MARKERS)
             markers.append(-1 if versions is None else versions.highest)
             verification |= await _verification_of(cluster, broker.broker_id)
     return Generation(

@@ -18,7 +18,7 @@ from txnsim.client.backoff import Deadline, pause
 from txnsim.client.errors import code_name
 from txnsim.client.inspection.txn_views import TransactionListing
 from txnsim.client.requests import NewTopic as Wanted
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ClientError, ErrorCode
 from txnsim.runtime.environment import Environment
 from txnsim.security.options import SecurityProtocol
@@ -171,7 +171,7 @@ class RealTarget:
 
     # Topics
 
-    async def create_topic(self, topic: NewTopic) -> None:
+    async def create_topic(self, topic: TopicToCreate) -> None:
         name = topic.name
         assignments = tuple(
             tuple(self._id(number) for number in replicas) for _, replicas in topic.assignments

@@ -10,7 +10,7 @@ from txnsim.broker.broker import Broker
 from txnsim.client.admin import Admin
 from txnsim.client.authentication import ClientSecurity
 from txnsim.client.errors import code_name
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ClientError, ErrorCode, Rejection
 from txnsim.server.cluster import SimCluster
 from txnsim.server.user_inputs import advance, input_event
@@ -69,7 +69,7 @@ class SimulatedTarget:
 
     # Topics
 
-    async def create_topic(self, topic: NewTopic) -> None:
+    async def create_topic(self, topic: TopicToCreate) -> None:
         count = len(topic.assignments)
         with input_event(self.environment, "create-topic", topic=topic.name, partitions=count):
             created = self.cluster.metadata.create_topic(topic)

@@ -28,7 +28,7 @@ DIFFED_MAX: Final = 4_000
 """Events of one role whose differences are counted exactly; beyond, only where they part."""
 
 
-class Side(msgspec.Struct, frozen=True, kw_only=True):
+class RunSide(msgspec.Struct, frozen=True, kw_only=True):
     """One run where they part."""
 
     at: int | None
@@ -43,8 +43,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     """The role."""
     sentence: str
-    left: Side
-    right: Side
+    left: RunSide
+    right: RunSide
     only_left: int
     """Events of all roles that only this run has."""
     only_right: int
@@ -116,10 +116,12 @@ def _nth(events: Sequence[Event], index: int) -> Event | None:
     return events[index] if index < len(events) else None
 
 
-def _side(events: Sequence[Event], index: int) -> Side:
+def _side(events: Sequence[Event], index: int) -> RunSide:
     context = events[max(0, index - CONTEXT) : index + 1]
     event = _nth(events, index)
-    return Side(at=None if event is None else event.i, context=tuple(event.i for event in context))
+    return RunSide(
+        at=None if event is None else event.i, context=tuple(event.i for event in context)
+    )
 
 
 def _sentence(node: str, left_event: Event | None, right_event: Event | None) -> str:

@@ -14,14 +14,14 @@ from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.trace.story import place
 from txnsim.trace.trace_file import Recording
 from txnsim.txn.open_txn_verdict import (
+    BlockingTxn,
     Cause,
-    Coordinated,
-    Holder,
+    CoordinatedTxn,
     OpenTxnStatus,
     Standing,
     program_at,
 )
-from txnsim.txn.past_decision import Decided
+from txnsim.txn.past_decision import DecisionEvidence
 from txnsim.types import TopicPartition
 from txnsim_lab.trace.cause_chains import by_position, causes
 from txnsim_lab.trace.faults_and_decisions import Remembered
@@ -85,7 +85,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_epoch: int | None
     """The producer's epoch as the coordinator has it."""
     is_two_phase: bool = False
-    decided: Decided | None = None
+    decided: DecisionEvidence | None = None
     """Marker due to a hanging transaction; None for all others."""
 
 
@@ -310,8 +310,8 @@ def _partition(name: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def _as_coordinated(name: str, entry: Mapping[str, Any], partition: str) -> Coordinated:
-    return Coordinated(
+def _as_coordinated(name: str, entry: Mapping[str, Any], partition: str) -> CoordinatedTxn:
+    return CoordinatedTxn(
         transactional_id=name,
         coordinator_id=_broker(entry["node"]),
         state=entry["state"],
@@ -328,9 +328,9 @@ def _broker(node: str) -> int:
     return int(parts[1]) if parts[0] == "broker" else -1
 
 
-def _holder(state: TraceState, log: Mapping[str, Any], mismatch: Mismatch) -> Holder:
+def _holder(state: TraceState, log: Mapping[str, Any], mismatch: Mismatch) -> BlockingTxn:
     producer = log["producers"][str(mismatch.producer_id)]
-    return Holder(
+    return BlockingTxn(
         producer_id=mismatch.producer_id,
         producer_epoch=mismatch.epoch,
         quiet_ms=state.now_ms - producer["timestamp"],

@@ -14,12 +14,12 @@ from txnsim.runtime.trace import Event
 from txnsim.trace.story import id_of
 from txnsim.txn.marker_payment import (
     FROM_THE_START,
+    CoordinatorRecord,
     DueDecisions,
-    Noted,
     PartitionMarker,
     PartitionMarkers,
 )
-from txnsim.txn.past_decision import Decided, Newest
+from txnsim.txn.past_decision import DecisionEvidence, Newest
 from txnsim.types import TopicPartition
 from txnsim_lab.trace.state import GONE
 
@@ -45,7 +45,7 @@ class Remembered(msgspec.Struct, kw_only=True):
     """Position -> strike, of each crossing that is held."""
     ended: dict[str, int] = {}
     """Transactional id -> position of the move that ended its last transaction."""
-    decisions: dict[int, list[Noted]] = {}
+    decisions: dict[int, list[CoordinatorRecord]] = {}
     """Producer id -> what was decided about its transactions, oldest first."""
     order: list[tuple[int, int]] = []
     """Position and producer id of all decisions, in order."""
@@ -141,7 +141,7 @@ class Remembered(msgspec.Struct, kw_only=True):
         opened_by: int,
         last_timestamp_ms: int,
         entry: Mapping[str, Any] | None,
-    ) -> Decided:
+    ) -> DecisionEvidence:
         """What was decided about a transaction that hangs, as a living cluster would tell it.
 
         Args:
@@ -164,11 +164,11 @@ class Remembered(msgspec.Struct, kw_only=True):
             ),
             whole_since_ms=self.forgotten_before,
         )
-        outcome = Decided.by_log(due, markers, last_write_ms=opened_by)
+        outcome = DecisionEvidence.by_log(due, markers, last_write_ms=opened_by)
         if outcome is not None:
             return outcome
         newest = None if entry is None else _newest(entry)
-        return Decided.by_newest(producer_id, producer_epoch, last_timestamp_ms, newest)
+        return DecisionEvidence.by_newest(producer_id, producer_epoch, last_timestamp_ms, newest)
 
 
 def _concerns(
@@ -182,8 +182,8 @@ def _concerns(
     return bool(about.get("pid") == producer_id and partition in about["partitions"])
 
 
-def _decision_of(position: int, data: Mapping[str, Any]) -> Noted:
-    return Noted(
+def _decision_of(position: int, data: Mapping[str, Any]) -> CoordinatorRecord:
+    return CoordinatorRecord(
         state=data["state"],
         producer_id=data["pid"],
         producer_epoch=data["epoch"],

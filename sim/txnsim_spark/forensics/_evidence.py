@@ -28,7 +28,7 @@ from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import OpenTxn, Opinion, Reason, Spread
 
 
-class Status(StrEnum):
+class EvidenceStatus(StrEnum):
     """Whether a verdict can be trusted."""
 
     SOUND = "sound"
@@ -79,7 +79,7 @@ class ReplicaEvidence(msgspec.Struct, frozen=True, kw_only=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What a verdict rests on."""
 
-    status: Status
+    status: EvidenceStatus
     reasons: Annotated[tuple[str, ...], meaning("Why it is not sound; empty where it is.")]
     read_from: Annotated[
         int | None,
@@ -106,7 +106,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_sound(self) -> bool:
         """Whether the evidence suffices for a repair command."""
-        return self.status is Status.SOUND
+        return self.status is EvidenceStatus.SOUND
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     leader: int
 
 
-class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
+class ReplicaBasis(msgspec.Struct, frozen=True, kw_only=True):
     """The replica on which the verdict is based."""
 
     state: ReplicaState
@@ -148,7 +148,7 @@ def lost_ends(state: ReplicaState) -> Iterator[str]:
 
 
 def evidence_of(
-    spread: Spread, opinion: Opinion, coordinators: Coordinators, facts: ReplicaFacts
+    spread: Spread, opinion: Opinion, coordinators: Coordinators, facts: ReplicaBasis
 ) -> Evidence:
     """What the verdict on a transaction rests on.
 
@@ -164,9 +164,13 @@ def evidence_of(
         *_of_coordinators(opinion, coordinators),
     ]
     statuses = [status for status, _ in doubts]
-    status = Status.SOUND
+    status = EvidenceStatus.SOUND
     if doubts:
-        status = Status.DAMAGED if Status.DAMAGED in statuses else Status.INCOMPLETE
+        status = (
+            EvidenceStatus.DAMAGED
+            if EvidenceStatus.DAMAGED in statuses
+            else EvidenceStatus.INCOMPLETE
+        )
     state, notes = facts.state, facts.notes
     read_from = notes.read_from
     entry = opinion.entry
@@ -221,32 +225,32 @@ def _replicas(brokers_seen: tuple[int, ...], assignment: Assignment | None) -> R
     )
 
 
-Doubts = Iterator[tuple[Status, str]]
+Doubts = Iterator[tuple[EvidenceStatus, str]]
 
 
-def _of_replica(txn: OpenTxn, facts: ReplicaFacts) -> Doubts:
+def _of_replica(txn: OpenTxn, facts: ReplicaBasis) -> Doubts:
     ends, notes = facts.state.ends, facts.notes
     repeated_damage = damage_met_again(facts.state.damage, notes)
     for damage in dict.fromkeys((*notes.damage, *facts.state.damage)):
         if damage not in repeated_damage:
-            yield Status.DAMAGED, damage
+            yield EvidenceStatus.DAMAGED, damage
     if notes.cut_off is not None:
-        yield Status.DAMAGED, f"a starting broker cuts the log off: {notes.cut_off.text}"
+        yield EvidenceStatus.DAMAGED, f"a starting broker cuts the log off: {notes.cut_off.text}"
     for gap in facts.gaps:
         last_missing = gap.next_offset - 1
-        yield Status.INCOMPLETE, f"offsets {gap.first_offset} to {last_missing} are missing"
+        yield EvidenceStatus.INCOMPLETE, f"offsets {gap.first_offset} to {last_missing} are missing"
     for lost_end in lost_ends(facts.state):
-        yield Status.INCOMPLETE, lost_end
+        yield EvidenceStatus.INCOMPLETE, lost_end
     match facts.start_batch:
         case StartBatch.ANOTHERS:
             yield (
-                Status.DAMAGED,
+                EvidenceStatus.DAMAGED,
                 f"at offset {txn.start_offset} no sound batch of producer {txn.producer_id} and"
                 f" epoch {txn.producer_epoch} begins: the snapshot may be of another partition",
             )
         case StartBatch.NOT_THERE:
             yield (
-                Status.INCOMPLETE,
+                EvidenceStatus.INCOMPLETE,
                 f"the batch at offset {txn.start_offset} is not there: the log begins at"
                 f" {ends.log_start_offset} and ends at {ends.end_offset}",
             )
@@ -254,25 +258,28 @@ def _of_replica(txn: OpenTxn, facts: ReplicaFacts) -> Doubts:
             pass
 
 
-def _of_replicas(facts: ReplicaFacts) -> Doubts:
+def _of_replicas(facts: ReplicaBasis) -> Doubts:
     if facts.undecided:
-        yield Status.INCOMPLETE, "nothing tells whether this replica is of the topic that lives"
+        yield (
+            EvidenceStatus.INCOMPLETE,
+            "nothing tells whether this replica is of the topic that lives",
+        )
     assignment = facts.assignment
     if assignment is None or assignment.leader < 0 or assignment.leader in facts.brokers_seen:
         return
     yield (
-        Status.INCOMPLETE,
+        EvidenceStatus.INCOMPLETE,
         f"the leader's replica, broker {assignment.leader}'s, is not among the directories",
     )
 
 
 def _of_coordinators(opinion: Opinion, coordinators: Coordinators) -> Doubts:
     if not coordinators.partitions:
-        yield Status.INCOMPLETE, coordinators.gap
+        yield EvidenceStatus.INCOMPLETE, coordinators.gap
         return
     if coordinators.missing:
         yield (
-            Status.INCOMPLETE,
+            EvidenceStatus.INCOMPLETE,
             _partitions_text("is not among the directories", coordinators.missing),
         )
     entry = opinion.entry
@@ -285,13 +292,16 @@ def _of_coordinators(opinion: Opinion, coordinators: Coordinators) -> Doubts:
         if matter in (None, partition)
     ]
     if damaged:
-        yield Status.DAMAGED, _partitions_text("can't be read to its end", damaged)
+        yield EvidenceStatus.DAMAGED, _partitions_text("can't be read to its end", damaged)
     for partition, reason in sorted(coordinators.cut_off.items()):
         if matter in (None, partition):
-            yield Status.DAMAGED, _partitions_text(f"has lost its end: {reason}", [partition])
+            yield (
+                EvidenceStatus.DAMAGED,
+                _partitions_text(f"has lost its end: {reason}", [partition]),
+            )
     for partition, reason in sorted(coordinators.not_in_sync.items()):
         if matter in (None, partition):
-            yield Status.INCOMPLETE, _partitions_text(reason, [partition])
+            yield EvidenceStatus.INCOMPLETE, _partitions_text(reason, [partition])
 
 
 def _partitions_text(state: str, partitions: Sequence[int]) -> str:

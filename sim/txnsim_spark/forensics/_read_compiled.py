@@ -20,7 +20,7 @@ import numpy as np
 
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.storage.regular_file import MOUNTS
-from txnsim_spark.engine import Job
+from txnsim_spark.engine import EngineJob
 from txnsim_spark.forensics._coordinator_log import ReplayedLog, replay_log
 from txnsim_spark.forensics._open_transactions import Fragment, of_snapshot, open_after
 from txnsim_spark.forensics._read_notes import Note, NoteKind, ReadNotes, join_notes
@@ -58,14 +58,18 @@ class LogRead(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
 
 
-def log_job(logs: Iterable[ReplicaState], producer_ids: Set[int]) -> Job[ReplicaState, LogRead]:
+def log_job(
+    logs: Iterable[ReplicaState], producer_ids: Set[int]
+) -> EngineJob[ReplicaState, LogRead]:
     """Replaying replicas of ``__transaction_state``, as far as some producers are concerned
     (``Replayed.concerning``).
     """
     largest_first = sorted(logs, key=lambda log: sum(segment.size for segment in log.segments))[
         ::-1
     ]
-    return Job(tasks=largest_first, read=partial(_replay, frozenset(producer_ids)), join=_only)
+    return EngineJob(
+        tasks=largest_first, read=partial(_replay, frozenset(producer_ids)), join=_only
+    )
 
 
 def _replay(producer_ids: Set[int], state: ReplicaState) -> Iterator[tuple[str, LogRead]]:
@@ -81,11 +85,11 @@ def _only(_path: str, log_reads: Sequence[LogRead]) -> LogRead:
 
 def replica_job(
     states: Sequence[ReplicaState], *, cores: int
-) -> Job[tuple[SegmentFile, ...], ReplicaRead]:
+) -> EngineJob[tuple[SegmentFile, ...], ReplicaRead]:
     """Reading what is left to read of replicas; large segments in sections where there are several
     cores for them.
     """
-    return Job(
+    return EngineJob(
         tasks=in_tasks([state.new for state in states], cores=cores, are_cut=cores > 1),
         read=_pieces_of,
         join=partial(_put_together, {state.replica.path: _light(state) for state in states}),

@@ -16,7 +16,7 @@ from typing import Final, assert_never
 import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
-from txnsim.txn.open_txn_verdict import Coordinated, OpenTxnStatus
+from txnsim.txn.open_txn_verdict import CoordinatedTxn, OpenTxnStatus
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim_spark.forensics._dump_lines import (
     DumpedBatch,
@@ -464,7 +464,7 @@ def _judge(
         txn.producer_id,
         txn.producer_epoch,
         entry.transactional_id,
-        Coordinated(
+        CoordinatedTxn(
             transactional_id=entry.transactional_id,
             coordinator_id=UNKNOWN_BROKER,
             state=entry.state,

@@ -31,7 +31,7 @@ from txnsim_spark.forensics._coordinator_log import (
     read_coordinators,
     replay_log,
 )
-from txnsim_spark.forensics._evidence import ReplicaFacts, lost_ends
+from txnsim_spark.forensics._evidence import ReplicaBasis, lost_ends
 from txnsim_spark.forensics._metadata_copies import (
     KnownTopics,
     complete_coordinators,
@@ -417,7 +417,7 @@ class Reading:
 
     def facts_on(
         self, spread: Spread, replicas: Sequence[ReplicaState], lookups: Mapping[str, Lookups]
-    ) -> ReplicaFacts:
+    ) -> ReplicaBasis:
         """What is known of the replica whose word counts about a transaction.
 
         Args:
@@ -432,7 +432,7 @@ class Reading:
         mine = lookups[state.replica.path]
         whose = holder.replica.topic_partition
         undecided = self._identities.undecided.get(whose.topic, "")
-        return ReplicaFacts(
+        return ReplicaBasis(
             state=state,
             notes=notes,
             gaps=mine.gaps_behind(notes, txn.start_offset),

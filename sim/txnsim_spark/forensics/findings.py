@@ -12,10 +12,10 @@ import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
-from txnsim.txn.past_decision import Decided, Decision
+from txnsim.txn.past_decision import DecisionEvidence, PastDecision
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import Coordinators
-from txnsim_spark.forensics._evidence import Evidence, ReplicaFacts, evidence_of
+from txnsim_spark.forensics._evidence import Evidence, ReplicaBasis, evidence_of
 from txnsim_spark.forensics._partition_markers import ReadMarkers
 from txnsim_spark.forensics._read_notes import meaning
 from txnsim_spark.forensics.identity import Stale
@@ -118,14 +118,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
     @property
-    def decided_outcome(self) -> Decided | None:
+    def decided_outcome(self) -> DecisionEvidence | None:
         """What was decided about a hanging transaction, for people; None for all others."""
         if self.verdict is not OpenTxnStatus.HANGING or self.outcome is None:
             return None
         decision = next(
             decision_kind for decision_kind, marker in MARKERS.items() if marker == self.outcome
         )
-        return Decided(decision=decision, because=self.outcome_because or "")
+        return DecisionEvidence(decision=decision, because=self.outcome_because or "")
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -245,7 +245,7 @@ def finding_of(
     partition: TopicPartition,
     coordinators: Coordinators,
     question: Question,
-    facts: ReplicaFacts,
+    facts: ReplicaBasis,
     markers: ReadMarkers,
 ) -> Finding:
     """Judge one open transaction.
@@ -313,14 +313,14 @@ def finding_of(
 
 
 def _apply_doubt(
-    verdict: OpenTxnStatus, reason: str, txn: OpenTxn, facts: ReplicaFacts
+    verdict: OpenTxnStatus, reason: str, txn: OpenTxn, facts: ReplicaBasis
 ) -> tuple[OpenTxnStatus, str]:
     """The verdict and its reason, where nothing that is missing may say otherwise."""
     doubt = facts.undecided or _may_have_ended(verdict, txn, facts)
     return (OpenTxnStatus.UNKNOWN, doubt) if doubt else (verdict, reason)
 
 
-def _may_have_ended(verdict: OpenTxnStatus, txn: OpenTxn, facts: ReplicaFacts) -> str:
+def _may_have_ended(verdict: OpenTxnStatus, txn: OpenTxn, facts: ReplicaBasis) -> str:
     """Where its marker may lie though none was seen: a sentence, or nothing."""
     if verdict is OpenTxnStatus.REPLICAS_DISAGREE:
         return ""
@@ -339,7 +339,7 @@ def _recent_until_ms(verdict: OpenTxnStatus, written_ms: int, question: Question
     return written_ms + question.max_transaction_timeout_ms if is_recent else None
 
 
-def _written_ms(txn: OpenTxn, facts: ReplicaFacts, question: Question) -> int:
+def _written_ms(txn: OpenTxn, facts: ReplicaBasis, question: Question) -> int:
     """When it was last written to, by the timestamps of its records. Where they have none (-1), or
     one in the future, it is at most the time of its files.
     """
@@ -405,7 +405,7 @@ def _commands(
     if not evidence.is_sound and not question.accepts_damage:
         return None, None
     command = verdict.repair_command(partition, program=program_at(question.bootstrap))
-    if command is None or opinion.outcome != MARKERS[Decision.ABORTED]:
+    if command is None or opinion.outcome != MARKERS[PastDecision.ABORTED]:
         return command, None
     return command, abort_commands(txn, partition, question.bootstrap)
 

@@ -30,9 +30,9 @@ from txnsim_spark.scan.segments import Damage, Replica, SegmentFile
 from txnsim_spark.scan.walk import (
     BOUNDS,
     MAY_BE_OLD,
-    Bounds,
     Folding,
     OldRun,
+    ScanLimits,
     fragment_rows,
     old_at,
     tell_damage,
@@ -69,7 +69,7 @@ class Examiner:
         bounds: How much is held in memory.
     """
 
-    def __init__(self, bounds: Bounds = BOUNDS) -> None:
+    def __init__(self, bounds: ScanLimits = BOUNDS) -> None:
         self._bounds = bounds
         self._buffer = np.empty(bounds.piece_bytes, dtype=np.uint8)
         self._rows = np.empty((kernel.BATCH_COLUMNS, bounds.rows), dtype=np.int64)

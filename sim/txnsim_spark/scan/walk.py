@@ -46,7 +46,7 @@ OnOld = Callable[[OldRun], object]
 _PRODUCERS_FIRST: Final = 1 << 9
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+class ScanLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Memory limits of a scan."""
 
     piece_bytes: int = PIECE_BYTES
@@ -56,7 +56,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """Fragments before they are yielded: 13 MB."""
 
 
-BOUNDS: Final = Bounds()
+BOUNDS: Final = ScanLimits()
 
 
 def batch_rows(
@@ -64,7 +64,7 @@ def batch_rows(
     *,
     on_damage: OnDamage = untold,
     until: int | None = None,
-    bounds: Bounds = BOUNDS,
+    bounds: ScanLimits = BOUNDS,
     on_old: OnOld | None = None,
     start: int = 0,
 ) -> Iterator[Ints]:
@@ -113,7 +113,7 @@ def fragment_rows(
     *,
     on_damage: OnDamage = untold,
     until: int | None = None,
-    bounds: Bounds = BOUNDS,
+    bounds: ScanLimits = BOUNDS,
     start: int = 0,
 ) -> Iterator[Ints]:
     """Tables of what each producer did in a segment, rows by ``kernel_fragments.FRAGMENT_COLUMNS``;
@@ -128,7 +128,11 @@ def fragment_rows(
 
 
 def ending_rows(
-    path: Path, *, on_damage: OnDamage = untold, until: int | None = None, bounds: Bounds = BOUNDS
+    path: Path,
+    *,
+    on_damage: OnDamage = untold,
+    until: int | None = None,
+    bounds: ScanLimits = BOUNDS,
 ) -> Iterator[Ints]:
     """Tables of transactions that ended in a segment, ``kernel_fragments.ENDING_COLUMNS`` by rows;
     each is the caller's. A transaction that began before the last full table of fragments is known
@@ -146,7 +150,7 @@ def damage_of(
     path: Path,
     *,
     until: int | None = None,
-    bounds: Bounds = BOUNDS,
+    bounds: ScanLimits = BOUNDS,
     on_old: OnDamage | None = None,
 ) -> Damage | None:
     """Where a segment stops making sense; None where its last batch ends with it. Messages of
@@ -166,7 +170,7 @@ def _fold_segment(
     folding: Folding,
     on_damage: OnDamage,
     until: int | None,
-    bounds: Bounds,
+    bounds: ScanLimits,
     start: int = 0,
 ) -> Iterator[Ints]:
     """Fold a whole segment; yields the endings met, good for one step, whenever a table may be
@@ -226,7 +230,7 @@ def old_at(file: PieceReader, position: int) -> OldRun | None:
 class Folding:
     """Fragments as they grow, and room for endings."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: ScanLimits) -> None:
         self._producers_max = bounds.producers
         self._endings = np.empty((fk.ENDING_COLUMNS, bounds.rows), dtype=np.int64)
         self._place = np.empty(2, dtype=np.int64)

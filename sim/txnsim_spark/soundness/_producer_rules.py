@@ -12,7 +12,7 @@ from typing import Final
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.leader_append import Refusal, check_data, check_marker
-from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, ProducerState, SnapshotEntry
+from txnsim.log.producer_state import NO_OFFSET, PartitionProducers, ProducerEntry, SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import COMMIT, BatchHeader
@@ -56,7 +56,7 @@ class Producers:
         self._is_blind = is_blind
         self._marked: dict[int, int] = {}
         """Producer id -> epoch of a producer first seen by its markers; its past is unknown."""
-        self.state = ProducerState.of_snapshot(seeds, now_ms=0, expiration_ms=NEVER_MS)
+        self.state = PartitionProducers.of_snapshot(seeds, now_ms=0, expiration_ms=NEVER_MS)
         self.last_offsets: dict[int, int] = {}
         """Producer id -> offset of its last batch, a marker included, of those that were met."""
         self.aborted: list[AbortedTxn] = []

@@ -18,7 +18,7 @@ import msgspec
 from txnsim.storage import names
 from txnsim.storage.regular_file import RegularFile
 from txnsim.types import TopicPartition
-from txnsim_spark.engine import Engine, Job, Way, cost_of
+from txnsim_spark.engine import Engine, EngineJob, Way, cost_of
 from txnsim_spark.scan.log_dirs import untold
 from txnsim_spark.scan.segments import SegmentFile, by_topic_id, one_cluster, replicas_in
 from txnsim_spark.soundness._partition import judge_partition, read_epochs
@@ -112,7 +112,9 @@ def plan(
 def verify(engine: Engine, planned: Plan, way: Way) -> Iterator[Violation]:
     """All that is wrong, by partition, replica and place."""
     yield from planned.findings
-    violations = engine.results_of(Job(tasks=planned.tasks, read=_parts_of, join=_judge_parts), way)
+    violations = engine.results_of(
+        EngineJob(tasks=planned.tasks, read=_parts_of, join=_judge_parts), way
+    )
     for key in sorted(violations):
         yield from violations[key]
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from txnsim.errors import BadInputError, MissingExtraError
-from txnsim_spark.stores.uris import S3, Status, is_pattern, regex_of
+from txnsim_spark.stores.uris import S3, FileStatus, is_pattern, regex_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -61,15 +61,15 @@ class NativeStore:
         self._stores: dict[str, S3Store | GCSStore] = {}
         self._pool = ThreadPoolExecutor(THREADS)
         self._lock = threading.Lock()
-        self._expected: dict[Status, None] = {}
+        self._expected: dict[FileStatus, None] = {}
         """Files that are not read yet, in order."""
-        self._blocks: OrderedDict[tuple[Status, int], Future[memoryview]] = OrderedDict()
+        self._blocks: OrderedDict[tuple[FileStatus, int], Future[memoryview]] = OrderedDict()
         """By file and number, the last one that somebody asked for last: read, or on the way."""
         self._held_bytes = 0
 
     # Names
 
-    def folders_matching(self, uri: str) -> tuple[Status, ...]:
+    def folders_matching(self, uri: str) -> tuple[FileStatus, ...]:
         """The folders that a name or a pattern stands for.
 
         Raises:
@@ -103,7 +103,7 @@ class NativeStore:
             pages = obstore.list(store, path, chunk_size=1)
             return any(meta["path"] != path for page in pages for meta in page)
 
-    def below(self, uri: str) -> tuple[Status, ...]:
+    def below(self, uri: str) -> tuple[FileStatus, ...]:
         """All files below a folder.
 
         Raises:
@@ -119,7 +119,7 @@ class NativeStore:
             raise BadInputError(f"{uri}: {error}") from error
         return _files(uri, metas)
 
-    def list_folder(self, uri: str) -> tuple[Status, ...]:
+    def list_folder(self, uri: str) -> tuple[FileStatus, ...]:
         """Files and folders in a folder.
 
         Raises:
@@ -135,18 +135,18 @@ class NativeStore:
 
     # Bytes
 
-    def open(self, file: Status, *, is_sequential: bool) -> ObjectFile:
+    def open(self, file: FileStatus, *, is_sequential: bool) -> ObjectFile:
         """A file; the first read asks for it."""
         return ObjectFile(self, file, in_blocks=is_sequential or file.size <= SMALL_BYTES)
 
-    def expect(self, files: Sequence[Status]) -> None:
+    def expect(self, files: Sequence[FileStatus]) -> None:
         """Some files are going to be read, from beginning to end and in this order."""
         with self._lock:
             if not all(file in self._expected for file in files):
                 self._expected = dict.fromkeys(files)
                 self._ask_ahead()
 
-    def block(self, file: Status, number: int) -> memoryview:
+    def block(self, file: FileStatus, number: int) -> memoryview:
         """A block of a file. The next one is asked for, and the files behind it.
 
         Raises:
@@ -165,7 +165,7 @@ class NativeStore:
             self._ask_ahead()
         return future.result()
 
-    def part(self, file: Status, position: int, count: int) -> memoryview:
+    def part(self, file: FileStatus, position: int, count: int) -> memoryview:
         """Bytes of a file, asked for now.
 
         Raises:
@@ -173,7 +173,7 @@ class NativeStore:
         """
         return memoryview(self._range(file.uri, position, count))
 
-    def _request_block(self, file: Status, number: int) -> Future[memoryview]:
+    def _request_block(self, file: FileStatus, number: int) -> Future[memoryview]:
         key = file, number
         if key not in self._blocks:
             start = number * BLOCK_BYTES
@@ -220,7 +220,7 @@ class ObjectFile:
         in_blocks: Reads take whole blocks, which are kept for the next reader.
     """
 
-    def __init__(self, store: NativeStore, file: Status, *, in_blocks: bool) -> None:
+    def __init__(self, store: NativeStore, file: FileStatus, *, in_blocks: bool) -> None:
         self._store = store
         self._file = file
         self._in_blocks = in_blocks
@@ -405,15 +405,15 @@ def _uri(uri_in_bucket: str, path: str) -> str:
     return f"{scheme}://{bucket_and_path.partition('/')[0]}/{path}"
 
 
-def _folder(uri: str) -> Status:
-    return Status(uri=uri, is_folder=True, size=0, modified_ns=0)
+def _folder(uri: str) -> FileStatus:
+    return FileStatus(uri=uri, is_folder=True, size=0, modified_ns=0)
 
 
-def _files(uri: str, metas: Sequence[ObjectMeta]) -> tuple[Status, ...]:
+def _files(uri: str, metas: Sequence[ObjectMeta]) -> tuple[FileStatus, ...]:
     """Without the empty objects that some tools make for folders."""
     folders = {meta["path"].rpartition("/")[0] for meta in metas}
     return tuple(
-        Status(
+        FileStatus(
             uri=_uri(uri, meta["path"]),
             is_folder=False,
             size=meta["size"],

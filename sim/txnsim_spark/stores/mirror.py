@@ -25,7 +25,7 @@ from txnsim.storage.names import PartitionDirectory
 from txnsim.storage.regular_file import MOUNTS, RangeFile
 from txnsim_spark.stores._native import THREADS, NativeStore
 from txnsim_spark.stores.settings import StoreSettings
-from txnsim_spark.stores.uris import Status
+from txnsim_spark.stores.uris import FileStatus
 
 LISTED_NAME: Final = ".listed"
 """Below the root: when the process that planned has asked the store for names the last time."""
@@ -34,19 +34,19 @@ LISTED_NAME: Final = ".listed"
 class Store(Protocol):
     """What reads a store (``_native``)."""
 
-    def folders_matching(self, uri: str) -> tuple[Status, ...]: ...
+    def folders_matching(self, uri: str) -> tuple[FileStatus, ...]: ...
 
-    def below(self, uri: str) -> tuple[Status, ...]:
+    def below(self, uri: str) -> tuple[FileStatus, ...]:
         """All files below a folder; a BadInputError says why not."""
         ...
 
-    def list_folder(self, uri: str) -> tuple[Status, ...]:
+    def list_folder(self, uri: str) -> tuple[FileStatus, ...]:
         """Files and folders in a folder; an OSError says why not."""
         ...
 
-    def open(self, file: Status, *, is_sequential: bool) -> RangeFile: ...
+    def open(self, file: FileStatus, *, is_sequential: bool) -> RangeFile: ...
 
-    def expect(self, files: Sequence[Status]) -> None:
+    def expect(self, files: Sequence[FileStatus]) -> None:
         """Files that are going to be read from beginning to end, in this order."""
         ...
 
@@ -57,7 +57,7 @@ class Mirror:
     def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
         self._listed: set[Path] = set()
-        self._known: dict[str, Status] = {}
+        self._known: dict[str, FileStatus] = {}
         """Local path -> status of the file in the store."""
         self.pattern = rf"{re.escape(settings.root)}/([^/\s]+)/"
         """The scheme; a bucket follows."""
@@ -152,7 +152,7 @@ class Mirror:
         listed = self._store.list_folder(self._uri_of(folder))
         self._take(folder, listed, is_deep=False)
 
-    def _take(self, folder: Path, statuses: Iterable[Status], *, is_deep: bool = True) -> None:
+    def _take(self, folder: Path, statuses: Iterable[FileStatus], *, is_deep: bool = True) -> None:
         """Make a mirrored folder hold exactly the files that the store lists."""
         folder.mkdir(parents=True, exist_ok=True)
         stale_paths = set(_files_below(str(folder), is_deep=is_deep))
@@ -187,19 +187,19 @@ class Mirror:
 
     def expect(self, paths: Sequence[Path]) -> None:
         """Files that are going to be read, from beginning to end and in this order."""
-        files: list[Status] = []
+        files: list[FileStatus] = []
         for path in paths:
             with suppress(OSError):  # gone: told by who opens it
                 files.append(self._status_of(path))
         if files:
             self._store.expect(files)
 
-    def _status_of(self, path: Path) -> Status:
+    def _status_of(self, path: Path) -> FileStatus:
         text = str(path)
         if text not in self._known:
             self.fill([path.parent])
             stat_result = path.stat()
-            self._known[text] = Status(
+            self._known[text] = FileStatus(
                 uri=self._uri_of(path),
                 is_folder=False,
                 size=stat_result.st_size,
@@ -208,7 +208,7 @@ class Mirror:
         return self._known[text]
 
 
-def _renew(path: str, status: Status) -> None:
+def _renew(path: str, status: FileStatus) -> None:
     """A file of this name, size and time instead of the one that is there, in one step."""
     with suppress(FileNotFoundError):
         stat_result = os.stat(path)
@@ -219,7 +219,7 @@ def _renew(path: str, status: Status) -> None:
     os.rename(new_path, path)
 
 
-def _make(path: str, status: Status) -> None:
+def _make(path: str, status: FileStatus) -> None:
     # Not even its owner may read it: what forgets to ask the store is refused, not misled.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o200)
     try:

@@ -20,7 +20,7 @@ GCS: Final = frozenset({"gs"})
 _COPY: Final = "Copy it to a directory, as with: hdfs dfs -get hdfs://namenode/kafka/broker-1 ."
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+class FileStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a store says of a file or folder."""
 
     uri: str

@@ -23,7 +23,7 @@ from txnsim.client.errors import code_name
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import survey
-from txnsim.client.metadata import ClusterView
+from txnsim.client.metadata import ClusterMetadata
 from txnsim.client.offsets import LATEST, FoundOffset
 from txnsim.errors import ClientError
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
@@ -127,7 +127,7 @@ def _sort_key(row: PartitionLag) -> tuple[str, int]:
 
 
 def _partitions(
-    view: ClusterView, *, everything: bool
+    view: ClusterMetadata, *, everything: bool
 ) -> tuple[list[TopicPartition], list[PartitionLag]]:
     """What can be asked about, and a row for each that can't: it has no leader, or the topic is not
     there. Waiting for a leader would keep the others waiting too.

@@ -19,8 +19,8 @@ from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.tables._damage import checks_crcs, refuse_wrong_crcs, refusing, sound_rows
 from txnsim_spark.tables.rows import (
     ArrayMaker,
-    Job,
     SegmentTables,
+    TableJob,
     in_span,
     integers,
     not_negative,
@@ -43,7 +43,7 @@ CONTROL_TYPES: Final = (
 """Kafka's ControlRecordType; those behind commit are found in ``__cluster_metadata`` only."""
 
 
-def read(segment: SegmentFile, job: Job) -> Iterator[Ints]:
+def read(segment: SegmentFile, job: TableJob) -> Iterator[Ints]:
     """The rows of a segment."""
     on_damage = refusing(segment, job)
     for table in sound_rows(segment, on_damage):

@@ -13,7 +13,7 @@ from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.schemas import OFFSET_COLUMNS, TABLES, TIME_COLUMNS
 
 
-class Bounds:
+class ReadBounds:
     """What the options of a read leave out.
 
     Args:

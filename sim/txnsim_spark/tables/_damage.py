@@ -15,10 +15,10 @@ from txnsim_spark.scan.log_end import TORN
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import Damage, SegmentFile
 from txnsim_spark.scan.walk import OnDamage, batch_rows, old_damage
-from txnsim_spark.tables.rows import Job
+from txnsim_spark.tables.rows import TableJob
 
 
-def checks_crcs(segment: SegmentFile, job: Job) -> bool:
+def checks_crcs(segment: SegmentFile, job: TableJob) -> bool:
     """Whether the CRC of every batch of a segment is computed as its rows are made. What a starting
     broker would go through was gone through before, and is cut where it is wrong.
     """
@@ -28,7 +28,7 @@ def checks_crcs(segment: SegmentFile, job: Job) -> bool:
     )
 
 
-def refusing(segment: SegmentFile, job: Job) -> Callable[[Damage], None]:
+def refusing(segment: SegmentFile, job: TableJob) -> Callable[[Damage], None]:
     """A function that refuses damage of a segment, unless the options pass over it. A stream reads
     a batch when it is whole.
     """
@@ -66,7 +66,7 @@ def sound_rows(segment: SegmentFile, on_damage: OnDamage) -> Iterator[Ints]:
             on_damage(damage)
 
 
-def check_headers(segment: SegmentFile, job: Job) -> None:
+def check_headers(segment: SegmentFile, job: TableJob) -> None:
     """Compute the CRCs of a segment of which only headers are read, where they are to be.
 
     Raises:

@@ -22,7 +22,7 @@ from txnsim_spark.scan.crcs import crcs_are_right, runs_of
 from txnsim_spark.scan.pieces import Bytes, Ints, pieces_of
 from txnsim_spark.scan.segments import Damage, SegmentFile
 from txnsim_spark.tables._damage import checks_crcs, refusing, sound_rows, wrong_crc
-from txnsim_spark.tables.rows import Job, in_span
+from txnsim_spark.tables.rows import TableJob, in_span
 
 T = TypeVar("T")
 OnDamage = Callable[[Damage], object]
@@ -32,7 +32,7 @@ STORED_MAX: Final = DECOMPRESSED_MAX
 
 
 def decoded_batches(
-    segment: SegmentFile, job: Job, on_damage: OnDamage
+    segment: SegmentFile, job: TableJob, on_damage: OnDamage
 ) -> Iterator[tuple[Ints, Iterator[Record]]]:
     """The batches of a segment of the producers that are wanted: ``kernel.BATCH_COLUMNS`` of each,
     and its records in order, up to damage, which is told. Records are good until the next batch is
@@ -54,7 +54,7 @@ def _records(data: memoryview, columns: Ints, on_damage: OnDamage) -> Iterator[R
 
 
 def chosen_runs(
-    segment: SegmentFile, job: Job, on_damage: OnDamage
+    segment: SegmentFile, job: TableJob, on_damage: OnDamage
 ) -> Iterator[tuple[Bytes, int, Ints]]:
     """(bytes, their position in the file, chosen batches in them): batches that fit into a piece,
     or one that is larger. The bytes are good until the next ones are asked for.
@@ -87,7 +87,7 @@ def chosen_runs(
                 yield data, start, run if mine.all() else run[:, mine]
 
 
-def decoded_records(segment: SegmentFile, job: Job) -> Iterator[tuple[Record, Ints]]:
+def decoded_records(segment: SegmentFile, job: TableJob) -> Iterator[tuple[Record, Ints]]:
     """Each record of data with the columns of its batch (``decoded_batches``).
 
     Raises:
@@ -117,7 +117,7 @@ def record_or_problem(
     return row, unknown() if row is None else None
 
 
-def _choose_batches(segment: SegmentFile, table: Ints, job: Job) -> Any:
+def _choose_batches(segment: SegmentFile, table: Ints, job: TableJob) -> Any:
     chosen = in_span(table[kernel.BASE_OFFSET], segment)
     if job.producer_ids is not None:
         chosen &= np.isin(table[kernel.PRODUCER_ID], list(job.producer_ids))
@@ -125,7 +125,7 @@ def _choose_batches(segment: SegmentFile, table: Ints, job: Job) -> Any:
 
 
 def _right_crcs(
-    path: Path, table: Ints, chosen: Any, job: Job, segment: SegmentFile, on_damage: OnDamage
+    path: Path, table: Ints, chosen: Any, job: TableJob, segment: SegmentFile, on_damage: OnDamage
 ) -> Any:
     """Which rows are not known to be wrong: CRCs of chosen batches are computed as the options say,
     and in any case of compressed ones, whose records may be others where a byte has changed.

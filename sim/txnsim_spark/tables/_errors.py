@@ -30,8 +30,8 @@ from txnsim_spark.tables._decoded import decoded_batches
 from txnsim_spark.tables._small_files import txn_indexes
 from txnsim_spark.tables.rows import (
     ArrayMaker,
-    Job,
     Rows,
+    TableJob,
     constant,
     nothing,
     of_file,
@@ -42,12 +42,12 @@ from txnsim_spark.tables.rows import (
 # Segments
 
 
-def read(segment: SegmentFile, job: Job, cut: Damage | None) -> Iterator[Rows]:
+def read(segment: SegmentFile, job: TableJob, cut: Damage | None) -> Iterator[Rows]:
     """Rows of a segment's damage: what a broker cuts off, where and why."""
     return of_structs(_of_segment(segment, job, cut), partial(of_segment, segment))
 
 
-def _of_segment(segment: SegmentFile, job: Job, cut: Damage | None) -> Iterator[ErrorRow]:
+def _of_segment(segment: SegmentFile, job: TableJob, cut: Damage | None) -> Iterator[ErrorRow]:
     path = Path(segment.path)
     try:
         old: list[Damage] = []
@@ -70,7 +70,7 @@ def _of_segment(segment: SegmentFile, job: Job, cut: Damage | None) -> Iterator[
         yield _unreadable(path, error, segment.size)
 
 
-def _wrong_crcs(segment: SegmentFile, table: Ints, job: Job) -> Iterator[Damage]:
+def _wrong_crcs(segment: SegmentFile, table: Ints, job: TableJob) -> Iterator[Damage]:
     """Wrong CRCs of what any other table would have computed."""
     is_checked = np.full(table.shape[1], checks_crcs(segment, job))
     if not (segment.is_recovered and job.options.check_crc is Check.AUTO):
@@ -81,7 +81,7 @@ def _wrong_crcs(segment: SegmentFile, table: Ints, job: Job) -> Iterator[Damage]
             yield wrong_crc(chosen, number)
 
 
-def _undecodable(segment: SegmentFile, job: Job) -> Iterator[ErrorRow]:
+def _undecodable(segment: SegmentFile, job: TableJob) -> Iterator[ErrorRow]:
     """Batches whose records can't be had, whatever their CRCs say."""
     damages: list[Damage] = []
     options = msgspec.structs.replace(job.options, check_crc=Check.NONE)
@@ -109,7 +109,7 @@ def _row(file: str, damage: Damage, *, is_cut: bool = False) -> ErrorRow:
 # Small files
 
 
-def read_replica(replica: Replica, job: Job) -> Iterator[Rows]:
+def read_replica(replica: Replica, job: TableJob) -> Iterator[Rows]:
     """The rows of a replica's files beside its segments."""
     del job
     for base_offset, rows in _of_replica(Path(replica.path)):
@@ -139,7 +139,7 @@ def _of_replica(folder: Path) -> Iterator[tuple[int | None, Iterator[ErrorRow]]]
         yield None, _of_file(metadata, "metadata", _text(decode_partition_metadata))
 
 
-def read_log_dir(path: Path, job: Job) -> Iterator[Rows]:
+def read_log_dir(path: Path, job: TableJob) -> Iterator[Rows]:
     """The rows of the files at the top of a log directory."""
     del job
 

@@ -15,10 +15,17 @@ from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.scan.walk import ending_rows, fragment_rows
 from txnsim_spark.schemas import TABLES, TIMESTAMP
 from txnsim_spark.tables._damage import check_headers, refusing
-from txnsim_spark.tables.rows import ArrayMaker, Job, SegmentTables, in_span, not_negative, truths
+from txnsim_spark.tables.rows import (
+    ArrayMaker,
+    SegmentTables,
+    TableJob,
+    in_span,
+    not_negative,
+    truths,
+)
 
 
-def fragments(segment: SegmentFile, job: Job) -> Iterator[Ints]:
+def fragments(segment: SegmentFile, job: TableJob) -> Iterator[Ints]:
     """The rows of a segment: a producer may have several."""
     check_headers(segment, job)
     on_damage = refusing(segment, job)
@@ -26,7 +33,7 @@ def fragments(segment: SegmentFile, job: Job) -> Iterator[Ints]:
         yield _of_producers(table, table[:, fk.PRODUCER], job)
 
 
-def endings(segment: SegmentFile, job: Job) -> Iterator[Ints]:
+def endings(segment: SegmentFile, job: TableJob) -> Iterator[Ints]:
     """The rows of a segment: one for each marker."""
     check_headers(segment, job)
     on_damage = refusing(segment, job)
@@ -37,7 +44,7 @@ def endings(segment: SegmentFile, job: Job) -> Iterator[Ints]:
         yield _of_producers(by_row, by_row[:, fk.ENDED_PRODUCER], job)
 
 
-def _of_producers(table: Ints, producers: Ints, job: Job) -> Ints:
+def _of_producers(table: Ints, producers: Ints, job: TableJob) -> Ints:
     """Rows of the wanted producers; all rows if no ids are given."""
     if job.producer_ids is None:
         return table

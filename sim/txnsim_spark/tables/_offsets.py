@@ -25,7 +25,7 @@ from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.schemas import OffsetRow
 from txnsim_spark.tables._decoded import decoded_records, record_or_problem
 from txnsim_spark.tables._transactions import version_of
-from txnsim_spark.tables.rows import Job, Rows, of_segment, of_structs, or_none
+from txnsim_spark.tables.rows import Rows, TableJob, of_segment, of_structs, or_none
 
 KINDS: Final = {
     0: "offset_commit",
@@ -56,7 +56,7 @@ UNKNOWN: Final = "unknown"
 DECODED: Final = frozenset({0, 1, *(number for number, kind in kinds().items() if kind.values)})
 
 
-def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
     """The rows of a segment."""
     rows = (row_of(record, batch) for record, batch in decoded_records(segment, job))
     return of_structs(rows, partial(of_segment, segment))

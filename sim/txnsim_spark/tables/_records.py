@@ -19,13 +19,13 @@ from txnsim_spark.tables._batches import of_headers
 from txnsim_spark.tables._damage import refusing
 from txnsim_spark.tables._decoded import OnDamage, chosen_runs, undecoded_batch_damage
 from txnsim_spark.tables.arrays import of_lists, of_pieces, of_struct, repeat_value
-from txnsim_spark.tables.rows import ROWS_MAX, ArrayMaker, Job, Rows, integers, of_segment
+from txnsim_spark.tables.rows import ROWS_MAX, ArrayMaker, Rows, TableJob, integers, of_segment
 
 BYTES_MAX: Final = 8 << 20
 """About how much of keys and values is handed over at once."""
 
 
-def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
     """The rows of a segment."""
     on_damage = refusing(segment, job)
     for data, start, run in chosen_runs(segment, job, on_damage):

@@ -12,7 +12,7 @@ from txnsim_spark.scan import kernel
 from txnsim_spark.scan.segments import Damage, SegmentFile
 from txnsim_spark.schemas import SegmentRow
 from txnsim_spark.tables._damage import check_headers, sound_rows
-from txnsim_spark.tables.rows import Job, Rows, of_segment, of_structs
+from txnsim_spark.tables.rows import Rows, TableJob, of_segment, of_structs
 
 WALKED: Final = frozenset(
     {
@@ -23,7 +23,7 @@ WALKED: Final = frozenset(
 """Columns that are only known after a walk through the segment."""
 
 
-def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
     """The row of a segment."""
     path = Path(segment.path)
     size = path.stat().st_size
@@ -35,7 +35,7 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     return of_structs(iter([row]), partial(of_segment, segment))
 
 
-def _walk_segment(segment: SegmentFile, size: int, job: Job) -> SegmentRow:
+def _walk_segment(segment: SegmentFile, size: int, job: TableJob) -> SegmentRow:
     damages: list[Damage] = []
     batches = records = 0
     first_offset: int | None = None

@@ -18,14 +18,14 @@ from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.schemas import ShareStateRow
 from txnsim_spark.tables._decoded import decoded_records, record_or_problem
 from txnsim_spark.tables._transactions import version_of
-from txnsim_spark.tables.rows import Job, Rows, of_segment, of_structs, or_none
+from txnsim_spark.tables.rows import Rows, TableJob, of_segment, of_structs, or_none
 
 KINDS: Final = {0: "snapshot", 1: "update"}
 """Key version -> name, as CoordinatorRecordType of the share coordinator has it."""
 UNKNOWN: Final = "unknown"
 
 
-def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
     """The rows of a segment."""
     rows = (row_of(record) for record, _ in decoded_records(segment, job))
     return of_structs(rows, partial(of_segment, segment))

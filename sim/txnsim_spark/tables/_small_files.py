@@ -20,10 +20,10 @@ from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.scan.log_dirs import LogDirectory, read_small, topic_id_of
 from txnsim_spark.scan.segments import Replica, size_of
 from txnsim_spark.schemas import AbortedRow, LeaderEpochRow, ProducerRow, ReplicaRow
-from txnsim_spark.tables.rows import Job, Rows, of_file, of_replica, of_structs, or_none
+from txnsim_spark.tables.rows import Rows, TableJob, of_file, of_replica, of_structs, or_none
 
 
-def aborted_transactions(replica: Replica, job: Job) -> Iterator[Rows]:
+def aborted_transactions(replica: Replica, job: TableJob) -> Iterator[Rows]:
     """The rows of a replica: of all its ``.txnindex`` files, also where a segment is gone."""
     for base_offset, path in txn_indexes(Path(replica.path)):
         yield from of_structs(_rows_of_aborted(path, job), partial(of_file, replica, base_offset))
@@ -39,7 +39,7 @@ def txn_indexes(folder: Path) -> list[tuple[int, Path]]:
     return sorted({**alone, **of_segments}.items())
 
 
-def _rows_of_aborted(path: Path, job: Job) -> Iterator[AbortedRow]:
+def _rows_of_aborted(path: Path, job: TableJob) -> Iterator[AbortedRow]:
     try:
         for entry in txn_index.decode(RegularFile(path).read(), place=str(path)):
             if job.producer_ids is None or entry.producer_id in job.producer_ids:
@@ -55,13 +55,13 @@ def _rows_of_aborted(path: Path, job: Job) -> Iterator[AbortedRow]:
         refuse_file(path, str(error), job.options)
 
 
-def leader_epochs(replica: Replica, job: Job) -> Iterator[Rows]:
+def leader_epochs(replica: Replica, job: TableJob) -> Iterator[Rows]:
     """The rows of a replica."""
     rows = _rows_of_leader_epochs(Path(replica.path), job)
     return of_structs(rows, partial(of_replica, replica))
 
 
-def _rows_of_leader_epochs(folder: Path, job: Job) -> Iterator[LeaderEpochRow]:
+def _rows_of_leader_epochs(folder: Path, job: TableJob) -> Iterator[LeaderEpochRow]:
     next(folder.iterdir(), None)  # a folder that is gone is not one without the file
     path = folder / names.FileName.LEADER_EPOCHS
     on_problem = partial(refuse_problem, options=job.options)
@@ -69,7 +69,7 @@ def _rows_of_leader_epochs(folder: Path, job: Job) -> Iterator[LeaderEpochRow]:
         yield LeaderEpochRow(leader_epoch=epoch, start_offset=start_offset)
 
 
-def producer_state(replica: Replica, job: Job) -> Iterator[Rows]:
+def producer_state(replica: Replica, job: TableJob) -> Iterator[Rows]:
     """The rows of a replica."""
     rows = (
         row
@@ -79,7 +79,7 @@ def producer_state(replica: Replica, job: Job) -> Iterator[Rows]:
     return of_structs(rows, partial(of_replica, replica))
 
 
-def _rows_of_producer_state(folder: Path, job: Job) -> Iterator[ProducerRow]:
+def _rows_of_producer_state(folder: Path, job: TableJob) -> Iterator[ProducerRow]:
     snapshots = replica_files(folder).snapshots
     for offset, path in snapshots:
         try:
@@ -110,7 +110,7 @@ def _row_of_producer_state(entry: SnapshotEntry, offset: int, *, is_last: bool) 
     )
 
 
-def replicas(replica: Replica, job: Job, directory: LogDirectory) -> Iterator[Rows]:
+def replicas(replica: Replica, job: TableJob, directory: LogDirectory) -> Iterator[Rows]:
     """The row of a replica."""
     row = _row_of_replicas(replica, directory, job)
     return of_structs(iter([row]), partial(of_replica, replica))
@@ -128,7 +128,7 @@ def directory_of(log_dir: Path, options: KafkaLogOptions) -> LogDirectory:
     return LogDirectory.at(log_dir, on_problem)
 
 
-def _row_of_replicas(replica: Replica, directory: LogDirectory, job: Job) -> ReplicaRow:
+def _row_of_replicas(replica: Replica, directory: LogDirectory, job: TableJob) -> ReplicaRow:
     folder, whose = Path(replica.path), replica.topic_partition
     files = replica_files(folder)
     segments, snapshots = files.segments, files.snapshots

@@ -13,12 +13,12 @@ from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.file_faults import refuse_problem
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, Report
-from txnsim_spark.tables.rows import ArrayMaker, Job, Rows, values
+from txnsim_spark.tables.rows import ArrayMaker, Rows, TableJob, values
 
 _US_PER_MS: Final = 1_000
 
 
-def read(job: Job) -> Iterator[Rows]:
+def read(job: TableJob) -> Iterator[Rows]:
     """All rows, read in this process.
 
     Args:

@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from txnsim_spark.engine import Engine, Way, cost_of
-from txnsim_spark.engine import Job as Reading
+from txnsim_spark.engine import EngineJob as Reading
 from txnsim_spark.file_faults import LogFileError
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import Division, KafkaLogOptions
@@ -22,7 +22,7 @@ from txnsim_spark.planning import READS, Share, shares_of
 from txnsim_spark.scan.log_dirs import OnProblem, untold
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.row_sources import rows_of
-from txnsim_spark.tables.rows import Job
+from txnsim_spark.tables.rows import TableJob
 
 Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
 """Chooses rows where they are read."""
@@ -71,7 +71,7 @@ def kept_rows(
         shares = shares_of(
             options, scope, READS[table], on_problem=None if on_problem is None else untold
         )
-    job = Job(
+    job = TableJob(
         options=options,
         columns=TABLES[table].names,
         producer_ids=scope.producer_ids,
@@ -91,7 +91,7 @@ _PROBLEMS: Final = ""
 """Key of what is wrong with files, beside the folders of replicas."""
 
 
-def _kept_or_problem(job: Job, keep: Keep, share: Share) -> Iterator[tuple[str, Any]]:
+def _kept_or_problem(job: TableJob, keep: Keep, share: Share) -> Iterator[tuple[str, Any]]:
     """Rows by replica; where a file can't be read, what is wrong with the first one, too, and the
     rows of the rest.
     """
@@ -105,7 +105,9 @@ def _kept_or_problem(job: Job, keep: Keep, share: Share) -> Iterator[tuple[str, 
         yield from _kept_by_replica(msgspec.structs.replace(job, options=passing), keep, share)
 
 
-def _kept_by_replica(job: Job, keep: Keep, share: Share) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _kept_by_replica(
+    job: TableJob, keep: Keep, share: Share
+) -> Iterator[tuple[str, pa.RecordBatch]]:
     schema = TABLES[job.options.table].arrow()
     for rows in rows_of(share, job):
         kept_rows_of_batch = keep(rows.in_schema(schema))

@@ -29,27 +29,27 @@ from txnsim_spark.tables import _segments as segments
 from txnsim_spark.tables import _share_states as share_states
 from txnsim_spark.tables import _small_files as small_files
 from txnsim_spark.tables import _transactions as transactions
-from txnsim_spark.tables._bounds import Bounds
+from txnsim_spark.tables._bounds import ReadBounds
 from txnsim_spark.tables._untouched_segments import not_silent
 from txnsim_spark.tables.rows import (
     ArrayMaker,
-    Job,
     Rows,
     SegmentTables,
+    TableJob,
     join_batches,
     rows_of_tables,
 )
 
 T = TypeVar("T")
 
-OF_SEGMENT: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Rows]]]] = {
+OF_SEGMENT: Final[Mapping[str, Callable[[SegmentFile, TableJob], Iterator[Rows]]]] = {
     "records": records.read,
     "transactions": transactions.read,
     "offsets": offsets.read,
     "share_states": share_states.read,
     "segments": segments.read,
 }
-OF_SEGMENTS: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Ints]]]] = {
+OF_SEGMENTS: Final[Mapping[str, Callable[[SegmentFile, TableJob], Iterator[Ints]]]] = {
     "batches": batches.read,
     "fragments": fragments.fragments,
     "endings": fragments.endings,
@@ -57,7 +57,7 @@ OF_SEGMENTS: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Ints]]]] =
 """Tables whose rows come of several segments: the reader of one segment."""
 BY_PRODUCER: Final = frozenset({"batches", "endings", "fragments", "records"})
 """Tables of segments whose rows are each of one producer."""
-OF_REPLICA: Final[Mapping[str, Callable[[Replica, Job], Iterator[Rows]]]] = {
+OF_REPLICA: Final[Mapping[str, Callable[[Replica, TableJob], Iterator[Rows]]]] = {
     "producer_state": small_files.producer_state,
     "aborted": small_files.aborted_transactions,
     "leader_epochs": small_files.leader_epochs,
@@ -65,7 +65,7 @@ OF_REPLICA: Final[Mapping[str, Callable[[Replica, Job], Iterator[Rows]]]] = {
 """All but those that need more than their unit: ``replicas``, ``errors`` and ``findings``."""
 
 
-def rows_of(share: Share, job: Job) -> Iterator[Rows]:
+def rows_of(share: Share, job: TableJob) -> Iterator[Rows]:
     """The rows of one task."""
     match job.options.table:
         case "errors":
@@ -83,11 +83,11 @@ def rows_of(share: Share, job: Job) -> Iterator[Rows]:
             return _of_replicas(name, share, job)
 
 
-def batches_of(share: Share, job: Job, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def batches_of(share: Share, job: TableJob, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of one task within the bounds that its options name, small batches together."""
-    if not Bounds.are_in(job.options):
+    if not ReadBounds.are_in(job.options):
         return join_batches(rows.in_schema(schema) for rows in rows_of(share, job))
-    bounds = Bounds(job.options)
+    bounds = ReadBounds(job.options)
     schema_with_bounds = bounds.schema(schema)
     job = msgspec.structs.replace(
         job, columns=tuple(schema_with_bounds.names), by_replica=bounds.are_by_partition
@@ -97,7 +97,7 @@ def batches_of(share: Share, job: Job, schema: pa.Schema) -> Iterator[pa.RecordB
     )
 
 
-def _of_segments(name: str, share: Share, job: Job) -> Iterator[Rows]:
+def _of_segments(name: str, share: Share, job: TableJob) -> Iterator[Rows]:
     segments = share.segments
     if name in BY_PRODUCER:
         segments = tuple(not_silent(segments, job.producer_ids))
@@ -116,7 +116,7 @@ def _of_segments(name: str, share: Share, job: Job) -> Iterator[Rows]:
         yield from _sound(segment.path, job, partial(OF_SEGMENT[name], segment, job))
 
 
-def _cut_segments(segments: Sequence[SegmentFile], job: Job) -> Iterator[SegmentFile]:
+def _cut_segments(segments: Sequence[SegmentFile], job: TableJob) -> Iterator[SegmentFile]:
     """Segments as far as a starting broker would keep them.
 
     Raises:
@@ -139,7 +139,9 @@ def _cut_segments(segments: Sequence[SegmentFile], job: Job) -> Iterator[Segment
         yield segment
 
 
-def _columns_of(name: str, job: Job) -> Callable[[Ints, SegmentTables], Mapping[str, ArrayMaker]]:
+def _columns_of(
+    name: str, job: TableJob
+) -> Callable[[Ints, SegmentTables], Mapping[str, ArrayMaker]]:
     match name:
         case "batches":
             return partial(batches.columns_of, check=job.options.check_crc)
@@ -148,12 +150,12 @@ def _columns_of(name: str, job: Job) -> Callable[[Ints, SegmentTables], Mapping[
     return fragments.columns_of_endings
 
 
-def _of_replicas(name: str, share: Share, job: Job) -> Iterator[Rows]:
+def _of_replicas(name: str, share: Share, job: TableJob) -> Iterator[Rows]:
     for replica in share.replicas:
         yield from _sound(replica.path, job, partial(OF_REPLICA[name], replica, job))
 
 
-def _replicas(share: Share, job: Job) -> Iterator[Rows]:
+def _replicas(share: Share, job: TableJob) -> Iterator[Rows]:
     directory_at = cache(partial(small_files.directory_of, options=job.options))
     for replica in share.replicas:
         directory = directory_at(Path(replica.log_dir))
@@ -161,7 +163,7 @@ def _replicas(share: Share, job: Job) -> Iterator[Rows]:
         yield from _sound(replica.path, job, read)
 
 
-def _errors(share: Share, job: Job) -> Iterator[Rows]:
+def _errors(share: Share, job: TableJob) -> Iterator[Rows]:
     MOUNTS.expect([segment.path for segment in share.segments])
     for segment, cut in cut_short(share.segments, is_cut=_cuts(job)):
         yield from errors.read(segment, job, cut)
@@ -173,11 +175,11 @@ def _errors(share: Share, job: Job) -> Iterator[Rows]:
         yield from errors.read_problem(problem)
 
 
-def _cuts(job: Job) -> bool:
+def _cuts(job: TableJob) -> bool:
     return job.options.check_crc is not Check.NONE
 
 
-def _sound(path: str, job: Job, read: Callable[[], Iterator[T]]) -> Iterator[T]:
+def _sound(path: str, job: TableJob, read: Callable[[], Iterator[T]]) -> Iterator[T]:
     """What a file or folder gives.
 
     Raises:
@@ -188,7 +190,7 @@ def _sound(path: str, job: Job, read: Callable[[], Iterator[T]]) -> Iterator[T]:
 
 
 @contextmanager
-def _refusing(path: str, job: Job) -> Iterator[None]:
+def _refusing(path: str, job: TableJob) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -34,7 +34,7 @@ JOINED_BYTES_MAX: Final = 4 << 20
 """Of batches that are put together."""
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class TableJob(msgspec.Struct, frozen=True, kw_only=True):
     """Options and columns of a table, which all tasks share."""
 
     options: KafkaLogOptions

@@ -49,8 +49,8 @@ from txnsim.api.request import (
     NO_LINK,
     TOPIC_OPERATIONS,
     ApiTable,
+    ByteGap,
     ClientLink,
-    Gap,
     Request,
     error_fields,
     no_subject,
@@ -69,7 +69,7 @@ from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.releases import RELEASES
 from txnsim.releases._kafka import REFERENCE, RELEASE_4_0
 from txnsim.runtime.loop_turns import Pace, Turns
-from txnsim.security.acls import CLUSTER_NAME, NO_ACLS, Operation, ResourceType
+from txnsim.security.acls import CLUSTER_NAME, NO_ACLS, AclOperation, ResourceType
 from txnsim.security.authorizer import Authorizer
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition
@@ -79,7 +79,7 @@ from txnsim.wire.error_codes import errors_of
 from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
 from txnsim.wire.plain_values import message_from
 from txnsim.wire.registry import version_range
-from txnsim.wire.values import Rows
+from txnsim.wire.values import LazyRows
 
 # Frames to requests and replies to bytes: with breaks it is the same as without.
 
@@ -219,7 +219,7 @@ async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> N
     large = bytes(SMALL_BYTES)
     assert list(joined([b"a", b"b", large, b"c"])) == [b"ab", large, b"c"]
     assert next(joined([large])) is large
-    errors = Rows(
+    errors = LazyRows(
         lambda number: schema.BatchIndexAndErrorMessage(
             batch_index=number, batch_index_error_message="no key"
         ),
@@ -669,7 +669,7 @@ def end_txn(numbers: tuple[int, ...]) -> Any:
     )
 
 
-GAP = Gap("qh", end_txn)
+GAP = ByteGap("qh", end_txn)
 
 
 @given(producer_id=INT64, producer_epoch=INT16)
@@ -683,7 +683,7 @@ def test_a_filled_gap_is_the_encoded_message(producer_id: int, producer_epoch: i
 )
 def test_numbers_that_are_not_found_side_by_side_are_refused(make: Callable[..., Any]) -> None:
     with pytest.raises(AssertionError, match="not found once"):
-        Gap("qh", make)
+        ByteGap("qh", make)
 
 
 def test_an_answer_is_made_once_per_shape_and_the_number_of_shapes_is_bounded() -> None:
@@ -706,10 +706,10 @@ ACCESS = Access(
     Authorizer(),
     NO_ACLS.plus(
         [
-            acl(ResourceType.TOPIC, "orders", Operation.READ, host="10.0.0.1"),
-            acl(ResourceType.GROUP, "g", Operation.DELETE),
-            acl(ResourceType.TRANSACTIONAL_ID, "tx", Operation.WRITE),
-            acl(ResourceType.CLUSTER, CLUSTER_NAME, Operation.CREATE),
+            acl(ResourceType.TOPIC, "orders", AclOperation.READ, host="10.0.0.1"),
+            acl(ResourceType.GROUP, "g", AclOperation.DELETE),
+            acl(ResourceType.TRANSACTIONAL_ID, "tx", AclOperation.WRITE),
+            acl(ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.CREATE),
         ]
     ),
     principal="User:alice",
@@ -718,19 +718,19 @@ ACCESS = Access(
 
 
 def test_each_kind_of_resource_is_asked_for_by_its_name() -> None:
-    assert ACCESS.may_topic(Operation.READ, "orders")
-    assert not ACCESS.may_topic(Operation.READ, "other")
-    assert ACCESS.may_group(Operation.DELETE, "g")
-    assert ACCESS.may_transactional_id(Operation.WRITE, "tx")
-    assert ACCESS.may_cluster(Operation.CREATE)
-    assert not ACCESS.may_cluster(Operation.ALTER)
-    assert ACCESS.may_some(Operation.READ, ResourceType.TOPIC)
-    assert not ACCESS.may_some(Operation.WRITE, ResourceType.TOPIC)
+    assert ACCESS.may_topic(AclOperation.READ, "orders")
+    assert not ACCESS.may_topic(AclOperation.READ, "other")
+    assert ACCESS.may_group(AclOperation.DELETE, "g")
+    assert ACCESS.may_transactional_id(AclOperation.WRITE, "tx")
+    assert ACCESS.may_cluster(AclOperation.CREATE)
+    assert not ACCESS.may_cluster(AclOperation.ALTER)
+    assert ACCESS.may_some(AclOperation.READ, ResourceType.TOPIC)
+    assert not ACCESS.may_some(AclOperation.WRITE, ResourceType.TOPIC)
 
 
 def test_bits_are_the_operations_that_are_allowed_of_those_that_are_known() -> None:
     bits = ACCESS.bits(TOPIC_OPERATIONS, lambda operation: ACCESS.may_topic(operation, "orders"))
-    assert bits == 1 << Operation.READ | 1 << Operation.DESCRIBE
+    assert bits == 1 << AclOperation.READ | 1 << AclOperation.DESCRIBE
     assert ACCESS.bits(TOPIC_OPERATIONS, lambda _: True) == TOPIC_OPERATIONS
 
 

@@ -14,7 +14,7 @@ from tests.support.broker_api import Api, batch, produce
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.share_members import ShareMember, errors, fill
 from tests.support.within_environment import within
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
 from txnsim.metadata.image import SHARE_VERSION
@@ -33,7 +33,9 @@ async def member_of(
     metadata = cluster.sim.metadata
     if topic is not None:
         group_configs = {"errors.deadletterqueue.group.enable": "true", **topic}
-        metadata.create_topic(NewTopic(name=LETTERS.topic, partitions=2, configs=group_configs))
+        metadata.create_topic(
+            TopicToCreate(name=LETTERS.topic, partitions=2, configs=group_configs)
+        )
     metadata.publish(
         metadata.image.with_group_configs(
             "g",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.wire import codec
 from txnsim.wire.codec import FrameReader
 from txnsim.wire.plain_values import message_from
@@ -58,12 +58,12 @@ class FakeBroker:
         self.level = level
         self.features_epoch = 10
         self.asked: list[Asked] = []
-        self.ranges = {int(api): (api.ours.lowest, api.ours.highest) for api in Api}
+        self.ranges = {int(api): (api.ours.lowest, api.ours.highest) for api in ClientApi}
         self.ranges |= ranges or {}
         self.handlers: dict[Any, Handler] = {
-            Api.API_VERSIONS: self.api_versions,
-            Api.METADATA: self.metadata,
-            Api.FIND_COORDINATOR: self.find_coordinator,
+            ClientApi.API_VERSIONS: self.api_versions,
+            ClientApi.METADATA: self.metadata,
+            ClientApi.FIND_COORDINATOR: self.find_coordinator,
         }
         self.handlers.update(handlers or {})
         self._connections: set[asyncio.Transport] = set()
@@ -91,10 +91,10 @@ class FakeBroker:
     @property
     def keys(self) -> list[int]:
         """What was asked, ApiVersions and Metadata apart."""
-        quiet = (Api.API_VERSIONS, Api.METADATA)
+        quiet = (ClientApi.API_VERSIONS, ClientApi.METADATA)
         return [request.api_key for request in self.asked if request.api_key not in quiet]
 
-    def of(self, api: Api) -> list[Asked]:
+    def of(self, api: ClientApi) -> list[Asked]:
         """The requests of one API."""
         return [request for request in self.asked if request.api_key == api]
 

@@ -13,7 +13,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError, ConnectionLostError, RetriableError
 from txnsim.client.requests import ConfigChange, NewTopic
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.errors import ErrorCode
 
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=1_000)
@@ -63,10 +63,10 @@ def update_answer(error: int = 0, message: str | None = None) -> Any:
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
     handlers = {
-        Api.CREATE_TOPICS: creation_answer(),
-        Api.DELETE_TOPICS: deletion_answer(),
-        Api.INCREMENTAL_ALTER_CONFIGS: alteration_answer(),
-        Api.UPDATE_FEATURES: update_answer(),
+        ClientApi.CREATE_TOPICS: creation_answer(),
+        ClientApi.DELETE_TOPICS: deletion_answer(),
+        ClientApi.INCREMENTAL_ALTER_CONFIGS: alteration_answer(),
+        ClientApi.UPDATE_FEATURES: update_answer(),
     }
     async with FakeBroker(handlers) as fake_broker:
         yield fake_broker
@@ -82,7 +82,7 @@ async def test_a_created_topic_is_waited_for(broker: FakeBroker, admin: Admin) -
     def without_leader(request: Asked) -> Any:
         return broker.metadata(request, leader_id=-1)
 
-    broker.handlers[Api.METADATA] = in_turn(without_leader, broker.metadata)
+    broker.handlers[ClientApi.METADATA] = in_turn(without_leader, broker.metadata)
     assert (await admin.create_topic("t", partitions=2)).led
     outcomes = await admin.create_topics((NewTopic(name="t"),))
     assert outcomes["t"] == CreatedTopic(name="t", partitions=2, replication_factor=1)
@@ -105,46 +105,48 @@ async def test_a_deletion_is_waited_for_until_no_broker_names_the_topic(
         lookups_left -= 1
         return broker.metadata(request, error=3 if lookups_left < 0 else 0)
 
-    broker.handlers[Api.METADATA] = metadata_until_deleted
+    broker.handlers[ClientApi.METADATA] = metadata_until_deleted
     await admin.wait_without_topics([], timeout_ms=1_000)
     assert lookups_left == 2
     await admin.wait_without_topics(["t"], timeout_ms=1_000)
     assert lookups_left == -1
-    broker.handlers[Api.METADATA] = broker.metadata
+    broker.handlers[ClientApi.METADATA] = broker.metadata
     await admin.wait_without_topics(["t"], timeout_ms=20)  # it hears of nothing: no failure
 
 
 async def test_a_refusal_has_the_brokers_words(broker: FakeBroker, admin: Admin) -> None:
-    broker.handlers[Api.CREATE_TOPICS] = creation_answer(36, "it exists")
+    broker.handlers[ClientApi.CREATE_TOPICS] = creation_answer(36, "it exists")
     with pytest.raises(ClientError, match=r"TOPIC_ALREADY_EXISTS \(it exists\)") as error:
         await admin.create_topic("t")
     assert error.value.error == ErrorCode.topic_already_exists
 
 
 async def test_no_controller_is_waited_for(broker: FakeBroker, admin: Admin) -> None:
-    broker.handlers[Api.CREATE_TOPICS] = in_turn(creation_answer(41), creation_answer())
+    broker.handlers[ClientApi.CREATE_TOPICS] = in_turn(creation_answer(41), creation_answer())
     assert isinstance((await admin.create_topics((NewTopic(name="t"),)))["t"], CreatedTopic)
-    assert len(broker.of(Api.CREATE_TOPICS)) == 2
+    assert len(broker.of(ClientApi.CREATE_TOPICS)) == 2
 
 
 async def test_a_change_whose_answer_is_lost_is_not_repeated(
     broker: FakeBroker, admin: Admin
 ) -> None:
-    broker.handlers[Api.CREATE_TOPICS] = lambda _: CLOSE
+    broker.handlers[ClientApi.CREATE_TOPICS] = lambda _: CLOSE
     with pytest.raises(ConnectionLostError):
         await admin.create_topics((NewTopic(name="t"),))
-    assert len(broker.of(Api.CREATE_TOPICS)) == 1
+    assert len(broker.of(ClientApi.CREATE_TOPICS)) == 1
 
 
 @pytest.mark.parametrize("version", [1, 5, 6])
 async def test_topics_are_deleted_by_name(version: int) -> None:
     async with (
-        FakeBroker({Api.DELETE_TOPICS: deletion_answer()}, ranges={20: (1, version)}) as broker,
+        FakeBroker(
+            {ClientApi.DELETE_TOPICS: deletion_answer()}, ranges={20: (1, version)}
+        ) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         admin = Admin(cluster)
         assert await admin.delete_topics(("t",)) == {"t": None}
-        broker.handlers[Api.DELETE_TOPICS] = deletion_answer(3)
+        broker.handlers[ClientApi.DELETE_TOPICS] = deletion_answer(3)
         outcome = (await admin.delete_topics(("t",)))["t"]
         assert outcome is not None
         assert outcome.error == ErrorCode.unknown_topic_or_partition
@@ -152,10 +154,10 @@ async def test_topics_are_deleted_by_name(version: int) -> None:
 
 async def test_features_are_changed_all_or_none(broker: FakeBroker, admin: Admin) -> None:
     await admin.update_features({"transaction.version": 1}, upgrade_type=2)
-    (request,) = broker.of(Api.UPDATE_FEATURES)
+    (request,) = broker.of(ClientApi.UPDATE_FEATURES)
     (row,) = request.message.feature_updates
     assert (row.feature, row.max_version_level, row.upgrade_type) == ("transaction.version", 1, 2)
-    broker.handlers[Api.UPDATE_FEATURES] = update_answer(95, "too high")
+    broker.handlers[ClientApi.UPDATE_FEATURES] = update_answer(95, "too high")
     with pytest.raises(ClientError, match=r"INVALID_UPDATE_VERSION \(too high\)"):
         await admin.update_features({"transaction.version": 9})
 
@@ -172,22 +174,22 @@ async def test_a_brokers_own_configuration_goes_to_that_broker(
     assert outcomes == {(4, "1"): None, (4, ""): None, (2, "t"): None}
     sent = [
         [row.resource_name for row in request.message.resources]
-        for request in broker.of(Api.INCREMENTAL_ALTER_CONFIGS)
+        for request in broker.of(ClientApi.INCREMENTAL_ALTER_CONFIGS)
     ]
     assert sent == [["1"], ["", "t"]]
 
 
 async def test_a_refused_default_is_raised(broker: FakeBroker, admin: Admin) -> None:
     await admin.set_broker_default("a", "1")
-    broker.handlers[Api.INCREMENTAL_ALTER_CONFIGS] = alteration_answer(40)
+    broker.handlers[ClientApi.INCREMENTAL_ALTER_CONFIGS] = alteration_answer(40)
     with pytest.raises(ClientError, match="INVALID_CONFIG"):
         await admin.set_broker_default("a", "x")
 
 
 async def test_an_older_broker_describes_the_cluster_by_metadata(broker: FakeBroker) -> None:
-    del broker.ranges[Api.DESCRIBE_CLUSTER]
+    del broker.ranges[ClientApi.DESCRIBE_CLUSTER]
     async with Cluster(broker.address) as cluster:
         description = await Admin(cluster).describe_cluster()
     assert [broker.broker_id for broker in description.brokers] == [1]
     assert (description.cluster_id, description.controller_id) == ("fake", 1)
-    assert broker.of(Api.DESCRIBE_CLUSTER) == []
+    assert broker.of(ClientApi.DESCRIBE_CLUSTER) == []

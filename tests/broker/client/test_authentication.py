@@ -17,7 +17,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings, Connection
 from txnsim.client.errors import AuthenticationError, ConnectionLostError
 from txnsim.client.txn_requests import TxnRequests
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.runtime.real_world import RealClock
 from txnsim.runtime.tls import client_context, server_context
@@ -53,9 +53,9 @@ def broker(**handlers: Callable[[Asked], Any]) -> FakeBroker:
     """A broker that knows everybody, unless told otherwise."""
     return FakeBroker(
         {
-            Api.SASL_HANDSHAKE: handlers.get("handshake", shakes()),
-            Api.SASL_AUTHENTICATE: handlers.get("authenticate", lets_in()),
-            Api.END_TXN: handlers.get("end", end_answer()),
+            ClientApi.SASL_HANDSHAKE: handlers.get("handshake", shakes()),
+            ClientApi.SASL_AUTHENTICATE: handlers.get("authenticate", lets_in()),
+            ClientApi.END_TXN: handlers.get("end", end_answer()),
         }
     )
 
@@ -69,7 +69,7 @@ async def connect(fake: FakeBroker, security: ClientSecurity = PLAIN) -> Connect
 async def test_a_client_says_who_it_is_before_anything_else() -> None:
     async with broker() as fake:
         connection = await connect(fake)
-        assert fake.keys == [Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE]
+        assert fake.keys == [ClientApi.SASL_HANDSHAKE, ClientApi.SASL_AUTHENTICATE]
         handshake, token = fake.asked[1:]
         assert (handshake.version, handshake.message.mechanism) == (1, "PLAIN")
         assert (token.version, token.message.auth_bytes) == (2, b"\0alice\0secret")
@@ -99,7 +99,7 @@ async def test_a_broker_that_objects_is_left(handlers: Any, message: str) -> Non
 
 async def test_a_broker_without_sasl_is_recognized() -> None:
     async with broker() as fake:
-        del fake.ranges[Api.SASL_HANDSHAKE]
+        del fake.ranges[ClientApi.SASL_HANDSHAKE]
         with pytest.raises(Exception, match="does not support SASL_HANDSHAKE"):
             await connect(fake)
 
@@ -114,12 +114,12 @@ async def test_a_session_is_renewed_before_it_ends_and_requests_wait() -> None:
         await first_answer
         await second
         assert fake.keys == [
-            *(Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE),
-            *(Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE),
-            *(Api.END_TXN, Api.END_TXN),
+            *(ClientApi.SASL_HANDSHAKE, ClientApi.SASL_AUTHENTICATE),
+            *(ClientApi.SASL_HANDSHAKE, ClientApi.SASL_AUTHENTICATE),
+            *(ClientApi.END_TXN, ClientApi.END_TXN),
         ]
         await connection.request(END)
-        assert len(fake.of(Api.SASL_AUTHENTICATE)) == 2
+        assert len(fake.of(ClientApi.SASL_AUTHENTICATE)) == 2
         connection.close()
 
 
@@ -165,9 +165,9 @@ async def test_a_bad_token_is_refused_after_its_reason_was_seen() -> None:
 
 def test_the_first_version_tells_no_lifetime() -> None:
     authentication = Authentication(PLAIN, now_ms=0, nonce="n")
-    shaken = Asked(Api.SASL_HANDSHAKE, 1, None).answer(error_code=0, mechanisms=("PLAIN",))
+    shaken = Asked(ClientApi.SASL_HANDSHAKE, 1, None).answer(error_code=0, mechanisms=("PLAIN",))
     assert authentication.take(shaken) is not None
-    answer = Asked(Api.SASL_AUTHENTICATE, 0, None).answer(
+    answer = Asked(ClientApi.SASL_AUTHENTICATE, 0, None).answer(
         error_code=0, error_message=None, auth_bytes=b""
     )
     assert authentication.take(answer) is None

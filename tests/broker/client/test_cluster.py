@@ -38,9 +38,9 @@ from txnsim.client.errors import (
 )
 from txnsim.client.metadata import (
     BrokerAddress,
-    ClusterView,
-    PartitionView,
-    TopicView,
+    ClusterMetadata,
+    PartitionMetadata,
+    TopicMetadata,
     merge,
     parse_coordinators,
     parse_metadata,
@@ -49,9 +49,9 @@ from txnsim.client.session import SessionState, TxnProtocol, TxnSession
 from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import (
     ANY,
-    Api,
+    ClientApi,
     FinalizedFeatures,
-    Request,
+    VersionedRequest,
     VersionRange,
     choose_version,
     newer_features,
@@ -108,7 +108,7 @@ async def test_a_missing_broker_fails_at_once_and_keeps_the_reason() -> None:
 
 async def test_connections_are_shared_and_reopened() -> None:
     async with (
-        FakeBroker({Api.END_TXN: end_answer()}) as broker,
+        FakeBroker({ClientApi.END_TXN: end_answer()}) as broker,
         Cluster(broker.address, settings=QUICK) as cluster,
     ):
         connection, second = await asyncio.gather(cluster.connection(1), cluster.connection(1))
@@ -136,7 +136,7 @@ async def test_a_closed_cluster_opens_nothing() -> None:
 
 async def test_asking_any_broker_survives_a_cut() -> None:
     async with FakeBroker() as broker, Cluster(broker.address, settings=QUICK) as cluster:
-        broker.handlers[Api.METADATA] = in_turn(lambda _: CLOSE, broker.metadata)
+        broker.handlers[ClientApi.METADATA] = in_turn(lambda _: CLOSE, broker.metadata)
         assert (await cluster.refresh(("t",))).topic("t") is not None
 
 
@@ -155,14 +155,14 @@ async def test_the_highest_features_epoch_wins_over_all_connections() -> None:
 async def test_a_leader_is_looked_up_until_there_is_one_and_remembered() -> None:
     async with FakeBroker() as broker, Cluster(broker.address, settings=QUICK) as cluster:
         leaderless = functools.partial(broker.metadata, leader_id=-1)
-        broker.handlers[Api.METADATA] = in_turn(leaderless, leaderless, broker.metadata)
+        broker.handlers[ClientApi.METADATA] = in_turn(leaderless, leaderless, broker.metadata)
         assert (await cluster.leader(T0)).leader_id == 1
-        lookups_before = len(broker.of(Api.METADATA))
+        lookups_before = len(broker.of(ClientApi.METADATA))
         await cluster.leader(T0)
-        assert len(broker.of(Api.METADATA)) == lookups_before
+        assert len(broker.of(ClientApi.METADATA)) == lookups_before
         cluster.forget_leader("t")
         await cluster.leader(T0)
-        assert len(broker.of(Api.METADATA)) == lookups_before + 1
+        assert len(broker.of(ClientApi.METADATA)) == lookups_before + 1
 
 
 @pytest.mark.parametrize(
@@ -181,14 +181,14 @@ async def test_no_leader_in_time_says_why(partition: TopicPartition, expected: E
 
 async def test_a_topic_without_leaders_says_so() -> None:
     async with FakeBroker() as broker, Cluster(broker.address, settings=SHORT) as cluster:
-        broker.handlers[Api.METADATA] = functools.partial(broker.metadata, leader_id=-1)
+        broker.handlers[ClientApi.METADATA] = functools.partial(broker.metadata, leader_id=-1)
         with pytest.raises(RetriableError, match="LEADER_NOT_AVAILABLE"):
             await cluster.leader(T0)
 
 
 async def test_a_topic_that_is_refused_is_not_asked_for_again() -> None:
     async with FakeBroker() as broker, Cluster(broker.address, settings=QUICK) as cluster:
-        broker.handlers[Api.METADATA] = functools.partial(broker.metadata, error=29)
+        broker.handlers[ClientApi.METADATA] = functools.partial(broker.metadata, error=29)
         with pytest.raises(ClientError) as error:
             await cluster.leader(T0)
         assert error.value.error == ErrorCode.topic_authorization_failed
@@ -201,7 +201,7 @@ async def test_a_topic_that_is_refused_is_not_asked_for_again() -> None:
 async def test_a_coordinator_is_looked_up_until_there_is_one_and_remembered() -> None:
     async with FakeBroker() as broker, Cluster(broker.address, settings=QUICK) as cluster:
         not_yet = functools.partial(coordinator, error=15)
-        broker.handlers[Api.FIND_COORDINATOR] = in_turn(not_yet, broker.find_coordinator)
+        broker.handlers[ClientApi.FIND_COORDINATOR] = in_turn(not_yet, broker.find_coordinator)
         assert await cluster.coordinator("a") == 1
         assert await cluster.coordinator("a") == 1
         assert broker.keys == [10, 10]
@@ -213,7 +213,7 @@ async def test_a_coordinator_is_looked_up_until_there_is_one_and_remembered() ->
 @pytest.mark.parametrize(("error", "kind"), [(53, ClientError), (15, RetriableError)])
 async def test_no_coordinator_says_why(error: int, kind: type[ClientError]) -> None:
     async with FakeBroker() as broker, Cluster(broker.address, settings=SHORT) as cluster:
-        broker.handlers[Api.FIND_COORDINATOR] = functools.partial(coordinator, error=error)
+        broker.handlers[ClientApi.FIND_COORDINATOR] = functools.partial(coordinator, error=error)
         with pytest.raises(ClientError) as raised:
             await cluster.coordinator("a")
         assert type(raised.value) is kind
@@ -227,7 +227,10 @@ async def test_an_old_broker_is_asked_for_coordinators_one_by_one() -> None:
     ):
         coordinators = await cluster.find_coordinators(("a", "b"), cluster.deadline())
         assert coordinators == {"a": (0, 1), "b": (0, 1)}
-        assert [request.message.key for request in broker.of(Api.FIND_COORDINATOR)] == ["a", "b"]
+        assert [request.message.key for request in broker.of(ClientApi.FIND_COORDINATOR)] == [
+            "a",
+            "b",
+        ]
 
 
 async def test_a_broker_without_the_api_is_named() -> None:
@@ -429,7 +432,7 @@ async def connect(broker: FakeBroker, settings: ClientSettings = SETTINGS) -> Co
 async def test_versions_and_features_are_negotiated_first() -> None:
     async with FakeBroker(level=1) as broker:
         connection = await connect(broker)
-        assert connection.versions[Api.END_TXN] == VersionRange(0, 5)
+        assert connection.versions[ClientApi.END_TXN] == VersionRange(0, 5)
         assert connection.features.level("transaction.version") == 1
         assert connection.features.epoch == 10
         (hello,) = broker.asked
@@ -449,7 +452,7 @@ async def test_an_older_broker_is_asked_again_in_its_version(highest: int, settl
             row = {"api_key": 18, "max_version": highest}
             return old.answer(error_code=35, api_keys=(row,))
 
-        broker.handlers[Api.API_VERSIONS] = in_turn(refuse, broker.api_versions)
+        broker.handlers[ClientApi.API_VERSIONS] = in_turn(refuse, broker.api_versions)
         connection = await connect(broker)
         assert [request.version for request in broker.asked] == [4, settled]
         assert connection.versions
@@ -458,7 +461,7 @@ async def test_an_older_broker_is_asked_again_in_its_version(highest: int, settl
 
 async def test_a_refused_greeting_is_named() -> None:
     async with FakeBroker() as broker:
-        broker.handlers[Api.API_VERSIONS] = lambda request: request.answer(
+        broker.handlers[ClientApi.API_VERSIONS] = lambda request: request.answer(
             error_code=42, api_keys=()
         )
         with pytest.raises(NotSupportedError, match="ApiVersions with INVALID_REQUEST"):
@@ -466,7 +469,7 @@ async def test_a_refused_greeting_is_named() -> None:
 
 
 async def test_a_listener_that_closes_at_once_differs_from_a_dead_one() -> None:
-    async with FakeBroker({Api.API_VERSIONS: lambda _: CLOSE}) as broker:
+    async with FakeBroker({ClientApi.API_VERSIONS: lambda _: CLOSE}) as broker:
         with pytest.raises(ConnectionLostError, match=r"security\.protocol=PLAINTEXT"):
             await connect(broker)
     with pytest.raises(ConnectionLostError, match="Connection refused"):
@@ -475,7 +478,7 @@ async def test_a_listener_that_closes_at_once_differs_from_a_dead_one() -> None:
 
 async def test_answers_are_matched_by_correlation_id() -> None:
     answer = end_answer(0, epoch=9)
-    async with FakeBroker({Api.END_TXN: in_turn(lambda _: SILENCE, answer)}) as broker:
+    async with FakeBroker({ClientApi.END_TXN: in_turn(lambda _: SILENCE, answer)}) as broker:
         connection = await connect(broker)
         swallowed, answered = connection.send(CONNECTION_END), connection.send(CONNECTION_END)
         assert (await answered).producer_epoch == 9
@@ -489,13 +492,13 @@ async def test_answers_are_matched_by_correlation_id() -> None:
 
 
 async def test_no_answer_in_time_closes_the_connection_and_fails_what_is_behind() -> None:
-    async with FakeBroker({Api.END_TXN: lambda _: SILENCE}) as broker:
+    async with FakeBroker({ClientApi.END_TXN: lambda _: SILENCE}) as broker:
         connection = await connect(broker)
         first_answer = connection.send(
-            Request(api=Api.END_TXN, build=CONNECTION_END.build, timeout_ms=30)
+            VersionedRequest(api=ClientApi.END_TXN, build=CONNECTION_END.build, timeout_ms=30)
         )
         second = connection.send(
-            Request(api=Api.END_TXN, build=CONNECTION_END.build, timeout_ms=60_000)
+            VersionedRequest(api=ClientApi.END_TXN, build=CONNECTION_END.build, timeout_ms=60_000)
         )
         with pytest.raises(RequestTimeoutError, match="did not answer EndTxn in time") as late:
             await first_answer
@@ -507,14 +510,14 @@ async def test_no_answer_in_time_closes_the_connection_and_fails_what_is_behind(
 
 
 async def test_a_cut_connection_fails_what_is_on_its_way() -> None:
-    async with FakeBroker({Api.END_TXN: lambda _: CLOSE}) as broker:
+    async with FakeBroker({ClientApi.END_TXN: lambda _: CLOSE}) as broker:
         connection = await connect(broker)
         with pytest.raises(ConnectionLostError, match="closed the connection"):
             await connection.request(CONNECTION_END)
 
 
 async def test_a_request_given_up_by_its_caller_disturbs_no_other() -> None:
-    async with FakeBroker({Api.END_TXN: end_answer()}) as broker:
+    async with FakeBroker({ClientApi.END_TXN: end_answer()}) as broker:
         connection = await connect(broker)
         connection.send(CONNECTION_END).cancel()
         assert (await connection.request(CONNECTION_END)).error_code == ErrorCode.none
@@ -532,7 +535,7 @@ async def test_a_request_given_up_by_its_caller_disturbs_no_other() -> None:
     ids=["short body", "negative size", "no correlation id", "HTTP"],
 )
 async def test_bytes_that_are_no_answer_end_the_connection(bytes_: bytes, expected: str) -> None:
-    async with FakeBroker({Api.END_TXN: lambda _: bytes_}) as broker:
+    async with FakeBroker({ClientApi.END_TXN: lambda _: bytes_}) as broker:
         connection = await connect(broker)
         with pytest.raises(ClientError, match=expected):
             await connection.request(CONNECTION_END)
@@ -562,21 +565,23 @@ async def test_a_dial_that_takes_too_long_is_given_up() -> None:
         await Connection.open("nowhere", 1, settings=settings, clock=clock, dial=never)
 
 
-def topic(*epochs: int, leader: int = 1, topic_id: UUID | None = None, error: int = 0) -> TopicView:
-    return TopicView(
+def topic(
+    *epochs: int, leader: int = 1, topic_id: UUID | None = None, error: int = 0
+) -> TopicMetadata:
+    return TopicMetadata(
         name="t",
         topic_id=topic_id,
         error=error,
         partitions=tuple(
-            PartitionView(partition=index, leader_id=leader, leader_epoch=epoch)
+            PartitionMetadata(partition=index, leader_id=leader, leader_epoch=epoch)
             for index, epoch in enumerate(epochs)
         ),
     )
 
 
-def view(*topics: TopicView, broker_id: int = 1) -> ClusterView:
+def view(*topics: TopicMetadata, broker_id: int = 1) -> ClusterMetadata:
     broker = BrokerAddress(broker_id=broker_id, host="h", port=1)
-    return ClusterView(brokers=(broker,), topics=topics)
+    return ClusterMetadata(brokers=(broker,), topics=topics)
 
 
 def test_lookups() -> None:
@@ -599,7 +604,7 @@ def test_a_topic_is_led_when_every_partition_is() -> None:
 
 
 def test_topics_not_asked_for_stay_known_and_brokers_are_replaced() -> None:
-    other_topic = TopicView(name="u")
+    other_topic = TopicMetadata(name="u")
     merged = merge(view(topic(0), other_topic), view(topic(1), broker_id=2))
     assert merged.topics == (topic(1), other_topic)
     assert merged.broker(1) is None
@@ -644,10 +649,10 @@ def test_answers_of_all_versions_are_read() -> None:
 
 
 def test_the_highest_common_version_is_chosen() -> None:
-    assert choose_version(Api.END_TXN, {26: VersionRange(0, 9)}) == 5
-    assert choose_version(Api.END_TXN, {26: VersionRange(0, 3)}) == 3
+    assert choose_version(ClientApi.END_TXN, {26: VersionRange(0, 9)}) == 5
+    assert choose_version(ClientApi.END_TXN, {26: VersionRange(0, 3)}) == 3
     within = VersionRange(0, 4)
-    assert choose_version(Api.END_TXN, {26: VersionRange(0, 5)}, within=within) == 4
+    assert choose_version(ClientApi.END_TXN, {26: VersionRange(0, 5)}, within=within) == 4
 
 
 @pytest.mark.parametrize(
@@ -665,12 +670,12 @@ def test_no_common_version_says_what_was_needed(
     broker: dict[int, VersionRange], message: str
 ) -> None:
     with pytest.raises(NotSupportedError) as error:
-        choose_version(Api.END_TXN, broker, within=VersionRange(5, 99))
+        choose_version(ClientApi.END_TXN, broker, within=VersionRange(5, 99))
     assert str(error.value) == message
     assert error.value.error == ErrorCode.unsupported_version
 
 
-NEWER = version_range(Api.LIST_TRANSACTIONS)[1] + 1
+NEWER = version_range(ClientApi.LIST_TRANSACTIONS)[1] + 1
 
 
 @pytest.mark.parametrize(
@@ -686,24 +691,24 @@ def test_a_limit_of_ours_is_not_called_the_brokers(
     with pytest.raises(
         ClientTooOldError, match="This client speaks LIST_TRANSACTIONS up to"
     ) as raised:
-        choose_version(Api.LIST_TRANSACTIONS, {66: broker_range}, within=within)
+        choose_version(ClientApi.LIST_TRANSACTIONS, {66: broker_range}, within=within)
     assert raised.value.error is ErrorCode.unsupported_version
 
 
 def test_the_client_speaks_every_version_that_there_are_messages_for() -> None:
-    apis_behind = {api for api in Api if api.ours.highest < version_range(api)[1]}
+    apis_behind = {api for api in ClientApi if api.ours.highest < version_range(api)[1]}
     assert apis_behind == {
-        Api.OFFSET_COMMIT,
-        Api.OFFSET_FETCH,
-        Api.API_VERSIONS,
-        Api.ADD_PARTITIONS_TO_TXN,
-        Api.TXN_OFFSET_COMMIT,
+        ClientApi.OFFSET_COMMIT,
+        ClientApi.OFFSET_FETCH,
+        ClientApi.API_VERSIONS,
+        ClientApi.ADD_PARTITIONS_TO_TXN,
+        ClientApi.TXN_OFFSET_COMMIT,
     }, "each says why, in client/versions.py"
 
 
 @pytest.mark.slow
 def test_every_version_that_we_claim_has_schemas() -> None:
-    for api in Api:
+    for api in ClientApi:
         for version in range(api.ours.lowest, api.ours.highest + 1):
             codec.request_class(api, version)
             codec.response_class(api, version)

@@ -12,7 +12,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.consumer import Consumer
 from txnsim.client.errors import ClientError, NotSupportedError
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.types import TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -45,7 +45,7 @@ def offsets(error: int = 0, offset: int = 0) -> Any:
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
     async with FakeBroker(
-        {Api.FETCH: fetch_answer(), Api.LIST_OFFSETS: offsets(offset=5)}
+        {ClientApi.FETCH: fetch_answer(), ClientApi.LIST_OFFSETS: offsets(offset=5)}
     ) as fake_broker:
         yield fake_broker
 
@@ -62,20 +62,20 @@ async def test_positions_are_looked_up_where_none_are_given(
 ) -> None:
     await consumer.assign([T0], reset=reset)
     assert consumer.positions == {T0: 5}
-    (request,) = broker.of(Api.LIST_OFFSETS)
+    (request,) = broker.of(ClientApi.LIST_OFFSETS)
     assert request.message.topics[0].partitions[0].timestamp == timestamp
 
 
 async def test_a_position_that_cannot_be_had_is_an_error(
     broker: FakeBroker, consumer: Consumer
 ) -> None:
-    broker.handlers[Api.LIST_OFFSETS] = offsets(29)
+    broker.handlers[ClientApi.LIST_OFFSETS] = offsets(29)
     with pytest.raises(ClientError, match="TOPIC_AUTHORIZATION_FAILED"):
         await consumer.assign([T0])
 
 
 async def test_records_move_the_position(broker: FakeBroker, consumer: Consumer) -> None:
-    broker.handlers[Api.FETCH] = fetch_answer(0, b"a", b"b")
+    broker.handlers[ClientApi.FETCH] = fetch_answer(0, b"a", b"b")
     await consumer.assign({T0: 0})
     assert [record.value for record in await consumer.poll()] == [b"a", b"b"]
     assert consumer.positions == {T0: 2}
@@ -94,9 +94,9 @@ async def test_passing_errors_are_asked_again_and_others_raised(
     broker: FakeBroker, consumer: Consumer
 ) -> None:
     await consumer.assign({T0: 0})
-    broker.handlers[Api.FETCH] = in_turn(fetch_answer(6), fetch_answer(0, b"a"))
+    broker.handlers[ClientApi.FETCH] = in_turn(fetch_answer(6), fetch_answer(0, b"a"))
     assert len(await consumer.poll()) == 1
-    broker.handlers[Api.FETCH] = fetch_answer(1)
+    broker.handlers[ClientApi.FETCH] = fetch_answer(1)
     with pytest.raises(ClientError, match="OFFSET_OUT_OF_RANGE"):
         await consumer.poll()
 
@@ -112,20 +112,20 @@ async def test_what_comes_for_an_old_position_is_thrown_away(
         sent.set()
         return fetch_answer(0, b"old")(request)
 
-    broker.handlers[Api.FETCH] = in_turn(seek, fetch_answer(0, b"new", offset=7))
+    broker.handlers[ClientApi.FETCH] = in_turn(seek, fetch_answer(0, b"new", offset=7))
     assert [record.value for record in await consumer.poll()] == [b"new"]
     assert consumer.positions == {T0: 8}
 
 
 async def test_a_broker_too_old_is_an_error(broker: FakeBroker, consumer: Consumer) -> None:
-    broker.ranges[Api.FETCH] = (0, 3)
+    broker.ranges[ClientApi.FETCH] = (0, 3)
     await consumer.assign({T0: 0})
     with pytest.raises(NotSupportedError):
         await consumer.poll()
 
 
 async def test_closing_leaves_nothing_on_its_way(broker: FakeBroker, consumer: Consumer) -> None:
-    broker.handlers[Api.FETCH] = lambda _: SILENCE
+    broker.handlers[ClientApi.FETCH] = lambda _: SILENCE
     await consumer.assign({T0: 0})
     polling = asyncio.gather(consumer.poll(20))
     await asyncio.sleep(0.01)

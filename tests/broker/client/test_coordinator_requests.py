@@ -12,12 +12,12 @@ from tests.broker.client.fake_broker import (
     coordinator,
     init_answer,
 )
-from txnsim.client._coordinator_requests import Coordinated
+from txnsim.client._coordinator_requests import CoordinatorRequests
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import AbortableError, ClientError, FatalError, RetriableError
 from txnsim.client.session import SessionState, TxnSession
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=40)
@@ -28,11 +28,11 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
     ("error", "kind"), [(53, FatalError), (120, AbortableError), (15, RetriableError)]
 )
 async def test_no_coordinator(error: int, kind: type[ClientError]) -> None:
-    handlers = {Api.FIND_COORDINATOR: lambda request: coordinator(request, error=error)}
+    handlers = {ClientApi.FIND_COORDINATOR: lambda request: coordinator(request, error=error)}
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as c:
         session = TxnSession()
         with pytest.raises(kind):
-            await Coordinated(c, session, "x", 1).init_producer_id(ProducerIdAndEpoch.NONE)
+            await CoordinatorRequests(c, session, "x", 1).init_producer_id(ProducerIdAndEpoch.NONE)
         finished = session.state is SessionState.FATAL_ERROR
         assert finished is (kind is FatalError)
 
@@ -42,8 +42,8 @@ async def test_a_coordinator_that_cannot_bump_makes_losses_fatal(
     highest: int, kind: type[ClientError]
 ) -> None:
     handlers = {
-        Api.INIT_PRODUCER_ID: init_answer(),
-        Api.ADD_PARTITIONS_TO_TXN: add_partitions_answer(59),
+        ClientApi.INIT_PRODUCER_ID: init_answer(),
+        ClientApi.ADD_PARTITIONS_TO_TXN: add_partitions_answer(59),
     }
     ranges = {22: (0, highest)}
     async with (
@@ -51,7 +51,7 @@ async def test_a_coordinator_that_cannot_bump_makes_losses_fatal(
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         session = TxnSession()
-        coordinated = Coordinated(cluster, session, "x", 1)
+        coordinated = CoordinatorRequests(cluster, session, "x", 1)
         await coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
         session.begin()
         session.touch(P0)
@@ -61,38 +61,38 @@ async def test_a_coordinator_that_cannot_bump_makes_losses_fatal(
 
 async def test_wanted_partitions_go_along_and_a_given_up_one_is_not_added() -> None:
     handlers = {
-        Api.INIT_PRODUCER_ID: init_answer(),
-        Api.ADD_PARTITIONS_TO_TXN: add_partitions_answer(),
+        ClientApi.INIT_PRODUCER_ID: init_answer(),
+        ClientApi.ADD_PARTITIONS_TO_TXN: add_partitions_answer(),
     }
     async with (
         FakeBroker(handlers, level=1) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         session = TxnSession()
-        coordinated = Coordinated(cluster, session, "x", 1)
+        coordinated = CoordinatorRequests(cluster, session, "x", 1)
         await coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
         session.begin()
         with pytest.raises(AbortableError, match="is being aborted"):
             await coordinated.add_partition(P0, lambda: True, cluster.deadline())
-        assert broker.of(Api.ADD_PARTITIONS_TO_TXN) == []
+        assert broker.of(ClientApi.ADD_PARTITIONS_TO_TXN) == []
         coordinated.want(P1)
         await coordinated.add_partition(P0, lambda: False, cluster.deadline())
         await coordinated.add_partition(P1, lambda: False, cluster.deadline())
-        (request,) = broker.of(Api.ADD_PARTITIONS_TO_TXN)
+        (request,) = broker.of(ClientApi.ADD_PARTITIONS_TO_TXN)
         assert sorted(request.message.v3_and_below_topics[0].partitions) == [0, 1]
 
 
 async def test_adding_not_decided_in_time_asks_for_an_abort() -> None:
     handlers = {
-        Api.INIT_PRODUCER_ID: init_answer(),
-        Api.ADD_PARTITIONS_TO_TXN: add_partitions_answer(51),
+        ClientApi.INIT_PRODUCER_ID: init_answer(),
+        ClientApi.ADD_PARTITIONS_TO_TXN: add_partitions_answer(51),
     }
     async with (
         FakeBroker(handlers, level=1) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         session = TxnSession()
-        coordinated = Coordinated(cluster, session, "x", 1)
+        coordinated = CoordinatorRequests(cluster, session, "x", 1)
         await coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
         session.begin()
         with pytest.raises(AbortableError, match="CONCURRENT_TRANSACTIONS"):

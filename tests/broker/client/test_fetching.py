@@ -12,7 +12,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError, RetriableError
 from txnsim.client.fetching import fetch
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel
 from txnsim.wire.batch import Record, build_batch
@@ -56,7 +56,7 @@ def fetch_answer(
 
 async def test_all_fields_of_the_answer_are_returned() -> None:
     async with (
-        FakeBroker({Api.FETCH: fetch_answer(0, b"a", b"b", offset=3)}) as broker,
+        FakeBroker({ClientApi.FETCH: fetch_answer(0, b"a", b"b", offset=3)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         result = await fetch(cluster, "t", 0, 4, max_wait_ms=7, min_bytes=2)
@@ -68,14 +68,14 @@ async def test_all_fields_of_the_answer_are_returned() -> None:
         )
         assert (result.next_offset, result.aborted) == (5, ())
         assert result.size_bytes > 61
-        message = broker.of(Api.FETCH)[0].message
+        message = broker.of(ClientApi.FETCH)[0].message
         assert (message.isolation_level, message.min_bytes) == (IsolationLevel.READ_COMMITTED, 2)
         assert (message.session_id, message.session_epoch) == (0, -1)
 
 
 async def test_no_list_of_aborted_transactions_is_not_an_empty_one() -> None:
     async with (
-        FakeBroker({Api.FETCH: fetch_answer(aborted=None)}) as broker,
+        FakeBroker({ClientApi.FETCH: fetch_answer(aborted=None)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         assert (await fetch(cluster, "t", 0, 0)).aborted is None
@@ -87,13 +87,13 @@ async def test_a_leader_that_moved_is_looked_up_and_asked(
 ) -> None:
     settings = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=2_000)
     async with (
-        FakeBroker({Api.FETCH: in_turn(first_answer, fetch_answer(0, b"a"))}) as broker,
+        FakeBroker({ClientApi.FETCH: in_turn(first_answer, fetch_answer(0, b"a"))}) as broker,
         Cluster(broker.address, settings=settings) as cluster,
     ):
         await cluster.refresh(("t",))
-        lookups_before = len(broker.of(Api.METADATA))
+        lookups_before = len(broker.of(ClientApi.METADATA))
         assert len((await fetch(cluster, "t", 0, 0)).records) == 1
-        assert len(broker.of(Api.METADATA)) == lookups_before + 1
+        assert len(broker.of(ClientApi.METADATA)) == lookups_before + 1
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ async def test_a_leader_that_moved_is_looked_up_and_asked(
 )
 async def test_errors_say_why(error: int, kind: type[ClientError]) -> None:
     async with (
-        FakeBroker({Api.FETCH: fetch_answer(error)}) as broker,
+        FakeBroker({ClientApi.FETCH: fetch_answer(error)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         with pytest.raises(ClientError) as raised:
@@ -113,7 +113,11 @@ async def test_errors_say_why(error: int, kind: type[ClientError]) -> None:
 async def test_an_error_of_the_whole_answer_counts() -> None:
     async with (
         FakeBroker(
-            {Api.FETCH: lambda request: request.answer(error_code=-1, session_id=0, responses=())}
+            {
+                ClientApi.FETCH: lambda request: request.answer(
+                    error_code=-1, session_id=0, responses=()
+                )
+            }
         ) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):

@@ -8,7 +8,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError, RetriableError
 from txnsim.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 
@@ -18,7 +18,7 @@ SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeou
 
 async def test_one_request_asks_for_all_partitions_of_a_leader() -> None:
     async with (
-        FakeBroker({Api.LIST_OFFSETS: offsets(offset=5)}) as broker,
+        FakeBroker({ClientApi.LIST_OFFSETS: offsets(offset=5)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         found = await list_offsets(
@@ -28,7 +28,7 @@ async def test_one_request_asks_for_all_partitions_of_a_leader() -> None:
             5,
             5,
         ]
-        (request,) = broker.of(Api.LIST_OFFSETS)
+        (request,) = broker.of(ClientApi.LIST_OFFSETS)
         assert request.message.isolation_level == 1
         assert [row.timestamp for row in request.message.topics[0].partitions] == [-1, -2]
 
@@ -37,7 +37,7 @@ async def test_one_request_asks_for_all_partitions_of_a_leader() -> None:
 async def test_passing_errors_are_asked_again(error: int) -> None:
     settings = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=2_000)
     async with (
-        FakeBroker({Api.LIST_OFFSETS: in_turn(offsets(error), offsets(offset=1))}) as broker,
+        FakeBroker({ClientApi.LIST_OFFSETS: in_turn(offsets(error), offsets(offset=1))}) as broker,
         Cluster(broker.address, settings=settings) as cluster,
     ):
         offset = (await list_offsets(cluster, {T0: LATEST}))[T0]
@@ -48,7 +48,7 @@ async def test_passing_errors_are_asked_again(error: int) -> None:
 @pytest.mark.parametrize(("error", "kind"), [(29, ClientError), (78, RetriableError)])
 async def test_errors_belong_to_their_partition(error: int, kind: type[ClientError]) -> None:
     async with (
-        FakeBroker({Api.LIST_OFFSETS: offsets(error)}) as broker,
+        FakeBroker({ClientApi.LIST_OFFSETS: offsets(error)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         offset = (await list_offsets(cluster, {T0: LATEST}))[T0]

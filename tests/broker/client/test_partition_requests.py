@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from txnsim.client import requests
-from txnsim.client.versions import Request
+from txnsim.client.versions import VersionedRequest
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
 
@@ -22,7 +22,9 @@ P0, Q0 = TopicPartition("t", 0), TopicPartition("u", 0)
         ),
     ],
 )
-def test_they_can_be_sent_in_every_version(request_: Request, expected: list[object]) -> None:
+def test_they_can_be_sent_in_every_version(
+    request_: VersionedRequest, expected: list[object]
+) -> None:
     own_versions = request_.api.ours
     for version in range(own_versions.lowest, own_versions.highest + 1):
         message = request_.build(codec.request_schema(request_.api, version))

@@ -33,7 +33,7 @@ from txnsim.client.errors import (
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.producer import Producer
 from txnsim.client.tracing import TEXT_MAX, ClientTrace
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.errors import ErrorCode
 from txnsim.runtime.trace import Event, TraceLevel, Tracer
 from txnsim.types import TopicPartition
@@ -44,10 +44,10 @@ QUICK = ClientSettings(
 )
 SHORT = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=5, api_timeout_ms=60)
 GOOD: dict[Any, Handler] = {
-    Api.INIT_PRODUCER_ID: init_answer(),
-    Api.ADD_PARTITIONS_TO_TXN: add_partitions_answer(),
-    Api.PRODUCE: produce_answer(),
-    Api.END_TXN: end_answer(),
+    ClientApi.INIT_PRODUCER_ID: init_answer(),
+    ClientApi.ADD_PARTITIONS_TO_TXN: add_partitions_answer(),
+    ClientApi.PRODUCE: produce_answer(),
+    ClientApi.END_TXN: end_answer(),
 }
 
 
@@ -86,9 +86,9 @@ async def test_old_protocol_asks_in_its_order_and_versions() -> None:
         await asyncio.gather(scene.producer.send("t", 0, b"a"), scene.producer.send("t", 1, b"b"))
         await scene.producer.commit()
         assert scene.broker.keys == [10, 22, 24, 0, 0, 26]
-        assert scene.broker.of(Api.ADD_PARTITIONS_TO_TXN)[0].version == 3
-        assert scene.broker.of(Api.PRODUCE)[0].version == 11
-        assert scene.broker.of(Api.END_TXN)[0].version == 4
+        assert scene.broker.of(ClientApi.ADD_PARTITIONS_TO_TXN)[0].version == 3
+        assert scene.broker.of(ClientApi.PRODUCE)[0].version == 11
+        assert scene.broker.of(ClientApi.END_TXN)[0].version == 4
         assert scene.producer.identity.producer_epoch == 0
 
 
@@ -97,13 +97,17 @@ async def test_transactions_v2_leave_the_adding_to_the_leader_and_take_the_new_i
         await scene.producer.send("t", 0, b"a")
         await scene.producer.commit()
         assert scene.broker.keys == [10, 22, 0, 26]
-        assert scene.broker.of(Api.PRODUCE)[0].version >= 12
-        assert scene.broker.of(Api.END_TXN)[0].version == 5
+        assert scene.broker.of(ClientApi.PRODUCE)[0].version >= 12
+        assert scene.broker.of(ClientApi.END_TXN)[0].version == 5
         assert scene.producer.identity.producer_epoch == 1
         scene.producer.begin()
         await scene.producer.send("t", 0, b"b")
-        assert [header(request).base_sequence for request in scene.broker.of(Api.PRODUCE)] == [0, 0]
-        assert [header(request).producer_epoch for request in scene.broker.of(Api.PRODUCE)] == [
+        assert [
+            header(request).base_sequence for request in scene.broker.of(ClientApi.PRODUCE)
+        ] == [0, 0]
+        assert [
+            header(request).producer_epoch for request in scene.broker.of(ClientApi.PRODUCE)
+        ] == [
             0,
             1,
         ]
@@ -115,19 +119,21 @@ async def test_old_protocol_continues_its_sequences() -> None:
             await scene.producer.send("t", 0, b"a")
             await scene.producer.commit()
             scene.producer.begin()
-        assert [header(request).base_sequence for request in scene.broker.of(Api.PRODUCE)] == [0, 1]
+        assert [
+            header(request).base_sequence for request in scene.broker.of(ClientApi.PRODUCE)
+        ] == [0, 1]
 
 
 async def test_a_level_raised_meanwhile_ends_old_then_bumps_with_its_identity() -> None:
     async with Scene(level=1) as scene:
         await scene.producer.send("t", 0, b"a")
         scene.broker.level, scene.broker.features_epoch = 2, 11
-        scene.broker.handlers[Api.INIT_PRODUCER_ID] = init_answer(epoch=1)
+        scene.broker.handlers[ClientApi.INIT_PRODUCER_ID] = init_answer(epoch=1)
         await scene.cluster.refresh_features()
         await scene.producer.commit()
         assert scene.broker.keys[-2:] == [26, 22]
-        assert scene.broker.of(Api.END_TXN)[0].version == 4
-        bump = scene.broker.of(Api.INIT_PRODUCER_ID)[-1].message
+        assert scene.broker.of(ClientApi.END_TXN)[0].version == 4
+        bump = scene.broker.of(ClientApi.INIT_PRODUCER_ID)[-1].message
         assert (bump.producer_id, bump.producer_epoch) == (7, 0)
         assert scene.producer.protocol.name == "V2"
 
@@ -138,7 +144,7 @@ async def test_a_level_lowered_meanwhile_ends_in_v2() -> None:
         scene.broker.level, scene.broker.features_epoch = 1, 11
         await scene.cluster.refresh_features()
         await scene.producer.commit()
-        assert scene.broker.of(Api.END_TXN)[0].version == 5
+        assert scene.broker.of(ClientApi.END_TXN)[0].version == 5
         assert scene.producer.protocol.name == "V1"
 
 
@@ -158,15 +164,15 @@ async def test_transactions_v2_on_a_broker_without_their_versions_are_fatal() ->
 async def test_passing_errors_of_the_coordinator_are_asked_again(error: int) -> None:
     async with Scene(level=1) as scene:
         handlers = scene.broker.handlers
-        handlers[Api.ADD_PARTITIONS_TO_TXN] = in_turn(
+        handlers[ClientApi.ADD_PARTITIONS_TO_TXN] = in_turn(
             add_partitions_answer(error), add_partitions_answer()
         )
-        handlers[Api.END_TXN] = in_turn(end_answer(error), end_answer())
+        handlers[ClientApi.END_TXN] = in_turn(end_answer(error), end_answer())
         await scene.producer.send("t", 0, b"a")
         await scene.producer.commit()
         looked_up = 1 + (2 if error in (15, 16) else 0)
-        assert len(scene.broker.of(Api.FIND_COORDINATOR)) == looked_up
-        assert len(scene.broker.of(Api.END_TXN)) == 2
+        assert len(scene.broker.of(ClientApi.FIND_COORDINATOR)) == looked_up
+        assert len(scene.broker.of(ClientApi.END_TXN)) == 2
 
 
 @pytest.mark.parametrize("lost", [CLOSE, SILENCE], ids=["cut", "no answer"])
@@ -175,10 +181,10 @@ async def test_an_end_whose_answer_is_lost_is_asked_again_with_the_same_identity
 ) -> None:
     settings = ClientSettings(retry_backoff_ms=1, request_timeout_ms=400)
     async with Scene(settings=settings) as scene:
-        scene.broker.handlers[Api.END_TXN] = in_turn(lambda _: lost, end_answer())
+        scene.broker.handlers[ClientApi.END_TXN] = in_turn(lambda _: lost, end_answer())
         await scene.producer.send("t", 0, b"a")
         await scene.producer.commit()
-        first_request, second = scene.broker.of(Api.END_TXN)
+        first_request, second = scene.broker.of(ClientApi.END_TXN)
         assert first_request.message == second.message
 
 
@@ -193,7 +199,7 @@ async def test_a_refusal_says_no_only_where_no_attempt_before_may_have_been_take
     """
     async with Scene(level=level) as scene:
         lost = end_answer(first_error) if isinstance(first_error, int) else lambda _: first_error
-        scene.broker.handlers[Api.END_TXN] = in_turn(lost, end_answer(last_error))
+        scene.broker.handlers[ClientApi.END_TXN] = in_turn(lost, end_answer(last_error))
         await scene.producer.send("t", 0, b"a")
         with pytest.raises(FatalError) as raised:
             await scene.producer.commit()
@@ -208,7 +214,7 @@ async def test_what_is_refused_behind_an_end_says_nothing_of_the_end() -> None:
         await scene.producer.send("t", 0, b"a")
         scene.broker.level, scene.broker.features_epoch = 2, 11
         await scene.cluster.refresh_features()
-        scene.broker.handlers[Api.INIT_PRODUCER_ID] = init_answer(53)
+        scene.broker.handlers[ClientApi.INIT_PRODUCER_ID] = init_answer(53)
         with pytest.raises(AbortableError) as raised:
             await scene.producer.commit()
         assert raised.value.in_doubt
@@ -224,7 +230,7 @@ async def test_a_record_is_in_doubt_behind_an_attempt_that_may_have_been_written
         lost = (
             produce_answer(first_error) if isinstance(first_error, int) else lambda _: first_error
         )
-        scene.broker.handlers[Api.PRODUCE] = in_turn(lost, produce_answer(47))
+        scene.broker.handlers[ClientApi.PRODUCE] = in_turn(lost, produce_answer(47))
         with pytest.raises(AbortableError) as raised:
             await scene.producer.send("t", 0, b"a")
         assert raised.value.in_doubt is in_doubt
@@ -236,7 +242,7 @@ async def test_a_record_is_in_doubt_behind_an_attempt_that_may_have_been_written
 @pytest.mark.parametrize("error", [47, 90, 48, 49, 53, 42, -1])
 async def test_errors_of_the_end_that_finish_the_producer(error: int) -> None:
     async with Scene() as scene:
-        scene.broker.handlers[Api.END_TXN] = end_answer(error)
+        scene.broker.handlers[ClientApi.END_TXN] = end_answer(error)
         await scene.producer.send("t", 0, b"a")
         with pytest.raises(FatalError) as raised:
             await scene.producer.commit()
@@ -250,7 +256,7 @@ async def test_errors_of_the_end_that_finish_the_producer(error: int) -> None:
 
 async def test_transaction_abortable_on_commit_asks_for_an_abort_and_on_abort_is_fatal() -> None:
     async with Scene() as scene:
-        scene.broker.handlers[Api.END_TXN] = end_answer(120)
+        scene.broker.handlers[ClientApi.END_TXN] = end_answer(120)
         await scene.producer.send("t", 0, b"a")
         with pytest.raises(AbortableError):
             await scene.producer.commit()
@@ -261,10 +267,10 @@ async def test_transaction_abortable_on_commit_asks_for_an_abort_and_on_abort_is
 async def test_an_end_not_decided_in_time_can_be_called_again() -> None:
     async with Scene(settings=SHORT) as scene:
         await scene.producer.send("t", 0, b"a")
-        scene.broker.handlers[Api.END_TXN] = end_answer(51)
+        scene.broker.handlers[ClientApi.END_TXN] = end_answer(51)
         with pytest.raises(RetriableError, match="END_TXN not achieved within 60 ms: CONCURRENT"):
             await scene.producer.commit()
-        scene.broker.handlers[Api.END_TXN] = end_answer()
+        scene.broker.handlers[ClientApi.END_TXN] = end_answer()
         await scene.producer.commit()
 
 
@@ -276,18 +282,18 @@ async def test_errors_of_adding_reach_the_record_and_the_transaction(
     error: int, kind: type[ClientError]
 ) -> None:
     async with Scene(level=1) as scene:
-        scene.broker.handlers[Api.ADD_PARTITIONS_TO_TXN] = add_partitions_answer(error)
+        scene.broker.handlers[ClientApi.ADD_PARTITIONS_TO_TXN] = add_partitions_answer(error)
         with pytest.raises(kind):
             await scene.producer.send("t", 0, b"a")
         with pytest.raises(kind):
             await scene.producer.commit()
-        assert scene.broker.of(Api.PRODUCE) == []
+        assert scene.broker.of(ClientApi.PRODUCE) == []
 
 
 async def test_the_telling_error_of_several_partitions_counts() -> None:
     async with Scene(level=1) as scene:
         # 55: not attempted, because another partition has the reason.
-        scene.broker.handlers[Api.ADD_PARTITIONS_TO_TXN] = add_partitions_answer(55, 29)
+        scene.broker.handlers[ClientApi.ADD_PARTITIONS_TO_TXN] = add_partitions_answer(55, 29)
         sent = [scene.producer.send("t", 0, b"a"), scene.producer.send("t", 1, b"b")]
         results = await asyncio.gather(*sent, return_exceptions=True)
         assert all(isinstance(result, AbortableError) for result in results)
@@ -296,15 +302,15 @@ async def test_the_telling_error_of_several_partitions_counts() -> None:
 
 async def test_an_abortable_error_of_the_old_protocol_bumps_behind_the_abort() -> None:
     async with Scene(level=1) as scene:
-        scene.broker.handlers[Api.PRODUCE] = in_turn(produce_answer(87), produce_answer())
+        scene.broker.handlers[ClientApi.PRODUCE] = in_turn(produce_answer(87), produce_answer())
         with pytest.raises(AbortableError):
             await scene.producer.send("t", 0, b"a")
-        scene.broker.handlers[Api.INIT_PRODUCER_ID] = init_answer(epoch=1)
+        scene.broker.handlers[ClientApi.INIT_PRODUCER_ID] = init_answer(epoch=1)
         await scene.producer.abort()
         assert scene.broker.keys[-2:] == [26, 22]
         scene.producer.begin()
         await scene.producer.send("t", 0, b"b")
-        last_header = header(scene.broker.of(Api.PRODUCE)[-1])
+        last_header = header(scene.broker.of(ClientApi.PRODUCE)[-1])
         assert (last_header.producer_epoch, last_header.base_sequence) == (1, 0)
 
 
@@ -315,7 +321,7 @@ async def test_an_abortable_error_of_the_old_protocol_bumps_behind_the_abort() -
     ("error", "kind"), [(90, FatalError), (50, FatalError), (53, AbortableError)]
 )
 async def test_errors_of_init(error: int, kind: type[ClientError]) -> None:
-    broker = FakeBroker({Api.INIT_PRODUCER_ID: in_turn(init_answer(error), init_answer())})
+    broker = FakeBroker({ClientApi.INIT_PRODUCER_ID: in_turn(init_answer(error), init_answer())})
     async with broker, Cluster(broker.address, settings=QUICK) as cluster:
         producer = Producer(cluster, transactional_id="x")
         with pytest.raises(kind):
@@ -335,17 +341,17 @@ async def test_errors_of_init(error: int, kind: type[ClientError]) -> None:
 @pytest.mark.parametrize("error", [6, 3, 19, 51, 7])
 async def test_passing_errors_of_produce_are_sent_again_as_they_were(error: int) -> None:
     async with Scene() as scene:
-        scene.broker.handlers[Api.PRODUCE] = in_turn(
+        scene.broker.handlers[ClientApi.PRODUCE] = in_turn(
             produce_answer(error), produce_answer(offset=4)
         )
         assert (await scene.producer.send("t", 0, b"a")).offset == 4
-        first_request, second = scene.broker.of(Api.PRODUCE)
+        first_request, second = scene.broker.of(ClientApi.PRODUCE)
         assert first_request.message == second.message
 
 
 async def test_a_duplicate_is_success() -> None:
     async with Scene() as scene:
-        scene.broker.handlers[Api.PRODUCE] = produce_answer(46)
+        scene.broker.handlers[ClientApi.PRODUCE] = produce_answer(46)
         await scene.producer.send("t", 0, b"a")
         await scene.producer.commit()
 
@@ -364,7 +370,7 @@ async def test_a_duplicate_is_success() -> None:
 )
 async def test_errors_of_produce(error: int, kind: type[ClientError]) -> None:
     async with Scene() as scene:
-        scene.broker.handlers[Api.PRODUCE] = produce_answer(error)
+        scene.broker.handlers[ClientApi.PRODUCE] = produce_answer(error)
         with pytest.raises(kind) as raised:
             await scene.producer.send("t", 0, b"a")
         assert raised.value.error == ErrorCode(error)
@@ -374,17 +380,20 @@ async def test_errors_of_produce(error: int, kind: type[ClientError]) -> None:
 
 async def test_a_held_produce_is_given_up_in_time_and_the_abort_goes_round_it() -> None:
     async with Scene(delivery_timeout_ms=80, request_timeout_ms=30) as scene:
-        scene.broker.handlers[Api.PRODUCE] = lambda _: SILENCE
+        scene.broker.handlers[ClientApi.PRODUCE] = lambda _: SILENCE
         with pytest.raises(AbortableError, match="given up after 80 ms: REQUEST_TIMED_OUT"):
             await scene.producer.send("t", 0, b"a")
         await scene.producer.abort()
         assert scene.producer.identity.producer_epoch == 1
-        assert len({header(request).base_sequence for request in scene.broker.of(Api.PRODUCE)}) == 1
+        assert (
+            len({header(request).base_sequence for request in scene.broker.of(ClientApi.PRODUCE)})
+            == 1
+        )
 
 
 async def test_abort_drops_what_was_not_sent_and_waits_for_what_was() -> None:
     async with Scene(request_timeout_ms=60, batch_bytes=1) as scene:
-        scene.broker.handlers[Api.PRODUCE] = lambda _: SILENCE
+        scene.broker.handlers[ClientApi.PRODUCE] = lambda _: SILENCE
         sent = [scene.producer.send("t", 0, b"a") for _ in range(3)]
         await asyncio.sleep(0.02)
         await scene.producer.abort()
@@ -399,12 +408,14 @@ async def test_records_sent_together_travel_together() -> None:
     async with Scene() as scene:
         sent = [scene.producer.send("t", 0, str(i).encode()) for i in range(20)]
         assert [(await future).offset for future in sent] == list(range(20))
-        assert [header(request).records_count for request in scene.broker.of(Api.PRODUCE)] == [20]
+        assert [
+            header(request).records_count for request in scene.broker.of(ClientApi.PRODUCE)
+        ] == [20]
 
 
 async def test_closing_fails_what_is_not_acknowledged() -> None:
     async with Scene(batch_bytes=1) as scene:
-        scene.broker.handlers[Api.PRODUCE] = lambda _: SILENCE
+        scene.broker.handlers[ClientApi.PRODUCE] = lambda _: SILENCE
         sent = [scene.producer.send("t", 0, b"a") for _ in range(2)]
         await asyncio.sleep(0.02)
         await scene.producer.close()
@@ -416,23 +427,24 @@ async def test_closing_fails_what_is_not_acknowledged() -> None:
 
 async def test_an_idempotent_producer_restarts_after_a_gap() -> None:
     handlers = {
-        Api.INIT_PRODUCER_ID: init_answer(),
-        Api.PRODUCE: in_turn(produce_answer(), produce_answer(45), produce_answer(offset=1)),
+        ClientApi.INIT_PRODUCER_ID: init_answer(),
+        ClientApi.PRODUCE: in_turn(produce_answer(), produce_answer(45), produce_answer(offset=1)),
     }
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
         producer = Producer(cluster)
         await producer.send("t", 0, b"a")
         assert (await producer.send("t", 0, b"b")).offset == 1
         epochs_and_sequences = [
-            (header(a).producer_epoch, header(a).base_sequence) for a in broker.of(Api.PRODUCE)
+            (header(a).producer_epoch, header(a).base_sequence)
+            for a in broker.of(ClientApi.PRODUCE)
         ]
         assert epochs_and_sequences == [(0, 0), (0, 1), (1, 0)]
 
 
 async def test_a_lost_batch_costs_an_idempotent_producer_its_epoch_only() -> None:
     handlers = {
-        Api.INIT_PRODUCER_ID: in_turn(init_answer(14), init_answer()),
-        Api.PRODUCE: in_turn(produce_answer(10), produce_answer()),
+        ClientApi.INIT_PRODUCER_ID: in_turn(init_answer(14), init_answer()),
+        ClientApi.PRODUCE: in_turn(produce_answer(10), produce_answer()),
     }
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
         producer = Producer(cluster)
@@ -440,13 +452,13 @@ async def test_a_lost_batch_costs_an_idempotent_producer_its_epoch_only() -> Non
             await producer.send("t", 0, b"a")
         assert raised.value.error == ErrorCode.message_too_large
         await producer.send("t", 0, b"b")
-        assert header(broker.of(Api.PRODUCE)[-1]).producer_epoch == 1
+        assert header(broker.of(ClientApi.PRODUCE)[-1]).producer_epoch == 1
 
 
 async def test_an_exhausted_idempotent_epoch_asks_for_a_new_id() -> None:
     handlers = {
-        Api.INIT_PRODUCER_ID: in_turn(init_answer(epoch=32767), init_answer(producer_id=8)),
-        Api.PRODUCE: in_turn(produce_answer(59), produce_answer()),
+        ClientApi.INIT_PRODUCER_ID: in_turn(init_answer(epoch=32767), init_answer(producer_id=8)),
+        ClientApi.PRODUCE: in_turn(produce_answer(59), produce_answer()),
     }
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
         producer = Producer(cluster)
@@ -455,7 +467,7 @@ async def test_an_exhausted_idempotent_epoch_asks_for_a_new_id() -> None:
 
 
 async def test_a_fatal_error_finishes_an_idempotent_producer() -> None:
-    handlers = {Api.INIT_PRODUCER_ID: init_answer(31), Api.PRODUCE: produce_answer()}
+    handlers = {ClientApi.INIT_PRODUCER_ID: init_answer(31), ClientApi.PRODUCE: produce_answer()}
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
         producer = Producer(cluster)
         with pytest.raises(FatalError):
@@ -466,13 +478,13 @@ async def test_a_fatal_error_finishes_an_idempotent_producer() -> None:
 
 async def test_a_plain_producer_has_no_identity_and_may_do_without_answers() -> None:
     async with (
-        FakeBroker({Api.PRODUCE: produce_answer()}) as broker,
+        FakeBroker({ClientApi.PRODUCE: produce_answer()}) as broker,
         Cluster(broker.address, settings=QUICK) as cluster,
     ):
         producer = Producer(cluster, idempotent=False, acks=0)
         assert (await producer.send("t", 0, b"a")).offset == -1
         await cluster.ask(1, requests.metadata(()))  # behind it on the same connection
-        assert header(broker.of(Api.PRODUCE)[0]).producer_id == -1
+        assert header(broker.of(ClientApi.PRODUCE)[0]).producer_id == -1
         with pytest.raises(IllegalUseError):
             Producer(cluster, acks=1)
         with pytest.raises(IllegalUseError):

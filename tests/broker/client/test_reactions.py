@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.client.reactions import Operation, Reaction, react
+from txnsim.client.reactions import Reaction, RequestKind, react
 from txnsim.errors import ErrorCode
 
 CODES = {
@@ -29,17 +29,17 @@ LETTERS = {
     "G": Reaction.GIVE_UP,
 }
 ROWS = [
-    pytest.param(Operation[name], ErrorCode(int(code)), LETTERS[letter], id=f"{name}-{code}")
+    pytest.param(RequestKind[name], ErrorCode(int(code)), LETTERS[letter], id=f"{name}-{code}")
     for name, text in CODES.items()
     for code, letter in zip(text.split()[::2], text.split()[1::2], strict=True)
 ]
 
 
 @pytest.mark.parametrize(("operation", "error", "expected"), ROWS)
-def test_reaction(operation: Operation, error: ErrorCode, expected: Reaction) -> None:
+def test_reaction(operation: RequestKind, error: ErrorCode, expected: Reaction) -> None:
     assert react(operation, error) is expected
 
 
-@pytest.mark.parametrize("operation", Operation)
-def test_no_error_is_done(operation: Operation) -> None:
+@pytest.mark.parametrize("operation", RequestKind)
+def test_no_error_is_done(operation: RequestKind) -> None:
     assert react(operation, ErrorCode.none) is Reaction.DONE

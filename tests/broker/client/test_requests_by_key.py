@@ -10,8 +10,8 @@ import pytest
 from tests.broker.client.fake_broker import Asked, FakeBroker
 from txnsim.client._requests_by_key import (
     KeyedResponse,
+    KeyLookup,
     LookUp,
-    Lookup,
     fixed_broker,
     look_up_coordinators,
     look_up_leaders,
@@ -21,7 +21,7 @@ from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError, ConnectionLostError, NotSupportedError, RetriableError
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
 
@@ -51,9 +51,9 @@ class Script:
         self.asked: list[tuple[int, tuple[str, ...]]] = []
         self.looked_up: list[tuple[str, ...]] = []
 
-    async def look_up(self, _cluster: Cluster, keys: Sequence[str], _: Deadline) -> Lookup[str]:
+    async def look_up(self, _cluster: Cluster, keys: Sequence[str], _: Deadline) -> KeyLookup[str]:
         self.looked_up.append(tuple(keys))
-        lookup: Lookup[str] = self._next(self._lookups)
+        lookup: KeyLookup[str] = self._next(self._lookups)
         return lookup
 
     async def ask(self, broker_id: int, keys: Sequence[str]) -> KeyedResponse[str, str]:
@@ -76,7 +76,7 @@ class Script:
 
 async def test_brokers_are_asked_once_for_all_their_keys(cluster: Cluster) -> None:
     script = Script(
-        [Lookup(mapped={"a": 1, "b": 2, "c": 1})],
+        [KeyLookup(mapped={"a": 1, "b": 2, "c": 1})],
         [KeyedResponse(completed={"a": "A", "c": "C"}), KeyedResponse(completed={"b": "B"})],
     )
     assert await script.run(cluster, "b", "a", "c") == {"b": "B", "a": "A", "c": "C"}
@@ -85,7 +85,7 @@ async def test_brokers_are_asked_once_for_all_their_keys(cluster: Cluster) -> No
 
 async def test_unmapped_keys_are_looked_up_again_and_waiting_ones_are_not(cluster: Cluster) -> None:
     script = Script(
-        [Lookup(mapped={"a": 1, "b": 1}), Lookup(mapped={"a": 2})],
+        [KeyLookup(mapped={"a": 1, "b": 1}), KeyLookup(mapped={"a": 2})],
         [
             KeyedResponse(
                 unmapped={"a": E.not_coordinator}, waiting={"b": E.coordinator_load_in_progress}
@@ -100,7 +100,7 @@ async def test_unmapped_keys_are_looked_up_again_and_waiting_ones_are_not(cluste
 async def test_one_failure_spoils_nothing(cluster: Cluster) -> None:
     no, never = ClientError("no"), ClientError("never")
     script = Script(
-        [Lookup(mapped={"a": 1, "b": 1}, failed={"c": never})],
+        [KeyLookup(mapped={"a": 1, "b": 1}, failed={"c": never})],
         [KeyedResponse(completed={"a": "A"}, failed={"b": no})],
     )
     assert await script.run(cluster, "a", "b", "c") == {"a": "A", "b": no, "c": never}
@@ -108,7 +108,8 @@ async def test_one_failure_spoils_nothing(cluster: Cluster) -> None:
 
 async def test_a_lost_connection_is_looked_up_again(cluster: Cluster) -> None:
     script = Script(
-        [Lookup(mapped={"a": 1})], [ConnectionLostError("cut"), KeyedResponse(completed={"a": "A"})]
+        [KeyLookup(mapped={"a": 1})],
+        [ConnectionLostError("cut"), KeyedResponse(completed={"a": "A"})],
     )
     assert await script.run(cluster, "a") == {"a": "A"}
     assert script.looked_up == [("a",), ("a",)]
@@ -127,7 +128,7 @@ async def test_a_refusal_is_in_doubt_behind_what_may_have_taken_effect(
     cluster: Cluster, first_answer: object, in_doubt: bool
 ) -> None:
     script = Script(
-        [Lookup(mapped={"a": 1})], [first_answer, KeyedResponse(failed={"a": ClientError("no")})]
+        [KeyLookup(mapped={"a": 1})], [first_answer, KeyedResponse(failed={"a": ClientError("no")})]
     )
     refused = (await script.run(cluster, "a"))["a"]
     assert isinstance(refused, ClientError)
@@ -136,26 +137,26 @@ async def test_a_refusal_is_in_doubt_behind_what_may_have_taken_effect(
 
 async def test_a_version_that_does_not_fit_is_final(cluster: Cluster) -> None:
     old = NotSupportedError("too old")
-    assert await Script([Lookup(mapped={"a": 1})], [old]).run(cluster, "a") == {"a": old}
+    assert await Script([KeyLookup(mapped={"a": 1})], [old]).run(cluster, "a") == {"a": old}
     assert await Script([old], []).run(cluster, "a") == {"a": old}
 
 
 async def test_a_bug_of_ours_is_not_hidden(cluster: Cluster) -> None:
     with pytest.raises(ZeroDivisionError):
-        await Script([Lookup(mapped={"a": 1})], [ZeroDivisionError()]).run(cluster, "a")
+        await Script([KeyLookup(mapped={"a": 1})], [ZeroDivisionError()]).run(cluster, "a")
 
 
 @pytest.mark.parametrize(
     ("lookup", "answer", "reason"),
     [
-        (Lookup(waiting={"a": E.leader_not_available}), None, "LEADER_NOT_AVAILABLE"),
+        (KeyLookup(waiting={"a": E.leader_not_available}), None, "LEADER_NOT_AVAILABLE"),
         (
-            Lookup(mapped={"a": 1}),
+            KeyLookup(mapped={"a": 1}),
             KeyedResponse(waiting={"a": E.concurrent_transactions}),
             "CONCURRENT",
         ),
-        (Lookup(mapped={"a": 1}), ConnectionLostError("cut"), "cut"),
-        (Lookup(mapped={"a": 1}), KeyedResponse(), "no answer"),
+        (KeyLookup(mapped={"a": 1}), ConnectionLostError("cut"), "cut"),
+        (KeyLookup(mapped={"a": 1}), KeyedResponse(), "no answer"),
     ],
 )
 async def test_time_being_up_says_what_was_waited_for(
@@ -191,7 +192,7 @@ async def test_leaders_are_found_per_partition(broker: FakeBroker, cluster: Clus
 async def test_refused_topics_are_reported_in_kafkas_words(
     broker: FakeBroker, cluster: Cluster, error: int, words: str
 ) -> None:
-    broker.handlers[Api.METADATA] = lambda request: broker.metadata(request, error=error)
+    broker.handlers[ClientApi.METADATA] = lambda request: broker.metadata(request, error=error)
     partition = TopicPartition("t", 0)
     lookup = await look_up_leaders(cluster, (partition,), cluster.deadline())
     assert words in str(lookup.failed[partition])
@@ -207,7 +208,7 @@ async def test_coordinators_are_found_per_id(
     def answer(request: Asked) -> Any:
         return broker.find_coordinator(request, error=error)
 
-    broker.handlers[Api.FIND_COORDINATOR] = answer
+    broker.handlers[ClientApi.FIND_COORDINATOR] = answer
     lookup = await look_up_coordinators(cluster, ("a",), cluster.deadline())
     assert list(getattr(lookup, group)) == ["a"]
 

@@ -32,7 +32,7 @@ from txnsim.client.errors import ClientError, ConnectionLostError, NotSupportedE
 from txnsim.client.inspection.txn_views import OpenSince
 from txnsim.client.requests import ConfigChange, Marker, NewTopic
 from txnsim.client.txn_requests import TxnRequests
-from txnsim.client.versions import Api, Request, VersionRange, choose_version
+from txnsim.client.versions import ClientApi, VersionedRequest, VersionRange, choose_version
 from txnsim.errors import ErrorCode
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 from txnsim.wire import codec
@@ -49,7 +49,7 @@ def nobody(request: Asked) -> Any:
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
     topics = {f"t{index}": 1 for index in range(BATCH_MAX + 1)}
-    handlers = {Api.DESCRIBE_PRODUCERS: nobody, Api.INIT_PRODUCER_ID: init_answer()}
+    handlers = {ClientApi.DESCRIBE_PRODUCERS: nobody, ClientApi.INIT_PRODUCER_ID: init_answer()}
     async with FakeBroker(handlers, topics=topics) as fake_broker:
         yield fake_broker
 
@@ -64,56 +64,56 @@ async def test_a_search_asks_for_500_partitions_at_a_time(
     broker: FakeBroker, admin: TransactionAdmin
 ) -> None:
     assert await admin.find_hanging(now_ms=0, broker_id=1) == ()
-    sizes = [len(request.message.topics) for request in broker.of(Api.DESCRIBE_PRODUCERS)]
+    sizes = [len(request.message.topics) for request in broker.of(ClientApi.DESCRIBE_PRODUCERS)]
     assert sizes == [BATCH_MAX, 1]
-    assert broker.of(Api.LIST_TRANSACTIONS) == []  # without candidates nobody is looked up
+    assert broker.of(ClientApi.LIST_TRANSACTIONS) == []  # without candidates nobody is looked up
 
 
 async def test_a_search_on_a_broker_without_replicas_sends_no_request(
     broker: FakeBroker, admin: TransactionAdmin
 ) -> None:
     assert await admin.find_hanging(now_ms=0, broker_id=9) == ()
-    assert broker.of(Api.DESCRIBE_PRODUCERS) == []
+    assert broker.of(ClientApi.DESCRIBE_PRODUCERS) == []
 
 
 async def test_fencing_waits_for_the_abort_it_causes(
     broker: FakeBroker, admin: TransactionAdmin
 ) -> None:
-    broker.handlers[Api.INIT_PRODUCER_ID] = in_turn(
+    broker.handlers[ClientApi.INIT_PRODUCER_ID] = in_turn(
         init_answer(51), init_answer(14), init_answer(16), init_answer(epoch=4)
     )
     outcome = (await admin.fence_producers(("x",)))["x"]
     assert isinstance(outcome, ProducerIdAndEpoch)
     assert outcome.producer_epoch == 4
-    assert len(broker.of(Api.FIND_COORDINATOR)) == 2
-    broker.handlers[Api.INIT_PRODUCER_ID] = init_answer(53)
+    assert len(broker.of(ClientApi.FIND_COORDINATOR)) == 2
+    broker.handlers[ClientApi.INIT_PRODUCER_ID] = init_answer(53)
     with pytest.raises(ClientError) as refused:
         await admin.force_terminate_transaction("x")
     assert refused.value.error == ErrorCode.transactional_id_authorization_failed
 
 
-def answers_of(api: Api) -> Callable[[int], Handler]:
+def answers_of(api: ClientApi) -> Callable[[int], Handler]:
     """Makes a handler that answers with an error code."""
     return {
-        Api.LIST_TRANSACTIONS: transaction_listing,
-        Api.DESCRIBE_TRANSACTIONS: transaction_description,
-        Api.DESCRIBE_PRODUCERS: producers,
-        Api.WRITE_TXN_MARKERS: marker_answer,
-        Api.INIT_PRODUCER_ID: init_answer,
+        ClientApi.LIST_TRANSACTIONS: transaction_listing,
+        ClientApi.DESCRIBE_TRANSACTIONS: transaction_description,
+        ClientApi.DESCRIBE_PRODUCERS: producers,
+        ClientApi.WRITE_TXN_MARKERS: marker_answer,
+        ClientApi.INIT_PRODUCER_ID: init_answer,
     }[api]
 
 
-async def ask(admin: TransactionAdmin, api: Api) -> object:
+async def ask(admin: TransactionAdmin, api: ClientApi) -> object:
     """The outcome of the one key that is asked about."""
     outcomes: Mapping[Any, object]
     match api:
-        case Api.LIST_TRANSACTIONS:
+        case ClientApi.LIST_TRANSACTIONS:
             outcomes = await admin.list_transactions()
-        case Api.DESCRIBE_TRANSACTIONS:
+        case ClientApi.DESCRIBE_TRANSACTIONS:
             outcomes = await admin.describe_transactions(("pay",))
-        case Api.DESCRIBE_PRODUCERS:
+        case ClientApi.DESCRIBE_PRODUCERS:
             outcomes = await admin.describe_producers((T0,))
-        case Api.WRITE_TXN_MARKERS:
+        case ClientApi.WRITE_TXN_MARKERS:
             marker = Marker(
                 producer_id=7,
                 producer_epoch=1,
@@ -136,23 +136,23 @@ FINAL = "final"
 @pytest.mark.parametrize(
     ("api", "codes", "reaction"),
     [
-        (Api.LIST_TRANSACTIONS, (14,), AGAIN),
-        (Api.LIST_TRANSACTIONS, (15, 128, -1), FINAL),
-        (Api.DESCRIBE_TRANSACTIONS, (14,), AGAIN),
-        (Api.DESCRIBE_TRANSACTIONS, (15, 16), ELSEWHERE),
-        (Api.DESCRIBE_TRANSACTIONS, (42, 53, 105), FINAL),
-        (Api.DESCRIBE_PRODUCERS, (3,), AGAIN),
-        (Api.DESCRIBE_PRODUCERS, (6,), ELSEWHERE),
-        (Api.DESCRIBE_PRODUCERS, (17, 29, 56), FINAL),
-        (Api.WRITE_TXN_MARKERS, (3, 6, 8, 9), ELSEWHERE),
-        (Api.WRITE_TXN_MARKERS, (31, 47, 48, 52), FINAL),
-        (Api.INIT_PRODUCER_ID, (14, 51), AGAIN),
-        (Api.INIT_PRODUCER_ID, (15, 16), ELSEWHERE),
-        (Api.INIT_PRODUCER_ID, (31, 42, 53), FINAL),
+        (ClientApi.LIST_TRANSACTIONS, (14,), AGAIN),
+        (ClientApi.LIST_TRANSACTIONS, (15, 128, -1), FINAL),
+        (ClientApi.DESCRIBE_TRANSACTIONS, (14,), AGAIN),
+        (ClientApi.DESCRIBE_TRANSACTIONS, (15, 16), ELSEWHERE),
+        (ClientApi.DESCRIBE_TRANSACTIONS, (42, 53, 105), FINAL),
+        (ClientApi.DESCRIBE_PRODUCERS, (3,), AGAIN),
+        (ClientApi.DESCRIBE_PRODUCERS, (6,), ELSEWHERE),
+        (ClientApi.DESCRIBE_PRODUCERS, (17, 29, 56), FINAL),
+        (ClientApi.WRITE_TXN_MARKERS, (3, 6, 8, 9), ELSEWHERE),
+        (ClientApi.WRITE_TXN_MARKERS, (31, 47, 48, 52), FINAL),
+        (ClientApi.INIT_PRODUCER_ID, (14, 51), AGAIN),
+        (ClientApi.INIT_PRODUCER_ID, (15, 16), ELSEWHERE),
+        (ClientApi.INIT_PRODUCER_ID, (31, 42, 53), FINAL),
     ],
 )
 async def test_errors_are_met_as_by_javas_handlers(
-    api: Api, codes: tuple[int, ...], reaction: str
+    api: ClientApi, codes: tuple[int, ...], reaction: str
 ) -> None:
     for code in codes:
         answer = answers_of(api)
@@ -160,8 +160,8 @@ async def test_errors_are_met_as_by_javas_handlers(
             async with Cluster(broker.address, settings=SETTINGS) as cluster:
                 outcome = await ask(TransactionAdmin(cluster), api)
             requests_sent = len(broker.of(api))
-            by_id = api in (Api.DESCRIBE_TRANSACTIONS, Api.INIT_PRODUCER_ID)
-            looked_up = len(broker.of(Api.FIND_COORDINATOR if by_id else Api.METADATA))
+            by_id = api in (ClientApi.DESCRIBE_TRANSACTIONS, ClientApi.INIT_PRODUCER_ID)
+            looked_up = len(broker.of(ClientApi.FIND_COORDINATOR if by_id else ClientApi.METADATA))
         if reaction is FINAL:
             assert requests_sent == 1
             assert isinstance(outcome, ClientError)
@@ -176,39 +176,39 @@ async def test_errors_are_met_as_by_javas_handlers(
 async def test_only_named_brokers_are_asked_and_unknown_ones_named(
     broker: FakeBroker, admin: TransactionAdmin
 ) -> None:
-    broker.handlers[Api.LIST_TRANSACTIONS] = transaction_listing()
+    broker.handlers[ClientApi.LIST_TRANSACTIONS] = transaction_listing()
     outcomes = await admin.list_transactions(broker_ids=(9, 1, 9))
     assert sorted(outcomes) == [1, 9]
     assert not isinstance(outcomes[1], ClientError)
     stranger = outcomes[9]
     assert isinstance(stranger, ConnectionLostError)
     assert str(stranger) == "broker 9 is not in the cluster, whose brokers are 1"
-    assert len(broker.of(Api.LIST_TRANSACTIONS)) == 1
+    assert len(broker.of(ClientApi.LIST_TRANSACTIONS)) == 1
 
 
 async def test_a_chosen_coordinator_is_not_looked_up(
     broker: FakeBroker, admin: TransactionAdmin
 ) -> None:
-    broker.handlers[Api.DESCRIBE_TRANSACTIONS] = transaction_description(16)
+    broker.handlers[ClientApi.DESCRIBE_TRANSACTIONS] = transaction_description(16)
     (outcome,) = (await admin.describe_transactions(("pay",), broker_id=1)).values()
     assert isinstance(outcome, ClientError)
     assert outcome.error is ErrorCode.not_coordinator
     (stranger,) = (await admin.describe_transactions(("pay",), broker_id=9)).values()
     assert str(stranger) == "broker 9 is not in the cluster, whose brokers are 1"
-    assert len(broker.of(Api.DESCRIBE_TRANSACTIONS)) == 1
-    assert broker.of(Api.FIND_COORDINATOR) == []
+    assert len(broker.of(ClientApi.DESCRIBE_TRANSACTIONS)) == 1
+    assert broker.of(ClientApi.FIND_COORDINATOR) == []
 
 
 async def test_an_abort_goes_by_the_start_offset_or_by_the_identity(
     broker: FakeBroker, admin: TransactionAdmin
 ) -> None:
     where = TopicPartition("t1", 0)
-    broker.handlers[Api.DESCRIBE_PRODUCERS] = producers()
-    broker.handlers[Api.WRITE_TXN_MARKERS] = marker_answer()
+    broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = producers()
+    broker.handlers[ClientApi.WRITE_TXN_MARKERS] = marker_answer()
     spec = await admin.identify(OpenSince(partition=where, start_offset=4))
     await admin.abort_transaction(OpenSince(partition=where, start_offset=4))
     await admin.abort_transaction(spec)
-    by_offset, second = (request.message for request in broker.of(Api.WRITE_TXN_MARKERS))
+    by_offset, second = (request.message for request in broker.of(ClientApi.WRITE_TXN_MARKERS))
     assert by_offset == second
     assert (by_offset.markers[0].producer_id, by_offset.markers[0].coordinator_epoch) == (
         spec.producer_id,
@@ -217,10 +217,10 @@ async def test_an_abort_goes_by_the_start_offset_or_by_the_identity(
     with pytest.raises(ClientError, match="Could not find any open transactions") as missing:
         await admin.abort_transaction(OpenSince(partition=where, start_offset=5))
     assert missing.value.error is ErrorCode.invalid_txn_state
-    broker.handlers[Api.DESCRIBE_PRODUCERS] = producers(29)
+    broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = producers(29)
     with pytest.raises(ClientError, match="authorization failure"):
         await admin.abort_transaction(OpenSince(partition=where, start_offset=4))
-    assert len(broker.of(Api.WRITE_TXN_MARKERS)) == 2
+    assert len(broker.of(ClientApi.WRITE_TXN_MARKERS)) == 2
 
 
 # Every request can be built and encoded at every version it may be sent in, and says what was
@@ -298,7 +298,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("request_", "version"), CASES)
-def test_a_request_survives_its_encoding(request_: Request, version: int) -> None:
+def test_a_request_survives_its_encoding(request_: VersionedRequest, version: int) -> None:
     message = request_.build(codec.request_schema(request_.api, version))
     frame = codec.encode_request(request_.api, version, 1, "me", message)[4:]
     header = codec.read_request_header(frame)
@@ -324,7 +324,9 @@ def test_a_request_survives_its_encoding(request_: Request, version: int) -> Non
         (TxnRequests("a", producer_id=0, producer_epoch=0).init(timeout_ms=1), 3),
     ],
 )
-def test_what_an_old_version_cannot_say_is_not_sent_in_it(request_: Request, lowest: int) -> None:
+def test_what_an_old_version_cannot_say_is_not_sent_in_it(
+    request_: VersionedRequest, lowest: int
+) -> None:
     broker = {int(request_.api): VersionRange(0, lowest)}
     assert choose_version(request_.api, broker, within=request_.within) == lowest
     if lowest:
@@ -333,7 +335,7 @@ def test_what_an_old_version_cannot_say_is_not_sent_in_it(request_: Request, low
             made_for(request_, older)
 
 
-def made_for(request_: Request, broker: Mapping[int, VersionRange]) -> Any:
+def made_for(request_: VersionedRequest, broker: Mapping[int, VersionRange]) -> Any:
     version = choose_version(request_.api, broker, within=request_.within)
     return request_.build(codec.request_schema(request_.api, version))
 
@@ -368,7 +370,7 @@ def test_rows_that_a_version_does_not_have_are_left_out() -> None:
 
 
 def test_a_field_that_no_version_has_is_an_error() -> None:
-    slip = requests.asks(Api.LIST_GROUPS, rows=[requests.Row("NoSuchClass")])
+    slip = requests.asks(ClientApi.LIST_GROUPS, rows=[requests.Row("NoSuchClass")])
     with pytest.raises(TypeError, match="rows"):
         made_for(slip, {slip.api: slip.api.ours})
 
@@ -388,7 +390,7 @@ GROUP_REQUESTS_ALL = {
 
 
 @pytest.mark.parametrize("request_", GROUP_REQUESTS_ALL.values(), ids=GROUP_REQUESTS_ALL)
-def test_they_can_be_sent_in_every_version(request_: Request) -> None:
+def test_they_can_be_sent_in_every_version(request_: VersionedRequest) -> None:
     own_versions = request_.api.ours
     lowest = max(own_versions.lowest, request_.within.lowest)
     highest = min(own_versions.highest, request_.within.highest)
@@ -399,7 +401,9 @@ def test_they_can_be_sent_in_every_version(request_: Request) -> None:
 
 
 def test_positions_are_grouped_by_topic() -> None:
-    message = GROUP_REQUESTS_ALL["commit"].build(codec.request_schema(Api.TXN_OFFSET_COMMIT, 3))
+    message = GROUP_REQUESTS_ALL["commit"].build(
+        codec.request_schema(ClientApi.TXN_OFFSET_COMMIT, 3)
+    )
     offset_by_partition = {
         (topic.name, row.partition_index): row.committed_offset
         for topic in message.topics

@@ -32,7 +32,7 @@ from txnsim.config._kafka_names import (
 )
 from txnsim.config._providers import FROM_A_PROVIDER
 from txnsim.config._stores import read_keystore, read_truststore
-from txnsim.config.lookup import Lookup, WrongValueError
+from txnsim.config.lookup import PropertyLookup, WrongPropertyError
 from txnsim.config.presets import PRESETS, preset_named, with_preset
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
@@ -84,14 +84,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(tmp_path_factory.mktemp("stores"))
 
 
-def store_lookup(store: str = "keystore", **values: str) -> Lookup:
+def store_lookup(store: str = "keystore", **values: str) -> PropertyLookup:
     entries = {}
     for line, (key, value) in enumerate(values.items(), start=1):
         name = (
             f"ssl.{store}.{key.replace('_', '.')}" if key != "key_password" else "ssl.key.password"
         )
         entries[name] = Property(line=line, name=name, value=value)
-    return Lookup(entries)
+    return PropertyLookup(entries)
 
 
 def test_nothing_named_is_no_store() -> None:
@@ -179,15 +179,15 @@ def test_what_is_no_keystore_is_refused(
         "JKS": files.path("store.jks"),
     }
     lookup = store_lookup(**{name: names.get(value, value) for name, value in values.items()})
-    with pytest.raises(WrongValueError, match=why) as wrong:
+    with pytest.raises(WrongPropertyError, match=why) as wrong:
         read_keystore(lookup)
     assert wrong.value.entry.line == line
 
 
 def test_a_trusted_store_has_no_password_in_pem_and_needs_a_location(files: Files) -> None:
-    with pytest.raises(WrongValueError, match="a password without"):
+    with pytest.raises(WrongPropertyError, match="a password without"):
         read_truststore(store_lookup("truststore", password="x"))
-    with pytest.raises(WrongValueError, match="PEM has no password"):
+    with pytest.raises(WrongPropertyError, match="PEM has no password"):
         read_truststore(
             store_lookup("truststore", type="PEM", location=files.path("store.pem"), password="x")
         )
@@ -197,7 +197,7 @@ def test_a_missing_library_is_named(files: Files, monkeypatch: pytest.MonkeyPatc
     for name in [name for name in sys.modules if name.startswith("cryptography")]:
         monkeypatch.setitem(sys.modules, name, None)
     importlib.invalidate_caches()
-    with pytest.raises(WrongValueError, match="pip install"):
+    with pytest.raises(WrongPropertyError, match="pip install"):
         read_truststore(store_lookup("truststore", type="PKCS12", location=files.path("trust.p12")))
 
 
@@ -495,14 +495,14 @@ def entries(**values: str) -> dict[str, Property]:
 
 
 def test_a_listeners_own_property_counts_before_the_common_one() -> None:
-    lookup = Lookup(entries(**{"p.a": "1", "a": "2", "b": "3", "c": "4"}), prefix="p.")
+    lookup = PropertyLookup(entries(**{"p.a": "1", "a": "2", "b": "3", "c": "4"}), prefix="p.")
     assert (lookup.text("a"), lookup.text("b"), lookup.text("d")) == ("1", "3", None)
     assert lookup.own("b") is None
     assert lookup.used == {"p.a", "a", "b"}
 
 
 def test_values_of_several_kinds() -> None:
-    lookup = Lookup(entries(list=" a, ,b", word="Yes", number=" 7", empty=" "))
+    lookup = PropertyLookup(entries(list=" a, ,b", word="Yes", number=" 7", empty=" "))
     assert lookup.names("list") == ("a", "b")
     assert lookup.names("none") == ()
     assert lookup.text("empty") is None
@@ -512,11 +512,11 @@ def test_values_of_several_kinds() -> None:
 
 
 def test_what_is_none_is_refused_with_its_entry() -> None:
-    lookup = Lookup(entries(word="perhaps", number="-1"))
-    with pytest.raises(WrongValueError, match="expected yes, no, found 'perhaps'") as wrong:
+    lookup = PropertyLookup(entries(word="perhaps", number="-1"))
+    with pytest.raises(WrongPropertyError, match="expected yes, no, found 'perhaps'") as wrong:
         lookup.choice("word", {"yes": 1, "no": 2}, 0)
     assert wrong.value.entry.line == 1
-    with pytest.raises(WrongValueError, match="expected a whole number from 0"):
+    with pytest.raises(WrongPropertyError, match="expected a whole number from 0"):
         lookup.number("number", 0)
 
 

@@ -12,7 +12,7 @@ from txnsim.config._broker_security import FileSecurity, read_security
 from txnsim.config._client_security import read_client_security
 from txnsim.config._listeners import Listeners, bound_everywhere, read_listeners
 from txnsim.config.client_settings import read_client_settings, settings_of_options
-from txnsim.config.lookup import WrongValueError
+from txnsim.config.lookup import WrongPropertyError
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import BadInputError
 from txnsim.security.login import Bearer, Password
@@ -411,7 +411,7 @@ def test_a_token() -> None:
     ],
 )
 def test_client_security_what_cannot_be_obeyed_is_refused(text: str, name: str, why: str) -> None:
-    with pytest.raises(WrongValueError, match=why) as wrong:
+    with pytest.raises(WrongPropertyError, match=why) as wrong:
         read_of_client_security(text)
     assert wrong.value.entry.name == name
 
@@ -563,6 +563,6 @@ def test_each_property_is_used_or_named() -> None:
 
 
 def test_a_wrong_value_comes_with_its_property() -> None:
-    with pytest.raises(WrongValueError, match="milliseconds are expected") as error:
+    with pytest.raises(WrongPropertyError, match="milliseconds are expected") as error:
         read_client_settings(entries(request_timeout_ms="soon"))
     assert error.value.entry.name == "request.timeout.ms"

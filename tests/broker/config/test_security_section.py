@@ -11,7 +11,7 @@ from txnsim.config._model import SecuritySection
 from txnsim.config._security_section import read_section
 from txnsim.config.yaml_bounds import read_mapping
 from txnsim.errors import ConfigError
-from txnsim.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+from txnsim.security.acls import CLUSTER_NAME, AclOperation, PatternType, Permission, ResourceType
 from txnsim.security.options import (
     ClientAuth,
     SecureListener,
@@ -90,19 +90,22 @@ def test_all_that_there_is() -> None:
         super_users=frozenset({"User:admin"}),
         allow_everyone_if_no_acl_found=True,
         acls=(
-            acl(ResourceType.TOPIC, "orders", Operation.READ),
+            acl(ResourceType.TOPIC, "orders", AclOperation.READ),
             acl(
                 ResourceType.GROUP,
                 "pay",
-                Operation.ALL,
+                AclOperation.ALL,
                 principal="User:*",
                 pattern=PatternType.PREFIXED,
                 permission=Permission.DENY,
                 host="::1",
             ),
-            acl(ResourceType.TRANSACTIONAL_ID, "*", Operation.WRITE, principal="User:bob"),
+            acl(ResourceType.TRANSACTIONAL_ID, "*", AclOperation.WRITE, principal="User:bob"),
             acl(
-                ResourceType.CLUSTER, CLUSTER_NAME, Operation.IDEMPOTENT_WRITE, principal="User:bob"
+                ResourceType.CLUSTER,
+                CLUSTER_NAME,
+                AclOperation.IDEMPOTENT_WRITE,
+                principal="User:bob",
             ),
         ),
     )

@@ -10,9 +10,9 @@ import pytest
 from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, error_of, partition, topic
 from txnsim.controller.controller import (
     INT_MAX,
-    ConfigChange,
+    ConfigEntryChange,
     ConfigOperation,
-    NewTopic,
+    TopicToCreate,
     altered_configs,
     create_topics,
     internal_topic,
@@ -36,7 +36,7 @@ SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 
 
 def create(
-    new_topic: NewTopic, *, image: ClusterImage | None = None, settings: Settings = DEFAULTS
+    new_topic: TopicToCreate, *, image: ClusterImage | None = None, settings: Settings = DEFAULTS
 ) -> TopicImage | Rejection:
     return create_topics(
         image or cluster(), (new_topic,), settings=settings, new_topic_id=lambda: TOPIC_ID
@@ -64,12 +64,12 @@ def test_good_names(name: str) -> None:
 )
 def test_bad_names_are_refused_with_a_reason(name: str, why: str) -> None:
     assert why in (name_complaint(name) or "")
-    assert error_of(create(NewTopic(name=name))) is ErrorCode.invalid_topic_exception
+    assert error_of(create(TopicToCreate(name=name))) is ErrorCode.invalid_topic_exception
 
 
 def test_leaders_go_round_the_brokers_and_each_topic_starts_one_further() -> None:
     image = cluster()
-    first_topic = create(NewTopic(name="a", partitions=4, replication_factor=2), image=image)
+    first_topic = create(TopicToCreate(name="a", partitions=4, replication_factor=2), image=image)
     assert isinstance(first_topic, TopicImage)
     assert [partition.replicas for partition in first_topic.partitions] == [
         (1, 2),
@@ -78,14 +78,14 @@ def test_leaders_go_round_the_brokers_and_each_topic_starts_one_further() -> Non
         (1, 2),
     ]
     assert [partition.leader for partition in first_topic.partitions] == [1, 2, 3, 1]
-    second = create(NewTopic(name="b", partitions=1), image=image.with_topic(first_topic))
+    second = create(TopicToCreate(name="b", partitions=1), image=image.with_topic(first_topic))
     assert isinstance(second, TopicImage)
     assert second.partitions[0].leader == 2
 
 
 def test_defaults_are_those_of_the_settings() -> None:
     created_topic = create(
-        NewTopic(name="a", configs={"retention.ms": "5"}),
+        TopicToCreate(name="a", configs={"retention.ms": "5"}),
         settings=Settings(num_partitions=5, default_replication_factor=3),
     )
     assert isinstance(created_topic, TopicImage)
@@ -99,27 +99,27 @@ def test_defaults_are_those_of_the_settings() -> None:
 @pytest.mark.parametrize(
     ("new_topic", "error"),
     [
-        (NewTopic(name="orders"), ErrorCode.topic_already_exists),
-        (NewTopic(name="or_ders.x"), ErrorCode.invalid_topic_exception),
-        (NewTopic(name="__cluster_metadata"), ErrorCode.invalid_request),
-        (NewTopic(name="a", partitions=0), ErrorCode.invalid_partitions),
-        (NewTopic(name="a", partitions=-2), ErrorCode.invalid_partitions),
-        (NewTopic(name="a", replication_factor=0), ErrorCode.invalid_replication_factor),
-        (NewTopic(name="a", replication_factor=4), ErrorCode.invalid_replication_factor),
-        (NewTopic(name="a", configs={"no.such": "1"}), ErrorCode.invalid_config),
-        (NewTopic(name="a", configs={"retention.ms": None}), ErrorCode.invalid_config),
-        (NewTopic(name="a", configs={"retention.ms": "x"}), ErrorCode.invalid_config),
-        (NewTopic(name="a", configs={"retention.ms": "1" * 32_768}), ErrorCode.invalid_config),
+        (TopicToCreate(name="orders"), ErrorCode.topic_already_exists),
+        (TopicToCreate(name="or_ders.x"), ErrorCode.invalid_topic_exception),
+        (TopicToCreate(name="__cluster_metadata"), ErrorCode.invalid_request),
+        (TopicToCreate(name="a", partitions=0), ErrorCode.invalid_partitions),
+        (TopicToCreate(name="a", partitions=-2), ErrorCode.invalid_partitions),
+        (TopicToCreate(name="a", replication_factor=0), ErrorCode.invalid_replication_factor),
+        (TopicToCreate(name="a", replication_factor=4), ErrorCode.invalid_replication_factor),
+        (TopicToCreate(name="a", configs={"no.such": "1"}), ErrorCode.invalid_config),
+        (TopicToCreate(name="a", configs={"retention.ms": None}), ErrorCode.invalid_config),
+        (TopicToCreate(name="a", configs={"retention.ms": "x"}), ErrorCode.invalid_config),
+        (TopicToCreate(name="a", configs={"retention.ms": "1" * 32_768}), ErrorCode.invalid_config),
     ],
 )
-def test_what_can_not_be_created_says_why(new_topic: NewTopic, error: ErrorCode) -> None:
+def test_what_can_not_be_created_says_why(new_topic: TopicToCreate, error: ErrorCode) -> None:
     image = cluster().with_topic(topic()).with_topic(topic("or.ders_x", topic_id=uuid.UUID(int=9)))
     assert error_of(create(new_topic, image=image)) is error
 
 
 def test_decisions_hold_until_brokers_change_or_a_name_is_taken() -> None:
     image = cluster()
-    created_topic = create(NewTopic(name="or_ders"), image=image)
+    created_topic = create(TopicToCreate(name="or_ders"), image=image)
     refused = Rejection(error=ErrorCode.invalid_topic_exception, reason="no name")
     with_other_topic, colliding = image.with_topic(topic("a")), image.with_topic(topic("or.ders"))
     for later_image, holds in ((image, True), (with_other_topic, True), (colliding, False)):
@@ -130,10 +130,10 @@ def test_decisions_hold_until_brokers_change_or_a_name_is_taken() -> None:
 
 def test_fenced_brokers_get_replicas_only_where_there_are_too_few_others() -> None:
     image = cluster(broker(1), broker(2, alive=False), broker(3))
-    created_topic = create(NewTopic(name="a", partitions=3, replication_factor=1), image=image)
+    created_topic = create(TopicToCreate(name="a", partitions=3, replication_factor=1), image=image)
     assert isinstance(created_topic, TopicImage)
     assert [partition.leader for partition in created_topic.partitions] == [1, 3, 1]
-    wide = create(NewTopic(name="a", partitions=2, replication_factor=3), image=image)
+    wide = create(TopicToCreate(name="a", partitions=2, replication_factor=3), image=image)
     assert isinstance(wide, TopicImage)
     assert [partition.replicas for partition in wide.partitions] == [(1, 3, 2), (3, 1, 2)]
     assert [partition.isr for partition in wide.partitions] == [(1, 3), (3, 1)]
@@ -141,32 +141,32 @@ def test_fenced_brokers_get_replicas_only_where_there_are_too_few_others() -> No
 
 def test_a_broker_on_its_way_out_gets_no_replicas() -> None:
     image = cluster(broker(1), broker(2, leaving=True), broker(3))
-    created_topic = create(NewTopic(name="a", partitions=3, replication_factor=2), image=image)
+    created_topic = create(TopicToCreate(name="a", partitions=3, replication_factor=2), image=image)
     assert isinstance(created_topic, TopicImage)
     assert [partition.replicas for partition in created_topic.partitions] == [
         (1, 3),
         (3, 1),
         (1, 3),
     ]
-    refused = create(NewTopic(name="a", replication_factor=3), image=image)
+    refused = create(TopicToCreate(name="a", replication_factor=3), image=image)
     assert isinstance(refused, Rejection)
     assert "because only 2 broker(s) are registered" in refused.reason
 
 
 def test_without_an_active_broker_there_are_no_topics() -> None:
     image = cluster(broker(1, alive=False), broker(2, leaving=True))
-    refused = create(NewTopic(name="a"), image=image)
+    refused = create(TopicToCreate(name="a"), image=image)
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.invalid_replication_factor
     assert "All brokers are currently fenced" in refused.reason
-    by_hand = create(NewTopic(name="a", assignments=((0, (B1, B2)),)), image=image)
+    by_hand = create(TopicToCreate(name="a", assignments=((0, (B1, B2)),)), image=image)
     assert isinstance(by_hand, Rejection)
     assert by_hand.error is ErrorCode.invalid_replica_assignment
     assert "for partition 0 are fenced or in controlled shutdown" in by_hand.reason
 
 
 def test_an_assignment_by_hand_is_obeyed() -> None:
-    created_topic = create(NewTopic(name="a", assignments=((0, (B3, B1)), (1, (B2, B3)))))
+    created_topic = create(TopicToCreate(name="a", assignments=((0, (B3, B1)), (1, (B2, B3)))))
     assert isinstance(created_topic, TopicImage)
     assert [partition.replicas for partition in created_topic.partitions] == [(3, 1), (2, 3)]
     assert [partition.leader for partition in created_topic.partitions] == [3, 2]
@@ -190,7 +190,7 @@ def test_a_bad_assignment_is_refused(
     options: dict[str, int],
     error: ErrorCode,
 ) -> None:
-    new_topic = NewTopic(
+    new_topic = TopicToCreate(
         name="a",
         assignments=assignments,
         partitions=options.get("partitions", -1),
@@ -250,7 +250,9 @@ def test_the_topics_of_other_coordinators_have_settings_of_their_own() -> None:
         "retention.ms": "-1",
         "segment.bytes": "104857600",
     }
-    assert internal_topic("orders", image=cluster(), settings=DEFAULTS) == NewTopic(name="orders")
+    assert internal_topic("orders", image=cluster(), settings=DEFAULTS) == TopicToCreate(
+        name="orders"
+    )
 
 
 # Leaders
@@ -301,8 +303,8 @@ def test_the_next_leader_is_the_first_other_replica_that_can() -> None:
 # Configs
 
 
-def change(name: str, operation: ConfigOperation, value: str | None = None) -> ConfigChange:
-    return ConfigChange(name=name, operation=operation, value=value)
+def change(name: str, operation: ConfigOperation, value: str | None = None) -> ConfigEntryChange:
+    return ConfigEntryChange(name=name, operation=operation, value=value)
 
 
 @pytest.mark.parametrize(
@@ -325,7 +327,7 @@ def change(name: str, operation: ConfigOperation, value: str | None = None) -> C
     ],
 )
 def test_operations_on_configs(
-    configs_before: dict[str, str], changes: list[ConfigChange], configs_after: dict[str, str]
+    configs_before: dict[str, str], changes: list[ConfigEntryChange], configs_after: dict[str, str]
 ) -> None:
     copy_of_configs = dict(configs_before)
     assert altered_configs(configs_before, tuple(changes), configs.TOPIC_CONFIGS) == configs_after
@@ -390,7 +392,9 @@ def test_appends_do_not_grow_a_value_beyond_that() -> None:
         ([change("retention.ms", SET, "1")] * 2, ErrorCode.invalid_request),
     ],
 )
-def test_wrong_operations_change_nothing(changes: list[ConfigChange], error: ErrorCode) -> None:
+def test_wrong_operations_change_nothing(
+    changes: list[ConfigEntryChange], error: ErrorCode
+) -> None:
     assert error_of(altered_configs({}, tuple(changes), configs.TOPIC_CONFIGS)) is error
 
 
@@ -405,7 +409,7 @@ def test_a_bad_value_of_a_broker_is_a_bad_request() -> None:
 # How much one request may ask for
 
 
-def create_all(*new_topics: NewTopic) -> list[TopicImage | Rejection]:
+def create_all(*new_topics: TopicToCreate) -> list[TopicImage | Rejection]:
     return create_topics(
         cluster(),
         new_topics,
@@ -436,7 +440,7 @@ def test_too_much_at_once_is_refused_altogether(
     counts: tuple[int, ...], error: ErrorCode, reason: str
 ) -> None:
     topics_or_rejections = create_all(
-        *(NewTopic(name=f"t{n}", partitions=p) for n, p in enumerate(counts))
+        *(TopicToCreate(name=f"t{n}", partitions=p) for n, p in enumerate(counts))
     )
     assert topics_or_rejections == [Rejection(error=error, reason=reason)] * len(counts)
 
@@ -445,24 +449,26 @@ def test_the_most_that_one_request_may_ask_for() -> None:
     assert all(
         isinstance(topic_or_rejection, TopicImage)
         for topic_or_rejection in create_all(
-            NewTopic(name="a", partitions=5_000), NewTopic(name="b", partitions=4_998)
+            TopicToCreate(name="a", partitions=5_000), TopicToCreate(name="b", partitions=4_998)
         )
     )
-    config = NewTopic(name="a", partitions=9_998, configs={"retention.ms": "5"})
+    config = TopicToCreate(name="a", partitions=9_998, configs={"retention.ms": "5"})
     assert isinstance(create_all(config)[0], TopicImage)
-    config = NewTopic(name="a", partitions=9_999, configs={"retention.ms": "5"})
+    config = TopicToCreate(name="a", partitions=9_999, configs={"retention.ms": "5"})
     assert create_all(config) == [Rejection(error=ErrorCode.policy_violation, reason=UNABLE)]
 
 
 def test_assignments_count_as_partitions_and_names_are_judged_later() -> None:
-    by_hand = NewTopic(name="!", assignments=tuple((n, (B1,)) for n in range(10_001)))
+    by_hand = TopicToCreate(name="!", assignments=tuple((n, (B1,)) for n in range(10_001)))
     assert error_of(create_all(by_hand)[0]) is ErrorCode.policy_violation
 
 
 @pytest.mark.parametrize("tail", ["", ".c_d.e_f.g_h.i"])
 def test_topics_of_one_request_know_each_other(tail: str) -> None:
     first_topic, second, third = create_all(
-        NewTopic(name=f"a.b{tail}"), NewTopic(name=f"a_b{tail}"), NewTopic(name=f"c{tail}")
+        TopicToCreate(name=f"a.b{tail}"),
+        TopicToCreate(name=f"a_b{tail}"),
+        TopicToCreate(name=f"c{tail}"),
     )
     assert isinstance(first_topic, TopicImage)
     assert isinstance(second, Rejection)

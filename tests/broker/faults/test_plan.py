@@ -13,7 +13,7 @@ from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Corrupt, Delay, Drop, Duplicate, Fail, Hold, Pass, Rewrite
 from txnsim.faults.cluster_actions import Crash, ResignLeader
 from txnsim.faults.interception import Crossing, DamagedPart, RewriteHow
-from txnsim.faults.plan import Action, Asked, FaultRule, matches, needed_part, spent, strikes
+from txnsim.faults.plan import Action, FaultRule, MessagePart, matches, needed_part, spent, strikes
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import NO_SUBJECT, Subject, subject_of, trace_subjects
 from txnsim.interbroker.replication import (
@@ -270,31 +270,31 @@ def test_mistakes_in_a_file_are_named(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("action", "criteria", "needed"),
     [
-        (Hold(), {}, Asked.HEADER),
-        (Hold(), {"api": "EndTxn"}, Asked.HEADER),
-        (Hold(), {"api": END_TXN, "client_id": "app", "broker": 1}, Asked.HEADER),
-        (Hold(), {"api": "Produce"}, Asked.NOTHING),
-        (Hold(), {"transactional_id": "tx"}, Asked.BODY),
-        (Hold(), {"producer_id": 0}, Asked.BODY),
-        (Hold(), {"topic": "t"}, Asked.BODY),
-        (Hold(), {"committed": False}, Asked.BODY),
-        (Fail(error="NOT_COORDINATOR"), {}, Asked.BODY),
-        (Corrupt(what=DamagedPart.BYTES), {}, Asked.HEADER),
+        (Hold(), {}, MessagePart.HEADER),
+        (Hold(), {"api": "EndTxn"}, MessagePart.HEADER),
+        (Hold(), {"api": END_TXN, "client_id": "app", "broker": 1}, MessagePart.HEADER),
+        (Hold(), {"api": "Produce"}, MessagePart.NOTHING),
+        (Hold(), {"transactional_id": "tx"}, MessagePart.BODY),
+        (Hold(), {"producer_id": 0}, MessagePart.BODY),
+        (Hold(), {"topic": "t"}, MessagePart.BODY),
+        (Hold(), {"committed": False}, MessagePart.BODY),
+        (Fail(error="NOT_COORDINATOR"), {}, MessagePart.BODY),
+        (Corrupt(what=DamagedPart.BYTES), {}, MessagePart.HEADER),
     ],
 )
 def test_a_rule_asks_for_no_more_of_a_message_than_it_needs(
-    action: Action, criteria: dict[str, Any], needed: Asked
+    action: Action, criteria: dict[str, Any], needed: MessagePart
 ) -> None:
     point = FaultPoint.CLIENT_REQUEST
     rule = FaultRule(id="f", point=point, action=action, **criteria)
     assert needed_part(rule, point, END_TXN) is needed
-    assert needed_part(rule, FaultPoint.CLIENT_RESPONSE, END_TXN) is Asked.NOTHING
+    assert needed_part(rule, FaultPoint.CLIENT_RESPONSE, END_TXN) is MessagePart.NOTHING
 
 
 def test_who_damages_a_batch_has_to_see_it() -> None:
     point = FaultPoint.CLIENT_REQUEST
     rule = FaultRule(id="f", point=point, action=Corrupt(what=DamagedPart.CRC), api="Produce")
-    assert needed_part(rule, point, 0) is Asked.BODY
+    assert needed_part(rule, point, 0) is MessagePart.BODY
 
 
 # Whom a command between brokers is about.

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from benchmarks.call_counts import counter
 from benchmarks.call_counts import counts as counts_of
 from txnsim.group import assignors
-from txnsim.group.assignors import ASSIGNORS, RANGE, UNIFORM, Subscriber, Target, assign_simple
+from txnsim.group.assignors import (
+    ASSIGNORS,
+    RANGE,
+    UNIFORM,
+    AssignableMember,
+    Target,
+    assign_simple,
+)
 
 A, B, C = (uuid.UUID(int=number) for number in (1, 2, 3))
 PARTITIONS = {A: 3, B: 3, C: 2}
@@ -22,8 +29,8 @@ def member(
     *topics: uuid.UUID,
     owned: set[tuple[uuid.UUID, int]] | frozenset[tuple[uuid.UUID, int]] = frozenset(),
     instance: str | None = None,
-) -> Subscriber:
-    return Subscriber(
+) -> AssignableMember:
+    return AssignableMember(
         member_id=member_id,
         instance_id=instance,
         topics=frozenset(topics),
@@ -32,7 +39,7 @@ def member(
 
 
 @st.composite
-def drawn_subscribers(draw: st.DrawFn) -> list[Subscriber]:
+def drawn_subscribers(draw: st.DrawFn) -> list[AssignableMember]:
     """Members with different topics; no partition is owned twice."""
     free = draw(st.permutations([(topic, index) for topic in (A, B, C) for index in range(4)]))
     members = []
@@ -44,7 +51,7 @@ def drawn_subscribers(draw: st.DrawFn) -> list[Subscriber]:
     return members
 
 
-def assign(name: str, *members: Subscriber) -> Target:
+def assign(name: str, *members: AssignableMember) -> Target:
     return ASSIGNORS[name](list(members), PARTITIONS)
 
 
@@ -129,7 +136,7 @@ def test_every_partition_goes_to_exactly_one_of_its_subscribers(
             partition for partition in owned if partition not in taken_partitions
         )
         taken_partitions |= still_owned
-        members.append(Subscriber(member_id=f"m{number}", topics=topics, owned=still_owned))
+        members.append(AssignableMember(member_id=f"m{number}", topics=topics, owned=still_owned))
     target = ASSIGNORS[name](members, PARTITIONS)
     given_out = [partition for partitions in target.values() for partition in partitions]
     subscribed_topics = {topic for topics, _ in drawn for topic in topics}
@@ -162,12 +169,12 @@ def test_many_members_are_assigned_in_few_steps(name: str) -> None:
 
 
 @given(drawn_subscribers())
-def test_uniform_is_the_same_as_by_a_look_at_all_takers(members: list[Subscriber]) -> None:
+def test_uniform_is_the_same_as_by_a_look_at_all_takers(members: list[AssignableMember]) -> None:
     partitions = dict.fromkeys((A, B, C), 4)
     assert ASSIGNORS[UNIFORM](members, partitions) == by_looking_at_all(members, partitions)
 
 
-def by_looking_at_all(members: list[Subscriber], partitions: dict[uuid.UUID, int]) -> Target:
+def by_looking_at_all(members: list[AssignableMember], partitions: dict[uuid.UUID, int]) -> Target:
     """The plain form, a look at every taker for each partition."""
     if len({member.topics for member in members}) == 1:
         return ASSIGNORS[UNIFORM](members, partitions)
@@ -241,7 +248,7 @@ Part = tuple[uuid.UUID, int]
         ),
     ],
 )
-def test_who_gets_what(members: list[Subscriber], expected: dict[str, set[Part]]) -> None:
+def test_who_gets_what(members: list[AssignableMember], expected: dict[str, set[Part]]) -> None:
     assert assign_simple(members, ALL) == expected
 
 

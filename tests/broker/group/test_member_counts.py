@@ -20,7 +20,7 @@ from txnsim.group.consumer_records import (
     SubscriptionDeleted,
     SubscriptionStored,
 )
-from txnsim.group.sharing.share_group import ShareMember
+from txnsim.group.sharing.share_group import ShareGroupMember
 from txnsim.metadata.image import ClusterImage
 
 NAMES = ["a", "b", "c", "gone"]
@@ -124,12 +124,12 @@ def test_topics_after_a_change_are_those_that_somebody_subscribes_to_then(
     changes: list[tuple[str, tuple[str, ...]]], member_id: str, wanted: tuple[str, ...]
 ) -> None:
     topics = image(a=1, b=3, c=4)
-    tally, members = Tally(), dict[str, ShareMember]()
+    tally, members = Tally(), dict[str, ShareGroupMember]()
     for name, subscribed in changes:
-        new = ShareMember(member_id=name, topic_names=tally.share_names(frozenset(subscribed)))
+        new = ShareGroupMember(member_id=name, topic_names=tally.share_names(frozenset(subscribed)))
         tally.replace(members.get(name), new)
         members[name] = new
-    new = ShareMember(member_id=member_id, topic_names=tally.share_names(frozenset(wanted)))
+    new = ShareGroupMember(member_id=member_id, topic_names=tally.share_names(frozenset(wanted)))
     leaving_members = [members[member_id]] if member_id in members else []
     found = tally.topics_after(topics, leaving=leaving_members, joining=[new])
     later = {**members, member_id: new}

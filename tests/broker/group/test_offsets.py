@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txnsim.group._offsets import LATEST, Offsets
+from txnsim.group._offsets import LATEST, GroupOffsets
 from txnsim.group.records import OffsetCommitted, OffsetDeleted
 from txnsim.types import ProducerId, TopicPartition
 
@@ -12,7 +12,7 @@ PID = ProducerId(7)
 
 
 def commit(
-    offsets: Offsets,
+    offsets: GroupOffsets,
     position: int,
     *,
     record_offset: int,
@@ -28,30 +28,30 @@ def commit(
     )
 
 
-def delete(offsets: Offsets, *, record_offset: int, replicated: int = LATEST) -> None:
+def delete(offsets: GroupOffsets, *, record_offset: int, replicated: int = LATEST) -> None:
     record = OffsetDeleted(group_id="g", topic_partition=P0)
     offsets.apply_delete(record, record_offset=record_offset, replicated=replicated)
 
 
 def end(
-    offsets: Offsets, *, marker_offset: int, committed: bool = True, replicated: int = LATEST
+    offsets: GroupOffsets, *, marker_offset: int, committed: bool = True, replicated: int = LATEST
 ) -> None:
     offsets.apply_marker(
         PID, committed=committed, marker_offset=marker_offset, replicated=replicated
     )
 
 
-def position(offsets: Offsets, below: int = LATEST) -> int | None:
+def position(offsets: GroupOffsets, below: int = LATEST) -> int | None:
     committed = offsets.committed_offset("g", P0, below=below)
     return None if committed is None else committed.position
 
 
-def has_any(offsets: Offsets) -> bool:
+def has_any(offsets: GroupOffsets) -> bool:
     return bool([*offsets.committed_offsets("g"), *offsets.pending_partitions("g")])
 
 
 def test_the_last_commit_is_the_position() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     assert position(offsets) is None
     commit(offsets, 5, record_offset=0)
     commit(offsets, 3, record_offset=1)
@@ -62,7 +62,7 @@ def test_the_last_commit_is_the_position() -> None:
 
 
 def test_a_position_that_is_not_replicated_is_seen_by_those_who_ask_for_it() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0, replicated=0)
     commit(offsets, 6, record_offset=1, replicated=0)
     assert (position(offsets, below=0), position(offsets, below=1)) == (None, 5)
@@ -73,7 +73,7 @@ def test_a_position_that_is_not_replicated_is_seen_by_those_who_ask_for_it() -> 
 
 
 def test_pending_positions_wait_for_the_marker() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0)
     commit(offsets, 8, record_offset=1, pid=PID)
     commit(offsets, 9, record_offset=2, pid=PID)
@@ -88,7 +88,7 @@ def test_pending_positions_wait_for_the_marker() -> None:
 
 
 def test_a_committed_transaction_shows_its_positions_when_the_marker_is_replicated() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0)
     commit(offsets, 9, record_offset=1, pid=PID)
     end(offsets, marker_offset=2, replicated=2)
@@ -96,7 +96,7 @@ def test_a_committed_transaction_shows_its_positions_when_the_marker_is_replicat
 
 
 def test_an_aborted_transaction_leaves_no_trace() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 9, record_offset=0, pid=PID)
     commit(offsets, 9, record_offset=1, pid=PID, where=P1)
     end(offsets, marker_offset=2, committed=False)
@@ -106,7 +106,7 @@ def test_an_aborted_transaction_leaves_no_trace() -> None:
 
 
 def test_a_plain_commit_after_the_pending_one_wins() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 30, record_offset=30, pid=PID)
     commit(offsets, 35, record_offset=35)
     end(offsets, marker_offset=40)
@@ -114,7 +114,7 @@ def test_a_plain_commit_after_the_pending_one_wins() -> None:
 
 
 def test_two_producers_can_have_the_same_partition_pending() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 1, record_offset=0, pid=PID)
     commit(offsets, 2, record_offset=1, pid=ProducerId(8))
     end(offsets, marker_offset=2)
@@ -123,7 +123,7 @@ def test_two_producers_can_have_the_same_partition_pending() -> None:
 
 
 def test_of_two_pending_positions_an_aborted_one_leaves_the_other() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 1, record_offset=0, pid=PID)
     commit(offsets, 2, record_offset=1, pid=ProducerId(8))
     end(offsets, marker_offset=2, committed=False)
@@ -132,7 +132,7 @@ def test_of_two_pending_positions_an_aborted_one_leaves_the_other() -> None:
 
 
 def test_a_tombstone_takes_pending_positions_with_it() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 1, record_offset=0)
     commit(offsets, 2, record_offset=1, pid=PID)
     commit(offsets, 3, record_offset=2, pid=PID, where=P1)
@@ -145,14 +145,14 @@ def test_a_tombstone_takes_pending_positions_with_it() -> None:
 
 
 def test_a_tombstone_for_a_group_that_only_has_something_pending() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 2, record_offset=0, pid=PID)
     delete(offsets, record_offset=1)
     assert not has_any(offsets)
 
 
 def test_a_deleted_position_is_seen_until_the_tombstone_is_replicated() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 1, record_offset=0)
     commit(offsets, 4, record_offset=0, where=P1)
     delete(offsets, record_offset=1, replicated=1)
@@ -166,7 +166,7 @@ def test_a_deleted_position_is_seen_until_the_tombstone_is_replicated() -> None:
 
 
 def test_a_commit_after_a_tombstone_counts_even_if_it_was_pending_before() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 1, record_offset=0)
     delete(offsets, record_offset=5, replicated=1)
     commit(offsets, 2, record_offset=4, pid=PID)
@@ -175,7 +175,7 @@ def test_a_commit_after_a_tombstone_counts_even_if_it_was_pending_before() -> No
 
 
 def test_an_uncommitted_offset_is_dropped_at_once() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 1, record_offset=0, replicated=0)
     delete(offsets, record_offset=1, replicated=0)
     assert position(offsets, below=1) is None
@@ -184,7 +184,7 @@ def test_an_uncommitted_offset_is_dropped_at_once() -> None:
 
 
 def test_what_a_marker_will_decide_can_be_asked() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     assert offsets.pending_of(PID) == ()
     commit(offsets, 5, record_offset=0, pid=PID)
     assert offsets.pending_of(PID) == (("g", P0, 5),)
@@ -193,7 +193,7 @@ def test_what_a_marker_will_decide_can_be_asked() -> None:
 
 
 def test_positions_are_counted_and_found_by_group_and_topic() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0)
     commit(offsets, 6, record_offset=1, where=P1, pid=PID)
     assert (offsets.count_in("g"), offsets.places_in("g")) == (1, (P0,))
@@ -203,7 +203,7 @@ def test_positions_are_counted_and_found_by_group_and_topic() -> None:
 
 
 def test_positions_of_a_deleted_topic_are_hidden_and_those_of_its_successor_are_not() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0)
     commit(offsets, 6, record_offset=1, where=P1, pid=PID)
     offsets.topic_deleted("t", end_offset=2)
@@ -219,7 +219,7 @@ def test_positions_of_a_deleted_topic_are_hidden_and_those_of_its_successor_are_
 
 
 def test_a_tombstone_that_is_not_replicated_is_of_no_topic() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0)
     delete(offsets, record_offset=1, replicated=1)
     offsets.topic_deleted("t", end_offset=2)
@@ -228,7 +228,7 @@ def test_a_tombstone_that_is_not_replicated_is_of_no_topic() -> None:
 
 
 def test_a_commit_over_a_tombstone_is_not_pruned_with_it() -> None:
-    offsets = Offsets()
+    offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0, replicated=1)
     delete(offsets, record_offset=1, replicated=1)
     commit(offsets, 6, record_offset=2, replicated=1)

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.consumer import Goal, reconcile
+from txnsim.group.consumer import MemberTarget, reconcile
 from txnsim.group.consumer_group import ConsumerMember, MemberState
 from txnsim.group.consumer_records import TopicIdPartition
 
@@ -53,7 +53,7 @@ def step(
 ) -> ConsumerMember:
     member_after = reconcile(
         member_before,
-        Goal(
+        MemberTarget(
             assignment_epoch=epoch,
             partitions=target,
             subscribed=subscribed,
@@ -187,7 +187,7 @@ def test_a_member_in_a_state_of_a_later_release_begins_anew(
 ) -> None:
     outcome = reconcile(
         member(S.UNKNOWN),
-        Goal(
+        MemberTarget(
             assignment_epoch=6,
             partitions=parts(1),
             subscribed=frozenset({T}),

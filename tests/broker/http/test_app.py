@@ -23,7 +23,7 @@ from tests.support.learnt_structs import is_learnt
 from tests.support.within_environment import within
 from txnsim.faults.rule import FaultRule
 from txnsim.http._app import INDEX_PATHS, OPERATIONS, ControlApi
-from txnsim.http._guard import AccessRules, Guard, is_loopback
+from txnsim.http._guard import AccessGuard, AccessRules, is_loopback
 from txnsim.http._openapi import document
 from txnsim.http.messages import Kill
 from txnsim.http.operation import Noun, Operation
@@ -323,7 +323,7 @@ async def test_a_query_that_is_not_ascii_is_refused_before_anybody_reads_it() ->
     async def receive() -> Any:
         return {"type": "http.request"}
 
-    guard = Guard(app, access_rules=NEAR)
+    guard = AccessGuard(app, access_rules=NEAR)
     scope = {"type": "http", "path": PATH, "headers": [(b"host", b"localhost")]}
     await guard({**scope, "query_string": b"a=\xff"}, receive, send)
     assert sent[0]["status"] == 400

@@ -27,7 +27,7 @@ from txnsim.http._events import (
     ReportedRoutes,
 )
 from txnsim.http.replies import RefusedError
-from txnsim.runtime._trace_encodings import Rows
+from txnsim.runtime._trace_encodings import TraceRows
 from txnsim.runtime.trace import TraceLevel, Tracer
 
 
@@ -208,7 +208,7 @@ class Page:
         first_id, rows = value
         packed_rows = msgspec.msgpack.encode([row[:7] for row in rows])
         clocks = [row[7:] for row in rows]
-        lines = Rows(self._start_ns).lines(packed_rows, first_id).splitlines()
+        lines = TraceRows(self._start_ns).lines(packed_rows, first_id).splitlines()
         for line, clock in zip(lines, clocks, strict=True):
             event = msgspec.json.decode(line)
             if clock:

@@ -11,12 +11,12 @@ import pytest
 from tests.support.cluster_control import MISSING, RecordingControl
 from tests.support.within_environment import within
 from txnsim.faults.actions import CrossingAction, Drop, Fail, Hold, Pass, Reorder, Stall
-from txnsim.faults.cluster_actions import ClusterAction, Crash, MoveLeader, Partition
+from txnsim.faults.cluster_actions import ClusterAction, Crash, MoveLeader, PartitionNetwork
 from txnsim.faults.interception import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
-from txnsim.injection.armed_rule import ArmedRule, Held
+from txnsim.injection.armed_rule import ArmedRule, HeldCrossing
 from txnsim.injection.injector import Injector
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 
@@ -156,7 +156,7 @@ def test_a_failure_is_reported_and_the_crossing_passes() -> None:
 async def test_what_lasts_ends_once(
     env: VirtualEnvironment, injector: Injector, control: RecordingControl, /, by: str
 ) -> None:
-    action = Partition(groups=((1,), (2,)), heal_after_ms=1_000)
+    action = PartitionNetwork(groups=((1,), (2,)), heal_after_ms=1_000)
     state = arm(injector, action, point=FaultPoint.NOW)
     await injector.wait_until_struck("f", timeout_ms=100)
     did = "partition ((1,), (2,))"
@@ -377,5 +377,5 @@ async def test_a_rule_that_waits_for_others_to_pass_is_not_spent() -> None:
     state.matched = 1
     assert state.spent
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    state.held[future] = Held(crossing=crossing_of_armed(), hit=-1)
+    state.held[future] = HeldCrossing(crossing=crossing_of_armed(), hit=-1)
     assert not state.spent

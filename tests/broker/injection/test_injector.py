@@ -34,7 +34,7 @@ from txnsim.faults.interception import (
     Rewriting,
     SubmitOutcome,
 )
-from txnsim.faults.plan import Action, Asked, FaultRule
+from txnsim.faults.plan import Action, FaultRule, MessagePart
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.injection.injector import CannotStrikeError, Injector
@@ -639,17 +639,22 @@ async def test_it_says_how_much_its_rules_want_to_know(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     point = FaultPoint.CLIENT_REQUEST
-    assert injector.needed_part(point, 0) is Asked.NOTHING
+    assert injector.needed_part(point, 0) is MessagePart.NOTHING
     injector.arm(rule("by-api", api="Produce"))
-    assert [injector.needed_part(point, key) for key in (0, 1)] == [Asked.HEADER, Asked.NOTHING]
+    assert [injector.needed_part(point, key) for key in (0, 1)] == [
+        MessagePart.HEADER,
+        MessagePart.NOTHING,
+    ]
     injector.arm(rule("by-id", Pass(), transactional_id="tx", limit=1))
-    assert injector.needed_part(point, 0) is Asked.BODY
+    assert injector.needed_part(point, 0) is MessagePart.BODY
     first_crossing = asyncio.get_running_loop().create_task(_await_it(injector.cross(crossing())))
-    assert injector.needed_part(point, 0) is Asked.HEADER, "a rule that is spent asks for nothing"
+    assert injector.needed_part(point, 0) is MessagePart.HEADER, (
+        "a rule that is spent asks for nothing"
+    )
     injector.disarm_all()
     injector.arm(rule("line", Stall()))
     second_crossing = asyncio.get_running_loop().create_task(_await_it(injector.cross(crossing())))
-    assert injector.needed_part(FaultPoint.CLIENT_RESPONSE, 1) is Asked.HEADER, (
+    assert injector.needed_part(FaultPoint.CLIENT_RESPONSE, 1) is MessagePart.HEADER, (
         "a line stands still"
     )
     injector.disarm_all()

@@ -22,7 +22,7 @@ from txnsim.security.acls import (
     CLUSTER_NAME,
     WILDCARD,
     AclBinding,
-    Operation,
+    AclOperation,
     PatternType,
     Permission,
     ResourceType,
@@ -208,9 +208,11 @@ async def test_shipped_markers_take_a_higher_epoch_and_ask_for_no_transaction() 
 
 @shows("664-authorization")
 @pytest.mark.parametrize("listener", BOTH)
-@pytest.mark.parametrize("right", [Operation.ALTER, Operation.CLUSTER_ACTION, Operation.DESCRIBE])
+@pytest.mark.parametrize(
+    "right", [AclOperation.ALTER, AclOperation.CLUSTER_ACTION, AclOperation.DESCRIBE]
+)
 async def test_only_who_acts_as_a_broker_may_write_markers_by_the_text(
-    listener: str, right: Operation
+    listener: str, right: AclOperation
 ) -> None:
     granted = AclBinding(
         resource_type=ResourceType.CLUSTER,
@@ -227,8 +229,8 @@ async def test_only_who_acts_as_a_broker_may_write_markers_by_the_text(
             ListenerClient(cluster, listener), 1, **_markers((7, 0), coordinator_epoch=0)
         )
     enough = {
-        SHIPPED: (Operation.ALTER, Operation.CLUSTER_ACTION),
-        TEXT: (Operation.CLUSTER_ACTION,),
+        SHIPPED: (AclOperation.ALTER, AclOperation.CLUSTER_ACTION),
+        TEXT: (AclOperation.CLUSTER_ACTION,),
     }
     assert error is (E.none if right in enough[listener] else E.cluster_authorization_failed)
 

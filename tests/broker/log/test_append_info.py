@@ -20,7 +20,7 @@ from txnsim.log.leader_append import (
     data_rule,
     marker_rule,
 )
-from txnsim.log.producer_state import SEQUENCE_MAX, BatchMetadata, ProducerEntry, ProducerState
+from txnsim.log.producer_state import SEQUENCE_MAX, BatchMetadata, PartitionProducers, ProducerEntry
 from txnsim.log.verification import SENTINEL, VerificationEntries, VerificationEntry
 from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import BatchHeader, read_batch_header
@@ -361,7 +361,7 @@ def test_what_explains_a_batch_that_is_taken(
     header = read_batch_header(batch(sequence, pid=pid, epoch=epoch, transactional=transactional))
     is_there = entry is not None and entry.find_batch(sequence, header.last_sequence) is not None
     appended = answer(entry, duplicate=is_there)
-    state = ProducerState()
+    state = PartitionProducers()
     if entry is not None:
         state.by_id[pid] = replace(entry, producer_id=pid)
     if not is_there:

@@ -15,8 +15,8 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import (
     SEQUENCE_MAX,
     BatchMetadata,
+    PartitionProducers,
     ProducerEntry,
-    ProducerState,
     sequence_after,
 )
 from txnsim.log.producer_state_manager import STEP_BATCHES, Snapshots
@@ -378,7 +378,7 @@ def test_what_is_replicated_meanwhile_holds_nothing_back_at_the_end() -> None:
 
 
 def data(
-    state: ProducerState,
+    state: PartitionProducers,
     offset: int,
     *,
     pid: int = 7,
@@ -405,7 +405,7 @@ def data(
 
 
 def marker(
-    state: ProducerState,
+    state: PartitionProducers,
     offset: int,
     *,
     pid: int = 7,
@@ -452,7 +452,7 @@ def test_first_sequence_is_derived_from_the_last(
 
 
 def test_only_the_last_five_batches_are_kept() -> None:
-    state = ProducerState()
+    state = PartitionProducers()
     for offset in range(7):
         data(state, offset, last_sequence=offset)
     entry = state.find(7)
@@ -465,7 +465,7 @@ def test_only_the_last_five_batches_are_kept() -> None:
 
 
 def test_a_new_epoch_clears_the_batches_and_keeps_the_open_transaction() -> None:
-    state = ProducerState()
+    state = PartitionProducers()
     data(state, 0)
     data(state, 1, epoch=1)
     entry = state.find(7)
@@ -476,7 +476,7 @@ def test_a_new_epoch_clears_the_batches_and_keeps_the_open_transaction() -> None
 
 
 def test_plain_batches_open_nothing() -> None:
-    state = ProducerState()
+    state = PartitionProducers()
     data(state, 0, transactional=False)
     assert state.first_unstable_offset() is None
     assert state.first_undecided_offset() is None
@@ -484,7 +484,7 @@ def test_plain_batches_open_nothing() -> None:
 
 
 def test_a_marker_ends_the_transaction_and_names_the_next_open_one() -> None:
-    state = ProducerState()
+    state = PartitionProducers()
     data(state, 0, pid=1)
     data(state, 1, pid=2)
     assert marker(state, 2, pid=1) == (0, 2, 1)
@@ -494,7 +494,7 @@ def test_a_marker_ends_the_transaction_and_names_the_next_open_one() -> None:
 
 
 def test_of_a_committed_transaction_the_index_hears_nothing() -> None:
-    state = ProducerState()
+    state = PartitionProducers()
     data(state, 0)
     assert marker(state, 1, committed=True) is None
     assert state.ongoing() == ()
@@ -502,7 +502,7 @@ def test_of_a_committed_transaction_the_index_hears_nothing() -> None:
 
 
 def test_a_marker_without_a_transaction_leaves_its_epochs() -> None:
-    state = ProducerState()
+    state = PartitionProducers()
     assert marker(state, 0, epoch=2, coordinator_epoch=5) is None
     entry = state.find(7)
     assert entry is not None
@@ -512,7 +512,7 @@ def test_a_marker_without_a_transaction_leaves_its_epochs() -> None:
 
 @pytest.mark.parametrize(("epoch", "batches"), [(0, 1), (1, 0)])
 def test_a_marker_clears_the_batches_only_if_it_bumps_the_epoch(epoch: int, batches: int) -> None:
-    state = ProducerState()
+    state = PartitionProducers()
     data(state, 0)
     marker(state, 1, epoch=epoch)
     entry = state.find(7)
@@ -521,7 +521,7 @@ def test_a_marker_clears_the_batches_only_if_it_bumps_the_epoch(epoch: int, batc
 
 
 def test_ended_transactions_hold_back_until_their_marker_is_released() -> None:
-    state = ProducerState()
+    state = PartitionProducers()
     data(state, 0, pid=1)
     data(state, 1, pid=2)
     data(state, 2, pid=3)
@@ -541,7 +541,7 @@ def test_ended_transactions_hold_back_until_their_marker_is_released() -> None:
 
 
 def test_the_oldest_transaction_is_aged_by_its_producers_last_batch() -> None:
-    state = ProducerState()
+    state = PartitionProducers()
     data(state, 0, pid=1, timestamp=100)
     data(state, 1, pid=2, timestamp=50)
     assert state.oldest_transaction_timestamp() == 100
@@ -552,7 +552,7 @@ def test_the_oldest_transaction_is_aged_by_its_producers_last_batch() -> None:
 
 
 def test_expiry_spares_open_transactions_and_younger_producers() -> None:
-    state = ProducerState()
+    state = PartitionProducers()
     data(state, 0, pid=1, timestamp=100, transactional=False)
     data(state, 1, pid=2, timestamp=101, transactional=False)
     data(state, 2, pid=3, timestamp=1)
@@ -561,7 +561,7 @@ def test_expiry_spares_open_transactions_and_younger_producers() -> None:
 
 
 def test_before_kip_360_a_producer_goes_with_its_last_record() -> None:
-    state = ProducerState()
+    state = PartitionProducers()
     data(state, 0, pid=1)
     data(state, 1, pid=2)
     data(state, 2, pid=2)
@@ -574,14 +574,14 @@ def test_before_kip_360_a_producer_goes_with_its_last_record() -> None:
 
 
 def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
-    state = ProducerState()
+    state = PartitionProducers()
     for offset in range(3):
         data(state, offset, pid=1, transactional=False)
     data(state, 3, pid=3)
     data(state, 4, pid=2)
     marker(state, 5, pid=2, epoch=9)
     state.release_below(6)
-    loaded = ProducerState.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
+    loaded = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
     entry_by_producer = {entry.producer_id: entry for entry in loaded.images()}
     lived = {entry.producer_id: entry for entry in state.images()}
     assert entry_by_producer[1].batches == lived[1].batches[-1:]
@@ -593,17 +593,17 @@ def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
 
 
 def test_open_transactions_are_loaded_in_the_order_of_their_offsets() -> None:
-    state = ProducerState()
+    state = PartitionProducers()
     data(state, 0, pid=1, transactional=False)
     data(state, 1, pid=2)
     data(state, 2, pid=1)
     assert state.to_snapshot()[0].producer_id == 1
-    loaded = ProducerState.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
+    loaded = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
     assert loaded.ongoing() == ((1, 2), (2, 1))
 
 
 def test_a_load_leaves_out_who_has_expired() -> None:
-    state = ProducerState()
+    state = PartitionProducers()
     data(state, 0, pid=1, transactional=False)
     data(state, 1, pid=2)
     (entry, _) = state.to_snapshot()
@@ -612,13 +612,13 @@ def test_a_load_leaves_out_who_has_expired() -> None:
     assert [producer.producer_id for producer in _load_state(state, due).images()] == [2]
 
 
-def _load_state(state: ProducerState, now_ms: int) -> ProducerState:
-    return ProducerState.of_snapshot(state.to_snapshot(), now_ms=now_ms, expiration_ms=10)
+def _load_state(state: PartitionProducers, now_ms: int) -> PartitionProducers:
+    return PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=now_ms, expiration_ms=10)
 
 
 def test_an_emptied_marker_leaves_a_producer_without_an_epoch() -> None:
     """Compaction took its record. A replica that applies it knows the producer, and no epoch."""
-    state = ProducerState()
+    state = PartitionProducers()
     data(state, 0, pid=8, epoch=3, transactional=False)
     for offset, pid in ((1, 7), (2, 8)):
         emptied = ReplicatedBatch(

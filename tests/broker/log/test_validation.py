@@ -25,7 +25,7 @@ from txnsim.log.validation import (
     UNPACKED_RECORDS_MAX,
     WALK_BYTES,
     RecordErrors,
-    Refused,
+    RecordRefusal,
     is_heavy,
     newest_in_steps,
     newest_timestamp,
@@ -813,7 +813,7 @@ def test_what_was_cut_off_between_two_steps_is_not_found() -> None:
 def many(count: int) -> RecordErrors:
     errors = RecordErrors(lambda refused: f"{refused.timestamp} {refused.key_size}")
     for index in range(count):
-        errors.note(Refused(index * 2, 5 + index, -1, 3))
+        errors.note(RecordRefusal(index * 2, 5 + index, -1, 3))
     return errors
 
 

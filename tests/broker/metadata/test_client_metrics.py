@@ -18,9 +18,9 @@ from txnsim.metadata.client_metrics import (
     NAMES_MAX,
     WEIGHT,
     ClientMetrics,
+    MetricsToPush,
     Push,
     TelemetryClient,
-    Wanted,
     requested_metrics,
 )
 from txnsim.metadata.client_metrics_configs import (
@@ -62,7 +62,7 @@ class Asker:
         answer = at_once(
             self.metrics.get(self.instance_id, self.client, self.subscriptions, now_ms=self.now_ms)
         )
-        if not isinstance(answer, Wanted):
+        if not isinstance(answer, MetricsToPush):
             return answer.error
         self.wanted = answer
         self.instance_id, self.subscription_id = answer.instance_id, answer.subscription_id
@@ -96,7 +96,7 @@ def metrics_of(max_bytes: int = 100) -> ClientMetrics:
 
 def requested_of(
     instance_id: uuid.UUID, client: TelemetryClient, subscriptions: Mapping[str, Mapping[str, str]]
-) -> Wanted:
+) -> MetricsToPush:
     return at_once(requested_metrics(instance_id, client, subscriptions))
 
 

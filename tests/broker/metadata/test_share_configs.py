@@ -13,7 +13,7 @@ from txnsim.metadata.group_configs import (
     share_settings,
 )
 from txnsim.settings import Settings
-from txnsim.share.commands import ShareSettings
+from txnsim.share.commands import SharePartitionSettings
 from txnsim.types import IsolationLevel
 
 NOW_MS = 1_700_000_000_000
@@ -25,7 +25,7 @@ def test_without_configs_of_its_own_a_group_has_the_brokers() -> None:
         group_share_partition_max_record_locks=300,
         group_share_record_lock_duration_ms=20_000,
     )
-    expected = ShareSettings(
+    expected = SharePartitionSettings(
         delivery_count_limit=7, max_record_locks=300, record_lock_duration_ms=20_000
     )
     assert share_settings(None, broker) == share_settings({}, broker) == expected
@@ -38,7 +38,7 @@ def test_what_a_group_says_counts() -> None:
         "share.record.lock.duration.ms": "15000",
         "share.renew.acknowledge.enable": "false",
     }
-    assert share_settings(own, Settings()) == ShareSettings(
+    assert share_settings(own, Settings()) == SharePartitionSettings(
         delivery_count_limit=3,
         max_record_locks=100,
         record_lock_duration_ms=15_000,

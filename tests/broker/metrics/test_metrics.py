@@ -12,7 +12,7 @@ from txnsim.errors import ErrorCode
 from txnsim.metrics import table
 from txnsim.metrics.exposition import exposition
 from txnsim.metrics.requests import BITS_MAX, ApiMeter, RequestMeters
-from txnsim.metrics.table import METRICS, Kind, Metric, Reading
+from txnsim.metrics.table import METRICS, Metric, MetricKind, Reading
 from txnsim.wire import codec
 
 # What is counted of requests, and how versions are put together for who scrapes.
@@ -183,7 +183,7 @@ def test_a_metric_says_what_it_is(metric: Metric) -> None:
     assert len(metric.meaning) > 10
     assert all(re.fullmatch(r"[a-z]+", label) for label in metric.labels)
     assert len(metric.advice) > 10
-    assert bool(metric.bounds) == (metric.kind is Kind.HISTOGRAM)
+    assert bool(metric.bounds) == (metric.kind is MetricKind.HISTOGRAM)
     assert list(metric.bounds) == sorted(set(metric.bounds))
     assert metric.kafka is None or metric.kafka.startswith("kafka.")
     assert metric.kafka is None or metric.draft is None, "shipped, so it is no draft any more"

@@ -13,7 +13,7 @@ import pytest
 from tests.support.images import B1, B2, B3, broker, cluster, partition, topic
 from tests.support.within_environment import in_virtual_time, within
 from txnsim.controller.broker_sessions import BrokerState
-from txnsim.controller.controller import NewTopic, initial_image
+from txnsim.controller.controller import TopicToCreate, initial_image
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.faults.actions import Drop, Hold
 from txnsim.faults.plan import Action, FaultRule
@@ -64,7 +64,7 @@ class World:
             random_bits=env.rng.stream("topic-ids").getrandbits,
             reaches=lambda broker_id: env.network.reaches(CONTROLLER_ID, broker_id),
         )
-        self.metadata.create_topic(NewTopic(name="orders", replication_factor=3))
+        self.metadata.create_topic(TopicToCreate(name="orders", replication_factor=3))
         self.controller = ControllerNode(metadata=self.metadata, environment=env)
         self.controller.start()
 
@@ -307,7 +307,7 @@ async def test_a_broker_hears_what_it_has_missed_once_its_link_heals(world: Worl
     image_offsets: list[int] = []
     world.metadata.subscribe(lambda image: image_offsets.append(image.offset), broker_id=B2)
     world.env.network.cut(CONTROLLER_ID, B2)
-    world.metadata.create_topic(NewTopic(name="more"))
+    world.metadata.create_topic(TopicToCreate(name="more"))
     assert image_offsets == []
     world.env.network.cut(B1, B2)
     world.env.network.heal(B1, B2)
@@ -334,7 +334,7 @@ def test_subscribers_learn_of_a_change_in_order_of_subscription() -> None:
     metadata_core.subscribe(lambda image: images_by_listener.append(("b", image)))
     metadata_core.publish(metadata_core.image)
     assert images_by_listener == [], "nothing has changed"
-    metadata_core.create_topic(NewTopic(name="orders"))
+    metadata_core.create_topic(TopicToCreate(name="orders"))
     assert [name for name, _ in images_by_listener] == ["a", "b"]
     assert all(image is metadata_core.image for _, image in images_by_listener)
     assert "orders" in metadata_core.image.topics
@@ -343,7 +343,7 @@ def test_subscribers_learn_of_a_change_in_order_of_subscription() -> None:
 def test_a_refused_topic_is_not_published() -> None:
     metadata_core = metadata()
     image_before = metadata_core.image
-    refused = metadata_core.create_topic(NewTopic(name="a b"))
+    refused = metadata_core.create_topic(TopicToCreate(name="a b"))
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.invalid_topic_exception
     assert metadata_core.image is image_before
@@ -400,8 +400,8 @@ def test_a_broker_that_is_cut_off_is_given_the_latest_image_after_the_heal() -> 
             broker_id=BrokerId(number),
         )
     offset_before = metadata_core.image.offset
-    metadata_core.create_topic(NewTopic(name="a"))
-    metadata_core.create_topic(NewTopic(name="b"))
+    metadata_core.create_topic(TopicToCreate(name="a"))
+    metadata_core.create_topic(TopicToCreate(name="b"))
     assert offsets_by_broker == [(1, offset_before + 1), (1, offset_before + 2)]
     metadata_core.catch_up(BrokerId(2))
     assert len(offsets_by_broker) == 2, "its link is cut still"
@@ -421,7 +421,7 @@ def test_a_subscriber_that_leaves_hears_nothing_more() -> None:
 
     metadata_core.subscribe(leave_then_note)
     leave_second = metadata_core.subscribe(lambda _: listeners_told.append("second"))
-    metadata_core.create_topic(NewTopic(name="a"))
+    metadata_core.create_topic(TopicToCreate(name="a"))
     leave_second()
     assert listeners_told == ["first"]
 
@@ -433,11 +433,11 @@ def test_no_subscriber_gets_an_older_image_after_a_newer_one() -> None:
     def meddles(image: ClusterImage) -> None:
         listeners_told.append(("meddles", len(image.topics)))
         if len(image.topics) == 1:
-            metadata_core.create_topic(NewTopic(name="b"))
+            metadata_core.create_topic(TopicToCreate(name="b"))
 
     metadata_core.subscribe(meddles)
     metadata_core.subscribe(lambda image: listeners_told.append(("listens", len(image.topics))))
-    metadata_core.create_topic(NewTopic(name="a"))
+    metadata_core.create_topic(TopicToCreate(name="a"))
     assert listeners_told == [("meddles", 1), ("meddles", 2), ("listens", 2)]
 
 
@@ -446,7 +446,7 @@ def test_many_topics_are_decided_on_in_slices_and_published_together() -> None:
         metadata_core, images = metadata(), list[ClusterImage]()
         metadata_core.subscribe(images.append)
         pace = Pace(env.tasks.turns, env.clock.stopwatch_ns)
-        new_topics = [NewTopic(name=f"t{number}") for number in range(1_000)]
+        new_topics = [TopicToCreate(name=f"t{number}") for number in range(1_000)]
         outcomes = await metadata_core.create_topics_in_slices(new_topics, pace)
         assert pace.has_rested
         assert len(images) == 1
@@ -491,12 +491,12 @@ def _made_meanwhile(
         env: VirtualEnvironment,
     ) -> tuple[TopicImage | Rejection, list[TopicImage | Rejection]]:
         pace = Pace(env.tasks.turns, env.clock.stopwatch_ns)
-        new_topics = [NewTopic(name=f"t.{number}") for number in range(1_000)]
+        new_topics = [TopicToCreate(name=f"t.{number}") for number in range(1_000)]
         making = env.tasks.spawn(
             metadata_core.create_topics_in_slices(new_topics, pace), name="test"
         )
         await asyncio.sleep(0)
-        other_topic = metadata_core.create_topic(NewTopic(name=other_name))
+        other_topic = metadata_core.create_topic(TopicToCreate(name=other_name))
         return other_topic, await making
 
     return metadata_core, *run_virtual(main, seed=1)

@@ -11,7 +11,7 @@ from txnsim.api._transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS
 from txnsim.api.registry import HANDLERS, shipped
 from txnsim.releases import REFERENCE, RELEASES, Release
 from txnsim.releases.interbroker_versions import EXCHANGES as EVERY
-from txnsim.releases.interbroker_versions import Exchange
+from txnsim.releases.interbroker_versions import InterbrokerRequest
 from txnsim.releases.rules import Rules
 
 Row = tuple[str, ...]
@@ -81,11 +81,11 @@ def versions() -> tuple[Row, Iterator[Row]]:
 def exchanges() -> tuple[Row, Iterator[Row]]:
     """Head and rows: what brokers ask × release."""
 
-    def version_source(exchange: Exchange) -> str:
+    def version_source(exchange: InterbrokerRequest) -> str:
         how = "`metadata.version`" if exchange.levels else "the peer"
         return f"{how} (`{exchange.unless}`)" if exchange.unless else how
 
-    def version(exchange: Exchange, release: Release) -> str:
+    def version(exchange: InterbrokerRequest, release: Release) -> str:
         if exchange.levels:
             metadata_version = release.features.get("metadata.version")
             return str(

@@ -20,7 +20,7 @@ from txnsim.broker.produce import Outcomes, ProduceCommand
 from txnsim.client.producer import Producer
 from txnsim.client.requests import update_features
 from txnsim.client.versions import VersionRange
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.coordinators._ownership import OwnedPartition, Ownership
 from txnsim.errors import CorruptLogRecordError, ErrorCode, PeerTimeoutError, Rejection
 from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand
@@ -575,7 +575,7 @@ def test_a_partition_whose_leader_is_gone_when_its_transaction_ends() -> None:
 def solo(cluster: VirtualCluster, *, leader: BrokerId) -> None:
     """A topic with one replica, on that broker."""
     created_topic = cluster.sim.metadata.create_topic(
-        NewTopic(name=SOLO.topic, assignments=((0, (leader,)),))
+        TopicToCreate(name=SOLO.topic, assignments=((0, (leader,)),))
     )
     assert not isinstance(created_topic, Rejection)
 

@@ -17,7 +17,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.client.txn_requests import TxnRequests
-from txnsim.client.versions import Request, VersionRange
+from txnsim.client.versions import VersionedRequest, VersionRange
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.releases import REFERENCE
 from txnsim.types import (
@@ -270,7 +270,7 @@ async def test_a_level_that_one_broker_does_not_know_is_refused(cluster: Virtual
             await restart(cluster, TWO, "3.9")
 
 
-def produce(pid: int, epoch: int, *, version: int) -> Request:
+def produce(pid: int, epoch: int, *, version: int) -> VersionedRequest:
     """A transactional batch that nobody added to a transaction."""
     batch = build_batch(
         [Record(key=b"k", value=b"v")],

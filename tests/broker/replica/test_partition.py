@@ -17,7 +17,7 @@ from txnsim.metadata.image import PartitionImage
 from txnsim.releases import LATEST, Rules
 from txnsim.replica.partition import (
     Follower,
-    Partition,
+    LeaderPartition,
     has_caught_up,
     out_of_sync,
     truncation_offset,
@@ -55,7 +55,7 @@ class Led:
         self.log = make_log(LogConfig(rules=rules), leader_epoch=0)
         self.excluded: set[BrokerId] = set()
         self.image: PartitionImage = partition(1, isr=isr)
-        self.partition = Partition(
+        self.partition = LeaderPartition(
             leader=B1,
             log=self.log,
             topic_id=TOPIC_ID,

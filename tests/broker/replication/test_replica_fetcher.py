@@ -15,7 +15,7 @@ from tests.support.images import B1, B2, B3, TOPIC_ID, broker
 from tests.support.logs import NOW, batch, plain
 from tests.support.markers import append_marker
 from tests.support.replication import TP, Node, ReplicaBench
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
@@ -376,7 +376,7 @@ def test_a_superseded_answer_under_watch_asks_for_nothing() -> None:
         cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, api="EndTxn")  # somebody watches, no more
         for number in range(5):
             created = cluster.sim.metadata.create_topic(
-                NewTopic(name=f"t{number}", partitions=3, replication_factor=3)
+                TopicToCreate(name=f"t{number}", partitions=3, replication_factor=3)
             )
             assert isinstance(created, TopicImage)
             await asyncio.sleep(0.001)

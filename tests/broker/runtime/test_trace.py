@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.errors import InvariantViolation
-from txnsim.runtime._trace_encodings import Rows
+from txnsim.runtime._trace_encodings import TraceRows
 from txnsim.runtime.trace import CHUNK_BYTES, KEPT_AT_ONCE, NO_CAUSE, RunInfo, TraceLevel, Tracer
 
 
@@ -232,13 +232,13 @@ def test_a_ring_keeps_the_newest_events_and_the_hash_covers_what_is_kept() -> No
 
 def test_a_ring_decodes_nothing_that_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     first_events: list[int] = []
-    lines = Rows.lines
+    lines = TraceRows.lines
 
-    def lines_and_count(form: Rows, packed_rows: bytes, first_event: int) -> bytes:
+    def lines_and_count(form: TraceRows, packed_rows: bytes, first_event: int) -> bytes:
         first_events.append(first_event)
         return lines(form, packed_rows, first_event)
 
-    monkeypatch.setattr(Rows, "lines", lines_and_count)
+    monkeypatch.setattr(TraceRows, "lines", lines_and_count)
     tracer = full(ring_bytes=2 * CHUNK_BYTES)
     for _ in range(3 * MANY):
         tracer.emit("note", "a")

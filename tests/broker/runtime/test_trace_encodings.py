@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txnsim.runtime._trace_encodings import Lines, Row, Rows, name_of, rows_of
+from txnsim.runtime._trace_encodings import Row, TraceLines, TraceRows, name_of, rows_of
 from txnsim.runtime.trace import (
     BATCH_OVERHEAD,
     CARRIED_SHARE,
@@ -38,7 +38,7 @@ class Writer:
     """Writes lines into a ring, one at a time."""
 
     def __init__(self, bytes_max: int | None) -> None:
-        self.ring = Ring(bytes_max, Lines(None))
+        self.ring = Ring(bytes_max, TraceLines(None))
 
     def write(self, kind: str = "note", *, tx: str = "", opening: bool = False, **data: str) -> int:
         index = self.ring.next
@@ -168,7 +168,7 @@ def full(*, ring_bytes: int | None = None) -> Tracer:
 
 
 def test_both_forms_make_the_same_lines_of_the_first_events() -> None:
-    lines, rows = Lines(None), Rows(None)
+    lines, rows = TraceLines(None), TraceRows(None)
     text = lines.kept(ROWS, 0)
     assert lines.lines(text, 0) == text == rows.lines(rows.kept(ROWS, 0), 0)
     assert text.splitlines()[1] == (
@@ -178,21 +178,21 @@ def test_both_forms_make_the_same_lines_of_the_first_events() -> None:
 
 
 def test_a_batch_of_rows_is_read_without_those_before() -> None:
-    rows = Rows(None)
+    rows = TraceRows(None)
     (_, second) = rows.lines(rows.kept(ROWS, 100), 100).splitlines()
     assert json.loads(second)["l"] == 101, "its cause is of an older batch"
     assert json.loads(second)["i"] == 101
 
 
 def test_times_count_from_the_start() -> None:
-    form = Rows(5_000)
+    form = TraceRows(5_000)
     (line,) = form.lines(form.kept([(7_999, *ROWS[0][1:])], 0), 0).splitlines()
     assert json.loads(line)["t"] == 2
 
 
 def test_rows_are_smaller_than_lines() -> None:
     rows = ROWS * 100
-    assert len(Rows(None).kept(rows, 0)) < 0.6 * len(Lines(None).kept(rows, 0))
+    assert len(TraceRows(None).kept(rows, 0)) < 0.6 * len(TraceLines(None).kept(rows, 0))
 
 
 def test_a_payload_that_is_put_off_is_made_for_its_row() -> None:

@@ -14,8 +14,8 @@ from txnsim.security.acls import (
     NO_ACLS,
     AclBinding,
     AclFilter,
+    AclOperation,
     Acls,
-    Operation,
     PatternType,
     Permission,
     ResourceType,
@@ -30,17 +30,17 @@ from txnsim.security.principals import distinguished_name, parse_principals, use
 # ACL bindings: what they cover, which filters take them, which can't be created.
 
 
-ORDERS = acl(ResourceType.TOPIC, "orders", Operation.READ)
-ALL_TOPICS = acl(ResourceType.TOPIC, "*", Operation.DESCRIBE, principal="User:*")
+ORDERS = acl(ResourceType.TOPIC, "orders", AclOperation.READ)
+ALL_TOPICS = acl(ResourceType.TOPIC, "*", AclOperation.DESCRIBE, principal="User:*")
 SHOP = acl(
     ResourceType.TOPIC,
     "ord",
-    Operation.WRITE,
+    AclOperation.WRITE,
     pattern=PatternType.PREFIXED,
     permission=Permission.DENY,
     host="10.0.0.1",
 )
-GROUP = acl(ResourceType.GROUP, "orders", Operation.READ)
+GROUP = acl(ResourceType.GROUP, "orders", AclOperation.READ)
 EVERY = NO_ACLS.plus([ORDERS, ALL_TOPICS, SHOP, GROUP])
 
 
@@ -66,7 +66,7 @@ def test_a_set_has_each_binding_once_and_tells_when_nothing_changes() -> None:
         ({"pattern": PatternType.PREFIXED}, [SHOP]),
         ({"principal": "User:*"}, [ALL_TOPICS]),
         ({"host": "10.0.0.1"}, [SHOP]),
-        ({"operation": Operation.READ}, [ORDERS, GROUP]),
+        ({"operation": AclOperation.READ}, [ORDERS, GROUP]),
         ({"permission": Permission.DENY}, [SHOP]),
     ],
 )
@@ -76,7 +76,7 @@ def test_a_filter_takes_what_it_names(criteria: dict[str, Any], expected: list[o
 
 NAMES = ("", "*", "o", "or", "ord", "orders", "orders-1", "p")
 SOME = [
-    acl(kind, name, Operation.READ, pattern=pattern)
+    acl(kind, name, AclOperation.READ, pattern=pattern)
     for kind in (ResourceType.TOPIC, ResourceType.GROUP)
     for pattern in (PatternType.LITERAL, PatternType.PREFIXED)
     for name in NAMES[1:]
@@ -88,7 +88,7 @@ def test_what_covers_a_name_and_what_a_filter_takes_is_found_by_name(name: str) 
     acls = NO_ACLS.plus(SOME)
     topic = ResourceType.TOPIC
     is_covered = any(binding.resource_type == topic and binding.covers(name) for binding in SOME)
-    allowed = bit_of(Operation.READ, Permission.ALLOW) if is_covered else None
+    allowed = bit_of(AclOperation.READ, Permission.ALLOW) if is_covered else None
     assert acls.bits_for(topic, name, SOME[0].principal, "10.0.0.1") == allowed
     assert acls.bits_for(topic, name, "User:somebody-else", "10.0.0.1") == (
         0 if is_covered else None
@@ -105,9 +105,9 @@ def test_what_is_said_of_somebody_is_of_the_resources_of_one_type() -> None:
     literal, prefixed = int(PatternType.LITERAL), int(PatternType.PREFIXED)
     bits_of_user = EVERY.bits_by_resource(ResourceType.TOPIC, ORDERS.principal, "10.0.0.1")
     assert sorted(bits_of_user) == [
-        (literal, "*", bit_of(Operation.DESCRIBE, Permission.ALLOW)),
-        (literal, "orders", bit_of(Operation.READ, Permission.ALLOW)),
-        (prefixed, "ord", bit_of(Operation.WRITE, Permission.DENY)),
+        (literal, "*", bit_of(AclOperation.DESCRIBE, Permission.ALLOW)),
+        (literal, "orders", bit_of(AclOperation.READ, Permission.ALLOW)),
+        (prefixed, "ord", bit_of(AclOperation.WRITE, Permission.DENY)),
     ]
     bits_of_stranger = EVERY.bits_by_resource(ResourceType.GROUP, "User:somebody-else", "10.0.0.1")
     assert list(bits_of_stranger) == [(literal, "orders", 0)]
@@ -118,7 +118,9 @@ def _matching_acls(acls: Acls, acl_filter: AclFilter) -> list[AclBinding]:
 
 
 def test_many_bindings_take_no_time_squared() -> None:
-    many = [acl(ResourceType.TOPIC, f"topic-{number}", Operation.READ) for number in range(20_000)]
+    many = [
+        acl(ResourceType.TOPIC, f"topic-{number}", AclOperation.READ) for number in range(20_000)
+    ]
     begun_s = time.process_time()
     acls = NO_ACLS.plus(many[:10_000]).plus(many)
     for binding in many:
@@ -148,7 +150,7 @@ def test_a_filter_for_everything_is_fine() -> None:
         ({"resource_type": ResourceType.ANY}, "Invalid resourceType ANY"),
         ({"resource_type": 99}, "Invalid resourceType UNKNOWN"),
         ({"pattern": PatternType.MATCH}, "Invalid patternType MATCH"),
-        ({"operation": Operation.ANY}, "Invalid operation ANY"),
+        ({"operation": AclOperation.ANY}, "Invalid operation ANY"),
         ({"operation": 99}, "Invalid operation UNKNOWN"),
         ({"permission": Permission.ANY}, "Invalid permissionType ANY"),
         ({"principal": "alice"}, "Could not parse principal from `alice`"),
@@ -166,7 +168,7 @@ def test_a_binding_that_says_nothing_is_refused(changes: dict[str, Any], reason:
         {"resource_type": ResourceType.ANY},
         {"pattern": PatternType.ANY},
         {"pattern": PatternType.MATCH},
-        {"operation": Operation.ANY},
+        {"operation": AclOperation.ANY},
         {"permission": Permission.ANY},
     ],
 )
@@ -177,20 +179,20 @@ def test_some_kinds_are_for_filters_only(changes: dict[str, Any]) -> None:
 
 def test_a_whole_binding_is_fine() -> None:
     assert creation_complaint(ORDERS) is None
-    cluster = acl(ResourceType.CLUSTER, "kafka-cluster", Operation.ALTER)
+    cluster = acl(ResourceType.CLUSTER, "kafka-cluster", AclOperation.ALTER)
     assert creation_complaint(cluster) is None
 
 
 # Who may do what, as StandardAuthorizer decides.
 
 
-TOPIC, READ, WRITE = ResourceType.TOPIC, Operation.READ, Operation.WRITE
+TOPIC, READ, WRITE = ResourceType.TOPIC, AclOperation.READ, AclOperation.WRITE
 DENY: dict[str, Any] = {"permission": Permission.DENY}
 PREFIX: dict[str, Any] = {"pattern": PatternType.PREFIXED}
 
 
 def allows(
-    *acls: AclBinding, operation: Operation = READ, name: str = "orders", **options: Any
+    *acls: AclBinding, operation: AclOperation = READ, name: str = "orders", **options: Any
 ) -> bool:
     return Authorizer(**options).allows(
         NO_ACLS.plus(acls),
@@ -207,7 +209,7 @@ def allows(
     [
         ([], False),
         ([acl(TOPIC, "orders", READ)], True),
-        ([acl(TOPIC, "orders", Operation.ALL)], True),
+        ([acl(TOPIC, "orders", AclOperation.ALL)], True),
         ([acl(TOPIC, "*", READ)], True),
         ([acl(TOPIC, "ord", READ, **PREFIX)], True),
         ([acl(TOPIC, "ord", READ)], False),
@@ -219,7 +221,7 @@ def allows(
         ([acl(TOPIC, "orders", READ, host="10.0.0.1")], True),
         ([acl(TOPIC, "orders", READ, host="10.0.0.2")], False),
         ([acl(TOPIC, "orders", READ), acl(TOPIC, "*", READ, **DENY)], False),
-        ([acl(TOPIC, "orders", READ), acl(TOPIC, "o", Operation.ALL, **DENY, **PREFIX)], False),
+        ([acl(TOPIC, "orders", READ), acl(TOPIC, "o", AclOperation.ALL, **DENY, **PREFIX)], False),
         ([acl(TOPIC, "orders", READ), acl(TOPIC, "orders", WRITE, **DENY)], True),
     ],
 )
@@ -232,25 +234,25 @@ def test_a_deny_beats_an_allow_and_both_have_to_match(
 @pytest.mark.parametrize(
     ("granted", "operation", "expected"),
     [
-        (READ, Operation.DESCRIBE, True),
-        (WRITE, Operation.DESCRIBE, True),
-        (Operation.DELETE, Operation.DESCRIBE, True),
-        (Operation.ALTER, Operation.DESCRIBE, True),
-        (Operation.CREATE, Operation.DESCRIBE, False),
-        (Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS, True),
-        (Operation.ALTER, Operation.DESCRIBE_CONFIGS, False),
-        (Operation.DESCRIBE, READ, False),
+        (READ, AclOperation.DESCRIBE, True),
+        (WRITE, AclOperation.DESCRIBE, True),
+        (AclOperation.DELETE, AclOperation.DESCRIBE, True),
+        (AclOperation.ALTER, AclOperation.DESCRIBE, True),
+        (AclOperation.CREATE, AclOperation.DESCRIBE, False),
+        (AclOperation.ALTER_CONFIGS, AclOperation.DESCRIBE_CONFIGS, True),
+        (AclOperation.ALTER, AclOperation.DESCRIBE_CONFIGS, False),
+        (AclOperation.DESCRIBE, READ, False),
     ],
 )
 def test_some_operations_imply_others(
-    granted: Operation, operation: Operation, *, expected: bool
+    granted: AclOperation, operation: AclOperation, *, expected: bool
 ) -> None:
     assert allows(acl(TOPIC, "orders", granted), operation=operation) is expected
 
 
 def test_a_denied_operation_implies_nothing() -> None:
-    acls = (acl(TOPIC, "orders", Operation.DESCRIBE), acl(TOPIC, "orders", READ, **DENY))
-    assert allows(*acls, operation=Operation.DESCRIBE)
+    acls = (acl(TOPIC, "orders", AclOperation.DESCRIBE), acl(TOPIC, "orders", READ, **DENY))
+    assert allows(*acls, operation=AclOperation.DESCRIBE)
 
 
 def test_a_super_user_is_not_denied() -> None:
@@ -271,7 +273,7 @@ def test_without_any_acl_of_the_resource_a_setting_decides() -> None:
         ([acl(TOPIC, "orders", WRITE), acl(TOPIC, "hardcode", READ)], True),
         ([acl(TOPIC, "*", WRITE), acl(TOPIC, "hardcode", WRITE, **DENY)], True),
         ([acl(TOPIC, "orders", WRITE)], True),
-        ([acl(TOPIC, "*", Operation.ALL)], True),
+        ([acl(TOPIC, "*", AclOperation.ALL)], True),
         ([acl(TOPIC, "ord", WRITE, **PREFIX)], True),
         ([acl(TOPIC, "orders", READ)], False),
         ([acl(TOPIC, "orders", WRITE, principal="User:bob")], False),

@@ -15,7 +15,7 @@ import scramp
 from tests.support.security import acl, bearer, credentials, unsecured_token
 from txnsim.errors import ConfigError, ErrorCode, MissingExtraError, Rejection
 from txnsim.security import login as login_module
-from txnsim.security.acls import Operation, ResourceType
+from txnsim.security.acls import AclOperation, ResourceType
 from txnsim.security.jaas import LoginModule, parse_login
 from txnsim.security.login import Bearer, Credential, LoginError, Password, credential_from, login
 from txnsim.security.options import (
@@ -36,8 +36,8 @@ from txnsim.security.sasl import (
     BearerMessage,
     BearerRules,
     Challenge,
-    Exchange,
-    Refused,
+    SaslExchange,
+    SaslRefusal,
     Step,
     exchange,
     read_message,
@@ -60,7 +60,7 @@ NOW_MS = 1_000_000
 CLAIMS = {"sub": "alice", "iat": 900, "exp": 2_000.5}
 
 
-def begin(mechanism: str) -> Exchange:
+def begin(mechanism: str) -> SaslExchange:
     return exchange(
         mechanism,
         plain_users={"alice": "secret"},
@@ -88,7 +88,7 @@ def begin(mechanism: str) -> Exchange:
 def test_plain(token: bytes, expected: Authenticated | str) -> None:
     step = begin("PLAIN").feed(token)
     if isinstance(expected, str):
-        assert isinstance(step, Refused)
+        assert isinstance(step, SaslRefusal)
         assert expected in (step.message or "")
     else:
         assert step == expected
@@ -115,12 +115,12 @@ def test_scram_does_not_show_which_users_there_are(user: str, password: str) -> 
     if isinstance(step, Challenge):
         client.set_server_first(step.token.decode())
         step = server.feed(client.get_client_final().encode())
-    assert step == Refused()
+    assert step == SaslRefusal()
 
 
 @pytest.mark.parametrize("token", [b"", b"\xff", b"n,,x=1", b"y,,n=alice,r=abc,"])
 def test_scram_refuses_what_is_no_message(token: bytes) -> None:
-    assert begin("SCRAM-SHA-256").feed(token) == Refused()
+    assert begin("SCRAM-SHA-256").feed(token) == SaslRefusal()
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_scram_refuses_what_is_no_message(token: bytes) -> None:
 def test_scram_refuses_a_name_that_is_longer_than_any_users_at_once(letter: str) -> None:
     server = begin("SCRAM-SHA-256")
     began = time.process_time()
-    assert server.feed(f"n,,n={letter * 150_000},r=x".encode()) == Refused()
+    assert server.feed(f"n,,n={letter * 150_000},r=x".encode()) == SaslRefusal()
     assert time.process_time() - began < 0.5
 
 
@@ -175,7 +175,7 @@ def test_a_bearer_is_who_the_token_says_until_it_ends() -> None:
 def test_a_bad_token_is_challenged_before_it_is_refused(token: str) -> None:
     server = begin("OAUTHBEARER")
     assert server.feed(bearer(token)) == Challenge(token=b'{"status":"invalid_token"}')
-    assert server.feed(b"\x01") == Refused(message='{"status":"invalid_token"}')
+    assert server.feed(b"\x01") == SaslRefusal(message='{"status":"invalid_token"}')
 
 
 @pytest.mark.parametrize(
@@ -206,12 +206,12 @@ def test_an_end_that_is_absurdly_late_is_cut_to_a_long(end: str) -> None:
 
 def test_a_bearer_can_not_be_another_user() -> None:
     step = begin("OAUTHBEARER").feed(bearer(unsecured_token(CLAIMS), authorization_id="a=bob"))
-    assert isinstance(step, Refused)
+    assert isinstance(step, SaslRefusal)
     assert "(bob) that is different" in (step.message or "")
 
 
 def test_what_is_no_bearers_message_is_refused() -> None:
-    assert begin("OAUTHBEARER").feed(b"\0alice\0secret") == Refused()
+    assert begin("OAUTHBEARER").feed(b"\0alice\0secret") == SaslRefusal()
 
 
 def test_a_listener_may_ask_more_of_a_token() -> None:
@@ -357,7 +357,7 @@ def test_both_sides_understand_each_other(mechanism: str) -> None:
     token: bytes | None = client.first_token()
     while token is not None:
         step = server.feed(token)
-        assert not isinstance(step, Refused)
+        assert not isinstance(step, SaslRefusal)
         token = client.next(step.token)
     assert isinstance(step, Authenticated)
     assert step.user == "alice"
@@ -588,7 +588,7 @@ def test_what_makes_sense_is_taken() -> None:
     check_security(SecurityOptions(listeners=(own,), has_plain_listener=False))
     check_security(
         SecurityOptions(
-            acls=(acl(ResourceType.TOPIC, "orders", Operation.READ),), listeners=(SASL,)
+            acls=(acl(ResourceType.TOPIC, "orders", AclOperation.READ),), listeners=(SASL,)
         )
     )
 
@@ -612,7 +612,7 @@ def test_what_makes_sense_is_taken() -> None:
             "mapping.rules: 'x' is no rule",
         ),
         (
-            SecurityOptions(acls=(acl(ResourceType.TOPIC, "", Operation.READ),)),
+            SecurityOptions(acls=(acl(ResourceType.TOPIC, "", AclOperation.READ),)),
             "Invalid empty resource name",
         ),
     ],

@@ -25,7 +25,7 @@ from txnsim.api.request import Request
 from txnsim.errors import ConfigError, ErrorCode, MissingExtraError
 from txnsim.runtime.real_world import real_environment
 from txnsim.runtime.tls import server_context
-from txnsim.security.acls import NO_ACLS, Operation, ResourceType
+from txnsim.security.acls import NO_ACLS, AclOperation, ResourceType
 from txnsim.security.options import (
     ClientAuth,
     SecureListener,
@@ -38,7 +38,7 @@ from txnsim.security.principals import ANONYMOUS
 from txnsim.security.sasl import exchange
 from txnsim.security.scram import ScramMechanism, credential_of
 from txnsim.server._channel_builder import authorizer_of, first_credentials
-from txnsim.server._sasl import HANDLE, SaslRules, SaslSession, SaslState, SaslStep, Then
+from txnsim.server._sasl import HANDLE, FrameTreatment, SaslRules, SaslSession, SaslState, SaslStep
 from txnsim.server.cluster import SimCluster
 from txnsim.server.security_demo import (
     LISTENERS,
@@ -302,7 +302,7 @@ def test_there_is_an_authorizer_only_where_one_is_asked_for() -> None:
     options = SecurityOptions(
         has_authorizer=True,
         super_users=frozenset({"User:admin"}),
-        acls=(acl(ResourceType.TOPIC, "orders", Operation.READ),),
+        acls=(acl(ResourceType.TOPIC, "orders", AclOperation.READ),),
     )
     authorizer = authorizer_of(options)
     assert authorizer is not None
@@ -416,11 +416,11 @@ def test_a_client_asks_for_versions_shakes_hands_and_says_who_it_is() -> None:
     side = Side()
     assert side.versions() is HANDLE
     step, answer = side.handshake()
-    assert (step.then, answer.error_code) == (Then.SEND, ErrorCode.none)
+    assert (step.then, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
     assert answer.mechanisms == ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
     assert side.session.principal == ANONYMOUS
     step, answer = side.token(b"\0alice\0secret")
-    assert (step.then, answer.error_code) == (Then.SEND, ErrorCode.none)
+    assert (step.then, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
     assert answer.session_lifetime.total_seconds() == 0
     assert side.session.principal == "User:alice"
     assert side.send(3, 1, topics=()) is HANDLE
@@ -430,24 +430,24 @@ def test_a_client_asks_for_versions_shakes_hands_and_says_who_it_is() -> None:
 def test_versions_are_told_once() -> None:
     side = Side()
     side.versions()
-    assert side.versions().then is Then.FAIL
+    assert side.versions().then is FrameTreatment.FAIL
 
 
 def test_an_unknown_mechanism_is_answered_with_those_that_are_known() -> None:
     step, answer = Side().handshake("GSSAPI")
-    assert step.then is Then.FAIL
+    assert step.then is FrameTreatment.FAIL
     assert answer.error_code is ErrorCode.unsupported_sasl_mechanism
     assert answer.mechanisms == ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
 
 
 def test_anything_else_before_it_is_known_who_it_is_ends_the_connection() -> None:
     assert Side().send(3, 1, topics=()) == SaslStep(
-        then=Then.FAIL, reason="Metadata during the SASL handshake"
+        then=FrameTreatment.FAIL, reason="Metadata during the SASL handshake"
     )
     side = Side()
     side.handshake()
     step = side.send(3, 1, topics=())
-    assert (step.then, step.answer) == (Then.REFUSE, b"")
+    assert (step.then, step.answer) == (FrameTreatment.REFUSE, b"")
 
 
 @pytest.mark.parametrize(("key", "reason"), [(17, "SaslHandshake v9"), (36, "SaslAuthenticate v9")])
@@ -457,14 +457,14 @@ def test_unknown_versions_end_the_connection(key: int, reason: str) -> None:
         side.handshake()
     frame = key.to_bytes(2, "big") + b"\0\x09" + bytes(4) + b"\xff\xff\0"
     step = side.session.take(frame)
-    assert (step.then, step.reason) == (Then.FAIL, f"{reason} is not supported")
+    assert (step.then, step.reason) == (FrameTreatment.FAIL, f"{reason} is not supported")
 
 
 def test_a_wrong_password_is_told_after_a_pause() -> None:
     side = Side()
     side.handshake()
     step, answer = side.token(b"\0alice\0wrong", version=0)
-    assert step.then is Then.FAIL
+    assert step.then is FrameTreatment.FAIL
     assert answer.error_code is ErrorCode.sasl_authentication_failed
     assert answer.error_message == "Authentication failed: Invalid username or password"
 
@@ -491,7 +491,7 @@ def test_after_the_first_handshake_version_tokens_come_without_headers() -> None
     assert side.session.state is SaslState.COMPLETE
     side = Side()
     side.handshake(version=0)
-    assert side.session.take(b"\0alice\0wrong").then is Then.FAIL
+    assert side.session.take(b"\0alice\0wrong").then is FrameTreatment.FAIL
 
 
 def test_a_session_ends_unless_the_client_authenticates_again() -> None:
@@ -500,7 +500,7 @@ def test_a_session_ends_unless_the_client_authenticates_again() -> None:
     side.now_ms += 60_000
     assert side.send(3, 1, topics=()) is HANDLE
     side.now_ms += 1
-    assert side.send(3, 1, topics=()).then is Then.FAIL
+    assert side.send(3, 1, topics=()).then is FrameTreatment.FAIL
     assert side.log_in().error_code is ErrorCode.none
     assert side.send(3, 1, topics=()) is HANDLE
 
@@ -512,7 +512,7 @@ def test_nobody_authenticates_again_twice_in_a_second() -> None:
     side.now_ms += 999
     assert side.send(17, 1, mechanism="PLAIN") is HANDLE
     side.now_ms += 1
-    assert side.handshake()[0].then is Then.SEND
+    assert side.handshake()[0].then is FrameTreatment.SEND
 
 
 def test_nobody_comes_back_as_somebody_else() -> None:
@@ -529,8 +529,8 @@ def test_nobody_comes_back_with_another_mechanism() -> None:
     side = Side(max_reauth_ms=60_000)
     side.log_in()
     step, answer = side.handshake("SCRAM-SHA-256")
-    assert (step.then, answer.error_code) == (Then.SEND, ErrorCode.none)
-    assert side.token(b"x")[0].then is Then.FAIL
+    assert (step.then, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
+    assert side.token(b"x")[0].then is FrameTreatment.FAIL
 
 
 def test_failing_again_says_so() -> None:
@@ -548,7 +548,7 @@ def test_a_session_ends_with_its_token() -> None:
     _, answer = side.token(bearer(token))
     assert answer.session_lifetime.total_seconds() == 5
     side.now_ms += 5_001
-    assert side.send(3, 1, topics=()).then is Then.FAIL
+    assert side.send(3, 1, topics=()).then is FrameTreatment.FAIL
 
 
 @pytest.mark.parametrize("end", ["1e400", "1e30", "1e12"])
@@ -560,7 +560,7 @@ def test_a_token_that_ends_later_than_a_session_can_closes_the_connection(
     side.handshake("OAUTHBEARER", version=version)
     token = bearer(unsecured_token(f'{{"sub":"alice","exp":{end}}}'.encode()))
     step = side.token(token)[0] if version else side.session.take(token)
-    assert (step.then, step.answer) == (Then.FAIL, b"")
+    assert (step.then, step.answer) == (FrameTreatment.FAIL, b"")
     assert step.reason == "the token ends later than a session can"
     assert side.session.principal == ANONYMOUS
 
@@ -608,20 +608,20 @@ def test_free_ports_are_free_everywhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("principal", "operation", "kind", "name", "expected"),
     [
-        ("User:admin", Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster", True),
-        ("User:scram-user", Operation.WRITE, TOPIC, "orders", True),
-        ("User:scram-user", Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster", False),
-        (tls_principal(), Operation.READ, GROUP, "g", True),
-        ("User:guest", Operation.READ, TOPIC, "public-news", True),
-        ("User:guest", Operation.WRITE, TOPIC, "public-news", False),
-        ("User:guest", Operation.READ, TOPIC, "orders", False),
-        ("User:ANONYMOUS", Operation.DESCRIBE, TOPIC, "public-news", False),
+        ("User:admin", AclOperation.ALTER, ResourceType.CLUSTER, "kafka-cluster", True),
+        ("User:scram-user", AclOperation.WRITE, TOPIC, "orders", True),
+        ("User:scram-user", AclOperation.ALTER, ResourceType.CLUSTER, "kafka-cluster", False),
+        (tls_principal(), AclOperation.READ, GROUP, "g", True),
+        ("User:guest", AclOperation.READ, TOPIC, "public-news", True),
+        ("User:guest", AclOperation.WRITE, TOPIC, "public-news", False),
+        ("User:guest", AclOperation.READ, TOPIC, "orders", False),
+        ("User:ANONYMOUS", AclOperation.DESCRIBE, TOPIC, "public-news", False),
     ],
 )
 def test_users_have_rights_and_guests_few(
     demo: tuple[SecurityOptions, DemoFiles],
     principal: str,
-    operation: Operation,
+    operation: AclOperation,
     kind: ResourceType,
     name: str,
     *,

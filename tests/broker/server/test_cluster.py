@@ -36,7 +36,7 @@ from txnsim.runtime.real_world import host_name, real_environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.security.options import NO_SECURITY, SecureListener, SecurityOptions, SecurityProtocol
-from txnsim.server._connection import Connection
+from txnsim.server._connection import RequestConnection
 from txnsim.server._listener import BrokerListener, Endpoint
 from txnsim.server.cluster import (
     TURNS_TO_END,
@@ -48,7 +48,7 @@ from txnsim.server.cluster import (
     undisturb,
 )
 from txnsim.server.disk_loading import LoadedCluster
-from txnsim.server.member import MemberState
+from txnsim.server.member import MemberLifeState
 from txnsim.server.options import ClusterOptions, check_release, port_step, topics_of
 from txnsim.server.user_inputs import LOGGED_CHARACTERS_MAX, advance, input_event
 from txnsim.settings import DEFAULTS, Settings
@@ -510,7 +510,7 @@ def test_a_level_that_no_release_knows_is_refused() -> None:
 async def test_what_clients_send_before_the_broker_lives_is_answered_once_it_does(
     cluster: VirtualCluster,
 ) -> None:
-    listener = BrokerListener(environment=cluster.env, settings=DEFAULTS, connect=Connection)
+    listener = BrokerListener(environment=cluster.env, settings=DEFAULTS, connect=RequestConnection)
     port = (await listener.bind(Endpoint(host="127.0.0.1", port=0))).port
     wire = await Wire.open("127.0.0.1", port)
     wire.send(wire.metadata())
@@ -528,7 +528,7 @@ async def test_what_clients_send_before_the_broker_lives_is_answered_once_it_doe
 
 @within(run_virtual, seed=1)
 async def test_closing_one_that_was_never_bound_is_harmless(env: VirtualEnvironment) -> None:
-    await BrokerListener(environment=env, settings=DEFAULTS, connect=Connection).close()
+    await BrokerListener(environment=env, settings=DEFAULTS, connect=RequestConnection).close()
 
 
 async def test_the_port_is_free_again_after_a_close() -> None:
@@ -548,7 +548,7 @@ async def test_a_port_in_use_is_refused() -> None:
     async with real_cluster(brokers=1) as sim:
         (broker,) = sim.metadata.image.alive_brokers()
         other_listener = BrokerListener(
-            environment=sim.environment, settings=DEFAULTS, connect=Connection
+            environment=sim.environment, settings=DEFAULTS, connect=RequestConnection
         )
         with pytest.raises(OSError, match=str(broker.port)):
             await other_listener.bind(Endpoint(host=broker.host, port=broker.port))
@@ -565,7 +565,7 @@ async def test_a_start_is_ended_and_brokers_that_run_are_left_alone(
     await sim.kill_broker(BrokerId(1))
     starting = asyncio.get_running_loop().create_task(sim.start_broker(BrokerId(1)))
     await asyncio.sleep(0.1)
-    assert sim.members[BrokerId(1)].state is MemberState.STARTING
+    assert sim.members[BrokerId(1)].state is MemberLifeState.STARTING
     await end_starts(sim.members.values())
     assert starting.done()
     assert "killed while it started" in str(starting.exception())

@@ -20,13 +20,13 @@ from txnsim.faults.cluster_actions import (
     FillDisk,
     LagReplica,
     MoveLeader,
-    Partition,
+    PartitionNetwork,
     ResignLeader,
 )
 from txnsim.metadata.image import PartitionImage
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.server._cluster_control import SimClusterControl
-from txnsim.server.member import MemberState
+from txnsim.server.member import MemberLifeState
 from txnsim.types import BrokerId, TopicPartition
 
 P0 = TopicPartition("orders", 0)
@@ -53,7 +53,7 @@ def partition_known(cluster: VirtualCluster) -> PartitionImage:
         (MoveLeader(topic="t", partition=1), "move t-1 to somebody"),
         (MoveLeader(topic="t", partition=1, to=3), "move t-1 to 3"),
         (ResignLeader(topic="t", partition=1), "resign t-1"),
-        (Partition(groups=((1,), (2, 3))), "partition ((1,), (2, 3))"),
+        (PartitionNetwork(groups=((1,), (2, 3))), "partition ((1,), (2, 3))"),
         (ClockJump(by_ms=-5), "clock -5 of all"),
         (ClockJump(by_ms=5, broker=1), "clock 5 of 1"),
         (FillDisk(broker=1), "fill 1"),
@@ -117,7 +117,7 @@ async def test_what_is_done_already_is_refused_but_for_a_crash(cluster: VirtualC
         await control(cluster).lag_replica(B2, P0)
     await control(cluster).crash(B3, lose_unflushed=False)
     await control(cluster).crash(B3, lose_unflushed=False)
-    assert cluster.sim.member(B3).state is MemberState.DOWN
+    assert cluster.sim.member(B3).state is MemberLifeState.DOWN
 
 
 @within(run_cluster, brokers=4)
@@ -143,17 +143,17 @@ async def test_a_partition_without_a_leader_has_nobody_to_resign(cluster: Virtua
 async def test_a_crashed_broker_is_started_again_unless_somebody_has(
     cluster: VirtualCluster,
 ) -> None:
-    def state() -> MemberState:
+    def state() -> MemberLifeState:
         return cluster.sim.member(B2).state
 
     undo = await control(cluster).crash(B2, lose_unflushed=False)
-    assert state() is MemberState.DOWN
+    assert state() is MemberLifeState.DOWN
     await undo()
-    assert state() is MemberState.RUNNING
+    assert state() is MemberLifeState.RUNNING
     undo_again = await control(cluster).crash(B2, lose_unflushed=True)
     await cluster.sim.start_broker(B2)
     await undo_again()
-    assert state() is MemberState.RUNNING
+    assert state() is MemberLifeState.RUNNING
 
 
 @within(run_cluster)
@@ -165,7 +165,7 @@ async def test_whoever_kills_a_broker_that_is_started_again_has_the_last_word(
     await asyncio.sleep(1)
     await cluster.sim.kill_broker(B2)
     await starting
-    assert cluster.sim.member(B2).state is MemberState.DOWN
+    assert cluster.sim.member(B2).state is MemberLifeState.DOWN
 
 
 @within(run_cluster)
@@ -257,7 +257,7 @@ async def test_a_full_disk_fails_its_directory_within_five_seconds_and_is_restar
     await until(lambda: member.disk.has_failed, "the high watermarks are noted")
     await until(lambda: partition_known(cluster).leader == B2, "the controller has heard of it")
     assert partition_known(cluster).isr == (B2, B3)
-    assert member.state is MemberState.RUNNING
+    assert member.state is MemberLifeState.RUNNING
     await free()
     assert (member.disk.is_full, member.disk.has_failed) == (False, False)
     await until(lambda: set(partition_known(cluster).isr) == {B1, B2, B3}, "all are in sync")
@@ -279,9 +279,9 @@ async def test_a_broker_that_cant_tell_of_its_failed_directory_ends_itself(
     cluster.sim.isolate(B1)
     await control(cluster).fill_disk(B1)
     await asyncio.sleep(28)
-    assert cluster.sim.member(B1).state is MemberState.RUNNING
+    assert cluster.sim.member(B1).state is MemberLifeState.RUNNING
     await asyncio.sleep(8)
-    assert cluster.sim.member(B1).state is MemberState.DOWN
+    assert cluster.sim.member(B1).state is MemberLifeState.DOWN
 
 
 @within(run_cluster)

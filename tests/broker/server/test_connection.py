@@ -34,10 +34,10 @@ from txnsim.server._outbox import (
     PART_BYTES,
     PARTS_PER_TURN,
     UNJOINED_FROM_BYTES,
+    AnswerSender,
     HeldBytes,
     Outbox,
     ParkedAnswers,
-    Sender,
 )
 from txnsim.server.request_trace import PARTITIONS_TOLD_MAX, summary_of, tx_of
 from txnsim.types import IsolationLevel, TopicPartition
@@ -711,7 +711,7 @@ def test_who_holds_most_is_given_up_when_all_of_them_hold_too_much() -> None:
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_a_large_answer_leaves_in_turns_of_its_own(*, is_paused: bool) -> None:
     calls: list[str] = []
-    listener = create_autospec(Sender, instance=True)
+    listener = create_autospec(AnswerSender, instance=True)
     listener.is_open, listener.unread = True, HeldBytes(1)
     outbox = Outbox(
         listener, go_on=lambda: calls.append("turn"), give_up=lambda: calls.append("end")
@@ -728,7 +728,7 @@ def test_a_large_answer_leaves_in_turns_of_its_own(*, is_paused: bool) -> None:
 
 
 def test_a_large_answer_in_large_pieces_is_not_copied_and_counts() -> None:
-    listener = create_autospec(Sender, instance=True)
+    listener = create_autospec(AnswerSender, instance=True)
     listener.is_open, listener.unread = True, HeldBytes(1)
     given_up: list[str] = []
     outbox = Outbox(listener, go_on=list, give_up=lambda: given_up.append("end"))

@@ -20,7 +20,7 @@ from txnsim.errors import ConfigError, ErrorCode
 from txnsim.releases.interbroker_versions import FORWARDED
 from txnsim.runtime.trace import TraceLevel
 from txnsim.server._connection import RETRY_TIMEOUT_MS
-from txnsim.server.member import MemberState
+from txnsim.server.member import MemberLifeState
 from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
 from txnsim.wire import codec
 from txnsim.wire.plain_values import message_from
@@ -46,7 +46,7 @@ async def test_a_stopped_broker_hands_its_leaders_over_and_comes_back_with_anoth
     assert cluster.leader(P0) == 1
     broker_before = sim.metadata.image.brokers[B1]
     await sim.stop_broker(B1)
-    assert sim.member(B1).state is MemberState.DOWN
+    assert sim.member(B1).state is MemberLifeState.DOWN
     assert alive(cluster) == [2, 3]
     assert cluster.leader(P0) != 1
     assert B1 not in sim.brokers
@@ -131,13 +131,13 @@ async def test_a_broker_killed_while_it_starts_or_stops_ends_both(cluster: Virtu
     sim = cluster.sim
     stopping = asyncio.get_running_loop().create_task(sim.stop_broker(B1))
     await asyncio.sleep(0)
-    assert sim.member(B1).state is MemberState.STOPPING
+    assert sim.member(B1).state is MemberLifeState.STOPPING
     await sim.kill_broker(B1)
     with pytest.raises(ConfigError, match="killed while it stopped"):
         await stopping
     starting = asyncio.get_running_loop().create_task(sim.start_broker(B1))
     await asyncio.sleep(0)
-    assert sim.member(B1).state is MemberState.STARTING
+    assert sim.member(B1).state is MemberLifeState.STARTING
     await sim.kill_broker(B1)
     with pytest.raises(ConfigError, match="killed while it started"):
         await starting
@@ -145,9 +145,9 @@ async def test_a_broker_killed_while_it_starts_or_stops_ends_both(cluster: Virtu
     await asyncio.sleep(0)
     cancelled.cancel()
     await asyncio.wait((cancelled,))
-    assert sim.member(B1).state is MemberState.DOWN
+    assert sim.member(B1).state is MemberLifeState.DOWN
     await sim.start_broker(B1)
-    assert sim.member(B1).state is MemberState.RUNNING
+    assert sim.member(B1).state is MemberLifeState.RUNNING
 
 
 @within(run_cluster)

@@ -32,7 +32,7 @@ from tests.support.metadata_logs import (
 from tests.support.within_environment import within
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.coordinators.group.service import OffsetTrace, PositionNow
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Hold
@@ -43,9 +43,9 @@ from txnsim.runtime.environment import Environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.server import _trace_snapshot as trace_snapshot
 from txnsim.server.cluster import SimCluster
-from txnsim.server.disk_loading import LoadedLog, described, restarted
+from txnsim.server.disk_loading import LoadedReplicaLog, described, restarted
 from txnsim.server.log_dirs import log_dir_in_steps, log_dir_of
-from txnsim.server.member import MemberState
+from txnsim.server.member import MemberLifeState
 from txnsim.server.snapshot import restored
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.storage.disks import Disks, find_disks
@@ -138,7 +138,7 @@ def test_an_eligible_leader_is_enough(tmp_path: Path) -> None:
         partition(TOPIC_ID, replicas=(1, 2), isr=(2,), elr=(1,)),
     )
     image = image_of(disks)
-    log = LoadedLog(topic_id=TOPIC_ID, log=LogDriver().log, high_watermark=0)
+    log = LoadedReplicaLog(topic_id=TOPIC_ID, log=LogDriver().log, high_watermark=0)
     partition_after = orders_in(restarted(image, {ONE: {ORDERS: log}}, knows_isr=True))
     assert (partition_after.leader, partition_after.isr, partition_after.elr) == (1, (1,), ())
 
@@ -188,11 +188,11 @@ def test_a_partition_that_nobody_has_is_refused(tmp_path: Path) -> None:
 # Who leads
 
 
-def loaded_log_of(count: int, *, epoch: int = 0, high_watermark: int = 0) -> LoadedLog:
+def loaded_log_of(count: int, *, epoch: int = 0, high_watermark: int = 0) -> LoadedReplicaLog:
     driver = LogDriver(leader_epoch=epoch)
     for _ in range(count):
         driver.append(plain())
-    return LoadedLog(topic_id=TOPIC_ID, log=driver.log, high_watermark=high_watermark)
+    return LoadedReplicaLog(topic_id=TOPIC_ID, log=driver.log, high_watermark=high_watermark)
 
 
 def test_the_leader_stays_under_the_next_epoch(tmp_path: Path) -> None:
@@ -411,7 +411,7 @@ def test_positions_of_groups_are_told_in_parts_like_all_else(
 
 
 def create(sim: SimCluster, name: str, **changes: object) -> TopicImage:
-    created = sim.metadata.create_topic(msgspec.convert({"name": name, **changes}, NewTopic))
+    created = sim.metadata.create_topic(msgspec.convert({"name": name, **changes}, TopicToCreate))
     assert isinstance(created, TopicImage)
     return created
 
@@ -516,7 +516,7 @@ async def test_every_broker_runs_afterwards_whatever_became_of_it(cluster: Virtu
     await sim.reset(snapshot)
     await asyncio.wait([starting])
     assert starting.exception() is not None, "it was killed while it started"
-    assert {member.state for member in sim.members.values()} == {MemberState.RUNNING}
+    assert {member.state for member in sim.members.values()} == {MemberLifeState.RUNNING}
     assert cluster.env.clock.advanced_ms == 0
     await asyncio.sleep(60)
     assert all(broker.alive for broker in sim.metadata.image.brokers.values())
@@ -562,11 +562,11 @@ async def test_a_port_that_somebody_else_has_by_now_changes_nothing() -> None:
         thief = await asyncio.start_server(lambda *_: None, endpoint.host, endpoint.port)
         with pytest.raises(OSError, match=str(endpoint.port)):
             await sim.reset(snapshot)
-        assert sim.members[BrokerId(2)].state is MemberState.RUNNING
+        assert sim.members[BrokerId(2)].state is MemberLifeState.RUNNING
         thief.close()
         await thief.wait_closed()
         await sim.reset(snapshot)
-        assert sim.members[BrokerId(1)].state is MemberState.RUNNING
+        assert sim.members[BrokerId(1)].state is MemberLifeState.RUNNING
 
 
 # What lies on a broker's disk, as files.
@@ -608,7 +608,7 @@ async def test_it_is_of_one_moment_though_others_come_between(cluster: VirtualCl
     steps = log_dir_in_steps(cluster.sim, BrokerId(1))
     next(steps)
     cluster.sim.metadata.create_topic(
-        NewTopic(name="later", partitions=1, replication_factor=1, configs={})
+        TopicToCreate(name="later", partitions=1, replication_factor=1, configs={})
     )
     count = 0
     while True:

@@ -22,7 +22,7 @@ from txnsim.share.commands import (
     AcknowledgeType,
     DeadLetterReason,
     RecordState,
-    ShareSettings,
+    SharePartitionSettings,
     Write,
 )
 from txnsim.share.partition import SharePartition
@@ -171,7 +171,7 @@ def test_a_lock_is_renewed(acknowledgement: str) -> None:
 @pytest.mark.parametrize("acknowledgement", ["0-9:4", "0-4:4"])
 def test_renewal_can_be_switched_off(acknowledgement: str) -> None:
     partition, a, _ = two()
-    a.settings = ShareSettings(is_renew_enabled=False)
+    a.settings = SharePartitionSettings(is_renew_enabled=False)
     reason = "Renewing acquisition locks is not enabled for the group."
     assert a.says(acknowledgement) == Rejection(error=STATE, reason=reason)
     assert a.says("20-29:1 0-9:1") is not None
@@ -214,7 +214,7 @@ def test_what_goes_to_the_dead_letters(
     acknowledge_type: int, deliveries: int, state: RecordState, reason: DeadLetterReason | None
 ) -> None:
     partition = loaded(f"0-0 0 {deliveries - 1}", "5-9 0 1")
-    a = Member(partition, settings=ShareSettings(has_dead_letter_topic=True))
+    a = Member(partition, settings=SharePartitionSettings(has_dead_letter_topic=True))
     assert a.takes("0-0") == f"0-0:{deliveries}"
     concluded = a.said(f"0-0:{acknowledge_type}")
     assert [dead_letter.reason for dead_letter in concluded.dead_letters] == (

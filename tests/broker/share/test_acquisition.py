@@ -23,7 +23,7 @@ from txnsim.share.commands import (
     Acquired,
     AcquireMode,
     ReadBatch,
-    ShareSettings,
+    SharePartitionSettings,
 )
 from txnsim.share.partition import SharePartition
 
@@ -32,7 +32,7 @@ BATCHES = AcquireMode.BATCH_OPTIMIZED
 
 def release_records(batches: str, count: int, *, limit: int = 5) -> tuple[SharePartition, Member]:
     """A share partition whose records were delivered and released so often."""
-    member = Member(loaded(), settings=ShareSettings(delivery_count_limit=limit))
+    member = Member(loaded(), settings=SharePartitionSettings(delivery_count_limit=limit))
     for _ in range(count):
         for offset_range in batches.split():
             member.fetch(offset_range)
@@ -227,7 +227,7 @@ def test_acquired_records_that_the_log_has_lost_stay_acquired() -> None:
 
 
 def test_without_a_lock_only_records_in_flight_are_given() -> None:
-    settings = ShareSettings(max_record_locks=10)
+    settings = SharePartitionSettings(max_record_locks=10)
     partition = loaded()
     member = Member(partition, settings=settings)
     assert member.takes("0-9 10-19") == "0-9:1"
@@ -239,7 +239,7 @@ def test_without_a_lock_only_records_in_flight_are_given() -> None:
 
 
 def test_a_range_that_ends_before_it_begins_is_an_error_as_in_kafka() -> None:
-    settings = ShareSettings(max_record_locks=10)
+    settings = SharePartitionSettings(max_record_locks=10)
     member = Member(loaded(), settings=settings)
     assert member.takes("0-9") == "0-9:1"
     member.said("5-9:2")
@@ -285,7 +285,7 @@ def test_a_record_in_its_last_delivery_ends_what_is_taken_before_it() -> None:
     partition = loaded("0-9 0 1")
     member = Member(partition)
     assert member.takes("0-9", most=1, mode=STRICT) == "0-0:2"
-    settings = ShareSettings(delivery_count_limit=3)
+    settings = SharePartitionSettings(delivery_count_limit=3)
     late = Member(partition, settings=settings)
     member.said("0-0:2")
     assert shown(partition) == "0-0 available 2, 1-9 available 1"
@@ -299,7 +299,7 @@ def test_a_record_in_its_last_delivery_ends_what_is_taken_before_it() -> None:
 
 def test_a_record_in_its_last_delivery_waits_for_a_fetch_of_its_own() -> None:
     partition = loaded("0-9 0 1")
-    member = Member(partition, settings=ShareSettings(delivery_count_limit=3))
+    member = Member(partition, settings=SharePartitionSettings(delivery_count_limit=3))
     assert member.takes("5-9", at=5, most=1, mode=STRICT) == "5-5:2"
     member.said("5-5:2")
     assert member.takes("0-9") == "0-4:2"
@@ -310,7 +310,7 @@ def test_a_record_in_its_last_delivery_waits_for_a_fetch_of_its_own() -> None:
 def test_a_throttle_that_comes_too_late_holds_nothing_back() -> None:
     """Kafka ends at exactly the throttled number, and by then more were taken."""
     partition = loaded("0-9 0 1")
-    member = Member(partition, settings=ShareSettings(delivery_count_limit=10))
+    member = Member(partition, settings=SharePartitionSettings(delivery_count_limit=10))
     assert member.takes("0-9", most=9, mode=STRICT) == "0-8:2"
     member.said("0-7:2 8-8:2")
     for _ in range(5):
@@ -426,7 +426,7 @@ def test_below_a_batch_size_of_1_the_range_of_nothing_stays_beside_aborted_recor
 
 def test_aborted_records_are_archived_and_hold_locks_until_something_is_acknowledged() -> None:
     """With a limit below what an aborted transaction has written, the group stands still."""
-    settings = ShareSettings(max_record_locks=5)
+    settings = SharePartitionSettings(max_record_locks=5)
     partition = loaded()
     member = Member(partition, settings=settings)
     assert member.fetch(A_AND_B[:1], aborted=(AbortedRange(1, 0),)) == Acquired()

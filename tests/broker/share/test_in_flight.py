@@ -19,7 +19,7 @@ from tests.support.share_partitions import (
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.share._in_flight import InFlight
-from txnsim.share.commands import ShareSettings
+from txnsim.share.commands import SharePartitionSettings
 
 
 def test_nothing_is_in_flight() -> None:
@@ -181,7 +181,7 @@ def test_the_start_offset_stays_where_the_batch_below_goes_by_offset() -> None:
 
 def test_dead_letters_are_lost_there() -> None:
     partition = loaded("0-0 0 4", "1-9 0 1")
-    member = Member(partition, settings=ShareSettings(has_dead_letter_topic=True))
+    member = Member(partition, settings=SharePartitionSettings(has_dead_letter_topic=True))
     member.takes("0-0")
     member.takes("1-9", most=5, mode=STRICT)
     member.takes("10-19")

@@ -7,11 +7,11 @@ from itertools import product
 import pytest
 
 from txnsim.share._in_flight_state import MOVES, InFlightBatch, InFlightState
-from txnsim.share.commands import RecordState, ShareSettings
+from txnsim.share.commands import RecordState, SharePartitionSettings
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVING, ARCHIVED = RecordState
-SETTINGS = ShareSettings(delivery_count_limit=5)
-DEAD = ShareSettings(delivery_count_limit=5, has_dead_letter_topic=True)
+SETTINGS = SharePartitionSettings(delivery_count_limit=5)
+DEAD = SharePartitionSettings(delivery_count_limit=5, has_dead_letter_topic=True)
 FROM_ACQUIRED = {(ACQUIRED, to) for to in RecordState} - {(ACQUIRED, ACQUIRED)}
 FROM_ARCHIVING = {(ARCHIVING, to) for to in RecordState} - {(ARCHIVING, ARCHIVING)}
 LEGAL = {(AVAILABLE, ACQUIRED)} | FROM_ACQUIRED | FROM_ARCHIVING
@@ -51,7 +51,7 @@ def test_every_move(state_before: RecordState, state_after: RecordState) -> None
     ],
 )
 def test_what_was_delivered_often_enough_is_not_available_again(
-    count: int, settings: ShareSettings, state_after: RecordState
+    count: int, settings: SharePartitionSettings, state_after: RecordState
 ) -> None:
     in_flight = state(count=count)
     in_flight.move(AVAILABLE, settings)

@@ -21,12 +21,12 @@ from tests.support.share_partitions import (
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.share_state import ReadShareState, ShareState, StateBatch
 from txnsim.releases.rules import LATEST
-from txnsim.share.commands import Concluded, DeadLetter, DeadLetterReason, ShareSettings
+from txnsim.share.commands import Concluded, DeadLetter, DeadLetterReason, SharePartitionSettings
 from txnsim.share.partition import FENCING, Phase, member_error
 
 NAME = "group-topic-id:orders-0"
 UNKNOWN = ErrorCode.unknown_server_error
-DEAD = ShareSettings(has_dead_letter_topic=True)
+DEAD = SharePartitionSettings(has_dead_letter_topic=True)
 
 
 def test_it_has_a_key_for_its_share_coordinator() -> None:

@@ -29,7 +29,7 @@ from txnsim.share.commands import (
     DeadLetter,
     ReadBatch,
     RecordState,
-    ShareSettings,
+    SharePartitionSettings,
     Write,
 )
 from txnsim.share.partition import SharePartition
@@ -74,7 +74,7 @@ class Walk:
         self.random = random = SeededRng(seed).stream("share partition")
         self.met = met
         """What the walks were about, by word."""
-        self.settings = ShareSettings(
+        self.settings = SharePartitionSettings(
             delivery_count_limit=random.choice([2, 3, 5, 10]),
             max_record_locks=random.choice([4, 12, 2_000]),
             record_lock_duration_ms=LOCK_MS,

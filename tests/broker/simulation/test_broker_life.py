@@ -15,13 +15,13 @@ from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.client.requests import ConfigChange, delete_records
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.actions import Drop, Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.metadata.image import TopicImage
 from txnsim.runtime.trace import TraceLevel
-from txnsim.txn.commands import TransactionDescription
+from txnsim.txn.commands import DescribedTxn
 from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition, TransactionalId
 
 # Transactions while brokers are killed, isolated and started again, in virtual time. What a client
@@ -33,7 +33,7 @@ P0 = TopicPartition("orders", 0)
 TX = TransactionalId("tx")
 
 
-def described(cluster: VirtualCluster, broker_id: BrokerId) -> TransactionDescription | Rejection:
+def described(cluster: VirtualCluster, broker_id: BrokerId) -> DescribedTxn | Rejection:
     return cluster.sim.brokers[broker_id].coordinator.describe(TX)
 
 
@@ -97,7 +97,7 @@ async def test_markers_that_are_owed_are_sent_by_the_next_coordinator(
         second = cluster.leader(cluster.home(TX))
         assert second != first_coordinator
         description = described(cluster, second)
-        assert isinstance(description, TransactionDescription)
+        assert isinstance(description, DescribedTxn)
         assert description.state == "CompleteCommit"
         await reads(cluster, b"v")
 
@@ -122,7 +122,7 @@ async def test_a_coordinator_that_loads_says_so_until_it_has_loaded(
         assert not init_task.done()
         cluster.sim.injector.release("f")
         await init_task
-        assert isinstance(described(cluster, second), TransactionDescription)
+        assert isinstance(described(cluster, second), DescribedTxn)
 
 
 @within(run_cluster, coordinator_load_min_ms=2_500)
@@ -133,7 +133,7 @@ async def test_a_load_lasts_as_long_as_the_setting_says(cluster: VirtualCluster)
         second = cluster.move(cluster.home(TX))
         assert isinstance(described(cluster, second), Rejection)
         await asyncio.sleep(3)
-        assert isinstance(described(cluster, second), TransactionDescription)
+        assert isinstance(described(cluster, second), DescribedTxn)
 
 
 @within(run_cluster)
@@ -182,7 +182,7 @@ async def test_a_zombie_coordinators_move_is_lost_with_it(cluster: VirtualCluste
         await fenced(cluster, zombie)
         second = cluster.leader(cluster.home(TX))
         description = described(cluster, second)
-        assert isinstance(description, TransactionDescription)
+        assert isinstance(description, DescribedTxn)
         assert description.state == "Ongoing"
         sim.heal(zombie)
         await committing
@@ -213,7 +213,7 @@ async def test_an_unclean_election_loses_a_commit_marker_and_a_client_can_see_it
     sim = cluster.sim
     t = TopicPartition("t", 0)
     created = sim.metadata.create_topic(
-        NewTopic(
+        TopicToCreate(
             name="t",
             assignments=((0, (B1, B2)),),
             configs={"unclean.leader.election.enable": "true", "min.insync.replicas": "1"},
@@ -311,7 +311,7 @@ async def test_a_returning_follower_is_not_sent_what_the_cleaner_has_removed(
     """However new the removed batches are."""
     sim = cluster.sim
     created_topic = sim.metadata.create_topic(
-        NewTopic(
+        TopicToCreate(
             name="orders",
             assignments=((0, (B1, B2)),),
             configs={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0"},
@@ -340,7 +340,7 @@ async def test_a_returning_follower_is_not_sent_what_the_cleaner_has_removed(
 
 async def six_records(cluster: VirtualCluster, *replicas: BrokerId) -> None:
     created_topic = cluster.sim.metadata.create_topic(
-        NewTopic(name="orders", assignments=((0, replicas),))
+        TopicToCreate(name="orders", assignments=((0, replicas),))
     )
     assert not isinstance(created_topic, Rejection)
     async with cluster.client() as client, Producer(client) as producer:
@@ -464,7 +464,7 @@ async def test_who_changes_the_minimum_makes_nobody_eligible(
 ) -> None:
     sim = cluster.sim
     created_topic = sim.metadata.create_topic(
-        NewTopic(
+        TopicToCreate(
             name="orders",
             assignments=((0, (B1, B2)),),
             configs={"min.insync.replicas": "2"},

@@ -24,11 +24,11 @@ from tests.broker.simulation.virtual_story import (
 )
 from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
 from txnsim.client.producer import Producer
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.metadata.image import TopicImage
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import START_MS
-from txnsim.server._connection import Connection
+from txnsim.server._connection import RequestConnection
 from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 
@@ -170,9 +170,11 @@ async def test_a_connection_that_is_gone_needs_no_collector() -> None:
             gc.enable()
 
 
-def connections(client_port: str) -> list[Connection]:
+def connections(client_port: str) -> list[RequestConnection]:
     """The servers' side of a client's connection, as long as it is an object."""
-    connections_alive = [tracked for tracked in gc.get_objects() if isinstance(tracked, Connection)]
+    connections_alive = [
+        tracked for tracked in gc.get_objects() if isinstance(tracked, RequestConnection)
+    ]
     return [connection for connection in connections_alive if connection.link.port == client_port]
 
 
@@ -298,7 +300,9 @@ def test_a_partition_forgets_an_idle_producer_by_the_stamps_of_its_records() -> 
 def test_a_topic_costs_the_same_beside_few_and_beside_many(name: str) -> None:
     async def main(cluster: VirtualCluster) -> tuple[int, int]:
         def create(names: list[str]) -> None:
-            new_topics = [NewTopic(name=name, partitions=1, replication_factor=3) for name in names]
+            new_topics = [
+                TopicToCreate(name=name, partitions=1, replication_factor=3) for name in names
+            ]
             created_topics = cluster.sim.metadata.create_topics(new_topics)
             assert all(isinstance(created_topic, TopicImage) for created_topic in created_topics)
 

@@ -18,13 +18,13 @@ from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.faults.actions import Delay, Drop, Fail, Hold, Pass
 from txnsim.faults.cluster_actions import Crash, ResignLeader
 from txnsim.faults.points import FaultPoint
 from txnsim.metadata.image import TopicImage
-from txnsim.server.member import MemberState
+from txnsim.server.member import MemberLifeState
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
@@ -170,7 +170,7 @@ async def test_what_a_standing_follower_is_told_meanwhile_is_taken_up_in_its_ord
                 break
         # The answer is on its way; with another topic to follow, the follower asks again.
         created_topic = cluster.sim.metadata.create_topic(
-            NewTopic(name="another", partitions=3, replication_factor=3)
+            TopicToCreate(name="another", partitions=3, replication_factor=3)
         )
         assert isinstance(created_topic, TopicImage)
         await cluster.struck()
@@ -352,7 +352,7 @@ async def test_a_read_that_fails_is_told_for_its_partition(cluster: VirtualClust
 def alone(cluster: VirtualCluster) -> None:
     """A topic with one replica and small segments."""
     created_topic = cluster.sim.metadata.create_topic(
-        NewTopic(name="alone", replication_factor=1, configs={"segment.bytes": "1048576"})
+        TopicToCreate(name="alone", replication_factor=1, configs={"segment.bytes": "1048576"})
     )
     assert isinstance(created_topic, TopicImage)
 
@@ -536,7 +536,7 @@ async def test_a_leader_that_misses_the_news_goes_on_until_the_next_image(
     plain = produce("orders", batch(b"v"), acks=1)
     partition_answer = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
     assert partition_answer.error_code is E.none
-    created_topic = cluster.sim.metadata.create_topic(NewTopic(name="another"))
+    created_topic = cluster.sim.metadata.create_topic(TopicToCreate(name="another"))
     assert isinstance(created_topic, TopicImage)
     partition_answer = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
     assert partition_answer.error_code is E.not_leader_or_follower
@@ -614,7 +614,7 @@ async def test_a_start_that_is_held_happens_later_or_never(cluster: VirtualClust
     starting = cluster.env.tasks.spawn(sim.start_broker(B2), name="start")
     await cluster.struck()
     await asyncio.sleep(60)
-    assert sim.member(B2).state is MemberState.STARTING
+    assert sim.member(B2).state is MemberLifeState.STARTING
     assert not sim.metadata.image.is_alive(B2)
     sim.injector.release("f")
     await starting
@@ -633,7 +633,7 @@ async def test_a_broker_that_is_killed_while_its_start_is_held_stays_down(
     await sim.kill_broker(B2)
     sim.injector.release("f")
     assert "killed before it had started" in await starting
-    assert sim.member(B2).state is MemberState.DOWN
+    assert sim.member(B2).state is MemberLifeState.DOWN
 
 
 @within(run_cluster)

@@ -14,7 +14,7 @@ from txnsim.client._txn_admin import TransactionAdmin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.metadata.image import TopicImage
 from txnsim.types import BrokerId, TopicPartition
 
@@ -29,7 +29,9 @@ P0 = TopicPartition("alone", 0)
 
 def make_topic(cluster: VirtualCluster) -> BrokerId:
     """A topic that lives on one broker alone."""
-    created = cluster.sim.metadata.create_topic(NewTopic(name=P0.topic, assignments=((0, (B2,)),)))
+    created = cluster.sim.metadata.create_topic(
+        TopicToCreate(name=P0.topic, assignments=((0, (B2,)),))
+    )
     assert isinstance(created, TopicImage)
     return B2
 

@@ -17,7 +17,7 @@ from txnsim.storage.regular_file import SMALL_BYTES_MAX
 ROOT = Path(__file__).resolve().parents[3] / "sim/txnsim"
 READERS = [
     *sorted((ROOT / "storage").glob("*.py")),
-    *(ROOT / "server" / name for name in ("loading.py", "log_dirs.py", "snapshot.py")),
+    *(ROOT / "server" / name for name in ("disk_loading.py", "log_dirs.py", "snapshot.py")),
     ROOT / "cli/_serve_load.py",
 ]
 THE_PLACE = ROOT / "storage/regular_file.py"

@@ -13,7 +13,7 @@ from txnsim.errors import ConfigError
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names, producer_snapshot
-from txnsim.storage.replica_loading import LoadedReplica, Noted, load_replica
+from txnsim.storage.replica_loading import CheckpointedOffsets, LoadedReplica, load_replica
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import assign, iter_batches
 from txnsim.wire.batch_header import pack_batch
@@ -35,12 +35,14 @@ def folder(tmp_path: Path, driver: LogDriver) -> Path:
     return tmp_path / "t-0"
 
 
-def load(folder: Path, *, clean: bool = False, noted: Noted | None = None) -> LoadedReplica:
+def load(
+    folder: Path, *, clean: bool = False, noted: CheckpointedOffsets | None = None
+) -> LoadedReplica:
     bytes_before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
     loaded_replica = load_replica(
         names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=folder),
         config=CONFIG,
-        noted=noted or Noted(),
+        noted=noted or CheckpointedOffsets(),
         was_clean=clean,
         now_ms=NOW,
     )
@@ -110,11 +112,14 @@ def test_what_lies_below_the_recovery_point_is_not_looked_at(
     data[-1] ^= 0xFF
     first_file.write_bytes(data)
     second_base_offset = names.Suffix.LOG.files_in(folder)[1][0]
-    for noted, clean in ((Noted(recovery_point=second_base_offset), False), (Noted(), True)):
+    for noted, clean in (
+        (CheckpointedOffsets(recovery_point=second_base_offset), False),
+        (CheckpointedOffsets(), True),
+    ):
         loaded_replica = load(folder, noted=noted, clean=clean)
         assert loaded_replica.log.log_end_offset == driver.log.log_end_offset
         assert loaded_replica.losses == ()
-    assert load(folder, noted=Noted(recovery_point=second_base_offset - 1)).losses
+    assert load(folder, noted=CheckpointedOffsets(recovery_point=second_base_offset - 1)).losses
 
 
 def test_a_segment_without_its_index_is_recovered_after_a_stop_in_order_too(
@@ -186,14 +191,14 @@ def test_leader_epochs_that_cannot_be_read_are_taken_from_the_batches(folder: Pa
 
 
 def test_a_log_that_ends_below_its_start_is_given_up(folder: Path) -> None:
-    loaded_replica = load(folder, noted=Noted(log_start_offset=900))
+    loaded_replica = load(folder, noted=CheckpointedOffsets(log_start_offset=900))
     assert loaded_replica.log.log_end_offset == 900
     assert loaded_replica.losses[-1].reason == "the log ends at 8, below its start 900"
     assert loaded_replica.losses[-1].size == sum(path.stat().st_size for path in logs(folder))
 
 
 def test_an_empty_folder_is_an_empty_log(tmp_path: Path) -> None:
-    loaded_replica = load(tmp_path, noted=Noted(log_start_offset=4, cleaned_until=2))
+    loaded_replica = load(tmp_path, noted=CheckpointedOffsets(log_start_offset=4, cleaned_until=2))
     assert (loaded_replica.log.log_start_offset, loaded_replica.log.log_end_offset) == (4, 4)
     assert loaded_replica.log.local.cleaned_until == 2
 

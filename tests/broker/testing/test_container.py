@@ -10,7 +10,7 @@ import pytest
 from txnsim.config import load
 from txnsim.errors import ConfigError
 from txnsim.testing import container
-from txnsim.testing.container import Start, health, main, property_name, start_of
+from txnsim.testing.container import ContainerCommand, health, main, property_name, start_of
 
 OPEN = ("--http", "9080", "--http-host", "0.0.0.0")
 
@@ -20,7 +20,7 @@ def words(**environment: str) -> tuple[str, ...]:
 
 
 def test_without_variables_others_can_reach_it() -> None:
-    assert start_of({}) == Start(arguments=("--host", "0.0.0.0", *OPEN))
+    assert start_of({}) == ContainerCommand(arguments=("--host", "0.0.0.0", *OPEN))
 
 
 def test_each_variable_is_an_option() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from txnsim.config import Configuration, load
 from txnsim.errors import ConfigError
-from txnsim.testing.container import Start, start_of
+from txnsim.testing.container import ContainerCommand, start_of
 
 ONE_OF_EACH = {
     "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
@@ -135,7 +135,9 @@ FILES: Mapping[str, tuple[Mapping[str, str], frozenset[str]]] = {
 }
 
 
-def of_variables(variables: Mapping[str, str], directory: Path) -> tuple[Start, Configuration]:
+def of_variables(
+    variables: Mapping[str, str], directory: Path
+) -> tuple[ContainerCommand, Configuration]:
     """What the container starts with."""
     start = start_of(variables)
     file = directory / "server.properties"

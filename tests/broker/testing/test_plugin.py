@@ -25,12 +25,12 @@ from txnsim.settings import DEFAULTS
 from txnsim.testing import _repeating as repeating
 from txnsim.testing import plugin
 from txnsim.testing._report import EVENTS_MAX, sections
-from txnsim.testing._session import Guard, from_ini
+from txnsim.testing._session import ClusterGuard, from_ini
 from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import ClusterLoop
 from txnsim.testing.faults import FaultState
-from txnsim.testing.options import Wanted, wanted
+from txnsim.testing.options import SimulatedClusterOptions, wanted
 from txnsim.testing.rebuilt_cluster import RebuiltCluster
 
 # What a failing test shows, and that it stays short.
@@ -188,7 +188,7 @@ def item(*markers: pytest.MarkDecorator) -> Any:
 
 
 def test_the_closest_marker_wins_over_outer_ones_and_these_over_ini_options() -> None:
-    guard = Guard({"txnsim_brokers": "5", "txnsim_trace": "off", "txnsim_topics": []})
+    guard = ClusterGuard({"txnsim_brokers": "5", "txnsim_trace": "off", "txnsim_topics": []})
     mark = pytest.mark.txnsim
     wanted_cluster = guard.asked(
         item(mark(topics=["near"]), mark(topics=["far"], trace="full", faults_may_miss=True))
@@ -201,7 +201,7 @@ def test_the_closest_marker_wins_over_outer_ones_and_these_over_ini_options() ->
 
 def test_a_marker_takes_no_positions() -> None:
     with pytest.raises(ConfigError, match="keyword arguments only"):
-        Guard({}).asked(item(pytest.mark.txnsim(3)))
+        ClusterGuard({}).asked(item(pytest.mark.txnsim(3)))
 
 
 # How a virtual run of a failed test is seen again.
@@ -328,7 +328,7 @@ def test_the_level_of_the_trace_is_one_of_three() -> None:
 # A cluster that is taken down and built anew.
 
 
-def rebuilt(wanted_cluster: Wanted) -> RebuiltCluster:
+def rebuilt(wanted_cluster: SimulatedClusterOptions) -> RebuiltCluster:
     return RebuiltCluster(ClusterLoop(asyncio.get_running_loop()), wanted_cluster)
 
 
@@ -396,7 +396,7 @@ def test_it_imports_nothing_but_itself() -> None:
         check=True,
     ).stdout.split()
     assert loaded == [
-        *("txnsim", "txnsim.on_demand_imports", "txnsim.old_module_names"),
+        *("txnsim", "txnsim.old_module_names", "txnsim.on_demand_imports"),
         *("txnsim.testing", "txnsim.testing.plugin"),
     ]
 

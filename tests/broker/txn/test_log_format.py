@@ -18,7 +18,7 @@ from txnsim.txn.log_format import (
     refuse_record,
     tombstone_batches,
 )
-from txnsim.txn.log_reader import LoadedLog, read_log
+from txnsim.txn.log_reader import CoordinatorLogEntries, read_log
 from txnsim.txn.state import Tombstone, TransactionState, TxnTransition
 from txnsim.txn.transitions import apply, to_complete, to_first, to_ongoing
 from txnsim.types import (
@@ -334,7 +334,7 @@ def batch(*records: object) -> bytes:
 
 def test_the_last_record_of_each_id_stays() -> None:
     loaded = read_log([batch(FIRST) + batch(ELSE), batch(OPENED)], rules=LATEST)
-    assert loaded == LoadedLog(
+    assert loaded == CoordinatorLogEntries(
         entries={TID: apply(None, OPENED, rules=LATEST), OTHER: apply(None, ELSE, rules=LATEST)}
     )  # type: ignore[dict-item]
 

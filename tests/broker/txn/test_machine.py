@@ -15,11 +15,11 @@ from txnsim.txn.commands import (
     NEEDS_PRODUCER_ID,
     PARTITIONS_ADDED,
     AddPartitions,
+    DescribedTxn,
     EndTxn,
     InitProducerId,
     NeedsProducerId,
     PartitionsVerified,
-    TransactionDescription,
     VerifyPartitions,
 )
 from txnsim.txn.machine import (
@@ -723,7 +723,7 @@ def test_a_description_shows_committed_fields_whatever_is_pending() -> None:
         partitions=frozenset({FOO_1, FOO_0}),
         pending=TransactionState.PREPARE_COMMIT,
     )
-    assert describe(txn, TID) == TransactionDescription(
+    assert describe(txn, TID) == DescribedTxn(
         transactional_id=TID,
         state="Ongoing",
         timeout_ms=60_000,

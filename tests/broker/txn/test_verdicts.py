@@ -9,20 +9,25 @@ from tests.support.txn_entries import FOO_0, FRESH, NOW_MS, TID, entry
 from txnsim.errors import ErrorCode, PatternError, Rejection
 from txnsim.txn import commands
 from txnsim.txn.kip_text import as_loaded, as_logged
-from txnsim.txn.list_filter import Listing, ListTransactions, list_transactions
-from txnsim.txn.marker_payment import FROM_THE_START, DueDecisions, Noted, PartitionMarkers
+from txnsim.txn.list_filter import FilteredListing, ListTransactions, list_transactions
+from txnsim.txn.marker_payment import (
+    FROM_THE_START,
+    CoordinatorRecord,
+    DueDecisions,
+    PartitionMarkers,
+)
 from txnsim.txn.open_txn_verdict import (
     DISCARDS,
     NAMED_MAX,
+    BlockingTxn,
     Cause,
-    Coordinated,
-    Holder,
+    CoordinatedTxn,
     OpenTxnStatus,
     Standing,
     program_at,
     withheld,
 )
-from txnsim.txn.past_decision import Decided, Decision, Newest
+from txnsim.txn.past_decision import DecisionEvidence, Newest, PastDecision
 from txnsim.txn.refusals import (
     concurrent,
     empty_id,
@@ -41,8 +46,8 @@ PARTITION = TopicPartition("t", 0)
 
 def coordinator_answer(
     state: str = "Ongoing", *, pid: int = 7, epoch: int = 0, listed: bool = True
-) -> Coordinated:
-    return Coordinated(
+) -> CoordinatedTxn:
+    return CoordinatedTxn(
         transactional_id="app",
         coordinator_id=2,
         state=state,
@@ -53,7 +58,9 @@ def coordinator_answer(
     )
 
 
-def standing(cause: Cause, holder: Holder | None = None, *, other_holders: int = 0) -> Standing:
+def standing(
+    cause: Cause, holder: BlockingTxn | None = None, *, other_holders: int = 0
+) -> Standing:
     return Standing(
         partition=PARTITION,
         cause=cause,
@@ -64,8 +71,8 @@ def standing(cause: Cause, holder: Holder | None = None, *, other_holders: int =
     )
 
 
-def holder(verdict: OpenTxnStatus) -> Holder:
-    return Holder(
+def holder(verdict: OpenTxnStatus) -> BlockingTxn:
+    return BlockingTxn(
         producer_id=7,
         producer_epoch=0,
         quiet_ms=2_500,
@@ -95,7 +102,7 @@ def holder(verdict: OpenTxnStatus) -> Holder:
 )
 def test_an_open_transaction_is_judged_by_what_its_coordinator_says(
     transactional_id: str | None,
-    coordinated: Coordinated | None,
+    coordinated: CoordinatedTxn | None,
     verdict: OpenTxnStatus,
     words: str,
 ) -> None:
@@ -147,9 +154,9 @@ def test_who_is_told_to_fence_a_producer_is_told_what_that_discards(*, is_two_ph
 
 
 def test_advice_to_abort_says_that_it_discards_records() -> None:
-    for decision in (Decision.ABORTED, Decision.UNKNOWN):
-        decided = Decided(decision=decision, because="a log says so")
-        advice = f"{decided}. {Decided.with_guess('repair', decided)}"
+    for decision in (PastDecision.ABORTED, PastDecision.UNKNOWN):
+        decided = DecisionEvidence(decision=decision, because="a log says so")
+        advice = f"{decided}. {DecisionEvidence.with_guess('repair', decided)}"
         assert "discards its records" in advice
 
 
@@ -164,12 +171,14 @@ def test_a_command_is_that_of_the_cluster() -> None:
 @pytest.mark.parametrize(
     ("decision", "guess"),
     [
-        (Decision.UNKNOWN, "--guess abort, which discards its records, or --guess commit"),
-        (Decision.ABORTED, ""),
+        (PastDecision.UNKNOWN, "--guess abort, which discards its records, or --guess commit"),
+        (PastDecision.ABORTED, ""),
     ],
 )
-def test_what_was_decided_is_said_and_a_guess_is_asked_for(decision: Decision, guess: str) -> None:
-    decided = Decided(decision=decision, because="a log says so")
+def test_what_was_decided_is_said_and_a_guess_is_asked_for(
+    decision: PastDecision, guess: str
+) -> None:
+    decided = DecisionEvidence(decision=decision, because="a log says so")
     hanging = msgspec.structs.replace(holder(OpenTxnStatus.HANGING), decided=decided)
     advice = standing(Cause.HANGING, hanging).sentences()[2]
     assert f"It hangs. {decided}. To end it: " in advice
@@ -177,10 +186,10 @@ def test_what_was_decided_is_said_and_a_guess_is_asked_for(decision: Decision, g
 
 
 def test_a_decision_names_the_marker_that_is_owed() -> None:
-    assert {decision: decision.marker for decision in Decision} == {
-        Decision.COMMITTED: "COMMIT",
-        Decision.ABORTED: "ABORT",
-        Decision.UNKNOWN: "",
+    assert {decision: decision.marker for decision in PastDecision} == {
+        PastDecision.COMMITTED: "COMMIT",
+        PastDecision.ABORTED: "ABORT",
+        PastDecision.UNKNOWN: "",
     }
 
 
@@ -241,7 +250,7 @@ TXNS = [
 
 def listed_ids(query: ListTransactions) -> list[str]:
     listing = list_transactions(TXNS, query, now_ms=NOW_MS)
-    assert isinstance(listing, Listing)
+    assert isinstance(listing, FilteredListing)
     return [txn.transactional_id for txn in TXNS if listing.has(txn)]
 
 
@@ -273,7 +282,7 @@ def test_every_filter_must_pass(query: ListTransactions, expected: list[str]) ->
 def test_unknown_states_are_returned_once_and_match_nothing() -> None:
     query = ListTransactions(states=("Open", "PrepareEpochFence", "Open"))
     listing = list_transactions(TXNS, query, now_ms=NOW_MS)
-    assert isinstance(listing, Listing)
+    assert isinstance(listing, FilteredListing)
     assert listing.unknown_state_names == ("Open",)
     assert not any(map(listing.has, TXNS))
 
@@ -289,7 +298,7 @@ def test_what_re2_does_not_compile_is_refused(pattern: str) -> None:
 def test_a_listing_goes_by_the_committed_state() -> None:
     txn = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
     listing = list_transactions([txn], ListTransactions(states=("Ongoing",)), now_ms=NOW_MS)
-    assert isinstance(listing, Listing)
+    assert isinstance(listing, FilteredListing)
     assert listing.has(txn)
 
 
@@ -304,7 +313,7 @@ def test_a_pattern_is_matched_with_ids_that_may_be_seen_and_with_no_others() -> 
     query = ListTransactions(pattern="(a?){1000}x", may_describe=may_describe)
     txn = named_entry("a" * 100_000, TransactionState.ONGOING)
     listing = list_transactions([txn], query, now_ms=NOW_MS)
-    assert isinstance(listing, Listing)
+    assert isinstance(listing, FilteredListing)
     assert not listing.has(txn)
     assert len(names_asked) == 1
 
@@ -313,7 +322,7 @@ def test_a_pattern_that_would_take_long_for_an_id_is_refused() -> None:
     query = ListTransactions(pattern="(a?){1000}x")
     txn = named_entry("a" * 100_000, TransactionState.ONGOING)
     listing = list_transactions([txn], query, now_ms=NOW_MS)
-    assert isinstance(listing, Listing)
+    assert isinstance(listing, FilteredListing)
     assert listing.weight(txn) > 100_000
     with pytest.raises(PatternError):
         listing.has(txn)
@@ -324,7 +333,7 @@ def test_a_pattern_that_would_take_long_for_an_id_is_refused() -> None:
 
 PID, EPOCH, WRITTEN_MS = 7, 3, 1_000
 BEFORE, AFTER = WRITTEN_MS - 100, WRITTEN_MS + 100
-COMMITTED, ABORTED, UNKNOWN = Decision.COMMITTED, Decision.ABORTED, Decision.UNKNOWN
+COMMITTED, ABORTED, UNKNOWN = PastDecision.COMMITTED, PastDecision.ABORTED, PastDecision.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -354,16 +363,16 @@ COMMITTED, ABORTED, UNKNOWN = Decision.COMMITTED, Decision.ABORTED, Decision.UNK
     ],
 )
 def test_by_state_epoch_and_clock(
-    state: str, epoch: int, start_ms: int | None, expected: Decision
+    state: str, epoch: int, start_ms: int | None, expected: PastDecision
 ) -> None:
     newest = Newest(state=state, producer_id=PID, producer_epoch=epoch, start_time_ms=start_ms)
-    assert Decided.by_newest(PID, EPOCH, WRITTEN_MS, newest).decision is expected
+    assert DecisionEvidence.by_newest(PID, EPOCH, WRITTEN_MS, newest).decision is expected
 
 
 def test_who_has_gone_on_tells_nothing() -> None:
-    assert Decided.by_newest(PID, EPOCH, WRITTEN_MS, None).decision is UNKNOWN
+    assert DecisionEvidence.by_newest(PID, EPOCH, WRITTEN_MS, None).decision is UNKNOWN
     newest = Newest(state="CompleteCommit", producer_id=8, producer_epoch=0, start_time_ms=BEFORE)
-    decided = Decided.by_newest(PID, EPOCH, WRITTEN_MS, newest)
+    decided = DecisionEvidence.by_newest(PID, EPOCH, WRITTEN_MS, newest)
     assert decided.decision is UNKNOWN
     assert "goes on as producer 8" in str(decided)
 
@@ -371,7 +380,7 @@ def test_who_has_gone_on_tells_nothing() -> None:
 def test_it_says_which_marker_ends_it() -> None:
     def advice_for(state: str) -> str:
         newest = Newest(state=state, producer_id=PID, producer_epoch=EPOCH, start_time_ms=BEFORE)
-        return str(Decided.by_newest(PID, EPOCH, WRITTEN_MS, newest))
+        return str(DecisionEvidence.by_newest(PID, EPOCH, WRITTEN_MS, newest))
 
     assert "was in that transaction and has had its marker" in advice_for("CompleteCommit")
     assert advice_for("CompleteAbort").startswith("It was not committed: end it with ABORT")
@@ -382,8 +391,8 @@ HERE, THERE = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 def note(
     state: str, epoch: int = EPOCH, topic_partition: TopicPartition = HERE, *, is_v2: bool = False
-) -> Noted:
-    return Noted(
+) -> CoordinatorRecord:
+    return CoordinatorRecord(
         state=state,
         producer_id=PID,
         producer_epoch=epoch,
@@ -397,9 +406,9 @@ def note(
 NO_MARKER = PartitionMarkers(whole_since_ms=FROM_THE_START)
 
 
-def by_log(log: list[Noted], producer_id: int = PID) -> Decided | None:
+def by_log(log: list[CoordinatorRecord], producer_id: int = PID) -> DecisionEvidence | None:
     due = DueDecisions.on(HERE, producer_id, EPOCH, log)
-    return Decided.by_log(due, NO_MARKER, last_write_ms=WRITTEN_MS)
+    return DecisionEvidence.by_log(due, NO_MARKER, last_write_ms=WRITTEN_MS)
 
 
 @pytest.mark.parametrize(
@@ -420,7 +429,7 @@ def by_log(log: list[Noted], producer_id: int = PID) -> Decided | None:
     ],
 )
 def test_the_log_tells_of_transactions_that_are_long_over(
-    log: list[Noted], expected: Decision | None
+    log: list[CoordinatorRecord], expected: PastDecision | None
 ) -> None:
     decided = by_log(log)
     assert (None if decided is None else decided.decision) == expected

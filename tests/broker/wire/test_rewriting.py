@@ -13,7 +13,7 @@ from txnsim.wire.rewriting import (
     rewritten,
     with_entry,
 )
-from txnsim.wire.values import Rows
+from txnsim.wire.values import LazyRows
 
 PRODUCE, FETCH, OFFSET_FETCH, METADATA = 0, 1, 9, 3
 
@@ -61,7 +61,7 @@ def test_rows_that_are_made_when_they_are_encoded_are_changed_too() -> None:
         index=0,
         error_code=0,
         base_offset=0,
-        record_errors=Rows(error, range(3)),
+        record_errors=LazyRows(error, range(3)),
     )
     changed = rewritten(part, "batch_index_error_message", lambda _: "new")
     assert [record_error.batch_index_error_message for record_error in changed.record_errors] == [

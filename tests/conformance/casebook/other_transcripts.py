@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.conformance.recordings import FOLDER
-from txnsim.client.raw.connection import Outcome
+from txnsim.client.raw.connection import NoAnswer
 from txnsim.errors import ErrorCode
 from txnsim_lab.conformance._book.model import CLOSED, SILENT, Recorded, Rule
 from txnsim_lab.conformance._book.recordings import from_lines
 
-_OUTCOMES: Final = {Outcome.CLOSED.value: CLOSED, Outcome.SILENT.value: SILENT}
+_OUTCOMES: Final = {NoAnswer.CLOSED.value: CLOSED, NoAnswer.SILENT.value: SILENT}
 _ERRORS: Final = {
     text: code.name.upper()
     for code in ErrorCode

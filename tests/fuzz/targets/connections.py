@@ -25,7 +25,7 @@ from txnsim.api.registry import SHIPPED
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.producer import Producer
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import BadInputError
 from txnsim.runtime.virtual.run import VirtualLoop
 from txnsim.server.cluster import SimCluster
@@ -157,7 +157,7 @@ class _World:
             ("stamped", {"message.timestamp.type": "LogAppendTime"}),
         ):
             self.cluster.metadata.create_topic(
-                NewTopic(name=name, partitions=1, replication_factor=1, configs=config)
+                TopicToCreate(name=name, partitions=1, replication_factor=1, configs=config)
             )
         host, port = self.cluster.bootstrap.rsplit(":", 1)
         self.address = (host, int(port))

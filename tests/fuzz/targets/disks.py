@@ -28,7 +28,7 @@ from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST
 from txnsim.storage import checkpoints, metadata_files, names, producer_snapshot, txn_index
 from txnsim.storage.metadata_log import StoredMetadata
-from txnsim.storage.replica_loading import Noted, load_replica
+from txnsim.storage.replica_loading import CheckpointedOffsets, load_replica
 from txnsim.txn.log_format import decode_record as decode_txn_record
 from txnsim.txn.log_reader import read_log
 from txnsim.types import IsolationLevel, TopicPartition
@@ -154,7 +154,7 @@ def _play_replica(data: bytes) -> None:
         else:
             (folder / name).unlink(missing_ok=True)
     replica = names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=folder)
-    noted = Noted(recovery_point=flags >> 4, cleaned_until=3 if flags & 4 else None)
+    noted = CheckpointedOffsets(recovery_point=flags >> 4, cleaned_until=3 if flags & 4 else None)
     with contextlib.suppress(ConfigError):
         loaded = load_replica(
             replica,

@@ -18,7 +18,7 @@ from txnsim.api.request import Request
 from txnsim.errors import BadInputError
 from txnsim.security.sasl import MECHANISMS, OAUTHBEARER, Authenticated, BearerExchange, exchange
 from txnsim.security.scram import ScramMechanism
-from txnsim.server._sasl import SaslRules, SaslSession, SaslState, Then
+from txnsim.server._sasl import FrameTreatment, SaslRules, SaslSession, SaslState
 from txnsim.wire import codec
 
 _WALL_MS: Final = 1_700_000_000_000
@@ -93,9 +93,9 @@ def _play_sasl(data: bytes) -> None:
             step = session.take(frame)
         except BadInputError:
             return
-        if step.then in (Then.FAIL, Then.REFUSE):
+        if step.then in (FrameTreatment.FAIL, FrameTreatment.REFUSE):
             return
-        if step.then is Then.HANDLE:
+        if step.then is FrameTreatment.HANDLE:
             try:
                 _handle(session, frame, was_known=was_known)
             except BadInputError:

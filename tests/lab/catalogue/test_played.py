@@ -19,7 +19,12 @@ from txnsim_lab.check.observations import Ended, SentOffsets, Wrote
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.model import Run, Scenario
-from txnsim_lab.scenario.players._base import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Part, Player
+from txnsim_lab.scenario.players._base import (
+    DELIVERY_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
+    ApplicationPlayer,
+    PlayerPart,
+)
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun, run_in_real_time, run_in_virtual_time
 
@@ -28,12 +33,12 @@ ATTEMPTS_MAX: Final = 20
 """Of an end of a transaction that may be asked for again, as its error says."""
 
 
-class ConfluentPlayer(Player):
+class ConfluentPlayer(ApplicationPlayer):
     """A transactional ``confluent_kafka.Producer``."""
 
     name = "confluent-kafka"
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: PlayerPart) -> None:
         self._part = part
         self._producer: Any = None
         self._delivered: asyncio.Future[int] | None = None

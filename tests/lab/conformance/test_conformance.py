@@ -17,8 +17,8 @@ from txnsim_lab.conformance._book.answers import Answers
 from txnsim_lab.conformance._book.casebook_reader import choose_cases
 from txnsim_lab.conformance._book.transcript import Transcript
 from txnsim_lab.conformance._name_prefixes import java_hash, prefix_without_hash
-from txnsim_lab.conformance.results import CaseResult, Conformance, Outcome, junit
-from txnsim_lab.conformance.run import PREFIX, Asked, needs, run_conformance, why_not
+from txnsim_lab.conformance.results import CaseOutcome, CaseResult, Conformance, junit
+from txnsim_lab.conformance.run import PREFIX, ConformanceOptions, needs, run_conformance, why_not
 
 METADATA, LIST_GROUPS, DELETE_GROUPS = 3, 16, 42
 SETTINGS = {name: int(value) for name, value in needs().items()}
@@ -32,7 +32,7 @@ def kafka() -> Iterator[SimulatedKafka]:
 
 
 def run_cases(kafka: SimulatedKafka, *only: str, release: str = "4.4") -> Conformance:
-    conformance_request = Asked(bootstrap=kafka.bootstrap, release=release, only=only)
+    conformance_request = ConformanceOptions(bootstrap=kafka.bootstrap, release=release, only=only)
     return run_conformance(conformance_request, lambda _result, _total: None)
 
 
@@ -45,8 +45,8 @@ def names_on(kafka: SimulatedKafka) -> list[str]:
 
 def test_a_broker_that_answers_as_kafka_passes_and_is_left_clean(kafka: SimulatedKafka) -> None:
     run = run_cases(kafka, *SOME)
-    assert [result.case for result in run.results if result.outcome is Outcome.DIFFERS] == []
-    assert run.count(Outcome.PASSED) >= 90
+    assert [result.case for result in run.results if result.outcome is CaseOutcome.DIFFERS] == []
+    assert run.count(CaseOutcome.PASSED) >= 90
     assert run.left_behind == ()
     assert [name for name in names_on(kafka) if name.startswith(PREFIX)] == []
     kept_rules, broken = run.rules()
@@ -61,7 +61,7 @@ def test_an_answer_of_its_own_is_shown_beside_kafkas_with_its_rule(kafka: Simula
     )
     run = run_cases(kafka, "coordinator/end_txn/empty-session")
     (first_result, *_) = run.results
-    assert first_result.outcome is Outcome.DIFFERS
+    assert first_result.outcome is CaseOutcome.DIFFERS
     assert first_result.differences[0].request.startswith("EndTxn v0 of p")
     assert first_result.differences[0].rules == ("end.v4.empty-commit",)
     assert first_result.differences[0].fields == (
@@ -74,8 +74,8 @@ def test_an_answer_of_its_own_is_shown_beside_kafkas_with_its_rule(kafka: Simula
 def test_an_older_release_has_answers_of_its_own() -> None:
     only = ("coordinator/fencing",)
     with SimulatedKafka(brokers=1, settings=SETTINGS, as_version="3.9") as older:
-        assert run_cases(older, *only, release="3.9").count(Outcome.DIFFERS) == 0
-        assert run_cases(older, *only, release="4.4").count(Outcome.DIFFERS) > 0
+        assert run_cases(older, *only, release="3.9").count(CaseOutcome.DIFFERS) == 0
+        assert run_cases(older, *only, release="4.4").count(CaseOutcome.DIFFERS) > 0
 
 
 def test_cases_that_need_more_of_a_cluster_do_not_apply() -> None:
@@ -209,10 +209,10 @@ def test_what_is_stopped_is_cleaned_up_and_tells_what_is_known_and_what_is_left(
 
     def tell(result: CaseResult, total: int) -> None:
         cases_told.append((result.case, total))
-        if result.outcome is Outcome.PASSED:
+        if result.outcome is CaseOutcome.PASSED:
             raise KeyboardInterrupt
 
-    conformance_request = Asked(
+    conformance_request = ConformanceOptions(
         bootstrap=kafka.bootstrap, release="4.4", only=("coordinator/end_txn",)
     )
     conformance = run_conformance(conformance_request, tell, stops=(KeyboardInterrupt,))

@@ -18,16 +18,16 @@ from txnsim_lab.exam._application import Application
 from txnsim_lab.exam.compare import (
     ACTS,
     Bounds,
+    ComparedDriver,
     Comparison,
-    Difference,
-    Side,
+    SituationDifference,
     by_hints,
     compare,
     part,
     variants,
     with_acts,
 )
-from txnsim_lab.exam.results import NotAskedError, Outcome, Result
+from txnsim_lab.exam.results import NotAskedError, Result, SituationOutcome
 from txnsim_lab.exam.run import choose_situations
 from txnsim_lab.exam.situations import SITUATIONS
 from txnsim_lab.exam.targets import SimulatedTargets
@@ -55,12 +55,15 @@ def compare_programs(
 ) -> tuple[Comparison, list[str]]:
     situations: list[str] = []
 
-    def tell(name: str, _difference: Difference | None) -> None:
+    def tell(name: str, _difference: SituationDifference | None) -> None:
         situations.append(name)
 
     async def asked() -> Comparison:
         return await compare(
-            (Side(command=driver(program)), Side(command=driver(other_program))),
+            (
+                ComparedDriver(command=driver(program)),
+                ComparedDriver(command=driver(other_program)),
+            ),
             choose_situations(SITUATIONS, SOME),
             SimulatedTargets(),
             Bounds(levels=(2,), minutes=minutes, seed=7),
@@ -84,9 +87,9 @@ def test_where_two_drivers_part_both_results_are_told_and_variants_are_drawn_nea
     first_difference = comparison.differences[0]
     assert (first_difference.situation, first_difference.one.outcome) == (
         "lag-is-zero",
-        Outcome.MISSED,
+        SituationOutcome.MISSED,
     )
-    assert first_difference.other.outcome is Outcome.DOES_NOT_APPLY
+    assert first_difference.other.outcome is SituationOutcome.DOES_NOT_APPLY
     assert first_difference.times == 2
     assert first_difference.about == ("spring-kafka #1587",)
     drawn = [difference for difference in comparison.differences if difference.drawn]
@@ -95,15 +98,15 @@ def test_where_two_drivers_part_both_results_are_told_and_variants_are_drawn_nea
     assert len(situations) == comparison.situations + comparison.variants
 
 
-def result(outcome: Outcome, **fields: Any) -> Result:
+def result(outcome: SituationOutcome, **fields: Any) -> Result:
     return Result(situation="s", kind="readers", level=2, asks="?", outcome=outcome, **fields)
 
 
 def test_what_a_user_would_see_parts_two_results() -> None:
-    passed = result(Outcome.PASSED, seconds=1.0, errors=("a",))
-    assert not part(passed, result(Outcome.PASSED, seconds=2.0))
-    assert part(passed, result(Outcome.MISSED))
-    assert part(passed, result(Outcome.PASSED, choices=("it closes the producer",)))
+    passed = result(SituationOutcome.PASSED, seconds=1.0, errors=("a",))
+    assert not part(passed, result(SituationOutcome.PASSED, seconds=2.0))
+    assert part(passed, result(SituationOutcome.MISSED))
+    assert part(passed, result(SituationOutcome.PASSED, choices=("it closes the producer",)))
 
 
 def test_hints_bring_situations_with_their_words_to_the_front() -> None:

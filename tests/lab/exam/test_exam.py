@@ -38,8 +38,8 @@ from txnsim_lab.exam.results import (
     ExamRun,
     MissError,
     NotAskedError,
-    Outcome,
     Result,
+    SituationOutcome,
     known_misses,
     page,
 )
@@ -105,15 +105,15 @@ def test_a_driver_that_says_ok_to_everything_fails_every_class(
     ]
     assert [result.situation for result in run.results] == names
     # It may tell no positions, as a library may; where nothing else is asked, that does not apply.
-    assert [result.id for result in run.results if result.outcome is Outcome.PASSED] == []
-    assert run.count(Outcome.MISSED) > 0
+    assert [result.id for result in run.results if result.outcome is SituationOutcome.PASSED] == []
+    assert run.count(SituationOutcome.MISSED) > 0
 
 
 def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
     quick = ("fenced-by-newer", "commit-lost", "produce-answer-lost", "lag-is-zero",
              "pending-positions-consumer", "share-release", "endtxn-silent")  # fmt: skip
     run = sit_exam(YES, *quick)
-    assert [result.outcome for result in run.results] == [Outcome.MISSED] * len(quick)
+    assert [result.outcome for result in run.results] == [SituationOutcome.MISSED] * len(quick)
     assert "but readers do not get" in run.results[1].because[0]
     report = page(run)
     assert 'id="commit-lost@2"' in report
@@ -132,7 +132,7 @@ def test_no_verdict_knows_who_sits() -> None:
 
 def test_a_driver_that_can_do_nothing_is_not_blamed() -> None:
     run = sit_exam(KNOWS_ITS_NAME, "commit-lost")
-    assert [result.outcome for result in run.results] == [Outcome.DOES_NOT_APPLY]
+    assert [result.outcome for result in run.results] == [SituationOutcome.DOES_NOT_APPLY]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,9 @@ def test_known_misses_have_remarks() -> None:
 
 
 def test_a_result_is_known_by_situation_and_level() -> None:
-    result = Result(situation="a", kind="middle", level=1, asks="?", outcome=Outcome.PASSED)
+    result = Result(
+        situation="a", kind="middle", level=1, asks="?", outcome=SituationOutcome.PASSED
+    )
     assert result.id == "a@1"
 
 
@@ -220,7 +222,7 @@ def test_what_the_cluster_does_not_do_ends_no_sitting(raised: Exception) -> None
 
     broken = situation("broken", "middle", "?")(play)
     [outcome] = asyncio.run(run_exam(driver(KNOWS_ITS_NAME), [broken], levels=(2,))).results
-    assert outcome.outcome is Outcome.DOES_NOT_APPLY
+    assert outcome.outcome is SituationOutcome.DOES_NOT_APPLY
     assert str(raised) in outcome.because[0]
 
 

@@ -41,9 +41,9 @@ from txnsim.coordinators.txn import _transition_effects as txn_writer
 from txnsim.coordinators.txn import service as scans
 from txnsim.coordinators.txn import service as txn_service
 from txnsim.errors import ErrorCode
-from txnsim.group._offsets import LATEST, Offsets
+from txnsim.group._offsets import LATEST, GroupOffsets
 from txnsim.group.classic_group import ClassicGroup
-from txnsim.group.consumer import Goal
+from txnsim.group.consumer import MemberTarget
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.records import OffsetDeleted
 from txnsim.group.shard import GroupShard
@@ -51,14 +51,14 @@ from txnsim.log import cleaner, leader_append
 from txnsim.log.answers import NO_TIMESTAMP, Appended
 from txnsim.log.cleaner import CleanedTxns
 from txnsim.log.partition_log import EpochCache, PartitionLog
-from txnsim.log.producer_state import NO_OFFSET, ProducerState
+from txnsim.log.producer_state import NO_OFFSET, PartitionProducers
 from txnsim.log.producer_state_manager import ProducerStateManager, Snapshots
 from txnsim.log.txn_index import TxnIndex
 from txnsim.log.verification import VerificationEntries
 from txnsim.metadata import partition_changes
 from txnsim.metadata.partition_changes import Election
 from txnsim.replica import partition as partition_module
-from txnsim.replica.partition import Partition
+from txnsim.replica.partition import LeaderPartition
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.leader_appends import Commits
 from txnsim.runtime.tasks import Pending
@@ -353,7 +353,7 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
 
 
 def _epoch_stays(function: Any) -> Any:
-    def wrong(state: ProducerState, **named: Any) -> Any:
+    def wrong(state: PartitionProducers, **named: Any) -> Any:
         entry = state.find(named["producer_id"])
         epoch = None if entry is None else entry.producer_epoch
         ended = function(state, **named)
@@ -386,19 +386,19 @@ def _open_ones_expire(result: Any, state: Any, *, now_ms: int, expiration_ms: in
 
 _PRODUCERS: Final[Mapping[str, Mutation]] = {
     "marker-leaves-no-epoch": Mutation(
-        ProducerState,
+        PartitionProducers,
         "apply_marker",
         Patch(_epoch_stays, before=has_epoch),
         "a marker does not raise the epoch that the partition knows",
     ),
     "open-since-newest-batch": Mutation(
-        ProducerState,
+        PartitionProducers,
         "apply",
         Patch(_newest_is_first),
         "a transaction counts as open since its newest batch, not its first",
     ),
     "ended-holds-nothing-back": Mutation(
-        ProducerState,
+        PartitionProducers,
         "first_unstable_offset",
         Patch(
             lambda _function: lambda state: state.first_undecided_offset(),
@@ -425,13 +425,13 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
         "a broker that starts again takes its old guards",
     ),
     "open-producers-expire": Mutation(
-        ProducerState,
+        PartitionProducers,
         "expire",
         Patch(makes(_open_ones_expire).wrong, are_old),
         "producers expire amid a transaction",
     ),
     "snapshot-without-open-transactions": Mutation(
-        ProducerState,
+        PartitionProducers,
         "to_snapshot",
         makes(
             lambda result, *_: tuple(_but(entry, txn_first_offset=NO_OFFSET) for entry in result)
@@ -439,7 +439,7 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
         "a snapshot of producers has none of their open transactions (Redpanda #30003)",
     ),
     "snapshot-without-marked-producers": Mutation(
-        ProducerState,
+        PartitionProducers,
         "to_snapshot",
         makes(
             lambda result, *_: tuple(batch for batch in result if batch.last_offset != NO_OFFSET)
@@ -608,7 +608,7 @@ _LOG: Final[Mapping[str, Mutation]] = {
         "a follower takes its log end for the high watermark",
     ),
     "leader-waits-for-nobody": Mutation(
-        Partition, "advance", Patch(_alone), "the high watermark does not wait for followers"
+        LeaderPartition, "advance", Patch(_alone), "the high watermark does not wait for followers"
     ),
     "acks-all-waits-for-nobody": Mutation(
         Commits,
@@ -754,19 +754,19 @@ def _has_later_commit(args: tuple[Any, ...], _named: dict[str, Any]) -> bool:
 
 _GROUPS: Final[Mapping[str, Mutation]] = {
     "abort-leaves-positions-pending": Mutation(
-        Offsets,
+        GroupOffsets,
         "apply_marker",
         but_not(lambda *_, committed, **__: not committed),
         "an abort does not end pending positions",
     ),
     "abort-commits-positions": Mutation(
-        Offsets,
+        GroupOffsets,
         "apply_marker",
         with_named_arguments(committed=True),
         "positions of an aborted transaction count",
     ),
     "older-position-wins": Mutation(
-        Offsets,
+        GroupOffsets,
         "apply_marker",
         Patch(_with_the_marker, before=_has_later_commit),
         "a marker takes a position from before a plain commit for the newer one",
@@ -789,7 +789,7 @@ _GROUPS: Final[Mapping[str, Mutation]] = {
         "a group coordinator that loads reads no markers",
     ),
     "pending-looks-stable": Mutation(
-        Offsets,
+        GroupOffsets,
         "is_pending",
         gives(answer=False),
         "a read of stable positions does not wait for open transactions",
@@ -825,7 +825,7 @@ _GROUPS: Final[Mapping[str, Mutation]] = {
         "a static member that was replaced is not fenced (KIP-345)",
     ),
     "given-before-it-is-revoked": Mutation(
-        Goal,
+        MemberTarget,
         "still_has",
         gives(answer=False),
         "a partition is given to a member before the last one has let it go",

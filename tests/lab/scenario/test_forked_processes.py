@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from txnsim_lab.scenario.forked_processes import Child, EndedError, ForkServer
+from txnsim_lab.scenario.forked_processes import Child, ForkServer, ProcessEndedError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
 
@@ -124,19 +124,19 @@ async def test_a_crash_and_a_kill_end_the_child_with_its_checkpoints(
 ) -> None:
     async with child_of(fork_server) as child:
         await say(child, "a")
-        with pytest.raises(EndedError):
+        with pytest.raises(ProcessEndedError):
             await say(child, "crash")
     async with child_of(fork_server) as child:
         await say(child, "a")
         child.kill()
-        with pytest.raises(EndedError):
+        with pytest.raises(ProcessEndedError):
             await child.hear()
 
 
 async def test_a_kill_before_the_first_message_ends_the_child(fork_server: ForkServer) -> None:
     child = fork_server.begin()
     child.kill()
-    with pytest.raises(EndedError, match="was ended"):
+    with pytest.raises(ProcessEndedError, match="was ended"):
         await child.send(b"a")
 
 
@@ -144,13 +144,13 @@ async def test_a_kill_amid_the_first_message_ends_the_child(fork_server: ForkSer
     child = fork_server.begin()
     asyncio.get_running_loop().call_soon(child.kill)
     await child.send(b"a")
-    with pytest.raises(EndedError):
+    with pytest.raises(ProcessEndedError):
         await child.hear()
 
 
 async def test_a_helper_that_can_not_be_started_is_an_error() -> None:
     fork_server = ForkServer("txnsim.no_such_module")
-    with pytest.raises(EndedError, match="helper process"):
+    with pytest.raises(ProcessEndedError, match="helper process"):
         await asyncio.to_thread(fork_server.begin)
     fork_server.close()
 

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from txnsim.cli.main import main
-from txnsim_lab.scenario.hypothesis import REFUSALS_MAX, Judged, Verdict, check
+from txnsim_lab.scenario.hypothesis import REFUSALS_MAX, HypothesisVerdict, Judged, check
 from txnsim_lab.scenario.scenario_reader import read
 
 HYPOTHESES: Final = Path(__file__).with_name("hypotheses")
@@ -44,17 +44,17 @@ def test_every_file_is_judged_here() -> None:
 @pytest.mark.parametrize(
     ("name", "verdict"),
     [
-        *((name, Verdict.REPRODUCED) for name in SO),
-        *((name, Verdict.NOT_REPRODUCED) for name in NOT_SO),
-        *((name, Verdict.IMPOSSIBLE) for name in IMPOSSIBLE),
+        *((name, HypothesisVerdict.REPRODUCED) for name in SO),
+        *((name, HypothesisVerdict.NOT_REPRODUCED) for name in NOT_SO),
+        *((name, HypothesisVerdict.IMPOSSIBLE) for name in IMPOSSIBLE),
     ],
 )
-def test_reports_of_others_are_judged(name: str, verdict: Verdict) -> None:
+def test_reports_of_others_are_judged(name: str, verdict: HypothesisVerdict) -> None:
     report = judge_hypothesis(name)
     assert report.verdict is verdict
     (run,) = report.runs
     assert run.decisive
-    assert bool(run.because) is (verdict is not Verdict.REPRODUCED)
+    assert bool(run.because) is (verdict is not HypothesisVerdict.REPRODUCED)
 
 
 def test_what_is_impossible_names_the_step_and_the_answer() -> None:
@@ -78,13 +78,13 @@ def test_the_nearest_story_expects_every_refusal_and_is_none_where_that_does_not
     assert run.nearest is None
     late = step.replace("value: late", "value: late, background: late")
     (run,) = check(read("a.yaml", text.replace(step, f"{late}\n- await: late"))).runs
-    assert (run.verdict, run.nearest) == (Verdict.IMPOSSIBLE, None)
+    assert (run.verdict, run.nearest) == (HypothesisVerdict.IMPOSSIBLE, None)
 
 
 def test_what_judges_see_otherwise_is_not_reproduced() -> None:
     text = (HYPOTHESES / "aborted-between-committed.yaml").read_text("utf-8")
     report = check(read("a.yaml", text.replace("verdict: healthy", "verdict: lost-write")))
-    assert report.verdict is Verdict.NOT_REPRODUCED
+    assert report.verdict is HypothesisVerdict.NOT_REPRODUCED
     assert (report.runs[0].claimed, report.runs[0].seen) == (("lost-write",), ())
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from txnsim.cli.main import main
 from txnsim.runtime.rng import SeededRng
-from txnsim_lab.scenario.hypothesis import Verdict
+from txnsim_lab.scenario.hypothesis import HypothesisVerdict
 
 STORIES: Final = 200
 WARM: Final = 50
@@ -94,5 +94,5 @@ def test_two_hundred_stories_of_a_machine_leave_nothing_behind(
     assert {path.name for path in tmp_path.rglob("*")} == {"temporary"}
     assert open_files_and_threads() == objects_before
     assert resident_kib() - resident < GROWTH_KIB_MAX
-    assert came.keys() == {*Verdict, "wrong file"}, came
+    assert came.keys() == {*HypothesisVerdict, "wrong file"}, came
     assert min(came.values()) >= STORIES // 20, came

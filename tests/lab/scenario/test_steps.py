@@ -42,7 +42,7 @@ from txnsim_lab.scenario.driver_commands import (
 )
 from txnsim_lab.scenario.fields import (
     ByRun,
-    Situation,
+    RunSelection,
     as_tuple,
     content,
     duration_ms,
@@ -59,8 +59,8 @@ from txnsim_lab.target.cluster import POLL_MAX_MS
 HOLD = {"hold": {"id": "late", "point": "client.request", "api": "Produce", "topic": "t"}}
 LATE = call("produce", partition="t-0", value="r1", connection="slow", background="r1")
 BEGUN = [call("init-producer-id"), call("begin"), call("add-partitions", partitions="t-0")]
-ARMED = Situation(run="V-/before", mode="V-", take="armed")
-DISARMED = Situation(run="V-/before", mode="V-", take="disarmed")
+ARMED = RunSelection(run="V-/before", mode="V-", take="armed")
+DISARMED = RunSelection(run="V-/before", mode="V-", take="disarmed")
 
 
 def because(steps: Steps, **options: Any) -> str:
@@ -285,7 +285,7 @@ def test_transactions_follow_one_another() -> None:
 
 
 def test_what_runs_expect_does_not_hold_for_a_control() -> None:
-    control = Situation(run="V-", mode="V-", take="control")
+    control = RunSelection(run="V-", mode="V-", take="control")
     assert expected_error({"V-": "A"}, control) == "NONE"
     assert expected_error({"V-": "A", "control": "B"}, control) == "B"
     assert expected_offset({"V-": 1}, control) is None
@@ -663,9 +663,9 @@ def test_what_is_none_is_refused(read: Any, value: Any, message: str) -> None:
 
 
 def test_a_situation_is_named_by_its_run_first_and_a_disarmed_one_by_that() -> None:
-    armed = Situation(run="V-/before", mode="V-", take="armed")
+    armed = RunSelection(run="V-/before", mode="V-", take="armed")
     assert armed.words == ("V-/before", "V-", "armed", "step-by-step")
-    control = Situation(run="V-", mode="V-", take="control", program=True)
+    control = RunSelection(run="V-", mode="V-", take="control", program=True)
     assert control.words == ("control", "V-", "V-", "program")
 
 

@@ -40,7 +40,7 @@ from txnsim_lab.simulation.differential import difference, other_plan
 from txnsim_lab.simulation.drawing import Wanted, draw
 from txnsim_lab.simulation.guests import Guest
 from txnsim_lab.simulation.guide import AMONG, guided_seeds, pairs_of
-from txnsim_lab.simulation.play import CRASH, Cell, play, quieten
+from txnsim_lab.simulation.play import CRASH, CoverageCell, play, quieten
 from txnsim_lab.simulation.reports import pytest_of, story_of
 from txnsim_lab.simulation.seed_batch import Tally, row_of
 
@@ -241,7 +241,7 @@ def test_a_coroutine_of_the_users_takes_part() -> None:
     played = play(with_workload("orders"))
     assert played.kinds == ()
     assert b'"value":"order"' in played.history
-    assert played.cells == {Cell("", "workload", "NONE"): 1}
+    assert played.cells == {CoverageCell("", "workload", "NONE"): 1}
     assert played.guest_commits == 1
 
 
@@ -258,7 +258,7 @@ def test_what_it_asserts_is_a_finding() -> None:
 def test_what_its_library_raises_ends_it_and_is_no_finding(name: str, error: str) -> None:
     played = play(with_workload(name))
     assert played.kinds == ()
-    assert played.cells == {Cell("", "workload", error): 1}
+    assert played.cells == {CoverageCell("", "workload", error): 1}
     assert played.guest_commits == 0
 
 

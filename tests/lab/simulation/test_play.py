@@ -8,7 +8,7 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim_lab.check.history import History
 from txnsim_lab.simulation._plan import Act, Plan, Track, World
 from txnsim_lab.simulation.drawing import draw
-from txnsim_lab.simulation.play import Cell, play
+from txnsim_lab.simulation.play import CoverageCell, play
 
 
 def test_a_plan_goes_the_same_way_each_time_traced_or_not() -> None:
@@ -30,8 +30,8 @@ def test_what_was_done_and_answered_is_told() -> None:
     assert [commit.error for commit in commits] == ["NONE", "NONE"]
     assert commits[0].leaders["t-0"] == 0  # nobody leads it
     assert commits[0].states == {"p": "Ongoing"}
-    assert played.cells[Cell("Ongoing", "commit", "NONE")] == 2
-    assert played.cells[Cell("", "cluster kill", "NONE")] == 1
+    assert played.cells[CoverageCell("Ongoing", "commit", "NONE")] == 2
+    assert played.cells[CoverageCell("", "cluster kill", "NONE")] == 1
     assert played.virtual_ms > 30_000
     assert len(History.from_lines(played.history)) > 10
 

@@ -19,7 +19,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Delay
 from txnsim.faults.plan import FaultRule
@@ -28,7 +28,7 @@ from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.security.acls import (
     CLUSTER_NAME,
     AclBinding,
-    Operation,
+    AclOperation,
     PatternType,
     Permission,
     ResourceType,
@@ -163,11 +163,11 @@ WHO: Final = "User:ANONYMOUS"
 EVERYTHING: Final = tuple(
     acl(kind, name, operation, principal=WHO)
     for kind, name, operation in (
-        (ResourceType.TOPIC, "*", Operation.ALL),
-        (ResourceType.GROUP, "*", Operation.ALL),
-        (ResourceType.TRANSACTIONAL_ID, "*", Operation.ALL),
+        (ResourceType.TOPIC, "*", AclOperation.ALL),
+        (ResourceType.GROUP, "*", AclOperation.ALL),
+        (ResourceType.TRANSACTIONAL_ID, "*", AclOperation.ALL),
         # Not DELETE, which would be good for every topic.
-        (ResourceType.CLUSTER, CLUSTER_NAME, Operation.ALTER),
+        (ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.ALTER),
     )
 )
 INIT: Final = call("init-producer-id")
@@ -181,7 +181,7 @@ GROUP_GHOST: Final = (*POSITIONS, {"expect": {"partition": "t-0", "stable": 7}})
 WHERE: Final = "--bootstrap-server"
 
 
-def deny(kind: ResourceType, name: str, *operations: Operation) -> tuple[AclBinding, ...]:
+def deny(kind: ResourceType, name: str, *operations: AclOperation) -> tuple[AclBinding, ...]:
     """What somebody who may do everything else may not."""
     pattern = PatternType.LITERAL if kind is ResourceType.CLUSTER else PatternType.PREFIXED
     return tuple(
@@ -209,7 +209,7 @@ def leftover_rows(ended_story: Told) -> list[tuple[str, str, str]]:
 
 
 def test_a_topic_that_may_not_be_deleted_is_left_without_what_hangs_in_it() -> None:
-    denied = deny(ResourceType.TOPIC, PREFIX, Operation.DELETE)
+    denied = deny(ResourceType.TOPIC, PREFIX, AclOperation.DELETE)
     steps = [INIT, call("begin"), call("produce", partition="t-0", value="ghost"),
              {"expect": {"partition": "t-0", "stable": 7}}]  # fmt: skip
     ended_story = told_as(small(steps), *denied)
@@ -224,8 +224,8 @@ def test_a_topic_that_may_not_be_deleted_is_left_without_what_hangs_in_it() -> N
 def test_what_hangs_and_may_not_be_aborted_is_left_with_its_offset() -> None:
     ended_story = told_as(
         find("partition-never-added")[1],
-        *deny(ResourceType.TOPIC, PREFIX, Operation.DELETE),
-        *deny(ResourceType.CLUSTER, CLUSTER_NAME, Operation.ALTER),
+        *deny(ResourceType.TOPIC, PREFIX, AclOperation.DELETE),
+        *deny(ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.ALTER),
     )
     why = "CLUSTER_AUTHORIZATION_FAILED, it takes ALTER on the cluster"
     assert leftover_rows(ended_story)[1:] == [
@@ -247,12 +247,12 @@ def test_what_hangs_among_positions_is_aborted() -> None:
     ("denied", "why"),
     [
         (
-            deny(ResourceType.CLUSTER, CLUSTER_NAME, Operation.ALTER),
+            deny(ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.ALTER),
             "open since offset 0, may not be aborted: CLUSTER_AUTHORIZATION_FAILED, it takes ALTER"
             " on the cluster",
         ),
         (
-            deny(ResourceType.TOPIC, "__consumer_offsets", Operation.READ),
+            deny(ResourceType.TOPIC, "__consumer_offsets", AclOperation.READ),
             "whether one is there can't be seen: TOPIC_AUTHORIZATION_FAILED, it takes READ on the"
             " topic",
         ),
@@ -273,7 +273,7 @@ def test_a_group_that_may_not_be_deleted_is_left_if_it_was_made(
 ) -> None:
     cure = [] if is_left else [call("read-positions", "reader", group="g", partitions="in-0")]
     ended_story = told_as(
-        small(steps, cure=cure), *deny(ResourceType.GROUP, PREFIX, Operation.DELETE)
+        small(steps, cure=cure), *deny(ResourceType.GROUP, PREFIX, AclOperation.DELETE)
     )
     why = "GROUP_AUTHORIZATION_FAILED, it takes DELETE on the group"
     assert leftover_rows(ended_story) == [("group", f"{PREFIX}g", why)] * is_left
@@ -281,10 +281,12 @@ def test_a_group_that_may_not_be_deleted_is_left_if_it_was_made(
 
 def test_what_can_not_be_seen_is_said_so() -> None:
     scenario = small(GROUP_GHOST)
-    unseen = (Operation.DESCRIBE, Operation.WRITE, Operation.READ, Operation.DELETE)
+    unseen = (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.READ, AclOperation.DELETE)
     ended_story = told_as(
         scenario,
-        *deny(ResourceType.TRANSACTIONAL_ID, f"{PREFIX}app", Operation.DESCRIBE, Operation.WRITE),
+        *deny(
+            ResourceType.TRANSACTIONAL_ID, f"{PREFIX}app", AclOperation.DESCRIBE, AclOperation.WRITE
+        ),
         *deny(ResourceType.GROUP, f"{PREFIX}g", *unseen),
     )
     assert leftover_rows(ended_story) == [
@@ -443,7 +445,7 @@ def test_a_leader_has_moved_when_every_broker_knows() -> None:
         )
         async with real_target(target, on_leftovers=list[list[Left]]().append):
             await target.create_topic(
-                NewTopic(
+                TopicToCreate(
                     name=topic_partition.topic, assignments=((0, tuple(map(BrokerId, (1, 2, 3)))),)
                 )
             )
@@ -796,10 +798,10 @@ def test_it_is_the_cluster_that_the_run_asks_for() -> None:
             assert target.bootstrap == target.cluster.bootstrap
             assert (target.prefix, target.is_hidden(TopicPartition("t", 0))) == ("", False)
             first_partition, two = ((number, (BrokerId(number + 1),)) for number in range(2))
-            await target.create_topic(NewTopic(name="t", assignments=(first_partition, two)))
+            await target.create_topic(TopicToCreate(name="t", assignments=(first_partition, two)))
             assert target.topics["t"] == 2
             with pytest.raises(TargetError, match="topic t: TOPIC_ALREADY_EXISTS"):
-                await target.create_topic(NewTopic(name="t", assignments=(first_partition,)))
+                await target.create_topic(TopicToCreate(name="t", assignments=(first_partition,)))
             began_ms = env.clock.now_ms()
             await target.advance(1_000)
             await target.wait_out(60_000)

@@ -6,11 +6,11 @@ import struct
 from typing import Any, Final
 
 from tests.real.stories.configs import BAD_TOPIC_CONFIGS
-from txnsim_lab.conformance._book.frame_player import NO_SUCH_ID, Player, Story
+from txnsim_lab.conformance._book.frame_player import NO_SUCH_ID, FramePlayer, Story
 from txnsim_lab.conformance._book.transcript import in_order
 
 
-def api_versions(player: Player) -> None:
+def api_versions(player: FramePlayer) -> None:
     """Every version, a future one, names that are not allowed."""
     for version in range(5):
         answer = player.quiet(
@@ -51,7 +51,7 @@ def framed(data: bytes) -> bytes:
     return struct.pack(">i", len(data)) + data
 
 
-def bad_frames(player: Player) -> None:
+def bad_frames(player: FramePlayer) -> None:
     """What is no request, or none of ours, closes the connection."""
     head = struct.pack(">hhih", 3, 1, 1, -1)
     player.ask_bytes("unknown key", framed(struct.pack(">hhih", 999, 0, 1, -1)))
@@ -70,7 +70,7 @@ def bad_frames(player: Player) -> None:
     player.ask_bytes("array too long", framed(head + struct.pack(">i", 0x7FFFFFF0)))
 
 
-def metadata(player: Player) -> None:
+def metadata(player: FramePlayer) -> None:
     """By name and by id, known and unknown, every version."""
     topic, topic_id = player.topic(partitions=3)
     for version in range(14):
@@ -116,7 +116,7 @@ def metadata(player: Player) -> None:
 
 
 def create(
-    player: Player, note: str, version: int = 7, *, validate_only: bool = False, **values: Any
+    player: FramePlayer, note: str, version: int = 7, *, validate_only: bool = False, **values: Any
 ) -> None:
     """Create one topic; one partition with one replica unless told otherwise."""
     values.setdefault("num_partitions", 1)
@@ -131,7 +131,7 @@ def create(
     )
 
 
-def create_topics_by_hand(player: Player) -> None:
+def create_topics_by_hand(player: FramePlayer) -> None:
     """Assignments, and what is wrong with them."""
     own = {"partition_index": 0, "broker_ids": [1]}
     neither: dict[str, Any] = {"num_partitions": -1, "replication_factor": -1}
@@ -167,7 +167,7 @@ def create_topics_by_hand(player: Player) -> None:
         )
 
 
-def create_topics_with_configs(player: Player) -> None:
+def create_topics_with_configs(player: FramePlayer) -> None:
     """Configs that are refused, and some that are not."""
     for name, value in BAD_TOPIC_CONFIGS:
         create(
@@ -194,7 +194,7 @@ def create_topics_with_configs(player: Player) -> None:
     )
 
 
-def delete_topics(player: Player) -> None:
+def delete_topics(player: FramePlayer) -> None:
     """By name, by id, twice, missing."""
     for version in range(1, 7):
         name, _ = player.topic(f"v{version}")
@@ -230,7 +230,7 @@ def delete_topics(player: Player) -> None:
     player.ask("DeleteTopics", 3, "none", timeout=5_000, topic_names=[])
 
 
-def describe_cluster(player: Player) -> None:
+def describe_cluster(player: FramePlayer) -> None:
     """Endpoint types and versions."""
     for version in range(3):
         for endpoint in (1, 2, 0, 3, -1) if version else (1,):
@@ -241,7 +241,7 @@ def describe_cluster(player: Player) -> None:
     player.ask("DescribeCluster", 2, "fenced", include_fenced_brokers=True)
 
 
-def describe_topic_partitions(player: Player) -> None:
+def describe_topic_partitions(player: FramePlayer) -> None:
     """Pages and cursors."""
     one, _ = player.topic("one", 3)
     two, _ = player.topic("two", 2)
@@ -284,7 +284,7 @@ def describe_topic_partitions(player: Player) -> None:
     ask("cursor negative, no topics", cursor=("a", -1))
 
 
-def update_features(player: Player) -> None:
+def update_features(player: FramePlayer) -> None:
     """Levels, upgrade types, dry runs, all or nothing."""
     level = player.level
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim_lab.conformance._book.frame_player import Player, Story
+from txnsim_lab.conformance._book.frame_player import FramePlayer, Story
 
 ABSENT: Final = 3
 LOGGERS: Final = 8
@@ -60,7 +60,7 @@ GROUP_VALUES: Final = (
 # Groups
 
 
-def group_operations(player: Player) -> None:
+def group_operations(player: FramePlayer) -> None:
     """What may be done with a group, where nobody says who may do what."""
     topic, _ = player.topic()
     classic, modern = player.name("classic"), player.name("modern")
@@ -108,7 +108,7 @@ def group_operations(player: Player) -> None:
             )
 
 
-def group_cleanup(player: Player) -> None:
+def group_cleanup(player: FramePlayer) -> None:
     """Positions whose tombstones take several batches: what a client deletes stays as a whole, and
     with their topic they go in as many as it takes. The next topic of that name is told none.
     """
@@ -144,7 +144,7 @@ def group_cleanup(player: Player) -> None:
     _limit_offsets(player, None)
 
 
-def _limit_offsets(player: Player, limit: str | None) -> None:
+def _limit_offsets(player: FramePlayer, limit: str | None) -> None:
     """Set ``max.message.bytes`` of ``__consumer_offsets``, or go back to the default."""
     name, topic = "max.message.bytes", "__consumer_offsets"
     operation = DELETE if limit is None else SET
@@ -159,7 +159,7 @@ def _limit_offsets(player: Player, limit: str | None) -> None:
     )
 
 
-def group_bounds(player: Player) -> None:
+def group_bounds(player: FramePlayer) -> None:
     """What a group may configure where the broker's file has bounds of its own, and what it is told
     of its configs.
     """
@@ -191,7 +191,7 @@ def group_bounds(player: Player) -> None:
         )
 
 
-def _configured(player: Player, group: str, wanted: dict[str, str]) -> None:
+def _configured(player: FramePlayer, group: str, wanted: dict[str, str]) -> None:
     configs = [
         {"name": name, "config_operation": SET, "value": value} for name, value in wanted.items()
     ]
@@ -213,7 +213,7 @@ def _operations(answer: Any) -> Any:
 # Who can log in, who may do what
 
 
-def scram_credentials(player: Player) -> None:
+def scram_credentials(player: FramePlayer) -> None:
     """Users come, change and go; never are they told with what they log in."""
     alice, bob = player.name("alice"), player.name("bob")
     for users in (None, [], [alice], [alice, alice], [""]):
@@ -255,7 +255,7 @@ def scram_credentials(player: Player) -> None:
     _described(player, "of nobody", None)
 
 
-def _described(player: Player, note: str, users: list[str] | None) -> None:
+def _described(player: FramePlayer, note: str, users: list[str] | None) -> None:
     named = None if users is None else [{"name": name} for name in users]
     answer = player.quiet("DescribeUserScramCredentials", 0, users=named)
     player.note(
@@ -275,7 +275,7 @@ def _described(player: Player, note: str, users: list[str] | None) -> None:
     )
 
 
-def _until_told(player: Player, user: str, *, told: bool) -> None:
+def _until_told(player: FramePlayer, user: str, *, told: bool) -> None:
     player.until(
         lambda answer: (int(answer.results[0].error_code) == 0) is told,
         "DescribeUserScramCredentials",
@@ -295,7 +295,7 @@ def _upsert(name: str, mechanism: int = SHA_256, rounds: int = 4_096) -> dict[st
 
 
 def _altered(
-    player: Player,
+    player: FramePlayer,
     note: str,
     upserts: list[dict[str, Any]],
     deletions: list[tuple[str, int]] | None = None,
@@ -312,7 +312,7 @@ def _altered(
     )
 
 
-def without_authorizer(player: Player) -> None:
+def without_authorizer(player: FramePlayer) -> None:
     """Nobody keeps rights: they can be neither told nor changed."""
     rule = {
         "resource_type": 2,
@@ -343,7 +343,7 @@ def without_authorizer(player: Player) -> None:
 # Loggers
 
 
-def loggers(player: Player) -> None:
+def loggers(player: FramePlayer) -> None:
     """Levels of loggers that are not there."""
     for note, broker, configs in (
         ("set", "1", [("no.such.Logger", SET, "DEBUG")]),
@@ -388,7 +388,7 @@ def loggers(player: Player) -> None:
 # Brokers that are fenced
 
 
-def fenced_brokers(player: Player) -> None:
+def fenced_brokers(player: FramePlayer) -> None:
     """Broker 3 is registered and down."""
     _cluster(player)
     for note, replicas in (("three of them", 3), ("four of them", 4)):
@@ -403,7 +403,7 @@ def fenced_brokers(player: Player) -> None:
         )
 
 
-def _cluster(player: Player) -> None:
+def _cluster(player: FramePlayer) -> None:
     for version in range(3):
         for fenced in (False, True) if version == 2 else (False,):
             answer = player.quiet(
@@ -431,7 +431,7 @@ def _cluster(player: Player) -> None:
     )
 
 
-def _create(player: Player, note: str, **values: Any) -> None:
+def _create(player: FramePlayer, note: str, **values: Any) -> None:
     player.ask(
         "CreateTopics",
         7,

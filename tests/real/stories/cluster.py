@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim_lab.conformance._book.frame_player import Player, Story
+from txnsim_lab.conformance._book.frame_player import FramePlayer, Story
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 NO_BROKER: Final = 4711
 
 
-def describe_quorum(player: Player) -> None:
+def describe_quorum(player: FramePlayer) -> None:
     """The metadata log, other partitions of it, other topics."""
     topic, _ = player.topic()
     for version in range(3):
@@ -78,13 +78,13 @@ def _told(answer: Any) -> object:
     )
 
 
-def unregister_broker(player: Player) -> None:
+def unregister_broker(player: FramePlayer) -> None:
     """Brokers that nobody knows can't be forgotten."""
     for broker in (NO_BROKER, -1):
         player.ask("UnregisterBroker", 0, str(broker), broker_id=broker)
 
 
-def move_log_dirs(player: Player) -> None:
+def move_log_dirs(player: FramePlayer) -> None:
     """To a directory that no broker has."""
     topic, _ = player.topic()
     for version in (1, 2):
@@ -120,7 +120,7 @@ def move_log_dirs(player: Player) -> None:
             )
 
 
-def delegation_tokens(player: Player) -> None:
+def delegation_tokens(player: FramePlayer) -> None:
     """Without a secret key on the broker there are none."""
     for version in (1, 2, 3):
         player.ask("CreateDelegationToken", version, renewers=[], max_lifetime=-1)
@@ -130,7 +130,7 @@ def delegation_tokens(player: Player) -> None:
         player.ask("ExpireDelegationToken", version, hmac=b"x", expiry_time_period=-1)
 
 
-def client_quotas(player: Player) -> None:
+def client_quotas(player: FramePlayer) -> None:
     """Set, described by every kind of filter, removed; and what can't be set."""
     user, client = ("user", player.name("u")), ("client-id", player.name("c"))
     address = ("ip", "192.0.2.1")
@@ -161,7 +161,7 @@ def client_quotas(player: Player) -> None:
     _alter(player, "and the address", [address], ("connection_creation_rate", None))
 
 
-def bad_quotas(player: Player) -> None:
+def bad_quotas(player: FramePlayer) -> None:
     """Whom a quota can't be for, and what it can't be."""
     name = player.name("u")
     user, address = ("user", name), ("ip", "192.0.2.1")
@@ -211,7 +211,7 @@ def _entry(entity: list[tuple[str, str | None]], *ops: tuple[str, float | None])
 
 
 def _alter(
-    player: Player,
+    player: FramePlayer,
     note: str,
     entity: list[tuple[str, str | None]],
     *ops: tuple[str, float | None],
@@ -230,7 +230,7 @@ def _filter(components: list[tuple[str, str | None, int]]) -> Any:
 
 
 def _describe(
-    player: Player,
+    player: FramePlayer,
     note: str,
     components: list[tuple[str, str | None, int]],
     *,
@@ -250,7 +250,7 @@ def _describe(
     player.note(f"DescribeClientQuotas v{version} {note}", (answer.error_code, sorted(entries)))
 
 
-def _until_told(player: Player, who: tuple[str, str], *, told: bool) -> None:
+def _until_told(player: FramePlayer, who: tuple[str, str], *, told: bool) -> None:
     """A broker hears of quotas a little after they were set."""
     player.until(
         lambda answer: bool(answer.entries) == told,
@@ -261,7 +261,7 @@ def _until_told(player: Player, who: tuple[str, str], *, told: bool) -> None:
     )
 
 
-def at_once(player: Player) -> None:
+def at_once(player: FramePlayer) -> None:
     """A time-out of 0: nothing can be done in that time."""
     topic, _ = player.topic(partitions=1)
     for version in (0, 2):

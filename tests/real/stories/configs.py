@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.metadata.configs import BROKER_CONFIGS
-from txnsim_lab.conformance._book.frame_player import Player, Story
+from txnsim_lab.conformance._book.frame_player import FramePlayer, Story
 
 GONE: Final = "gone"
 MAX_BYTES: Final = "message.max.bytes"
@@ -63,7 +63,7 @@ BROKER_FORMS: Final = (
 )
 
 
-def describe_configs(player: Player) -> None:
+def describe_configs(player: FramePlayer) -> None:
     """All configs of a topic, chosen ones, synonyms, brokers, what can't be described."""
     topic, _ = player.plain_topic("t", 1, retention_ms="77", cleanup_policy="compact")
     for version in range(1, 5):
@@ -123,7 +123,7 @@ def describe_configs(player: Player) -> None:
     player.ask("DescribeConfigs", 4, "none")
 
 
-def describe_broker_configs(player: Player) -> None:
+def describe_broker_configs(player: FramePlayer) -> None:
     """Those broker configs that the simulator has."""
     for synonyms in (False, True):
         for name in BROKER_CONFIGS:
@@ -138,7 +138,7 @@ def describe_broker_configs(player: Player) -> None:
             )
 
 
-def config_synonyms(player: Player) -> None:
+def config_synonyms(player: FramePlayer) -> None:
     """Static configs in hours and minutes, and dynamic ones in ms over them."""
     created = player.quiet(
         "CreateTopics",
@@ -190,14 +190,14 @@ def config_synonyms(player: Player) -> None:
     alter(player, "", "for all no more", ("log.retention.ms", 1, None), kind=4)
 
 
-def _told_at_creation(player: Player, note: str, answer: Any) -> None:
+def _told_at_creation(player: FramePlayer, note: str, answer: Any) -> None:
     player.note(
         f"CreateTopics v7 {note}",
         {one.name: (one.value, one.config_source) for one in answer.topics[0].configs},
     )
 
 
-def _synonyms(player: Player, note: str) -> None:
+def _synonyms(player: FramePlayer, note: str) -> None:
     for kind, name, keys in (
         (2, player.name(), TOPIC_FORMS),
         (4, "1", BROKER_FORMS),
@@ -213,7 +213,7 @@ def _synonyms(player: Player, note: str) -> None:
 
 
 def alter(
-    player: Player,
+    player: FramePlayer,
     name: str,
     note: str,
     *changes: tuple[str, int, str | None],
@@ -240,7 +240,7 @@ def alter(
     )
 
 
-def shown(player: Player, name: str, key: str, value: str | None, *, kind: int = 2) -> None:
+def shown(player: FramePlayer, name: str, key: str, value: str | None, *, kind: int = 2) -> None:
     """What is told of a config, once the change has reached this broker."""
     wanted = [{"resource_type": kind, "resource_name": name, "configuration_keys": [key]}]
     player.until(
@@ -254,7 +254,7 @@ def shown(player: Player, name: str, key: str, value: str | None, *, kind: int =
     player.ask("DescribeConfigs", 4, "afterwards", include_synonyms=True, resources=wanted)
 
 
-def alter_configs_refused(player: Player) -> None:
+def alter_configs_refused(player: FramePlayer) -> None:
     """Bad values, resources that are not there, resources named twice."""
     topic, _ = player.plain_topic()
     for key, value in BAD_TOPIC_CONFIGS:
@@ -283,7 +283,7 @@ def alter_configs_refused(player: Player) -> None:
     player.ask("IncrementalAlterConfigs", 1, "none")
 
 
-def alter_broker_configs(player: Player) -> None:
+def alter_broker_configs(player: FramePlayer) -> None:
     """Dynamic configs of a broker and of all brokers."""
     for name in ("1", ""):
         alter(player, name, f"broker {name!r} dynamic", ("message.max.bytes", 0, "1000000"), kind=4)

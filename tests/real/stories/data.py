@@ -9,7 +9,7 @@ from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, control_batch, crc_of
 from txnsim_lab.conformance._book.batches import STAMP_MS
 from txnsim_lab.conformance._book.frame_player import (
     NO_SUCH_ID,
-    Player,
+    FramePlayer,
     Story,
     Topic,
     fetch,
@@ -27,7 +27,7 @@ def _patched(batch: bytes, at: int, piece: bytes, *, crc: bool = True) -> bytes:
     return bytes(data)
 
 
-def produce_versions(player: Player) -> None:
+def produce_versions(player: FramePlayer) -> None:
     """Every version: appended, unknown, several partitions, acks."""
     topic = player.topic(partitions=2)
     missing: Topic = (player.name("missing"), NO_SUCH_ID)
@@ -76,7 +76,7 @@ def produce_versions(player: Player) -> None:
     player.ask("Fetch", 12, "all of 1", **fetch(topic, partition=1))
 
 
-def unanswered(player: Player, version: int, topic: Topic, missing: Topic) -> None:
+def unanswered(player: FramePlayer, version: int, topic: Topic, missing: Topic) -> None:
     """Requests that no answer is due to, and one that never gets its own."""
     for note, wanted in (
         ("acks 0", produce(topic, records("g"), version, acks=0)),
@@ -127,7 +127,7 @@ BATCHES: Final[tuple[tuple[str, bytes], ...]] = (
 """Batches by what is wrong, or only odd, with them."""
 
 
-def produce_batches(player: Player) -> None:
+def produce_batches(player: FramePlayer) -> None:
     """Batches that are refused, and how: shapes, checksums, counts, codecs."""
     topic = player.topic()
     for version in (3, 7, 8, 13):
@@ -168,7 +168,7 @@ def produce_batches(player: Player) -> None:
     player.ask("Fetch", 12, "all", **fetch(topic))
 
 
-def fetch_versions(player: Player) -> None:
+def fetch_versions(player: FramePlayer) -> None:
     """Every version, offsets in and out of range, epochs, isolation, sizes."""
     topic = player.topic(partitions=2)
     missing: Topic = (player.name("missing"), NO_SUCH_ID)
@@ -227,7 +227,7 @@ def fetch_versions(player: Player) -> None:
     )
 
 
-def list_offsets(player: Player) -> None:
+def list_offsets(player: FramePlayer) -> None:
     """All special timestamps at all versions, times, isolation, epochs, bad partitions."""
     topic, _ = whole = player.topic(partitions=2)
     for index, stamp in enumerate((10, 30, 20, 40, 40)):
@@ -300,7 +300,7 @@ def list_offsets(player: Player) -> None:
 
 
 def delete(
-    player: Player, name: str, note: str, offset: int, version: int = 2, *, partition: int = 0
+    player: FramePlayer, name: str, note: str, offset: int, version: int = 2, *, partition: int = 0
 ) -> None:
     """Delete records of one partition."""
     player.ask(
@@ -312,7 +312,7 @@ def delete(
     )
 
 
-def delete_records(player: Player) -> None:
+def delete_records(player: FramePlayer) -> None:
     """Where the log then starts."""
     topic, _ = whole = player.topic()
     for value in ("a", "b", "c"):
@@ -361,7 +361,7 @@ def delete_records(player: Player) -> None:
     )
 
 
-def offset_for_leader_epoch(player: Player) -> None:
+def offset_for_leader_epoch(player: FramePlayer) -> None:
     """Known, unknown and negative epochs."""
     topic, _ = whole = player.topic(partitions=2)
     player.quiet("Produce", 8, **produce(whole, records("a", "b"), 8))

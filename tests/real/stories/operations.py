@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tests.real.stories.txn import Txn, marker, producers_of
-from txnsim_lab.conformance._book.frame_player import Player, Story
+from txnsim_lab.conformance._book.frame_player import FramePlayer, Story
 
 PATTERNS: Final = (
     *(
@@ -25,7 +25,7 @@ PATTERNS: Final = (
 )
 
 
-def describing(player: Player) -> None:
+def describing(player: FramePlayer) -> None:
     """DescribeProducers, DescribeTransactions and ListTransactions with their filters."""
     topic = player.topic(partitions=2)
     for name, partitions in (
@@ -80,7 +80,7 @@ def describing(player: Player) -> None:
     txn.end("abort", 3, committed=False)
 
 
-def list_by_filters(player: Player, version: int, txn: Txn, pids: list[int]) -> None:
+def list_by_filters(player: FramePlayer, version: int, txn: Txn, pids: list[int]) -> None:
     """ListTransactions by state, producer and duration."""
     for states in (
         [],
@@ -115,7 +115,7 @@ def list_by_filters(player: Player, version: int, txn: Txn, pids: list[int]) -> 
             )
 
 
-def find_coordinator(player: Player) -> None:
+def find_coordinator(player: FramePlayer) -> None:
     """Every version and type of key."""
     player.coordinator(player.name())
     for version in range(7):
@@ -140,7 +140,7 @@ def find_coordinator(player: Player) -> None:
             player.ask("FindCoordinator", version, "empty key", key_type=1, key="")
 
 
-def lasting_prepare(player: Player) -> None:
+def lasting_prepare(player: FramePlayer) -> None:
     """PrepareX made to last by a marker of a higher epoch: everybody is told to wait."""
     topic = player.topic()
     for version, end in ((11, 4), (12, 5)) if player.level else ((11, 4),):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from txnsim_lab.conformance._book.frame_player import Player, Story
+from txnsim_lab.conformance._book.frame_player import FramePlayer, Story
 
 NO_BROKER: Final = 4711
 Replicas = list[int] | None
 
 
-def reassign_alone(player: Player) -> None:
+def reassign_alone(player: FramePlayer) -> None:
     """One broker: what is refused, and what changes nothing."""
     topic, _ = player.topic(partitions=2)
     for version in (0, 1):
@@ -44,14 +44,14 @@ def reassign_alone(player: Player) -> None:
         _list(player, topics)
 
 
-def reassign_partitions(player: Player) -> None:
+def reassign_partitions(player: FramePlayer) -> None:
     """Three brokers, the third of them down: what is over at once and what waits for it."""
     _over_at_once(player)
     _waiting(player)
     _changed_on_the_way(player)
 
 
-def _over_at_once(player: Player) -> None:
+def _over_at_once(player: FramePlayer) -> None:
     topic = _made(player, "single", [[1], [1]])
     _alter(player, "to another broker", {(topic, 0): [2]})
     _settled(player, topic)
@@ -71,7 +71,7 @@ def _over_at_once(player: Player) -> None:
     _settled(player, topic)
 
 
-def _waiting(player: Player) -> None:
+def _waiting(player: FramePlayer) -> None:
     topic = _made(player, "waiting", [[1, 2], [1, 2], [2, 1]])
     for note, partition, replicas in (
         ("a replica that is down", 0, [1, 3]),
@@ -99,7 +99,7 @@ def _waiting(player: Player) -> None:
     _alter(player, "cancelled again", {(topic, 0): None})
 
 
-def _changed_on_the_way(player: Player) -> None:
+def _changed_on_the_way(player: FramePlayer) -> None:
     topic = _made(player, "turned", [[1, 2]] * 6)
     on_the_way = {(topic, index): [1, 3] for index in range(6)}
     _alter(player, "all on the way", on_the_way)
@@ -119,7 +119,7 @@ def _changed_on_the_way(player: Player) -> None:
 
 
 def _alter(
-    player: Player,
+    player: FramePlayer,
     note: str,
     wanted: Mapping[tuple[str, int], Replicas],
     *,
@@ -140,14 +140,14 @@ def _alter(
     )
 
 
-def _list(player: Player, topics: list[tuple[str, list[int]]] | None) -> None:
+def _list(player: FramePlayer, topics: list[tuple[str, list[int]]] | None) -> None:
     wanted = None
     if topics is not None:
         wanted = [{"name": name, "partition_indexes": indexes} for name, indexes in topics]
     player.ask("ListPartitionReassignments", 0, f"{topics}", timeout=5_000, topics=wanted)
 
 
-def _made(player: Player, name: str, replicas: list[list[int]]) -> str:
+def _made(player: FramePlayer, name: str, replicas: list[list[int]]) -> str:
     """A topic whose replicas are chosen by hand."""
     topic = player.name(name)
     player.quiet(
@@ -170,7 +170,7 @@ def _made(player: Player, name: str, replicas: list[list[int]]) -> str:
     return topic
 
 
-def _heard(player: Player) -> None:
+def _heard(player: FramePlayer) -> None:
     """The broker that is asked has heard of all that was decided so far."""
     name = player.name(player.next_wait())
     player.quiet(
@@ -188,7 +188,7 @@ def _heard(player: Player) -> None:
     )
 
 
-def _settled(player: Player, topic: str) -> None:
+def _settled(player: FramePlayer, topic: str) -> None:
     """What the topic is like when nothing of it moves any more."""
     player.until(
         lambda answer: not answer.topics,
@@ -201,7 +201,7 @@ def _settled(player: Player, topic: str) -> None:
     _shown(player, topic)
 
 
-def _shown(player: Player, topic: str) -> None:
+def _shown(player: FramePlayer, topic: str) -> None:
     """The topic's partitions as they are, and those that move."""
     _heard(player)
     _list(player, None)

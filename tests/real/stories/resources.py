@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.real.stories.configs import alter, shown
-from txnsim_lab.conformance._book.frame_player import Player, Story
+from txnsim_lab.conformance._book.frame_player import FramePlayer, Story
 
 CLIENT_METRICS: Final = 16
 GROUP: Final = 32
@@ -83,7 +83,7 @@ BAD_METRICS: Final = (
 )
 
 
-def group_configs(player: Player) -> None:
+def group_configs(player: FramePlayer) -> None:
     """What can be configured for one group, within the bounds of the broker."""
     group = player.name("g")
     player.ask(
@@ -124,7 +124,7 @@ def group_configs(player: Player) -> None:
     _listed(player, "nothing configured", GROUP)
 
 
-def client_metrics_configs(player: Player) -> None:
+def client_metrics_configs(player: FramePlayer) -> None:
     """Subscriptions: what they may say, and that they are there as long as they say something."""
     name = player.name("s")
     player.ask(
@@ -168,7 +168,7 @@ def client_metrics_configs(player: Player) -> None:
     _listed(player, "gone", CLIENT_METRICS)
 
 
-def _listed(player: Player, note: str, kind: int, *, count: int = 0, version: int = 1) -> None:
+def _listed(player: FramePlayer, note: str, kind: int, *, count: int = 0, version: int = 1) -> None:
     """What is listed, once there are so many; a broker hears of it a little later."""
     player.until(
         lambda answer: len(answer.config_resources) == count,
@@ -180,7 +180,7 @@ def _listed(player: Player, note: str, kind: int, *, count: int = 0, version: in
 
 
 def _replaced(
-    player: Player, name: str, note: str, kind: int, configs: dict[str, str | None]
+    player: FramePlayer, name: str, note: str, kind: int, configs: dict[str, str | None]
 ) -> None:
     player.ask(
         "AlterConfigs",

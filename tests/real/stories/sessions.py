@@ -7,7 +7,7 @@ from typing import Any, Final
 from txnsim.errors import ErrorCode
 from txnsim_lab.conformance._book.frame_player import (
     NO_SUCH_ID,
-    Player,
+    FramePlayer,
     Story,
     Topic,
     fetch,
@@ -23,7 +23,7 @@ SLOTS: Final = 16
 class Reader:
     """One reader with a session, as far as the broker gives it one."""
 
-    def __init__(self, player: Player, version: int) -> None:
+    def __init__(self, player: FramePlayer, version: int) -> None:
         self.session_id = 0
         self.epoch = 0
         self._player = player
@@ -64,7 +64,7 @@ def forgotten(topic: Topic, *partitions: int) -> dict[str, Any]:
     }
 
 
-def session_life(player: Player) -> None:
+def session_life(player: FramePlayer) -> None:
     """Opened, kept, extended, shortened, closed; wrong epochs, wrong ids."""
     topic = player.topic(partitions=3)
     missing: Topic = (player.name("missing"), NO_SUCH_ID)
@@ -107,7 +107,7 @@ def session_life(player: Player) -> None:
         last.ask("everything listed and forgotten", fetch(topic), **forgotten(topic, 0, 1, 2))
 
 
-def session_topics(player: Player) -> None:
+def session_topics(player: FramePlayer) -> None:
     """Names and ids, topics that go away and come back."""
     for version in (12, 13, 18):
         topic = player.topic(f"t{version}")
@@ -135,7 +135,7 @@ def session_topics(player: Player) -> None:
         reader.close()
 
 
-def session_cache(player: Player) -> None:
+def session_cache(player: FramePlayer) -> None:
     """More readers than slots: who comes last has no session."""
     topic = player.topic()
     readers = [Reader(player, 12 + index % 2) for index in range(SLOTS)]

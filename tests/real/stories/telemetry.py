@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from txnsim.wire.compression import compress
-from txnsim_lab.conformance._book.frame_player import Player, Story
+from txnsim_lab.conformance._book.frame_player import FramePlayer, Story
 
 CLIENT_METRICS: Final = 16
 GET, PUSH = "GetTelemetrySubscriptions", "PushTelemetry"
@@ -19,7 +19,7 @@ BYTES_MAX: Final = 1024
 NAMES: Final = tuple(f"org.apache.kafka.{word}.{number}." for word in "ab" for number in range(9))
 
 
-def client_telemetry(player: Player) -> None:
+def client_telemetry(player: FramePlayer) -> None:
     """Subscriptions and pushes, each by a client instance of its own."""
     apis = player.quiet("ApiVersions", 3, **_software("differ", "1.2"))
     told = [
@@ -34,7 +34,7 @@ def client_telemetry(player: Player) -> None:
     _matched(player)
 
 
-def _without_subscription(player: Player) -> None:
+def _without_subscription(player: FramePlayer) -> None:
     answer = player.quiet(GET, 0, client_instance_id=None)
     player.note(f"{GET} v0 a new client", (answer.error_code, answer.client_instance_id))
     client = _client(1)
@@ -59,7 +59,7 @@ def _without_subscription(player: Player) -> None:
     player.ask(PUSH, 0, "its last one, unknown", **{**_push(_client(4), 0), "terminating": True})
 
 
-def _pushed(player: Player) -> None:
+def _pushed(player: FramePlayer) -> None:
     full, bomb = bytes(BYTES_MAX), bytes(BYTES_MAX + 1)
     for number, (note, kind, metrics) in enumerate(
         (
@@ -82,7 +82,7 @@ def _pushed(player: Player) -> None:
         player.ask(GET, 0, f"after {note}", client_instance_id=client)
 
 
-def _subscribed(player: Player) -> None:
+def _subscribed(player: FramePlayer) -> None:
     client = _client(30)
     player.ask(GET, 0, "before there is a subscription", client_instance_id=client)
     for note, wanted in (
@@ -105,7 +105,7 @@ def _subscribed(player: Player) -> None:
         _subscribe(player, name, {})
 
 
-def _matched(player: Player) -> None:
+def _matched(player: FramePlayer) -> None:
     for number, (match, client_id) in enumerate(
         (
             ("client_id=.*", "differ"),
@@ -137,7 +137,7 @@ def _matched(player: Player) -> None:
 
 
 def _until_wanted(
-    player: Player, client: uuid.UUID, is_so: Callable[[Collection[str]], bool]
+    player: FramePlayer, client: uuid.UUID, is_so: Callable[[Collection[str]], bool]
 ) -> None:
     """Wait until the broker has heard of what is subscribed; other subscriptions are told at
     once.
@@ -166,7 +166,7 @@ def _push(client: uuid.UUID, subscription_id: int) -> dict[str, Any]:
     }
 
 
-def _subscribe(player: Player, name: str, configs: dict[str, str]) -> None:
+def _subscribe(player: FramePlayer, name: str, configs: dict[str, str]) -> None:
     """Replace what a subscription says."""
     player.quiet(
         "AlterConfigs",

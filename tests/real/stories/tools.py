@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim_lab.conformance._book.frame_player import Player, Story, produce, records
+from txnsim_lab.conformance._book.frame_player import FramePlayer, Story, produce, records
 
 TOPIC, BROKER = 2, 4
 
 
-def create_partitions(player: Player) -> None:
+def create_partitions(player: FramePlayer) -> None:
     """Counts, assignments by hand, duplicates, dry runs; the new partitions are used."""
     whole = player.topic(partitions=2)
     topic = whole[0]
@@ -64,7 +64,7 @@ def create_partitions(player: Player) -> None:
     )
 
 
-def replace_configs(player: Player) -> None:
+def replace_configs(player: FramePlayer) -> None:
     """All configs at once of topics and brokers, refused and replaced."""
     topic = player.plain_topic()[0]
 
@@ -126,7 +126,7 @@ def replace_configs(player: Player) -> None:
     player.ask_in_vain("AlterConfigs", 2, "twice", resources=[twice, twice], validate_only=False)
 
 
-def describe_log_dirs(player: Player) -> None:
+def describe_log_dirs(player: FramePlayer) -> None:
     """Sizes of what is hosted; what is not is left out."""
     whole = player.topic(partitions=2)
     topic = whole[0]
@@ -143,7 +143,7 @@ def describe_log_dirs(player: Player) -> None:
         player.ask("DescribeLogDirs", version, "nothing of it", topics=[nothing])
 
 
-def elect_leaders(player: Player) -> None:
+def elect_leaders(player: FramePlayer) -> None:
     """Nobody needs an election on a single broker; wrong types, wrong partitions."""
     topic = player.topic(partitions=2)[0]
     asked = [
@@ -164,7 +164,7 @@ def elect_leaders(player: Player) -> None:
         player.ask("ElectLeaders", version, "none", topic_partitions=[], timeout=5000)
 
 
-def nothing_there(player: Player) -> None:
+def nothing_there(player: FramePlayer) -> None:
     """Reassignments, quotas and resources of a cluster that has none of them."""
     topic = player.topic()[0]
     some = [{"name": topic, "partition_indexes": [0, 9]}, {"name": "no", "partition_indexes": [0]}]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from tests.real.stories.txn import Txn, both_views, producers_of
-from txnsim_lab.conformance._book.frame_player import Player, Story, Topic
+from txnsim_lab.conformance._book.frame_player import FramePlayer, Story, Topic
 
 
-def new_flow(player: Player) -> None:
+def new_flow(player: FramePlayer) -> None:
     """Transactions v2: Produce 12 and 13 add, EndTxn 5 bumps; every mistake."""
     for version in (12, 13):
         topic = player.topic(f"t{version}", partitions=2)
@@ -49,7 +49,7 @@ def new_flow(player: Player) -> None:
         new_flow_ended(player, topic, txn, version)
 
 
-def new_flow_ended(player: Player, topic: Topic, txn: Txn, version: int) -> None:
+def new_flow_ended(player: FramePlayer, topic: Topic, txn: Txn, version: int) -> None:
     """What follows when the transaction is ended, retried, fenced, mixed with the old protocol."""
     old = txn.epoch
     txn.end("commit", 5)

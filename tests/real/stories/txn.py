@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from txnsim_lab.conformance._book.frame_player import (
-    Player,
+    FramePlayer,
     Topic,
     add_values,
     fetch,
@@ -17,7 +17,7 @@ from txnsim_lab.conformance._book.frame_player import (
 class Txn:
     """One transactional id on the stage, with short calls."""
 
-    def __init__(self, player: Player, name: str = "id", *, timeout_ms: int = 60_000) -> None:
+    def __init__(self, player: FramePlayer, name: str = "id", *, timeout_ms: int = 60_000) -> None:
         self.player = player
         self.id = player.name(name)
         self.timeout_ms = timeout_ms
@@ -136,12 +136,12 @@ class Txn:
         self.describe(state)
 
 
-def producers_of(player: Player, topic: Topic, note: str = "") -> None:
+def producers_of(player: FramePlayer, topic: Topic, note: str = "") -> None:
     """The producer state of the topic's first partition."""
     player.ask("DescribeProducers", 0, note, topics=[{"name": topic[0], "partition_indexes": [0]}])
 
 
-def both_views(player: Player, topic: Topic, note: str) -> None:
+def both_views(player: FramePlayer, topic: Topic, note: str) -> None:
     """What either isolation level reads."""
     for isolation in (0, 1):
         player.ask(
@@ -158,7 +158,7 @@ def both_views(player: Player, topic: Topic, note: str) -> None:
 
 
 def marker(
-    player: Player,
+    player: FramePlayer,
     topic: Topic,
     note: str,
     pid: int,

@@ -10,7 +10,7 @@ from txnsim_spark.forensics._coordinator_entries import (
     TxnRecord,
     coordinators_of,
 )
-from txnsim_spark.forensics._evidence import ReplicaFacts, StartBatch
+from txnsim_spark.forensics._evidence import ReplicaBasis, StartBatch
 from txnsim_spark.forensics._read_notes import NOTHING_READ
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import OpenTxn, ReplicaEnds
@@ -81,7 +81,7 @@ def ends(
     )
 
 
-FACTS = ReplicaFacts(
+FACTS = ReplicaBasis(
     state=ReplicaState(ends=ends(), segments=(), seeded_from=10, newest_ms=NOW),
     notes=NOTHING_READ,
     gaps=(),

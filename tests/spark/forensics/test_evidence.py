@@ -29,9 +29,9 @@ from txnsim_spark.forensics._coordinator_entries import (
 from txnsim_spark.forensics._evidence import (
     Assignment,
     Evidence,
-    ReplicaFacts,
+    EvidenceStatus,
+    ReplicaBasis,
     StartBatch,
-    Status,
     evidence_of,
 )
 from txnsim_spark.forensics._metadata_copies import (
@@ -59,7 +59,7 @@ EMPTY = TxnRecord(log_partition=1, offset=0, transactional_id="a", state="Empty"
 KNOWN = coordinators_of([Entry(newest=EMPTY)], forgotten={}, partitions_there=[0, 1])
 
 
-def evidence_for(facts: ReplicaFacts = FACTS, coordinators: Coordinators = KNOWN) -> Evidence:
+def evidence_for(facts: ReplicaBasis = FACTS, coordinators: Coordinators = KNOWN) -> Evidence:
     spread = Spread(transaction=txn(), counts=ENDS, open_on=(ENDS,))
     return evidence_of(
         spread,
@@ -71,7 +71,11 @@ def evidence_for(facts: ReplicaFacts = FACTS, coordinators: Coordinators = KNOWN
 
 def test_a_snapshot_at_the_end_and_its_start_batch_are_sound() -> None:
     evidence = evidence_for()
-    assert (evidence.status, evidence.reasons, evidence.is_sound) == (Status.SOUND, (), True)
+    assert (evidence.status, evidence.reasons, evidence.is_sound) == (
+        EvidenceStatus.SOUND,
+        (),
+        True,
+    )
     assert (evidence.read_from, evidence.read_until, evidence.snapshot_offset) == (None, None, 10)
     assert (evidence.coordinator.log_partition, evidence.replicas.seen) == (1, (1,))
 
@@ -81,7 +85,7 @@ def test_what_was_read_is_told() -> None:
     assert (evidence.read_from, evidence.read_until, evidence.is_sound) == (2, 10, True)
 
 
-Change = Callable[[ReplicaFacts], ReplicaFacts]
+Change = Callable[[ReplicaBasis], ReplicaBasis]
 
 
 def facts(**values: object) -> Change:
@@ -184,7 +188,7 @@ def test_damage_weighs_more_than_what_is_missing() -> None:
     worse = facts(gaps=(Gap(first_offset=6, next_offset=8),), start_batch=StartBatch.ANOTHERS)(
         FACTS
     )
-    assert evidence_for(worse).status is Status.DAMAGED
+    assert evidence_for(worse).status is EvidenceStatus.DAMAGED
     assert len(evidence_for(worse).reasons) == 2
 
 
@@ -200,20 +204,20 @@ def known(entry: bool = True, **values: object) -> Coordinators:
 @pytest.mark.parametrize(
     ("coordinators", "status"),
     [
-        (Coordinators(), Status.INCOMPLETE),
-        (known(missing=(0,)), Status.INCOMPLETE),
-        (known(damaged=frozenset({1})), Status.DAMAGED),
-        (known(cut_off={1: "torn"}), Status.DAMAGED),
-        (known(damaged=frozenset({0})), Status.SOUND),
-        (known(cut_off={0: "torn"}), Status.SOUND),
-        (known(not_in_sync={1: "was seen on broker 3 only"}), Status.INCOMPLETE),
-        (known(not_in_sync={0: "was seen on broker 3 only"}), Status.SOUND),
-        (known(entry=False, damaged=frozenset({0})), Status.DAMAGED),
-        (known(entry=False, cut_off={0: "torn"}), Status.DAMAGED),
+        (Coordinators(), EvidenceStatus.INCOMPLETE),
+        (known(missing=(0,)), EvidenceStatus.INCOMPLETE),
+        (known(damaged=frozenset({1})), EvidenceStatus.DAMAGED),
+        (known(cut_off={1: "torn"}), EvidenceStatus.DAMAGED),
+        (known(damaged=frozenset({0})), EvidenceStatus.SOUND),
+        (known(cut_off={0: "torn"}), EvidenceStatus.SOUND),
+        (known(not_in_sync={1: "was seen on broker 3 only"}), EvidenceStatus.INCOMPLETE),
+        (known(not_in_sync={0: "was seen on broker 3 only"}), EvidenceStatus.SOUND),
+        (known(entry=False, damaged=frozenset({0})), EvidenceStatus.DAMAGED),
+        (known(entry=False, cut_off={0: "torn"}), EvidenceStatus.DAMAGED),
     ],
 )
 def test_the_coordinators_logs_must_be_there_and_the_one_that_matters_be_whole(
-    coordinators: Coordinators, status: Status
+    coordinators: Coordinators, status: EvidenceStatus
 ) -> None:
     assert evidence_for(coordinators=coordinators).status is status
 

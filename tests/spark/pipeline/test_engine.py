@@ -18,7 +18,7 @@ from txnsim.releases.rules import LATEST
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 from txnsim_spark import planning
-from txnsim_spark.engine import Engine, Job, Way
+from txnsim_spark.engine import Engine, EngineJob, Way
 from txnsim_spark.forensics._coordinator_log import logs_of
 from txnsim_spark.forensics._read_compiled import log_job, replica_job
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
@@ -58,11 +58,11 @@ def states_in(log_dir: Path) -> list[ReplicaState]:
     return [state_of(replica, use_snapshots=False) for replica in replicas_in([log_dir])]
 
 
-def of_replicas(log_dir: Path) -> Job[Any, Any]:
+def of_replicas(log_dir: Path) -> EngineJob[Any, Any]:
     return replica_job(states_in(log_dir), cores=4)
 
 
-def of_coordinators(log_dir: Path) -> Job[Any, Any]:
+def of_coordinators(log_dir: Path) -> EngineJob[Any, Any]:
     logs = logs_of(states_in(log_dir))
     return log_job([ranked[0] for ranked in logs.values()], {7, 8})
 
@@ -71,7 +71,7 @@ def of_coordinators(log_dir: Path) -> Job[Any, Any]:
 def test_workers_find_what_this_process_finds(
     spark: SparkSession,
     killed: Path,
-    job_of: Callable[[Path], Job[Any, Any]],
+    job_of: Callable[[Path], EngineJob[Any, Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)

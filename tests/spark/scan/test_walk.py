@@ -31,13 +31,13 @@ from txnsim_spark.scan.crcs import crcs_are_right, runs_of
 from txnsim_spark.scan.pieces import PIECE_BYTES, PIECE_BYTES_MIN, Ints
 from txnsim_spark.scan.segment_examination import Examiner, cut_short, examine_recovered
 from txnsim_spark.scan.segments import Damage, SegmentFile, replicas_in, segments_of
-from txnsim_spark.scan.walk import Bounds, batch_rows, damage_of, ending_rows, fragment_rows
+from txnsim_spark.scan.walk import ScanLimits, batch_rows, damage_of, ending_rows, fragment_rows
 
 # Walks over whole files, with bounds so small that everything happens at their edges.
 
 
 BOUNDS = st.builds(
-    Bounds,
+    ScanLimits,
     piece_bytes=st.sampled_from([256, 300, 1_000, 1 << 20]),
     rows=st.integers(1, 20),
     producers=st.integers(1, 8),
@@ -107,7 +107,7 @@ def expected_endings(data: bytes) -> list[list[int]]:
 
 
 @given(acts(), BOUNDS)
-def test_every_batch_is_a_row_whatever_the_bounds(history: list[Act], bounds: Bounds) -> None:
+def test_every_batch_is_a_row_whatever_the_bounds(history: list[Act], bounds: ScanLimits) -> None:
     data = segment_of(history)
 
     def check(path: Path) -> None:
@@ -120,7 +120,7 @@ def test_every_batch_is_a_row_whatever_the_bounds(history: list[Act], bounds: Bo
 
 @given(acts(), BOUNDS)
 def test_fragments_merge_to_the_same_whatever_the_bounds(
-    history: list[Act], bounds: Bounds
+    history: list[Act], bounds: ScanLimits
 ) -> None:
     """Where several are told for a producer, they merge to what one table would have said."""
     data = segment_of(history)
@@ -146,13 +146,13 @@ def test_fragments_merge_to_the_same_whatever_the_bounds(
 
 @given(acts(), BOUNDS)
 def test_one_table_of_fragments_suffices_for_few_producers(
-    history: list[Act], bounds: Bounds
+    history: list[Act], bounds: ScanLimits
 ) -> None:
     data = segment_of(history)
 
     def check(path: Path) -> None:
         whole = fragments_of(data)
-        roomy = Bounds(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
+        roomy = ScanLimits(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
         tables = list(fragment_rows(path, on_damage=never, bounds=roomy))
         assert [row for table in tables for row in table.tolist()] == whole
         assert len(tables) == bool(whole)
@@ -161,11 +161,13 @@ def test_one_table_of_fragments_suffices_for_few_producers(
 
 
 @given(acts(), BOUNDS)
-def test_every_marker_is_an_ending_whatever_the_bounds(history: list[Act], bounds: Bounds) -> None:
+def test_every_marker_is_an_ending_whatever_the_bounds(
+    history: list[Act], bounds: ScanLimits
+) -> None:
     data = segment_of(history)
 
     def check(path: Path) -> None:
-        roomy = Bounds(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
+        roomy = ScanLimits(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
         tables = list(ending_rows(path, on_damage=never, bounds=roomy))
         assert all(0 < table.shape[1] <= bounds.rows for table in tables)
         merged_rows = [row.tolist() for table in tables for row in table.T]
@@ -177,7 +179,7 @@ def test_every_marker_is_an_ending_whatever_the_bounds(history: list[Act], bound
 @pytest.mark.slow
 @given(acts(), BOUNDS, st.data())
 def test_all_walks_stop_at_the_same_damage(
-    history: list[Act], bounds: Bounds, draw: st.DataObject
+    history: list[Act], bounds: ScanLimits, draw: st.DataObject
 ) -> None:
     data = bytearray(segment_of(history))
     for _ in range(draw.draw(st.integers(0, 2)) if data else 0):
@@ -221,7 +223,7 @@ def test_damage_is_told_with_its_place_and_reason(tail: bytes, kind: str, reason
     sound = segment_of([act(), act("commit")])
 
     def check(path: Path) -> None:
-        damage = damage_of(path, bounds=Bounds(piece_bytes=256))
+        damage = damage_of(path, bounds=ScanLimits(piece_bytes=256))
         assert damage is not None
         assert (damage.position, damage.size, damage.kind) == (len(sound), len(tail), kind)
         assert reason in damage.reason
@@ -233,7 +235,7 @@ def test_a_batch_may_be_larger_than_a_piece() -> None:
     data = segment_of([act(value_bytes=40_000), act("commit"), act(value_bytes=3_000)])
 
     def check(path: Path) -> None:
-        bounds = Bounds(piece_bytes=256)
+        bounds = ScanLimits(piece_bytes=256)
         (table,) = batch_rows(path, on_damage=never, bounds=bounds)
         assert table[kernel.SIZE].sum() == len(data)
         (fragment,) = fragment_rows(path, on_damage=never, bounds=bounds)
@@ -329,7 +331,7 @@ def test_memory_does_not_grow_with_the_number_of_producers(
 
 
 EXAMINING_BOUNDS = st.builds(
-    Bounds,
+    ScanLimits,
     piece_bytes=st.integers(PIECE_BYTES_MIN, 600),
     rows=st.integers(1, 5),
     producers=st.just(64),
@@ -341,7 +343,7 @@ def rows_of(tables: list[Ints]) -> list[list[int]]:
 
 
 @given(acts(), EXAMINING_BOUNDS)
-def test_a_sound_segment_whatever_the_bounds(history: list[Act], bounds: Bounds) -> None:
+def test_a_sound_segment_whatever_the_bounds(history: list[Act], bounds: ScanLimits) -> None:
     data = segment_of(history)
 
     def check(path: Path) -> None:
@@ -356,7 +358,7 @@ def test_a_sound_segment_whatever_the_bounds(history: list[Act], bounds: Bounds)
 
 @given(acts(), EXAMINING_BOUNDS, st.data())
 def test_a_wrong_crc_is_where_separate_walks_find_it(
-    history: list[Act], bounds: Bounds, draw: st.DataObject
+    history: list[Act], bounds: ScanLimits, draw: st.DataObject
 ) -> None:
     data = bytearray(segment_of(history))
     if not data:
@@ -392,7 +394,7 @@ def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
     (table,) = batch_rows(path)
     if not is_sound:
         overwrite(path, int(table[kernel.POSITION, 1]) + 4_000, b"!")
-    examiner = Examiner(Bounds(piece_bytes=PIECE_BYTES_MIN))
+    examiner = Examiner(ScanLimits(piece_bytes=PIECE_BYTES_MIN))
     damages = examiner.examine(path, until=size, base_offset=0)
     assert (damages.damage is None) == is_sound
     assert damages.damaged_offset == (3 if is_sound else 1)
@@ -403,7 +405,7 @@ def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
 def test_more_producers_than_are_kept_are_walked_over_again(tmp_path: Path) -> None:
     count = 10
     path = segment(tmp_path, [batch(0, transactional=True, pid=pid) for pid in range(count)])
-    examiner = Examiner(Bounds(producers=4))
+    examiner = Examiner(ScanLimits(producers=4))
     assert examiner.examine(path, until=path.stat().st_size, base_offset=0).damage is None
     tables = list(examiner.fragments(is_cut=False))
     assert [len(table) for table in tables] == [4, 4, 2]

@@ -11,7 +11,7 @@ from txnsim.errors import BadInputError
 from txnsim.storage.regular_file import RangeFile
 from txnsim_spark.stores.mirror import Mirror
 from txnsim_spark.stores.settings import StoreSettings
-from txnsim_spark.stores.uris import Status
+from txnsim_spark.stores.uris import FileStatus
 
 
 class Fake:
@@ -21,28 +21,28 @@ class Fake:
         self.sizes = {f"s3a://b/kafka/{name.replace('_', '-')}": sizes[name] for name in sizes}
         self.listings = 0
 
-    def folders_matching(self, uri: str) -> tuple[Status, ...]:
+    def folders_matching(self, uri: str) -> tuple[FileStatus, ...]:
         """It knows one folder."""
         is_there = any(size.startswith(f"{uri}/") for size in self.sizes)
         return (self._status(uri, is_folder=True),) if is_there else ()
 
-    def below(self, uri: str) -> tuple[Status, ...]:
+    def below(self, uri: str) -> tuple[FileStatus, ...]:
         self.listings += 1
         return tuple(self._status(size) for size in self.sizes if size.startswith(f"{uri}/"))
 
-    def list_folder(self, uri: str) -> tuple[Status, ...]:
+    def list_folder(self, uri: str) -> tuple[FileStatus, ...]:
         """Its files."""
         return tuple(one for one in self.below(uri) if "/" not in one.uri[len(uri) + 1 :])
 
-    def open(self, file: Status, *, is_sequential: bool) -> RangeFile:
+    def open(self, file: FileStatus, *, is_sequential: bool) -> RangeFile:
         raise AssertionError(file)
 
-    def expect(self, files: Sequence[Status]) -> None:
+    def expect(self, files: Sequence[FileStatus]) -> None:
         raise AssertionError(files)
 
-    def _status(self, uri: str, *, is_folder: bool = False) -> Status:
+    def _status(self, uri: str, *, is_folder: bool = False) -> FileStatus:
         size = self.sizes.get(uri, 0)
-        return Status(uri=uri, is_folder=is_folder, size=size, modified_ns=7_000_000_000)
+        return FileStatus(uri=uri, is_folder=is_folder, size=size, modified_ns=7_000_000_000)
 
 
 def mirror_of(root: Path, store: Fake) -> Mirror:

@@ -20,7 +20,7 @@ from obstore.exceptions import GenericError, PermissionDeniedError, Unauthentica
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim_spark.stores import _native as native
 from txnsim_spark.stores._native import THREADS, NativeStore, ObjectFile, os_error, store_of
-from txnsim_spark.stores.uris import Status
+from txnsim_spark.stores.uris import FileStatus
 
 KEYS = {"fs.s3a.access.key": "k", "fs.s3a.secret.key": "s"}
 
@@ -180,10 +180,10 @@ class Counting(NativeStore):
         return bytes((position + at) % 251 for at in range(count))
 
 
-def files(count: int, size: int = 1_000) -> list[Status]:
+def files(count: int, size: int = 1_000) -> list[FileStatus]:
     """Files of one size."""
     return [
-        Status(uri=f"s3a://b/{number}", is_folder=False, size=size, modified_ns=1)
+        FileStatus(uri=f"s3a://b/{number}", is_folder=False, size=size, modified_ns=1)
         for number in range(count)
     ]
 
@@ -220,7 +220,7 @@ def test_a_file_that_has_changed_is_read_again() -> None:
     store = Counting()
     (file,) = files(1)
     read(store.open(file, is_sequential=True))
-    changed = Status(uri=file.uri, is_folder=False, size=file.size, modified_ns=2)
+    changed = FileStatus(uri=file.uri, is_folder=False, size=file.size, modified_ns=2)
     read(store.open(changed, is_sequential=True))
     assert store.asked[file.uri] == 2
 

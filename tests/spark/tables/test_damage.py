@@ -13,7 +13,7 @@ from txnsim.storage import names
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.scan.segments import Damage, SegmentFile, replicas_in, segments_of
 from txnsim_spark.tables._damage import checks_crcs, sound_rows
-from txnsim_spark.tables.rows import Job
+from txnsim_spark.tables.rows import TableJob
 
 BATCH = len(plain())
 
@@ -45,7 +45,7 @@ def test_crcs_are_computed_where_no_stop_in_order_vouches_for_them(
     else:
         assert found.is_recovered is (stop == "killed"), "a starting broker goes through it"
     options = KafkaLogOptions.of({"path": str(tmp_path), "checkCrc": check})
-    assert checks_crcs(found, Job(options=options, columns=())) is expected
+    assert checks_crcs(found, TableJob(options=options, columns=())) is expected
 
 
 def test_a_part_of_a_segment_tells_the_damage_that_ends_it(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from txnsim_spark.scan.pieces import PIECE_BYTES
 from txnsim_spark.scan.segments import Damage, replicas_in, segments_of
 from txnsim_spark.tables import _decoded as decoded
 from txnsim_spark.tables._decoded import decoded_batches
-from txnsim_spark.tables.rows import Job
+from txnsim_spark.tables.rows import TableJob
 
 
 def looked_into(
@@ -26,7 +26,7 @@ def looked_into(
     """Offsets of all records, and what could not be decoded."""
     (only,) = segments_of(replicas_in([path])[0])
     damages: list[Damage] = []
-    job = Job(
+    job = TableJob(
         options=KafkaLogOptions.of({"path": str(path), "table": "records", **options}),
         columns=(),
         producer_ids=producers,

@@ -60,7 +60,7 @@ from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables._errors import read_replica
 from txnsim_spark.tables._offsets import KINDS, row_of
 from txnsim_spark.tables.findings import read
-from txnsim_spark.tables.rows import Job
+from txnsim_spark.tables.rows import TableJob
 
 # The group coordinators' log, as rows.
 
@@ -469,7 +469,9 @@ def test_a_folder_that_can_t_be_listed_is_told(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
     (found,) = replicas_in([tmp_path])
     folder.rename(tmp_path / "elsewhere")
-    job = Job(options=KafkaLogOptions.of({"path": str(tmp_path), "table": "errors"}), columns=())
+    job = TableJob(
+        options=KafkaLogOptions.of({"path": str(tmp_path), "table": "errors"}), columns=()
+    )
     (rows,) = read_replica(found, job)
     kinds = pa.schema([("kind", pa.string()), ("file", pa.string())])
     assert rows.in_schema(kinds).to_pylist() == [{"kind": "missing", "file": str(folder)}]
@@ -493,7 +495,7 @@ def log_dir(tmp_path: Path) -> Path:
 def test_a_row_per_open_transaction_topic_by_topic(log_dir: Path) -> None:
     schema = TABLES["findings"].arrow()
     options = KafkaLogOptions(paths=(log_dir,), table="findings")
-    job = Job(options=options, columns=tuple(schema.names))
+    job = TableJob(options=options, columns=tuple(schema.names))
     batches = [rows.in_schema(schema) for rows in read(job)]
     assert [batch["topic"].to_pylist() for batch in batches] == [["orders"], ["payments"]]
     (row,) = batches[0].to_pylist()
@@ -515,7 +517,7 @@ def test_it_is_asked_about_a_time_and_a_timeout(log_dir: Path) -> None:
         asked = KafkaLogOptions(paths=(log_dir,), table="findings")
         options = msgspec.structs.replace(asked, **values)
         schema = TABLES["findings"].arrow(("verdict",))
-        rows = read(Job(options=options, columns=("verdict",)))
+        rows = read(TableJob(options=options, columns=("verdict",)))
         return {row for batch in rows for row in batch.in_schema(schema)["verdict"].to_pylist()}
 
     assert verdicts() == {"hanging"}

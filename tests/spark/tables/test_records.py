@@ -47,7 +47,7 @@ from txnsim_spark.tables import _segments as segments
 from txnsim_spark.tables import rows as r
 from txnsim_spark.tables._segments import WALKED
 from txnsim_spark.tables.row_sources import OF_REPLICA, OF_SEGMENT, OF_SEGMENTS, rows_of
-from txnsim_spark.tables.rows import Job
+from txnsim_spark.tables.rows import TableJob
 
 # ``small_files``: Indexes of aborted transactions, leader epochs, snapshots and what a folder says,
 # as rows.
@@ -256,7 +256,7 @@ def test_small_segments_have_the_rows_together_that_each_has_alone(
     schema = TABLES[name].arrow()
 
     def read(*segment_files: SegmentFile, by_replica: bool = False) -> list[pa.RecordBatch]:
-        job = Job(options=options, columns=tuple(schema.names), by_replica=by_replica)
+        job = TableJob(options=options, columns=tuple(schema.names), by_replica=by_replica)
         return [rows.in_schema(schema) for rows in rows_of(Share(segments=segment_files), job)]
 
     (whole,) = read(*segments)

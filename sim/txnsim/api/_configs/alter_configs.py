@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.api._configs.config_resources import (
-    ResourceType,
+    ConfigResourceType,
     alter_each,
     alteration_refusal,
     altered_image,
@@ -20,7 +20,7 @@ from txnsim.api._configs.config_resources import (
     resource_type,
 )
 from txnsim.api.request import NoResponse, Reply, Request, invalid
-from txnsim.controller.controller import ConfigChange, ConfigOperation
+from txnsim.controller.controller import ConfigEntryChange, ConfigOperation
 from txnsim.errors import Rejection
 from txnsim.metadata.image import ClusterImage
 
@@ -40,13 +40,13 @@ async def handle(request: Request) -> Reply:
 
 def _altered(request: Request, resource: Any) -> ClusterImage | Rejection:
     kind = resource_type(resource.resource_type)
-    if kind is ResourceType.BROKER_LOGGER:
+    if kind is ConfigResourceType.BROKER_LOGGER:
         return invalid(f"Unknown resource type {resource.resource_type}")
     refused = alteration_refusal(request, kind, resource)
     if refused is not None:
         return refused
     changes = tuple(
-        ConfigChange(name=config.name, operation=ConfigOperation.SET, value=config.value)
+        ConfigEntryChange(name=config.name, operation=ConfigOperation.SET, value=config.value)
         for config in resource.configs
     )
     return altered_image(request, kind, resource.resource_name, changes, is_whole=True)

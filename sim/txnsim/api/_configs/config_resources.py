@@ -12,7 +12,7 @@ from typing import Any, Final, assert_never
 
 from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields, invalid
 from txnsim.controller import controller
-from txnsim.controller.controller import ConfigChange, name_complaint
+from txnsim.controller.controller import ConfigEntryChange, name_complaint
 from txnsim.controller.leadership import without_elr
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
@@ -24,7 +24,7 @@ from txnsim.metadata.image import ELIGIBLE_LEADER_REPLICAS, ClusterImage
 _MIN_INSYNC: Final = "min.insync.replicas"
 
 
-class ResourceType(IntEnum):
+class ConfigResourceType(IntEnum):
     """Kinds of resources, as ConfigResource.Type numbers them."""
 
     UNKNOWN = 0
@@ -35,12 +35,12 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-def resource_type(number: int) -> ResourceType:
+def resource_type(number: int) -> ConfigResourceType:
     """The kind of that number."""
     try:
-        return ResourceType(number)
+        return ConfigResourceType(number)
     except ValueError:
-        return ResourceType.UNKNOWN
+        return ConfigResourceType.UNKNOWN
 
 
 def topic_refusal(request: Request, name: str) -> Rejection | None:
@@ -95,15 +95,17 @@ def _alteration(request: Request, outcome: ClusterImage | Rejection, resource: A
     )
 
 
-def alteration_refusal(request: Request, kind: ResourceType, resource: Any) -> Rejection | None:
+def alteration_refusal(
+    request: Request, kind: ConfigResourceType, resource: Any
+) -> Rejection | None:
     """Why a resource can't be altered here (ConfigAdminManager.preprocess); None where it can."""
     name = resource.resource_name
     match kind:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             if not name:
                 return invalid("Default topic resources are not allowed.")
             return topic_refusal(request, name)
-        case ResourceType.BROKER:
+        case ConfigResourceType.BROKER:
             if not name or node_of(name) == request.broker.broker_id:
                 return None
             if node_of(name) is None:
@@ -111,11 +113,11 @@ def alteration_refusal(request: Request, kind: ResourceType, resource: Any) -> R
             return invalid(
                 f"Unexpected broker id, expected {request.broker.broker_id}, but received {name}"
             )
-        case ResourceType.UNKNOWN:
+        case ConfigResourceType.UNKNOWN:
             return invalid(f"Unknown resource type {resource.resource_type}")
-        case ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+        case ConfigResourceType.CLIENT_METRICS | ConfigResourceType.GROUP:
             return None  # they come into being by being configured
-        case ResourceType.BROKER_LOGGER:
+        case ConfigResourceType.BROKER_LOGGER:
             return invalid(f"Unexpected resource type {kind.name} for resource {name}")
         case _:
             assert_never(kind)
@@ -123,9 +125,9 @@ def alteration_refusal(request: Request, kind: ResourceType, resource: Any) -> R
 
 def altered_image(
     request: Request,
-    kind: ResourceType,
+    kind: ConfigResourceType,
     name: str,
-    changes: tuple[ConfigChange, ...],
+    changes: tuple[ConfigEntryChange, ...],
     *,
     is_whole: bool = False,
 ) -> ClusterImage | Rejection:
@@ -140,8 +142,8 @@ def altered_image(
     """
     metadata = request.broker.metadata
     image = metadata.image
-    if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
-        is_group = kind is ResourceType.GROUP
+    if kind in (ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS):
+        is_group = kind is ConfigResourceType.GROUP
         configured = image.group_configs if is_group else image.client_metrics
         before = {} if is_whole else configured.get(name, {})
         altered = controller.changed_configs(before, changes, {})
@@ -153,7 +155,7 @@ def altered_image(
             stays = not rules.groups_without_configs_go
             return refused or image.with_group_configs(name, altered, stays=stays)
         return client_metrics_refusal(name, altered) or image.with_client_metrics(name, altered)
-    if kind is ResourceType.TOPIC:
+    if kind is ConfigResourceType.TOPIC:
         current = {} if is_whole else image.topics[name].configs
         keys = topic_configs(request.broker.release.rules)
         altered = controller.altered_configs(current, changes, keys)

@@ -11,7 +11,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, assert_never
 
-from txnsim.api._configs.config_resources import ResourceType, node_of, resource_type, topic_refusal
+from txnsim.api._configs.config_resources import (
+    ConfigResourceType,
+    node_of,
+    resource_type,
+    topic_refusal,
+)
 from txnsim.api._topics import topic_lookup
 from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request, invalid
 from txnsim.errors import ErrorCode, Rejection
@@ -89,31 +94,31 @@ def _size(value: ConfigValue, with_synonyms: bool) -> int:  # noqa: FBT001 - it 
     return sum([len(text) for text in values if text is not None])
 
 
-def _values(request: Request, kind: ResourceType, name: str) -> Outcome:
+def _values(request: Request, kind: ConfigResourceType, name: str) -> Outcome:
     """Every config of a resource, or why it has none (ConfigHelper.describeConfigs)."""
     match kind:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             refused = topic_refusal(request, name)
             if refused is not None and refused.error is ErrorCode.unknown_topic_or_partition:
                 refused = Rejection(error=refused.error, reason="")
             return _topic_values(request, name) if refused is None else refused
-        case ResourceType.BROKER:
+        case ConfigResourceType.BROKER:
             if not name or node_of(name) == request.broker.broker_id:
                 return _broker_values(request, name)
             return _unknown_broker(request, name, " or empty string,")
-        case ResourceType.BROKER_LOGGER:
+        case ConfigResourceType.BROKER_LOGGER:
             if not name:
                 return invalid("Broker id must not be empty")
             if node_of(name) != request.broker.broker_id:
                 return _unknown_broker(request, name, "")
             return []
-        case ResourceType.CLIENT_METRICS:
+        case ConfigResourceType.CLIENT_METRICS:
             if not name:
                 return invalid("Client metrics subscription name must not be empty")
             return client_metrics_values(request.broker.image.client_metrics.get(name, {}))
-        case ResourceType.GROUP:
+        case ConfigResourceType.GROUP:
             return _group_values(request, name) if name else invalid("Group name must not be empty")
-        case ResourceType.UNKNOWN:
+        case ConfigResourceType.UNKNOWN:
             return invalid(INVALID_REQUEST_TEXT)
         case _:
             assert_never(kind)

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any, Final
 
 from txnsim.api._configs.config_resources import (
-    ResourceType,
+    ConfigResourceType,
     alter_each,
     alteration_refusal,
     altered_image,
@@ -19,7 +19,7 @@ from txnsim.api._configs.config_resources import (
     resource_type,
 )
 from txnsim.api.request import Reply, Request, invalid
-from txnsim.controller.controller import ConfigChange, ConfigOperation
+from txnsim.controller.controller import ConfigEntryChange, ConfigOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage
 
@@ -49,7 +49,7 @@ async def handle(request: Request) -> Reply:
 
 def _altered(request: Request, resource: Any) -> ClusterImage | Rejection:
     kind = resource_type(resource.resource_type)
-    if kind is ResourceType.BROKER_LOGGER:
+    if kind is ConfigResourceType.BROKER_LOGGER:
         return _logger_refusal(request, resource) or request.broker.metadata.image
     refused = alteration_refusal(request, kind, resource)
     if refused is not None:
@@ -60,7 +60,7 @@ def _altered(request: Request, resource: Any) -> ClusterImage | Rejection:
             operation = ConfigOperation(config.config_operation)
         except ValueError:
             return Rejection(error=ErrorCode.unknown_server_error, reason="")
-        changes.append(ConfigChange(name=config.name, operation=operation, value=config.value))
+        changes.append(ConfigEntryChange(name=config.name, operation=operation, value=config.value))
     return altered_image(request, kind, resource.resource_name, tuple(changes))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._configs.config_resources import ResourceType, resource_type
+from txnsim.api._configs.config_resources import ConfigResourceType, resource_type
 from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode
 from txnsim.wire.codec import build
@@ -19,11 +19,11 @@ refuse = at_top(config_resources=())
 
 KINDS_FROM: Final = 1
 _ORDER: Final = (
-    ResourceType.GROUP,
-    ResourceType.CLIENT_METRICS,
-    ResourceType.BROKER_LOGGER,
-    ResourceType.BROKER,
-    ResourceType.TOPIC,
+    ConfigResourceType.GROUP,
+    ConfigResourceType.CLIENT_METRICS,
+    ConfigResourceType.BROKER_LOGGER,
+    ConfigResourceType.BROKER,
+    ConfigResourceType.TOPIC,
 )
 """The order of the answer."""
 
@@ -31,12 +31,12 @@ _ORDER: Final = (
 async def handle(request: Request) -> Reply:
     """Name the resources of each kind."""
     wanted = (
-        (ResourceType.CLIENT_METRICS,)
+        (ConfigResourceType.CLIENT_METRICS,)
         if request.api_version < KINDS_FROM
         else request.message.resource_types
     )
     kinds = set(map(resource_type, wanted or _ORDER))
-    if ResourceType.UNKNOWN in kinds:
+    if ConfigResourceType.UNKNOWN in kinds:
         return refuse(request, ErrorCode.unsupported_version)
     make = request.schema.ConfigResource
     listed = [(kind, name) for kind in _ORDER if kind in kinds for name in _names(request, kind)]
@@ -46,11 +46,11 @@ async def handle(request: Request) -> Reply:
     return request.answer(error_code=ErrorCode.none, config_resources=tuple(found))
 
 
-def _names(request: Request, kind: ResourceType) -> tuple[str, ...]:
+def _names(request: Request, kind: ConfigResourceType) -> tuple[str, ...]:
     image = request.broker.image
-    if kind is ResourceType.TOPIC:
+    if kind is ConfigResourceType.TOPIC:
         return tuple(image.topics)
-    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+    if kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
         # Fenced ones, too.
         return tuple(str(broker_id) for broker_id in image.brokers)
-    return tuple(image.group_configs if kind is ResourceType.GROUP else image.client_metrics)
+    return tuple(image.group_configs if kind is ConfigResourceType.GROUP else image.client_metrics)

@@ -14,7 +14,7 @@ from txnsim.api._fault_subjects import of_topics
 from txnsim.api._groups.share_group_heartbeat import has_share_groups
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.sharing.share_topics import Outcome, TopicOutcome
+from txnsim.group.sharing.share_topics import PartitionError, TopicOutcome
 from txnsim.wire.codec import build
 
 KEY: Final = 91
@@ -54,7 +54,7 @@ async def refused_topics(
 ) -> tuple[Any, ...]:
     """Topics of the request, each of their partitions with that error."""
     image = request.broker.image
-    outcome = Outcome(error=error, message=text_of(error))
+    outcome = PartitionError(error=error, message=text_of(error))
     found = []
     for topic in topics:
         known = image.topics.get(topic.topic_name)
@@ -78,7 +78,7 @@ def _failed(request: Request, error: ErrorCode, message: str | None) -> Reply:
 async def _topic(request: Request, topic: TopicOutcome) -> Any:
     schema = request.schema
 
-    def partition(one: tuple[int, Outcome]) -> Any:
+    def partition(one: tuple[int, PartitionError]) -> Any:
         index, outcome = one
         return build(
             schema.AlterShareGroupOffsetsResponsePartition,

@@ -37,7 +37,7 @@ Made = list[tuple[NamedTopic, tuple[Any, ...]]]
 """Partitions of the answer by topic."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class RequestedPartitions(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions of a request: unknown ones apart from those to commit."""
 
     refused: dict[NamedTopic, Errors]
@@ -72,7 +72,7 @@ def named_topic(topic: Any) -> NamedTopic:
     )
 
 
-def split(image: ClusterImage, topics: Iterable[Any]) -> Asked:
+def split(image: ClusterImage, topics: Iterable[Any]) -> RequestedPartitions:
     """Separate unknown partitions from those to commit."""
     refused: dict[NamedTopic, Errors] = {}
     positions: list[NewPosition] = []
@@ -105,7 +105,7 @@ def split(image: ClusterImage, topics: Iterable[Any]) -> Asked:
             )
         if indexes:
             known.append((named, tuple(indexes)))
-    return Asked(refused=refused, positions=tuple(positions), topics=tuple(known))
+    return RequestedPartitions(refused=refused, positions=tuple(positions), topics=tuple(known))
 
 
 def find_topic(image: ClusterImage, named: NamedTopic) -> TopicImage | ErrorCode:

@@ -21,7 +21,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.group.offset_commands import FetchOffsets, Position
 from txnsim.metadata.image import TopicImage
-from txnsim.security.acls import Operation
+from txnsim.security.acls import AclOperation
 from txnsim.types import TopicPartition
 from txnsim.wire.codec import builder
 
@@ -79,7 +79,7 @@ def subject(request: Request) -> Subject:
 async def _fetch(request: Request, group: Any) -> _GroupPositions:
     image = request.broker.image
     access = request.access
-    if access is not None and not access.may_group(Operation.DESCRIBE, group.group_id):
+    if access is not None and not access.may_group(AclOperation.DESCRIBE, group.group_id):
         return _refused(request, group, ErrorCode.group_authorization_failed)
     asked: dict[str, NamedTopic] = {}
     partitions: list[TopicPartition] = []
@@ -94,7 +94,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
                 unknown.append((named, _errors(topic, ErrorCode.unknown_topic_id)))
                 continue
             name, topic_ids[found.name] = found.name, found.topic_id
-        if access is not None and not access.may_topic(Operation.DESCRIBE, name):
+        if access is not None and not access.may_topic(AclOperation.DESCRIBE, name):
             unknown.append((named, _errors(topic, ErrorCode.topic_authorization_failed)))
             continue
         asked[name] = named
@@ -122,7 +122,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
         if (
             access is not None
             and name not in asked
-            and not access.may_topic(Operation.DESCRIBE, name)
+            and not access.may_topic(AclOperation.DESCRIBE, name)
         ):
             continue  # of all positions of the group those that may be seen
         named = asked.get(name) or NamedTopic(name=name, topic_id=None, is_by_id=False)

@@ -14,16 +14,16 @@ from txnsim.api._groups.groups_of_type import GroupsOfType
 from txnsim.api._groups.share_group_heartbeat import has_share_groups
 from txnsim.api.request import Request
 from txnsim.group.assignors import SIMPLE
-from txnsim.group.sharing.share_group import ShareGroup, ShareMember
+from txnsim.group.sharing.share_group import ShareGroup, ShareGroupMember
 
 KEY: Final = 77
 
 
-def _elements(_group: ShareGroup, member: ShareMember) -> int:
+def _elements(_group: ShareGroup, member: ShareGroupMember) -> int:
     return 1 + len(member.assigned) + len(member.topic_names)
 
 
-def _member(request: Request, _group: ShareGroup, member: ShareMember) -> Any:
+def _member(request: Request, _group: ShareGroup, member: ShareGroupMember) -> Any:
     return request.schema.Member(
         member_id=member.member_id,
         rack_id=member.rack_id,

@@ -14,7 +14,7 @@ from txnsim.api._groups.streams_group_heartbeat import has_streams_groups
 from txnsim.api.request import Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.streams.assignor import STICKY
-from txnsim.group.streams.group import NO_OFFSETS, StreamsGroup, StreamsMember
+from txnsim.group.streams.group import NO_OFFSETS, StreamsGroup, StreamsGroupMember
 from txnsim.group.streams.tasks import NO_TASKS, Task, Tasks, by_subtopology
 from txnsim.group.streams.topology import Subtopology, TopicInfo
 
@@ -71,13 +71,13 @@ def _pairs(request: Request, pairs: Iterable[tuple[str, str]]) -> tuple[Any, ...
 # Members
 
 
-def _elements(group: StreamsGroup, member: StreamsMember) -> int:
+def _elements(group: StreamsGroup, member: StreamsGroupMember) -> int:
     target = group.target.get(member.member_id, NO_TASKS)
     kinds = (member.assigned.active, member.assigned.standby, target.active, target.standby)
     return 1 + sum(map(len, kinds))
 
 
-def _member(request: Request, group: StreamsGroup, member: StreamsMember) -> Any:
+def _member(request: Request, group: StreamsGroup, member: StreamsGroupMember) -> Any:
     schema = request.schema
     offsets = group.memory.task_offsets.get(member.member_id, NO_OFFSETS)
     host, port = member.endpoint or ("", 0)

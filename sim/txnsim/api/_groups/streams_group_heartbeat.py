@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from txnsim.api.request import NO_THROTTLE, Reply, Request, may_describe
-from txnsim.controller.controller import NewTopic, name_complaint
+from txnsim.controller.controller import TopicToCreate, name_complaint
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.streams.commands import EndpointPartitions, StreamsHeartbeat, StreamsReply
 from txnsim.group.streams.tasks import Task, by_subtopology
@@ -25,7 +25,7 @@ from txnsim.group.streams.topology import (
     topics_of,
 )
 from txnsim.metadata.image import STREAMS_VERSION
-from txnsim.security.acls import Operation
+from txnsim.security.acls import AclOperation
 from txnsim.types import INTERNAL_TOPICS
 
 KEY: Final = 88
@@ -133,8 +133,8 @@ def _offsets(offsets: Iterable[Any] | None) -> tuple[tuple[Task, int], ...] | No
 def _making(request: Request, reply: StreamsReply) -> tuple[Told, ...]:
     """Have the missing topics made; the statuses, with what stood in the way so far."""
     access, wanted = request.access, reply.topics_to_make
-    if access is not None and not access.may_cluster(Operation.CREATE):
-        denied = [name for name in wanted if not access.may_topic(Operation.CREATE, name)]
+    if access is not None and not access.may_cluster(AclOperation.CREATE):
+        denied = [name for name in wanted if not access.may_topic(AclOperation.CREATE, name)]
         if denied:
             return _with_detail(
                 reply.statuses, f"Unauthorized to CREATE on topics {', '.join(denied)}."
@@ -155,8 +155,8 @@ def _making(request: Request, reply: StreamsReply) -> tuple[Told, ...]:
     return _with_detail(reply.statuses, f"Creation failed: {shown}{more}.")
 
 
-def _new_topic(topic: TopicInfo) -> NewTopic:
-    return NewTopic(
+def _new_topic(topic: TopicInfo) -> TopicToCreate:
+    return TopicToCreate(
         name=topic.name,
         partitions=topic.partitions,
         replication_factor=topic.replication_factor or -1,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from txnsim.api._topics import topic_lookup
 from txnsim.api.request import Reply, Request, invalid
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import TopicImage
 from txnsim.types import BrokerId
@@ -64,8 +64,8 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     )
 
 
-def _wanted(topic: Any) -> NewTopic:
-    return NewTopic(
+def _wanted(topic: Any) -> TopicToCreate:
+    return TopicToCreate(
         name=topic.name,
         partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,

@@ -24,7 +24,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.replica.fetch_sessions import FINAL_EPOCH, NO_SESSION, Plan, SessionRequest
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming, PartitionKey
 from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
-from txnsim.security.acls import Operation
+from txnsim.security.acls import AclOperation
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.codec import build
 from txnsim.wire.values import Batches
@@ -147,14 +147,14 @@ def _allowed(request: Request, access: Access, command: FetchCommand) -> list[in
     itself a follower all or none.
     """
     if _replica_id(request) >= 0:
-        is_follower = access.may_cluster(Operation.CLUSTER_ACTION)
+        is_follower = access.may_cluster(AclOperation.CLUSTER_ACTION)
         return list(range(len(command.partitions))) if is_follower else []
     return [
         at
         for at, wanted in enumerate(command.partitions)
         # The handler answers for an unknown id itself: ids are no secret.
         if wanted.naming is Naming.NO_NAME
-        or access.may_topic(Operation.READ, wanted.topic_partition.topic)
+        or access.may_topic(AclOperation.READ, wanted.topic_partition.topic)
     ]
 
 

@@ -49,7 +49,7 @@ _ISOLATIONS: Final = frozenset(IsolationLevel)
 OFFSET_NOT_AVAILABLE_FROM: Final = 5
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class ListedOffset(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for one partition; -1 where no offset matches."""
 
     error: ErrorCode = ErrorCode.none
@@ -77,7 +77,7 @@ async def handle(request: Request) -> Reply:
         answers.append((topic, []))
         for partition in _to_be_answered(request, topic):
             place = TopicPartition(topic.name, partition.partition_index)
-            found = Found(error=ErrorCode.invalid_request)
+            found = ListedOffset(error=ErrorCode.invalid_request)
             if place not in twice:
                 found = await _find(request, look, place, partition)
             answers[-1][1].append(_partition_answer(request, partition, found))
@@ -87,7 +87,7 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    failed = Found(error=error)
+    failed = ListedOffset(error=error)
     return _answer(
         request,
         [
@@ -109,7 +109,7 @@ def _answer(request: Request, found: list[tuple[Any, list[Any]]]) -> Reply:
     return request.answer(topics=answered_topics(request.schema.ListOffsetsTopicResponse, found))
 
 
-def _partition_answer(request: Request, partition: Any, found: Found) -> Any:
+def _partition_answer(request: Request, partition: Any, found: ListedOffset) -> Any:
     return build(
         request.schema.ListOffsetsPartitionResponse,
         partition_index=partition.partition_index,
@@ -122,10 +122,10 @@ def _partition_answer(request: Request, partition: Any, found: Found) -> Any:
 
 async def _find(
     request: Request, look: LookAhead, topic_partition: TopicPartition, partition: Any
-) -> Found:
+) -> ListedOffset:
     target = partition.timestamp
     if target < 0 and request.api_version < _SINCE.get(target, 1 << 15):
-        return Found(error=ErrorCode.unsupported_version)
+        return ListedOffset(error=ErrorCode.unsupported_version)
     message = request.message
     replicas = request.broker.replicas
     epoch = getattr(partition, "current_leader_epoch", -1)
@@ -136,7 +136,7 @@ async def _find(
         else replicas.leader(topic_partition, current_leader_epoch=epoch)
     )
     if isinstance(log, Rejection):
-        return Found(error=log.error)
+        return ListedOffset(error=log.error)
     isolation = IsolationLevel(getattr(message, "isolation_level", 0))
     is_consumer = message.replica_id == CONSUMER
     found = await _look_up(look, log, target, isolation, is_consumer=is_consumer)
@@ -145,31 +145,31 @@ async def _find(
     return found
 
 
-def _without_high_watermark(request: Request, target: int, found: Found) -> Found:
+def _without_high_watermark(request: Request, target: int, found: ListedOffset) -> ListedOffset:
     """A new leader that has not heard from its followers has no safe high watermark: its offset
     could be below one that the last leader answered (KIP-207, Partition.fetchOffsetForTimestamp).
     """
     if target == EARLIEST_LOCAL or (target != LATEST and found.offset >= 0):
         return found
     if request.api_version >= OFFSET_NOT_AVAILABLE_FROM:
-        return Found(error=ErrorCode.offset_not_available)
-    return Found(error=ErrorCode.leader_not_available)
+        return ListedOffset(error=ErrorCode.offset_not_available)
+    return ListedOffset(error=ErrorCode.leader_not_available)
 
 
 async def _look_up(
     look: LookAhead, log: PartitionLog, target: int, isolation: IsolationLevel, *, is_consumer: bool
-) -> Found:
+) -> ListedOffset:
     to_end = not is_consumer
     if target == LATEST:
-        return Found(
+        return ListedOffset(
             offset=log.latest(isolation, up_to_log_end=to_end), leader_epoch=log.leader_epoch
         )
     if target in (EARLIEST, EARLIEST_LOCAL):
         earliest = log.log_start_offset
-        return Found(offset=earliest, leader_epoch=log.epochs.epoch_of(earliest))
+        return ListedOffset(offset=earliest, leader_epoch=log.epochs.epoch_of(earliest))
     if target in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         # Nothing is tiered here, so there is no such offset.
-        return Found()
+        return ListedOffset()
     steps = (
         log.offset_of_max_timestamp(isolation, up_to_log_end=to_end)
         if target == MAX_TIMESTAMP
@@ -180,7 +180,7 @@ async def _look_up(
     finally:
         look.leave()
     if found is None:
-        return Found()
-    return Found(
+        return ListedOffset()
+    return ListedOffset(
         timestamp_ms=found.timestamp_ms, offset=found.offset, leader_epoch=found.leader_epoch
     )

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from txnsim.api._leaders import CurrentLeaders
-from txnsim.api.request import UNPACED_MAX, Gap, NoResponse, Reply, Request, answer, prepared
+from txnsim.api.request import UNPACED_MAX, ByteGap, NoResponse, Reply, Request, answer, prepared
 from txnsim.broker.produce import ProduceCommand, ProduceOutcome, ProducePartition
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import CorruptBatchError, ErrorCode
@@ -24,7 +24,7 @@ from txnsim.wire import codec
 from txnsim.wire.batch_header import BatchHeader, Came, read_batch_header
 from txnsim.wire.codec import build
 from txnsim.wire.registry import versions
-from txnsim.wire.values import Rows
+from txnsim.wire.values import LazyRows
 
 KEY: Final = 0
 
@@ -315,10 +315,10 @@ def _partition(
     request: Request, index: int, outcome: ProduceOutcome, values: dict[str, object]
 ) -> Any:
     schema = request.schema
-    errors: Rows | tuple[Any, ...] = ()
+    errors: LazyRows | tuple[Any, ...] = ()
     if outcome.record_errors and request.api_version >= RECORD_ERRORS_FROM:
         make = codec.builder(schema.BatchIndexAndErrorMessage)
-        errors = Rows(
+        errors = LazyRows(
             lambda error: make(batch_index=error[0], batch_index_error_message=error[1]),
             outcome.record_errors,
         )
@@ -339,7 +339,7 @@ def _partition(
 
 
 @prepared
-def _appended(api_version: int, key: Any, index: int) -> Gap:
+def _appended(api_version: int, key: Any, index: int) -> ByteGap:
     """The answer to a batch that was appended to one partition, but for its offsets."""
     schema = codec.response_schema(KEY, api_version)
 
@@ -357,4 +357,4 @@ def _appended(api_version: int, key: Any, index: int) -> Gap:
         topic = schema.TopicProduceResponse(**{key_field: key}, partition_responses=(part,))
         return answer(KEY, api_version, responses=(topic,))
 
-    return Gap("qqq" if api_version >= LOG_START_OFFSET_FROM else "qq", make)
+    return ByteGap("qqq" if api_version >= LOG_START_OFFSET_FROM else "qq", make)

@@ -25,7 +25,7 @@ from txnsim.api._records.share_requests import (
     refusal,
 )
 from txnsim.api.request import Reply, Request
-from txnsim.broker.share_fetch import Outcomes, ShareFetchCommand, ShareOutcome
+from txnsim.broker.share_fetch import Outcomes, ShareFetchAnswer, ShareFetchCommand
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.share.commands import AcquireMode
@@ -47,7 +47,7 @@ DEVIATIONS: Final = (
 )
 
 _MODES: Final = frozenset(AcquireMode)
-_NOTHING: Final = ShareOutcome()
+_NOTHING: Final = ShareFetchAnswer()
 
 
 async def handle(request: Request) -> Reply:
@@ -182,7 +182,7 @@ async def _fetched(
         if error is None:
             wanted[partition] = TopicPartition(name or "", partition.partition)
         else:
-            refused[partition] = ShareOutcome(error=error)
+            refused[partition] = ShareFetchAnswer(error=error)
 
     await request.each(look, tuple(topics.items()), weight=2)
     is_strict = not request.broker.release.rules.share_fetches_tell_unknown_topics
@@ -214,7 +214,7 @@ async def _fetched(
 async def _answer(
     request: Request,
     error: ErrorCode,
-    outcomes: Mapping[SharedPartition, ShareOutcome],
+    outcomes: Mapping[SharedPartition, ShareFetchAnswer],
     said: Answers,
 ) -> Reply:
     """Topics with acquired records and errors of acknowledgements."""
@@ -260,7 +260,7 @@ async def _answer(
     )
 
 
-def _records(outcome: ShareOutcome) -> bytes | Batches:
+def _records(outcome: ShareFetchAnswer) -> bytes | Batches:
     records = outcome.records
     if not records:
         return b""

@@ -14,7 +14,7 @@ from txnsim.api.request import Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import SHARE_VERSION
 from txnsim.runtime.tasks import Pending
-from txnsim.security.acls import Operation
+from txnsim.security.acls import AclOperation
 from txnsim.share.commands import TRIPPED, AcknowledgementBatch, AcknowledgeType
 from txnsim.share.sessions import SessionKey, SharedPartition
 from txnsim.types import TopicPartition, uuid_from, uuid_text
@@ -79,7 +79,7 @@ def error_at(request: Request, name: str | None, index: int) -> ErrorCode | None
     if name is None:
         return ErrorCode.unknown_topic_id
     access = request.access
-    if access is not None and not access.may_topic(Operation.READ, name):
+    if access is not None and not access.may_topic(AclOperation.READ, name):
         return ErrorCode.topic_authorization_failed
     if request.broker.image.partition(TopicPartition(name, index)) is None:
         return ErrorCode.unknown_topic_or_partition

@@ -23,7 +23,7 @@ from txnsim.interbroker.transactions import (
     AddPartitionsToTxnReply,
     TxnPartitions,
 )
-from txnsim.security.acls import Operation
+from txnsim.security.acls import AclOperation
 from txnsim.txn.commands import AddPartitions
 from txnsim.types import (
     INTERNAL_TOPICS,
@@ -184,7 +184,7 @@ def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> Partit
     bad: dict[TopicPartition, ErrorCode] = {}
     for partition in partitions:
         if partition.topic in INTERNAL_TOPICS or (
-            access is not None and not access.may_topic(Operation.WRITE, partition.topic)
+            access is not None and not access.may_topic(AclOperation.WRITE, partition.topic)
         ):
             bad[partition] = ErrorCode.topic_authorization_failed
         elif image.partition(partition) is None:

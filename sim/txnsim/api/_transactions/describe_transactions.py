@@ -17,7 +17,7 @@ from txnsim.api._topics import answered_topics, rows_by_topic
 from txnsim.api.request import NO_THROTTLE, Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
-from txnsim.txn.commands import TransactionDescription
+from txnsim.txn.commands import DescribedTxn
 from txnsim.types import TransactionalId
 from txnsim.wire.codec import build
 
@@ -27,7 +27,7 @@ UNKNOWN_TIME: Final = -1
 
 
 async def handle(
-    request: Request, *, start_of: Callable[[TransactionDescription], int] | None = None
+    request: Request, *, start_of: Callable[[DescribedTxn], int] | None = None
 ) -> Reply:
     """Describe each id by itself.
 
@@ -59,7 +59,7 @@ def subject(request: Request) -> Subject:
 
 
 async def _describe(
-    request: Request, start_of: Callable[[TransactionDescription], int], transactional_id: str
+    request: Request, start_of: Callable[[DescribedTxn], int], transactional_id: str
 ) -> Any:
     found = request.broker.coordinator.describe(TransactionalId(transactional_id))
     if isinstance(found, Rejection):

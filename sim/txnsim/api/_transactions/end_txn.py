@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.request import Gap, Reply, Request, answer, only_error, prepared
+from txnsim.api.request import ByteGap, Reply, Request, answer, only_error, prepared
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.txn.commands import EndTxn
@@ -52,8 +52,8 @@ def refuse(request: Request, error: ErrorCode, *, v2_from: int = TRANSACTIONS_V2
 
 
 @prepared
-def _with_identity(api_version: int) -> Gap:
-    return Gap(
+def _with_identity(api_version: int) -> ByteGap:
+    return ByteGap(
         "qh",
         lambda identity: answer(
             KEY,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode, PatternError, Rejection
-from txnsim.security.acls import Operation
+from txnsim.security.acls import AclOperation
 from txnsim.txn.list_filter import ListTransactions, bad_pattern
 
 KEY: Final = 66
@@ -38,7 +38,7 @@ async def answer_query(request: Request, **instead: Any) -> Reply:
         request.message,
         may_describe=None
         if access is None
-        else partial(access.may_transactional_id, Operation.DESCRIBE),
+        else partial(access.may_transactional_id, AclOperation.DESCRIBE),
         **instead,
     )
     listing = request.broker.coordinator.list_transactions(query)

@@ -21,7 +21,7 @@ from txnsim.api._groups import streams_group_describe as streams_describe_api
 from txnsim.api._groups.describe_groups import group_operations
 from txnsim.api.authorization._named_resources import (
     Guard,
-    Part,
+    ResourcePart,
     by_id,
     divided,
     joined,
@@ -30,8 +30,8 @@ from txnsim.api.authorization._named_resources import (
 )
 from txnsim.api.request import Handler, Reply, Request
 from txnsim.errors import ErrorCode
-from txnsim.group.sharing.share_topics import Outcome, TopicOutcome
-from txnsim.security.acls import Operation, ResourceType
+from txnsim.group.sharing.share_topics import PartitionError, TopicOutcome
+from txnsim.security.acls import AclOperation, ResourceType
 
 _TOPICS_HIDDEN: Final = (
     "The group has described topic(s) that the client is not authorized to describe."
@@ -45,10 +45,10 @@ _FORBIDDEN: Final = ErrorCode.topic_authorization_failed
 async def list_groups(request: Request, access: Access, handler: Handler) -> Reply:
     """All with DESCRIBE on the cluster, else those that may be described."""
     answer: Any = await handler.handle(request)
-    if access.may_cluster(Operation.DESCRIBE):
+    if access.may_cluster(AclOperation.DESCRIBE):
         return answer
     may = await request.each(
-        lambda one: access.may_group(Operation.DESCRIBE, one.group_id), answer.groups, weight=4
+        lambda one: access.may_group(AclOperation.DESCRIBE, one.group_id), answer.groups, weight=4
     )
     return dataclasses.replace(answer, groups=tuple(compress(answer.groups, may)))
 
@@ -74,7 +74,7 @@ def _described_with_topics(request: Request, access: Access, group: Any) -> Any:
         )
         for topic in assignment.topic_partitions
     }
-    if all(access.may_topic(Operation.DESCRIBE, name) for name in names):
+    if all(access.may_topic(AclOperation.DESCRIBE, name) for name in names):
         return _described(request, access, group)
     return dataclasses.replace(
         group,
@@ -102,7 +102,7 @@ def _described_streams_group(request: Request, access: Access, group: Any) -> An
             *(topic.name for topic in part.state_changelog_topics),
         )
     }
-    if all(access.may_topic(Operation.DESCRIBE, name) for name in names):
+    if all(access.may_topic(AclOperation.DESCRIBE, name) for name in names):
         return _described(request, access, group)
     found = streams_describe_api.failed(request, group.group_id, _FORBIDDEN)
     return dataclasses.replace(found, error_message=_STREAMS_TOPICS_HIDDEN)
@@ -111,7 +111,7 @@ def _described_streams_group(request: Request, access: Access, group: Any) -> An
 async def consumer_group_heartbeat(request: Request, access: Access, handler: Handler) -> Reply:
     """DESCRIBE on every topic that is subscribed by name."""
     names = request.message.subscribed_topic_names or ()
-    if all(access.may_topic(Operation.DESCRIBE, name) for name in names):
+    if all(access.may_topic(AclOperation.DESCRIBE, name) for name in names):
         return await handler.handle(request)
     return handler.refuse(request, _FORBIDDEN)
 
@@ -120,7 +120,7 @@ async def offset_delete(request: Request, access: Access, handler: Handler) -> R
     """READ on each topic. A refused topic does not fail the whole request."""
     allowed, denied = await divided(
         request,
-        lambda topic: None if access.may_topic(Operation.READ, topic.name) else _FORBIDDEN,
+        lambda topic: None if access.may_topic(AclOperation.READ, topic.name) else _FORBIDDEN,
         request.message.topics,
     )
     answer: Any
@@ -144,7 +144,7 @@ async def share_group_offsets(request: Request, access: Access, handler: Handler
     """
     groups = request.message.groups
     may = await request.each(
-        lambda group: access.may_group(Operation.DESCRIBE, group.group_id), groups, weight=4
+        lambda group: access.may_group(AclOperation.DESCRIBE, group.group_id), groups, weight=4
     )
     allowed = [
         group if group.topics is None else dataclasses.replace(group, topics=_seen(access, group))
@@ -165,7 +165,7 @@ async def share_group_offsets(request: Request, access: Access, handler: Handler
 def _seen(access: Access, group: Any) -> tuple[Any, ...]:
     """The topics of a group that may be described."""
     return tuple(
-        topic for topic in group.topics if access.may_topic(Operation.DESCRIBE, topic.topic_name)
+        topic for topic in group.topics if access.may_topic(AclOperation.DESCRIBE, topic.topic_name)
     )
 
 
@@ -178,7 +178,7 @@ def _visible_offsets(request: Request, access: Access, asked: Any, group: Any) -
     refused = tuple(
         share_offsets_api.refused_topic(request, topic, _FORBIDDEN)
         for topic in asked.topics
-        if not access.may_topic(Operation.DESCRIBE, topic.topic_name)
+        if not access.may_topic(AclOperation.DESCRIBE, topic.topic_name)
     )
     return dataclasses.replace(group, topics=(*group.topics, *refused))
 
@@ -204,7 +204,7 @@ async def delete_share_offsets(request: Request, access: Access, handler: Handle
     answer: Any = await handler.handle(narrowed(request, "topics", allowed))
     if answer.error_code is not ErrorCode.none:
         return answer
-    outcome = Outcome(error=_FORBIDDEN, message=TEXTS[_FORBIDDEN])
+    outcome = PartitionError(error=_FORBIDDEN, message=TEXTS[_FORBIDDEN])
     refused = (
         delete_offsets_api.topic_of(
             request, TopicOutcome(topic_name=topic.topic_name, outcome=outcome)
@@ -215,13 +215,13 @@ async def delete_share_offsets(request: Request, access: Access, handler: Handle
 
 
 def _unreadable_topic(access: Access, topic: Any) -> ErrorCode | None:
-    return None if access.may_topic(Operation.READ, topic.topic_name) else _FORBIDDEN
+    return None if access.may_topic(AclOperation.READ, topic.topic_name) else _FORBIDDEN
 
 
-_DESCRIBED: Final = Part(
+_DESCRIBED: Final = ResourcePart(
     asked="groups",
     answered="groups",
-    error=by_id(Operation.DESCRIBE, ResourceType.GROUP),
+    error=by_id(AclOperation.DESCRIBE, ResourceType.GROUP),
     has_entries=True,
     shown=_described,
 )

@@ -17,7 +17,7 @@ from txnsim.api._access import Access
 from txnsim.api.authorization._refusal_texts import worded
 from txnsim.api.request import Handler, NoResponse, Reply, Request
 from txnsim.errors import ErrorCode
-from txnsim.security.acls import CLUSTER_NAME, Operation, ResourceType
+from txnsim.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 from txnsim.wire import codec
 
 R = TypeVar("R")
@@ -25,7 +25,7 @@ Guard = Callable[[Request, Access, Handler], Awaitable[Reply]]
 """Asks the handler for the allowed part of a request."""
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class ResourcePart(msgspec.Struct, frozen=True, kw_only=True):
     """Where a request names resources, and where its answer does."""
 
     asked: str
@@ -44,7 +44,9 @@ REFUSED_AT_ONCE: Final = 128
 """Elements with entries of their own that are refused without a break."""
 
 
-async def handle_parts(request: Request, access: Access, handler: Handler, part: Part) -> Reply:
+async def handle_parts(
+    request: Request, access: Access, handler: Handler, part: ResourcePart
+) -> Reply:
     """Handle the allowed elements, and refuse the others."""
     allowed, refusals = await divided(
         request, partial(part.error, request, access), getattr(request.message, part.asked)
@@ -64,7 +66,9 @@ async def handle_parts(request: Request, access: Access, handler: Handler, part:
     return reply
 
 
-async def shown_parts(request: Request, access: Access, handler: Handler, part: Part) -> Reply:
+async def shown_parts(
+    request: Request, access: Access, handler: Handler, part: ResourcePart
+) -> Reply:
     """The same where the answer shows a part of what the handler says."""
     assert part.shown is not None
     answer: Any = await handle_parts(request, access, handler, part)
@@ -92,7 +96,7 @@ async def divided(
 
 
 async def _refused(
-    request: Request, handler: Handler, part: Part, elements: list[Any], error: ErrorCode
+    request: Request, handler: Handler, part: ResourcePart, elements: list[Any], error: ErrorCode
 ) -> tuple[Any, ...] | NoResponse:
     """What the answer says of elements that are all refused."""
     step = REFUSED_AT_ONCE if part.has_entries else len(elements)
@@ -133,7 +137,7 @@ def joined(reply: Any, field: str, elements: tuple[Any, ...]) -> Any:
 # Which element is forbidden
 
 
-def _topic(operation: Operation, field: str = "name") -> Any:
+def _topic(operation: AclOperation, field: str = "name") -> Any:
     """Topics that are named."""
 
     def error(request: Request, access: Access, element: Any) -> ErrorCode | None:
@@ -156,13 +160,13 @@ def topic_name(request: Request, element: Any, field: str = "name") -> str | Non
 
 def _leader_epoch(request: Request, access: Access, element: Any) -> ErrorCode | None:
     """Followers ask for epochs as well."""
-    if access.may_cluster(Operation.CLUSTER_ACTION):
+    if access.may_cluster(AclOperation.CLUSTER_ACTION):
         return None
-    error: ErrorCode | None = _topic(Operation.DESCRIBE, "topic")(request, access, element)
+    error: ErrorCode | None = _topic(AclOperation.DESCRIBE, "topic")(request, access, element)
     return error
 
 
-def by_id(operation: Operation, kind: ResourceType) -> Any:
+def by_id(operation: AclOperation, kind: ResourceType) -> Any:
     """Groups or transactional ids."""
 
     def error(_request: Request, access: Access, name: str) -> ErrorCode | None:
@@ -184,7 +188,7 @@ _BY_CONFIG_TYPE: Final = {
 _NO_LOGGERS: Final = frozenset({8})
 
 
-def _configs(operation: Operation, *, without: frozenset[int] = frozenset()) -> Any:
+def _configs(operation: AclOperation, *, without: frozenset[int] = frozenset()) -> Any:
     """Resources that have configs; ``without`` are types that the API does not know."""
 
     def error(_request: Request, access: Access, element: Any) -> ErrorCode | None:
@@ -198,35 +202,53 @@ def _configs(operation: Operation, *, without: frozenset[int] = frozenset()) -> 
     return error
 
 
-PARTS: Final[Mapping[int, Part]] = {
-    0: Part(asked="topic_data", answered="responses", error=_topic(Operation.WRITE)),  # Produce
-    2: Part(asked="topics", answered="topics", error=_topic(Operation.DESCRIBE)),  # ListOffsets
-    8: Part(asked="topics", answered="topics", error=_topic(Operation.READ)),  # OffsetCommit
-    21: Part(asked="topics", answered="topics", error=_topic(Operation.DELETE)),  # DeleteRecords
-    23: Part(asked="topics", answered="topics", error=_leader_epoch),  # OffsetForLeaderEpoch
-    28: Part(asked="topics", answered="topics", error=_topic(Operation.READ)),  # TxnOffsetCommit
-    32: Part(
+PARTS: Final[Mapping[int, ResourcePart]] = {
+    0: ResourcePart(
+        asked="topic_data", answered="responses", error=_topic(AclOperation.WRITE)
+    ),  # Produce
+    2: ResourcePart(
+        asked="topics", answered="topics", error=_topic(AclOperation.DESCRIBE)
+    ),  # ListOffsets
+    8: ResourcePart(
+        asked="topics", answered="topics", error=_topic(AclOperation.READ)
+    ),  # OffsetCommit
+    21: ResourcePart(
+        asked="topics", answered="topics", error=_topic(AclOperation.DELETE)
+    ),  # DeleteRecords
+    23: ResourcePart(
+        asked="topics", answered="topics", error=_leader_epoch
+    ),  # OffsetForLeaderEpoch
+    28: ResourcePart(
+        asked="topics", answered="topics", error=_topic(AclOperation.READ)
+    ),  # TxnOffsetCommit
+    32: ResourcePart(
         asked="resources",
         answered="results",
-        error=_configs(Operation.DESCRIBE_CONFIGS),
+        error=_configs(AclOperation.DESCRIBE_CONFIGS),
         has_entries=True,
     ),  # DescribeConfigs
-    33: Part(
+    33: ResourcePart(
         asked="resources",
         answered="responses",
-        error=_configs(Operation.ALTER_CONFIGS, without=_NO_LOGGERS),
+        error=_configs(AclOperation.ALTER_CONFIGS, without=_NO_LOGGERS),
         has_entries=True,
     ),  # AlterConfigs
-    37: Part(asked="topics", answered="results", error=_topic(Operation.ALTER)),  # CreatePartitions
-    42: Part(
-        asked="groups_names", answered="results", error=by_id(Operation.DELETE, ResourceType.GROUP)
+    37: ResourcePart(
+        asked="topics", answered="results", error=_topic(AclOperation.ALTER)
+    ),  # CreatePartitions
+    42: ResourcePart(
+        asked="groups_names",
+        answered="results",
+        error=by_id(AclOperation.DELETE, ResourceType.GROUP),
     ),  # DeleteGroups
-    44: Part(
+    44: ResourcePart(
         asked="resources",
         answered="responses",
-        error=_configs(Operation.ALTER_CONFIGS),
+        error=_configs(AclOperation.ALTER_CONFIGS),
         has_entries=True,
     ),  # IncrementalAlterConfigs
-    61: Part(asked="topics", answered="topics", error=_topic(Operation.READ)),  # DescribeProducers
+    61: ResourcePart(
+        asked="topics", answered="topics", error=_topic(AclOperation.READ)
+    ),  # DescribeProducers
 }
 """API key -> its resources."""

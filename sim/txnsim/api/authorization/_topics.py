@@ -13,7 +13,7 @@ from txnsim.api._access import Access
 from txnsim.api._partitions import metadata as metadata_api
 from txnsim.api.authorization._named_resources import (
     Guard,
-    Part,
+    ResourcePart,
     divided,
     joined,
     narrowed,
@@ -22,7 +22,7 @@ from txnsim.api.authorization._named_resources import (
 )
 from txnsim.api.request import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, Handler, Reply, Request
 from txnsim.errors import ErrorCode
-from txnsim.security.acls import Operation
+from txnsim.security.acls import AclOperation
 from txnsim.types import INTERNAL_TOPICS
 from txnsim.wire import codec
 
@@ -42,7 +42,7 @@ async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
     )
     if is_all:
         answer: Any = await handler.handle(request)
-        seen = [one for one in answer.topics if access.may_topic(Operation.DESCRIBE, one.name)]
+        seen = [one for one in answer.topics if access.may_topic(AclOperation.DESCRIBE, one.name)]
         answer = dataclasses.replace(answer, topics=tuple(seen))
         return await _with_operations(request, access, answer)
     denial = partial(_metadata_denial, request, access)
@@ -66,13 +66,13 @@ def _metadata_denial(request: Request, access: Access, topic: Any) -> Any | None
     topic_id = getattr(topic, "topic_id", None)
     if topic_id is not None and topic_id.int:
         name = image.topic_names.get(topic_id)
-        if name is None or access.may_topic(Operation.DESCRIBE, name):
+        if name is None or access.may_topic(AclOperation.DESCRIBE, name):
             return None
         # A client that knows an id may learn that the topic is forbidden, but not its name.
         return metadata_api.failed(request, _FORBIDDEN, name=None, topic_id=topic_id)
     if not topic.name:
         return None
-    if not access.may_topic(Operation.DESCRIBE, topic.name):
+    if not access.may_topic(AclOperation.DESCRIBE, topic.name):
         return _hidden(request, topic.name)
     would_create = (
         topic.name not in image.topics
@@ -92,7 +92,7 @@ def _hidden(request: Request, name: str) -> Any:
 
 
 def _may_create(access: Access, name: str) -> bool:
-    return access.may_cluster(Operation.CREATE) or access.may_topic(Operation.CREATE, name)
+    return access.may_cluster(AclOperation.CREATE) or access.may_topic(AclOperation.CREATE, name)
 
 
 async def _with_operations(request: Request, access: Access, answer: Any) -> Any:
@@ -115,7 +115,7 @@ def _with_topic_bits(access: Access, topic: Any) -> Any:
 
 def _cluster_bits(access: Access) -> int:
     """An empty answer for a client that may not describe the cluster."""
-    if not access.may_cluster(Operation.DESCRIBE):
+    if not access.may_cluster(AclOperation.DESCRIBE):
         return 0
     return access.bits(CLUSTER_OPERATIONS, access.may_cluster)
 
@@ -140,7 +140,7 @@ def _created(request: Request, access: Access, topic: Any) -> Any:
         return dataclasses.replace(topic, error_message=_SHORT_TEXT)
     if topic.error_code is not ErrorCode.none or request.api_version < 5:
         return topic
-    if access.may_topic(Operation.DESCRIBE_CONFIGS, topic.name):
+    if access.may_topic(AclOperation.DESCRIBE_CONFIGS, topic.name):
         return topic
     return dataclasses.replace(
         topic,
@@ -155,7 +155,7 @@ async def delete_topics(request: Request, access: Access, handler: Handler) -> R
     """DELETE on the cluster or on the topic. The answer names the topic of an id only with
     DESCRIBE.
     """
-    if access.may_cluster(Operation.DELETE):
+    if access.may_cluster(AclOperation.DELETE):
         return await handler.handle(request)
     field = "topics" if hasattr(request.message, "topics") else "topic_names"
     denial = partial(_deletion_denial, request, access)
@@ -177,10 +177,10 @@ def _deletion_denial(request: Request, access: Access, topic: Any) -> Any | None
         name = image.topic_names.get(topic_id)
     if name is None:
         return None
-    is_seen = access.may_topic(Operation.DESCRIBE, name)
+    is_seen = access.may_topic(AclOperation.DESCRIBE, name)
     if is_seen and name not in image.topics:
         return None
-    if is_seen and access.may_topic(Operation.DELETE, name):
+    if is_seen and access.may_topic(AclOperation.DELETE, name):
         return None
     return codec.build(
         request.schema.DeletableTopicResult,
@@ -197,7 +197,7 @@ def _deletion_denial(request: Request, access: Access, topic: Any) -> Any | None
 async def describe_topic_partitions(request: Request, access: Access, handler: Handler) -> Reply:
     """Forbidden topics are errors where the request names them, else left out."""
     message = request.message
-    may = partial(access.may_topic, Operation.DESCRIBE)
+    may = partial(access.may_topic, AclOperation.DESCRIBE)
     denied: set[str] = set()
     if message.topics:
         denied = {topic.name for topic in message.topics if topic.name and not may(topic.name)}
@@ -239,7 +239,7 @@ def _from_cursor(request: Request, seen: list[Any]) -> Request:
     return with_message(request, dataclasses.replace(message, topics=tuple(left), cursor=None))
 
 
-_CREATED: Final = Part(
+_CREATED: Final = ResourcePart(
     asked="topics", answered="topics", error=_uncreatable, has_entries=True, shown=_created
 )
 GUARDS: Final[Mapping[int, Guard]] = {

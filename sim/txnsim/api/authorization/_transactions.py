@@ -8,23 +8,23 @@ from functools import partial
 from typing import Any, Final
 
 from txnsim.api._access import Access
-from txnsim.api.authorization._named_resources import Guard, Part, by_id, shown_parts
+from txnsim.api.authorization._named_resources import Guard, ResourcePart, by_id, shown_parts
 from txnsim.api.request import Request
-from txnsim.security.acls import Operation, ResourceType
+from txnsim.security.acls import AclOperation, ResourceType
 
 
 def _described(_request: Request, access: Access, state: Any) -> Any:
     """Leave out the topics that the client may not describe."""
     topics = tuple(
-        topic for topic in state.topics if access.may_topic(Operation.DESCRIBE, topic.topic)
+        topic for topic in state.topics if access.may_topic(AclOperation.DESCRIBE, topic.topic)
     )
     return state if len(topics) == len(state.topics) else dataclasses.replace(state, topics=topics)
 
 
-_DESCRIBED: Final = Part(
+_DESCRIBED: Final = ResourcePart(
     asked="transactional_ids",
     answered="transaction_states",
-    error=by_id(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+    error=by_id(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
     has_entries=True,
     shown=_described,
 )

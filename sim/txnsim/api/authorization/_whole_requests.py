@@ -15,7 +15,7 @@ from txnsim.api._records import produce, share_requests
 from txnsim.api._transactions import add_partitions_to_txn
 from txnsim.api.request import Request
 from txnsim.errors import ErrorCode
-from txnsim.security.acls import Operation, ResourceType
+from txnsim.security.acls import AclOperation, ResourceType
 
 Check = Callable[[Request, Access], ErrorCode | None]
 
@@ -32,14 +32,14 @@ def refusal(request: Request, access: Access) -> ErrorCode | None:
     return None
 
 
-def _cluster(*operations: Operation) -> tuple[Check]:
+def _cluster(*operations: AclOperation) -> tuple[Check]:
     def check(_request: Request, access: Access) -> ErrorCode | None:
         return None if any(map(access.may_cluster, operations)) else _NO_CLUSTER
 
     return (check,)
 
 
-def _group(operation: Operation) -> Check:
+def _group(operation: AclOperation) -> Check:
     """That right on the group that the request is of."""
 
     def check(request: Request, access: Access) -> ErrorCode | None:
@@ -55,7 +55,7 @@ def _sync_group(request: Request, access: Access) -> ErrorCode | None:
 
 def _transactional_id(request: Request, access: Access) -> ErrorCode | None:
     """WRITE on the transactional id."""
-    return access.denial(Operation.WRITE, _TRANSACTIONAL_ID, request.message.transactional_id)
+    return access.denial(AclOperation.WRITE, _TRANSACTIONAL_ID, request.message.transactional_id)
 
 
 def _produce(request: Request, access: Access) -> ErrorCode | None:
@@ -73,10 +73,10 @@ def _init_producer_id(request: Request, access: Access) -> ErrorCode | None:
     if own_id is not None:
         error = _transactional_id(request, access)
         if error is None and getattr(message, "enable2_pc", False):
-            return access.denial(Operation.TWO_PHASE_COMMIT, _TRANSACTIONAL_ID, own_id)
+            return access.denial(AclOperation.TWO_PHASE_COMMIT, _TRANSACTIONAL_ID, own_id)
         return error
-    may = access.may_cluster(Operation.IDEMPOTENT_WRITE) or access.may_some(
-        Operation.WRITE, ResourceType.TOPIC
+    may = access.may_cluster(AclOperation.IDEMPOTENT_WRITE) or access.may_some(
+        AclOperation.WRITE, ResourceType.TOPIC
     )
     return None if may else _NO_CLUSTER
 
@@ -84,12 +84,12 @@ def _init_producer_id(request: Request, access: Access) -> ErrorCode | None:
 def _add_partitions(request: Request, access: Access) -> ErrorCode | None:
     """Up to v3 of a producer, from v4 of a broker."""
     if request.api_version >= add_partitions_to_txn.BATCHED_FROM:
-        return None if access.may_cluster(Operation.CLUSTER_ACTION) else _NO_CLUSTER
+        return None if access.may_cluster(AclOperation.CLUSTER_ACTION) else _NO_CLUSTER
     own_id = request.message.v3_and_below_transactional_id
-    return access.denial(Operation.WRITE, _TRANSACTIONAL_ID, own_id)
+    return access.denial(AclOperation.WRITE, _TRANSACTIONAL_ID, own_id)
 
 
-_READ_GROUP: Final = _group(Operation.READ)
+_READ_GROUP: Final = _group(AclOperation.READ)
 
 
 def _share(request: Request, access: Access) -> ErrorCode | None:
@@ -109,37 +109,37 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = {
     24: (_add_partitions,),  # AddPartitionsToTxn
     25: (_transactional_id, _READ_GROUP),  # AddOffsetsToTxn
     26: (_transactional_id,),  # EndTxn
-    27: _cluster(Operation.ALTER, Operation.CLUSTER_ACTION),  # WriteTxnMarkers
+    27: _cluster(AclOperation.ALTER, AclOperation.CLUSTER_ACTION),  # WriteTxnMarkers
     28: (_transactional_id, _READ_GROUP),  # TxnOffsetCommit
-    29: _cluster(Operation.DESCRIBE),  # DescribeAcls
-    30: _cluster(Operation.ALTER),  # CreateAcls
-    31: _cluster(Operation.ALTER),  # DeleteAcls
-    34: _cluster(Operation.ALTER),  # AlterReplicaLogDirs
-    35: _cluster(Operation.DESCRIBE),  # DescribeLogDirs
-    43: _cluster(Operation.ALTER),  # ElectLeaders
-    45: _cluster(Operation.ALTER),  # AlterPartitionReassignments
-    46: _cluster(Operation.DESCRIBE),  # ListPartitionReassignments
-    47: (_group(Operation.DELETE),),  # OffsetDelete
-    48: _cluster(Operation.DESCRIBE_CONFIGS),  # DescribeClientQuotas
-    49: _cluster(Operation.ALTER_CONFIGS),  # AlterClientQuotas
-    50: _cluster(Operation.DESCRIBE),  # DescribeUserScramCredentials
-    51: _cluster(Operation.ALTER),  # AlterUserScramCredentials
-    55: _cluster(Operation.DESCRIBE),  # DescribeQuorum
-    57: _cluster(Operation.ALTER),  # UpdateFeatures
-    64: _cluster(Operation.ALTER),  # UnregisterBroker
+    29: _cluster(AclOperation.DESCRIBE),  # DescribeAcls
+    30: _cluster(AclOperation.ALTER),  # CreateAcls
+    31: _cluster(AclOperation.ALTER),  # DeleteAcls
+    34: _cluster(AclOperation.ALTER),  # AlterReplicaLogDirs
+    35: _cluster(AclOperation.DESCRIBE),  # DescribeLogDirs
+    43: _cluster(AclOperation.ALTER),  # ElectLeaders
+    45: _cluster(AclOperation.ALTER),  # AlterPartitionReassignments
+    46: _cluster(AclOperation.DESCRIBE),  # ListPartitionReassignments
+    47: (_group(AclOperation.DELETE),),  # OffsetDelete
+    48: _cluster(AclOperation.DESCRIBE_CONFIGS),  # DescribeClientQuotas
+    49: _cluster(AclOperation.ALTER_CONFIGS),  # AlterClientQuotas
+    50: _cluster(AclOperation.DESCRIBE),  # DescribeUserScramCredentials
+    51: _cluster(AclOperation.ALTER),  # AlterUserScramCredentials
+    55: _cluster(AclOperation.DESCRIBE),  # DescribeQuorum
+    57: _cluster(AclOperation.ALTER),  # UpdateFeatures
+    64: _cluster(AclOperation.ALTER),  # UnregisterBroker
     68: (_READ_GROUP,),  # ConsumerGroupHeartbeat
-    74: _cluster(Operation.DESCRIBE_CONFIGS),  # ListConfigResources
+    74: _cluster(AclOperation.DESCRIBE_CONFIGS),  # ListConfigResources
     76: (_READ_GROUP,),  # ShareGroupHeartbeat
     78: (_share,),  # ShareFetch
     79: (_share,),  # ShareAcknowledge
-    83: _cluster(Operation.CLUSTER_ACTION),  # InitializeShareGroupState
-    84: _cluster(Operation.CLUSTER_ACTION),  # ReadShareGroupState
-    85: _cluster(Operation.CLUSTER_ACTION),  # WriteShareGroupState
-    86: _cluster(Operation.CLUSTER_ACTION),  # DeleteShareGroupState
-    87: _cluster(Operation.CLUSTER_ACTION),  # ReadShareGroupStateSummary
+    83: _cluster(AclOperation.CLUSTER_ACTION),  # InitializeShareGroupState
+    84: _cluster(AclOperation.CLUSTER_ACTION),  # ReadShareGroupState
+    85: _cluster(AclOperation.CLUSTER_ACTION),  # WriteShareGroupState
+    86: _cluster(AclOperation.CLUSTER_ACTION),  # DeleteShareGroupState
+    87: _cluster(AclOperation.CLUSTER_ACTION),  # ReadShareGroupStateSummary
     88: (_READ_GROUP,),  # StreamsGroupHeartbeat
     91: (_READ_GROUP,),  # AlterShareGroupOffsets
-    92: (_group(Operation.DELETE),),  # DeleteShareGroupOffsets
+    92: (_group(AclOperation.DELETE),),  # DeleteShareGroupOffsets
     93: (_READ_GROUP,),  # StreamsGroupTopologyDescriptionUpdate
 }
 """API key -> the check that comes before all others."""

@@ -13,7 +13,7 @@ from typing import Final
 from txnsim.api._transactions import describe_transactions
 from txnsim.api._transactions.describe_transactions import UNKNOWN_TIME
 from txnsim.api.request import Reply, Request
-from txnsim.txn.commands import TransactionDescription
+from txnsim.txn.commands import DescribedTxn
 from txnsim.txn.state import IDLE_STATES
 
 LAST_UPDATE_FROM: Final = 1
@@ -24,7 +24,7 @@ _IDLE: Final = frozenset(state.wire_name for state in IDLE_STATES)
 async def handle(request: Request) -> Reply:
     """Describe each id by itself."""
 
-    def start_of(found: TransactionDescription) -> int:
+    def start_of(found: DescribedTxn) -> int:
         is_over = found.state in _IDLE and request.api_version < LAST_UPDATE_FROM
         return UNKNOWN_TIME if is_over else found.start_timestamp_ms
 

@@ -24,7 +24,7 @@ from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject, subject_of
 from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand
-from txnsim.security.acls import Operation, ResourceType
+from txnsim.security.acls import AclOperation, ResourceType
 from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
 from txnsim.wire import codec
 from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
@@ -42,7 +42,7 @@ def decode(header: codec.RequestHeader, frame: bytes) -> Any:
 async def handle(request: Request) -> Reply:
     """Write the markers; answered when all of them are."""
     access = request.access
-    if access is not None and not access.may_cluster(Operation.CLUSTER_ACTION):
+    if access is not None and not access.may_cluster(AclOperation.CLUSTER_ACTION):
         return refuse(request, FORBIDDEN[ResourceType.CLUSTER])
     reply = await request.broker.write_txn_markers(_command(request))
     return await write_txn_markers.answer_in_slices(request, reply)

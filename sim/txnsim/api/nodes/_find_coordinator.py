@@ -20,7 +20,7 @@ from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.interbroker.share_state import ShareKey
 from txnsim.metadata.image import BrokerImage
-from txnsim.security.acls import Operation
+from txnsim.security.acls import AclOperation
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -55,7 +55,7 @@ class KeyType(IntEnum):
     SHARE = 2
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class FoundCoordinator(msgspec.Struct, frozen=True, kw_only=True):
     """The coordinator of a key, or the error."""
 
     error: ErrorCode
@@ -82,7 +82,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     message = request.message
     keys = message.coordinator_keys if request.api_version >= BATCHED_FROM else (message.key,)
     text = _TEXTS.get(error, error.name)
-    return _answer(request, [(key, Found(error=error, message=text)) for key in keys])
+    return _answer(request, [(key, FoundCoordinator(error=error, message=text)) for key in keys])
 
 
 def subject(request: Request) -> Subject:
@@ -94,7 +94,7 @@ def subject(request: Request) -> Subject:
     return of_transactions(keys)
 
 
-def _find(request: Request, key_type: int, key: str) -> Found:
+def _find(request: Request, key_type: int, key: str) -> FoundCoordinator:
     broker = request.broker
     if request.access is not None:
         forbidden = _forbidden(request, request.access, key_type, key)
@@ -109,29 +109,33 @@ def _find(request: Request, key_type: int, key: str) -> Found:
     else:
         share_key = _share_key(key) if request.api_version >= SHARE_FROM else None
         if share_key is None:
-            return Found(error=ErrorCode.invalid_request)
+            return FoundCoordinator(error=ErrorCode.invalid_request)
         topic = SHARE_STATE_TOPIC
         node = broker.share_host.coordinator_of(share_key.coordinator_key)
     broker.make_coordinators_topic(topic)
     if node is None:
-        return Found(error=ErrorCode.coordinator_not_available)
-    return Found(error=ErrorCode.none, broker=broker.image.brokers[node])
+        return FoundCoordinator(error=ErrorCode.coordinator_not_available)
+    return FoundCoordinator(error=ErrorCode.none, broker=broker.image.brokers[node])
 
 
-def _forbidden(request: Request, access: Access, key_type: int, key: str) -> Found | None:
-    if key_type == KeyType.GROUP and not access.may_group(Operation.DESCRIBE, key):
-        return Found(error=ErrorCode.group_authorization_failed)
-    if key_type == KeyType.TRANSACTION and not access.may_transactional_id(Operation.DESCRIBE, key):
-        return Found(error=ErrorCode.transactional_id_authorization_failed)
+def _forbidden(
+    request: Request, access: Access, key_type: int, key: str
+) -> FoundCoordinator | None:
+    if key_type == KeyType.GROUP and not access.may_group(AclOperation.DESCRIBE, key):
+        return FoundCoordinator(error=ErrorCode.group_authorization_failed)
+    if key_type == KeyType.TRANSACTION and not access.may_transactional_id(
+        AclOperation.DESCRIBE, key
+    ):
+        return FoundCoordinator(error=ErrorCode.transactional_id_authorization_failed)
     if (
         key_type == KeyType.SHARE
         and request.api_version >= SHARE_FROM
-        and not access.may_cluster(Operation.CLUSTER_ACTION)
+        and not access.may_cluster(AclOperation.CLUSTER_ACTION)
     ):
         # Share coordinators are for brokers. The error is one of the whole request, so it has a
         # text in a batch as well.
         error = ErrorCode.cluster_authorization_failed
-        return Found(error=error, message=TEXTS[error])
+        return FoundCoordinator(error=error, message=TEXTS[error])
     return None
 
 
@@ -151,7 +155,7 @@ def _is_int32(number: int) -> bool:
     return -(2**31) <= number < 2**31
 
 
-def _answer(request: Request, found: list[tuple[str, Found]]) -> Reply:
+def _answer(request: Request, found: list[tuple[str, FoundCoordinator]]) -> Reply:
     schema = request.schema
     if request.api_version >= BATCHED_FROM:
         return request.answer(
@@ -167,7 +171,7 @@ def _answer(request: Request, found: list[tuple[str, Found]]) -> Reply:
     return request.answer(error_code=one.error, error_message=message, **_node(request, one))
 
 
-def _node(request: Request, found: Found) -> dict[str, Any]:
+def _node(request: Request, found: FoundCoordinator) -> dict[str, Any]:
     if found.broker is None:
         return {"node_id": -1, "host": "", "port": -1}
     return {"node_id": found.broker.broker_id, **request.address_of(found.broker)}

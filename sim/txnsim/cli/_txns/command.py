@@ -401,7 +401,7 @@ def failed(failure: str, cause: ClientError) -> CommandFailure:
     return CommandFailure(f"{failure}: {cause}. Enable debug logging for additional detail.", cause)
 
 
-class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):
+class ListCommand(msgspec.Struct, frozen=True, kw_only=True):
     """``list``."""
 
     filters: TransactionFilters = TransactionFilters()
@@ -698,7 +698,9 @@ def command_from(args: argparse.Namespace, program: str) -> Command:
                 ),
             )
             return (
-                txns_kip_text.FindHanging(shipped=find_hanging) if args.kip_text else find_hanging
+                txns_kip_text.KipFindHanging(shipped=find_hanging)
+                if args.kip_text
+                else find_hanging
             )
         case "forceTerminateTransaction":
             return ForceTerminate(transactional_id=args.transactional_id)
@@ -734,7 +736,7 @@ def _list(args: argparse.Namespace) -> Command:
     if args.kip_duration is not None:
         options["duration_ms"] = args.kip_duration
     filter_values = {name: value for name, value in options.items() if value is not None}
-    return ListTransactions(
+    return ListCommand(
         filters=TransactionFilters(**filter_values),
         broker_ids=tuple(requested_brokers) if requested_brokers else None,
     )
@@ -745,7 +747,7 @@ def _describe_producers(args: argparse.Namespace) -> Command:
     shipped = DescribeProducers(partition=partition, broker_id=_broker_id(args))
     if not args.kip_text:
         return shipped
-    return txns_kip_text.DescribeProducers(shipped=shipped, partition=partition)
+    return txns_kip_text.KipDescribeProducers(shipped=shipped, partition=partition)
 
 
 def _abort(args: argparse.Namespace, program: str) -> Command:

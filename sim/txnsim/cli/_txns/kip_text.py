@@ -30,7 +30,7 @@ from txnsim.client.inspection.txn_views import (
     ProducerState,
     TransactionDescription,
 )
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.txn.open_txn_verdict import DECIDED_STATES
 from txnsim.types import IsolationLevel, TopicPartition
 
@@ -162,7 +162,7 @@ def _duration_ms(description: TransactionDescription, now_ms: int) -> int:
     return description.last_update_time_ms - description.start_time_ms
 
 
-class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
+class KipDescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
     """``describe-producers``, or ``--describe --topic T --partition P``."""
 
     shipped: Command
@@ -204,7 +204,7 @@ class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
+class KipFindHanging(msgspec.Struct, frozen=True, kw_only=True):
     """``find-hanging``, with seconds beside the minutes."""
 
     shipped: Command
@@ -264,7 +264,7 @@ class Abort(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _speaks_the_text(admin: Admin) -> bool:
     """Only the listener of ``--kip-text`` has DescribeTransactions v1."""
-    theirs = (await admin.cluster.any_connection()).versions.get(Api.DESCRIBE_TRANSACTIONS)
+    theirs = (await admin.cluster.any_connection()).versions.get(ClientApi.DESCRIBE_TRANSACTIONS)
     return theirs is not None and theirs.highest >= 1
 
 

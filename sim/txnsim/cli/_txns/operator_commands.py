@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from txnsim.cli._txns.audit import Audit
-from txnsim.cli._txns.search_scope import Found, Scope, tell_missing, tell_rest
+from txnsim.cli._txns.search_scope import Scope, SearchResult, tell_missing, tell_rest
 from txnsim.cli.output import TERMINAL, Columns, Output, rows_of
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
@@ -23,7 +23,7 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.txn.open_txn_verdict import Cause
-from txnsim.txn.past_decision import READ_THE_LOG, Decided, Decision
+from txnsim.txn.past_decision import READ_THE_LOG, DecisionEvidence, PastDecision
 from txnsim.types import TopicPartition
 
 HANGS: Final = 3
@@ -61,7 +61,7 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
             lines += [
                 f"{finding.transaction.partition} at offset {start}: {finding.reason}",
                 *([f"  {finding.decided}"] if finding.decided is not None else []),
-                f"  {Decided.with_guess(command, finding.decided)}",
+                f"  {DecisionEvidence.with_guess(command, finding.decided)}",
             ]
         tell_rest(search)
         columns = hanging_columns(now_ms)
@@ -94,7 +94,7 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
     yes: bool = False
     """False: only show what would be done."""
     audit_file: Path
-    guess: Decision | None = None
+    guess: PastDecision | None = None
     """What to write where the decision is unknown."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
@@ -121,7 +121,7 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
         for repair_made in repairs:
             if (
                 self.guess not in (None, repair_made.decision)
-                and repair_made.decision is not Decision.UNKNOWN
+                and repair_made.decision is not PastDecision.UNKNOWN
             ):
                 TERMINAL.warn(
                     f"{repair_made.partition}: the guess does not count, as it was"
@@ -179,7 +179,7 @@ _STATUS_OF: Final = {
 _HEALED: Final = frozenset({Outcome.REPAIRED, Outcome.ENDED_TWICE, Outcome.NO_LONGER_HANGS})
 
 
-def _status(search: Found, unhealed: Sequence[object]) -> int:
+def _status(search: SearchResult, unhealed: Sequence[object]) -> int:
     """Exit status of a search, given the transactions that still hang."""
     if unhealed or search.younger_hanging:
         return HANGS

@@ -28,7 +28,7 @@ _MINUTE_MS: Final = 60_000
 _FEW: Final = 5
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a search for open transactions."""
 
     partitions: int
@@ -76,7 +76,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             return self.max_transaction_timeout_min * _MINUTE_MS
         return MAX_TRANSACTION_TIMEOUT_MS if self.partition is None else ANY_AGE
 
-    async def search(self, admin: Admin, *, now_ms: int) -> Found:
+    async def search(self, admin: Admin, *, now_ms: int) -> SearchResult:
         """Search it, with progress on a terminal.
 
         Raises:
@@ -99,7 +99,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             for finding in surveyed.findings
         ]
         judged = list(zip(surveyed.findings, old, strict=True))
-        return Found(
+        return SearchResult(
             partitions=surveyed.partitions,
             findings=tuple(finding for finding, is_old in judged if is_old),
             younger=tuple(finding for finding, is_old in judged if not is_old),
@@ -108,7 +108,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def tell_rest(search: Found) -> None:
+def tell_rest(search: SearchResult) -> None:
     """Print what was searched, and open transactions that do not hang."""
     counts = Counter(finding.verdict for finding in search.findings)
     parts = [
@@ -131,7 +131,7 @@ def tell_rest(search: Found) -> None:
     _tell_unread(search)
 
 
-def _tell_unread(search: Found) -> None:
+def _tell_unread(search: SearchResult) -> None:
     by_reason: dict[str, list[str]] = {}
     for partition, why in sorted(search.unread.items()):
         by_reason.setdefault(str(why), []).append(str(partition))

@@ -12,9 +12,9 @@ from typing import Any
 from txnsim.client.admin import Admin
 from txnsim.client.inspection.exactly_once import Value, compare
 from txnsim.client.inspection.judgement import JudgedTransaction
-from txnsim.client.inspection.topic_reading import Fate, Reader, read_topic
+from txnsim.client.inspection.topic_reading import Fate, TopicReader, read_topic
 from txnsim.txn.open_txn_verdict import program_at
-from txnsim.txn.past_decision import Decided
+from txnsim.txn.past_decision import DecisionEvidence
 
 
 def about_hanging(hanging: Sequence[JudgedTransaction], *, bootstrap: str) -> str | None:
@@ -29,7 +29,7 @@ def about_hanging(hanging: Sequence[JudgedTransaction], *, bootstrap: str) -> st
             f"  {finding.transaction.partition} since offset {producer.txn_start_offset}: producer "
             f"{producer.producer_id}, epoch {producer.producer_epoch}: {finding.reason}",
             *([f"    {finding.decided}"] if finding.decided is not None else []),
-            f"    {Decided.with_guess(command, finding.decided)}",
+            f"    {DecisionEvidence.with_guess(command, finding.decided)}",
         ]
     return "\n".join(lines)
 
@@ -41,7 +41,7 @@ async def about_exactly_once(
     *,
     derive: Callable[[Any], Any] | None = None,
     settle_ms: int,
-    reader: Reader | None = None,
+    reader: TopicReader | None = None,
 ) -> str | None:
     """How the target differs from the values that the source leads to; None where it does not.
 
@@ -57,7 +57,7 @@ async def about_exactly_once(
         ClientError: A topic can't be read.
         AnswerTooLargeError: They have more records than the reader may keep.
     """
-    reader = reader or Reader()
+    reader = reader or TopicReader()
     source_records = await _records(admin, source, settle_ms, reader)
     read = await _records(admin, target, settle_ms, reader)
     names = [origin if isinstance(origin, str) else "what was given" for origin in (source, target)]
@@ -88,7 +88,7 @@ _WORDS = {Fate.ABORTED: "aborted", Fate.OPEN: "still open"}
 
 
 async def _records(
-    admin: Admin, source: str | Iterable[Any], settle_ms: int, reader: Reader
+    admin: Admin, source: str | Iterable[Any], settle_ms: int, reader: TopicReader
 ) -> list[tuple[Value, Fate]]:
     if isinstance(source, str):
         records = await read_topic(admin, source, settle_ms=settle_ms, reader=reader)

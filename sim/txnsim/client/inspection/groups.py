@@ -17,7 +17,7 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import LOST
 from txnsim.client.errors import ClientError, RetriableError, code_name
 from txnsim.client.offsets import EARLIEST, LATEST
-from txnsim.client.versions import Api, Request
+from txnsim.client.versions import ClientApi, VersionedRequest
 from txnsim.errors import ErrorCode
 from txnsim.group.subscription import read_assignment
 from txnsim.types import IsolationLevel, TopicPartition
@@ -29,10 +29,10 @@ ISOLATION_LEVEL: Final = "share.isolation.level"
 OFFSET_RESET: Final = "share.auto.offset.reset"
 """Where a share group begins in a partition for which it has no state (KIP-932)."""
 _DESCRIBED_BY: Final = {
-    CLASSIC: Api.DESCRIBE_GROUPS,
-    "consumer": Api.CONSUMER_GROUP_DESCRIBE,
-    SHARE: Api.SHARE_GROUP_DESCRIBE,
-    STREAMS: Api.STREAMS_GROUP_DESCRIBE,
+    CLASSIC: ClientApi.DESCRIBE_GROUPS,
+    "consumer": ClientApi.CONSUMER_GROUP_DESCRIBE,
+    SHARE: ClientApi.SHARE_GROUP_DESCRIBE,
+    STREAMS: ClientApi.STREAMS_GROUP_DESCRIBE,
 }
 TYPES: Final = tuple(_DESCRIBED_BY)
 
@@ -148,7 +148,7 @@ async def list_groups(
 
 
 async def _list_groups_of_broker(
-    admin: Admin, broker_id: int, request: Request
+    admin: Admin, broker_id: int, request: VersionedRequest
 ) -> list[GroupListing]:
     message = await _ask_until_answered(
         admin,
@@ -459,7 +459,11 @@ async def delete_group(admin: Admin, group_id: str) -> None:
 
 
 async def _of_group(
-    admin: Admin, failure: str, group_id: str, request: Request, row_of: Callable[[Any], Any]
+    admin: Admin,
+    failure: str,
+    group_id: str,
+    request: VersionedRequest,
+    row_of: Callable[[Any], Any],
 ) -> Any:
     async def ask() -> Any:
         return await admin.cluster.ask_group_coordinator(group_id, request)

@@ -30,9 +30,9 @@ from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.errors import CorruptLogRecordError, ErrorCode
 from txnsim.releases.rules import LATEST
 from txnsim.txn.log_format import decode_record, encode_key
-from txnsim.txn.marker_payment import DueDecisions, Noted
+from txnsim.txn.marker_payment import CoordinatorRecord, DueDecisions
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decided, Decision
+from txnsim.txn.past_decision import DecisionEvidence, PastDecision
 from txnsim.txn.state import TxnTransition
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
@@ -157,7 +157,7 @@ async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) ->
             if due is not None:
                 break
     except ClientError:
-        if finding.decided is None or finding.decided.decision is not Decision.UNKNOWN:
+        if finding.decided is None or finding.decided.decision is not PastDecision.UNKNOWN:
             return finding
         lacking_right = msgspec.structs.replace(finding.decided, lacks_right=True)
         return msgspec.structs.replace(finding, decided=lacking_right)
@@ -171,7 +171,8 @@ async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) ->
         since_ms=due.since_ms,
     )
     return msgspec.structs.replace(
-        finding, decided=Decided.by_log(due, markers, last_write_ms=producer.last_timestamp_ms)
+        finding,
+        decided=DecisionEvidence.by_log(due, markers, last_write_ms=producer.last_timestamp_ms),
     )
 
 
@@ -224,7 +225,9 @@ RECORDS_MAX: Final = 1_000_000
 """Of one search; with more to read, use the disks (``txnsim logs find-hanging``)."""
 
 
-async def noted(cluster: Cluster, transactional_id: str, *, since_ms: int) -> tuple[Noted, ...]:
+async def noted(
+    cluster: Cluster, transactional_id: str, *, since_ms: int
+) -> tuple[CoordinatorRecord, ...]:
     """What the coordinator wrote down of an id since a time, oldest first.
 
     Returns:
@@ -253,12 +256,12 @@ async def noted(cluster: Cluster, transactional_id: str, *, since_ms: int) -> tu
 
 async def _read(
     cluster: Cluster, partition: TopicPartition, transactional_id: str, *, since_ms: int
-) -> tuple[Noted, ...]:
+) -> tuple[CoordinatorRecord, ...]:
     key = encode_key(TransactionalId(transactional_id))
     # -1 where nothing is as late
     offset = await offset_of(cluster, partition, since_ms if since_ms > 0 else EARLIEST)
     records_read = 0
-    notes: list[Noted] = []
+    notes: list[CoordinatorRecord] = []
     while offset >= 0:
         result = await fetch(
             cluster,
@@ -282,8 +285,8 @@ async def _read(
     return tuple(notes)
 
 
-def _note_of(entry: TxnTransition) -> Noted:
-    return Noted(
+def _note_of(entry: TxnTransition) -> CoordinatorRecord:
+    return CoordinatorRecord(
         state=entry.state.wire_name,
         producer_id=entry.producer_id,
         producer_epoch=entry.producer_epoch,

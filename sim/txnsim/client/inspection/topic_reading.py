@@ -35,7 +35,7 @@ PIECE_BYTES: Final = 65_536
 T = TypeVar("T")
 
 
-class Reader:
+class TopicReader:
     """Reads topics for one question: how much of them, and where the work on it is done.
 
     Args:
@@ -104,7 +104,7 @@ class ReadRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 async def read_topic(
-    admin: Admin, topic: str, *, settle_ms: int = SETTLE_MS, reader: Reader | None = None
+    admin: Admin, topic: str, *, settle_ms: int = SETTLE_MS, reader: TopicReader | None = None
 ) -> tuple[ReadRecord, ...]:
     """All records of a topic that readers can be given at all, by partition and offset.
 
@@ -118,7 +118,7 @@ async def read_topic(
         ClientError: There is no such topic, or it can't be read.
         AnswerTooLargeError: It has more records than the reader may keep.
     """
-    reader = reader or Reader()
+    reader = reader or TopicReader()
     deadline = admin.cluster.deadline(settle_ms)
     read_records: list[ReadRecord] = []
     for partition in await _partitions(admin, topic):
@@ -127,7 +127,7 @@ async def read_topic(
 
 
 async def committed_records(
-    admin: Admin, topic: str, *, settle_ms: int = SETTLE_MS, reader: Reader
+    admin: Admin, topic: str, *, settle_ms: int = SETTLE_MS, reader: TopicReader
 ) -> AsyncIterator[Sequence[ConsumedRecord]]:
     """The records of a topic that a ``read_committed`` reader gets, by partition and offset, some
     at a time.
@@ -152,7 +152,7 @@ async def _partitions(admin: Admin, topic: str) -> list[int]:
 
 
 async def _read_partition(
-    admin: Admin, topic: str, partition: int, deadline: Deadline, reader: Reader
+    admin: Admin, topic: str, partition: int, deadline: Deadline, reader: TopicReader
 ) -> list[ReadRecord]:
     last_stable = await _settled_end_offset(admin, topic, partition, deadline, reader)
     every: list[ConsumedRecord] = []
@@ -199,7 +199,7 @@ def _fate(offset: int, committed: set[int], last_stable: int) -> Fate:
 
 
 async def _settled_end_offset(
-    admin: Admin, topic: str, partition: int, deadline: Deadline, reader: Reader
+    admin: Admin, topic: str, partition: int, deadline: Deadline, reader: TopicReader
 ) -> int:
     """The last stable offset once the high watermark is decided, or at the deadline."""
     backoff = admin.cluster.backoff()
@@ -213,7 +213,7 @@ async def _settled_end_offset(
 
 
 async def _fetch_all(
-    admin: Admin, topic: str, partition: int, isolation: IsolationLevel, reader: Reader
+    admin: Admin, topic: str, partition: int, isolation: IsolationLevel, reader: TopicReader
 ) -> AsyncIterator[Sequence[ConsumedRecord]]:
     offset = -1
     while True:

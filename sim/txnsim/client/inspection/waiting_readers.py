@@ -24,9 +24,9 @@ from txnsim.client.inspection._waiting_share_groups import (
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.isolation import ConsumedRecord
-from txnsim.client.metadata import PartitionView
+from txnsim.client.metadata import PartitionMetadata
 from txnsim.client.offsets import EARLIEST, LATEST
-from txnsim.txn.open_txn_verdict import PROGRAM, Cause, Holder, Standing, withheld
+from txnsim.txn.open_txn_verdict import PROGRAM, BlockingTxn, Cause, Standing, withheld
 from txnsim.types import IsolationLevel, TopicPartition
 
 
@@ -112,7 +112,7 @@ _OPEN: Final = frozenset({Cause.HANGING, Cause.DECIDED, Cause.ALIVE})
 
 
 async def _explain_by_the_log(
-    admin: Admin, partition: TopicPartition, view: PartitionView, program: str
+    admin: Admin, partition: TopicPartition, view: PartitionMetadata, program: str
 ) -> Explanation:
     """Explain a partition whose open transactions are unknown."""
     log_start = await admin.offset_of(partition, EARLIEST)
@@ -147,7 +147,7 @@ async def _explain_by_the_log(
 
 def _explanation(
     partition: TopicPartition,
-    view: PartitionView,
+    view: PartitionMetadata,
     cause: Cause,
     *,
     sentences: tuple[str, ...] = (),
@@ -171,7 +171,7 @@ def _start(finding: JudgedTransaction) -> int:
 # Words
 
 
-def _offline(view: PartitionView) -> str:
+def _offline(view: PartitionMetadata) -> str:
     return (
         f"The partition has no leader: none of its replicas {list(view.replicas)} that may lead"
         " is alive, so clients can't read or write. Start one of the brokers"
@@ -198,9 +198,9 @@ def _sentences(
     return standing.sentences()
 
 
-def _held_by(holder: JudgedTransaction, now_ms: int) -> Holder:
+def _held_by(holder: JudgedTransaction, now_ms: int) -> BlockingTxn:
     producer = holder.transaction.producer
-    return Holder(
+    return BlockingTxn(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         quiet_ms=now_ms - producer.last_timestamp_ms,

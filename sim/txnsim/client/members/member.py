@@ -41,7 +41,7 @@ from txnsim.client.members.requests import (
     sync_group,
 )
 from txnsim.client.offsets import EARLIEST, offset_of
-from txnsim.client.versions import Request
+from txnsim.client.versions import VersionedRequest
 from txnsim.errors import ErrorCode
 from txnsim.group.subscription import read_assignment, read_subscription, write_assignment
 from txnsim.types import TopicPartition
@@ -395,7 +395,7 @@ class ConsumerMembership(Membership):
         joining: tuple[Collection[str], int] | None = None,
         owned: Mapping[UUID, Collection[int]] | None = None,
         leaving: int | None = None,
-    ) -> Request:
+    ) -> VersionedRequest:
         """A heartbeat; ``leaving`` is the epoch that says so."""
         who = self._who(leaving)
         return consumer_group_heartbeat(self._options.group_id, who, joining=joining, owned=owned)
@@ -406,7 +406,7 @@ class ConsumerMembership(Membership):
     def _with_epoch(self, epoch: int) -> GroupMetadata:
         return msgspec.structs.replace(self._now, generation=epoch)
 
-    async def _say(self, request: Request) -> bool:
+    async def _say(self, request: VersionedRequest) -> bool:
         answer = await self._coordinator.ask(request)
         error = ErrorCode(answer.error_code)
         if error in _EXPELLED:
@@ -486,7 +486,7 @@ class ShareMembership(ConsumerMembership):
         joining: tuple[Collection[str], int] | None = None,
         leaving: int | None = None,
         **_owned: object,
-    ) -> Request:
+    ) -> VersionedRequest:
         who = self._who(leaving)
         topics = None if joining is None else joining[0]
         return share_group_heartbeat(self._options.group_id, who, topics=topics)
@@ -509,7 +509,7 @@ class StreamsMembership(ConsumerMembership):
         joining: tuple[Collection[str], int] | None = None,
         owned: Mapping[UUID, Collection[int]] | None = None,
         leaving: int | None = None,
-    ) -> Request:
+    ) -> VersionedRequest:
         who = self._who(leaving)
         tasks = None if owned is None else {task for parts in owned.values() for task in parts}
         return streams_group_heartbeat(self._options.group_id, who, joining=joining, tasks=tasks)

@@ -10,7 +10,7 @@ import msgspec
 from txnsim.client.cluster import LOST, Cluster
 from txnsim.client.errors import ClientError, RetriableError, code_name
 from txnsim.client.group_requests import GroupMetadata
-from txnsim.client.versions import Request
+from txnsim.client.versions import VersionedRequest
 from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 
@@ -42,7 +42,7 @@ class MemberOptions(msgspec.Struct, frozen=True, kw_only=True):
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
 
 
-class Coordinator(msgspec.Struct, eq=False):
+class CoordinatorClient(msgspec.Struct, eq=False):
     """Requests to a group's coordinator; follows the coordinator when it moves."""
 
     _cluster: Cluster
@@ -52,7 +52,7 @@ class Coordinator(msgspec.Struct, eq=False):
     def forget(self) -> None:
         self._broker_id = None
 
-    async def ask(self, request: Request, *, timeout_ms: int | None = None) -> Any:
+    async def ask(self, request: VersionedRequest, *, timeout_ms: int | None = None) -> Any:
         """The answer of a coordinator that has the group. A member asks once: what it says next
         depends on what it has become.
 
@@ -107,7 +107,7 @@ class Membership(ABC):
         self.metadata = GroupMetadata(instance_id=self._options.instance_id)
         """The member's identity for commits, as of the last join (``ConsumerGroupMetadata``)."""
         self.assigned: frozenset[TopicPartition] = frozenset()
-        self._coordinator = Coordinator(self._cluster, self._options.group_id)
+        self._coordinator = CoordinatorClient(self._cluster, self._options.group_id)
         self._must_join = True
 
     def resubscribe(self, topics: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from txnsim.client.group_requests import GroupMetadata, committed_topics
 from txnsim.client.requests import Row, asks
-from txnsim.client.versions import Api, Request
+from txnsim.client.versions import ClientApi, VersionedRequest
 from txnsim.types import TopicPartition
 
 CONSUMER: Final = "consumer"
@@ -24,10 +24,10 @@ def join_group(
     subscription: bytes,
     session_timeout_ms: int,
     rebalance_timeout_ms: int,
-) -> Request:
+) -> VersionedRequest:
     """Ask to join the next generation; the answer waits for all members."""
     return asks(
-        Api.JOIN_GROUP,
+        ClientApi.JOIN_GROUP,
         group_id=group_id,
         session_timeout=session_timeout_ms,
         rebalance_timeout=rebalance_timeout_ms,
@@ -41,10 +41,10 @@ def join_group(
 
 def sync_group(
     group_id: str, member: GroupMetadata, *, assignments: Mapping[str, bytes]
-) -> Request:
+) -> VersionedRequest:
     """Ask for the assignment; the leader of the generation brings that of every member."""
     return asks(
-        Api.SYNC_GROUP,
+        ClientApi.SYNC_GROUP,
         group_id=group_id,
         **member.fields,
         protocol_type=CONSUMER,
@@ -56,12 +56,12 @@ def sync_group(
     )
 
 
-def heartbeat(group_id: str, member: GroupMetadata) -> Request:
+def heartbeat(group_id: str, member: GroupMetadata) -> VersionedRequest:
     """Say that a classic member is alive."""
-    return asks(Api.HEARTBEAT, group_id=group_id, **member.fields)
+    return asks(ClientApi.HEARTBEAT, group_id=group_id, **member.fields)
 
 
-def leave_group(group_id: str, member: GroupMetadata) -> Request:
+def leave_group(group_id: str, member: GroupMetadata) -> VersionedRequest:
     """Take a member out of a classic group."""
     leaver = Row(
         "MemberIdentity",
@@ -69,7 +69,9 @@ def leave_group(group_id: str, member: GroupMetadata) -> Request:
         group_instance_id=member.instance_id,
         reason=None,
     )
-    return asks(Api.LEAVE_GROUP, group_id=group_id, member_id=member.member_id, members=[leaver])
+    return asks(
+        ClientApi.LEAVE_GROUP, group_id=group_id, member_id=member.member_id, members=[leaver]
+    )
 
 
 def consumer_group_heartbeat(
@@ -78,7 +80,7 @@ def consumer_group_heartbeat(
     *,
     joining: tuple[Collection[str], int] | None = None,
     owned: Mapping[UUID, Collection[int]] | None = None,
-) -> Request:
+) -> VersionedRequest:
     """All that a member of the consumer protocol says (KIP-848).
 
     Args:
@@ -89,7 +91,7 @@ def consumer_group_heartbeat(
     """
     topics, timeout_ms = (None, -1) if joining is None else joining
     return asks(
-        Api.CONSUMER_GROUP_HEARTBEAT,
+        ClientApi.CONSUMER_GROUP_HEARTBEAT,
         group_id=group_id,
         member_id=member.member_id,
         member_epoch=member.generation,
@@ -110,7 +112,7 @@ def consumer_group_heartbeat(
 
 def share_group_heartbeat(
     group_id: str, member: GroupMetadata, *, topics: Collection[str] | None = None
-) -> Request:
+) -> VersionedRequest:
     """All that a member of a share group says to the coordinator (KIP-932).
 
     Args:
@@ -119,7 +121,7 @@ def share_group_heartbeat(
         topics: What it subscribes to, where it joins.
     """
     return asks(
-        Api.SHARE_GROUP_HEARTBEAT,
+        ClientApi.SHARE_GROUP_HEARTBEAT,
         group_id=group_id,
         member_id=member.member_id,
         member_epoch=member.generation,
@@ -134,7 +136,7 @@ def streams_group_heartbeat(
     *,
     joining: tuple[Collection[str], int] | None = None,
     tasks: Collection[int] | None = None,
-) -> Request:
+) -> VersionedRequest:
     """All that a thread of Kafka Streams says (KIP-1071). Its topology is one part without state.
 
     Args:
@@ -150,7 +152,7 @@ def streams_group_heartbeat(
         active = [Row("TaskIds", subtopology_id=PART, partitions=parts)] if parts else []
     no_tasks = None if tasks is None else ()
     return asks(
-        Api.STREAMS_GROUP_HEARTBEAT,
+        ClientApi.STREAMS_GROUP_HEARTBEAT,
         group_id=group_id,
         member_id=member.member_id,
         member_epoch=member.generation,
@@ -191,10 +193,10 @@ def _topology(topics: Collection[str]) -> Row:
 
 def offset_commit(
     group_id: str, member: GroupMetadata, offsets: Mapping[TopicPartition, int]
-) -> Request:
+) -> VersionedRequest:
     """Write a group's positions outside of a transaction."""
     return asks(
-        Api.OFFSET_COMMIT,
+        ClientApi.OFFSET_COMMIT,
         group_id=group_id,
         generation_id_or_member_epoch=member.generation,
         member_id=member.member_id,

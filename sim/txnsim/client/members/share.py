@@ -27,7 +27,7 @@ from txnsim.client.members.member import Joining
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.reactions import REFRESHING
 from txnsim.client.requests import Row, asks
-from txnsim.client.versions import Api, Request
+from txnsim.client.versions import ClientApi, VersionedRequest
 from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 
@@ -66,7 +66,7 @@ class Said(msgspec.Struct, frozen=True):
     error: ErrorCode = ErrorCode.none
 
 
-class Acquired(msgspec.Struct, frozen=True, kw_only=True):
+class AcquiredRecords(msgspec.Struct, frozen=True, kw_only=True):
     """What one leader gave of one partition."""
 
     place: TopicPartition
@@ -84,7 +84,7 @@ class Acquired(msgspec.Struct, frozen=True, kw_only=True):
 class Shared(msgspec.Struct, frozen=True, kw_only=True):
     """Leaders' answers to a poll or a commit of acknowledgements."""
 
-    acquired: tuple[Acquired, ...] = ()
+    acquired: tuple[AcquiredRecords, ...] = ()
     said: tuple[Said, ...] = ()
     """Acknowledgements with their errors, gaps left out."""
 
@@ -104,7 +104,7 @@ class ShareMember(Joining):
     def __init__(self, cluster: Cluster, options: MemberOptions) -> None:
         """Nothing is sent before ``subscribe``."""
         super().__init__(cluster, msgspec.structs.replace(options, protocol="share"))
-        self._sessions: dict[int, _Session] = {}
+        self._sessions: dict[int, _ShareSession] = {}
         """By leader."""
         self._queued: list[Said] = []
         """What the next request brings."""
@@ -193,7 +193,7 @@ class ShareMember(Joining):
             epochs_by_leader[leader.leader_id][partition] = leader.leader_epoch
         return epochs_by_leader
 
-    def _take(self, session: _Session) -> list[Said]:
+    def _take(self, session: _ShareSession) -> list[Said]:
         """What is queued for a leader."""
         mine = [
             acknowledgement
@@ -246,7 +246,7 @@ class ShareMember(Joining):
     async def _fetch_once(
         self, leader: int, epochs: Mapping[TopicPartition, int], max_wait_ms: int
     ) -> Shared:
-        session = self._sessions.setdefault(leader, _Session())
+        session = self._sessions.setdefault(leader, _ShareSession())
         acknowledgements = [] if session.epoch == OPENING else self._take(session)
         new, dropped = epochs.keys() - session.places, session.places - epochs.keys()
         session.places = set(epochs)
@@ -254,7 +254,7 @@ class ShareMember(Joining):
         if not epochs:
             session.epoch = CLOSING
         request = asks(
-            Api.SHARE_FETCH,
+            ClientApi.SHARE_FETCH,
             group_id=self.options.group_id,
             member_id=self.metadata.member_id,
             share_session_epoch=session.epoch,
@@ -275,7 +275,7 @@ class ShareMember(Joining):
         if isinstance(answer, ErrorCode):
             is_lost = answer in _LOST
             failed = tuple(
-                Acquired(place=partition, error=answer, leader_epoch=epoch, is_lost=is_lost)
+                AcquiredRecords(place=partition, error=answer, leader_epoch=epoch, is_lost=is_lost)
                 for partition, epoch in epochs.items()
             )
             return Shared(acquired=failed, said=_all_with_error(acknowledgements, answer))
@@ -284,7 +284,9 @@ class ShareMember(Joining):
         acquired = tuple(
             self._read(partition, rows[partition], lock_ms, epoch)
             if partition in rows
-            else Acquired(place=partition, leader_epoch=epoch)  # left out: there is nothing new
+            else AcquiredRecords(
+                place=partition, leader_epoch=epoch
+            )  # left out: there is nothing new
             for partition, epoch in epochs.items()
         )
         return Shared(
@@ -299,7 +301,7 @@ class ShareMember(Joining):
         if not acknowledgements and session.epoch != CLOSING:
             return ()
         request = asks(
-            Api.SHARE_ACKNOWLEDGE,
+            ClientApi.SHARE_ACKNOWLEDGE,
             group_id=self.options.group_id,
             member_id=self.metadata.member_id,
             share_session_epoch=session.epoch,
@@ -315,7 +317,7 @@ class ShareMember(Joining):
             return _all_with_error(acknowledgements, answer)
         return _outcomes(acknowledgements, session.rows(answer), "error_code")
 
-    async def _ask(self, leader: int, session: _Session, request: Request) -> Any:
+    async def _ask(self, leader: int, session: _ShareSession, request: VersionedRequest) -> Any:
         """The answer, or the error after which the session is a new one."""
         try:
             answer = await self._cluster.ask(leader, request, lane=LANE)
@@ -333,7 +335,7 @@ class ShareMember(Joining):
 
     def _read(
         self, partition: TopicPartition, row: Any, lock_ms: int, leader_epoch: int
-    ) -> Acquired:
+    ) -> AcquiredRecords:
         """The records that were acquired; what is none is acknowledged as a gap."""
         error = ErrorCode(row.error_code)
         if error in REFRESHING:
@@ -353,7 +355,7 @@ class ShareMember(Joining):
             (record, counts[record.offset]) for record in visible.records if record.offset in counts
         )
         self.acknowledge(partition, counts.keys() - {record.offset for record, _ in records}, "gap")
-        return Acquired(
+        return AcquiredRecords(
             place=partition,
             error=error,
             records=records,
@@ -362,7 +364,7 @@ class ShareMember(Joining):
         )
 
 
-class _Session:
+class _ShareSession:
     """A share session with one leader."""
 
     def __init__(self) -> None:
@@ -393,7 +395,7 @@ def _topics(
     partition: str,
     new: Iterable[TopicPartition],
     acknowledgements: list[Said],
-    session: _Session,
+    session: _ShareSession,
 ) -> list[Row]:
     """Rows of a request: partitions new to the session, partitions with acknowledgements."""
     batches: dict[TopicPartition, list[Row]] = {
@@ -424,7 +426,7 @@ def _topics(
     ]
 
 
-def _forgotten_topics(places: Iterable[TopicPartition], session: _Session) -> list[Row]:
+def _forgotten_topics(places: Iterable[TopicPartition], session: _ShareSession) -> list[Row]:
     topics: dict[str, list[int]] = defaultdict(list)
     for partition in sorted(places):
         topics[partition.topic].append(partition.partition)

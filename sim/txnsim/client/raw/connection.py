@@ -16,7 +16,7 @@ from typing import Any, Final, Self, cast
 
 from txnsim.client.authentication import Authentication, ClientSecurity
 from txnsim.client.errors import AuthenticationError
-from txnsim.client.versions import Request
+from txnsim.client.versions import VersionedRequest
 from txnsim.runtime.blocking_world import Line, RealWorld, playing_in, world
 from txnsim.runtime.rng import random_hex
 from txnsim.runtime.tls import client_context
@@ -33,7 +33,7 @@ _SILENCE_S: Final = 0.7
 _PIECE_BYTES: Final = 1 << 16
 
 
-class Outcome(Enum):
+class NoAnswer(Enum):
     """What a broker may do instead of answering."""
 
     CLOSED = "the connection was closed"
@@ -110,7 +110,7 @@ class RawConnection:
         try:
             self.send(api_key, api_version, **values)
         except ConnectionError:  # closed since the last answer: sending or receiving tells it first
-            return Outcome.CLOSED
+            return NoAnswer.CLOSED
         return self.receive(api_key, api_version)
 
     def send(self, api_key: int, api_version: int, **values: Any) -> None:
@@ -130,7 +130,7 @@ class RawConnection:
     def receive(self, api_key: int, api_version: int) -> Any:
         """The next frame, decoded as the answer of that API and version."""
         frame = self.receive_frame()
-        if isinstance(frame, Outcome):
+        if isinstance(frame, NoAnswer):
             return frame
         correlation_id, message = codec.read_response(api_key, api_version, frame)
         assert correlation_id == self._correlation_id
@@ -171,22 +171,22 @@ class RawConnection:
         """Send bytes as they are."""
         self._socket.sendall(data)
 
-    def receive_frame(self, *, timeout_s: float | None = None) -> bytes | Outcome:
+    def receive_frame(self, *, timeout_s: float | None = None) -> bytes | NoAnswer:
         """The next frame, or what happened instead."""
         self._socket.settimeout(self._answer_timeout_s if timeout_s is None else timeout_s)
         try:
             head = self._read(4)
             if len(head) < 4:
-                return Outcome.CLOSED
+                return NoAnswer.CLOSED
             size = struct.unpack(">i", head)[0]
             frame = self._read(size)
         except TimeoutError:
-            return Outcome.SILENT
+            return NoAnswer.SILENT
         except ConnectionError:
-            return Outcome.CLOSED
-        return frame if len(frame) == size else Outcome.CLOSED
+            return NoAnswer.CLOSED
+        return frame if len(frame) == size else NoAnswer.CLOSED
 
-    def silence(self) -> bytes | Outcome:
+    def silence(self) -> bytes | NoAnswer:
         """What comes within a short while where nothing, or the end, is expected."""
         return self.receive_frame(timeout_s=_SILENCE_S)
 
@@ -239,11 +239,11 @@ class _SecuredWorld(RealWorld):
     def _log_in(self, line: Line, address: str) -> None:
         login = Authentication(self._security, now_ms=wall_ms(), nonce=random_hex())
         asking = RawConnection(address, line=line)
-        request: Request | None = login.handshake()
+        request: VersionedRequest | None = login.handshake()
         while request is not None:
             message = request.build(codec.request_schema(request.api, _AUTHENTICATE))
             asking.send_message(request.api, _AUTHENTICATE, message)
             answer = asking.receive(request.api, _AUTHENTICATE)
-            if isinstance(answer, Outcome):
+            if isinstance(answer, NoAnswer):
                 raise AuthenticationError(f"at the login: {answer.value}")
             request = login.take(answer)

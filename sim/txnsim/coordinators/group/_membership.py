@@ -35,7 +35,7 @@ from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import (
     NO_MEMBER,
     AfterWrite,
-    Answered,
+    AnswerWaiter,
     AssignmentStored,
     ConsumerEffect,
     ConsumerHeartbeat,
@@ -48,6 +48,7 @@ from txnsim.group.commands import (
     LeaveGroup,
     LeaveReply,
     NewGroupStored,
+    RecordsToAppend,
     ResolveRegexes,
     StaticMemberStored,
     SyncGroup,
@@ -56,7 +57,6 @@ from txnsim.group.commands import (
     TimerKind,
     TimerSet,
     Waiter,
-    Written,
 )
 from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
 from txnsim.group.consumer_classic import ClassicMembers
@@ -195,7 +195,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         where = shard.partition, timer.group_id
         group_timers = line.setdefault(where, {})
         group_timers[key] = shard, timer, on_fire
-        self._armed[shard.partition][timer.group_id][key] = _Waiting(line, where, key)
+        self._armed[shard.partition][timer.group_id][key] = _DueTimer(line, where, key)
         return len(group_timers) == 1
 
     async def _run_late(self) -> None:
@@ -226,7 +226,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         on_fire(shard, timers)
 
 
-class _Waiting(msgspec.Struct, eq=False):
+class _DueTimer(msgspec.Struct, eq=False):
     """A timer that is due and waits for its turn: it may still be cancelled."""
 
     line: _Line
@@ -244,7 +244,7 @@ def _key(timer: TimerSet | TimerCancelled) -> _Key:
     return timer.kind, timer.group_id, timer.member_id
 
 
-class Membership(msgspec.Struct, kw_only=True, eq=False):
+class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
     """The classic groups of one broker."""
 
     clock: Clock
@@ -370,7 +370,7 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
         effects = self._behind[group_id]
         while effects:
             effect = effects.popleft()
-            if isinstance(effect, Answered) or self.is_current(shard):
+            if isinstance(effect, AnswerWaiter) or self.is_current(shard):
                 self._do(shard, effect)
             if pace.has_done(2):
                 await pace.rest()
@@ -378,25 +378,25 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
 
     def _do(self, shard: GroupShard, effect: Effect) -> None:
         match effect:
-            case Answered():
+            case AnswerWaiter():
                 self._answer(effect.waiter, effect.reply)
             case TimerSet():
                 self.timers.arm(shard, effect, self._fire)
             case TimerCancelled():
                 self.timers.disarm(shard, effect)
-            case Written():
+            case RecordsToAppend():
                 self._write(shard, effect)
             case _:
                 assert_never(effect)
 
-    def _write(self, shard: GroupShard, effect: Written) -> None:
+    def _write(self, shard: GroupShard, effect: RecordsToAppend) -> None:
         self.tasks.drive(
             self._append(shard, effect),
             lambda error, bug: self._on_written(shard, effect.then, error, bug),
             name="group-write",
         )
 
-    async def _append(self, shard: GroupShard, effect: Written) -> ErrorCode:
+    async def _append(self, shard: GroupShard, effect: RecordsToAppend) -> ErrorCode:
         """Write records whose effect the group already has in memory; return once replicated."""
         admission = self.writer.admit(shard, None)
         if admission is not None:
@@ -506,7 +506,7 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
 _log: Final = Logger("txnsim.group")
 
 
-class _Decided(msgspec.Struct, frozen=True, kw_only=True):
+class _HeartbeatDecision(msgspec.Struct, frozen=True, kw_only=True):
     """What a heartbeat leads to."""
 
     group: ConsumerGroup
@@ -520,7 +520,7 @@ class _Decided(msgspec.Struct, frozen=True, kw_only=True):
         return (*self.records_before, *self.outcome.records)
 
 
-class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
+class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
     """The groups of the consumer protocol of one broker."""
 
     clock: Clock
@@ -528,7 +528,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
     writer: GroupWriter
     protocol: ConsumerProtocol
     classic_members: ClassicMembers
-    classic_groups: Membership
+    classic_groups: ClassicGroups
     timers: GroupTimers
     image: Callable[[], ClusterImage]
     is_current: Callable[[GroupShard], bool]
@@ -600,7 +600,9 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         is_due = command.member_epoch == 0 or group.assignment_epoch < group.epoch
         return len(group.members) if is_due else 0
 
-    def _decide(self, shard: GroupShard, command: ConsumerHeartbeat) -> _Decided | Rejection:
+    def _decide(
+        self, shard: GroupShard, command: ConsumerHeartbeat
+    ) -> _HeartbeatDecision | Rejection:
         """The group and the effect of the heartbeat on it."""
         records: list[GroupRecord] = []
         group = self._group(shard, command, records)
@@ -614,7 +616,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
             )
         if isinstance(outcome, Rejection):
             return outcome
-        return _Decided(group=group, outcome=outcome, records_before=records)
+        return _HeartbeatDecision(group=group, outcome=outcome, records_before=records)
 
     def _group(
         self, shard: GroupShard, command: ConsumerHeartbeat, records: list[GroupRecord]

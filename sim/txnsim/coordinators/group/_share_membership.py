@@ -31,11 +31,16 @@ from txnsim.group.consumer_group import LEFT
 from txnsim.group.consumer_records import ShareRecord
 from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
-from txnsim.group.sharing.share import ShareHeartbeat, ShareOutcome, ShareProtocol, ShareSettings
+from txnsim.group.sharing.share import (
+    ShareGroupSettings,
+    ShareHeartbeat,
+    ShareHeartbeatOutcome,
+    ShareProtocol,
+)
 from txnsim.group.sharing.share_group import ShareGroup
 from txnsim.group.sharing.share_topics import (
     NewOffsets,
-    Outcome,
+    PartitionError,
     Partitions,
     ShareAlteration,
     ShareDeletion,
@@ -90,7 +95,7 @@ class _Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 AnswerT = TypeVar("AnswerT")
 CommandT = TypeVar("CommandT")
-DecisionT = TypeVar("DecisionT", ShareOutcome, ShareAlteration, ShareDeletion, _Answered)
+DecisionT = TypeVar("DecisionT", ShareHeartbeatOutcome, ShareAlteration, ShareDeletion, _Answered)
 
 
 class ShareCoordinators(Protocol):
@@ -108,7 +113,7 @@ class ShareCoordinators(Protocol):
         """The start offset of share partitions, and how many records are done beyond it."""
 
 
-class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
+class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     """The share groups of one broker."""
 
     clock: Clock
@@ -132,7 +137,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         """Decide, write, answer when that is replicated; then have share state initialised.
         ``pace`` is that of a large one.
         """
-        decision: tuple[ShareOutcome, Sequence[GroupRecord]] | Rejection | None = None
+        decision: tuple[ShareHeartbeatOutcome, Sequence[GroupRecord]] | Rejection | None = None
         if pace is not None:
             command = await with_names(command, pace)
             decision = await decided_in_slices(
@@ -152,7 +157,9 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         assert decided.reply is not None
         return decided.reply
 
-    def _decide(self, shard: GroupShard, command: ShareHeartbeat) -> ShareOutcome | Rejection:
+    def _decide(
+        self, shard: GroupShard, command: ShareHeartbeat
+    ) -> ShareHeartbeatOutcome | Rejection:
         if command.member_epoch == LEFT:
             share_group = _share_group(shard.find(command.group_id))
             if isinstance(share_group, Rejection):
@@ -172,7 +179,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         now_ms = self.clock.now_ms()
         return self.protocol.heartbeat(share_group, command, image=self.image(), now_ms=now_ms)
 
-    def _carry_out(self, shard: GroupShard, outcome: ShareOutcome) -> None:
+    def _carry_out(self, shard: GroupShard, outcome: ShareHeartbeatOutcome) -> None:
         for effect in outcome.effects:
             if isinstance(effect, TimerSet):
                 self.timers.arm(shard, effect, self._silent)
@@ -204,7 +211,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
                 for member_id in tuple(group.members):
                     if member_id in group.members:
                         timer = self.protocol.timer_after_load(group, member_id)
-                        self._carry_out(shard, ShareOutcome(effects=(timer,)))
+                        self._carry_out(shard, ShareHeartbeatOutcome(effects=(timer,)))
                     yield 1
 
     # Initialising
@@ -268,7 +275,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
             )
         answers = await self._ask(self.coordinators.initialize, decided.initialize)
         errors = {
-            (answer.key.topic_id, answer.key.partition): Outcome(
+            (answer.key.topic_id, answer.key.partition): PartitionError(
                 error=ErrorCode(answer.error), message=answer.message
             )
             for answer in answers
@@ -307,7 +314,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
             TopicOutcome(
                 topic_name=topics.get(topic_id, ""),
                 topic_id=topic_id,
-                outcome=Outcome(error=ErrorCode(error)),
+                outcome=PartitionError(error=ErrorCode(error)),
             )
             for topic_id, error in errors.items()
             if error
@@ -509,7 +516,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         written = self.writer.append(shard, records) if records else None
         if isinstance(written, Rejection):
             return written
-        if isinstance(decided, ShareOutcome):
+        if isinstance(decided, ShareHeartbeatOutcome):
             self._carry_out(shard, decided)
         if written is None:
             return decided
@@ -551,7 +558,9 @@ def _partitions(answers: Iterable[ShareStateError]) -> Partitions:
     return {topic_id: frozenset(indexes) for topic_id, indexes in indexes_by_topic.items()}
 
 
-def _with_errors(topic: TopicOutcome, errors: dict[tuple[str, int], Outcome]) -> TopicOutcome:
+def _with_errors(
+    topic: TopicOutcome, errors: dict[tuple[str, int], PartitionError]
+) -> TopicOutcome:
     """An altered topic with what share coordinators say of its partitions."""
     if not errors or topic.topic_id is None:
         return topic
@@ -565,9 +574,9 @@ def _with_errors(topic: TopicOutcome, errors: dict[tuple[str, int], Outcome]) ->
     )
 
 
-def share_settings(settings: Settings) -> ShareSettings:
+def share_settings(settings: Settings) -> ShareGroupSettings:
     """The settings of a broker that the protocol needs (GroupCoordinatorConfig)."""
-    return ShareSettings(
+    return ShareGroupSettings(
         max_size=settings.group_share_max_size,
         initialize_retry_ms=max(
             settings.group_share_initialize_retry_interval_ms, settings.offsets_commit_timeout_ms

@@ -44,7 +44,7 @@ _APPLIED_AT_ONCE: Final = 64
 """More records than these take effect on a copy, with breaks, before they are written."""
 
 
-class _Decided(msgspec.Struct, frozen=True, kw_only=True):
+class _StreamsHeartbeatDecision(msgspec.Struct, frozen=True, kw_only=True):
     """What a heartbeat leads to."""
 
     group: StreamsGroup
@@ -60,7 +60,7 @@ class _Decided(msgspec.Struct, frozen=True, kw_only=True):
         return (*self.before, *self.outcome.records)
 
 
-class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
+class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
     """The streams groups of one broker."""
 
     clock: Clock
@@ -117,8 +117,8 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         self,
         shard: GroupShard,
         group_id: str,
-        decide: Callable[[], Generator[int, None, _Decided | Rejection]],
-    ) -> tuple[_Decided, Sequence[GroupRecord]] | Rejection:
+        decide: Callable[[], Generator[int, None, _StreamsHeartbeatDecision | Rejection]],
+    ) -> tuple[_StreamsHeartbeatDecision, Sequence[GroupRecord]] | Rejection:
         return await decided_in_slices(
             decide,
             lambda: self._decision_inputs(shard, group_id),
@@ -136,7 +136,7 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
 
     def _decide(
         self, shard: GroupShard, command: StreamsHeartbeat
-    ) -> Generator[int, None, _Decided | Rejection]:
+    ) -> Generator[int, None, _StreamsHeartbeatDecision | Rejection]:
         group_id = command.group_id
         current_group = shard.groups.get(group_id)
         if command.member_epoch < 0:
@@ -147,7 +147,7 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
             return (
                 outcome
                 if isinstance(outcome, Rejection)
-                else _Decided(group=streams_group, outcome=outcome)
+                else _StreamsHeartbeatDecision(group=streams_group, outcome=outcome)
             )
         old_tombstones: tuple[GroupRecord, ...] = ()
         group = current_group
@@ -184,14 +184,14 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
             if streams_group is current_group
             else None
         )
-        return _Decided(
+        return _StreamsHeartbeatDecision(
             group=streams_group, outcome=decided, before=old_tombstones, after=group_after
         )
 
     # Writing
 
     def _write_outcome(
-        self, shard: GroupShard, decided: _Decided, records: Sequence[GroupRecord]
+        self, shard: GroupShard, decided: _StreamsHeartbeatDecision, records: Sequence[GroupRecord]
     ) -> int | Rejection | None:
         """Write an outcome and see to its timers; offset of its last record, None without any."""
         group, outcome = decided.group, decided.outcome
@@ -233,7 +233,9 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
             self.tasks.drive(assigning, settled, name="group.assignment")
             return
         outcome = self.protocol.too_late(group, timer)
-        self._write_or_warn(shard, _Decided(group=group, outcome=outcome), outcome.records)
+        self._write_or_warn(
+            shard, _StreamsHeartbeatDecision(group=group, outcome=outcome), outcome.records
+        )
 
     async def _assign_after_delay(self, shard: GroupShard, group_id: str) -> None:
         """The delay of a first assignment is over, of however many members there are by now."""
@@ -243,16 +245,16 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
 
     def _delay_over(
         self, shard: GroupShard, group_id: str
-    ) -> Generator[int, None, _Decided | Rejection]:
+    ) -> Generator[int, None, _StreamsHeartbeatDecision | Rejection]:
         group = _streams_group(shard.find(group_id))
         if isinstance(group, Rejection):
             return group
         outcome = yield from self.protocol.delay_over(group, now_ms=self.clock.now_ms())
         group_after = yield from _group_after(group, outcome)
-        return _Decided(group=group, outcome=outcome, after=group_after)
+        return _StreamsHeartbeatDecision(group=group, outcome=outcome, after=group_after)
 
     def _write_or_warn(
-        self, shard: GroupShard, decided: _Decided, records: Sequence[GroupRecord]
+        self, shard: GroupShard, decided: _StreamsHeartbeatDecision, records: Sequence[GroupRecord]
     ) -> None:
         written = self._write_outcome(shard, decided, records)
         if isinstance(written, Rejection):

@@ -14,14 +14,14 @@ import msgspec
 
 from txnsim.coordinators._ownership import Ownership
 from txnsim.group.shard import GroupShard
-from txnsim.group.streams.group import StreamsGroup, StreamsMember
-from txnsim.group.streams.tasks import Held, Task
+from txnsim.group.streams.group import StreamsGroup, StreamsGroupMember
+from txnsim.group.streams.tasks import MemberTasks, Task
 from txnsim.runtime.trace import Tracer
 
 TOLD_MAX: Final = 100
 """Tasks that an event tells of a kind."""
 Data = dict[str, object]
-Seen = Mapping[str, StreamsMember]
+Seen = Mapping[str, StreamsGroupMember]
 """The members of a group, by id."""
 
 
@@ -76,11 +76,11 @@ def _members(shard: GroupShard, group_id: str) -> Seen:
     return group.members if isinstance(group, StreamsGroup) else {}
 
 
-def _tells(member: StreamsMember) -> tuple[object, ...]:
+def _tells(member: StreamsGroupMember) -> tuple[object, ...]:
     return member.member_epoch, member.state, member.assigned, member.pending_revocation
 
 
-def _member_data(group_id: str, member: StreamsMember) -> Data:
+def _member_data(group_id: str, member: StreamsGroupMember) -> Data:
     return {
         "group": group_id,
         "member": member.member_id,
@@ -92,7 +92,7 @@ def _member_data(group_id: str, member: StreamsMember) -> Data:
     }
 
 
-def _tasks(held_tasks: Held) -> dict[str, list[str]]:
+def _tasks(held_tasks: MemberTasks) -> dict[str, list[str]]:
     kinds = {
         "active": held_tasks.active,
         "standby": held_tasks.standby,

@@ -284,14 +284,14 @@ DECISIONS_MAX: Final = 3
 """So often a decision is made in slices before it is made without a break."""
 
 
-class Decided(Protocol):
+class GroupDecision(Protocol):
     """A decision of a coordinator, made."""
 
     @property
     def records(self) -> Sequence[GroupRecord]: ...
 
 
-DecidedT = TypeVar("DecidedT", bound=Decided)
+DecidedT = TypeVar("DecidedT", bound=GroupDecision)
 
 
 async def decided_in_slices(

@@ -17,18 +17,18 @@ import msgspec
 from txnsim.coordinators._coordinator_log import NO_GUARD, CoordinatorLog
 from txnsim.coordinators._ownership import Ownership
 from txnsim.coordinators.group._membership import (
-    ConsumerMembership,
+    ClassicGroups,
+    ConsumerGroups,
     GroupTimers,
-    Membership,
     consumer_settings,
 )
 from txnsim.coordinators.group._share_membership import (
     LatestOffset,
     ShareCoordinators,
-    ShareMembership,
+    ShareGroups,
     share_settings,
 )
-from txnsim.coordinators.group._streams_membership import StreamsMembership
+from txnsim.coordinators.group._streams_membership import StreamsGroups
 from txnsim.coordinators.group._streams_trace import StreamsTrace
 from txnsim.coordinators.group._writer import (
     DecideCommit,
@@ -172,7 +172,7 @@ class GroupCoordinator:
         self._refused_cleanups = Retries(_log, "group.cleanup-refused", "partition")
         self.load_problems_total = 0  # logs that could be read in part only
         self._group_timers = GroupTimers(clock=clock, tasks=tasks)
-        self.members = Membership(
+        self.members = ClassicGroups(
             clock=clock,
             tasks=tasks,
             writer=self._writer,
@@ -190,9 +190,9 @@ class GroupCoordinator:
         image: Callable[[], ClusterImage],
         coordinators: ShareCoordinators,
         latest_offset: LatestOffset,
-    ) -> ShareMembership:
+    ) -> ShareGroups:
         """The share groups."""
-        return ShareMembership(
+        return ShareGroups(
             clock=self._clock,
             tasks=self._tasks,
             writer=self._writer,
@@ -213,9 +213,9 @@ class GroupCoordinator:
 
     def _streams(
         self, dynamic_settings: Callable[[], Settings], image: Callable[[], ClusterImage]
-    ) -> StreamsMembership:
+    ) -> StreamsGroups:
         """The streams groups."""
-        return StreamsMembership(
+        return StreamsGroups(
             clock=self._clock,
             tasks=self._tasks,
             writer=self._writer,
@@ -237,7 +237,7 @@ class GroupCoordinator:
         dynamic_settings: Callable[[], Settings],
         image: Callable[[], ClusterImage],
         new_id: Callable[[], str],
-    ) -> ConsumerMembership:
+    ) -> ConsumerGroups:
         """The members of the consumer protocol; those of classic groups are there already."""
         settings = self._settings
         protocol = ConsumerProtocol(
@@ -248,7 +248,7 @@ class GroupCoordinator:
                 image().group_configs.get(group_id), dynamic_settings()
             ),
         )
-        return ConsumerMembership(
+        return ConsumerGroups(
             clock=self._clock,
             tasks=self._tasks,
             writer=self._writer,

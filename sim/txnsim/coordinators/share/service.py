@@ -92,7 +92,7 @@ _TEXTS: Final = {
 """Kafka's texts of errors that come from the log (Errors)."""
 
 
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
+class ShareStateOperation(msgspec.Struct, frozen=True, kw_only=True):
     """One of the five requests."""
 
     name: str
@@ -112,32 +112,32 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         return self.refuse(command, append_error(error), f"Unable to {self.does}: {text}")
 
 
-OPERATIONS: Final[Mapping[int, Operation]] = {
-    INITIALIZE_SHARE_GROUP_STATE: Operation(
+OPERATIONS: Final[Mapping[int, ShareStateOperation]] = {
+    INITIALIZE_SHARE_GROUP_STATE: ShareStateOperation(
         name="initialize-share-group-state",
         does="initialize share group state",
         decide=Deciding.initialize,
         answer=ShareStateError,
     ),
-    READ_SHARE_GROUP_STATE: Operation(
+    READ_SHARE_GROUP_STATE: ShareStateOperation(
         name="read-update-leader-epoch-state",
         does="read share group state",
         decide=Deciding.read,
         answer=partial(ShareState, start_offset=0),
     ),
-    WRITE_SHARE_GROUP_STATE: Operation(
+    WRITE_SHARE_GROUP_STATE: ShareStateOperation(
         name="write-share-group-state",
         does="write share group state",
         decide=Deciding.write,
         answer=ShareStateError,
     ),
-    DELETE_SHARE_GROUP_STATE: Operation(
+    DELETE_SHARE_GROUP_STATE: ShareStateOperation(
         name="delete-share-group-state",
         does="delete share group state",
         decide=Deciding.delete,
         answer=ShareStateError,
     ),
-    READ_SHARE_GROUP_STATE_SUMMARY: Operation(
+    READ_SHARE_GROUP_STATE_SUMMARY: ShareStateOperation(
         name="read-share-group-state-summary",
         does="read share group state summary",
         decide=Deciding.summarize,
@@ -243,7 +243,7 @@ class ShareCoordinator:
         return tuple(answers)
 
     async def _begin(
-        self, operation: Operation, command: ShareCommand, pace: Pace | None
+        self, operation: ShareStateOperation, command: ShareCommand, pace: Pace | None
     ) -> _Begun:
         """Decide and append; the answer, and what it has to wait for."""
         if not self.is_running:
@@ -293,7 +293,7 @@ class ShareCoordinator:
         return shard, answer, self._replication_of(shard)
 
     def _decide(
-        self, operation: Operation, shard: ShareStateShard, command: ShareCommand
+        self, operation: ShareStateOperation, shard: ShareStateShard, command: ShareCommand
     ) -> ShareDecision | Rejection:
         return operation.decide(self._deciding(shard), command)
 
@@ -332,7 +332,7 @@ class ShareCoordinator:
         timeout_ms = self._settings.share_coordinator_write_timeout_ms
         return self._log.wait_for_commit(shard.partition, shard.appended, timeout_ms=timeout_ms)
 
-    def _timed_out(self, operation: Operation) -> str:
+    def _timed_out(self, operation: ShareStateOperation) -> str:
         timeout_ms = self._settings.share_coordinator_write_timeout_ms
         return f"CoordinatorWriteEvent(name={operation.name}) timed out after {timeout_ms}ms"
 

@@ -60,7 +60,7 @@ _RESULTS: Final = {
 """Whether a transaction in that state is committed."""
 
 
-class Then(Protocol):
+class AfterTransition(Protocol):
     """What follows when a move has taken effect."""
 
     def __call__(
@@ -108,7 +108,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         *,
         now_ms: int,
         is_begun: bool = False,
-        then: Then | None = None,
+        then: AfterTransition | None = None,
     ) -> ReplyT | Rejection:
         """Begin a move, write its record, apply it.
 

@@ -40,17 +40,17 @@ from txnsim.runtime.trace import Tracer
 from txnsim.settings import Settings
 from txnsim.txn.commands import (
     AddPartitions,
+    DescribedTxn,
     EndTxn,
     InitProducerId,
     MarkersOwed,
     NeedsProducerId,
     PartitionsAdded,
     PartitionsVerified,
-    TransactionDescription,
     VerifyPartitions,
 )
 from txnsim.txn.kip_text import as_loaded
-from txnsim.txn.list_filter import Listing, ListTransactions, list_transactions
+from txnsim.txn.list_filter import FilteredListing, ListTransactions, list_transactions
 from txnsim.txn.log_format import tombstone_batches
 from txnsim.txn.log_reader import read_in_steps
 from txnsim.txn.machine import (
@@ -364,7 +364,7 @@ class TransactionCoordinator:
 
     # Queries
 
-    def describe(self, transactional_id: TransactionalId) -> TransactionDescription | Rejection:
+    def describe(self, transactional_id: TransactionalId) -> DescribedTxn | Rejection:
         """The committed fields of a transactional id."""
         if not self._running:
             return _NOT_RUNNING
@@ -375,7 +375,7 @@ class TransactionCoordinator:
             return owned
         return describe(owned.entries.get(transactional_id), transactional_id)
 
-    def list_transactions(self, query: ListTransactions) -> Listing | Rejection:
+    def list_transactions(self, query: ListTransactions) -> FilteredListing | Rejection:
         """All transactional ids that this broker coordinates and that pass the filters."""
         if not self._running:
             return _NOT_RUNNING

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.assignors import Subscriber, assign_simple
+from txnsim.group.assignors import AssignableMember, assign_simple
 from txnsim.group.commands import HeartbeatReply, TimerCancelled, TimerKind, TimerSet, session
 from txnsim.group.consumer_group import LEFT
 from txnsim.group.consumer_records import (
@@ -29,7 +29,7 @@ from txnsim.group.consumer_records import (
     ShareTargetStored,
     TopicIdPartition,
 )
-from txnsim.group.sharing.share_group import ShareGroup, ShareMember
+from txnsim.group.sharing.share_group import ShareGroup, ShareGroupMember
 from txnsim.group.sharing.share_topics import to_initialize, uninitialized_topics, with_initializing
 from txnsim.interbroker.share_state import InitializeShareState
 from txnsim.metadata.group_configs import GroupIntervals
@@ -49,7 +49,7 @@ class ShareHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     client_host: str
 
 
-class ShareOutcome(msgspec.Struct, frozen=True, kw_only=True):
+class ShareHeartbeatOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a heartbeat or a timer leads to."""
 
     records: tuple[ShareRecord, ...] = ()
@@ -59,7 +59,7 @@ class ShareOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Ask share coordinators for this once the records are in the log."""
 
 
-class ShareSettings(msgspec.Struct, frozen=True, kw_only=True):
+class ShareGroupSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a coordinator's configuration says about share groups."""
 
     max_size: int = 200
@@ -69,7 +69,7 @@ class ShareSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
     """The rules; the groups are the caller's."""
 
-    settings: ShareSettings
+    settings: ShareGroupSettings
     intervals_of: Callable[[str], GroupIntervals]
     """Group id -> intervals of the group."""
 
@@ -96,7 +96,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
 
     def heartbeat(
         self, group: ShareGroup, command: ShareHeartbeat, *, image: ClusterImage, now_ms: int
-    ) -> ShareOutcome | Rejection:
+    ) -> ShareHeartbeatOutcome | Rejection:
         """Decide on a heartbeat that joins or stays."""
         group_id = group.group_id
         member = group.members.get(command.member_id)
@@ -109,7 +109,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         if member is None:
             if command.member_epoch != 0:
                 return group.unknown_member(command.member_id)
-            member = ShareMember(member_id=command.member_id)
+            member = ShareGroupMember(member_id=command.member_id)
         updated = _subscribing(group, member, command)
         refusal = _check_epoch(member, command.member_epoch) or group.tally.refusal(
             updated.topic_names
@@ -149,7 +149,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
             or settled.assigned != member.assigned
         )
         intervals = self.intervals_of(group_id)
-        return ShareOutcome(
+        return ShareHeartbeatOutcome(
             records=tuple(records),
             reply=HeartbeatReply(
                 member_id=settled.member_id,
@@ -164,7 +164,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
     def _target(
         self,
         group: ShareGroup,
-        members: Mapping[str, ShareMember],
+        members: Mapping[str, ShareGroupMember],
         member_id: str,
         epoch: int,
         image: ClusterImage,
@@ -198,17 +198,19 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
 
     def leave(
         self, group: ShareGroup, command: ShareHeartbeat, *, image: ClusterImage
-    ) -> ShareOutcome | Rejection:
+    ) -> ShareHeartbeatOutcome | Rejection:
         """A member leaves."""
         if command.member_id not in group.members:
             return group.unknown_member(command.member_id)
         reply = HeartbeatReply(member_id=command.member_id, member_epoch=command.member_epoch)
         return self._remove_member(group, command.member_id, reply, image)
 
-    def too_late(self, group: ShareGroup, member_id: str, *, image: ClusterImage) -> ShareOutcome:
+    def too_late(
+        self, group: ShareGroup, member_id: str, *, image: ClusterImage
+    ) -> ShareHeartbeatOutcome:
         """Remove a silent member."""
         if member_id not in group.members:
-            return ShareOutcome()
+            return ShareHeartbeatOutcome()
         return self._remove_member(group, member_id, None, image)
 
     def timer_after_load(self, group: ShareGroup, member_id: str) -> TimerSet:
@@ -219,7 +221,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
 
     def _remove_member(
         self, group: ShareGroup, member_id: str, reply: HeartbeatReply | None, image: ClusterImage
-    ) -> ShareOutcome:
+    ) -> ShareHeartbeatOutcome:
         group_id, epoch = group.group_id, group.epoch + 1
         leaver = group.members[member_id]
         records: list[ShareRecord] = [
@@ -235,10 +237,10 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         if len(group.members) == 1 and group.rules.share_groups_assign_nobody:
             records.append(ShareTargetEpochStored(group_id=group_id, assignment_epoch=epoch))
         cancelled = TimerCancelled(kind=TimerKind.HEARTBEAT, group_id=group_id, member_id=member_id)
-        return ShareOutcome(records=tuple(records), reply=reply, effects=(cancelled,))
+        return ShareHeartbeatOutcome(records=tuple(records), reply=reply, effects=(cancelled,))
 
 
-def _check_epoch(member: ShareMember, epoch: int) -> Rejection | None:
+def _check_epoch(member: ShareGroupMember, epoch: int) -> Rejection | None:
     """GroupMetadataManager.throwIfShareGroupMemberEpochIsInvalid."""
     current_epoch, previous = member.member_epoch, member.previous_member_epoch
     word, more = "greater", ""
@@ -255,7 +257,9 @@ def _check_epoch(member: ShareMember, epoch: int) -> Rejection | None:
     )
 
 
-def _subscribing(group: ShareGroup, member: ShareMember, command: ShareHeartbeat) -> ShareMember:
+def _subscribing(
+    group: ShareGroup, member: ShareGroupMember, command: ShareHeartbeat
+) -> ShareGroupMember:
     """The member with the news of the heartbeat."""
     names = command.topic_names
     return msgspec.structs.replace(
@@ -287,10 +291,10 @@ def _awaits_assignment(group: ShareGroup) -> bool:
 
 
 def _assign(
-    group: ShareGroup, members: Iterable[ShareMember], image: ClusterImage
+    group: ShareGroup, members: Iterable[ShareGroupMember], image: ClusterImage
 ) -> dict[str, frozenset[TopicIdPartition]]:
     subscribers = [
-        Subscriber(
+        AssignableMember(
             member_id=member.member_id,
             topics=_topic_ids(member, image),
             owned=group.target.get(member.member_id, frozenset()),
@@ -305,19 +309,19 @@ def _assign(
     return assign_simple(subscribers, assignable)
 
 
-def _topic_ids(member: ShareMember, image: ClusterImage) -> frozenset[uuid.UUID]:
+def _topic_ids(member: ShareGroupMember, image: ClusterImage) -> frozenset[uuid.UUID]:
     existing_topics = image.existing(member.topic_names)
     return frozenset(image.topics[name].topic_id for name in existing_topics)
 
 
 def _reconcile(
-    member: ShareMember,
+    member: ShareGroupMember,
     assignment_epoch: int,
     target: frozenset[TopicIdPartition],
     image: ClusterImage,
     *,
     is_another: bool,
-) -> ShareMember:
+) -> ShareGroupMember:
     """The member at its target, without the topics that it no longer wants
     (ShareGroupAssignmentBuilder).
     """
@@ -335,7 +339,7 @@ def _reconcile(
     )
 
 
-def _member_record(group_id: str, member: ShareMember) -> ShareMemberStored:
+def _member_record(group_id: str, member: ShareGroupMember) -> ShareMemberStored:
     return ShareMemberStored(
         group_id=group_id,
         member_id=member.member_id,
@@ -346,7 +350,7 @@ def _member_record(group_id: str, member: ShareMember) -> ShareMemberStored:
     )
 
 
-def _current_record(group_id: str, member: ShareMember) -> ShareCurrentStored:
+def _current_record(group_id: str, member: ShareGroupMember) -> ShareCurrentStored:
     return ShareCurrentStored(
         group_id=group_id,
         member_id=member.member_id,

@@ -42,7 +42,7 @@ from txnsim.group.state import ExpiryBase, GroupType
 from txnsim.releases.rules import LATEST, Rules
 
 
-class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
+class ShareGroupMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member of a share group."""
 
     member_id: str
@@ -75,7 +75,7 @@ class ShareGroup:
         self.assignment_epoch = self.epoch
         self.assigned_at_ms = 0
         """When the last target assignment was made; 0: none counts."""
-        self.members: dict[str, ShareMember] = {}
+        self.members: dict[str, ShareGroupMember] = {}
         self.tally = Tally()
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
         self.knows_topics = False
@@ -230,6 +230,6 @@ class ShareGroup:
 
     def _update(self, member_id: str, **changes: object) -> None:
         old = self.members.get(member_id)
-        member = old or ShareMember(member_id=member_id)
+        member = old or ShareGroupMember(member_id=member_id)
         self.members[member_id] = new = msgspec.structs.replace(member, **changes)
         self.tally.replace(old, new)

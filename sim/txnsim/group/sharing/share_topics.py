@@ -37,14 +37,14 @@ _UNKNOWN: Final = "This server does not host this topic-partition."
 _NOTHING_TO_DELETE: Final = "There is no offset information to delete."
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionError(msgspec.Struct, frozen=True, kw_only=True):
     """The error of a partition or topic, with a text where Kafka has its own."""
 
     error: ErrorCode = ErrorCode.none
     message: str | None = None
 
 
-DONE: Final = Outcome()
+DONE: Final = PartitionError()
 
 
 class TopicOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,9 +52,9 @@ class TopicOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     topic_name: str
     topic_id: uuid.UUID | None = None
-    outcome: Outcome = DONE
+    outcome: PartitionError = DONE
     """Of a deletion."""
-    partitions: tuple[tuple[int, Outcome], ...] = ()
+    partitions: tuple[tuple[int, PartitionError], ...] = ()
     """Of an alteration."""
 
 
@@ -199,7 +199,7 @@ def alter_offsets(
     refusal = group.check_delete()
     if refusal is not None:
         return refusal
-    unknown = Outcome(error=ErrorCode.unknown_topic_or_partition, message=_UNKNOWN)
+    unknown = PartitionError(error=ErrorCode.unknown_topic_or_partition, message=_UNKNOWN)
     outcomes: list[TopicOutcome] = []
     initializing: dict[uuid.UUID, ShareTopic] = {}
     offsets: dict[ShareKey, int] = {}
@@ -336,7 +336,7 @@ def topics_gone(
 
 def _not_deleted(name: str, message: str) -> TopicOutcome:
     error = ErrorCode.unknown_topic_or_partition
-    return TopicOutcome(topic_name=name, outcome=Outcome(error=error, message=message))
+    return TopicOutcome(topic_name=name, outcome=PartitionError(error=error, message=message))
 
 
 def _to_delete(

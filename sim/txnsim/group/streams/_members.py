@@ -21,8 +21,8 @@ from txnsim.group.streams._records import (
     StreamsTargetStored,
 )
 from txnsim.group.streams.commands import StreamsHeartbeat
-from txnsim.group.streams.group import StreamsGroup, StreamsMember
-from txnsim.group.streams.tasks import NO_TASKS, Held, Tasks
+from txnsim.group.streams.group import StreamsGroup, StreamsGroupMember
+from txnsim.group.streams.tasks import NO_TASKS, MemberTasks, Tasks
 from txnsim.releases.rules import LATEST, Rules
 
 
@@ -97,7 +97,7 @@ def _invalid(reason: str) -> Rejection:
 
 def member_of(
     group: StreamsGroup, command: StreamsHeartbeat, records: list[StreamsRecord]
-) -> StreamsMember | Rejection:
+) -> StreamsGroupMember | Rejection:
     """The member; a new one where it joins.
 
     A static member that comes back takes over the state of its last life: ``records`` then hold the
@@ -111,7 +111,7 @@ def member_of(
         return _check_epoch(member, command) or member
     existing = None if instance_id is None else group.static_member(instance_id)
     if existing is None:
-        return group.members.get(member_id) or StreamsMember(member_id=member_id)
+        return group.members.get(member_id) or StreamsGroupMember(member_id=member_id)
     if existing.member_epoch != LEFT_FOR_A_WHILE:
         return Rejection(
             error=ErrorCode.unreleased_instance_id,
@@ -124,7 +124,7 @@ def member_of(
 
 def sender_of(
     group: StreamsGroup, member_id: str, instance_id: str | None
-) -> StreamsMember | Rejection:
+) -> StreamsGroupMember | Rejection:
     """A member that is there; an instance id belongs to one member at a time."""
     if instance_id is None:
         return group.members.get(member_id) or group.unknown_member(member_id)
@@ -142,7 +142,7 @@ def sender_of(
     return member
 
 
-def _check_epoch(member: StreamsMember, command: StreamsHeartbeat) -> Rejection | None:
+def _check_epoch(member: StreamsGroupMember, command: StreamsHeartbeat) -> Rejection | None:
     """A member at its last epoch may have missed an answer; with anything else it is a zombie."""
     epoch, owned = command.member_epoch, command.owned_tasks
     if epoch == member.member_epoch:
@@ -159,7 +159,7 @@ def _check_epoch(member: StreamsMember, command: StreamsHeartbeat) -> Rejection 
     )
 
 
-def _has_only(assigned: Held, owned: Tasks) -> bool:
+def _has_only(assigned: MemberTasks, owned: Tasks) -> bool:
     return (
         owned.active <= assigned.active.keys()
         and owned.standby <= assigned.standby
@@ -167,7 +167,7 @@ def _has_only(assigned: Held, owned: Tasks) -> bool:
     )
 
 
-def update_member(member: StreamsMember, command: StreamsHeartbeat) -> StreamsMember:
+def update_member(member: StreamsGroupMember, command: StreamsHeartbeat) -> StreamsGroupMember:
     """The member with the news of the heartbeat."""
     is_joining = command.member_epoch == 0
     timeout_ms, topology = command.rebalance_timeout_ms, command.topology
@@ -186,8 +186,8 @@ def update_member(member: StreamsMember, command: StreamsHeartbeat) -> StreamsMe
 
 
 def _replace(
-    group: StreamsGroup, old: StreamsMember, new_id: str, records: list[StreamsRecord]
-) -> StreamsMember:
+    group: StreamsGroup, old: StreamsGroupMember, new_id: str, records: list[StreamsRecord]
+) -> StreamsGroupMember:
     """Hand everything of a static member to its next life."""
     group_id = group.group_id
     new = msgspec.structs.replace(old, member_id=new_id, member_epoch=0, previous_member_epoch=0)
@@ -207,7 +207,7 @@ def member_tombstones(group_id: str, member_id: str) -> tuple[StreamsRecord, ...
     )
 
 
-def member_record(group_id: str, member: StreamsMember) -> StreamsMemberStored:
+def member_record(group_id: str, member: StreamsGroupMember) -> StreamsMemberStored:
     """The record of a member for the log."""
     return StreamsMemberStored(
         group_id=group_id,
@@ -235,7 +235,7 @@ def target_record(group_id: str, member_id: str, tasks: Tasks) -> StreamsTargetS
     )
 
 
-def current_record(group_id: str, member: StreamsMember) -> StreamsCurrentStored:
+def current_record(group_id: str, member: StreamsGroupMember) -> StreamsCurrentStored:
     """The record of what a member has for the log."""
     has, revoked = member.assigned, member.pending_revocation
     return StreamsCurrentStored(
@@ -253,5 +253,5 @@ def current_record(group_id: str, member: StreamsMember) -> StreamsCurrentStored
     )
 
 
-def _epochs(assigned: Held) -> tuple[tuple[str, int, int], ...]:
+def _epochs(assigned: MemberTasks) -> tuple[tuple[str, int, int], ...]:
     return tuple(sorted((name, index, epoch) for (name, index), epoch in assigned.active.items()))

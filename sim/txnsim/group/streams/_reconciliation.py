@@ -15,8 +15,8 @@ from typing import assert_never
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.streams.group import StreamsMember
-from txnsim.group.streams.tasks import NOTHING_HELD, Held, MemberState, Task, Tasks
+from txnsim.group.streams.group import StreamsGroupMember
+from txnsim.group.streams.tasks import NOTHING_HELD, MemberTasks, StreamsMemberState, Task, Tasks
 
 
 class Holders(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class Holders(msgspec.Struct, frozen=True, kw_only=True):
     warmup: Mapping[Task, frozenset[str]] = {}
 
 
-def holders_of(members: Iterable[StreamsMember]) -> Holders:
+def holders_of(members: Iterable[StreamsGroupMember]) -> Holders:
     """Index tasks of members by process."""
     active: dict[Task, str] = {}
     standby: dict[Task, frozenset[str]] = {}
@@ -44,7 +44,7 @@ def holders_of(members: Iterable[StreamsMember]) -> Holders:
     return Holders(active=active, standby=standby, warmup=warmup)
 
 
-class Goal(msgspec.Struct, frozen=True, kw_only=True):
+class TaskTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A member's target, and what it still waits for."""
 
     assignment_epoch: int
@@ -55,12 +55,12 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
     changes_in_place: bool = True
     """A task that the member has in another role need not be given up first."""
 
-    def still_has(self, revoked: Held) -> bool:
+    def still_has(self, revoked: MemberTasks) -> bool:
         """Whether the member still reports revoked tasks."""
         return self.owned is None or self.owned.has_some_of(revoked)
 
 
-def reconcile(member: StreamsMember, goal: Goal) -> StreamsMember | Rejection:
+def reconcile(member: StreamsGroupMember, goal: TaskTarget) -> StreamsGroupMember | Rejection:
     """The member after one step.
 
     Returns:
@@ -68,17 +68,17 @@ def reconcile(member: StreamsMember, goal: Goal) -> StreamsMember | Rejection:
         is of a later release and it must start again.
     """
     match member.state:
-        case MemberState.STABLE:
+        case StreamsMemberState.STABLE:
             if member.member_epoch == goal.assignment_epoch:
                 return member
             return _Step(member, goal).member_after(member.member_epoch)
-        case MemberState.UNREVOKED_TASKS:
+        case StreamsMemberState.UNREVOKED_TASKS:
             if goal.still_has(member.pending_revocation):
                 return member
             return _Step(member, goal).member_after(member.member_epoch + 1)
-        case MemberState.UNRELEASED_TASKS:
+        case StreamsMemberState.UNRELEASED_TASKS:
             return _Step(member, goal).member_after(member.member_epoch)
-        case MemberState.UNKNOWN:
+        case StreamsMemberState.UNKNOWN:
             if goal.owned is not None and goal.owned.is_empty:
                 return _Step(member, goal).member_after(goal.assignment_epoch)
             return Rejection(
@@ -90,7 +90,7 @@ def reconcile(member: StreamsMember, goal: Goal) -> StreamsMember | Rejection:
             assert_never(member.state)
 
 
-class _Way:
+class _TaskMoves:
     """Tasks of one kind (active, standby, warm-up): kept, lost, newly granted."""
 
     def __init__(
@@ -115,14 +115,14 @@ class _Way:
 class _Step:
     """A step towards the target, with what each kind of tasks gains and loses."""
 
-    def __init__(self, member: StreamsMember, goal: Goal) -> None:
+    def __init__(self, member: StreamsGroupMember, goal: TaskTarget) -> None:
         self._member, self._goal = member, goal
         assigned, tasks = member.assigned, goal.tasks
         self._changing = assigned if goal.changes_in_place else NOTHING_HELD
         """What may take another role without being given up."""
-        self._active = _Way(assigned.active, tasks.active, self._is_active_taken)
-        self._standby = _Way(assigned.standby, tasks.standby, self._is_standby_taken)
-        self._warmup = _Way(assigned.warmup, tasks.warmup, self._is_warmup_taken)
+        self._active = _TaskMoves(assigned.active, tasks.active, self._is_active_taken)
+        self._standby = _TaskMoves(assigned.standby, tasks.standby, self._is_standby_taken)
+        self._warmup = _TaskMoves(assigned.warmup, tasks.warmup, self._is_warmup_taken)
 
     # Who stands in the way
 
@@ -163,7 +163,7 @@ class _Step:
 
     # The step
 
-    def member_after(self, member_epoch: int) -> StreamsMember:
+    def member_after(self, member_epoch: int) -> StreamsGroupMember:
         """The member after it.
 
         Args:
@@ -184,7 +184,7 @@ class _Step:
         warm_to_run = changing.warmup & goal.tasks.active
         standby.lost -= copies_to_run
         warmup.lost -= warm_to_run
-        lost = Held(
+        lost = MemberTasks(
             active={task: assigned.active[task] for task in sorted(active.lost)},
             standby=frozenset(standby.lost),
             warmup=frozenset(warmup.lost),
@@ -193,26 +193,28 @@ class _Step:
         started = frozenset() if must_revoke else frozenset(active.got)
         standby.kept |= copies_to_run - started
         warmup.kept |= warm_to_run - started
-        kept_tasks = Held(
+        kept_tasks = MemberTasks(
             active={task: assigned.active[task] for task in sorted(active.kept)},
             standby=frozenset(standby.kept),
             warmup=frozenset(warmup.kept),
         )
         if must_revoke:
-            return self._member_in(MemberState.UNREVOKED_TASKS, member_epoch, kept_tasks, lost)
+            return self._member_in(
+                StreamsMemberState.UNREVOKED_TASKS, member_epoch, kept_tasks, lost
+            )
         got = dict.fromkeys(sorted(active.got), goal.assignment_epoch)
-        has = Held(
+        has = MemberTasks(
             active={**kept_tasks.active, **got},
             standby=kept_tasks.standby | standby.got,
             warmup=kept_tasks.warmup | warmup.got,
         )
         waits = active.waits or standby.waits or warmup.waits
-        state = MemberState.UNRELEASED_TASKS if waits else MemberState.STABLE
+        state = StreamsMemberState.UNRELEASED_TASKS if waits else StreamsMemberState.STABLE
         return self._member_in(state, goal.assignment_epoch, has, NOTHING_HELD)
 
     def _member_in(
-        self, state: MemberState, member_epoch: int, has: Held, revoked: Held
-    ) -> StreamsMember:
+        self, state: StreamsMemberState, member_epoch: int, has: MemberTasks, revoked: MemberTasks
+    ) -> StreamsGroupMember:
         return msgspec.structs.replace(
             self._member,
             state=state,

@@ -32,7 +32,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """Sums of changelog offsets that it has reported."""
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class AssignedSubtopology(msgspec.Struct, frozen=True, kw_only=True):
     """A subtopology as the assignor sees it."""
 
     tasks: int
@@ -109,7 +109,7 @@ def _ceiling(tasks: int, members: int) -> int:
 
 
 def assign_sticky(
-    members: Mapping[str, Candidate], parts: Mapping[str, Part], *, standbys: int
+    members: Mapping[str, Candidate], parts: Mapping[str, AssignedSubtopology], *, standbys: int
 ) -> Generator[int, None, dict[str, Tasks]]:
     """Tasks of each member; yields after each task.
 
@@ -123,7 +123,10 @@ def assign_sticky(
 
 class _Assignment:
     def __init__(
-        self, members: Mapping[str, Candidate], parts: Mapping[str, Part], standbys: int
+        self,
+        members: Mapping[str, Candidate],
+        parts: Mapping[str, AssignedSubtopology],
+        standbys: int,
     ) -> None:
         self._members, self._parts, self._standbys = members, parts, standbys
         active = sum(part.tasks for part in parts.values())

@@ -33,17 +33,17 @@ from txnsim.group.streams._records import (
     StreamsTopologyDeleted,
     StreamsTopologyStored,
 )
-from txnsim.group.streams.tasks import NOTHING_HELD, Held, MemberState, Task, Tasks
+from txnsim.group.streams.tasks import NOTHING_HELD, MemberTasks, StreamsMemberState, Task, Tasks
 from txnsim.group.streams.topology import Configured, Topology, made_topology
 
 
-class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
+class StreamsGroupMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member: a thread of a Kafka Streams application. Its maps are never changed in place."""
 
     member_id: str
     member_epoch: int = 0
     previous_member_epoch: int = 0
-    state: MemberState = MemberState.STABLE
+    state: StreamsMemberState = StreamsMemberState.STABLE
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
@@ -53,12 +53,12 @@ class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
     process_id: str = ""
     endpoint: tuple[str, int] | None = None
     client_tags: Mapping[str, str] = {}
-    assigned: Held = NOTHING_HELD
-    pending_revocation: Held = NOTHING_HELD
+    assigned: MemberTasks = NOTHING_HELD
+    pending_revocation: MemberTasks = NOTHING_HELD
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         """Whether the member has reached its target of the epoch."""
-        return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
+        return self.state is StreamsMemberState.STABLE and self.member_epoch == assignment_epoch
 
 
 class TaskOffsets(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class StreamsGroup:
         self.assigned_at_ms = 0
         """When the last target assignment was made; 0: none counts."""
         self.topology: Topology | None = None
-        self.members: dict[str, StreamsMember] = {}
+        self.members: dict[str, StreamsGroupMember] = {}
         self._slots = LEAST_SLOTS
         """Of Kafka's table of members, which never shrinks; it says in which order they come."""
         self.static_members: dict[str, str] = {}
@@ -151,7 +151,7 @@ class StreamsGroup:
         """Epoch of the topology; -1 without topology."""
         return -1 if self.topology is None else self.topology.epoch
 
-    def members_in_order(self) -> list[StreamsMember]:
+    def members_in_order(self) -> list[StreamsGroupMember]:
         """Members in the order in which a real broker tells of them."""
         return [self.members[name] for name in timeline_order(self.members, self._slots)]
 
@@ -191,7 +191,7 @@ class StreamsGroup:
         return None
 
     def _check_age(
-        self, member: StreamsMember, generation: int, topic: str, partition: int
+        self, member: StreamsGroupMember, generation: int, topic: str, partition: int
     ) -> Rejection | None:
         """Whether a member at an older epoch may commit there."""
         if self.topology is None:
@@ -274,7 +274,7 @@ class StreamsGroup:
 
     # Members
 
-    def static_member(self, instance_id: str | None) -> StreamsMember | None:
+    def static_member(self, instance_id: str | None) -> StreamsGroupMember | None:
         """The member with that instance id."""
         member_id = self.static_members.get(instance_id or "")
         return None if member_id is None else self.members.get(member_id)
@@ -345,10 +345,10 @@ class StreamsGroup:
             case _:
                 assert_never(record)
 
-    def _member(self, member_id: str) -> StreamsMember:
-        return self.members.get(member_id) or StreamsMember(member_id=member_id)
+    def _member(self, member_id: str) -> StreamsGroupMember:
+        return self.members.get(member_id) or StreamsGroupMember(member_id=member_id)
 
-    def _update(self, member: StreamsMember) -> None:
+    def _update(self, member: StreamsGroupMember) -> None:
         self._slots = slots_for(len(self.members), self._slots)
         old = self.members.get(member.member_id)
         if old is not None and old.instance_id is not None:
@@ -378,7 +378,9 @@ def _stale(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.stale_member_epoch, reason=reason)
 
 
-def _with_description(member: StreamsMember, record: StreamsMemberStored) -> StreamsMember:
+def _with_description(
+    member: StreamsGroupMember, record: StreamsMemberStored
+) -> StreamsGroupMember:
     return msgspec.structs.replace(
         member,
         instance_id=record.instance_id,
@@ -393,20 +395,22 @@ def _with_description(member: StreamsMember, record: StreamsMemberStored) -> Str
     )
 
 
-def _with_assignment(member: StreamsMember, record: StreamsCurrentStored) -> StreamsMember:
-    is_known_state = record.state in MemberState.__members__.values()
+def _with_assignment(
+    member: StreamsGroupMember, record: StreamsCurrentStored
+) -> StreamsGroupMember:
+    is_known_state = record.state in StreamsMemberState.__members__.values()
 
     return msgspec.structs.replace(
         member,
         member_epoch=record.member_epoch,
         previous_member_epoch=record.previous_member_epoch,
-        state=MemberState(record.state) if is_known_state else MemberState.UNKNOWN,
-        assigned=Held(
+        state=StreamsMemberState(record.state) if is_known_state else StreamsMemberState.UNKNOWN,
+        assigned=MemberTasks(
             active={(name, index): epoch for name, index, epoch in record.active},
             standby=frozenset(record.standby),
             warmup=frozenset(record.warmup),
         ),
-        pending_revocation=Held(
+        pending_revocation=MemberTasks(
             active={(name, index): epoch for name, index, epoch in record.active_revoked},
             standby=frozenset(record.standby_revoked),
             warmup=frozenset(record.warmup_revoked),
@@ -414,7 +418,7 @@ def _with_assignment(member: StreamsMember, record: StreamsCurrentStored) -> Str
     )
 
 
-def _without_assignment(member: StreamsMember) -> StreamsMember:
+def _without_assignment(member: StreamsGroupMember) -> StreamsGroupMember:
     """A leaving member between its two tombstones."""
     return msgspec.structs.replace(
         member,

@@ -27,14 +27,14 @@ from txnsim.group.streams._members import (
     target_record,
     update_member,
 )
-from txnsim.group.streams._reconciliation import Goal, holders_of, reconcile
+from txnsim.group.streams._reconciliation import TaskTarget, holders_of, reconcile
 from txnsim.group.streams._records import (
     StreamsEpochStored,
     StreamsRecord,
     StreamsTargetEpochStored,
     StreamsTopologyStored,
 )
-from txnsim.group.streams.assignor import Candidate, Part, assign_sticky
+from txnsim.group.streams.assignor import AssignedSubtopology, Candidate, assign_sticky
 from txnsim.group.streams.commands import (
     CLIENT_TAGS_FROM,
     EndpointPartitions,
@@ -47,13 +47,13 @@ from txnsim.group.streams.group import (
     Memory,
     Refined,
     StreamsGroup,
-    StreamsMember,
+    StreamsGroupMember,
     TaskOffsets,
 )
 from txnsim.group.streams.tasks import (
     NO_TASKS,
     NOTHING_HELD,
-    MemberState,
+    StreamsMemberState,
     Task,
     Tasks,
     by_subtopology,
@@ -137,7 +137,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
     def target(
         self,
         group: StreamsGroup,
-        members: Mapping[str, StreamsMember],
+        members: Mapping[str, StreamsGroupMember],
         configured: Configured,
         offsets: Mapping[str, TaskOffsets],
         *,
@@ -158,7 +158,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
                 )
                 yield 1
             parts = {
-                name: Part(
+                name: AssignedSubtopology(
                     tasks=configured.tasks[name], is_stateful=bool(part.state_changelog_topics)
                 )
                 for name, part in configured.subtopologies.items()
@@ -241,7 +241,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         return self.remove_member(group, member, None)
 
     def remove_member(
-        self, group: StreamsGroup, member: StreamsMember, reply: StreamsReply | None
+        self, group: StreamsGroup, member: StreamsGroupMember, reply: StreamsReply | None
     ) -> StreamsOutcome:
         """Remove a member."""
         group_id, epoch = group.group_id, group.epoch + 1
@@ -265,7 +265,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         """Timers of members that a new coordinator finds in the log."""
         for member in group.members.values():
             yield self.session(group.group_id, member.member_id)
-            if member.state is MemberState.UNREVOKED_TASKS:
+            if member.state is StreamsMemberState.UNREVOKED_TASKS:
                 yield revocation(group.group_id, member)
 
     def session(self, group_id: str, member_id: str) -> TimerSet:
@@ -274,7 +274,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         return session(group_id, member_id, timeout_ms)
 
 
-def revocation(group_id: str, member: StreamsMember) -> TimerSet:
+def revocation(group_id: str, member: StreamsGroupMember) -> TimerSet:
     """A member has to give tasks up within its rebalance timeout."""
     return TimerSet(
         kind=TimerKind.REVOCATION,
@@ -353,7 +353,7 @@ class _Heartbeat:
         self._memory = msgspec.structs.replace(self._memory, **changes)
 
     def decide(
-        self, member: StreamsMember, *, is_known: bool
+        self, member: StreamsGroupMember, *, is_known: bool
     ) -> Generator[int, None, StreamsOutcome | Rejection]:
         """Records, reply, timers of the heartbeat.
 
@@ -433,7 +433,7 @@ class _Heartbeat:
 
     # Steps
 
-    def _stores_member(self, member: StreamsMember, updated: StreamsMember) -> bool:
+    def _stores_member(self, member: StreamsGroupMember, updated: StreamsGroupMember) -> bool:
         """Write a member that has changed; whether that is reason for another assignment."""
         if updated == member:
             return False
@@ -468,7 +468,7 @@ class _Heartbeat:
             error=ErrorCode.invalid_request, reason="Topology updates are not supported yet."
         )
 
-    def _tell_stale(self, member: StreamsMember) -> None:
+    def _tell_stale(self, member: StreamsGroupMember) -> None:
         topology = self._group.topology
         if topology is not None and member.topology_epoch < topology.epoch:
             text = (
@@ -549,7 +549,7 @@ class _Heartbeat:
         return None
 
     def _target(
-        self, updated: StreamsMember, configured: Configured, epoch: int, *, refines: bool
+        self, updated: StreamsGroupMember, configured: Configured, epoch: int, *, refines: bool
     ) -> Generator[int, None, tuple[int, Mapping[str, Tasks]]]:
         """The target and its epoch, a new one where it is time."""
         group, member_id = self._group, updated.member_id
@@ -602,11 +602,11 @@ class _Heartbeat:
         self._statuses.append((Status.ASSIGNMENT_DELAYED, text))
 
     def _reconcile(
-        self, updated: StreamsMember, assigned_epoch: int, tasks: Tasks
-    ) -> StreamsMember | Rejection:
+        self, updated: StreamsGroupMember, assigned_epoch: int, tasks: Tasks
+    ) -> StreamsGroupMember | Rejection:
         if updated.is_reconciled_to(assigned_epoch):
             return updated
-        goal = Goal(
+        goal = TaskTarget(
             assignment_epoch=assigned_epoch,
             tasks=tasks,
             owned=self._command.owned_tasks,
@@ -619,8 +619,8 @@ class _Heartbeat:
 
     def _reply(
         self,
-        member: StreamsMember,
-        settled: StreamsMember,
+        member: StreamsGroupMember,
+        settled: StreamsGroupMember,
         configured: Configured,
         *,
         is_known: bool,
@@ -654,7 +654,7 @@ class _Heartbeat:
             topics_to_make=configured.missing,
         )
 
-    def _tell(self, member: StreamsMember, configured: Configured) -> None:
+    def _tell(self, member: StreamsGroupMember, configured: Configured) -> None:
         """Statuses after that of the assignment."""
         if configured.problem is not None:
             self._statuses.append(configured.problem)
@@ -676,7 +676,7 @@ class _Heartbeat:
             self._statuses.append((Status.MISSING_CLIENT_TAGS, text))
 
     def _endpoints(
-        self, settled: StreamsMember, configured: Configured
+        self, settled: StreamsGroupMember, configured: Configured
     ) -> tuple[EndpointPartitions, ...] | Rejection:
         """What each endpoint serves, the sender's last."""
         endpoints: list[EndpointPartitions] = []
@@ -694,7 +694,7 @@ class _Heartbeat:
         return tuple(endpoints)
 
     def _endpoint_partitions(
-        self, member: StreamsMember, configured: Configured
+        self, member: StreamsGroupMember, configured: Configured
     ) -> EndpointPartitions | Rejection:
         has = member.assigned
         active = self._partitions(has.active, configured)
@@ -728,8 +728,8 @@ class _Heartbeat:
         return tuple(source_partitions)
 
 
-def _revocation_timer(group_id: str, member: StreamsMember) -> TimerSet | TimerCancelled:
-    if member.state is MemberState.UNREVOKED_TASKS:
+def _revocation_timer(group_id: str, member: StreamsGroupMember) -> TimerSet | TimerCancelled:
+    if member.state is StreamsMemberState.UNREVOKED_TASKS:
         return revocation(group_id, member)
     return TimerCancelled(kind=TimerKind.REVOCATION, group_id=group_id, member_id=member.member_id)
 

@@ -33,7 +33,7 @@ class Tasks(msgspec.Struct, frozen=True, kw_only=True):
         """Neither active tasks nor copies."""
         return not (self.active or self.standby or self.warmup)
 
-    def has_some_of(self, held_tasks: Held) -> bool:
+    def has_some_of(self, held_tasks: MemberTasks) -> bool:
         """Whether both share a task in the same role."""
         return bool(
             self.active & held_tasks.active.keys()
@@ -42,7 +42,7 @@ class Tasks(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class MemberTasks(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks of a member. ``active`` is never changed in place."""
 
     active: Mapping[Task, int] = {}
@@ -62,10 +62,10 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NO_TASKS: Final = Tasks()
-NOTHING_HELD: Final = Held()
+NOTHING_HELD: Final = MemberTasks()
 
 
-class MemberState(IntEnum):
+class StreamsMemberState(IntEnum):
     """A member's progress towards its target; the value is the number in the log."""
 
     STABLE = 1

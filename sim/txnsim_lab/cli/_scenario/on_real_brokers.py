@@ -14,7 +14,7 @@ from txnsim_lab.cli._scenario.output import facts_of, kinds, story_of, wrap_text
 
 if TYPE_CHECKING:
     from txnsim.client.connection import ClientSettings
-    from txnsim_lab.scenario.on_real.comparison import Cell
+    from txnsim_lab.scenario.on_real.comparison import ComparedRun
     from txnsim_lab.scenario.players.casting import Casting
     from txnsim_lab.scenario.runner import RunResult, ScenarioRun
 
@@ -47,7 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(plan: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace) -> list[Cell]:
+def run(
+    plan: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace
+) -> list[ComparedRun]:
     """Tell every story of a plan on both sides, and print what came of it.
 
     Raises:
@@ -60,7 +62,7 @@ def run(plan: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace)
     from txnsim_lab.target.generation import generation_of
     from txnsim_lab.target.jars import version_of
 
-    cells: list[Cell] = []
+    cells: list[ComparedRun] = []
     places, settings = _places(args), _settings(args)
     if settings.security.protocol.has_sasl and (casting.player != "own" or casting.program):
         raise ConfigError(f"{args.command_config}: only our own client can log in by SASL")
@@ -132,8 +134,8 @@ def _settings(args: argparse.Namespace) -> ClientSettings:
 
 
 def _teller(
-    cells: list[Cell], simulated: Mapping[str, RunResult], args: argparse.Namespace
-) -> Callable[[Cell], None]:
+    cells: list[ComparedRun], simulated: Mapping[str, RunResult], args: argparse.Namespace
+) -> Callable[[ComparedRun], None]:
     """A callback that stores each cell and prints it at once."""
     import msgspec
 
@@ -141,7 +143,7 @@ def _teller(
 
     printed_remarks: set[str] = set()
 
-    def on_cell(cell: Cell) -> None:
+    def on_cell(cell: ComparedRun) -> None:
         cell = msgspec.structs.replace(cell, simulated=simulated.get(str(cell.scenario_run)))
         cells.append(cell)
         if args.json or cell.why_not == comparison.BROKEN_OFF:  # no table will say it
@@ -164,7 +166,7 @@ def _teller(
 # What is printed
 
 
-def table(cells: Sequence[Cell]) -> str:
+def table(cells: Sequence[ComparedRun]) -> str:
     """One row per cell; then differences, skipped cells with reasons, and leftovers."""
     rows = [_row(cell) for cell in cells]
     lines = [line.rstrip() for line in Table.formatted(HEADERS, rows).rstrip("\n").splitlines()]
@@ -185,7 +187,7 @@ def table(cells: Sequence[Cell]) -> str:
     return "\n".join(lines)
 
 
-def leftovers(cell: Cell) -> list[str]:
+def leftovers(cell: ComparedRun) -> list[str]:
     """What could not be cleaned: each thing and why, and by which command it goes. Names and
     commands are not broken, so that they can be copied.
     """
@@ -196,7 +198,7 @@ def leftovers(cell: Cell) -> list[str]:
     return lines
 
 
-def _row(cell: Cell) -> tuple[str, ...]:
+def _row(cell: ComparedRun) -> tuple[str, ...]:
     scenario_run = cell.scenario_run
     if cell.simulated is None:
         both, note = (NOT_TOLD, NOT_TOLD), cell.why_not
@@ -218,7 +220,7 @@ def verdicts(result: RunResult) -> str:
     )
 
 
-def facts(cell: Cell) -> dict[str, object]:
+def facts(cell: ComparedRun) -> dict[str, object]:
     """A cell for programs."""
     return {
         "scenario": cell.scenario_run.scenario.name,

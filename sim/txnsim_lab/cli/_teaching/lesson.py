@@ -17,7 +17,7 @@ from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim_lab.cli._scenario.output import event_of
 from txnsim_lab.cli._teaching.terminal_dialogue import (
-    EndedError,
+    InputEndedError,
     LeftError,
     ask_choice,
     print_filled,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from txnsim_lab.scenario.driver_commands import Input, PlannedStep
     from txnsim_lab.scenario.runner import ScenarioRun
     from txnsim_lab.scenario.stage import Stage
-    from txnsim_lab.scenario.teaching.lessons import Beside, Lesson, Part, StoryRun
+    from txnsim_lab.scenario.teaching.lessons import Beside, Lesson, LessonPart, StoryRun
 
 LEFT_STATUS: Final = 1
 DEMO: Final = "demo"
@@ -135,7 +135,7 @@ def _play(chosen: Lesson, folder: Path | None) -> int:
     from txnsim_lab.scenario.teaching.lesson_solver import PlayedError
 
     TERMINAL.text(f"{chosen.title}\n" if chosen.id == DEMO else f"{chosen.id}: {chosen.title}\n")
-    player = _Player(chosen)
+    player = _LessonPlayer(chosen)
     status = 0
     try:
         while player.scenario_run is not None:
@@ -160,7 +160,7 @@ def _play(chosen: Lesson, folder: Path | None) -> int:
     return status
 
 
-class _Player:
+class _LessonPlayer:
     """The player of a lesson: pauses the scenario to ask the learner."""
 
     def __init__(self, chosen: Lesson) -> None:
@@ -220,12 +220,12 @@ class _Player:
                 self._tell(parts[following])
                 self._is_open = True
 
-    def _tell(self, part: Part) -> None:
+    def _tell(self, part: LessonPart) -> None:
         print_filled(part.say)
         if not part.ask:
             try:
                 ask_choice("Enter to go on", (), part.hints)
-            except EndedError:  # nobody is there: it goes on
+            except InputEndedError:  # nobody is there: it goes on
                 TERMINAL.text("")
             return
         keys = list(part.choices)
@@ -233,7 +233,7 @@ class _Player:
         print_filled(part.ask)
         self._guess = keys[ask_choice("Your prediction", list(part.choices.values()), part.hints)]
 
-    def _reveal(self, part: Part, stage: Stage) -> None:
+    def _reveal(self, part: LessonPart, stage: Stage) -> None:
         from txnsim_lab.scenario.teaching.lesson_solver import so_far
         from txnsim_lab.scenario.teaching.trace_facts import fact
 
@@ -258,7 +258,7 @@ class _Player:
             TERMINAL.text("\n".join(event_of(sentence)))
         self._payloads = len(sentences)
 
-    def _compare(self, part: Part, stage: Stage) -> None:
+    def _compare(self, part: LessonPart, stage: Stage) -> None:
         """Facts of this run and of another one, side by side."""
         from txnsim_lab.scenario.teaching.lesson_solver import so_far
         from txnsim_lab.scenario.teaching.trace_facts import fact, in_words
@@ -274,7 +274,7 @@ class _Player:
             TERMINAL.text(f"{in_words(words):<38}{values}")
         TERMINAL.text("")
 
-    async def _reach(self, part: Part, stage: Stage, step_number: int) -> None:
+    async def _reach(self, part: LessonPart, stage: Stage, step_number: int) -> None:
         from txnsim.errors import ClientError
         from txnsim_lab.scenario.call_results import StoryFailedError
         from txnsim_lab.scenario.driver_commands import Input
@@ -304,7 +304,7 @@ class _Player:
         if part.saves:
             self._save(part)
 
-    def _save(self, part: Part) -> None:
+    def _save(self, part: LessonPart) -> None:
         from txnsim_lab.scenario.saved_story import story_with_inputs
 
         name = f"my-{self._lesson.id.lower()}"

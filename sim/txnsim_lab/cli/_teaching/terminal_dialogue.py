@@ -10,14 +10,14 @@ from txnsim.cli.output import TERMINAL
 from txnsim_lab.cli._scenario.output import WIDTH
 
 if TYPE_CHECKING:
-    from txnsim_lab.scenario.teaching.lessons import Part
+    from txnsim_lab.scenario.teaching.lessons import LessonPart
 
 
 class LeftError(Exception):
     """The learner leaves."""
 
 
-class EndedError(LeftError):
+class InputEndedError(LeftError):
     """Standard input has ended."""
 
 
@@ -32,7 +32,7 @@ def print_paragraphs(text: str) -> None:
     TERMINAL.text("\n".join(textwrap.fill(line, WIDTH) for line in lines) + "\n")
 
 
-def print_shown(part: Part, guess: str, key: str) -> bool:
+def print_shown(part: LessonPart, guess: str, key: str) -> bool:
     """A prediction beside the answer, and why it is wrong; returns whether it came true."""
     is_right = guess == key
     TERMINAL.text(f"\nYou said:  {part.choices[guess]}.")
@@ -64,7 +64,7 @@ def ask_choice(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int
         try:
             word = input(f"{prompt}{' (h for a hint)' if hints_left else ''}: ").strip().lower()
         except EOFError:
-            raise EndedError from None
+            raise InputEndedError from None
         if word == "" and not choices:
             return 0
         if word == "q":

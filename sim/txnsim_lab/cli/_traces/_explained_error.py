@@ -11,7 +11,13 @@ from typing import Any, Final
 
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import columns
-from txnsim_lab.troubleshooting import Finding, Section, find_sections, page_file, read_sections
+from txnsim_lab.troubleshooting import (
+    Section,
+    SectionMatch,
+    find_sections,
+    page_file,
+    read_sections,
+)
 
 WIDTH_MAX: Final = 100
 """Of the text in a terminal: longer lines are hard to read."""
@@ -48,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     return int(not finding.sections)
 
 
-def _as_json(text: str, finding: Finding) -> dict[str, Any]:
+def _as_json(text: str, finding: SectionMatch) -> dict[str, Any]:
     return {
         "asked": text,
         "error": finding.error,
@@ -112,7 +118,7 @@ def _further_section_lines(sections: Sequence[Section]) -> Iterator[str]:
         )
 
 
-def _not_found_sentence(finding: Finding) -> str:
+def _not_found_sentence(finding: SectionMatch) -> str:
     what = "no section fits"
     if finding.error is not None:
         what = f"{finding.error} is an error of Kafka, and {PAGE} has no section of it"

@@ -10,7 +10,7 @@ from txnsim.cli.output import TERMINAL
 
 if TYPE_CHECKING:
     from txnsim.trace.trace_file import Recording
-    from txnsim_lab.trace.diff import Side
+    from txnsim_lab.trace.diff import RunSide
 
 DIFFERENT_STATUS: Final = 1
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     return DIFFERENT_STATUS
 
 
-def _print(name: str, path: Path, side: Side, recording: Recording) -> None:
+def _print(name: str, path: Path, side: RunSide, recording: Recording) -> None:
     from txnsim_lab.trace.brief import line
     from txnsim_lab.trace.cause_chains import by_position
 

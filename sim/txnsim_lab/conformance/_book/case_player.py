@@ -17,25 +17,25 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from txnsim.client.raw.connection import Outcome, RawConnection
+from txnsim.client.raw.connection import NoAnswer, RawConnection
 from txnsim.errors import ErrorCode
 from txnsim_lab.conformance._book.casebook_reader import Case, rules
-from txnsim_lab.conformance._book.frame_player import KEYS, NotOfferedError, Player
-from txnsim_lab.conformance._book.model import CLOSED, SILENT, Step
+from txnsim_lab.conformance._book.frame_player import KEYS, FramePlayer, NotOfferedError
+from txnsim_lab.conformance._book.model import CLOSED, SILENT, CaseStep
 from txnsim_lab.conformance._book.targets import ALONE, Around, BlockingTarget
 from txnsim_lab.conformance._book.transcript import Transcript
 from txnsim_lab.conformance._book.values import (
     CaseError,
+    PlayTopic,
     Producer,
     TooLateError,
-    Topic,
     Variables,
     at_path,
     check_fields,
     error_codes,
     resolve,
 )
-from txnsim_lab.conformance._book.verbs import DESCRIBING, TIMEOUT_MS, Request, partition_of
+from txnsim_lab.conformance._book.verbs import DESCRIBING, TIMEOUT_MS, VerbRequest, partition_of
 from txnsim_lab.conformance._book.vocabulary import requests_of
 from txnsim_lab.target.cluster import Ability, TargetError, need
 
@@ -58,7 +58,7 @@ _BUSY: Final = frozenset(
         ErrorCode.concurrent_transactions,
     }
 )
-_OUTCOMES: Final = {Outcome.CLOSED: CLOSED, Outcome.SILENT: SILENT}
+_OUTCOMES: Final = {NoAnswer.CLOSED: CLOSED, NoAnswer.SILENT: SILENT}
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,9 +99,11 @@ class CasePlayer:
         self._around = around
         self._scene = f"{around.prefix}{case.id.replace('/', '-')}-tv{level}-{turn}"
         self._addresses = target.bootstrap.split(",")
-        self._player = Player(self._addresses[0], scene=self._scene, level=level, around=around)
+        self._player = FramePlayer(
+            self._addresses[0], scene=self._scene, level=level, around=around
+        )
         self._connections: dict[str, RawConnection] = {}
-        self._awaited: dict[str, tuple[Request, str]] = {}
+        self._awaited: dict[str, tuple[VerbRequest, str]] = {}
         self._transcript = Transcript(
             scene=f"{self._scene}-", prefix=around.prefix, broker_id=around.broker_id
         )
@@ -138,7 +140,7 @@ class CasePlayer:
             configs = resolve(topic.configs, self._variables, self._player.name)
             configs = {"segment.ms": str(2**63 - 1), "retention.ms": "-1", **configs}
             name_and_id = self._player.plain_topic(name, topic.partitions, **configs)
-            self._variables[name] = Topic(name=name_and_id[0], id=name_and_id[1])
+            self._variables[name] = PlayTopic(name=name_and_id[0], id=name_and_id[1])
         for number, step in enumerate(self._case.steps(self._level), start=1):
             try:
                 self._take(step)
@@ -164,7 +166,7 @@ class CasePlayer:
 
     # Steps
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: CaseStep) -> None:
         parameters = resolve(step.given, self._variables, self._player.name)
         quietly = _QUIET.get(step.verb)
         if quietly is not None:
@@ -187,7 +189,7 @@ class CasePlayer:
                 raise TooLateError(f"{request.api} came too late: {codes}")
             self._take_answer(step, request, answer, step.note or _parameter_text(step.given))
 
-    def _send(self, step: Step, request: Request) -> None:
+    def _send(self, step: CaseStep, request: VerbRequest) -> None:
         """Ask, and go on; the answer is heard by a later step."""
         if step.later in self._awaited:
             raise CaseError(f"{step.later} is asked already")
@@ -196,7 +198,7 @@ class CasePlayer:
         connection.send(KEYS[request.api], request.version, **request.values)
         self._awaited[step.later] = (request, step.note or _parameter_text(step.given))
 
-    def _hear(self, step: Step) -> None:
+    def _hear(self, step: CaseStep) -> None:
         if step.given not in self._awaited:
             raise CaseError(f"{step.given} was not asked")
         request, label = self._awaited.pop(step.given)
@@ -205,13 +207,13 @@ class CasePlayer:
         answer = connection.receive(KEYS[request.api], request.version)
         self._take_answer(step, request, answer, step.note or label)
 
-    def _take_answer(self, step: Step, request: Request, answer: Any, label: str) -> None:
+    def _take_answer(self, step: CaseStep, request: VerbRequest, answer: Any, label: str) -> None:
         if not step.quiet:
             self._note(step, request, answer, label)
         self._compare(step, answer)
         self._save(step, answer)
 
-    def _requests(self, step: Step, parameters: Any) -> list[Request]:
+    def _requests(self, step: CaseStep, parameters: Any) -> list[VerbRequest]:
         full = step.request
         if full is None:
             return requests_of(step.verb, parameters, self._variables)
@@ -219,14 +221,14 @@ class CasePlayer:
         if api not in KEYS:
             raise CaseError(f"there is no {api}")
         chosen = self._variables[version[1:]] if version.startswith("$") else version
-        return [Request(api, int(chosen), parameters or {})]
+        return [VerbRequest(api, int(chosen), parameters or {})]
 
-    def _answer_of(self, step: Step, request: Request) -> Any:
+    def _answer_of(self, step: CaseStep, request: VerbRequest) -> Any:
         if step.silent or step.closes:
             return self._ask_without_answer(request, closes=step.closes)
         return self._ask_until(step, request)
 
-    def _ask_until(self, step: Step, request: Request) -> Any:
+    def _ask_until(self, step: CaseStep, request: VerbRequest) -> Any:
         deadline_s = RawConnection.now_s() + self._around.patience_s
         until = resolve(step.until, self._variables, self._player.name)
         while True:
@@ -238,7 +240,7 @@ class CasePlayer:
                 raise CaseError(f"{request.api} stays {answer}")
             RawConnection.pause(_PAUSE_S)
 
-    def _ask(self, step: Step, request: Request) -> Any:
+    def _ask(self, step: CaseStep, request: VerbRequest) -> Any:
         connection = self._connection(step)
         if connection is None:
             answer = self._player.quiet(request.api, request.version, **request.values)
@@ -262,7 +264,7 @@ class CasePlayer:
     def _is_mine(self, state: Any) -> bool:
         return str(state.transactional_id).startswith(f"{self._scene}-")
 
-    def _ask_without_answer(self, request: Request, *, closes: bool) -> Any:
+    def _ask_without_answer(self, request: VerbRequest, *, closes: bool) -> Any:
         """Asked where no answer is expected: what happens instead."""
         with RawConnection(self._addresses[0]) as connection:
             connection.send(KEYS[request.api], request.version, **request.values)
@@ -270,9 +272,9 @@ class CasePlayer:
             for _ in range(_LATER_QUESTIONS):
                 self._player.quiet("ApiVersions", 0)
             answer = connection.receive_frame() if closes else connection.silence()
-        return answer if isinstance(answer, Outcome) else f"answered {len(answer)} bytes"
+        return answer if isinstance(answer, NoAnswer) else f"answered {len(answer)} bytes"
 
-    def _note(self, step: Step, request: Request, answer: Any, parameters: str) -> None:
+    def _note(self, step: CaseStep, request: VerbRequest, answer: Any, parameters: str) -> None:
         if step.racy:
             self._racy.add(len(self._transcript.entries))
         self._rows.append(step.row)
@@ -285,10 +287,10 @@ class CasePlayer:
             }
         self._transcript.note(" ".join(label.split()), answer)
 
-    def _compare(self, step: Step, answer: Any) -> None:
+    def _compare(self, step: CaseStep, answer: Any) -> None:
         if not step.row:
             return
-        answered = {_OUTCOMES[answer]} if isinstance(answer, Outcome) else set()
+        answered = {_OUTCOMES[answer]} if isinstance(answer, NoAnswer) else set()
         answered |= {code.name.upper() for code in error_codes(answer)}
         answered = answered or {ErrorCode.none.name.upper()}  # an answer without a place for errors
         for row in step.row:
@@ -298,7 +300,7 @@ class CasePlayer:
                 answered_names = " ".join(sorted(answered))
                 self._unshown.append(f"{row} is {' or '.join(expected)}, found {answered_names}")
 
-    def _save(self, step: Step, answer: Any) -> None:
+    def _save(self, step: CaseStep, answer: Any) -> None:
         if isinstance(step.save, str):
             if step.save:
                 old_value = self._variables.get(step.save)
@@ -312,7 +314,7 @@ class CasePlayer:
 
     # Who is asked
 
-    def _connection(self, step: Step) -> RawConnection | None:
+    def _connection(self, step: CaseStep) -> RawConnection | None:
         if not step.via and not step.over:
             return None
         address = self._address(step.via) if step.via else self._addresses[0]
@@ -371,7 +373,9 @@ class CasePlayer:
         """``nobody: p``: a transactional id with a coordinator, but never initialized."""
         full = self._player.name(short_name)
         address = self._coordinator(full)
-        with contextlib.closing(Player(address, scene=self._scene, level=self._level)) as player:
+        with contextlib.closing(
+            FramePlayer(address, scene=self._scene, level=self._level)
+        ) as player:
             player.coordinator(full)
         self._variables[short_name] = Producer(id=full, pid=4_000_000_000, epoch=0)
 
@@ -412,7 +416,7 @@ class CasePlayer:
         for index, address in enumerate(self._addresses):
             asked_partition = {"partition_index": index, "timestamp": -1}
             with contextlib.closing(
-                Player(address, scene=self._scene, level=self._level)
+                FramePlayer(address, scene=self._scene, level=self._level)
             ) as player:
                 player.until(
                     lambda answer: answer.topics[0].partitions[0].error_code is ErrorCode.none,
@@ -422,7 +426,7 @@ class CasePlayer:
                     topics=[{"name": later, "partitions": [asked_partition]}],
                 )
         metadata = self._player.quiet("Metadata", 12, topics=[{"name": full}])
-        self._variables[name] = Topic(name=full, id=metadata.topics[0].topic_id)
+        self._variables[name] = PlayTopic(name=full, id=metadata.topics[0].topic_id)
 
     def _create_assigned(self, name: str, brokers: Sequence[Sequence[int]]) -> str:
         full = self._player.name(name)
@@ -615,7 +619,9 @@ def play_all(
 
 def finalize(address: str, level: int) -> None:
     """Finalize a level of ``transaction.version`` on a running cluster, and wait until it is so."""
-    with contextlib.closing(Player(address.split(",")[0], scene="level", level=level)) as player:
+    with contextlib.closing(
+        FramePlayer(address.split(",")[0], scene="level", level=level)
+    ) as player:
         for way in (_UPGRADE, _UNSAFE_DOWNGRADE):
             update = {"feature": FEATURE, "max_version_level": level, "upgrade_type": way}
             answer = player.quiet("UpdateFeatures", 1, timeout=60_000, feature_updates=[update])
@@ -626,7 +632,7 @@ def finalize(address: str, level: int) -> None:
         player.producer()
 
 
-def await_level(player: Player, level: int) -> None:
+def await_level(player: FramePlayer, level: int) -> None:
     """Wait until a broker tells that level."""
     player.until(
         lambda answer: _finalized_level(answer) == level,

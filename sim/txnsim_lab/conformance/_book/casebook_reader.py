@@ -18,10 +18,10 @@ from txnsim_lab.conformance._book.model import (
     BrokerConfig,
     BrokerFile,
     CaseFile,
+    CaseStep,
     CaseText,
     Rule,
     RuleFile,
-    Step,
     TopicWanted,
 )
 
@@ -55,7 +55,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         """Unique in the casebook."""
         return f"{self.file}/{self.name}"
 
-    def steps(self, level: int) -> list[Step]:
+    def steps(self, level: int) -> list[CaseStep]:
         """Those that happen at a level."""
         return [step for step in self.text.steps if step.happens(level, self.chosen)]
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
-from txnsim.client.raw.connection import Outcome, RawConnection
+from txnsim.client.raw.connection import NoAnswer, RawConnection
 from txnsim.errors import ErrorCode
 from txnsim.wire.apis import APIS
 from txnsim.wire.batch import Record, build_batch
@@ -18,7 +18,7 @@ KEYS: Final = {name: key for key, (name, _) in APIS.items()}
 NO_SUCH_ID: Final = uuid.UUID("11111111-2222-4333-8444-555555555555")
 """Of no topic."""
 
-Story = Callable[["Player"], None]
+Story = Callable[["FramePlayer"], None]
 Topic = tuple[str, Any]
 """(name, topic id)."""
 
@@ -48,7 +48,7 @@ class NotOfferedError(Exception):
         super().__init__(f"the broker does not offer {api} v{version}")
 
 
-class Player:
+class FramePlayer:
     """Plays a story against one broker.
 
     Args:
@@ -85,16 +85,16 @@ class Player:
 
     def quiet(self, api: str, version: int, **values: Any) -> Any:
         answer = self._connection.ask(KEYS[api], version, **values)
-        if answer is Outcome.CLOSED:
+        if answer is NoAnswer.CLOSED:
             self.reconnect()
         return answer
 
-    def ask_bytes(self, note: str, data: bytes) -> bytes | Outcome:
+    def ask_bytes(self, note: str, data: bytes) -> bytes | NoAnswer:
         """Send bytes as they are on a connection of their own; write down what comes back."""
         with RawConnection(self._address) as connection:
             connection.send_bytes(data)
             answer = connection.receive_frame()
-        self.note(note, answer if isinstance(answer, Outcome) else answer.hex())
+        self.note(note, answer if isinstance(answer, NoAnswer) else answer.hex())
         return answer
 
     def ask_in_vain(self, api: str, version: int, note: str, **values: Any) -> None:
@@ -107,7 +107,7 @@ class Player:
             answer = connection.silence()
         self.note(
             f"{api} v{version} {note}",
-            answer if isinstance(answer, Outcome) else f"answered {len(answer)} bytes",
+            answer if isinstance(answer, NoAnswer) else f"answered {len(answer)} bytes",
         )
 
     def note(self, label: str, answer: object) -> None:

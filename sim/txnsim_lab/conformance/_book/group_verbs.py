@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from txnsim_lab.conformance._book.values import Variables
-from txnsim_lab.conformance._book.verbs import Request, Values, Verb, partition_of, producer_of
+from txnsim_lab.conformance._book.verbs import Values, Verb, VerbRequest, partition_of, producer_of
 
 NO_GENERATION: Final = -1
 
 
 def add_offsets(
     variables: Variables, of: str, *, group: str, v: int = 3, **other: Any
-) -> list[Request]:
+) -> list[VerbRequest]:
     """AddOffsetsToTxn."""
     producer = producer_of(variables, of, other)
     values: Values = {
@@ -25,7 +25,7 @@ def add_offsets(
         "producer_epoch": producer.epoch,
         "group_id": group,
     }
-    return [Request("AddOffsetsToTxn", v, values)]
+    return [VerbRequest("AddOffsetsToTxn", v, values)]
 
 
 def commit(
@@ -41,7 +41,7 @@ def commit(
     instance: str | None = None,
     metadata: str | None = "",
     **other: Any,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """TxnOffsetCommit of one position."""
     producer = producer_of(variables, of, other)
     topic, partition = partition_of(variables, to)
@@ -67,12 +67,12 @@ def commit(
             }
         ],
     }
-    return [Request("TxnOffsetCommit", v, values)]
+    return [VerbRequest("TxnOffsetCommit", v, values)]
 
 
 def committed(
     variables: Variables, group: str, *, of: str = "t", v: int = 7, stable: bool = False
-) -> list[Request]:
+) -> list[VerbRequest]:
     """OffsetFetch of one position."""
     topic, partition = partition_of(variables, of)
     values: Values = {
@@ -80,7 +80,7 @@ def committed(
         "topics": [{"name": topic.name, "partition_indexes": [partition]}],
         "require_stable": stable,
     }
-    return [Request("OffsetFetch", v, values)]
+    return [VerbRequest("OffsetFetch", v, values)]
 
 
 VERBS: Final[Mapping[str, Verb]] = {

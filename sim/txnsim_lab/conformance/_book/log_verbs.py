@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from txnsim_lab.conformance._book.frame_player import fetch
 from txnsim_lab.conformance._book.values import Variables
-from txnsim_lab.conformance._book.verbs import Request, Values, Verb, partition_of
+from txnsim_lab.conformance._book.verbs import Values, Verb, VerbRequest, partition_of
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -35,7 +35,7 @@ def look(
     replica: int = -1,
     session: Sequence[int] = (0, -1),
     forget: Sequence[str] = (),
-) -> list[Request]:
+) -> list[VerbRequest]:
     values: Values = {**fetch(("", None)), "topics": [], "forgotten_topics_data": []}
     for name in [of] if isinstance(of, str) else of:
         topic, partition = partition_of(variables, name)
@@ -57,7 +57,7 @@ def look(
         "session_id": session[0],
         "session_epoch": session[1],
     }
-    return [Request("Fetch", v, values)]
+    return [VerbRequest("Fetch", v, values)]
 
 
 def find(
@@ -69,11 +69,11 @@ def find(
     isolation: int = 0,
     epoch: int = -1,
     replica: int = -1,
-) -> list[Request]:
+) -> list[VerbRequest]:
     topic, partition = partition_of(variables, of)
     times = [at] if isinstance(at, int) else at
     return [
-        Request(
+        VerbRequest(
             "ListOffsets",
             v,
             {
@@ -107,7 +107,7 @@ def epoch_end(
     v: int = 4,
     current: int = -1,
     replica: int = -1,
-) -> list[Request]:
+) -> list[VerbRequest]:
     topic, partition = partition_of(variables, of)
     epochs = [epoch] if isinstance(epoch, int) else epoch
     asked_partitions = [
@@ -115,7 +115,7 @@ def epoch_end(
         for leader_epoch in epochs
     ]
     return [
-        Request(
+        VerbRequest(
             "OffsetForLeaderEpoch",
             v,
             {
@@ -128,12 +128,12 @@ def epoch_end(
     ]
 
 
-def cut(variables: Variables, of: str = "t", *, before: int, v: int = 2) -> list[Request]:
+def cut(variables: Variables, of: str = "t", *, before: int, v: int = 2) -> list[VerbRequest]:
     """DeleteRecords below an offset."""
     topic, partition = partition_of(variables, of)
     asked_partition = {"partition_index": partition, "offset": before}
     topics = [{"name": topic.name, "partitions": [asked_partition]}]
-    return [Request("DeleteRecords", v, {"timeout": 10_000, "topics": topics})]
+    return [VerbRequest("DeleteRecords", v, {"timeout": 10_000, "topics": topics})]
 
 
 def configure(
@@ -145,7 +145,7 @@ def configure(
     v: int = 1,
     dry: bool = False,
     broker: str | None = None,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """IncrementalAlterConfigs of a topic, or of a broker (empty: of all)."""
     resource = {
         "resource_type": TOPIC if broker is None else BROKER,
@@ -155,7 +155,9 @@ def configure(
             for name, value in configs.items()
         ],
     }
-    return [Request("IncrementalAlterConfigs", v, {"resources": [resource], "validate_only": dry})]
+    return [
+        VerbRequest("IncrementalAlterConfigs", v, {"resources": [resource], "validate_only": dry})
+    ]
 
 
 def configured(
@@ -166,14 +168,16 @@ def configured(
     v: int = 4,
     synonyms: bool = False,
     broker: str | None = None,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """DescribeConfigs of a topic, or of a broker (empty: of all)."""
     resource = {
         "resource_type": TOPIC if broker is None else BROKER,
         "resource_name": partition_of(variables, of)[0].name if broker is None else broker,
         "configuration_keys": names,
     }
-    return [Request("DescribeConfigs", v, {"resources": [resource], "include_synonyms": synonyms})]
+    return [
+        VerbRequest("DescribeConfigs", v, {"resources": [resource], "include_synonyms": synonyms})
+    ]
 
 
 def create(
@@ -186,7 +190,7 @@ def create(
     assigned: Sequence[Sequence[int]] = (),
     configs: Mapping[str, str | None] | None = None,
     dry: bool = False,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """CreateTopics of one; ``assigned`` are the brokers of partition 0, 1, …"""
     del variables  # it makes what is not known yet
     new_topic: dict[str, Any] = {
@@ -200,7 +204,9 @@ def create(
         "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
     }
     return [
-        Request("CreateTopics", v, {"topics": [new_topic], "timeout": 10_000, "validate_only": dry})
+        VerbRequest(
+            "CreateTopics", v, {"topics": [new_topic], "timeout": 10_000, "validate_only": dry}
+        )
     ]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from txnsim_lab.conformance._book.values import Variables
-from txnsim_lab.conformance._book.verbs import Request, Values, Verb, partition_of, topic_named
+from txnsim_lab.conformance._book.verbs import Values, Verb, VerbRequest, partition_of, topic_named
 
 NOBODY: Final = -1
 GROUPS_FROM: Final = 8
@@ -33,7 +33,7 @@ def join(
     protocols: Sequence[str] = ("range",),
     topic: str = "t",
     owned: Mapping[str, Sequence[int]] | None = None,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """JoinGroup; before v4 a new member needs no second request."""
     values: Values = {
         "group_id": group,
@@ -46,7 +46,7 @@ def join(
             {"name": name, "metadata": _subscription(variables, topic, owned)} for name in protocols
         ],
     }
-    return [Request("JoinGroup", v, values)]
+    return [VerbRequest("JoinGroup", v, values)]
 
 
 def sync(
@@ -61,7 +61,7 @@ def sync(
     v: int = 3,
     type: str | None = "consumer",
     protocol: str | None = "range",
-) -> list[Request]:
+) -> list[VerbRequest]:
     """SyncGroup; ``give`` has the members that get an assignment: these partitions of ``t``, or
     something that no coordinator can read. A member may come with partitions of its own.
     """
@@ -81,7 +81,7 @@ def sync(
             {"member_id": assignee, "assignment": its} for assignee, its in assignments
         ],
     }
-    return [Request("SyncGroup", v, values)]
+    return [VerbRequest("SyncGroup", v, values)]
 
 
 def beat(
@@ -92,7 +92,7 @@ def beat(
     generation: int = 1,
     instance: str | None = None,
     v: int = 4,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """Heartbeat."""
     values: Values = {
         "group_id": group,
@@ -100,7 +100,7 @@ def beat(
         "member_id": member,
         "group_instance_id": instance,
     }
-    return [Request("Heartbeat", v, values)]
+    return [VerbRequest("Heartbeat", v, values)]
 
 
 def leave(
@@ -110,14 +110,14 @@ def leave(
     member: str = "",
     instance: str | None = None,
     v: int = 5,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """LeaveGroup of one member."""
     values: Values = {
         "group_id": group,
         "member_id": member,
         "members": [{"member_id": member, "group_instance_id": instance}],
     }
-    return [Request("LeaveGroup", v, values)]
+    return [VerbRequest("LeaveGroup", v, values)]
 
 
 # Members of the consumer protocol
@@ -137,7 +137,7 @@ def consume(
     rack: str | None = None,
     assignor: str | None = None,
     rebalance: int | None = None,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """ConsumerGroupHeartbeat; with epoch 0 it joins, subscribes to ``t`` and owns nothing."""
     if epoch == 0:
         topics = ["t"] if topics is None and regex is None else topics
@@ -162,7 +162,7 @@ def consume(
             for name, numbers in owned.items()
         ),
     }
-    return [Request("ConsumerGroupHeartbeat", v, values)]
+    return [VerbRequest("ConsumerGroupHeartbeat", v, values)]
 
 
 # Positions
@@ -180,7 +180,7 @@ def plain(
     instance: str | None = None,
     metadata: str | None = "",
     retention: int = NOBODY,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """OffsetCommit of one position."""
     topic, partition = partition_of(variables, to)
     values: Values = {
@@ -204,7 +204,7 @@ def plain(
             }
         ],
     }
-    return [Request("OffsetCommit", v, values)]
+    return [VerbRequest("OffsetCommit", v, values)]
 
 
 def positions(
@@ -216,7 +216,7 @@ def positions(
     member: str | None = None,
     epoch: int = NOBODY,
     stable: bool = False,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """OffsetFetch of one group: of one position, or of all."""
     asked_group: Values = {"group_id": group, "topics": None}
     if of is not None:
@@ -226,32 +226,32 @@ def positions(
             asked_topic["topic_id"] = topic.id
         asked_group["topics"] = [asked_topic]
     if v < GROUPS_FROM:
-        return [Request("OffsetFetch", v, {"require_stable": stable, **asked_group})]
+        return [VerbRequest("OffsetFetch", v, {"require_stable": stable, **asked_group})]
     asked_group |= {"member_id": member, "member_epoch": epoch}
-    return [Request("OffsetFetch", v, {"require_stable": stable, "groups": [asked_group]})]
+    return [VerbRequest("OffsetFetch", v, {"require_stable": stable, "groups": [asked_group]})]
 
 
-def forget(variables: Variables, group: str, *, of: str = "t", v: int = 0) -> list[Request]:
+def forget(variables: Variables, group: str, *, of: str = "t", v: int = 0) -> list[VerbRequest]:
     """OffsetDelete of one position."""
     topic, partition = partition_of(variables, of)
     values: Values = {
         "group_id": group,
         "topics": [{"name": topic.name, "partitions": [{"partition_index": partition}]}],
     }
-    return [Request("OffsetDelete", v, values)]
+    return [VerbRequest("OffsetDelete", v, values)]
 
 
 # Administration
 
 
-def group(_variables: Variables, of: str, *, v: int = 6) -> list[Request]:
+def group(_variables: Variables, of: str, *, v: int = 6) -> list[VerbRequest]:
     """DescribeGroups."""
-    return [Request("DescribeGroups", v, _describe_values("groups", of))]
+    return [VerbRequest("DescribeGroups", v, _describe_values("groups", of))]
 
 
-def consumers(_variables: Variables, of: str, *, v: int = 1) -> list[Request]:
+def consumers(_variables: Variables, of: str, *, v: int = 1) -> list[VerbRequest]:
     """ConsumerGroupDescribe."""
-    return [Request("ConsumerGroupDescribe", v, _describe_values("group_ids", of))]
+    return [VerbRequest("ConsumerGroupDescribe", v, _describe_values("group_ids", of))]
 
 
 def groups(
@@ -260,15 +260,15 @@ def groups(
     *,
     states: Sequence[str] = (),
     types: Sequence[str] = (),
-) -> list[Request]:
+) -> list[VerbRequest]:
     """ListGroups; those of this play are written down."""
     values: Values = {"states_filter": tuple(states), "types_filter": tuple(types)}
-    return [Request("ListGroups", v, values)]
+    return [VerbRequest("ListGroups", v, values)]
 
 
-def drop(_variables: Variables, group: str, *, v: int = 2) -> list[Request]:
+def drop(_variables: Variables, group: str, *, v: int = 2) -> list[VerbRequest]:
     """DeleteGroups."""
-    return [Request("DeleteGroups", v, {"groups_names": [group]})]
+    return [VerbRequest("DeleteGroups", v, {"groups_names": [group]})]
 
 
 def _describe_values(field: str, group_id: str) -> Values:

@@ -36,7 +36,7 @@ Several = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 Levels = Annotated[tuple[Level, ...], Field(min_length=1)]
 
 
-class Part(BaseModel):
+class CasebookPart(BaseModel):
     """A piece of a file; what it does not know is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -45,7 +45,7 @@ class Part(BaseModel):
 # Rules
 
 
-class Recorded(Part):
+class Recorded(CasebookPart):
     """Questions of another transcript than those of cases, whose answers show a rule."""
 
     file: str
@@ -54,7 +54,7 @@ class Recorded(Part):
     says: str = ""
 
 
-class Elsewhere(Part):
+class Elsewhere(CasebookPart):
     """Why no case shows a rule, and what does instead."""
 
     why: str
@@ -72,7 +72,7 @@ class Elsewhere(Part):
         return self
 
 
-class Rule(Part):
+class Rule(CasebookPart):
     """One thing that a broker decides."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9-]+(\.[A-Za-z0-9-]+)+$")]
@@ -98,7 +98,7 @@ class Rule(Part):
         return self
 
 
-class RuleFile(Part):
+class RuleFile(CasebookPart):
     """``rules/*.yaml``: the rules of one subject."""
 
     title: str
@@ -110,7 +110,7 @@ class RuleFile(Part):
 # Brokers
 
 
-class BrokerConfig(Part):
+class BrokerConfig(CasebookPart):
     """A static configuration that cases need."""
 
     about: str
@@ -122,7 +122,7 @@ class BrokerConfig(Part):
     """Levels at which it is started."""
 
 
-class BrokerFile(Part):
+class BrokerFile(CasebookPart):
     """``cases/brokers.yaml``: configurations by name."""
 
     brokers: Mapping[str, BrokerConfig]
@@ -131,14 +131,14 @@ class BrokerFile(Part):
 # Cases
 
 
-class TopicWanted(Part):
+class TopicWanted(CasebookPart):
     """A topic that exists before the first step."""
 
     partitions: int = 1
     configs: Mapping[str, str] = {}
 
 
-class Step(Part):
+class CaseStep(CasebookPart):
     """A request in full or by its short word, and how its answer is checked and kept."""
 
     verb: str
@@ -196,7 +196,7 @@ class Step(Part):
         return level in self.levels and all(chosen[k] in values for k, values in self.when.items())
 
 
-class CaseText(Part):
+class CaseText(CasebookPart):
     """A case as a file has it; with ``vary`` it is several."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
@@ -207,10 +207,10 @@ class CaseText(Part):
     vary: Mapping[str, tuple[Any, ...]] = {}
     topics: Mapping[str, TopicWanted | int] = {}
     """By name; a number is that of the partitions."""
-    steps: Annotated[tuple[Step, ...], Field(min_length=1)]
+    steps: Annotated[tuple[CaseStep, ...], Field(min_length=1)]
 
 
-class CaseFile(Part):
+class CaseFile(CasebookPart):
     """``cases/*/*.yaml``: cases of one subject."""
 
     title: str

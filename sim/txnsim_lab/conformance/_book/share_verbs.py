@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from txnsim_lab.conformance._book.values import Variables
-from txnsim_lab.conformance._book.verbs import Request, Values, Verb, partition_of, topic_named
+from txnsim_lab.conformance._book.verbs import Values, Verb, VerbRequest, partition_of, topic_named
 
 _MOST: Final = 1 << 20
 
@@ -33,7 +33,7 @@ def share(
     batch: int = 500,
     mode: int = 0,
     renew: bool = False,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """ShareFetch."""
     values: Values = {
         "group_id": group,
@@ -52,7 +52,7 @@ def share(
     }
     if v >= 2:
         values |= {"share_acquire_mode": mode, "is_renew_ack": renew}
-    return [Request("ShareFetch", v, values)]
+    return [VerbRequest("ShareFetch", v, values)]
 
 
 def settle(
@@ -65,7 +65,7 @@ def settle(
     of: Sequence[str] = (),
     acks: Sequence[str] = (),
     renew: bool = False,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """ShareAcknowledge."""
     values: Values = {
         "group_id": group,
@@ -75,15 +75,15 @@ def settle(
     }
     if v >= 2:
         values["is_renew_ack"] = renew
-    return [Request("ShareAcknowledge", v, values)]
+    return [VerbRequest("ShareAcknowledge", v, values)]
 
 
-def kept(variables: Variables, group: str, *, of: str = "t.0", epoch: int = 0) -> list[Request]:
+def kept(variables: Variables, group: str, *, of: str = "t.0", epoch: int = 0) -> list[VerbRequest]:
     """ReadShareGroupState, as the leader with that epoch."""
     topic, partition = partition_of(variables, of)
     part = {"partition": partition, "leader_epoch": epoch}
     topics = [{"topic_id": topic.id, "partitions": [part]}]
-    return [Request("ReadShareGroupState", 0, {"group_id": group, "topics": topics})]
+    return [VerbRequest("ReadShareGroupState", 0, {"group_id": group, "topics": topics})]
 
 
 def share_beat(
@@ -95,7 +95,7 @@ def share_beat(
     epoch: int = 0,
     topics: Sequence[str] | None = None,
     rack: str | None = None,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """ShareGroupHeartbeat."""
     names = None if topics is None else tuple(topic_named(variables, topic) for topic in topics)
     values: Values = {
@@ -105,13 +105,13 @@ def share_beat(
         "rack_id": rack,
         "subscribed_topic_names": names,
     }
-    return [Request("ShareGroupHeartbeat", v, values)]
+    return [VerbRequest("ShareGroupHeartbeat", v, values)]
 
 
-def sharers(_variables: Variables, of: str, *, v: int = 1) -> list[Request]:
+def sharers(_variables: Variables, of: str, *, v: int = 1) -> list[VerbRequest]:
     """ShareGroupDescribe."""
     values: Values = {"group_ids": [of], "include_authorized_operations": False}
-    return [Request("ShareGroupDescribe", v, values)]
+    return [VerbRequest("ShareGroupDescribe", v, values)]
 
 
 def starts(
@@ -120,7 +120,7 @@ def starts(
     *,
     v: int = 1,
     of: Mapping[str, Sequence[int]] | None = None,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """DescribeShareGroupOffsets: of these partitions, or of all."""
     topics = None
     if of is not None:
@@ -129,13 +129,15 @@ def starts(
             for name, numbers in of.items()
         ]
     return [
-        Request("DescribeShareGroupOffsets", v, {"groups": [{"group_id": group, "topics": topics}]})
+        VerbRequest(
+            "DescribeShareGroupOffsets", v, {"groups": [{"group_id": group, "topics": topics}]}
+        )
     ]
 
 
 def start_at(
     variables: Variables, group: str, *, v: int = 0, to: Mapping[str, Mapping[str, int]]
-) -> list[Request]:
+) -> list[VerbRequest]:
     """AlterShareGroupOffsets: topic, partition, offset."""
     topics = [
         {
@@ -147,15 +149,15 @@ def start_at(
         }
         for name, offsets in to.items()
     ]
-    return [Request("AlterShareGroupOffsets", v, {"group_id": group, "topics": topics})]
+    return [VerbRequest("AlterShareGroupOffsets", v, {"group_id": group, "topics": topics})]
 
 
 def forget_starts(
     variables: Variables, group: str, *, v: int = 0, of: Sequence[str]
-) -> list[Request]:
+) -> list[VerbRequest]:
     """DeleteShareGroupOffsets, of whole topics."""
     topics = [{"topic_name": topic_named(variables, name)} for name in of]
-    return [Request("DeleteShareGroupOffsets", v, {"group_id": group, "topics": topics})]
+    return [VerbRequest("DeleteShareGroupOffsets", v, {"group_id": group, "topics": topics})]
 
 
 def _next_epoch(variables: Variables, group: str, member: str, named_epoch: int | None) -> int:

@@ -35,7 +35,7 @@ class Producer(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
 
 
-class Topic(msgspec.Struct, frozen=True, kw_only=True):
+class PlayTopic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic in a play."""
 
     name: str

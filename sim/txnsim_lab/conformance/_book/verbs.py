@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from txnsim_lab.conformance._book.batches import batch_from
 from txnsim_lab.conformance._book.frame_player import NO_SUCH_ID, add_values, fetch, produce
-from txnsim_lab.conformance._book.values import CaseError, Producer, Topic, Variables
+from txnsim_lab.conformance._book.values import CaseError, PlayTopic, Producer, Variables
 
 Values = dict[str, Any]
 
@@ -20,7 +20,7 @@ LATEST: Final = -1
 DESCRIBING: Final = ("DescribeTransactions", 0)
 
 
-class Request(NamedTuple):
+class VerbRequest(NamedTuple):
     """API, version, and fields by name."""
 
     api: str
@@ -30,7 +30,7 @@ class Request(NamedTuple):
     """Beside that of the step, where a word makes several requests."""
 
 
-Verb = Callable[..., list[Request]]
+Verb = Callable[..., list[VerbRequest]]
 
 
 # Transactional ids
@@ -44,7 +44,7 @@ def init(
     id: str | None = None,
     timeout: int = TIMEOUT_MS,
     expect: Sequence[int] = (-1, -1),
-) -> list[Request]:
+) -> list[VerbRequest]:
     """InitProducerId, with an expected identity (KIP-360) if given."""
     producer = producer_of(variables, of)
     values = {
@@ -53,7 +53,7 @@ def init(
         "producer_id": expect[0],
         "producer_epoch": expect[1],
     }
-    return [Request("InitProducerId", v, values)]
+    return [VerbRequest("InitProducerId", v, values)]
 
 
 def add(
@@ -64,7 +64,7 @@ def add(
     v: int = 3,
     verify: bool = False,
     **other: Any,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """AddPartitionsToTxn; ``verify`` from v4 on."""
     producer = producer_of(variables, of, other)
     topics: dict[str, list[int]] = {}
@@ -74,12 +74,12 @@ def add(
     values = add_values(
         producer.id or "", producer.pid, producer.epoch, list(topics.items()), verify=verify
     )
-    return [Request("AddPartitionsToTxn", v, values)]
+    return [VerbRequest("AddPartitionsToTxn", v, values)]
 
 
 def end(
     variables: Variables, of: str, *, v: int = 4, commit: bool = True, **other: Any
-) -> list[Request]:
+) -> list[VerbRequest]:
     """EndTxn."""
     producer = producer_of(variables, of, other)
     values = {
@@ -88,14 +88,14 @@ def end(
         "producer_epoch": producer.epoch,
         "committed": commit,
     }
-    return [Request("EndTxn", v, values)]
+    return [VerbRequest("EndTxn", v, values)]
 
 
-def describe(variables: Variables, of: str | list[str], *, v: int = 0) -> list[Request]:
+def describe(variables: Variables, of: str | list[str], *, v: int = 0) -> list[VerbRequest]:
     """DescribeTransactions of one or several producers' ids."""
     names = [of] if isinstance(of, str) else of
     ids = [producer_of(variables, name).id for name in names]
-    return [Request(DESCRIBING[0], v, {"transactional_ids": ids})]
+    return [VerbRequest(DESCRIBING[0], v, {"transactional_ids": ids})]
 
 
 def list_transactions(
@@ -106,14 +106,14 @@ def list_transactions(
     states: Sequence[str] = (),
     pids: Sequence[int] = (),
     duration: int = -1,
-) -> list[Request]:
+) -> list[VerbRequest]:
     values = {
         "state_filters": list(states),
         "producer_id_filters": list(pids),
         "duration_filter": duration,
         "transactional_id_pattern": pattern,
     }
-    return [Request("ListTransactions", v, values)]
+    return [VerbRequest("ListTransactions", v, values)]
 
 
 def mark(
@@ -126,7 +126,7 @@ def mark(
     coordinator: int = 0,
     tv: int = 0,
     **other: Any,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """WriteTxnMarkers with one marker, as an operator writes it."""
     producer = producer_of(variables, of, other)
     topics: dict[str, list[int]] = {}
@@ -141,7 +141,7 @@ def mark(
         "transaction_version": tv,
         "topics": [{"name": name, "partition_indexes": parts} for name, parts in topics.items()],
     }
-    return [Request("WriteTxnMarkers", v, {"markers": [marker]})]
+    return [VerbRequest("WriteTxnMarkers", v, {"markers": [marker]})]
 
 
 # Logs
@@ -158,7 +158,7 @@ def send(
     transactional: bool | None = None,
     acks: int = -1,
     **other: Any,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """Produce of one batch; what is given besides is of the batch (``batches``)."""
     topic, partition = partition_of(variables, to)
     batch: Values = {}
@@ -173,7 +173,7 @@ def send(
     values = produce(
         (topic.name, topic.id), data, v, partition=partition, transactional_id=id, acks=acks
     )
-    return [Request("Produce", v, values)]
+    return [VerbRequest("Produce", v, values)]
 
 
 def read(
@@ -183,11 +183,11 @@ def read(
     v: int = 12,
     offset: int = 0,
     isolation: int | None = None,
-) -> list[Request]:
+) -> list[VerbRequest]:
     """Fetch, at both isolation levels unless one is given."""
     topic, partition = partition_of(variables, of)
     return [
-        Request(
+        VerbRequest(
             "Fetch",
             v,
             fetch((topic.name, topic.id), offset, partition=partition, isolation=level),
@@ -197,11 +197,11 @@ def read(
     ]
 
 
-def ends(variables: Variables, of: str = "t", *, v: int = 7) -> list[Request]:
+def ends(variables: Variables, of: str = "t", *, v: int = 7) -> list[VerbRequest]:
     """ListOffsets of the end: high watermark and last stable offset."""
     topic, partition = partition_of(variables, of)
     return [
-        Request(
+        VerbRequest(
             "ListOffsets",
             v,
             {
@@ -220,11 +220,11 @@ def ends(variables: Variables, of: str = "t", *, v: int = 7) -> list[Request]:
     ]
 
 
-def producers(variables: Variables, of: str = "t") -> list[Request]:
+def producers(variables: Variables, of: str = "t") -> list[VerbRequest]:
     """DescribeProducers of one partition."""
     topic, partition = partition_of(variables, of)
     topics = [{"name": topic.name, "partition_indexes": [partition]}]
-    return [Request("DescribeProducers", 0, {"topics": topics})]
+    return [VerbRequest("DescribeProducers", 0, {"topics": topics})]
 
 
 VERBS: Final[Mapping[str, Verb]] = {
@@ -264,15 +264,15 @@ def producer_of(
 def topic_named(variables: Variables, name: str) -> str:
     """The full name of a topic of the play; any other name as it is."""
     variable = variables.get(name)
-    return variable.name if isinstance(variable, Topic) else name
+    return variable.name if isinstance(variable, PlayTopic) else name
 
 
-def partition_of(variables: Variables, name: str) -> tuple[Topic, int]:
+def partition_of(variables: Variables, name: str) -> tuple[PlayTopic, int]:
     """``t.0``, or ``t`` for the first one; a topic that is not declared exists nowhere, and is sent
     as it is written.
     """
     topic, _, partition = name.partition(".")
     variable = variables.get(topic)
-    if not isinstance(variable, Topic):
-        variable = Topic(name=topic, id=NO_SUCH_ID)
+    if not isinstance(variable, PlayTopic):
+        variable = PlayTopic(name=topic, id=NO_SUCH_ID)
     return variable, int(partition or 0)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from txnsim_lab.conformance._book import group_verbs, log_verbs, member_verbs, share_verbs, verbs
 from txnsim_lab.conformance._book.values import CaseError, Variables
-from txnsim_lab.conformance._book.verbs import Request, Verb
+from txnsim_lab.conformance._book.verbs import Verb, VerbRequest
 
 WORDS: Final[Mapping[str, Verb]] = {
     **verbs.VERBS,
@@ -23,7 +23,7 @@ WORDS: Final[Mapping[str, Verb]] = {
 _signature = cache(inspect.signature)
 
 
-def requests_of(verb: str, arguments: Any, variables: Variables) -> list[Request]:
+def requests_of(verb: str, arguments: Any, variables: Variables) -> list[VerbRequest]:
     """The requests that a short word makes.
 
     Args:

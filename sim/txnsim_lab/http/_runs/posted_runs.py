@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.runtime.environment import Clock
-from txnsim_lab.http._runs.run_players import Player
+from txnsim_lab.http._runs.run_players import RunPlayer
 from txnsim_lab.http._runs.run_requests import RunRequest
 from txnsim_lab.scenario.driver_commands import Failed, Order, Stopped, encode, to_state
-from txnsim_lab.scenario.forked_processes import CHILD_BYTES_MAX, EndedError
+from txnsim_lab.scenario.forked_processes import CHILD_BYTES_MAX, ProcessEndedError
 
 RUN_MS_MAX: Final = 300_000
 _ENDED: Final = (
@@ -28,7 +28,7 @@ _ENDED: Final = (
 class PostedRun(RunRequest):
     """One such request."""
 
-    _child: Player | None = None
+    _child: RunPlayer | None = None
     is_cancelled = False
 
     @property
@@ -37,7 +37,7 @@ class PostedRun(RunRequest):
         return "cancelled" if self.is_cancelled else super().state
 
     async def carry_out(
-        self, make: Callable[[], Awaitable[Player]], orders: Iterable[Order], clock: Clock
+        self, make: Callable[[], Awaitable[RunPlayer]], orders: Iterable[Order], clock: Clock
     ) -> None:
         """Make the runs one after the other, up to the first failure."""
         for order in orders:
@@ -45,10 +45,10 @@ class PostedRun(RunRequest):
                 break
             try:
                 self.error = await self._make(await make(), order, clock)
-            except EndedError:
+            except ProcessEndedError:
                 self.error = None if self.is_cancelled else _ENDED
 
-    async def _make(self, child: Player, order: Order, clock: Clock) -> str | None:
+    async def _make(self, child: RunPlayer, order: Order, clock: Clock) -> str | None:
         """Make a run; the error of a failed run, else None."""
         self._child = child
         timer = clock.call_later(RUN_MS_MAX, partial(child.kill))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from txnsim.http.work_thread import WorkThread
 from txnsim.on_demand_imports import OnDemand
-from txnsim_lab.scenario.forked_processes import EndedError
+from txnsim_lab.scenario.forked_processes import ProcessEndedError
 
 if TYPE_CHECKING:
     from txnsim_lab.http._runs import replayed_run
@@ -18,7 +18,7 @@ else:
     replayed_run = OnDemand("txnsim_lab.http._runs.replayed_run")
 
 
-class Player(Protocol):
+class RunPlayer(Protocol):
     """Makes one run, to orders (``scenario.driver_commands``)."""
 
     async def send(self, message: bytes) -> None:
@@ -46,17 +46,17 @@ class ReplayedPlayer:
         self._is_killed = False
 
     async def send(self, message: bytes) -> None:
-        """As ``Player.send``; comes back when it is obeyed."""
+        """As ``RunPlayer.send``; comes back when it is obeyed."""
         self._answers += await self._thread.do(partial(self._tell, message))
 
     async def hear(self) -> bytes:
-        """As ``Player.hear``."""
+        """As ``RunPlayer.hear``."""
         if self._is_killed or not self._answers:
-            raise EndedError("the run has ended")
+            raise ProcessEndedError("the run has ended")
         return self._answers.popleft()
 
     def kill(self) -> None:
-        """As ``Player.kill``. What it does just now it does to its end."""
+        """As ``RunPlayer.kill``. What it does just now it does to its end."""
         self._is_killed = True
 
     def _tell(self, message: bytes) -> list[bytes]:

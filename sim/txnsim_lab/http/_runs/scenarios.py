@@ -28,7 +28,7 @@ from txnsim.loggers import Logger
 from txnsim.runtime.environment import Environment
 from txnsim_lab.http._runs.lessons import lesson_of
 from txnsim_lab.http._runs.posted_runs import PostedRun, result_of
-from txnsim_lab.http._runs.run_players import Player, ReplayedPlayer
+from txnsim_lab.http._runs.run_players import ReplayedPlayer, RunPlayer
 from txnsim_lab.http._runs.run_requests import RunRequest, RunsView, Stop, words_of
 from txnsim_lab.scenario.catalog import of_name, scenarios
 from txnsim_lab.scenario.driver_commands import (
@@ -45,7 +45,7 @@ from txnsim_lab.scenario.driver_commands import (
     encode,
     to_state,
 )
-from txnsim_lab.scenario.forked_processes import HAS_FORK, EndedError, ForkServer
+from txnsim_lab.scenario.forked_processes import HAS_FORK, ForkServer, ProcessEndedError
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario.model import Scenario
@@ -84,7 +84,7 @@ class GoOn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Number of steps to run; None: to the end."""
 
 
-class Act(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Intervention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An intervention before the next step."""
 
     step: Mapping[str, Any]
@@ -100,7 +100,7 @@ class GoBack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class DrivenRun(RunRequest):
     """One of them. ``has_ended`` says that it stands still, at a step or at its end."""
 
-    _child: Player | None = None
+    _child: RunPlayer | None = None
     _state: Stopped | RunEnded | None = None
     _refusal: str | None = None
     is_cancelled = False
@@ -143,11 +143,11 @@ class DrivenRun(RunRequest):
             return self._state.trace
         return super().trace_of(label, take)
 
-    async def begin(self, make: Callable[[], Awaitable[Player]], order: Order) -> None:
+    async def begin(self, make: Callable[[], Awaitable[RunPlayer]], order: Order) -> None:
         """Start its process."""
         try:
             self._child = await make()
-        except EndedError as error:
+        except ProcessEndedError as error:
             self.error = str(error)
             self.end()
             return
@@ -164,7 +164,7 @@ class DrivenRun(RunRequest):
             await self._child.send(encode(command))
             while isinstance(state := to_state(await self._child.hear()), Failed):
                 refusal = state.error  # where it stands comes behind it, if it stands at all
-        except EndedError as ended:
+        except ProcessEndedError as ended:
             if not self.is_cancelled:
                 self.error = refusal or str(ended)
             self.end()
@@ -333,7 +333,7 @@ class ScenarioRoutes(Noun):
         return await self._command(request, Go(steps=order.steps))
 
     @_driving(f"{PREFIX}/runs/{{id}}/inputs")
-    async def drive(self, request: Request, body: Body[Act]) -> WithStatus[RunsView]:
+    async def drive(self, request: Request, body: Body[Intervention]) -> WithStatus[RunsView]:
         """Do something to a driven run before its next step: a fault, a call, a broker, time."""
         return await self._command(request, Drive(step=(await body.read()).step))
 
@@ -439,7 +439,7 @@ class ScenarioRoutes(Noun):
             if self._is_closed:
                 return
             with contextlib.suppress(
-                asyncio.CancelledError, EndedError
+                asyncio.CancelledError, ProcessEndedError
             ):  # closed before it was ready
                 await self._helper.do(self._fork_server.warm_up)
 
@@ -480,7 +480,7 @@ class ScenarioRoutes(Noun):
         )
         return driven
 
-    async def _player(self) -> Player:
+    async def _player(self) -> RunPlayer:
         """The player of the next run: a forked process, or a thread."""
         if not HAS_FORK:
             return ReplayedPlayer(self._thread)

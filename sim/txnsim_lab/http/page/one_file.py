@@ -26,7 +26,7 @@ _PACKING: Final = 6
 """Level of gzip: the highest one takes four times as long and saves a twentieth."""
 
 
-class _Run(msgspec.Struct, frozen=True, kw_only=True):
+class _PageRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run in the file."""
 
     title: str
@@ -38,7 +38,7 @@ class _Contents(msgspec.Struct, frozen=True, kw_only=True):
 
     remark: str
     """Whether record values are in it."""
-    runs: tuple[_Run, ...]
+    runs: tuple[_PageRun, ...]
 
 
 def remark(*, redact: bool) -> str:
@@ -70,7 +70,7 @@ def one_file(
     contents = _Contents(
         remark=remark_text,
         runs=tuple(
-            _Run(title=title, moments=tuple(moments(run, tell=_scenario_run(tell, title))))
+            _PageRun(title=title, moments=tuple(moments(run, tell=_scenario_run(tell, title))))
             for title, run in titled_runs
         ),
     )

@@ -22,7 +22,7 @@ BESIDE: Final = {STEPS: (REPEAT, ONLY), ANY_ORDER: (ONLY,)}
 """Key of a block's steps -> keys allowed beside it."""
 
 
-class Unit(NamedTuple):
+class StepGroup(NamedTuple):
     """A part of a block in any order; its steps keep their own."""
 
     block: int
@@ -35,7 +35,7 @@ class Origins:
     def __init__(self) -> None:
         self._places: dict[tuple[str, int], Place] = {}
         self._only: dict[tuple[str, int], tuple[Place, ...]] = {}
-        self.units: dict[tuple[str, int], Unit] = {}
+        self.units: dict[tuple[str, int], StepGroup] = {}
         """Units of the steps in ``any-order`` blocks."""
 
     def note(self, part: str, index: int, path: Place, only: tuple[Place, ...]) -> None:
@@ -60,7 +60,7 @@ class _Around(NamedTuple):
     only: tuple[Any, ...] = ()
     only_places: tuple[Place, ...] = ()
     repeated: bool = False
-    unit: Unit | None = None
+    unit: StepGroup | None = None
 
 
 class _WrongBlockError(Exception):
@@ -125,7 +125,7 @@ class _Rolling:
             block = self._blocks  # others may stand in it
             for inner, step in enumerate(part[holds]):
                 if holds == ANY_ORDER:
-                    around = around._replace(unit=Unit(block, inner))
+                    around = around._replace(unit=StepGroup(block, inner))
                 in_turn = _in_turn(step, str(turn)) if REPEAT in part else step
                 self.take(in_turn, (*path, holds, inner), around)
 

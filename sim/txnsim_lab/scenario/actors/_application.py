@@ -7,7 +7,7 @@ from collections.abc import Callable
 from txnsim.errors import ClientError, ConfigError, InvariantViolation
 from txnsim_lab.scenario.actors.base import Surroundings
 from txnsim_lab.scenario.call_results import GIVEN_UP, CallResult, failure
-from txnsim_lab.scenario.players._base import Player
+from txnsim_lab.scenario.players._base import ApplicationPlayer
 from txnsim_lab.scenario.recorder import Batch
 from txnsim_lab.scenario.steps_model import Call, required
 
@@ -16,7 +16,7 @@ class ApplicationActor:
     """One transactional program."""
 
     def __init__(
-        self, name: str, transactional_id: str, player: Player, around: Surroundings
+        self, name: str, transactional_id: str, player: ApplicationPlayer, around: Surroundings
     ) -> None:
         self.name = name
         self.player = player

@@ -10,7 +10,7 @@ import msgspec
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ConnectionLostError, RequestTimeoutError, code_name
 from txnsim.client.reactions import UNSAID
-from txnsim.client.versions import Request
+from txnsim.client.versions import VersionedRequest
 from txnsim.errors import ClientError, ErrorCode
 from txnsim.types import TopicPartition
 from txnsim_lab.scenario.call_results import ANY, CallResult, failure, read_answer
@@ -55,7 +55,7 @@ class Asking:
         self._is_unsaid = False
         """Whether an attempt may have taken effect without saying so."""
 
-    async def coordinator(self, transactional_id: str, request: Request) -> CallResult:
+    async def coordinator(self, transactional_id: str, request: VersionedRequest) -> CallResult:
         """Ask the transaction coordinator."""
         cluster = self._cluster
         return await self._ask(
@@ -65,7 +65,7 @@ class Asking:
         )
 
     async def leader(
-        self, target: TopicPartition, request: Request, *, once: bool = False
+        self, target: TopicPartition, request: VersionedRequest, *, once: bool = False
     ) -> CallResult:
         """Ask the leader of a partition; ``once``, whatever it answers."""
         cluster = self._cluster
@@ -77,7 +77,7 @@ class Asking:
             request, find, lambda: cluster.forget_leader(target.topic), once=once
         )
 
-    async def group_coordinator(self, group: str, request: Request) -> CallResult:
+    async def group_coordinator(self, group: str, request: VersionedRequest) -> CallResult:
         """Ask the coordinator of a group."""
         cluster = self._cluster
         return await self._ask(
@@ -86,7 +86,7 @@ class Asking:
 
     async def _ask(
         self,
-        request: Request,
+        request: VersionedRequest,
         find: Callable[[], Awaitable[int]],
         forget: Callable[[], object],
         *,
@@ -108,7 +108,7 @@ class Asking:
             forget()
             await backoff.wait(deadline)
 
-    async def _ask_once(self, request: Request, broker_id: int) -> CallResult:
+    async def _ask_once(self, request: VersionedRequest, broker_id: int) -> CallResult:
         connection = await self._cluster.connection(broker_id, lane=self._call.connection or MAIN)
         patience = PATIENCE_MS if self._call.background is None else BACKGROUND_PATIENCE_MS
         on_its_way = connection.send(msgspec.structs.replace(request, timeout_ms=patience))

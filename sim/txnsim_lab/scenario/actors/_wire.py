@@ -15,7 +15,7 @@ import msgspec
 from txnsim.client import requests
 from txnsim.client.session import TxnProtocol
 from txnsim.client.txn_requests import TxnRequests
-from txnsim.client.versions import Request, VersionRange
+from txnsim.client.versions import VersionedRequest, VersionRange
 from txnsim.errors import InvariantViolation
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.batch import Record, build_batch
@@ -28,7 +28,7 @@ from txnsim_lab.scenario.call_results import (
     StoryFailedError,
     answers_of,
 )
-from txnsim_lab.scenario.model import Actor
+from txnsim_lab.scenario.model import ActorModel
 from txnsim_lab.scenario.recorder import Batch, encode_value
 from txnsim_lab.scenario.steps_model import Call, required
 
@@ -45,7 +45,7 @@ Note = Callable[[CallResult], None]
 class WireActor(ClientActor):
     """One transactional producer, request by request."""
 
-    def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
+    def __init__(self, name: str, part: ActorModel, around: Surroundings) -> None:
         super().__init__(name, around, part.client_id)
         self.identity = ProducerIdAndEpoch.NONE
         """Identity that the coordinator gave last."""
@@ -200,7 +200,7 @@ class WireActor(ClientActor):
         )
         return next(bad, answers[batches[0].partition])
 
-    def _produce_request(self, call: Call, batches: Iterable[Batch]) -> Request:
+    def _produce_request(self, call: Call, batches: Iterable[Batch]) -> VersionedRequest:
         is_plain = bool(call.plain)
         return requests.produce(
             {batch.partition: self._bytes(batch, transactional=not is_plain) for batch in batches},

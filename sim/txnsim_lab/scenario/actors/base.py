@@ -15,7 +15,7 @@ from txnsim.client.members.member import GroupMember
 from txnsim.runtime.environment import Environment
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 from txnsim_lab.scenario.call_results import CallResult, StoryFailedError
-from txnsim_lab.scenario.fields import Situation
+from txnsim_lab.scenario.fields import RunSelection
 from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.steps_model import Call
 
@@ -52,7 +52,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     environment: Environment
     bootstrap: str
-    situation: Situation
+    situation: RunSelection
     recorder: Recorder
     tell: Callable[[str, str], None]
     """(who, text): a sentence of somebody, for the trace."""

@@ -28,8 +28,8 @@ from txnsim_lab.scenario._cluster_options import (
     VERIFICATION,
 )
 from txnsim_lab.scenario._notation.internal_partitions import AT, BY_NAME, is_internal
-from txnsim_lab.scenario.fields import Model, Situation, map_values
-from txnsim_lab.scenario.model import Actor, Run, Scenario
+from txnsim_lab.scenario.fields import Model, RunSelection, map_values
+from txnsim_lab.scenario.model import ActorModel, Run, Scenario
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun, casts_of, run_in_virtual_time, run_on
 from txnsim_lab.scenario.steps_model import ClusterAct, Step, TransactionIs
@@ -70,7 +70,7 @@ CLEANER_LOAD: Final = 0.9
 """``log.cleaner.io.buffer.load.factor``, unless set."""
 
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True):
+class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run, and what it came to on both sides."""
 
     scenario_run: ScenarioRun
@@ -109,7 +109,7 @@ async def run_on_apache(
     casting: Casting,
     *,
     say: Say,
-    on_cell: Callable[[Cell], object],
+    on_cell: Callable[[ComparedRun], object],
 ) -> None:
     """Tell stories on the simulator and on brokers of a release, which are started for them.
 
@@ -127,7 +127,7 @@ async def run_on_apache(
     for scenario_run in plan:
         why = why_not(scenario_run, version)
         if why is not None:
-            on_cell(Cell(scenario_run=scenario_run, on=version, why_not=why))
+            on_cell(ComparedRun(scenario_run=scenario_run, on=version, why_not=why))
         else:
             worlds.setdefault(_world_of(scenario_run), []).append(scenario_run)
     if not worlds:
@@ -212,7 +212,7 @@ async def run_on_cluster(
     settings: ClientSettings,
     generation: Generation,
     say: Say,
-    on_cell: Callable[[Cell], object],
+    on_cell: Callable[[ComparedRun], object],
 ) -> None:
     """Tell stories on a cluster that runs already, under names of their own.
 
@@ -237,7 +237,7 @@ async def run_on_cluster(
         for number, scenario_run in enumerate(plan, 1):
             why = why_not(scenario_run, bootstrap, generation)
             if why is not None:
-                on_cell(Cell(scenario_run=scenario_run, on=bootstrap, why_not=why))
+                on_cell(ComparedRun(scenario_run=scenario_run, on=bootstrap, why_not=why))
                 continue
             prefix = f"txnsim-{token}-{number}-"
             say(f"topics, groups and transactional ids begin with {prefix}")
@@ -246,7 +246,7 @@ async def run_on_cluster(
                 cell = await _cell_of(scenario_run, brokers, prefix=prefix, leftovers=leftovers)
             except BaseException:  # mostly Ctrl-C: what is left is told all the same
                 on_cell(
-                    Cell(
+                    ComparedRun(
                         scenario_run=scenario_run,
                         on=bootstrap,
                         why_not=BROKEN_OFF,
@@ -272,7 +272,7 @@ class _There(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _cell_of(
     scenario_run: ScenarioRun, brokers: _There, *, prefix: str, leftovers: list[Left]
-) -> Cell:
+) -> ComparedRun:
     """Play a story, and again while its brokers are in trouble. What can't be cleaned is added to
     ``leftovers``, also when the story is cut short.
     """
@@ -288,12 +288,12 @@ async def _cell_of(
             return cell
         brokers.say(f"{scenario_run} on {brokers.on}: no verdict, brokers answer {trouble}")
     why = f"no verdict: brokers answer {trouble}, {TRIES} times"
-    return Cell(scenario_run=scenario_run, on=brokers.on, why_not=why, left=tuple(leftovers))
+    return ComparedRun(scenario_run=scenario_run, on=brokers.on, why_not=why, left=tuple(leftovers))
 
 
 async def _cell_of_one_try(
     scenario_run: ScenarioRun, brokers: _There, *, prefix: str, leftovers: list[Left]
-) -> Cell:
+) -> ComparedRun:
     scenario = with_prefixed_names(scenario_run.scenario, prefix)
     environment, cluster, on = brokers.environment, brokers.cluster, brokers.on
     target = target_of(
@@ -306,14 +306,16 @@ async def _cell_of_one_try(
             its_own, environment, casts, real_target(target, on_leftovers=leftovers.extend)
         )
     except ConfigError as error:
-        return Cell(scenario_run=scenario_run, on=on, why_not=str(error), left=tuple(leftovers))
+        return ComparedRun(
+            scenario_run=scenario_run, on=on, why_not=str(error), left=tuple(leftovers)
+        )
     began_ms = min((sentence.at_ms for sentence in real.story), default=0)
     sentences = tuple(
         msgspec.structs.replace(sentence, at_ms=sentence.at_ms - began_ms)
         for sentence in real.story
     )
     real = msgspec.structs.replace(real, story=sentences)
-    return Cell(scenario_run=scenario_run, on=on, real=real, left=tuple(leftovers))
+    return ComparedRun(scenario_run=scenario_run, on=on, real=real, left=tuple(leftovers))
 
 
 def target_of(
@@ -375,7 +377,7 @@ def why_not(scenario_run: ScenarioRun, on: str, generation: Generation | None = 
     return None
 
 
-def _strip_prefix(prefix: str, cell: Cell) -> Cell:
+def _strip_prefix(prefix: str, cell: ComparedRun) -> ComparedRun:
     """The cell under the story's own names."""
     if cell.real is None:
         return cell
@@ -429,7 +431,7 @@ def with_prefixed_names(scenario: Scenario, prefix: str) -> Scenario:
     )
 
 
-def _actor(name: str, actor: Actor, prefix: str, ordinary_ms: int) -> Actor:
+def _actor(name: str, actor: ActorModel, prefix: str, ordinary_ms: int) -> ActorModel:
     if actor.group is not None:
         return actor.model_copy(update={"group": prefix + actor.group})
     if actor.plays not in ("wire", "application"):
@@ -601,7 +603,7 @@ def only_simulated(
         take: ``armed``, ``disarmed`` or ``control``.
         can: What the target is able to do.
     """
-    situation = Situation(run=run_name, mode=scenario.runs[run_name].mode, take=take)
+    situation = RunSelection(run=run_name, mode=scenario.runs[run_name].mode, take=take)
     steps = (*scenario.steps_of(situation), *scenario.cure_of(situation))
     timeouts = [
         actor.transaction_timeout

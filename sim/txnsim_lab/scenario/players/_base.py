@@ -22,7 +22,7 @@ DELIVERY_TIMEOUT_MS: Final = 1_200
 """Longer than one attempt, whose connection must be closed by then; short for the story."""
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class PlayerPart(msgspec.Struct, frozen=True, kw_only=True):
     """The part to play."""
 
     bootstrap: str
@@ -39,7 +39,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """The run's world, for players that live in it; the real one unless given."""
 
 
-class Player(Protocol):
+class ApplicationPlayer(Protocol):
     """A producer of records in a transaction. What goes wrong is raised as ``ClientError``."""
 
     name: str

@@ -12,7 +12,12 @@ from kafka.errors import KafkaError
 
 from txnsim.errors import ClientError
 from txnsim.types import TopicPartition
-from txnsim_lab.scenario.players._base import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Part, Player
+from txnsim_lab.scenario.players._base import (
+    DELIVERY_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
+    ApplicationPlayer,
+    PlayerPart,
+)
 
 T = TypeVar("T")
 
@@ -55,12 +60,12 @@ class LogCollector(logging.Handler):
         super().close()
 
 
-class KafkaPythonPlayer(Player):
+class KafkaPythonPlayer(ApplicationPlayer):
     """``kafka.KafkaProducer`` in threads of its own."""
 
     name = "kafka-python"
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: PlayerPart) -> None:
         self._part = part
         self._producer: Any = None
         self._sent: Any = None

@@ -24,8 +24,8 @@ from txnsim_lab.scenario.players._base import (
     DELIVERY_TIMEOUT_MS,
     PLAYERS,
     REQUEST_TIMEOUT_MS,
-    Part,
-    Player,
+    ApplicationPlayer,
+    PlayerPart,
 )
 
 PIP_LINE: Final = MissingExtraError.pip_line("demo")
@@ -38,14 +38,14 @@ class Casting(msgspec.Struct, frozen=True, kw_only=True):
     """``own``, ``kafka-python``; the run's first one that is installed unless given."""
     program: str | None = None
     """A command that plays the part instead (see ``players.program``)."""
-    make: Callable[[Part], Player] | None = None
+    make: Callable[[PlayerPart], ApplicationPlayer] | None = None
     """Makes a player that is not listed here: another library in this process."""
 
 
 class Cast(msgspec.Struct, frozen=True, kw_only=True):
     """Who plays it."""
 
-    make: Callable[[Part], Player]
+    make: Callable[[PlayerPart], ApplicationPlayer]
     program: bool = False
     remark: str = ""
     """Reason why the preferred player was not used."""
@@ -106,12 +106,12 @@ def _player_named(name: str) -> Cast | None:
 # Our own client as an application of a story
 
 
-class OwnPlayer(Player):
+class OwnPlayer(ApplicationPlayer):
     """``txnsim.client`` in this process, over real connections."""
 
     name = "own client"
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: PlayerPart) -> None:
         world = part.environment
         self._cluster = Cluster(
             part.bootstrap,
@@ -194,10 +194,10 @@ def words(command: str) -> tuple[str, ...]:
     return split
 
 
-class ProgramPlayer(Player):
+class ProgramPlayer(ApplicationPlayer):
     """A child process that plays the part."""
 
-    def __init__(self, part: Part, *, command: tuple[str, ...]) -> None:
+    def __init__(self, part: PlayerPart, *, command: tuple[str, ...]) -> None:
         self.name = command[-1].rsplit("/", 1)[-1]
         self._part = part
         self._command = command

@@ -20,7 +20,7 @@ from txnsim.api.authorization.gate import GUARDS, guarded
 from txnsim.api.registry import HANDLERS, SHIPPED
 from txnsim.api.request import NoResponse
 from txnsim.errors import ErrorCode
-from txnsim.security.acls import CLUSTER_NAME, Operation, ResourceType
+from txnsim.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 from txnsim.security.authorizer import Authorizer
 
 # Requests that name resources one by one: the forbidden ones fail alone, whether they exist or not.
@@ -36,7 +36,7 @@ async def test_a_forbidden_topic_fails_alone_and_does_not_show_whether_it_exists
     name: str,
     version: int,
     values: dict[str, Any],
-    operation: Operation,
+    operation: AclOperation,
     path: str,
     granted: list[Any],
 ) -> None:
@@ -88,13 +88,13 @@ def errors_by_topic(answer: Any, path: str) -> dict[str, ErrorCode]:
 @pytest.mark.parametrize(
     ("name", "version", "field", "answered", "operation"),
     [
-        ("DeleteGroups", 2, "groups_names", "results", Operation.DELETE),
-        ("DescribeGroups", 5, "groups", "groups", Operation.DESCRIBE),
-        ("ConsumerGroupDescribe", 1, "group_ids", "groups", Operation.DESCRIBE),
+        ("DeleteGroups", 2, "groups_names", "results", AclOperation.DELETE),
+        ("DescribeGroups", 5, "groups", "groups", AclOperation.DESCRIBE),
+        ("ConsumerGroupDescribe", 1, "group_ids", "groups", AclOperation.DESCRIBE),
     ],
 )
 async def test_a_forbidden_group_fails_alone(
-    api: GuardedApi, name: str, version: int, field: str, answered: str, operation: Operation
+    api: GuardedApi, name: str, version: int, field: str, answered: str, operation: AclOperation
 ) -> None:
     api.grant(acl(GROUP, "g", operation))
     answer = await api.ask(name, version, **{field: ["g", "other"]})
@@ -115,7 +115,7 @@ async def test_without_acknowledgements_a_forbidden_topic_closes_the_connection(
     data = {"index": 0, "records": plain()}
     denied = [{"name": "orders", "partition_data": [data]}]
     assert await api.ask("Produce", 9, **values, topic_data=denied) is NoResponse.CLOSE
-    api.grant(acl(TOPIC, "orders", Operation.WRITE))
+    api.grant(acl(TOPIC, "orders", AclOperation.WRITE))
     never = [
         {"name": "orders", "partition_data": [{"index": 0, "records": None}]},
         {"name": "hidden", "partition_data": [data]},
@@ -216,7 +216,7 @@ async def test_many_are_refused_one_by_one_and_in_order(
 
 
 TOPICS_TOPIC, TOPICS_CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
-DESCRIBE_ORDERS = acl(TOPICS_TOPIC, "orders", Operation.DESCRIBE)
+DESCRIBE_ORDERS = acl(TOPICS_TOPIC, "orders", AclOperation.DESCRIBE)
 
 
 @pytest.mark.parametrize(("version", "every"), [(0, []), (9, None)])
@@ -231,14 +231,14 @@ async def test_all_topics_are_those_that_may_be_seen(
 
 
 async def test_asking_for_a_topic_without_the_right_does_not_create_it(api: GuardedApi) -> None:
-    api.grant(acl(TOPICS_TOPIC, "*", Operation.DESCRIBE))
+    api.grant(acl(TOPICS_TOPIC, "*", AclOperation.DESCRIBE))
     new_topics = [{"name": "new"}]
     answer = await api.ask("Metadata", 9, topics=new_topics, allow_auto_topic_creation=True)
     assert answer.topics[0].error_code is FORBIDDEN
     answer = await api.ask("Metadata", 9, topics=new_topics, allow_auto_topic_creation=False)
     assert answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition
     assert "new" not in api.api.broker.image.topics
-    api.grant(acl(TOPICS_TOPIC, "new", Operation.CREATE))
+    api.grant(acl(TOPICS_TOPIC, "new", AclOperation.CREATE))
     await api.ask("Metadata", 9, topics=new_topics, allow_auto_topic_creation=True)
     assert "new" in api.api.broker.image.topics
 
@@ -265,15 +265,15 @@ async def test_topics_are_deleted_by_name_with_the_right_to(api: GuardedApi) -> 
         return {response.name: response.error_code for response in answer.responses}
 
     assert await delete() == dict.fromkeys(names, FORBIDDEN)
-    api.grant(DESCRIBE_ORDERS, acl(TOPICS_TOPIC, "missing", Operation.DESCRIBE))
+    api.grant(DESCRIBE_ORDERS, acl(TOPICS_TOPIC, "missing", AclOperation.DESCRIBE))
     assert await delete() == {
         "orders": FORBIDDEN,
         "hidden": FORBIDDEN,
         "missing": ErrorCode.unknown_topic_or_partition,
     }
-    api.grant(acl(TOPICS_TOPIC, "orders", Operation.DELETE))
+    api.grant(acl(TOPICS_TOPIC, "orders", AclOperation.DELETE))
     assert (await delete())["orders"] is ErrorCode.none
-    api.grant(acl(TOPICS_CLUSTER, CLUSTER_NAME, Operation.DELETE))
+    api.grant(acl(TOPICS_CLUSTER, CLUSTER_NAME, AclOperation.DELETE))
     assert (await delete())["hidden"] is ErrorCode.none
     assert api.api.broker.image.topics.keys().isdisjoint(names)
 
@@ -292,7 +292,7 @@ def test_every_api_that_is_guarded_is_spoken_and_has_one_guard() -> None:
 
 
 async def test_rights_are_those_of_this_very_moment(api: GuardedApi) -> None:
-    group = acl(ResourceType.GROUP, "g", Operation.READ)
+    group = acl(ResourceType.GROUP, "g", AclOperation.READ)
     denied = ErrorCode.group_authorization_failed
     assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is denied
     api.grant(group)
@@ -316,7 +316,7 @@ async def test_what_needs_no_right_is_answered(api: GuardedApi) -> None:
 # Transactional ids that may not be seen are left out; a client learns no topics from them.
 
 
-DESCRIBE = acl(ResourceType.TRANSACTIONAL_ID, "tx", Operation.DESCRIBE)
+DESCRIBE = acl(ResourceType.TRANSACTIONAL_ID, "tx", AclOperation.DESCRIBE)
 
 
 @pytest.fixture

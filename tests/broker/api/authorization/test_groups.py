@@ -9,15 +9,15 @@ from typing import Any
 from tests.support.security import GuardedApi, acl
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.share_state import ShareKey
-from txnsim.security.acls import CLUSTER_NAME, Operation, ResourceType
+from txnsim.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 from txnsim.types import uuid_text
 
 TOPIC, CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
-ALL_TOPICS = acl(TOPIC, "*", Operation.READ)
+ALL_TOPICS = acl(TOPIC, "*", AclOperation.READ)
 
 
 async def test_positions_of_a_group_that_is_gone_are_not_deleted_by_topic(api: GuardedApi) -> None:
-    api.grant(acl(ResourceType.GROUP, "none", Operation.DELETE), ALL_TOPICS)
+    api.grant(acl(ResourceType.GROUP, "none", AclOperation.DELETE), ALL_TOPICS)
     answer = await api.ask(
         "OffsetDelete", 0, group_id="none", topics=[{"name": "orders", "partitions": []}]
     )
@@ -64,10 +64,10 @@ async def streams_heartbeat(api: GuardedApi, *names: str) -> Any:
 async def test_a_streams_group_needs_rights_on_all_of_its_topics(api: GuardedApi) -> None:
     await has_coordinators(api)
     assert (await streams_heartbeat(api, "orders")).error_code is NO_GROUP
-    api.grant(acl(GROUP, "g", Operation.READ), acl(TOPIC, "orders", Operation.DESCRIBE))
+    api.grant(acl(GROUP, "g", AclOperation.READ), acl(TOPIC, "orders", AclOperation.DESCRIBE))
     refused = await streams_heartbeat(api, "orders")
     assert (refused.error_code, refused.error_message) == (FORBIDDEN, None)
-    api.grant(acl(TOPIC, "log", Operation.DESCRIBE))
+    api.grant(acl(TOPIC, "log", AclOperation.DESCRIBE))
     joined = await streams_heartbeat(api, "orders")
     assert joined.error_code is ErrorCode.none
     (missing,) = (status for status in joined.status if status.status_code == 3)
@@ -75,16 +75,16 @@ async def test_a_streams_group_needs_rights_on_all_of_its_topics(api: GuardedApi
         "Internal topics are missing: log; Unauthorized to CREATE on topics log."
     )
     assert "log" not in api.api.broker.image.topics
-    api.grant(acl(TOPIC, "log", Operation.CREATE))
+    api.grant(acl(TOPIC, "log", AclOperation.CREATE))
     await streams_heartbeat(api, "orders")
     assert "log" in api.api.broker.image.topics
 
 
 async def test_a_streams_group_is_described_with_topics_that_may_be(api: GuardedApi) -> None:
     await has_coordinators(api)
-    member = (acl(GROUP, "g", Operation.READ), acl(TOPIC, "orders", Operation.DESCRIBE))
-    api.grant(*member, acl(TOPIC, "log", Operation.DESCRIBE))
-    api.grant(acl(CLUSTER, CLUSTER_NAME, Operation.CREATE))
+    member = (acl(GROUP, "g", AclOperation.READ), acl(TOPIC, "orders", AclOperation.DESCRIBE))
+    api.grant(*member, acl(TOPIC, "log", AclOperation.DESCRIBE))
+    api.grant(acl(CLUSTER, CLUSTER_NAME, AclOperation.CREATE))
     await streams_heartbeat(api, "orders")
 
     async def describe_group() -> Any:
@@ -99,7 +99,7 @@ async def test_a_streams_group_is_described_with_topics_that_may_be(api: Guarded
 
     description = await describe_group()
     assert (description.error_code, len(description.members)) == (ErrorCode.none, 1)
-    assert description.authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
+    assert description.authorized_operations == 1 << AclOperation.READ | 1 << AclOperation.DESCRIBE
     api.revoke_all()
     api.grant(*member)
     hidden = await describe_group()
@@ -151,8 +151,8 @@ async def has_coordinators(api: GuardedApi) -> None:
 async def has_members_and_offsets(api: GuardedApi) -> None:
     """A share group of all topics, whose first member has a partition of each."""
     everything = (
-        acl(GROUP, "g", Operation.READ),
-        acl(TOPIC, "*", Operation.DESCRIBE),
+        acl(GROUP, "g", AclOperation.READ),
+        acl(TOPIC, "*", AclOperation.DESCRIBE),
     )
     api.grant(*everything)
     await has_coordinators(api)
@@ -167,7 +167,7 @@ async def has_members_and_offsets(api: GuardedApi) -> None:
 
 
 async def test_a_share_group_is_joined_for_topics_that_may_be_described(api: GuardedApi) -> None:
-    api.grant(acl(GROUP, "g", Operation.READ), acl(TOPIC, "orders", Operation.DESCRIBE))
+    api.grant(acl(GROUP, "g", AclOperation.READ), acl(TOPIC, "orders", AclOperation.DESCRIBE))
     refused = await heartbeat(api, *NAMES)
     assert (refused.error_code, refused.error_message) == (FORBIDDEN, None)
     assert (await heartbeat(api, "orders")).error_code not in (FORBIDDEN, NO_GROUP)
@@ -184,16 +184,16 @@ async def test_a_share_group_is_described_with_topics_that_may_be(api: GuardedAp
 
     refused = await describe_group()
     assert (refused.error_code, refused.error_message) == (NO_GROUP, None)
-    api.grant(acl(GROUP, "g", Operation.DESCRIBE), acl(TOPIC, "orders", Operation.DESCRIBE))
+    api.grant(acl(GROUP, "g", AclOperation.DESCRIBE), acl(TOPIC, "orders", AclOperation.DESCRIBE))
     refused = await describe_group()
     assert (refused.error_code, refused.members) == (FORBIDDEN, ())
     assert refused.error_message == (
         "The group has described topic(s) that the client is not authorized to describe."
     )
-    api.grant(acl(TOPIC, "hidden", Operation.DESCRIBE))
+    api.grant(acl(TOPIC, "hidden", AclOperation.DESCRIBE))
     group = await describe_group()
     assert (group.error_code, len(group.members)) == (ErrorCode.none, 1)
-    assert group.authorized_operations == 1 << Operation.DESCRIBE
+    assert group.authorized_operations == 1 << AclOperation.DESCRIBE
 
 
 async def test_offsets_of_share_groups_are_those_of_topics_that_may_be_described(
@@ -220,7 +220,7 @@ async def test_offsets_of_share_groups_are_those_of_topics_that_may_be_described
         ]
 
     assert await groups() == [(NO_GROUP, {})] * 3
-    api.grant(acl(GROUP, "g", Operation.DESCRIBE), acl(TOPIC, "orders", Operation.DESCRIBE))
+    api.grant(acl(GROUP, "g", AclOperation.DESCRIBE), acl(TOPIC, "orders", AclOperation.DESCRIBE))
     none = ErrorCode.none
     assert await groups() == [
         (NO_GROUP, {}),
@@ -230,7 +230,7 @@ async def test_offsets_of_share_groups_are_those_of_topics_that_may_be_described
 
 
 async def test_offsets_of_a_share_group_elsewhere_name_no_topics(api: GuardedApi) -> None:
-    api.grant(acl(GROUP, "g", Operation.DESCRIBE))
+    api.grant(acl(GROUP, "g", AclOperation.DESCRIBE))
     answer = await api.ask(
         "DescribeShareGroupOffsets", 1, groups=[{"group_id": "g", "topics": None}]
     )
@@ -241,7 +241,7 @@ async def test_offsets_of_a_share_group_elsewhere_name_no_topics(api: GuardedApi
 
 
 async def test_offsets_of_a_share_group_are_altered_by_who_may_read(api: GuardedApi) -> None:
-    api.grant(acl(GROUP, "g", Operation.READ), acl(TOPIC, "orders", Operation.DESCRIBE))
+    api.grant(acl(GROUP, "g", AclOperation.READ), acl(TOPIC, "orders", AclOperation.DESCRIBE))
     await has_coordinators(api)
 
     async def alter_offsets() -> Any:
@@ -255,7 +255,7 @@ async def test_offsets_of_a_share_group_are_altered_by_who_may_read(api: Guarded
 
     answer = await alter_offsets()
     assert [topic.partitions[0].error_code for topic in answer.responses] == [FORBIDDEN] * 2
-    api.grant(acl(TOPIC, "orders", Operation.READ))
+    api.grant(acl(TOPIC, "orders", AclOperation.READ))
     answer = await alter_offsets()
     errors = {topic.topic_name: topic.partitions[0].error_code for topic in answer.responses}
     assert errors == {"orders": ErrorCode.none, "hidden": FORBIDDEN}
@@ -270,15 +270,15 @@ async def test_offsets_of_a_share_group_are_deleted_by_who_may_read(api: Guarded
         topics = [{"topic_name": name} for name in NAMES]
         return await api.ask("DeleteShareGroupOffsets", 0, group_id="g", topics=topics)
 
-    api.grant(acl(GROUP, "g", Operation.DELETE))
+    api.grant(acl(GROUP, "g", AclOperation.DELETE))
     answer = await delete_offsets()
     assert (answer.error_code, answer.responses) == (ErrorCode.group_id_not_found, ())
-    api.grant(acl(GROUP, "g", Operation.READ), ALL_TOPICS)
+    api.grant(acl(GROUP, "g", AclOperation.READ), ALL_TOPICS)
     partitions = [{"partition_index": 0, "start_offset": 3}]
     topics = [{"topic_name": "orders", "partitions": partitions}]
     await api.ask("AlterShareGroupOffsets", 0, group_id="g", topics=topics)
     api.revoke_all()
-    api.grant(acl(GROUP, "g", Operation.DELETE), acl(TOPIC, "orders", Operation.READ))
+    api.grant(acl(GROUP, "g", AclOperation.DELETE), acl(TOPIC, "orders", AclOperation.READ))
     answer = await delete_offsets()
     assert answer.error_code is ErrorCode.none
     assert {topic.topic_name: topic.error_code for topic in answer.responses} == {

@@ -12,7 +12,7 @@ from tests.support.rights import ERRORS, NAMES, TOPIC, WHOLE, WRITTEN
 from tests.support.security import GuardedApi, acl
 from txnsim.api.authorization._whole_requests import CHECKS
 from txnsim.errors import ErrorCode
-from txnsim.security.acls import Operation, ResourceType
+from txnsim.security.acls import AclOperation, ResourceType
 
 
 @pytest.mark.parametrize(("name", "version", "values", "needs"), WHOLE)
@@ -21,7 +21,7 @@ async def test_each_right_is_asked_for_and_enough(
     name: str,
     version: int,
     values: dict[str, Any],
-    needs: list[tuple[ResourceType, Operation]],
+    needs: list[tuple[ResourceType, AclOperation]],
 ) -> None:
     for kind, operation in needs:
         assert errors_of(await api.ask(name, version, **values)) == {ERRORS[kind]}
@@ -35,7 +35,7 @@ def test_the_table_has_every_row() -> None:
 
 
 async def test_what_is_not_transactional_needs_no_transactional_id(api: GuardedApi) -> None:
-    api.grant(acl(TOPIC, "orders", Operation.WRITE))
+    api.grant(acl(TOPIC, "orders", AclOperation.WRITE))
     values = {
         **WRITTEN,
         "topic_data": [{"name": "orders", "partition_data": [{"index": 0, "records": plain()}]}],

@@ -8,7 +8,12 @@ import msgspec
 import pytest
 
 from tests.support.broker_api import NO_SUCH_ID, Api, handlers
-from txnsim.api._configs.config_resources import ResourceType, node_of, resource_type, topic_refusal
+from txnsim.api._configs.config_resources import (
+    ConfigResourceType,
+    node_of,
+    resource_type,
+    topic_refusal,
+)
 from txnsim.api.request import invalid
 from txnsim.errors import ErrorCode
 from txnsim.metadata.configs import BROKER_CONFIGS, INTERNAL_BROKER_CONFIGS
@@ -193,7 +198,7 @@ async def test_a_change_of_the_minimum_makes_no_replica_eligible(
     ],
 )
 def test_kinds_are_numbered_as_kafka_does(number: int, kind: str) -> None:
-    assert resource_type(number) is ResourceType[kind]
+    assert resource_type(number) is ConfigResourceType[kind]
 
 
 @pytest.mark.parametrize(

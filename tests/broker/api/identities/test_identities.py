@@ -16,7 +16,7 @@ from txnsim.api.registry import HANDLERS
 from txnsim.api.request import parsed
 from txnsim.controller.controller import RECORDS_MAX
 from txnsim.errors import ErrorCode, MalformedFrameError
-from txnsim.security.acls import NO_ACLS, AclFilter, Operation, PatternType, ResourceType
+from txnsim.security.acls import NO_ACLS, AclFilter, AclOperation, PatternType, ResourceType
 from txnsim.security.scram import ScramMechanism
 from txnsim.wire import codec
 
@@ -37,8 +37,8 @@ ALL_OF_TOPICS: dict[str, Any] = {
 async def test_each_filter_is_answered_with_what_it_removed(api: Api) -> None:
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
     boss.grant(
-        acl(ResourceType.TOPIC, "orders", Operation.READ),
-        acl(ResourceType.GROUP, "g", Operation.READ),
+        acl(ResourceType.TOPIC, "orders", AclOperation.READ),
+        acl(ResourceType.GROUP, "g", AclOperation.READ),
     )
     bad = {**ALL_OF_TOPICS, "resource_type_filter": 99}
     answer = await boss.ask("DeleteAcls", 3, filters=[ALL_OF_TOPICS, bad, ALL_OF_TOPICS])
@@ -63,8 +63,8 @@ async def test_a_request_that_matches_too_much_removes_nothing(
     monkeypatch.setattr(delete_acls, bound, 2)
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
     boss.grant(
-        acl(ResourceType.TOPIC, "orders", Operation.READ),
-        acl(ResourceType.TOPIC, "orders", Operation.WRITE),
+        acl(ResourceType.TOPIC, "orders", AclOperation.READ),
+        acl(ResourceType.TOPIC, "orders", AclOperation.WRITE),
     )
     bad = {**ALL_OF_TOPICS, "resource_type_filter": 99}
     of_groups = {**ALL_OF_TOPICS, "resource_type_filter": 3}
@@ -87,7 +87,7 @@ async def test_a_request_that_matches_too_much_removes_nothing(
 
 async def test_what_was_granted_between_the_slices_is_removed_as_well(api: Api) -> None:
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
-    boss.grant(acl(ResourceType.TOPIC, "orders", Operation.READ))
+    boss.grant(acl(ResourceType.TOPIC, "orders", AclOperation.READ))
     other_filters = [
         {**ALL_OF_TOPICS, "resource_name_filter": f"t-{topic_number}"}
         for topic_number in range(5_000)
@@ -97,7 +97,7 @@ async def test_what_was_granted_between_the_slices_is_removed_as_well(api: Api) 
     )
     await asyncio.sleep(0)
     assert not asking.done()
-    boss.grant(acl(ResourceType.TOPIC, "payments", Operation.READ))
+    boss.grant(acl(ResourceType.TOPIC, "payments", AclOperation.READ))
     filter_result = (await asking).filter_results[0]
     assert sorted(matching_acl.resource_name for matching_acl in filter_result.matching_acls) == [
         "orders",
@@ -177,9 +177,9 @@ EVERYTHING = {**ALL_OF_TOPICS, "resource_type_filter": 1}
 async def test_matching_acls_are_answered_by_resource(api: Api) -> None:
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
     boss.grant(
-        acl(ResourceType.TOPIC, "orders", Operation.READ),
-        acl(ResourceType.TOPIC, "orders", Operation.WRITE),
-        acl(ResourceType.GROUP, "g", Operation.READ, pattern=PatternType.PREFIXED),
+        acl(ResourceType.TOPIC, "orders", AclOperation.READ),
+        acl(ResourceType.TOPIC, "orders", AclOperation.WRITE),
+        acl(ResourceType.GROUP, "g", AclOperation.READ, pattern=PatternType.PREFIXED),
     )
     answer = await boss.ask("DescribeAcls", 3, **EVERYTHING)
     assert answer.error_code is ErrorCode.none
@@ -205,7 +205,7 @@ async def test_matching_acls_are_answered_by_resource(api: Api) -> None:
 
 async def test_an_unknown_kind_finds_nothing(api: Api) -> None:
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
-    boss.grant(acl(ResourceType.TOPIC, "orders", Operation.READ))
+    boss.grant(acl(ResourceType.TOPIC, "orders", AclOperation.READ))
     answer = await boss.ask("DescribeAcls", 3, **{**EVERYTHING, "operation": 99})
     assert (answer.error_code, answer.resources) == (ErrorCode.none, ())
 
@@ -279,13 +279,13 @@ async def test_a_name_without_a_type_is_an_unknown_error_as_on_a_real_broker(
 async def test_bindings_of_one_resource_stand_together(api: Api) -> None:
     request = api.request("DescribeAcls", 3)
     topic = ResourceType.TOPIC
-    rules = (("a", Operation.READ), ("b", Operation.READ), ("a", Operation.WRITE))
+    rules = (("a", AclOperation.READ), ("b", AclOperation.READ), ("a", AclOperation.WRITE))
     acls = NO_ACLS.plus(acl(topic, name, operation) for name, operation in rules)
     resources = await described(request, acls, AclFilter())
     operations = {
         resource.resource_name: [rule.operation for rule in resource.acls] for resource in resources
     }
-    assert operations == {"a": [Operation.READ, Operation.WRITE], "b": [Operation.READ]}
+    assert operations == {"a": [AclOperation.READ, AclOperation.WRITE], "b": [AclOperation.READ]}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tests.broker.client.fake_broker import (
 )
 from txnsim.cli._txns.command import command_from
 from txnsim.cli.main import INTERRUPTED_STATUS, main, parser_of
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.wire.filters import TransactionFilters
 
 HINT = "Enable debug logging for additional detail."
@@ -40,11 +40,11 @@ class Background:
         self.thread.start()
         self.broker = FakeBroker(
             {
-                Api.LIST_TRANSACTIONS: transaction_listing(),
-                Api.DESCRIBE_TRANSACTIONS: transaction_description(),
-                Api.DESCRIBE_PRODUCERS: producers(),
-                Api.WRITE_TXN_MARKERS: marker_answer(),
-                Api.INIT_PRODUCER_ID: init_answer(),
+                ClientApi.LIST_TRANSACTIONS: transaction_listing(),
+                ClientApi.DESCRIBE_TRANSACTIONS: transaction_description(),
+                ClientApi.DESCRIBE_PRODUCERS: producers(),
+                ClientApi.WRITE_TXN_MARKERS: marker_answer(),
+                ClientApi.INIT_PRODUCER_ID: init_answer(),
             }
         )
         self.wait(self.broker.__aenter__())
@@ -159,7 +159,7 @@ def test_list(broker: FakeBroker, capsys: Captured) -> None:
         "pay            \t1          \t7         \tOngoing         \t\n"
         "x              \t1          \t8         \tUnknown         \t\n"
     )
-    (request,) = broker.of(Api.LIST_TRANSACTIONS)
+    (request,) = broker.of(ClientApi.LIST_TRANSACTIONS)
     assert (request.message.duration_filter, request.message.transactional_id_pattern) == (-1, None)
 
 
@@ -170,7 +170,7 @@ NUMBERS: Final = [n for n in OPTIONS if isinstance(getattr(TransactionFilters(),
 def test_list_sends_its_filters(broker: FakeBroker) -> None:
     """Those that the newest release has; a number is one, and else it is text."""
     run(broker, "list", *(word for row in OPTIONS.values() for word in (row.option, "9")))
-    (request,) = broker.of(Api.LIST_TRANSACTIONS)
+    (request,) = broker.of(ClientApi.LIST_TRANSACTIONS)
     sent_filters = {name: getattr(request.message, row.field) for name, row in OPTIONS.items()}
     assert sent_filters == {name: 9 if name in NUMBERS else "9" for name in OPTIONS}
 
@@ -180,13 +180,13 @@ def test_a_filter_that_the_broker_cannot_read_is_not_dropped(
     broker: FakeBroker, capsys: Captured, name: str
 ) -> None:
     row = OPTIONS[name]
-    broker.ranges[Api.LIST_TRANSACTIONS] = (0, row.since - 1)
+    broker.ranges[ClientApi.LIST_TRANSACTIONS] = (0, row.since - 1)
     assert run(broker, "list", row.option, "9") == 1
     err = capsys.readouterr().err
     assert row.refusal in err
     assert f"version {row.since} or higher" in err
     assert "too old" in err
-    assert broker.of(Api.LIST_TRANSACTIONS) == []
+    assert broker.of(ClientApi.LIST_TRANSACTIONS) == []
 
 
 @pytest.mark.parametrize("name", NUMBERS)
@@ -198,8 +198,8 @@ def test_a_filter_takes_no_number_that_its_field_can_not_hold(capsys: Captured, 
 
 
 def test_a_limit_of_ours_is_not_called_the_brokers(broker: FakeBroker, capsys: Captured) -> None:
-    highest = Api.LIST_TRANSACTIONS.ours.highest
-    broker.ranges[Api.LIST_TRANSACTIONS] = (highest + 1, highest + 2)
+    highest = ClientApi.LIST_TRANSACTIONS.ours.highest
+    broker.ranges[ClientApi.LIST_TRANSACTIONS] = (highest + 1, highest + 2)
     assert run(broker, "list") == 1
     err = capsys.readouterr().err
     assert f"This client speaks LIST_TRANSACTIONS up to version {highest}" in err
@@ -232,7 +232,7 @@ def test_describe(broker: FakeBroker, capsys: Captured) -> None:
 
 
 def test_describe_without_a_start(broker: FakeBroker, capsys: Captured) -> None:
-    broker.handlers[Api.DESCRIBE_TRANSACTIONS] = transaction_description(
+    broker.handlers[ClientApi.DESCRIBE_TRANSACTIONS] = transaction_description(
         start_ms=None, topics=False
     )
     assert run(broker, "describe", "--transactional-id", "pay") == 0
@@ -243,7 +243,7 @@ def test_describe_producers(broker: FakeBroker, capsys: Captured) -> None:
     assert run(broker, "describe-producers", *T0) == 0
     row = capsys.readouterr().out.split("\n")[1]
     assert [cell.strip() for cell in row.split("\t")] == ["7", "3", "-1", "2", "60000", "4", ""]
-    broker.handlers[Api.DESCRIBE_PRODUCERS] = producers(start=-1, coordinator_epoch=5)
+    broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = producers(start=-1, coordinator_epoch=5)
     assert run(broker, "describe-producers", *T0, "--broker-id", "1") == 0
     row = capsys.readouterr().out.split("\n")[1]
     assert [cell.strip() for cell in row.split("\t")] == ["7", "3", "5", "2", "60000", "None", ""]
@@ -254,12 +254,12 @@ def test_find_hanging(broker: FakeBroker, capsys: Captured) -> None:
         assert run(broker, "find-hanging", *scope) == 0
         # The described transaction has the partitions: nothing hangs.
         assert len(capsys.readouterr().out.splitlines()) == 1
-    broker.handlers[Api.DESCRIBE_TRANSACTIONS] = transaction_description(topics=False)
+    broker.handlers[ClientApi.DESCRIBE_TRANSACTIONS] = transaction_description(topics=False)
     assert run(broker, "find-hanging", "--topic", "t", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["partition"]["partition"] for row in rows] == [0, 1]
     assert rows[0]["producer"]["txn_start_offset"] == 4
-    broker.handlers[Api.DESCRIBE_TRANSACTIONS] = transaction_description(105)
+    broker.handlers[ClientApi.DESCRIBE_TRANSACTIONS] = transaction_description(105)
     assert run(broker, "find-hanging", *T0) == 0
     row = capsys.readouterr().out.split("\n")[1]
     cells = [cell.strip() for cell in row.split("\t")]
@@ -268,7 +268,7 @@ def test_find_hanging(broker: FakeBroker, capsys: Captured) -> None:
 
 def test_abort_by_start_offset_names_what_the_leader_says(broker: FakeBroker) -> None:
     assert run(broker, "abort", *T0, "--start-offset", "4", "--producer-id", "99") == 0
-    ((marker,),) = [request.message.markers for request in broker.of(Api.WRITE_TXN_MARKERS)]
+    ((marker,),) = [request.message.markers for request in broker.of(ClientApi.WRITE_TXN_MARKERS)]
     assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch) == (7, 3, 0)
     assert marker.transaction_result is False
     assert marker.transaction_version == 0
@@ -278,14 +278,14 @@ def test_abort_by_identity_names_what_it_is_told(broker: FakeBroker, capsys: Cap
     identity = ("--producer-id", "9", "--producer-epoch", "2", "--coordinator-epoch", "-1")
     assert run(broker, "abort", *T0, *identity) == 0
     assert capsys.readouterr() == ("", "")
-    ((marker,),) = [request.message.markers for request in broker.of(Api.WRITE_TXN_MARKERS)]
+    ((marker,),) = [request.message.markers for request in broker.of(ClientApi.WRITE_TXN_MARKERS)]
     assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch) == (9, 2, 0)
 
 
 def test_force_terminate_fences_by_init_producer_id(broker: FakeBroker, capsys: Captured) -> None:
     assert run(broker, "forceTerminateTransaction", "--transactionalId", "pay") == 0
     assert "was open and is aborted: that discards its records" in capsys.readouterr().err
-    (request,) = broker.of(Api.INIT_PRODUCER_ID)
+    (request,) = broker.of(ClientApi.INIT_PRODUCER_ID)
     assert (request.message.transactional_id, request.message.producer_id) == ("pay", -1)
 
 
@@ -296,35 +296,35 @@ SPEC = "AbortTransactionSpec(topicPartition=t-0, producerId=7, producerEpoch=3, 
     ("handlers", "args", "first_line", "second"),
     [
         (
-            {Api.LIST_TRANSACTIONS: transaction_listing(128)},
+            {ClientApi.LIST_TRANSACTIONS: transaction_listing(128)},
             ("list",),
             "Failed to list transactions: ListTransactions request sent to broker 1 failed with an"
             f" unexpected exception. {HINT}",
             "The broker answered INVALID_REGULAR_EXPRESSION (128).",
         ),
         (
-            {Api.LIST_TRANSACTIONS: transaction_listing(15)},
+            {ClientApi.LIST_TRANSACTIONS: transaction_listing(15)},
             ("list",),
             "Failed to list transactions: ListTransactions request sent to broker 1 failed because"
             f" the coordinator is shutting down. {HINT}",
             "The broker answered COORDINATOR_NOT_AVAILABLE (15).",
         ),
         (
-            {Api.DESCRIBE_TRANSACTIONS: transaction_description(105)},
+            {ClientApi.DESCRIBE_TRANSACTIONS: transaction_description(105)},
             ("describe", "--transactional-id", "a"),
             "Failed to describe transaction state of transactional-id `a`: DescribeTransactions"
             f" request for transactionalId `a` failed because the ID could not be found. {HINT}",
             "The broker answered TRANSACTIONAL_ID_NOT_FOUND (105).",
         ),
         (
-            {Api.DESCRIBE_PRODUCERS: producers(6)},
+            {ClientApi.DESCRIBE_PRODUCERS: producers(6)},
             ("describe-producers", *T0, "--broker-id", "1"),
             "Failed to describe producers for partition t-0 on broker 1: Failed to describe active"
             f" producers for partition t-0 on brokerId 1. {HINT}",
             "The broker answered NOT_LEADER_OR_FOLLOWER (6).",
         ),
         (
-            {Api.DESCRIBE_PRODUCERS: producers(29)},
+            {ClientApi.DESCRIBE_PRODUCERS: producers(29)},
             ("find-hanging", *T0),
             "Failed to describe producers for 1 partitions on broker Optional.empty: Failed to"
             " describe active producers for partition t-0 due to authorization failure on topic"
@@ -333,21 +333,21 @@ SPEC = "AbortTransactionSpec(topicPartition=t-0, producerId=7, producerEpoch=3, 
             " the topic.",
         ),
         (
-            {Api.WRITE_TXN_MARKERS: marker_answer(52)},
+            {ClientApi.WRITE_TXN_MARKERS: marker_answer(52)},
             ("abort", *T0, "--start-offset", "4"),
             f"Failed to abort transaction {SPEC}: WriteTxnMarkers request with {SPEC} failed since"
             " the provided coordinator epoch 0 has been fenced by the active coordinator. " + HINT,
             "The broker answered TRANSACTION_COORDINATOR_FENCED (52).",
         ),
         (
-            {Api.WRITE_TXN_MARKERS: marker_answer(47)},
+            {ClientApi.WRITE_TXN_MARKERS: marker_answer(47)},
             ("abort", *T0, "--start-offset", "4"),
             f"Failed to abort transaction {SPEC}: WriteTxnMarkers request with {SPEC} failed due an"
             f" invalid producer epoch. {HINT}",
             "The broker answered INVALID_PRODUCER_EPOCH (47).",
         ),
         (
-            {Api.INIT_PRODUCER_ID: init_answer(53)},
+            {ClientApi.INIT_PRODUCER_ID: init_answer(53)},
             ("forceTerminateTransaction", "--transactionalId", "a"),
             "Failed to force terminate transactionalId `a`: InitProducerId request for"
             f" transactionalId `a` failed due to transactional ID authorization failure. {HINT}",
@@ -452,7 +452,7 @@ def test_a_wrong_address_is_told_in_one_or_two_lines(
 
 
 def test_a_listener_that_hangs_up_gets_advice(broker: FakeBroker, capsys: Captured) -> None:
-    broker.handlers[Api.API_VERSIONS] = lambda _: CLOSE
+    broker.handlers[ClientApi.API_VERSIONS] = lambda _: CLOSE
     assert run(broker, "list") == 1
     assert "TLS or SASL" in capsys.readouterr().err
 
@@ -470,22 +470,22 @@ def test_the_address_may_come_from_the_configuration_file(
 
 def test_a_listing_waits_for_a_broker_that_is_loading(broker: FakeBroker) -> None:
     answers = [transaction_listing(14), transaction_listing()]
-    broker.handlers[Api.LIST_TRANSACTIONS] = lambda request: answers.pop(0)(request)
+    broker.handlers[ClientApi.LIST_TRANSACTIONS] = lambda request: answers.pop(0)(request)
     assert run(broker, "list") == 0
-    assert len(broker.of(Api.LIST_TRANSACTIONS)) == 2
+    assert len(broker.of(ClientApi.LIST_TRANSACTIONS)) == 2
 
 
 def test_an_abort_follows_the_leader(broker: FakeBroker) -> None:
     answers = [marker_answer(6), marker_answer()]
-    broker.handlers[Api.WRITE_TXN_MARKERS] = lambda request: answers.pop(0)(request)
+    broker.handlers[ClientApi.WRITE_TXN_MARKERS] = lambda request: answers.pop(0)(request)
     assert run(broker, "abort", *T0, "--start-offset", "4") == 0
-    assert len(broker.of(Api.WRITE_TXN_MARKERS)) == 2
+    assert len(broker.of(ClientApi.WRITE_TXN_MARKERS)) == 2
 
 
 def test_leaderless_partitions_are_waited_for(broker: FakeBroker) -> None:
     calls = [functools.partial(broker.metadata, leader_id=-1), broker.metadata]
     metadata: list[Any] = [broker.metadata, broker.metadata, *calls]
-    broker.handlers[Api.METADATA] = lambda request: (
+    broker.handlers[ClientApi.METADATA] = lambda request: (
         metadata.pop(0) if len(metadata) > 1 else metadata[0]
     )(request)
     assert run(broker, "describe-producers", *T0) == 0
@@ -512,7 +512,7 @@ def test_a_watch_outlives_what_fails_for_a_while(broker: FakeBroker, capsys: Cap
             raise_signal(SIGINT)
         return (producers(29) if rounds == 1 else producers())(request)
 
-    broker.handlers[Api.DESCRIBE_PRODUCERS] = find
+    broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = find
     words = ("find-hanging", *T0, "--max-transaction-timeout", "1", "--watch", "0.01")
     assert run(broker, *words) == INTERRUPTED_STATUS
     out, err = capsys.readouterr()
@@ -532,7 +532,7 @@ def test_a_watch_prints_a_line_of_json_each_time(broker: FakeBroker, capsys: Cap
             raise_signal(SIGINT)
         return producers()(request)
 
-    broker.handlers[Api.DESCRIBE_PRODUCERS] = find
+    broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = find
     words = ("find-hanging", *T0, "--max-transaction-timeout", "1", "--watch", "0.01", "--json")
     assert run(broker, *words) == INTERRUPTED_STATUS
     lines = capsys.readouterr().out.splitlines()

@@ -8,12 +8,12 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.hanging_transaction import make_hanging
 from tests.support.waiting import leaderless
 from txnsim.cli._txns.operator_commands import HANGS, INCOMPLETE, FindAll, Why
-from txnsim.cli._txns.search_scope import Found, Scope
+from txnsim.cli._txns.search_scope import Scope, SearchResult
 from txnsim.cli.output import Output
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
-from txnsim.controller.controller import NewTopic
+from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ConfigError
 from txnsim.types import BrokerId, TopicPartition
 
@@ -27,10 +27,10 @@ def test_a_partition_needs_its_topic() -> None:
         Scope(partition=1)
 
 
-def search_story(scope: Scope, *, age_ms: int) -> tuple[Found, Output]:
+def search_story(scope: Scope, *, age_ms: int) -> tuple[SearchResult, Output]:
     """With a transaction that hangs, and one that lives."""
 
-    async def story(world: VirtualCluster) -> tuple[Found, Output]:
+    async def story(world: VirtualCluster) -> tuple[SearchResult, Output]:
         async with (
             world.client() as cluster,
             Producer(cluster, transactional_id="living") as living,
@@ -84,7 +84,7 @@ def test_a_partition_that_is_not_there_is_told_at_once(topic: str, partition: in
 
 def test_a_partition_without_a_leader_is_no_success() -> None:
     async def story(world: VirtualCluster) -> Output:
-        world.sim.metadata.create_topic(NewTopic(name=SOLO.topic, assignments=((0, (HOME,)),)))
+        world.sim.metadata.create_topic(TopicToCreate(name=SOLO.topic, assignments=((0, (HOME,)),)))
         await world.sim.kill_broker(HOME)
         await leaderless(world, SOLO)
         async with world.client() as cluster:

@@ -19,7 +19,7 @@ from txnsim.client.members.member import GroupMember
 from txnsim.client.members.membership import GroupProtocol, MemberOptions
 from txnsim.client.members.share import ShareMember
 from txnsim.client.producer import Producer
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
 
@@ -233,9 +233,9 @@ def committed_offsets(*topics: str) -> Handler:
 
 async def test_tasks_of_a_streams_group_and_a_topic_that_is_gone() -> None:
     handlers = {
-        Api.LIST_GROUPS: group_listing("Streams"),
-        Api.STREAMS_GROUP_DESCRIBE: streams,
-        Api.OFFSET_FETCH: committed_offsets("gone"),
+        ClientApi.LIST_GROUPS: group_listing("Streams"),
+        ClientApi.STREAMS_GROUP_DESCRIBE: streams,
+        ClientApi.OFFSET_FETCH: committed_offsets("gone"),
     }
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as client:
         group = await groups.describe_group(Admin(client), "g")
@@ -258,7 +258,7 @@ async def test_tasks_of_a_streams_group_and_a_topic_that_is_gone() -> None:
 
 
 async def test_an_unknown_type_of_group_is_told() -> None:
-    handlers = {Api.LIST_GROUPS: group_listing("Swarm")}
+    handlers = {ClientApi.LIST_GROUPS: group_listing("Swarm")}
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as client:
         with pytest.raises(ClientError, match="type 'swarm', which is not known here"):
             await groups.describe_group(Admin(client), "g")
@@ -268,7 +268,7 @@ async def test_a_coordinator_that_loads_or_goes_away_is_asked_again() -> None:
     load = ErrorCode.coordinator_load_in_progress
     turns = in_turn(group_listing("share", load), lambda _: CLOSE, group_listing("Share"))
     async with (
-        FakeBroker({Api.LIST_GROUPS: turns}) as broker,
+        FakeBroker({ClientApi.LIST_GROUPS: turns}) as broker,
         Cluster(broker.address, settings=SETTINGS) as client,
     ):
         assert await groups.list_groups(Admin(client)) == (
@@ -276,7 +276,7 @@ async def test_a_coordinator_that_loads_or_goes_away_is_asked_again() -> None:
                 group_id="g", type="share", state="Stable", protocol_type="p", coordinator_id=1
             ),
         )
-        assert len(broker.of(Api.LIST_GROUPS)) == 3
+        assert len(broker.of(ClientApi.LIST_GROUPS)) == 3
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ async def test_a_coordinator_that_loads_or_goes_away_is_asked_again() -> None:
 )
 async def test_the_time_of_a_broker_ends(handler: Handler, error: type[ClientError]) -> None:
     async with (
-        FakeBroker({Api.LIST_GROUPS: handler}) as broker,
+        FakeBroker({ClientApi.LIST_GROUPS: handler}) as broker,
         Cluster(broker.address, settings=SETTINGS) as client,
     ):
         with pytest.raises(error) as caught:
@@ -299,7 +299,7 @@ async def test_the_time_of_a_broker_ends(handler: Handler, error: type[ClientErr
 
 async def test_an_older_broker_tells_neither_type_nor_state() -> None:
     async with (
-        FakeBroker({Api.LIST_GROUPS: group_listing("share")}, ranges={16: (0, 3)}) as broker,
+        FakeBroker({ClientApi.LIST_GROUPS: group_listing("share")}, ranges={16: (0, 3)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as client,
     ):
         (group,) = await groups.list_groups(Admin(client))

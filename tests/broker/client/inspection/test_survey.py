@@ -39,7 +39,7 @@ from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.txn.marker_payment import Noted
+from txnsim.txn.marker_payment import CoordinatorRecord
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 
@@ -496,7 +496,7 @@ def test_an_abort_is_described_as_java_does() -> None:
 
 
 def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> None:
-    async def story(world: VirtualCluster) -> tuple[tuple[Noted, ...], ...]:
+    async def story(world: VirtualCluster) -> tuple[tuple[CoordinatorRecord, ...], ...]:
         async with (
             world.client() as cluster,
             Producer(cluster, transactional_id="shop") as shop,
@@ -524,7 +524,7 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
 
 
 def test_a_log_that_is_too_long_tells_nothing() -> None:
-    async def story(world: VirtualCluster) -> tuple[Noted, ...]:
+    async def story(world: VirtualCluster) -> tuple[CoordinatorRecord, ...]:
         async with (
             world.client() as cluster,
             Producer(cluster, transactional_id="shop") as shop,

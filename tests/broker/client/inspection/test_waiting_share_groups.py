@@ -18,7 +18,7 @@ from txnsim.client.inspection.waiting_readers import Explanation, explain
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.share import ShareMember
 from txnsim.client.producer import Producer
-from txnsim.client.versions import Api
+from txnsim.client.versions import ClientApi
 from txnsim.errors import ErrorCode
 from txnsim.txn.open_txn_verdict import Cause
 from txnsim.types import TopicPartition
@@ -139,8 +139,8 @@ async def test_a_group_that_is_gone_waits_for_nothing_and_a_refusal_is_told(
     error: ErrorCode, *, is_told: bool
 ) -> None:
     handlers = {
-        Api.LIST_GROUPS: listing_of_groups(),
-        Api.DESCRIBE_SHARE_GROUP_OFFSETS: _offsets(error),
+        ClientApi.LIST_GROUPS: listing_of_groups(),
+        ClientApi.DESCRIBE_SHARE_GROUP_OFFSETS: _offsets(error),
     }
     async with FakeBroker(handlers) as broker, Cluster(broker.address) as client:
         waiting = await waiting_share_groups(Admin(client), WHERE)
@@ -156,7 +156,7 @@ async def test_a_group_that_is_gone_waits_for_nothing_and_a_refusal_is_told(
 async def test_groups_that_are_not_listed_are_told_and_older_brokers_have_none() -> None:
     denied = listing_of_groups(ErrorCode.cluster_authorization_failed)
     async with (
-        FakeBroker({Api.LIST_GROUPS: denied}) as broker,
+        FakeBroker({ClientApi.LIST_GROUPS: denied}) as broker,
         Cluster(broker.address) as client,
     ):
         (reason,) = (await waiting_share_groups(Admin(client), WHERE)).untold
@@ -164,7 +164,7 @@ async def test_groups_that_are_not_listed_are_told_and_older_brokers_have_none()
         with pytest.raises(ClientError):
             await groups.list_groups(Admin(client))
     async with (
-        FakeBroker({Api.LIST_GROUPS: listing_of_groups()}, ranges={16: (0, 4)}) as broker,
+        FakeBroker({ClientApi.LIST_GROUPS: listing_of_groups()}, ranges={16: (0, 4)}) as broker,
         Cluster(broker.address) as client,
     ):
         assert await waiting_share_groups(Admin(client), WHERE) == WaitingShareGroups()

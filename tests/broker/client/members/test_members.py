@@ -24,7 +24,12 @@ from txnsim.client.members.member import (
     subscribed,
     write_subscription,
 )
-from txnsim.client.members.membership import Coordinator, GroupProtocol, MemberOptions, refused
+from txnsim.client.members.membership import (
+    CoordinatorClient,
+    GroupProtocol,
+    MemberOptions,
+    refused,
+)
 from txnsim.client.members.requests import (
     consumer_group_heartbeat,
     heartbeat,
@@ -34,7 +39,7 @@ from txnsim.client.members.requests import (
     sync_group,
 )
 from txnsim.client.producer import Producer
-from txnsim.client.versions import Request
+from txnsim.client.versions import VersionedRequest
 from txnsim.controller.partition_growth import grown_topic
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Disconnect, Fail, Hold, Pass
@@ -658,7 +663,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda member_request: member_request.api.name)
-def test_each_request_is_made_in_every_version_that_is_ours(request_: Request) -> None:
+def test_each_request_is_made_in_every_version_that_is_ours(request_: VersionedRequest) -> None:
     versions = request_.api.ours
     for version in range(versions.lowest, versions.highest + 1):
         message = request_.build(codec.request_schema(request_.api, version))
@@ -697,7 +702,7 @@ async def test_a_coordinator_is_kept_while_it_answers_and_looked_up_where_it_has
     cluster: VirtualCluster, error: str, lookups: int
 ) -> None:
     async with cluster.client() as client:
-        coordinator = Coordinator(client, "g")
+        coordinator = CoordinatorClient(client, "g")
         assert (await coordinator.ask(BEAT)).error_code == ErrorCode.unknown_member_id
         cluster.arm(Pass(), FaultPoint.CLIENT_REQUEST, "lookups", api="FindCoordinator")
         assert (await coordinator.ask(BEAT)).error_code == ErrorCode.unknown_member_id
@@ -712,7 +717,7 @@ async def test_a_coordinator_is_kept_while_it_answers_and_looked_up_where_it_has
 async def test_a_coordinator_that_is_lost_is_looked_up(cluster: VirtualCluster) -> None:
     cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, "held", api="Heartbeat", limit=1)
     async with cluster.client() as client:
-        coordinator = Coordinator(client, "g")
+        coordinator = CoordinatorClient(client, "g")
         with pytest.raises(RetriableError, match="HEARTBEAT of group 'g': REQUEST_TIMED_OUT"):
             await coordinator.ask(BEAT, timeout_ms=500)
         assert (await coordinator.ask(BEAT)).error_code == ErrorCode.unknown_member_id

@@ -14,7 +14,7 @@ from txnsim.coordinators.group._share_membership import FORGOTTEN_AT_ONCE
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_group import LEFT
 from txnsim.group.sharing.share_group import ShareGroup
-from txnsim.group.sharing.share_topics import DONE, Outcome, ShareOffset, TopicOutcome
+from txnsim.group.sharing.share_topics import DONE, PartitionError, ShareOffset, TopicOutcome
 from txnsim.interbroker.share_state import (
     DeleteShareState,
     InitializeShareState,
@@ -246,7 +246,7 @@ async def test_offsets_are_altered_when_share_coordinators_say_so(world: GroupWo
     await world.pass_ms(1)
     assert initialized_indexes(world) == [0]
     world.shares.error = E.network_exception
-    failed = Outcome(error=E.network_exception, message="no")
+    failed = PartitionError(error=E.network_exception, message="no")
     (topic,) = await world.groups.alter_share_offsets(GROUP, [("orders", [(1, 5), (9, 1)])])
     assert topic.partitions[0] == (1, failed)
     assert topic.partitions[1][1].error is E.unknown_topic_or_partition

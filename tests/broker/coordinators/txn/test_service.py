@@ -33,13 +33,13 @@ from txnsim.runtime.tasks import LoopTasks
 from txnsim.settings import Settings
 from txnsim.txn.commands import (
     AddPartitions,
+    DescribedTxn,
     EndTxn,
     InitProducerId,
     PartitionsVerified,
-    TransactionDescription,
     VerifyPartitions,
 )
-from txnsim.txn.list_filter import Listing, ListTransactions
+from txnsim.txn.list_filter import FilteredListing, ListTransactions
 from txnsim.txn.log_format import encode_batch
 from txnsim.txn.log_reader import read_log
 from txnsim.txn.state import TransactionState, TxnMetadata
@@ -609,7 +609,7 @@ async def test_a_description_follows_the_markers() -> None:
     world.sent[0].reply(ErrorCode.none, ErrorCode.not_leader_or_follower)
     await world.settle()
     description = world.service.describe(TID)
-    assert isinstance(description, TransactionDescription)
+    assert isinstance(description, DescribedTxn)
     assert (description.state, description.partitions) == ("PrepareCommit", (FOO_1,))
     unknown = world.service.describe(TransactionalId("unknown"))
     assert error_of(unknown) is ErrorCode.transactional_id_not_found
@@ -619,7 +619,7 @@ async def test_listing_shows_what_this_broker_coordinates() -> None:
     world = World()
     await world.ready()
     listed = world.service.list_transactions(ListTransactions())
-    assert isinstance(listed, Listing)
+    assert isinstance(listed, FilteredListing)
     assert [txn.transactional_id for txn in listed.txns] == [TID]
 
 

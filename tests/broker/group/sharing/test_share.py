@@ -22,7 +22,7 @@ from txnsim.group.consumer_records import (
     ShareTopic,
     ShareTopicsStored,
 )
-from txnsim.group.sharing.share import ShareOutcome
+from txnsim.group.sharing.share import ShareHeartbeatOutcome
 from txnsim.group.sharing.share_topics import records_of_initialized, records_of_refused
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, InitializeShareState, ShareKey
 from txnsim.metadata.group_configs import GroupIntervals
@@ -200,7 +200,7 @@ def test_who_leaves_takes_its_records_along() -> None:
     ], "nobody is left to assign to"
     assert driver.group.state_name == "Empty"
     too_late = driver.protocol.too_late(driver.group, "b", image=driver.image)
-    assert too_late == ShareOutcome()
+    assert too_late == ShareHeartbeatOutcome()
 
 
 def test_partitions_that_are_added_begin_at_0() -> None:

@@ -10,7 +10,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_records import DeletingTopic, ShareRecord, ShareTopic, ShareTopicsStored
 from txnsim.group.sharing.share_topics import (
     DONE,
-    Outcome,
+    PartitionError,
     ShareAlteration,
     ShareDeletion,
     TopicOutcome,
@@ -25,10 +25,10 @@ from txnsim.types import uuid_text
 
 E = ErrorCode
 T, U, GONE = topic_id("t"), topic_id("u"), topic_id("gone")
-UNKNOWN = Outcome(
+UNKNOWN = PartitionError(
     error=E.unknown_topic_or_partition, message="This server does not host this topic-partition."
 )
-NOTHING = Outcome(
+NOTHING = PartitionError(
     error=E.unknown_topic_or_partition, message="There is no offset information to delete."
 )
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.streams_groups import tasks
-from txnsim.group.streams.assignor import Candidate, Part, assign_sticky
+from txnsim.group.streams.assignor import AssignedSubtopology, Candidate, assign_sticky
 from txnsim.group.streams.tasks import Task, Tasks
 from txnsim.wire.codec import at_once
 
-STATELESS = {"0": Part(tasks=4, is_stateful=False)}
-STATEFUL = {"0": Part(tasks=4, is_stateful=True)}
+STATELESS = {"0": AssignedSubtopology(tasks=4, is_stateful=False)}
+STATEFUL = {"0": AssignedSubtopology(tasks=4, is_stateful=True)}
 
 
 def member(process: str, active: str = "", standby: str = "", **offsets: int) -> Candidate:
@@ -63,20 +63,27 @@ def tasks_as_text(tasks_by_member: dict[str, Tasks]) -> dict[str, str]:
     ],
 )
 def test_who_gets_what(
-    members: dict[str, Candidate], parts: dict[str, Part], standbys: int, expected: dict[str, str]
+    members: dict[str, Candidate],
+    parts: dict[str, AssignedSubtopology],
+    standbys: int,
+    expected: dict[str, str],
 ) -> None:
     assert tasks_as_text(at_once(assign_sticky(members, parts, standbys=standbys))) == expected
 
 
 def test_who_has_read_most_becomes_active() -> None:
     members = {"a": member("p", "", "", p0=5), "b": member("q", "", "", p0=9)}
-    assignment = at_once(assign_sticky(members, {"0": Part(tasks=1, is_stateful=True)}, standbys=0))
+    assignment = at_once(
+        assign_sticky(members, {"0": AssignedSubtopology(tasks=1, is_stateful=True)}, standbys=0)
+    )
     assert tasks_as_text(assignment) == {"a": "", "b": "0"}
 
 
 def test_who_has_a_standby_comes_before_who_has_read_more() -> None:
     members = {"a": member("p", "", "0", p0=5), "b": member("q", "", "", p0=9)}
-    assignment = at_once(assign_sticky(members, {"0": Part(tasks=1, is_stateful=True)}, standbys=1))
+    assignment = at_once(
+        assign_sticky(members, {"0": AssignedSubtopology(tasks=1, is_stateful=True)}, standbys=1)
+    )
     assert tasks_as_text(assignment) == {"a": "0", "b": "|0"}
 
 
@@ -84,7 +91,10 @@ NAMES = [f"m{number}" for number in range(6)]
 
 
 def assign_tasks(
-    processes: dict[str, str], parts: dict[str, Part], standbys: int, tasks_before: dict[str, Tasks]
+    processes: dict[str, str],
+    parts: dict[str, AssignedSubtopology],
+    standbys: int,
+    tasks_before: dict[str, Tasks],
 ) -> dict[str, Tasks]:
     """Assign to members that have what they got before."""
     members = {
@@ -107,7 +117,7 @@ def test_every_task_runs_once_and_copies_lie_elsewhere(
     processes: dict[str, str], counts: list[tuple[int, bool]], standbys: int
 ) -> None:
     parts = {
-        str(number): Part(tasks=count, is_stateful=stateful)
+        str(number): AssignedSubtopology(tasks=count, is_stateful=stateful)
         for number, (count, stateful) in enumerate(counts)
     }
     every = [(name, index) for name, part in parts.items() for index in range(part.tasks)]

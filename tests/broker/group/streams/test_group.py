@@ -26,8 +26,8 @@ from txnsim.group.streams._records import (
     StreamsTopologyDeleted,
     StreamsTopologyStored,
 )
-from txnsim.group.streams.group import Refined, StreamsGroup, StreamsMember
-from txnsim.group.streams.tasks import MemberState, Tasks
+from txnsim.group.streams.group import Refined, StreamsGroup, StreamsGroupMember
+from txnsim.group.streams.tasks import StreamsMemberState, Tasks
 from txnsim.group.streams.topology import Subtopology
 from txnsim.types import TopicPartition
 from txnsim.wire.codec import at_once
@@ -110,7 +110,7 @@ def test_a_task_that_is_being_given_up_may_be_committed_for() -> None:
     driver.join("b")
     driver.told("a", 2)
     assert driver.group.members["a"].pending_revocation.active
-    member_behind = StreamsMember(
+    member_behind = StreamsGroupMember(
         member_id="a",
         member_epoch=5,
         pending_revocation=driver.group.members["a"].pending_revocation,
@@ -201,7 +201,7 @@ def test_tombstones_of_who_is_not_there_mean_nothing() -> None:
 def test_a_state_of_a_later_release_is_unknown() -> None:
     group = StreamsGroup(GROUP)
     group.apply(StreamsCurrentStored(**{**_current(), "state": 9}))
-    assert group.members["m"].state is MemberState.UNKNOWN
+    assert group.members["m"].state is StreamsMemberState.UNKNOWN
 
 
 def test_a_topology_may_go() -> None:

@@ -28,7 +28,7 @@ from txnsim.group.streams._records import (
     StreamsTargetStored,
     StreamsTopologyStored,
 )
-from txnsim.group.streams.tasks import MemberState, Tasks
+from txnsim.group.streams.tasks import StreamsMemberState, Tasks
 from txnsim.group.streams.topology import Status, Subtopology
 from txnsim.releases.rules import Rules
 
@@ -72,7 +72,7 @@ def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
     driver.join("a")
     second = driver.join("b")
     assert (second.member_epoch, second.tasks) == (3, Tasks())
-    assert driver.group.members["b"].state is MemberState.UNRELEASED_TASKS
+    assert driver.group.members["b"].state is StreamsMemberState.UNRELEASED_TASKS
     first_reply = driver.told("a", 2)
     assert first_reply.member_epoch == 2
     assert first_reply.tasks == Tasks(active=tasks("0_0", "1_0"))
@@ -572,6 +572,6 @@ def test_up_to_4_3_a_standby_is_given_up_before_it_runs(is_before: bool) -> None
     driver.told("b", driver.group.members["b"].member_epoch)
     member = driver.group.members["b"]
     assert (copy in member.assigned.active) is not is_before
-    assert (member.state is MemberState.UNREVOKED_TASKS) is is_before
+    assert (member.state is StreamsMemberState.UNREVOKED_TASKS) is is_before
     driver.settle("b")
     assert copy in driver.group.members["b"].assigned.active

@@ -9,41 +9,41 @@ import pytest
 
 from tests.support.streams_groups import tasks
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.streams._reconciliation import Goal, Holders, holders_of, reconcile
-from txnsim.group.streams.group import StreamsMember
-from txnsim.group.streams.tasks import Held, MemberState, Tasks
+from txnsim.group.streams._reconciliation import Holders, TaskTarget, holders_of, reconcile
+from txnsim.group.streams.group import StreamsGroupMember
+from txnsim.group.streams.tasks import MemberTasks, StreamsMemberState, Tasks
 
 
-def held_tasks(active: dict[str, int] | None = None, **copies: Any) -> Held:
+def held_tasks(active: dict[str, int] | None = None, **copies: Any) -> MemberTasks:
     """What a member has: active tasks with their epochs, and copies."""
-    return Held(
+    return MemberTasks(
         active={next(iter(tasks(name))): epoch for name, epoch in (active or {}).items()},
         **{kind: tasks(*names) for kind, names in copies.items()},
     )
 
 
-def member(epoch: int = 5, *, process: str = "p", **fields: Any) -> StreamsMember:
+def member(epoch: int = 5, *, process: str = "p", **fields: Any) -> StreamsGroupMember:
     """A member."""
-    return StreamsMember(member_id="m", member_epoch=epoch, process_id=process, **fields)
+    return StreamsGroupMember(member_id="m", member_epoch=epoch, process_id=process, **fields)
 
 
 def goal(
-    target: Tasks, *other_members: StreamsMember, epoch: int = 6, owned: Tasks | None = None
-) -> Goal:
-    return Goal(
+    target: Tasks, *other_members: StreamsGroupMember, epoch: int = 6, owned: Tasks | None = None
+) -> TaskTarget:
+    return TaskTarget(
         assignment_epoch=epoch, tasks=target, owned=owned, holders=holders_of(other_members)
     )
 
 
-def as_up_to_4_3(goal: Goal) -> Goal:
+def as_up_to_4_3(goal: TaskTarget) -> TaskTarget:
     """The same up to 4.3."""
     return msgspec.structs.replace(goal, changes_in_place=False)
 
 
-def step(member: StreamsMember, goal: Goal) -> StreamsMember:
+def step(member: StreamsGroupMember, goal: TaskTarget) -> StreamsGroupMember:
     """A step that is not refused."""
     stepped_member = reconcile(member, goal)
-    assert isinstance(stepped_member, StreamsMember)
+    assert isinstance(stepped_member, StreamsGroupMember)
     return stepped_member
 
 
@@ -59,7 +59,7 @@ def test_free_tasks_are_taken_at_once() -> None:
         stepped_member.member_epoch,
         stepped_member.previous_member_epoch,
     ) == (
-        MemberState.STABLE,
+        StreamsMemberState.STABLE,
         6,
         5,
     )
@@ -70,26 +70,29 @@ def test_lost_tasks_are_given_up_first() -> None:
     old_member = member(assigned=held_tasks({"0_0": 2, "0_1": 3}))
     new_goal = goal(Tasks(active=tasks("0_0", "0_2")))
     revoking = step(old_member, new_goal)
-    assert (revoking.state, revoking.member_epoch) == (MemberState.UNREVOKED_TASKS, 5)
+    assert (revoking.state, revoking.member_epoch) == (StreamsMemberState.UNREVOKED_TASKS, 5)
     assert revoking.assigned == held_tasks({"0_0": 2})
     assert revoking.pending_revocation == held_tasks({"0_1": 3})
     assert step(revoking, new_goal) is revoking, "it has said nothing"
     still = goal(new_goal.tasks, owned=Tasks(active=tasks("0_0", "0_1")))
     assert step(revoking, still) is revoking
     stepped_member = step(revoking, goal(new_goal.tasks, owned=Tasks(active=tasks("0_0"))))
-    assert (stepped_member.state, stepped_member.member_epoch) == (MemberState.STABLE, 6)
+    assert (stepped_member.state, stepped_member.member_epoch) == (StreamsMemberState.STABLE, 6)
     assert stepped_member.assigned == held_tasks({"0_0": 2, "0_2": 6})
     assert stepped_member.pending_revocation.is_empty
 
 
 def test_a_revoking_member_that_loses_more_moves_on_by_one() -> None:
     old_member = member(
-        state=MemberState.UNREVOKED_TASKS,
+        state=StreamsMemberState.UNREVOKED_TASKS,
         assigned=held_tasks({"0_0": 2}),
         pending_revocation=held_tasks({"0_1": 3}),
     )
     stepped_member = step(old_member, goal(Tasks(), epoch=9, owned=Tasks(active=tasks("0_0"))))
-    assert (stepped_member.state, stepped_member.member_epoch) == (MemberState.UNREVOKED_TASKS, 6)
+    assert (stepped_member.state, stepped_member.member_epoch) == (
+        StreamsMemberState.UNREVOKED_TASKS,
+        6,
+    )
     assert stepped_member.pending_revocation == held_tasks({"0_0": 2})
 
 
@@ -97,7 +100,7 @@ def test_what_the_member_no_longer_reports_is_given_up_already() -> None:
     old_member = member(assigned=held_tasks({"0_0": 2}))
     stepped_member = step(old_member, goal(Tasks(active=tasks("0_1")), owned=Tasks()))
     assert (stepped_member.state, stepped_member.assigned) == (
-        MemberState.STABLE,
+        StreamsMemberState.STABLE,
         held_tasks({"0_1": 6}),
     )
 
@@ -106,11 +109,14 @@ def test_a_task_of_another_member_is_waited_for() -> None:
     other_member = member(process="q", assigned=held_tasks({"0_0": 2}))
     target = Tasks(active=tasks("0_0", "0_1"))
     waiting_member = step(member(), goal(target, other_member))
-    assert (waiting_member.state, waiting_member.member_epoch) == (MemberState.UNRELEASED_TASKS, 6)
+    assert (waiting_member.state, waiting_member.member_epoch) == (
+        StreamsMemberState.UNRELEASED_TASKS,
+        6,
+    )
     assert waiting_member.assigned == held_tasks({"0_1": 6})
     assert step(waiting_member, goal(target)).assigned == held_tasks({"0_1": 6, "0_0": 6})
     revoking = member(process="q", pending_revocation=held_tasks({"0_0": 2}))
-    assert step(waiting_member, goal(target, revoking)).state is MemberState.UNRELEASED_TASKS
+    assert step(waiting_member, goal(target, revoking)).state is StreamsMemberState.UNRELEASED_TASKS
 
 
 COPIES = {
@@ -148,12 +154,12 @@ def test_threads_of_a_process_don_t_share_a_directory(name: str) -> None:
     target, other_tasks = COPIES[name]
     same_process = step(member(), goal(target, member(assigned=other_tasks)))
     assert (same_process.state, same_process.assigned.is_empty) == (
-        MemberState.UNRELEASED_TASKS,
+        StreamsMemberState.UNRELEASED_TASKS,
         True,
     )
     elsewhere = step(member(), goal(target, member(process="q", assigned=other_tasks)))
     is_free = not (target.active and other_tasks.active)
-    assert (elsewhere.state is MemberState.STABLE) == is_free
+    assert (elsewhere.state is StreamsMemberState.STABLE) == is_free
 
 
 def test_copies_change_their_role_at_once() -> None:
@@ -161,7 +167,7 @@ def test_copies_change_their_role_at_once() -> None:
     old_member = member(assigned=has)
     target = Tasks(standby=tasks("0_0", "0_2"), warmup=tasks("0_1"))
     stepped_member = step(old_member, goal(target, old_member))
-    assert stepped_member.state is MemberState.UNREVOKED_TASKS
+    assert stepped_member.state is StreamsMemberState.UNREVOKED_TASKS
     assert stepped_member.pending_revocation == held_tasks({"0_0": 2}), "of the task that it ran"
     assert stepped_member.assigned == held_tasks(standby=("0_0", "0_2"), warmup=("0_1",))
 
@@ -172,7 +178,7 @@ def test_a_copy_that_is_to_run_stays_until_it_may() -> None:
     other_member = member(process="q", assigned=held_tasks({"0_0": 1, "0_1": 1}))
     waiting_member = step(old_member, goal(target, old_member, other_member))
     assert (waiting_member.state, waiting_member.assigned) == (
-        MemberState.UNRELEASED_TASKS,
+        StreamsMemberState.UNRELEASED_TASKS,
         held_tasks(standby=("0_0",), warmup=("0_1",)),
     )
     assert step(waiting_member, goal(target, waiting_member)).assigned == held_tasks(
@@ -184,7 +190,7 @@ def test_a_copy_that_is_to_run_waits_for_what_is_given_up() -> None:
     old_member = member(assigned=held_tasks({"0_5": 1}, standby=("0_0",)))
     target = Tasks(active=tasks("0_0"))
     revoking = step(old_member, goal(target, old_member))
-    assert revoking.state is MemberState.UNREVOKED_TASKS
+    assert revoking.state is StreamsMemberState.UNREVOKED_TASKS
     assert revoking.assigned == held_tasks(standby=("0_0",))
     owned = Tasks(standby=tasks("0_0"))
     assert step(revoking, goal(target, revoking, owned=owned)).assigned == held_tasks({"0_0": 6})
@@ -201,18 +207,21 @@ def test_a_copy_that_is_to_run_waits_for_what_is_given_up() -> None:
     ],
 )
 def test_up_to_4_3_a_task_is_given_up_before_it_changes_its_role(
-    has: Held, target: Tasks, then: Held
+    has: MemberTasks, target: Tasks, then: MemberTasks
 ) -> None:
     old_member = member(assigned=has)
     revoking = step(old_member, as_up_to_4_3(goal(target, old_member)))
-    assert (revoking.state, revoking.member_epoch) == (MemberState.UNREVOKED_TASKS, 5)
+    assert (revoking.state, revoking.member_epoch) == (StreamsMemberState.UNREVOKED_TASKS, 5)
     assert (revoking.assigned.is_empty, revoking.pending_revocation) == (True, has)
     # Its process still counts as the holder while it has not said that it has given the task up.
     waiting_member = step(revoking, as_up_to_4_3(goal(target, revoking, owned=Tasks())))
-    assert (waiting_member.state, waiting_member.member_epoch) == (MemberState.UNRELEASED_TASKS, 6)
+    assert (waiting_member.state, waiting_member.member_epoch) == (
+        StreamsMemberState.UNRELEASED_TASKS,
+        6,
+    )
     assert waiting_member.assigned.is_empty
     stepped_member = step(waiting_member, as_up_to_4_3(goal(target, waiting_member)))
-    assert (stepped_member.state, stepped_member.assigned) == (MemberState.STABLE, then)
+    assert (stepped_member.state, stepped_member.assigned) == (StreamsMemberState.STABLE, then)
 
 
 def test_copies_are_given_up_too() -> None:
@@ -221,17 +230,17 @@ def test_copies_are_given_up_too() -> None:
     assert stepped_member.pending_revocation == held_tasks(standby=("0_0",), warmup=("0_1",))
     for owned in (Tasks(standby=tasks("0_0")), Tasks(warmup=tasks("0_1"))):
         assert step(stepped_member, goal(Tasks(), owned=owned)) is stepped_member
-    assert step(stepped_member, goal(Tasks(), owned=Tasks())).state is MemberState.STABLE
+    assert step(stepped_member, goal(Tasks(), owned=Tasks())).state is StreamsMemberState.STABLE
 
 
 def test_a_state_of_a_later_release_starts_again() -> None:
-    old_member = member(state=MemberState.UNKNOWN, assigned=held_tasks({"0_0": 2}))
+    old_member = member(state=StreamsMemberState.UNKNOWN, assigned=held_tasks({"0_0": 2}))
     for owned in (None, Tasks(active=tasks("0_0"))):
         refused = reconcile(old_member, goal(Tasks(), owned=owned))
         assert isinstance(refused, Rejection)
         assert refused.error is ErrorCode.fenced_member_epoch
     stepped_member = step(old_member, goal(Tasks(active=tasks("0_0")), owned=Tasks()))
-    assert (stepped_member.state, stepped_member.member_epoch) == (MemberState.STABLE, 6)
+    assert (stepped_member.state, stepped_member.member_epoch) == (StreamsMemberState.STABLE, 6)
 
 
 def test_two_processes_may_have_copies_of_one_task() -> None:

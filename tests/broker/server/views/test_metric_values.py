@@ -24,7 +24,7 @@ from txnsim.faults.actions import Delay, Drop, Hold
 from txnsim.faults.cluster_actions import FillDisk
 from txnsim.faults.points import FaultPoint
 from txnsim.metrics import table
-from txnsim.metrics.table import METRICS, Kind
+from txnsim.metrics.table import METRICS, MetricKind
 from txnsim.server.views.metric_values import late_transactions, readings
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import Record, build_batch
@@ -331,7 +331,7 @@ async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
     for topic, bytes_max in (("dlq.a", "1000"), ("dlq.b", "100")):
         configs = {"errors.deadletterqueue.group.enable": "true", "max.message.bytes": bytes_max}
         cluster.sim.metadata.create_topic(
-            controller.NewTopic(name=topic, partitions=1, configs=configs)
+            controller.TopicToCreate(name=topic, partitions=1, configs=configs)
         )
         named = {"errors.deadletterqueue.topic.name": topic}
         image = cluster.sim.metadata.image.with_group_configs("g", named, stays=True)
@@ -422,7 +422,7 @@ async def test_every_reading_is_in_the_table_with_its_labels(cluster: VirtualClu
     for reading in all_readings:
         metric = metric_by_name[reading.metric]
         assert len(reading.labels) == len(metric.labels)
-        buckets = len(metric.bounds) + 1 if metric.kind is Kind.HISTOGRAM else 0
+        buckets = len(metric.bounds) + 1 if metric.kind is MetricKind.HISTOGRAM else 0
         assert len(reading.counts) == buckets
         assert list(reading.counts) == sorted(reading.counts)
 

@@ -29,7 +29,7 @@ from txnsim_lab.scenario.driver_commands import (
     encode,
     to_state,
 )
-from txnsim_lab.scenario.forked_processes import HAS_FORK, EndedError, ForkServer
+from txnsim_lab.scenario.forked_processes import HAS_FORK, ForkServer, ProcessEndedError
 
 # Scenarios through the control port: told in a process of their own, while brokers go on.
 
@@ -265,7 +265,7 @@ async def in_a_process(fork_server: ForkServer, messages: list[bytes]) -> list[S
             while isinstance(states[-1], Failed):
                 try:
                     states.append(to_state(await child.hear()))
-                except EndedError:
+                except ProcessEndedError:
                     break
     finally:
         child.kill()

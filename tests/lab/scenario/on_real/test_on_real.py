@@ -13,7 +13,7 @@ from txnsim.types import TopicPartition
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.on_real.comparison import (
     SHORT_MS,
-    Cell,
+    ComparedRun,
     beforehand,
     counterpart_of,
     only_simulated,
@@ -326,9 +326,13 @@ def test_a_cell_agrees_where_both_verdicts_are_the_same() -> None:
     scenario_run = ScenarioRun(scenario=small([INIT, *transaction("r1")]), run="V-")
     healthy = run_in_virtual_time(scenario_run)
     hang = run_in_virtual_time(ScenarioRun(scenario=find("z01")[1], run="V-"))
-    assert Cell(scenario_run=scenario_run, on="4.3.1", simulated=healthy, real=healthy).agrees
-    assert not Cell(scenario_run=scenario_run, on="4.3.1", simulated=healthy, real=hang).agrees
-    assert not Cell(
+    assert ComparedRun(
+        scenario_run=scenario_run, on="4.3.1", simulated=healthy, real=healthy
+    ).agrees
+    assert not ComparedRun(
+        scenario_run=scenario_run, on="4.3.1", simulated=healthy, real=hang
+    ).agrees
+    assert not ComparedRun(
         scenario_run=scenario_run, on="4.3.1", simulated=healthy, why_not="refused"
     ).agrees
-    assert Cell(scenario_run=scenario_run, on="4.3.1", why_not="left out").agrees
+    assert ComparedRun(scenario_run=scenario_run, on="4.3.1", why_not="left out").agrees

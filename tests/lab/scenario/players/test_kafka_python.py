@@ -11,7 +11,7 @@ from txnsim_lab.scenario.players.casting import Casting, cast
 
 pytest.importorskip("kafka", reason="the extra `demo` is not installed")
 
-from txnsim_lab.scenario.players._base import PLAYERS, Part
+from txnsim_lab.scenario.players._base import PLAYERS, PlayerPart
 from txnsim_lab.scenario.players._kafka_python import KafkaPythonPlayer, LogCollector, explain
 
 P0 = TopicPartition("orders", 0)
@@ -63,7 +63,7 @@ def test_what_the_client_logs_is_kept_and_not_printed_while_somebody_listens(
 
 async def test_a_stock_client_plays_whole_transactions() -> None:
     async with real_cluster(level=1) as cluster:
-        part = Part(
+        part = PlayerPart(
             bootstrap=cluster.bootstrap,
             transactional_id="app",
             client_id="late-producer",
@@ -93,7 +93,7 @@ async def test_a_stock_client_plays_whole_transactions() -> None:
 
 async def test_a_player_that_never_began_leaves_without_a_trace() -> None:
     player = KafkaPythonPlayer(
-        Part(
+        PlayerPart(
             bootstrap="127.0.0.1:1",
             transactional_id="a",
             client_id="c",

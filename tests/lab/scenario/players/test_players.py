@@ -12,10 +12,15 @@ from txnsim.errors import ClientError, ConfigError, MissingExtraError
 from txnsim.types import TopicPartition
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.players import casting as program
-from txnsim_lab.scenario.players._base import DELIVERY_TIMEOUT_MS, PLAYERS, REQUEST_TIMEOUT_MS, Part
+from txnsim_lab.scenario.players._base import (
+    DELIVERY_TIMEOUT_MS,
+    PLAYERS,
+    REQUEST_TIMEOUT_MS,
+    PlayerPart,
+)
 from txnsim_lab.scenario.players.casting import Cast, Casting, OwnPlayer, ProgramPlayer, cast, words
 
-PART = Part(
+PART = PlayerPart(
     bootstrap="127.0.0.1:1",
     transactional_id="app",
     client_id="late-producer",
@@ -106,7 +111,7 @@ def test_any_library_can_play_whose_player_is_brought_along() -> None:
 
 
 P3 = TopicPartition("payments", 3)
-PROGRAM_PART = Part(
+PROGRAM_PART = PlayerPart(
     bootstrap="127.0.0.1:1",
     transactional_id="app",
     client_id="late-producer",
@@ -193,7 +198,7 @@ P0 = TopicPartition("orders", 0)
 async def test_our_client_plays_whole_transactions_and_logs_nothing() -> None:
     async with real_cluster() as cluster:
         player = OwnPlayer(
-            Part(
+            PlayerPart(
                 bootstrap=cluster.bootstrap,
                 transactional_id="app",
                 client_id="shop",

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from tests.spark.pipeline.corpus.truth import Place
-from txnsim.client.raw.connection import Outcome, RawConnection
+from txnsim.client.raw.connection import NoAnswer, RawConnection
 from txnsim.errors import ErrorCode
 from txnsim.wire.apis import APIS
 
@@ -78,7 +78,7 @@ class RawBrokers:
             connection = RawConnection(self._addresses[broker], client_id="corpus")
             self._connections[broker] = connection
         answer = connection.ask(KEYS[api], version, **values)
-        assert not isinstance(answer, Outcome), f"{api} v{version} to {broker}: {answer.value}"
+        assert not isinstance(answer, NoAnswer), f"{api} v{version} to {broker}: {answer.value}"
         return answer
 
     def until(
