@@ -36,7 +36,7 @@ JUDGE_S_MAX: Final = 5.0
 """How long the judges may take, beside the loop."""
 
 
-class PartitionLook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Look(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Look at a partition."""
 
     topic: str
@@ -70,7 +70,7 @@ class JudgingRoutes(WireNoun):
         return WorkThread("txnsim-judge")
 
     @Operation("post", f"{PREFIX}/looks", refusals=("404", "422", "503"))
-    async def look(self, _request: Request, body: Body[PartitionLook]) -> list[Seen]:
+    async def look(self, _request: Request, body: Body[Look]) -> list[Seen]:
         """What an onlooker sees over the wire: open transactions of a partition, every
         transactional id, the open transactions again, and what readers get from an offset on.
         """

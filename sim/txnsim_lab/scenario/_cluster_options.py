@@ -15,7 +15,7 @@ from txnsim.controller.controller import TopicToCreate
 from txnsim.metadata import configs
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import Settings
-from txnsim_lab.scenario.model import Run, Scenario, TopicModel
+from txnsim_lab.scenario.model import Run, Scenario, Topic
 from txnsim_lab.scenario.steps_model import ClusterAct
 from txnsim_lab.target.cluster import replicas_from
 
@@ -60,7 +60,7 @@ def _settings(scenario: Scenario, run: Run) -> Settings:
     )
 
 
-def new_topic(name: str, topic: TopicModel, *, brokers: int) -> TopicToCreate:
+def new_topic(name: str, topic: Topic, *, brokers: int) -> TopicToCreate:
     """A topic whose leaders are where the story wants them."""
     replicas = topic.replication_factor or min(REPLICAS_MAX, brokers)
     return TopicToCreate(
@@ -73,9 +73,9 @@ def new_topic(name: str, topic: TopicModel, *, brokers: int) -> TopicToCreate:
     )
 
 
-def topic_of(act: ClusterAct) -> TopicModel:
+def topic_of(act: ClusterAct) -> Topic:
     """The topic that a step creates."""
-    return TopicModel.model_validate(
+    return Topic.model_validate(
         {
             "partitions": act.partitions or 1,
             "replication-factor": act.replication_factor,
@@ -85,6 +85,6 @@ def topic_of(act: ClusterAct) -> TopicModel:
     )
 
 
-def leaders_of(topic: TopicModel, *, brokers: int) -> tuple[int, ...]:
+def leaders_of(topic: Topic, *, brokers: int) -> tuple[int, ...]:
     """The broker that leads each partition at first."""
     return topic.leaders or tuple(index % brokers + 1 for index in range(topic.partitions))

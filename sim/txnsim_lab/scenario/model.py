@@ -40,7 +40,7 @@ def _list(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
-class TopicModel(Model):
+class Topic(Model):
     """A topic of the story."""
 
     partitions: int = Field(default=1, ge=1, le=100)
@@ -51,7 +51,7 @@ class TopicModel(Model):
     configs: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
 
-class ActorModel(Model):
+class Actor(Model):
     """Somebody who acts, under the name that steps call."""
 
     plays: Literal[
@@ -115,11 +115,9 @@ class Scenario(Model):
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
     topics: dict[
         str,
-        Annotated[
-            TopicModel, BeforeValidator(lambda v: {"partitions": v} if isinstance(v, int) else v)
-        ],
+        Annotated[Topic, BeforeValidator(lambda v: {"partitions": v} if isinstance(v, int) else v)],
     ]
-    actors: dict[str, ActorModel] = Field(default_factory=dict)
+    actors: dict[str, Actor] = Field(default_factory=dict)
     runs: dict[str, Run]
     disarmed: DeclaredVerdict = ()
     control: str = ""
@@ -128,9 +126,9 @@ class Scenario(Model):
     cure: tuple[Step, ...] = ()
 
     @property
-    def cast(self) -> dict[str, ActorModel]:
+    def cast(self) -> dict[str, Actor]:
         """Everybody who can act."""
-        return {name: ActorModel(plays=name) for name in IMPLIED_ACTORS} | self.actors
+        return {name: Actor(plays=name) for name in IMPLIED_ACTORS} | self.actors
 
     @property
     def takes(self) -> tuple[str, ...]:

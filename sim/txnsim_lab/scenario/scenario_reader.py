@@ -26,7 +26,7 @@ from txnsim_lab.scenario._notation.internal_partitions import BY_NAME, PLACED
 from txnsim_lab.scenario._pruning import complaints_of
 from txnsim_lab.scenario.call_results import ANY, LOST
 from txnsim_lab.scenario.fields import ELSE, ByRun, Model, Only
-from txnsim_lab.scenario.model import HEALTHY, RESERVED, ActorModel, Scenario
+from txnsim_lab.scenario.model import HEALTHY, RESERVED, Actor, Scenario
 from txnsim_lab.scenario.players._base import PLAYERS
 from txnsim_lab.scenario.steps_model import CALLS, CLUSTER, UPDATE, Awaited, Call, ClusterAct, Step
 
@@ -214,7 +214,7 @@ def _head(scenario: Scenario) -> Problems:
         yield ("control",), "no step has `only: control`"
 
 
-def _actor(path: Place, actor: ActorModel) -> Problems:
+def _actor(path: Place, actor: Actor) -> Problems:
     is_member = actor.plays in ("member", "share-member")
     if is_member and actor.group is None:
         yield (*path, "plays"), "a member needs group"

@@ -25,11 +25,11 @@ from txnsim_lab.scenario.actors._operator import OperatorActor
 from txnsim_lab.scenario.actors._reader import ReaderActor
 from txnsim_lab.scenario.actors._share_member import ShareMemberActor
 from txnsim_lab.scenario.actors._wire import WireActor
-from txnsim_lab.scenario.actors.base import Actor as Acting
+from txnsim_lab.scenario.actors.base import StoryActor as Acting
 from txnsim_lab.scenario.actors.base import Surroundings
 from txnsim_lab.scenario.call_results import CallResult, StoryFailedError
 from txnsim_lab.scenario.fields import RunSelection, with_numbers
-from txnsim_lab.scenario.model import ActorModel, Run, Scenario
+from txnsim_lab.scenario.model import Actor, Run, Scenario
 from txnsim_lab.scenario.players._base import PlayerPart
 from txnsim_lab.scenario.players.casting import Cast
 from txnsim_lab.scenario.recorder import Recorder
@@ -89,7 +89,7 @@ class Stage:
         )
         self._beginners: list[ReaderActor] = []
         self.operator = OperatorActor(LOOKER, self.around)
-        self.reader = ReaderActor(LOOKER, ActorModel(plays="reader"), self.around)
+        self.reader = ReaderActor(LOOKER, Actor(plays="reader"), self.around)
         target.acts_for(_Looker(self))
 
     @property
@@ -159,7 +159,7 @@ class Stage:
         return armed
 
     def beginner(self) -> ReaderActor:
-        self._beginners.append(ReaderActor(LOOKER, ActorModel(plays="reader"), self.around))
+        self._beginners.append(ReaderActor(LOOKER, Actor(plays="reader"), self.around))
         return self._beginners[-1]
 
     def say(self, who: str, text: str) -> None:
@@ -241,7 +241,7 @@ async def stage(
         yield built
 
 
-def _actor(built: Stage, name: str, part: ActorModel, casts: Mapping[str, Cast]) -> Acting:
+def _actor(built: Stage, name: str, part: Actor, casts: Mapping[str, Cast]) -> Acting:
     around = built.around
     match part.plays:
         case "wire":
@@ -261,7 +261,7 @@ def _actor(built: Stage, name: str, part: ActorModel, casts: Mapping[str, Cast])
             return OperatorActor(name, around)
 
 
-def _part(built: Stage, name: str, part: ActorModel) -> PlayerPart:
+def _part(built: Stage, name: str, part: Actor) -> PlayerPart:
     """The part of an application; a program gets the partition that it sends to first."""
     steps = built.scenario.steps
     places = [

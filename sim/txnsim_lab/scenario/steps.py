@@ -25,7 +25,7 @@ from txnsim.trace.story import ONLOOKER_SUFFIX
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.scenario._cluster_options import new_topic, topic_of
 from txnsim_lab.scenario.actors._broker_calls import ASKED_AGAIN
-from txnsim_lab.scenario.actors.base import Actor
+from txnsim_lab.scenario.actors.base import StoryActor
 from txnsim_lab.scenario.call_results import ANY, NONE, CallResult, StoryFailedError
 from txnsim_lab.scenario.fields import ByRun, OffsetByRun, RunSelection, by_run
 from txnsim_lab.scenario.final_observation import look_at_everything
@@ -157,7 +157,7 @@ def _nothing() -> None:
 
 async def make_call(
     stage: Stage,
-    actor: Actor,
+    actor: StoryActor,
     call: Call,
     *,
     expected_code: str,

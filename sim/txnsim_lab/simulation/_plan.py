@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim_lab.scenario.model import Run, Scenario, TopicModel
+from txnsim_lab.scenario.model import Run, Scenario, Topic
 
 CLUSTER: Final = ""
 """The track of somebody who only acts on the cluster: no actor of that name is needed."""
@@ -144,9 +144,7 @@ def scenario_of(plan: Plan) -> Scenario:
             "method": "Drawn from a seed.",
             "brokers": world.brokers,
             "settings": world.settings,
-            "topics": {
-                name: TopicModel.model_validate(topic) for name, topic in world.topics.items()
-            },
+            "topics": {name: Topic.model_validate(topic) for name, topic in world.topics.items()},
             "actors": {track.name: track.actor for track in plan.tracks if track.actor is not None},
             "runs": {RUN: Run.model_validate(run)},
             "steps": [],

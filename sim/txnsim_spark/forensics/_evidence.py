@@ -28,7 +28,7 @@ from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import OpenTxn, Opinion, Reason, Spread
 
 
-class EvidenceStatus(StrEnum):
+class Status(StrEnum):
     """Whether a verdict can be trusted."""
 
     SOUND = "sound"
@@ -79,7 +79,7 @@ class ReplicaEvidence(msgspec.Struct, frozen=True, kw_only=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What a verdict rests on."""
 
-    status: EvidenceStatus
+    status: Status
     reasons: Annotated[tuple[str, ...], meaning("Why it is not sound; empty where it is.")]
     read_from: Annotated[
         int | None,
@@ -106,7 +106,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_sound(self) -> bool:
         """Whether the evidence suffices for a repair command."""
-        return self.status is EvidenceStatus.SOUND
+        return self.status is Status.SOUND
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,13 +164,9 @@ def evidence_of(
         *_of_coordinators(opinion, coordinators),
     ]
     statuses = [status for status, _ in doubts]
-    status = EvidenceStatus.SOUND
+    status = Status.SOUND
     if doubts:
-        status = (
-            EvidenceStatus.DAMAGED
-            if EvidenceStatus.DAMAGED in statuses
-            else EvidenceStatus.INCOMPLETE
-        )
+        status = Status.DAMAGED if Status.DAMAGED in statuses else Status.INCOMPLETE
     state, notes = facts.state, facts.notes
     read_from = notes.read_from
     entry = opinion.entry
@@ -225,7 +221,7 @@ def _replicas(brokers_seen: tuple[int, ...], assignment: Assignment | None) -> R
     )
 
 
-Doubts = Iterator[tuple[EvidenceStatus, str]]
+Doubts = Iterator[tuple[Status, str]]
 
 
 def _of_replica(txn: OpenTxn, facts: ReplicaBasis) -> Doubts:
@@ -233,24 +229,24 @@ def _of_replica(txn: OpenTxn, facts: ReplicaBasis) -> Doubts:
     repeated_damage = damage_met_again(facts.state.damage, notes)
     for damage in dict.fromkeys((*notes.damage, *facts.state.damage)):
         if damage not in repeated_damage:
-            yield EvidenceStatus.DAMAGED, damage
+            yield Status.DAMAGED, damage
     if notes.cut_off is not None:
-        yield EvidenceStatus.DAMAGED, f"a starting broker cuts the log off: {notes.cut_off.text}"
+        yield Status.DAMAGED, f"a starting broker cuts the log off: {notes.cut_off.text}"
     for gap in facts.gaps:
         last_missing = gap.next_offset - 1
-        yield EvidenceStatus.INCOMPLETE, f"offsets {gap.first_offset} to {last_missing} are missing"
+        yield Status.INCOMPLETE, f"offsets {gap.first_offset} to {last_missing} are missing"
     for lost_end in lost_ends(facts.state):
-        yield EvidenceStatus.INCOMPLETE, lost_end
+        yield Status.INCOMPLETE, lost_end
     match facts.start_batch:
         case StartBatch.ANOTHERS:
             yield (
-                EvidenceStatus.DAMAGED,
+                Status.DAMAGED,
                 f"at offset {txn.start_offset} no sound batch of producer {txn.producer_id} and"
                 f" epoch {txn.producer_epoch} begins: the snapshot may be of another partition",
             )
         case StartBatch.NOT_THERE:
             yield (
-                EvidenceStatus.INCOMPLETE,
+                Status.INCOMPLETE,
                 f"the batch at offset {txn.start_offset} is not there: the log begins at"
                 f" {ends.log_start_offset} and ends at {ends.end_offset}",
             )
@@ -261,25 +257,25 @@ def _of_replica(txn: OpenTxn, facts: ReplicaBasis) -> Doubts:
 def _of_replicas(facts: ReplicaBasis) -> Doubts:
     if facts.undecided:
         yield (
-            EvidenceStatus.INCOMPLETE,
+            Status.INCOMPLETE,
             "nothing tells whether this replica is of the topic that lives",
         )
     assignment = facts.assignment
     if assignment is None or assignment.leader < 0 or assignment.leader in facts.brokers_seen:
         return
     yield (
-        EvidenceStatus.INCOMPLETE,
+        Status.INCOMPLETE,
         f"the leader's replica, broker {assignment.leader}'s, is not among the directories",
     )
 
 
 def _of_coordinators(opinion: Opinion, coordinators: Coordinators) -> Doubts:
     if not coordinators.partitions:
-        yield EvidenceStatus.INCOMPLETE, coordinators.gap
+        yield Status.INCOMPLETE, coordinators.gap
         return
     if coordinators.missing:
         yield (
-            EvidenceStatus.INCOMPLETE,
+            Status.INCOMPLETE,
             _partitions_text("is not among the directories", coordinators.missing),
         )
     entry = opinion.entry
@@ -292,16 +288,16 @@ def _of_coordinators(opinion: Opinion, coordinators: Coordinators) -> Doubts:
         if matter in (None, partition)
     ]
     if damaged:
-        yield EvidenceStatus.DAMAGED, _partitions_text("can't be read to its end", damaged)
+        yield Status.DAMAGED, _partitions_text("can't be read to its end", damaged)
     for partition, reason in sorted(coordinators.cut_off.items()):
         if matter in (None, partition):
             yield (
-                EvidenceStatus.DAMAGED,
+                Status.DAMAGED,
                 _partitions_text(f"has lost its end: {reason}", [partition]),
             )
     for partition, reason in sorted(coordinators.not_in_sync.items()):
         if matter in (None, partition):
-            yield EvidenceStatus.INCOMPLETE, _partitions_text(reason, [partition])
+            yield Status.INCOMPLETE, _partitions_text(reason, [partition])
 
 
 def _partitions_text(state: str, partitions: Sequence[int]) -> str:

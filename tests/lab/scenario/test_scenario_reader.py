@@ -34,7 +34,7 @@ from txnsim_lab.scenario.catalog import directory, find
 from txnsim_lab.scenario.driver_commands import Input
 from txnsim_lab.scenario.fields import RunSelection
 from txnsim_lab.scenario.json_schema import fault_schema, scenario_schema
-from txnsim_lab.scenario.model import ActorModel, Run, TopicModel
+from txnsim_lab.scenario.model import Actor, Run, Topic
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.saved_story import story_with_inputs
 from txnsim_lab.scenario.scenario_reader import read, read_step
@@ -294,7 +294,7 @@ def test_a_disarmed_run_leaves_out_what_is_about_faults() -> None:
 
 def test_everybodys_neighbours_are_there_without_being_declared() -> None:
     story = small([{"advance": "1s"}], actors={"reader": {"plays": "reader", "uncommitted": True}})
-    assert story.cast["bystander"] == ActorModel(plays="bystander")
+    assert story.cast["bystander"] == Actor(plays="bystander")
     assert story.cast["reader"].uncommitted
 
 
@@ -428,12 +428,12 @@ def test_a_run_turns_switches_and_settings_and_may_be_another_release() -> None:
 
 
 def test_leaders_are_where_the_story_wants_them() -> None:
-    topic = TopicModel.model_validate({"partitions": 4, "configs": {"a": True, "b": 3}})
+    topic = Topic.model_validate({"partitions": 4, "configs": {"a": True, "b": 3}})
     assert leaders_of(topic, brokers=3) == (1, 2, 3, 1)
     wanted = new_topic("t", topic, brokers=3)
     assert wanted.assignments[1] == (1, (2, 3, 1))
     assert wanted.configs == {"a": "true", "b": "3"}
-    placed = TopicModel.model_validate({"partitions": 1, "leaders": [3], "replication-factor": 2})
+    placed = Topic.model_validate({"partitions": 1, "leaders": [3], "replication-factor": 2})
     assert new_topic("t", placed, brokers=3).assignments == ((0, (3, 1)),)
     assert len(new_topic("t", topic, brokers=1).assignments[0][1]) == 1
 
@@ -619,7 +619,7 @@ def test_the_page_has_every_kind_of_actor() -> None:
     page = (Path(txnsim_lab.__file__).parents[2] / "docs/writing-scenarios.md").read_text("utf-8")
     table = page[page.index("| `plays` | What it is") :].partition("\n\n")[0]
     kinds = {line.split("`")[1] for line in table.splitlines()[2:]}
-    assert kinds == set(get_args(ActorModel.model_fields["plays"].annotation))
+    assert kinds == set(get_args(Actor.model_fields["plays"].annotation))
 
 
 def test_a_wrong_part_is_taken_out_once_and_what_follows_from_it_is_not_told() -> None:

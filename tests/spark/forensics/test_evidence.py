@@ -29,9 +29,9 @@ from txnsim_spark.forensics._coordinator_entries import (
 from txnsim_spark.forensics._evidence import (
     Assignment,
     Evidence,
-    EvidenceStatus,
     ReplicaBasis,
     StartBatch,
+    Status,
     evidence_of,
 )
 from txnsim_spark.forensics._metadata_copies import (
@@ -72,7 +72,7 @@ def evidence_for(facts: ReplicaBasis = FACTS, coordinators: Coordinators = KNOWN
 def test_a_snapshot_at_the_end_and_its_start_batch_are_sound() -> None:
     evidence = evidence_for()
     assert (evidence.status, evidence.reasons, evidence.is_sound) == (
-        EvidenceStatus.SOUND,
+        Status.SOUND,
         (),
         True,
     )
@@ -188,7 +188,7 @@ def test_damage_weighs_more_than_what_is_missing() -> None:
     worse = facts(gaps=(Gap(first_offset=6, next_offset=8),), start_batch=StartBatch.ANOTHERS)(
         FACTS
     )
-    assert evidence_for(worse).status is EvidenceStatus.DAMAGED
+    assert evidence_for(worse).status is Status.DAMAGED
     assert len(evidence_for(worse).reasons) == 2
 
 
@@ -204,20 +204,20 @@ def known(entry: bool = True, **values: object) -> Coordinators:
 @pytest.mark.parametrize(
     ("coordinators", "status"),
     [
-        (Coordinators(), EvidenceStatus.INCOMPLETE),
-        (known(missing=(0,)), EvidenceStatus.INCOMPLETE),
-        (known(damaged=frozenset({1})), EvidenceStatus.DAMAGED),
-        (known(cut_off={1: "torn"}), EvidenceStatus.DAMAGED),
-        (known(damaged=frozenset({0})), EvidenceStatus.SOUND),
-        (known(cut_off={0: "torn"}), EvidenceStatus.SOUND),
-        (known(not_in_sync={1: "was seen on broker 3 only"}), EvidenceStatus.INCOMPLETE),
-        (known(not_in_sync={0: "was seen on broker 3 only"}), EvidenceStatus.SOUND),
-        (known(entry=False, damaged=frozenset({0})), EvidenceStatus.DAMAGED),
-        (known(entry=False, cut_off={0: "torn"}), EvidenceStatus.DAMAGED),
+        (Coordinators(), Status.INCOMPLETE),
+        (known(missing=(0,)), Status.INCOMPLETE),
+        (known(damaged=frozenset({1})), Status.DAMAGED),
+        (known(cut_off={1: "torn"}), Status.DAMAGED),
+        (known(damaged=frozenset({0})), Status.SOUND),
+        (known(cut_off={0: "torn"}), Status.SOUND),
+        (known(not_in_sync={1: "was seen on broker 3 only"}), Status.INCOMPLETE),
+        (known(not_in_sync={0: "was seen on broker 3 only"}), Status.SOUND),
+        (known(entry=False, damaged=frozenset({0})), Status.DAMAGED),
+        (known(entry=False, cut_off={0: "torn"}), Status.DAMAGED),
     ],
 )
 def test_the_coordinators_logs_must_be_there_and_the_one_that_matters_be_whole(
-    coordinators: Coordinators, status: EvidenceStatus
+    coordinators: Coordinators, status: Status
 ) -> None:
     assert evidence_for(coordinators=coordinators).status is status
 

@@ -35,7 +35,7 @@ from txnsim_spark.forensics._coordinator_entries import (
     TxnRecord,
     coordinators_of,
 )
-from txnsim_spark.forensics._evidence import EvidenceStatus, ReplicaBasis, StartBatch
+from txnsim_spark.forensics._evidence import ReplicaBasis, StartBatch, Status
 from txnsim_spark.forensics._read_notes import ReadNotes
 from txnsim_spark.forensics.find_hanging import Search
 from txnsim_spark.forensics.findings import (
@@ -428,7 +428,7 @@ def test_no_command_is_told_on_evidence_that_is_not_sound() -> None:
     finding = finding_on(facts)
     assert (finding.verdict, finding.evidence.status, finding.command) == (
         OpenTxnStatus.HANGING,
-        EvidenceStatus.DAMAGED,
+        Status.DAMAGED,
         None,
     )
     assert (

@@ -24,7 +24,7 @@ from txnsim.cli.main import main
 from txnsim.storage import names
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim_spark import engine, planning
-from txnsim_spark.forensics._evidence import EvidenceStatus
+from txnsim_spark.forensics._evidence import Status
 from txnsim_spark.forensics._read_compiled import walk_segments
 from txnsim_spark.forensics._read_notes import Note, NoteKind
 from txnsim_spark.forensics.find_hanging import NOT_JUDGED, Reading, Search, find_hanging
@@ -153,13 +153,10 @@ def test_no_command_follows_from_broken_evidence(
     } <= FIVE or name in CONVICTED
     for finding in report.findings:
         is_told = (
-            finding.verdict is OpenTxnStatus.HANGING
-            and finding.evidence.status is EvidenceStatus.SOUND
+            finding.verdict is OpenTxnStatus.HANGING and finding.evidence.status is Status.SOUND
         )
         assert (finding.command is not None) is is_told
-        assert bool(finding.evidence.reasons) is (
-            finding.evidence.status is not EvidenceStatus.SOUND
-        )
+        assert bool(finding.evidence.reasons) is (finding.evidence.status is not Status.SOUND)
     answer = ANSWERS.get(name)
     if answer is not None and answer.starts and name not in OTHERWISE:
         listed = {row_of(finding) for finding in report.findings if finding.listed_by_kafka}

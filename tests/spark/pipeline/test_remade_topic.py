@@ -19,7 +19,7 @@ from tests.support.remade_topic import GONE_ID, NEW_ID, OLD_ID, remade_topic
 from txnsim.cli.main import main
 from txnsim.storage import names
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim_spark.forensics._evidence import EvidenceStatus
+from txnsim_spark.forensics._evidence import Status
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Report
 from txnsim_spark.questions._positions import leading_states
@@ -86,7 +86,7 @@ def test_where_no_copy_of_the_metadata_log_decides_nothing_is_guessed(
     for stale_replica in finding_by_topic_id.values():
         assert (stale_replica.verdict, stale_replica.command) == (OpenTxnStatus.UNKNOWN, None)
         assert stale_replica.reason.startswith("orders was deleted and made again (id ")
-        assert stale_replica.evidence.status is EvidenceStatus.INCOMPLETE
+        assert stale_replica.evidence.status is Status.INCOMPLETE
     assert report.source.stale == ()
 
 

@@ -84,7 +84,7 @@ class GoOn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Number of steps to run; None: to the end."""
 
 
-class Intervention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Act(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An intervention before the next step."""
 
     step: Mapping[str, Any]
@@ -333,7 +333,7 @@ class ScenarioRoutes(Noun):
         return await self._command(request, Go(steps=order.steps))
 
     @_driving(f"{PREFIX}/runs/{{id}}/inputs")
-    async def drive(self, request: Request, body: Body[Intervention]) -> WithStatus[RunsView]:
+    async def drive(self, request: Request, body: Body[Act]) -> WithStatus[RunsView]:
         """Do something to a driven run before its next step: a fault, a call, a broker, time."""
         return await self._command(request, Drive(step=(await body.read()).step))
 

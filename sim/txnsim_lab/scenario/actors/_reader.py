@@ -13,7 +13,7 @@ from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
 from txnsim_lab.scenario.call_results import CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import Values, expected_values
-from txnsim_lab.scenario.model import ActorModel
+from txnsim_lab.scenario.model import Actor
 from txnsim_lab.scenario.recorder import decode_value, values_text
 from txnsim_lab.scenario.steps_model import Call, required
 
@@ -25,7 +25,7 @@ NO_WAIT_MS: Final = 0
 class ReaderActor(ClientActor):
     """Reads partitions, each from its own position on."""
 
-    def __init__(self, name: str, part: ActorModel, around: Surroundings) -> None:
+    def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
         super().__init__(name, around, part.client_id)
         self._part = part
         self._positions: dict[tuple[TopicPartition, IsolationLevel], int] = {}

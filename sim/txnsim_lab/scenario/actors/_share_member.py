@@ -18,7 +18,7 @@ from txnsim_lab.scenario.actors._broker_calls import PATIENCE_MS
 from txnsim_lab.scenario.actors.base import FAREWELL_S, ClientActor, Surroundings
 from txnsim_lab.scenario.call_results import CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import expected_values
-from txnsim_lab.scenario.model import ActorModel
+from txnsim_lab.scenario.model import Actor
 from txnsim_lab.scenario.recorder import decode_value, values_text
 from txnsim_lab.scenario.steps_model import Call
 
@@ -31,7 +31,7 @@ class ShareMemberActor(ClientActor):
     ``subscribe`` starts another.
     """
 
-    def __init__(self, name: str, part: ActorModel, around: Surroundings) -> None:
+    def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
         super().__init__(name, around, part.client_id)
         self._group = part.group or ""
         self._lives = 0

@@ -28,7 +28,7 @@ from txnsim_lab.scenario.call_results import (
     StoryFailedError,
     answers_of,
 )
-from txnsim_lab.scenario.model import ActorModel
+from txnsim_lab.scenario.model import Actor
 from txnsim_lab.scenario.recorder import Batch, encode_value
 from txnsim_lab.scenario.steps_model import Call, required
 
@@ -45,7 +45,7 @@ Note = Callable[[CallResult], None]
 class WireActor(ClientActor):
     """One transactional producer, request by request."""
 
-    def __init__(self, name: str, part: ActorModel, around: Surroundings) -> None:
+    def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
         super().__init__(name, around, part.client_id)
         self.identity = ProducerIdAndEpoch.NONE
         """Identity that the coordinator gave last."""

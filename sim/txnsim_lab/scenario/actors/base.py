@@ -26,7 +26,7 @@ RETRY_BACKOFF_MAX_MS: Final = 100
 """Stories are short, and these brokers answer at once."""
 
 
-class Actor(Protocol):
+class StoryActor(Protocol):
     """Anyone who takes steps in a story."""
 
     async def call(

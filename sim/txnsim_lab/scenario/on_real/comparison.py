@@ -29,7 +29,7 @@ from txnsim_lab.scenario._cluster_options import (
 )
 from txnsim_lab.scenario._notation.internal_partitions import AT, BY_NAME, is_internal
 from txnsim_lab.scenario.fields import Model, RunSelection, map_values
-from txnsim_lab.scenario.model import ActorModel, Run, Scenario
+from txnsim_lab.scenario.model import Actor, Run, Scenario
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun, casts_of, run_in_virtual_time, run_on
 from txnsim_lab.scenario.steps_model import ClusterAct, Step, TransactionIs
@@ -431,7 +431,7 @@ def with_prefixed_names(scenario: Scenario, prefix: str) -> Scenario:
     )
 
 
-def _actor(name: str, actor: ActorModel, prefix: str, ordinary_ms: int) -> ActorModel:
+def _actor(name: str, actor: Actor, prefix: str, ordinary_ms: int) -> Actor:
     if actor.group is not None:
         return actor.model_copy(update={"group": prefix + actor.group})
     if actor.plays not in ("wire", "application"):
