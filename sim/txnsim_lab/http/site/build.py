@@ -40,12 +40,12 @@ LEFT_OUT: Final = (
 )  # fmt: skip
 """Of txnsim and its lab: no story needs them."""
 HTTP_KEPT: Final = (
-    "__init__", "direct", "explaining", "messages", "operation", "replies", "work_thread", "runs",
+    "__init__", "direct_port", "explaining", "messages", "operation", "replies", "work_thread", "runs",
     "site",
 )  # fmt: skip
 """Of the control port: what answers the page."""
 REAL_CLUSTERS: Final = re.compile(
-    "scenario/on_real/|target/(apache|cleaning|generation|jars|real|started)[.]py"
+    "scenario/on_real/|target/(apache|cleaning|generation|jars|real|real_clusters)[.]py"
 )
 """What plays a story on a real Kafka, which no browser reaches."""
 NO_CLUSTER: Final = "http/runs/own_cluster.py"
