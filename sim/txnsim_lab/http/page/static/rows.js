@@ -1,6 +1,6 @@
 // @ts-check
 // The stream of events as the server keeps them: rows in MessagePack. What a line of the trace says
-// is worked out here, so that it costs the brokers nothing (`Rows` in txnsim/runtime/trace_forms.py).
+// is worked out here, so that it costs the brokers nothing (`TraceRows` in txnsim/runtime/_trace_encodings.py).
 
 import { Decoder } from "@msgpack/msgpack";
 import { yieldTurn } from "./book.js";
