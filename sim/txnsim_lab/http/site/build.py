@@ -40,8 +40,8 @@ LEFT_OUT: Final = (
 )  # fmt: skip
 """Of txnsim and its lab: no story needs them."""
 HTTP_KEPT: Final = (
-    "__init__", "direct_port", "explaining", "messages", "operation", "replies", "work_thread", "runs",
-    "site",
+    "__init__", "direct_port", "explaining", "messages", "operation", "replies", "runs", "site",
+    "work_thread",
 )  # fmt: skip
 """Of the control port: what answers the page."""
 REAL_CLUSTERS: Final = re.compile(
