@@ -128,7 +128,7 @@ def test_the_front_page_is_the_first_screen_with_licence_source_and_a_plan(
 def test_a_story_is_played_driven_and_taken_back(site: Path, new_page: Callable[..., Page]) -> None:
     urls: list[str] = []
     with serve_folder(site) as url:
-        page = new_page(f"{url}project/", asked=urls)
+        page = new_page(f"{url}project/", urls=urls)
         play_z01(page)
         page.locator("#step").click()
         page.get_by_text("Next, step 2 of").wait_for(timeout=READY_MS)
