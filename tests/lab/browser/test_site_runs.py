@@ -26,9 +26,7 @@ from txnsim_lab.scenario.teaching.lessons import lessons
 
 pytestmark = pytest.mark.browser
 
-SIZE_MAX: Final = 13_000_000
-"""Bytes. A visitor waits for them once: 12.0 MB are some seconds at 20 Mbit/s. The bound notices a
-library that comes along, not a longer name."""
+SIZE_MAX: Final = 12_000_000
 PARTS: Final = 8
 """Tests that share all runs: no test may take many minutes."""
 TELL: Final = """

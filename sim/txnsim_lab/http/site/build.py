@@ -37,6 +37,7 @@ from txnsim_lab.scenario.catalog import directory
 _HERE: Final = resources.files("txnsim_lab.http.site")
 LEFT_OUT: Final = (
     "campaigns.py", "cli", "conformance", "exam", "proxy", "scenarios", "simulation", "testing",
+    "troubleshooting.py",
 )  # fmt: skip
 """Of txnsim and its lab: no story needs them."""
 HTTP_KEPT: Final = (
@@ -48,6 +49,11 @@ REAL_CLUSTERS: Final = re.compile(
     "scenario/on_real/|target/(apache|cleaning|generation|jars|real|real_clusters)[.]py"
 )
 """What plays a story on a real Kafka, which no browser reaches."""
+COMMANDS_ALONE: Final = re.compile(
+    "client/raw/|runtime/(blocking_world|process_pool)[.]py|trace/convert/"
+    "|scenario/(hanging_example|hypothesis|practise_situation|teaching/lesson_solver)[.]py"
+)
+"""What only commands and other left out parts use."""
 NO_CLUSTER: Final = "http/runs/own_cluster.py"
 """Lessons that need a cluster are not on the site."""
 _PRIVATE: Final = re.compile("^_(?!_)")
@@ -259,11 +265,10 @@ def own_files() -> Iterator[tuple[str, bytes]]:
                 continue
             if top_folder == "http" and parts[1].removesuffix(".py") not in HTTP_KEPT:
                 continue
-            if REAL_CLUSTERS.match("/".join(parts)) or "/".join(parts) in (
-                "http/site/build.py",
-                "http/site/pack.py",
-                NO_CLUSTER,
-            ):
+            path_inside = "/".join(parts)
+            if REAL_CLUSTERS.match(path_inside) or COMMANDS_ALONE.match(path_inside):
+                continue
+            if path_inside in ("http/site/build.py", "http/site/pack.py", NO_CLUSTER):
                 continue
             yield f"{package.name}/{PurePosixPath(inside)}", path.read_bytes()
     stories = directory()

@@ -21,7 +21,6 @@ from txnsim_lab.http.site._pack import NOT_NEEDED
 
 ABROAD: Final = {
     "cryptography": "keys and certificates of listeners with TLS: there are no listeners",
-    "multiprocessing": "many seeds on several cores: a browser starts no processes",
     "kafka": "kafka-python as a player: it wants sockets and threads",
     "prometheus_client": "the page of metrics",
     "tarfile": "archives of brokers' disks, which no visitor loads",
