@@ -109,10 +109,12 @@ class Terminal:
         """Whether something was printed to standard output since ``begin``."""
         self.failure: str | None = None
         """The last complaint since ``begin``, in words."""
+        self.count: object = None
+        """The count of the command's work since ``begin``, to be read as text; None without one."""
 
     def begin(self) -> None:
-        """Forget what a command before in this process has printed."""
-        self.has_result, self.failure = False, None
+        """Forget what a command before in this process has printed and counted."""
+        self.has_result, self.failure, self.count = False, None, None
 
     @contextmanager
     def renamed(self, rename: Callable[[str], str]) -> Iterator[None]:

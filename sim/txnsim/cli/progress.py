@@ -19,9 +19,6 @@ LINES: Final = 10
 class Progress:
     """The count of what a command has done of its work."""
 
-    latest: Progress | None = None
-    """Of the command that runs: ``stop_sentence`` tells of it."""
-
     def __init__(self, noun: str, total: int | None) -> None:
         """Begin to count.
 
@@ -34,7 +31,7 @@ class Progress:
         self._done = 0
         self._shown = 0
         self._names_each = total is not None and total <= 2 * LINES
-        Progress.latest = self
+        TERMINAL.count = self
 
     @property
     def done(self) -> int:
@@ -79,6 +76,6 @@ class Progress:
 
 
 def stop_sentence() -> str:
-    """What Ctrl-C has left of the command that ran."""
-    counted = "" if Progress.latest is None else f" after {Progress.latest}"
+    """How far the command came that Ctrl-C has stopped."""
+    counted = "" if TERMINAL.count is None else f" after {TERMINAL.count}"
     return f"txnsim: stopped{counted}"

@@ -28,7 +28,6 @@ from txnsim.cli.event_log import set_up_logs
 from txnsim.cli.main import INTERRUPTED_STATUS, main, parser_of
 from txnsim.cli.output import TERMINAL, Columns, Output, Table, format_json
 from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, columns
-from txnsim.cli.progress import Progress
 from txnsim.errors import BadInputError, ConfigError, MissingExtraError, TxnsimError
 from txnsim.faults.points import FaultPoint
 from txnsim.types import TopicPartition
@@ -67,7 +66,6 @@ def test_a_command_gives_the_status_and_its_failures_are_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(main_module, "_load", lambda name: command(outcome))
-    monkeypatch.setattr(Progress, "latest", None)  # of a command before in this process
     assert main(["serve", "--x", "1"]) == status
     assert capsys.readouterr().err == complaint
 

@@ -48,8 +48,10 @@ def test_a_terminal_has_one_line_that_is_replaced(
     assert capsys.readouterr().err == "\r1 of 100 seeds: seed 0\033[K\r\033[K"
 
 
-def test_what_ctrl_c_tells_is_the_count_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Progress, "latest", None)
+def test_what_ctrl_c_tells_is_the_count_of_the_command() -> None:
+    TERMINAL.begin()
     assert stop_sentence() == "txnsim: stopped"
     Progress("runs", 9).count(3)
     assert stop_sentence() == "txnsim: stopped after 3 of 9 runs"
+    TERMINAL.begin()
+    assert stop_sentence() == "txnsim: stopped", "the next command has counted nothing"
