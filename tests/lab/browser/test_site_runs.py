@@ -46,10 +46,10 @@ PLAY: Final = """
 import json
 from txnsim.http.work_thread import in_a_turn
 from txnsim_lab.scenario.teaching.lessons import lessons
-from txnsim_lab.scenario.teaching.lesson_solver import played
+from txnsim_lab.scenario.teaching.lesson_solver import solve_lesson
 
 def came_to(one):
-    return [[part.answer, part.is_reached] for part in played(one).values()]
+    return [[part.answer, part.is_reached] for part in solve_lesson(one).values()]
 
 answer = json.dumps({
     name: await in_a_turn(lambda: came_to(one)) for name, one in lessons().items() if one.story

@@ -51,7 +51,7 @@ REAL_CLUSTERS: Final = re.compile(
 """What plays a story on a real Kafka, which no browser reaches."""
 COMMANDS_ALONE: Final = re.compile(
     "client/raw/|runtime/(blocking_world|process_pool)[.]py|trace/convert/"
-    "|scenario/(hanging_example|hypothesis|practise_situation|teaching/lesson_solver)[.]py"
+    "|scenario/(hanging_example|hypothesis|practise_situation)[.]py"
 )
 """What only commands and other left out parts use."""
 NO_CLUSTER: Final = "http/runs/own_cluster.py"
