@@ -2,9 +2,9 @@
 
 There are three ways. A follower goes by the cluster's ``metadata.version``, which every broker of
 the cluster knows. Most other senders ask their peer first what it knows (ApiVersions), and take the
-newest version that both know. Two did not, in some releases: they sent the newest of their own,
-whatever the peer knows (``InterbrokerRequest.unless``). Kafka's counterparts: MetadataVersion, and
-the argument ``discoverBrokerVersions`` of NetworkClient.
+newest version that both know. In some releases two senders did not ask: they sent their own newest
+version, even to a peer that does not know it (``InterbrokerRequest.unless``). Kafka's counterparts:
+MetadataVersion, and the argument ``discoverBrokerVersions`` of NetworkClient.
 """
 
 from __future__ import annotations

@@ -252,9 +252,8 @@ def _guard(config: pytest.Config) -> ClusterGuard:
     guard = config.stash.get(GUARD, None)
     if guard is None:
         with _as_installed(config):
-            from txnsim.testing._session import (
-                ClusterGuard,
-            )  # all of txnsim, now that a test wants it
+            # This loads all of txnsim, now that a test wants it.
+            from txnsim.testing._session import ClusterGuard
 
         ini = {name: config.getini(name) for name in INI}
         has_proxy = config.getoption("--txnsim-proxy") or os.environ.get("TXNSIM_PROXY") == "1"

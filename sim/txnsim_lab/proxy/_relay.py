@@ -557,9 +557,8 @@ def produce_is_answered(data: bytes, position: int, version: int, length: int) -
             and not data[position_read]
             and (size := data[position_read + 1]) < _TWO_BYTES_FROM
         ):
-            position_read += 1 + max(
-                size, 1
-            )  # nearly always: no tags, and a short transactional id or none
+            # The common case: no tags, and a short transactional id or none.
+            position_read += 1 + max(size, 1)
         elif version >= _PRODUCE_FLEXIBLE_FROM:
             tags, position_read = read_uvarint(data, position_read)
             for _ in range(tags):

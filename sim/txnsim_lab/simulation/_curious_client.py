@@ -1,4 +1,4 @@
-"""A curious client while it acts: what was drawn becomes a message; of the answer a sum is kept."""
+"""A curious client: it sends the requests that were drawn, and keeps a digest of each answer."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class Curious:
         self._sequences: dict[tuple[Any, ...], int] = {}
 
     async def ask(self, request: CuriousRequest) -> CallResult:
-        """Send a request; the error that was answered, and the sum of the whole answer.
+        """Send a request, and return the answer's error with a digest of the whole answer.
 
         Raises:
-            ClientError: There was none.
+            ClientError: There was no answer.
         """
         if self._cluster is None:
             self._cluster = self._around.client(CURIOUS, request_timeout_ms=PATIENCE_MS)
@@ -94,7 +94,7 @@ class Curious:
     # From what was drawn
 
     def _build_message(self, kind: Any, drawn_fields: Body, path: tuple[Any, ...] = ()) -> Any:
-        """A message, or a part of one; the place is what the parts around it name."""
+        """A message, or a part of one; ``path`` has names and indexes of the parts around it."""
         path = (*path, *(drawn_fields[name] for name in ("name", "index") if name in drawn_fields))
         values = {}
         for hint in hints_of(kind):
@@ -155,7 +155,7 @@ class Curious:
             transactional=numbered,
         )
 
-    # What was told
+    # What earlier answers said
 
     def _recall(self, name: str, whose: str) -> Any:
         names = ("member_epoch", "generation_id") if name == _GENERATION_OR_EPOCH else (name,)

@@ -47,11 +47,14 @@ INTERESTS: Final = (
 
 
 class RememberedField(TypedDict):
-    """A value taken from an earlier answer: the field's name, whose it is, what is added to it."""
+    """A value that the client takes from an earlier answer. Its names are words of plans."""
 
     told: str
+    """Name of the field in that answer."""
     of: str
+    """The transactional id, the group, or the group and its member that the answer was for."""
     plus: NotRequired[int]
+    """What the client adds to a number."""
 
 
 DrawnBatch = TypedDict(

@@ -45,9 +45,8 @@ def read_timeline(
     """
     problems: dict[str, None] = {}
     with_state_topic = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
-    identities = identities_in(
-        [path.absolute() for path in paths], with_state_topic
-    )  # as rows have them
+    # Rows name their log directories by absolute paths.
+    identities = identities_in([path.absolute() for path in paths], with_state_topic)
     records, record_disagreements = merged_records(
         identities.living(_coordinator_rows(engine, paths, transactional_id, problems.setdefault))
     )

@@ -77,9 +77,8 @@ def crcs_in(piece: Bytes, start: int, run: Ints) -> Truths:
     sizes = run[kernel.SIZE] - BatchHeader.CRC_START
     stated = run[kernel.CRC]
     valid = np.zeros(run.shape[1], dtype=np.bool_)
-    whole_count = int(
-        np.searchsorted(starts + sizes, len(piece), side="right")
-    )  # the file may shrink
+    # The file may shrink meanwhile: only batches that the piece holds in full count.
+    whole_count = int(np.searchsorted(starts + sizes, len(piece), side="right"))
     if int(sizes.mean()) < SMALL_BATCH_BYTES:
         kernel_crc.check_crcs(
             piece, starts[:whole_count], sizes[:whole_count], stated[:whole_count], valid

@@ -252,9 +252,8 @@ def _data(
             if last_sequence == EPOCH_BEGUN:
                 last_sequence = -1
             elif last_sequence == -1:
-                last_sequence = (
-                    sequence - 1
-                )  # written before this piece: whatever comes goes on there
+                # The last batch lies before this piece, so any sequence may follow.
+                last_sequence = sequence - 1
             if sequence != (last_sequence + 1) % SEQUENCE_SPAN:
                 fragment[SEQUENCE_GAPS] += 1
         elif fragment[LAST_EPOCH] >= 0 and sequence != 0:

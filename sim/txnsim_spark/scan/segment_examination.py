@@ -159,9 +159,8 @@ class Examiner:
             )
             table = self._rows[:, :count]
             if piece_offset > len(piece) and table[kernel.POSITION, -1] > position:
-                piece_offset = (
-                    int(table[kernel.POSITION, -1]) - position
-                )  # it begins the next piece
+                # The next piece begins with the batch that this one cuts.
+                piece_offset = int(table[kernel.POSITION, -1]) - position
                 table = table[:, :-1]
             if not table.shape[1]:
                 continue

@@ -156,9 +156,8 @@ class Mirror:
         """Make a mirrored folder hold exactly the files that the store lists."""
         folder.mkdir(parents=True, exist_ok=True)
         stale_paths = set(_files_below(str(folder), is_deep=is_deep))
-        make = (
-            _renew if stale_paths else _make
-        )  # nobody looks into a folder that is being filled first
+        # No reader knows a folder before its first listing, so its files need no exchange.
+        make = _renew if stale_paths else _make
         folders_made: set[str] = set()
         for status in statuses:
             path = self._path_of(status.uri)

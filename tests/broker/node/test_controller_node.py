@@ -290,11 +290,8 @@ def test_leaders_go_back_by_themselves_where_that_is_on(is_on: bool) -> None:
         world.env.clock.advance(86_400_000)
         assert world.partition.leader == 2, "an advance moves no leader"
         for _ in range(302):
-            for broker_id in (
-                B1,
-                B2,
-                B3,
-            ):  # the first ones in time: who lives is heard in an advance
+            # The first heartbeats come in time: the controller hears them during an advance.
+            for broker_id in (B1, B2, B3):
                 await world.beat(broker_id)
             await asyncio.sleep(1)
         assert world.partition.leader == (1 if is_on else 2)

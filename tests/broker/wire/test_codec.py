@@ -471,9 +471,8 @@ def test_a_large_message_is_read_with_breaks() -> None:
     body = encode_body(message_from(cls, values))
     steps = read_in_steps(cls, body, 0, elements=2_000)
     other_steps = read_in_steps(cls, body, 0, elements=1_999)
-    elements_by_step = [
-        next(steps) for _ in range(5) if next(other_steps)
-    ]  # by turns: each counts its own
+    # Two readings take turns, and each counts its own elements.
+    elements_by_step = [next(steps) for _ in range(5) if next(other_steps)]
     assert elements_by_step == [64] * 5
     with pytest.raises(DecodeFaultError, match="more elements"):
         list(other_steps)

@@ -100,9 +100,7 @@ def test_a_part_of_a_lesson_has_a_link_and_is_presented(
     server: TxnsimServer, new_page: Any
 ) -> None:
     lesson_one = lesson("L1")
-    part_behind_goal = (
-        next(n for n, part in enumerate(lesson_one.parts) if part.goal) + 1
-    )  # behind the first goal
+    part_behind_goal = next(n for n, part in enumerate(lesson_one.parts) if part.goal) + 1
     page = new_page(f"{server.http}/#lesson=L1&part={part_behind_goal}&present=1")
     page.wait_for_selector(f".lesson.presented:has-text('part {part_behind_goal + 1} of')")
     page.click("#lesson-show")

@@ -45,9 +45,8 @@ def test_lanes_are_read_as_a_picture(server: TxnsimServer, new_page: Any) -> Non
     assert "app/1 open: hanging" in texts(page, ".bar-of.hangs")
     held_arrow = page.locator(".held-of").first
     assert "Produce held by late-produce" in str(held_arrow.text_content())
-    assert (
-        held_arrow.locator("path").count() == 3
-    )  # half the way, waiting, the rest: it was released
+    # Half the way, the wait, and the rest of the way after the release.
+    assert held_arrow.locator("path").count() == 3
     assert "EndTxn" in texts(page, ".arrow-of title")
     assert " ms" in texts(page, ".tick")
     page.check("#housekeeping")

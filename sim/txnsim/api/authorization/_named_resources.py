@@ -203,52 +203,48 @@ def _configs(operation: AclOperation, *, without: frozenset[int] = frozenset()) 
 
 
 PARTS: Final[Mapping[int, ResourcePart]] = {
-    0: ResourcePart(
-        asked="topic_data", answered="responses", error=_topic(AclOperation.WRITE)
-    ),  # Produce
-    2: ResourcePart(
-        asked="topics", answered="topics", error=_topic(AclOperation.DESCRIBE)
-    ),  # ListOffsets
-    8: ResourcePart(
-        asked="topics", answered="topics", error=_topic(AclOperation.READ)
-    ),  # OffsetCommit
-    21: ResourcePart(
-        asked="topics", answered="topics", error=_topic(AclOperation.DELETE)
-    ),  # DeleteRecords
-    23: ResourcePart(
-        asked="topics", answered="topics", error=_leader_epoch
-    ),  # OffsetForLeaderEpoch
-    28: ResourcePart(
-        asked="topics", answered="topics", error=_topic(AclOperation.READ)
-    ),  # TxnOffsetCommit
+    # Produce
+    0: ResourcePart(asked="topic_data", answered="responses", error=_topic(AclOperation.WRITE)),
+    # ListOffsets
+    2: ResourcePart(asked="topics", answered="topics", error=_topic(AclOperation.DESCRIBE)),
+    # OffsetCommit
+    8: ResourcePart(asked="topics", answered="topics", error=_topic(AclOperation.READ)),
+    # DeleteRecords
+    21: ResourcePart(asked="topics", answered="topics", error=_topic(AclOperation.DELETE)),
+    # OffsetForLeaderEpoch
+    23: ResourcePart(asked="topics", answered="topics", error=_leader_epoch),
+    # TxnOffsetCommit
+    28: ResourcePart(asked="topics", answered="topics", error=_topic(AclOperation.READ)),
+    # DescribeConfigs
     32: ResourcePart(
         asked="resources",
         answered="results",
         error=_configs(AclOperation.DESCRIBE_CONFIGS),
         has_entries=True,
-    ),  # DescribeConfigs
+    ),
+    # AlterConfigs
     33: ResourcePart(
         asked="resources",
         answered="responses",
         error=_configs(AclOperation.ALTER_CONFIGS, without=_NO_LOGGERS),
         has_entries=True,
-    ),  # AlterConfigs
-    37: ResourcePart(
-        asked="topics", answered="results", error=_topic(AclOperation.ALTER)
-    ),  # CreatePartitions
+    ),
+    # CreatePartitions
+    37: ResourcePart(asked="topics", answered="results", error=_topic(AclOperation.ALTER)),
+    # DeleteGroups
     42: ResourcePart(
         asked="groups_names",
         answered="results",
         error=by_id(AclOperation.DELETE, ResourceType.GROUP),
-    ),  # DeleteGroups
+    ),
+    # IncrementalAlterConfigs
     44: ResourcePart(
         asked="resources",
         answered="responses",
         error=_configs(AclOperation.ALTER_CONFIGS),
         has_entries=True,
-    ),  # IncrementalAlterConfigs
-    61: ResourcePart(
-        asked="topics", answered="topics", error=_topic(AclOperation.READ)
-    ),  # DescribeProducers
+    ),
+    # DescribeProducers
+    61: ResourcePart(asked="topics", answered="topics", error=_topic(AclOperation.READ)),
 }
 """API key -> its resources."""

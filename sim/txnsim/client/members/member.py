@@ -843,9 +843,8 @@ class GroupMember(Joining):
                 if partition in self.positions:
                     self.positions[partition] = earliest
                 continue
-            if (
-                partition not in self.positions
-            ):  # given up meanwhile: nobody gets it from this member
+            # The member gave the partition up meanwhile: it must not deliver these records.
+            if partition not in self.positions:
                 break
             results.append((offset, result))
             self.positions[partition] = result.next_offset

@@ -281,12 +281,11 @@ class ShareMember(Joining):
             return Shared(acquired=failed, said=_all_with_error(acknowledgements, answer))
         rows = session.rows(answer)
         lock_ms = _ms(getattr(answer, "acquisition_lock_timeout", -1))
+        # An answer leaves out a partition without new records.
         acquired = tuple(
             self._read(partition, rows[partition], lock_ms, epoch)
             if partition in rows
-            else AcquiredRecords(
-                place=partition, leader_epoch=epoch
-            )  # left out: there is nothing new
+            else AcquiredRecords(place=partition, leader_epoch=epoch)
             for partition, epoch in epochs.items()
         )
         return Shared(

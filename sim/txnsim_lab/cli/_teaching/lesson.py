@@ -225,7 +225,7 @@ class _LessonPlayer:
         if not part.ask:
             try:
                 ask_choice("Enter to go on", (), part.hints)
-            except InputEndedError:  # nobody is there: it goes on
+            except InputEndedError:  # no learner types: the lesson goes on
                 TERMINAL.text("")
             return
         keys = list(part.choices)

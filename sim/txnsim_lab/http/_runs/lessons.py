@@ -74,9 +74,8 @@ class LessonRoutes(Noun):
         """What a run answers to the question of a part of a lesson, read from its trace."""
         asked_lesson = lesson_of(str(request.path_params["id"]))
         number = digits_of(str(request.path_params["part"]))
-        parts = (
-            () if asked_lesson.cluster is not None else asked_lesson.parts
-        )  # that one is asked: …/now
+        # A lesson on a cluster of one's own has no run: its questions go to …/now.
+        parts = () if asked_lesson.cluster is not None else asked_lesson.parts
         if number is None or number >= len(parts) or not parts[number].fact:
             raise RefusedError(404, f"{asked_lesson.id} has no such question")
         trace = self._trace_of(request)

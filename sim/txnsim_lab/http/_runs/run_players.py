@@ -1,5 +1,5 @@
-"""What makes a run: a process of its own (``forked_processes.Child``), or where there is no fork a
-thread in which it is told again for each command (``http._runs.replayed_run``).
+"""What plays a run: a process of its own (``forked_processes.Child``). Where a system has no fork,
+a thread plays the run again from its beginning for each command (``http._runs.replayed_run``).
 """
 
 from __future__ import annotations

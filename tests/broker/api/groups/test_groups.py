@@ -436,9 +436,8 @@ async def test_a_second_join_of_a_member_lets_the_first_one_wait_for_ever(
     groups: GroupApi,
 ) -> None:
     member = await groups.stable()
-    pending_member = await groups.join(
-        version=4
-    )  # pending: nobody can complete the rebalance without it
+    # Pending: the rebalance can't complete without this member.
+    pending_member = await groups.join(version=4)
     waits = groups.later(groups.join(member.id))
     await groups.reaches("PreparingRebalance")
     second_join = groups.later(groups.join(member.id))

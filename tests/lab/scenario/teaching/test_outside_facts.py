@@ -61,9 +61,8 @@ def test_a_program_that_repeats_its_work_is_told_by_the_judges() -> None:
 def test_once_is_healthy() -> None:
     fact_by_name = facts(*transaction_of_one(T1, 0), read(T1))
     assert fact_by_name == {"verdict": "healthy", "reads": "order-1", "unanswered": "0"}
-    assert (
-        facts(*transaction_of_one(T1, 0), read(T1), read(T1))["reads"] == "order-1"
-    )  # looked at twice
+    read_twice = facts(*transaction_of_one(T1, 0), read(T1), read(T1))
+    assert read_twice["reads"] == "order-1"
 
 
 def test_what_was_not_noted_is_read_by_its_value_and_nothing_is_said_so() -> None:
