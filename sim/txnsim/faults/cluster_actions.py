@@ -66,7 +66,7 @@ class ResignLeader(_ClusterAction, frozen=True, kw_only=True, tag_field="do", ta
         return f"resign-leader {self.topic}-{self.partition}"
 
 
-class PartitionNetwork(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="partition"):
+class Partition(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="partition"):
     """Cut every link between brokers of different groups; brokers in no group keep theirs.
 
     The controller counts as a broker with the id 3000: who is to be cut off from it has to be in
@@ -134,9 +134,7 @@ class LagReplica(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag=
         return f"lag-replica {self.topic}-{self.partition} on broker {self.broker}"
 
 
-ClusterAction = (
-    Crash | MoveLeader | ResignLeader | PartitionNetwork | ClockJump | FillDisk | LagReplica
-)
+ClusterAction = Crash | MoveLeader | ResignLeader | Partition | ClockJump | FillDisk | LagReplica
 
 
 def _which(broker: int | None) -> str:

@@ -30,7 +30,7 @@ from txnsim.faults.cluster_actions import (
     FillDisk,
     LagReplica,
     MoveLeader,
-    PartitionNetwork,
+    Partition,
     ResignLeader,
 )
 from txnsim.injection.armed_rule import Undo
@@ -106,7 +106,7 @@ class SimClusterControl:
             case ResignLeader(topic=topic, partition=index):
                 await self.resign_leader(TopicPartition(topic, index))
                 return None
-            case PartitionNetwork(groups=groups):
+            case Partition(groups=groups):
                 return await self.partition(tuple(tuple(map(BrokerId, group)) for group in groups))
             case ClockJump(by_ms=by_ms, broker=broker):
                 whose = None if broker is None else BrokerId(broker)

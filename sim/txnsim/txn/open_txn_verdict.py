@@ -30,7 +30,7 @@ from typing import Final, Self
 
 import msgspec
 
-from txnsim.txn.past_decision import DecisionEvidence
+from txnsim.txn.past_decision import Decided
 from txnsim.txn.state import TIMEOUT_NEVER_MS
 from txnsim.types import TopicPartition
 
@@ -186,7 +186,7 @@ class BlockingTxn(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str | None
     coordinator_id: int | None
     is_two_phase: bool = False
-    decided: DecisionEvidence | None = None
+    decided: Decided | None = None
     """Marker due to a hanging transaction; None unless a coordinator answered."""
 
 
@@ -285,9 +285,7 @@ def _advice(standing: Standing, holder: BlockingTxn) -> str:
     command = holder.verdict.repair_command(standing.partition, program=standing.program)
     if command is not None:
         decided = "" if holder.decided is None else f" {holder.decided}."
-        return (
-            f"It hangs.{decided} To end it: {DecisionEvidence.with_guess(command, holder.decided)}."
-        )
+        return f"It hangs.{decided} To end it: {Decided.with_guess(command, holder.decided)}."
     if holder.verdict is OpenTxnStatus.DECIDED:
         return (
             "It does not hang: the marker comes as soon as its coordinator reaches the leader."

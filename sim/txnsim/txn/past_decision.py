@@ -38,7 +38,7 @@ READ_THE_LOG: Final = (
 )
 
 
-class PastDecision(StrEnum):
+class Decision(StrEnum):
     """How the transaction was ended where it was ended."""
 
     COMMITTED = "committed"
@@ -51,14 +51,14 @@ class PastDecision(StrEnum):
         return {self.COMMITTED: "COMMIT", self.ABORTED: "ABORT"}.get(self, "")
 
 
-GUESSES: Final = {"abort": PastDecision.ABORTED, "commit": PastDecision.COMMITTED}
+GUESSES: Final = {"abort": Decision.ABORTED, "commit": Decision.COMMITTED}
 """Values of ``--guess`` for an unknown decision."""
 
 
-class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """A decision, and the evidence for it."""
 
-    decision: PastDecision
+    decision: Decision
     because: str
     """A part of a sentence."""
     lacks_right: bool = False
@@ -69,9 +69,9 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
         return f"{sentence}; {READ_THE_LOG}" if self.lacks_right else sentence
 
     @staticmethod
-    def with_guess(command: str, decided: DecisionEvidence | None) -> str:
+    def with_guess(command: str, decided: Decided | None) -> str:
         """The command for people, with ``--guess`` if the decision is unknown."""
-        if decided is not None and decided.decision is not PastDecision.UNKNOWN:
+        if decided is not None and decided.decision is not Decision.UNKNOWN:
             return command
         return f"{command} --guess abort, which discards its records, or --guess commit"
 
@@ -82,7 +82,7 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
         markers: PartitionMarkers,
         *,
         last_write_ms: int | None,
-    ) -> DecisionEvidence | None:
+    ) -> Decided | None:
         """What was decided about a transaction that a partition has open, by the coordinator's log
         and the markers that the partition has.
 
@@ -102,7 +102,7 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
         payment = due_decisions.payment(markers)
         if payment is Payment.PAID:
             return cls(
-                decision=PastDecision.ABORTED,
+                decision=Decision.ABORTED,
                 because=f"{why}, and the marker at offset {markers.markers[-1].offset} has carried"
                 " it out: what was written behind that marker was in no transaction",
             )
@@ -116,7 +116,7 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
                 " no transaction, or its producer's clock is wrong"
             )
         if payment is Payment.UNPAID or not decision.is_commit:
-            outcome = PastDecision.COMMITTED if decision.is_commit else PastDecision.ABORTED
+            outcome = Decision.COMMITTED if decision.is_commit else Decision.ABORTED
             return cls(decision=outcome, because=why)
         if not markers.markers:
             return _unknown_decision(
@@ -135,7 +135,7 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
         producer_epoch: int,
         last_timestamp_ms: int,
         newest: Newest | None,
-    ) -> DecisionEvidence:
+    ) -> Decided:
         """What was decided about a transaction that a partition has open and no coordinator lists.
 
         Args:
@@ -157,7 +157,7 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
                 f"no transaction was begun at epoch {producer_epoch}, so none can have been"
                 " committed"
             )
-            return cls(decision=PastDecision.ABORTED, because=why)
+            return cls(decision=Decision.ABORTED, because=why)
         outcome = _outcome(newest.state)
         if outcome is None or later not in (0, 1):
             return _unknown_decision(
@@ -169,7 +169,7 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
                 f"its coordinator tells of a later transaction, which is {newest.state}: this one"
                 " was written before that began"
             )
-        if outcome is PastDecision.COMMITTED:
+        if outcome is Decision.COMMITTED:
             return _unknown_decision(
                 f"its coordinator says {newest.state}, but no longer whether this partition was in"
                 " that transaction and has had its marker"
@@ -178,9 +178,9 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _SAID: Final = {
-    PastDecision.COMMITTED: "It was committed: end it with COMMIT",
-    PastDecision.ABORTED: "It was not committed: end it with ABORT, which discards its records",
-    PastDecision.UNKNOWN: "What was decided is unknown",
+    Decision.COMMITTED: "It was committed: end it with COMMIT",
+    Decision.ABORTED: "It was not committed: end it with ABORT, which discards its records",
+    Decision.UNKNOWN: "What was decided is unknown",
 }
 
 
@@ -194,11 +194,11 @@ class Newest(msgspec.Struct, frozen=True, kw_only=True):
     """None where none has begun under this identity."""
 
 
-def _outcome(state: str) -> PastDecision | None:
+def _outcome(state: str) -> Decision | None:
     if state in _COMMITS:
-        return PastDecision.COMMITTED
-    return PastDecision.ABORTED if state in _ABORTS else None
+        return Decision.COMMITTED
+    return Decision.ABORTED if state in _ABORTS else None
 
 
-def _unknown_decision(because: str) -> DecisionEvidence:
-    return DecisionEvidence(decision=PastDecision.UNKNOWN, because=because)
+def _unknown_decision(because: str) -> Decided:
+    return Decided(decision=Decision.UNKNOWN, because=because)

@@ -21,7 +21,7 @@ from txnsim.txn.open_txn_verdict import (
     Standing,
     program_at,
 )
-from txnsim.txn.past_decision import DecisionEvidence
+from txnsim.txn.past_decision import Decided
 from txnsim.types import TopicPartition
 from txnsim_lab.trace.cause_chains import by_position, causes
 from txnsim_lab.trace.faults_and_decisions import Remembered
@@ -85,7 +85,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_epoch: int | None
     """The producer's epoch as the coordinator has it."""
     is_two_phase: bool = False
-    decided: DecisionEvidence | None = None
+    decided: Decided | None = None
     """Marker due to a hanging transaction; None for all others."""
 
 

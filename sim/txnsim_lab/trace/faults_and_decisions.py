@@ -19,7 +19,7 @@ from txnsim.txn.marker_payment import (
     PartitionMarker,
     PartitionMarkers,
 )
-from txnsim.txn.past_decision import DecisionEvidence, Newest
+from txnsim.txn.past_decision import Decided, Newest
 from txnsim.types import TopicPartition
 from txnsim_lab.trace.state import GONE
 
@@ -141,7 +141,7 @@ class Remembered(msgspec.Struct, kw_only=True):
         opened_by: int,
         last_timestamp_ms: int,
         entry: Mapping[str, Any] | None,
-    ) -> DecisionEvidence:
+    ) -> Decided:
         """What was decided about a transaction that hangs, as a living cluster would tell it.
 
         Args:
@@ -164,11 +164,11 @@ class Remembered(msgspec.Struct, kw_only=True):
             ),
             whole_since_ms=self.forgotten_before,
         )
-        outcome = DecisionEvidence.by_log(due, markers, last_write_ms=opened_by)
+        outcome = Decided.by_log(due, markers, last_write_ms=opened_by)
         if outcome is not None:
             return outcome
         newest = None if entry is None else _newest(entry)
-        return DecisionEvidence.by_newest(producer_id, producer_epoch, last_timestamp_ms, newest)
+        return Decided.by_newest(producer_id, producer_epoch, last_timestamp_ms, newest)
 
 
 def _concerns(

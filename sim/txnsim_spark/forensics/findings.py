@@ -12,7 +12,7 @@ import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
-from txnsim.txn.past_decision import DecisionEvidence, PastDecision
+from txnsim.txn.past_decision import Decided, Decision
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import Coordinators
 from txnsim_spark.forensics._evidence import Evidence, ReplicaBasis, evidence_of
@@ -118,14 +118,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
     @property
-    def decided_outcome(self) -> DecisionEvidence | None:
+    def decided_outcome(self) -> Decided | None:
         """What was decided about a hanging transaction, for people; None for all others."""
         if self.verdict is not OpenTxnStatus.HANGING or self.outcome is None:
             return None
         decision = next(
             decision_kind for decision_kind, marker in MARKERS.items() if marker == self.outcome
         )
-        return DecisionEvidence(decision=decision, because=self.outcome_because or "")
+        return Decided(decision=decision, because=self.outcome_because or "")
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -405,7 +405,7 @@ def _commands(
     if not evidence.is_sound and not question.accepts_damage:
         return None, None
     command = verdict.repair_command(partition, program=program_at(question.bootstrap))
-    if command is None or opinion.outcome != MARKERS[PastDecision.ABORTED]:
+    if command is None or opinion.outcome != MARKERS[Decision.ABORTED]:
         return command, None
     return command, abort_commands(txn, partition, question.bootstrap)
 

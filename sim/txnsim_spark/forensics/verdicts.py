@@ -32,7 +32,7 @@ from txnsim.client.inspection.txn_views import ProducerState, TransactionDescrip
 from txnsim.log.partition_log import LATE_TRANSACTION_GRACE_MS
 from txnsim.txn.marker_payment import NO_MARKERS, CoordinatorRecord, DueDecisions
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import DecisionEvidence, Newest, PastDecision
+from txnsim.txn.past_decision import Decided, Decision, Newest
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import (
     COMPLETE_STATES,
@@ -263,9 +263,9 @@ def opinion_on(
 
 
 MARKERS: Final = {
-    PastDecision.COMMITTED: "commit",
-    PastDecision.ABORTED: "abort",
-    PastDecision.UNKNOWN: "unknown",
+    Decision.COMMITTED: "commit",
+    Decision.ABORTED: "abort",
+    Decision.UNKNOWN: "unknown",
 }
 
 
@@ -275,7 +275,7 @@ def _decide_outcome(
     coordinators: Coordinators,
     entry: Entry | None,
     markers: ReadMarkers,
-) -> DecisionEvidence:
+) -> Decided:
     """What was decided about a transaction that hangs, by the functions that repair a living
     cluster: also where its id has gone on since, as after a commit without a leader (KAFKA-20734).
     """
@@ -294,7 +294,7 @@ def _decide_outcome(
         for decision in coordinators.decisions.get(txn.producer_id, ())
     ]
     due = DueDecisions.on(partition, txn.producer_id, txn.producer_epoch, log)
-    outcome = DecisionEvidence.by_log(
+    outcome = Decided.by_log(
         due,
         NO_MARKERS if due is None else markers(due.since_ms),
         last_write_ms=txn.last_timestamp_ms,
@@ -302,7 +302,7 @@ def _decide_outcome(
     if outcome is not None:
         return outcome
     newest = None if entry is None else entry.newest
-    return DecisionEvidence.by_newest(
+    return Decided.by_newest(
         txn.producer_id,
         txn.producer_epoch,
         txn.last_timestamp_ms,

@@ -40,7 +40,7 @@ from txnsim.faults.cluster_actions import (
     FillDisk,
     LagReplica,
     MoveLeader,
-    PartitionNetwork,
+    Partition,
     ResignLeader,
 )
 from txnsim.faults.damage import BATCH_HEADER_BYTES, CRC_OFFSET, damage_message
@@ -212,7 +212,7 @@ CLUSTER_ACTIONS_WORDS: list[tuple[ClusterAction, str, int | None]] = [
     (MoveLeader(topic="t", partition=1, to=3), "move-leader t-1 to broker 3", None),
     (ResignLeader(topic="t", partition=1), "resign-leader t-1", None),
     (
-        PartitionNetwork(groups=((1,), (2, 3)), heal_after_ms=0),
+        Partition(groups=((1,), (2, 3)), heal_after_ms=0),
         "partition 1 | 2 3, heal after 0 ms",
         0,
     ),
@@ -241,10 +241,10 @@ def test_cluster_actions_every_action_is_here() -> None:
     [
         (lambda: Crash(restart_after_ms=-1), "restart_after_ms is -1"),
         (lambda: FillDisk(free_after_ms=-1), "free_after_ms is -1"),
-        (lambda: PartitionNetwork(groups=((1,), (2,)), heal_after_ms=-1), "heal_after_ms is -1"),
-        (lambda: PartitionNetwork(groups=((1, 2),)), "two sides"),
-        (lambda: PartitionNetwork(groups=((1, 2), ())), "two sides"),
-        (lambda: PartitionNetwork(groups=((1, 2), (2, 3))), "one side only"),
+        (lambda: Partition(groups=((1,), (2,)), heal_after_ms=-1), "heal_after_ms is -1"),
+        (lambda: Partition(groups=((1, 2),)), "two sides"),
+        (lambda: Partition(groups=((1, 2), ())), "two sides"),
+        (lambda: Partition(groups=((1, 2), (2, 3))), "one side only"),
         (lambda: ClockJump(by_ms=0), "would not move"),
         (lambda: ClockJump(by_ms=1 << 70), "ten years"),
         (lambda: ClockJump(by_ms=-CLOCK_MS_MAX - 1), "ten years"),

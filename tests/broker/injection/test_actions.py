@@ -11,7 +11,7 @@ import pytest
 from tests.support.cluster_control import MISSING, RecordingControl
 from tests.support.within_environment import within
 from txnsim.faults.actions import CrossingAction, Drop, Fail, Hold, Pass, Reorder, Stall
-from txnsim.faults.cluster_actions import ClusterAction, Crash, MoveLeader, PartitionNetwork
+from txnsim.faults.cluster_actions import ClusterAction, Crash, MoveLeader, Partition
 from txnsim.faults.interception import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
@@ -156,7 +156,7 @@ def test_a_failure_is_reported_and_the_crossing_passes() -> None:
 async def test_what_lasts_ends_once(
     env: VirtualEnvironment, injector: Injector, control: RecordingControl, /, by: str
 ) -> None:
-    action = PartitionNetwork(groups=((1,), (2,)), heal_after_ms=1_000)
+    action = Partition(groups=((1,), (2,)), heal_after_ms=1_000)
     state = arm(injector, action, point=FaultPoint.NOW)
     await injector.wait_until_struck("f", timeout_ms=100)
     did = "partition ((1,), (2,))"

@@ -20,7 +20,7 @@ from txnsim.faults.cluster_actions import (
     FillDisk,
     LagReplica,
     MoveLeader,
-    PartitionNetwork,
+    Partition,
     ResignLeader,
 )
 from txnsim.metadata.image import PartitionImage
@@ -53,7 +53,7 @@ def partition_known(cluster: VirtualCluster) -> PartitionImage:
         (MoveLeader(topic="t", partition=1), "move t-1 to somebody"),
         (MoveLeader(topic="t", partition=1, to=3), "move t-1 to 3"),
         (ResignLeader(topic="t", partition=1), "resign t-1"),
-        (PartitionNetwork(groups=((1,), (2, 3))), "partition ((1,), (2, 3))"),
+        (Partition(groups=((1,), (2, 3))), "partition ((1,), (2, 3))"),
         (ClockJump(by_ms=-5), "clock -5 of all"),
         (ClockJump(by_ms=5, broker=1), "clock 5 of 1"),
         (FillDisk(broker=1), "fill 1"),

@@ -31,7 +31,7 @@ from txnsim.faults.cluster_actions import (
     FillDisk,
     LagReplica,
     MoveLeader,
-    PartitionNetwork,
+    Partition,
     ResignLeader,
 )
 from txnsim.faults.plan import FaultRule
@@ -143,7 +143,7 @@ async def test_a_minority_can_not_commit_and_its_clients_are_served_after_the_he
     cluster: VirtualCluster,
 ) -> None:
     groups = ((1,), (2, 3, 3000))
-    await act(cluster, PartitionNetwork(groups=groups, heal_after_ms=60_000))
+    await act(cluster, Partition(groups=groups, heal_after_ms=60_000))
     zombie = Api(cluster.sim, B1)
     plain = produce("orders", batch(b"lost"))
     partition_answer = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
@@ -333,9 +333,7 @@ def test_the_same_seed_gives_the_same_story_with_every_fault_in_it() -> None:
             cluster.arm(
                 Drop(), FaultPoint.CLOCK_TIMER, "scan", kind="transaction-timeouts", probability=0.5
             )
-            cluster.arm(
-                PartitionNetwork(groups=((1,), (2, 3, 3000)), heal_after_ms=9_000), FaultPoint.NOW
-            )
+            cluster.arm(Partition(groups=((1,), (2, 3, 3000)), heal_after_ms=9_000), FaultPoint.NOW)
             cluster.arm(
                 FillDisk(free_after_ms=8_000), FaultPoint.LOG_APPEND, "full", topic="orders",
                 broker=2, limit=1,

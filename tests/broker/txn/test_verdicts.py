@@ -27,7 +27,7 @@ from txnsim.txn.open_txn_verdict import (
     program_at,
     withheld,
 )
-from txnsim.txn.past_decision import DecisionEvidence, Newest, PastDecision
+from txnsim.txn.past_decision import Decided, Decision, Newest
 from txnsim.txn.refusals import (
     concurrent,
     empty_id,
@@ -154,9 +154,9 @@ def test_who_is_told_to_fence_a_producer_is_told_what_that_discards(*, is_two_ph
 
 
 def test_advice_to_abort_says_that_it_discards_records() -> None:
-    for decision in (PastDecision.ABORTED, PastDecision.UNKNOWN):
-        decided = DecisionEvidence(decision=decision, because="a log says so")
-        advice = f"{decided}. {DecisionEvidence.with_guess('repair', decided)}"
+    for decision in (Decision.ABORTED, Decision.UNKNOWN):
+        decided = Decided(decision=decision, because="a log says so")
+        advice = f"{decided}. {Decided.with_guess('repair', decided)}"
         assert "discards its records" in advice
 
 
@@ -171,14 +171,12 @@ def test_a_command_is_that_of_the_cluster() -> None:
 @pytest.mark.parametrize(
     ("decision", "guess"),
     [
-        (PastDecision.UNKNOWN, "--guess abort, which discards its records, or --guess commit"),
-        (PastDecision.ABORTED, ""),
+        (Decision.UNKNOWN, "--guess abort, which discards its records, or --guess commit"),
+        (Decision.ABORTED, ""),
     ],
 )
-def test_what_was_decided_is_said_and_a_guess_is_asked_for(
-    decision: PastDecision, guess: str
-) -> None:
-    decided = DecisionEvidence(decision=decision, because="a log says so")
+def test_what_was_decided_is_said_and_a_guess_is_asked_for(decision: Decision, guess: str) -> None:
+    decided = Decided(decision=decision, because="a log says so")
     hanging = msgspec.structs.replace(holder(OpenTxnStatus.HANGING), decided=decided)
     advice = standing(Cause.HANGING, hanging).sentences()[2]
     assert f"It hangs. {decided}. To end it: " in advice
@@ -186,10 +184,10 @@ def test_what_was_decided_is_said_and_a_guess_is_asked_for(
 
 
 def test_a_decision_names_the_marker_that_is_owed() -> None:
-    assert {decision: decision.marker for decision in PastDecision} == {
-        PastDecision.COMMITTED: "COMMIT",
-        PastDecision.ABORTED: "ABORT",
-        PastDecision.UNKNOWN: "",
+    assert {decision: decision.marker for decision in Decision} == {
+        Decision.COMMITTED: "COMMIT",
+        Decision.ABORTED: "ABORT",
+        Decision.UNKNOWN: "",
     }
 
 
@@ -333,7 +331,7 @@ def test_a_pattern_that_would_take_long_for_an_id_is_refused() -> None:
 
 PID, EPOCH, WRITTEN_MS = 7, 3, 1_000
 BEFORE, AFTER = WRITTEN_MS - 100, WRITTEN_MS + 100
-COMMITTED, ABORTED, UNKNOWN = PastDecision.COMMITTED, PastDecision.ABORTED, PastDecision.UNKNOWN
+COMMITTED, ABORTED, UNKNOWN = Decision.COMMITTED, Decision.ABORTED, Decision.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -363,16 +361,16 @@ COMMITTED, ABORTED, UNKNOWN = PastDecision.COMMITTED, PastDecision.ABORTED, Past
     ],
 )
 def test_by_state_epoch_and_clock(
-    state: str, epoch: int, start_ms: int | None, expected: PastDecision
+    state: str, epoch: int, start_ms: int | None, expected: Decision
 ) -> None:
     newest = Newest(state=state, producer_id=PID, producer_epoch=epoch, start_time_ms=start_ms)
-    assert DecisionEvidence.by_newest(PID, EPOCH, WRITTEN_MS, newest).decision is expected
+    assert Decided.by_newest(PID, EPOCH, WRITTEN_MS, newest).decision is expected
 
 
 def test_who_has_gone_on_tells_nothing() -> None:
-    assert DecisionEvidence.by_newest(PID, EPOCH, WRITTEN_MS, None).decision is UNKNOWN
+    assert Decided.by_newest(PID, EPOCH, WRITTEN_MS, None).decision is UNKNOWN
     newest = Newest(state="CompleteCommit", producer_id=8, producer_epoch=0, start_time_ms=BEFORE)
-    decided = DecisionEvidence.by_newest(PID, EPOCH, WRITTEN_MS, newest)
+    decided = Decided.by_newest(PID, EPOCH, WRITTEN_MS, newest)
     assert decided.decision is UNKNOWN
     assert "goes on as producer 8" in str(decided)
 
@@ -380,7 +378,7 @@ def test_who_has_gone_on_tells_nothing() -> None:
 def test_it_says_which_marker_ends_it() -> None:
     def advice_for(state: str) -> str:
         newest = Newest(state=state, producer_id=PID, producer_epoch=EPOCH, start_time_ms=BEFORE)
-        return str(DecisionEvidence.by_newest(PID, EPOCH, WRITTEN_MS, newest))
+        return str(Decided.by_newest(PID, EPOCH, WRITTEN_MS, newest))
 
     assert "was in that transaction and has had its marker" in advice_for("CompleteCommit")
     assert advice_for("CompleteAbort").startswith("It was not committed: end it with ABORT")
@@ -406,9 +404,9 @@ def note(
 NO_MARKER = PartitionMarkers(whole_since_ms=FROM_THE_START)
 
 
-def by_log(log: list[CoordinatorRecord], producer_id: int = PID) -> DecisionEvidence | None:
+def by_log(log: list[CoordinatorRecord], producer_id: int = PID) -> Decided | None:
     due = DueDecisions.on(HERE, producer_id, EPOCH, log)
-    return DecisionEvidence.by_log(due, NO_MARKER, last_write_ms=WRITTEN_MS)
+    return Decided.by_log(due, NO_MARKER, last_write_ms=WRITTEN_MS)
 
 
 @pytest.mark.parametrize(
@@ -429,7 +427,7 @@ def by_log(log: list[CoordinatorRecord], producer_id: int = PID) -> DecisionEvid
     ],
 )
 def test_the_log_tells_of_transactions_that_are_long_over(
-    log: list[CoordinatorRecord], expected: PastDecision | None
+    log: list[CoordinatorRecord], expected: Decision | None
 ) -> None:
     decided = by_log(log)
     assert (None if decided is None else decided.decision) == expected

@@ -20,7 +20,7 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import AbortSpec
 from txnsim.txn.open_txn_verdict import PROGRAM, OpenTxnStatus
-from txnsim.txn.past_decision import PastDecision
+from txnsim.txn.past_decision import Decision
 
 
 class Guarded(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,13 +102,13 @@ def _remark(judged: JudgedTransaction) -> None:
             f"It did not hang: {judged.reason}. What it had written here is aborted, what it writes"
             " from now on is not."
         )
-    elif judged.decided is not None and judged.decided.decision is PastDecision.UNKNOWN:
+    elif judged.decided is not None and judged.decided.decision is Decision.UNKNOWN:
         TERMINAL.warn(f"{judged.decided}. If it was committed, its records are lost to readers.")
 
 
 def _committed(judged: JudgedTransaction) -> str | None:
     if judged.verdict is OpenTxnStatus.DECIDED:
         return judged.reason if judged.state == "PrepareCommit" else None
-    if judged.decided is None or judged.decided.decision is not PastDecision.COMMITTED:
+    if judged.decided is None or judged.decided.decision is not Decision.COMMITTED:
         return None
     return judged.decided.because

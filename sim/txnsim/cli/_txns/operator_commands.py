@@ -23,7 +23,7 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.txn.open_txn_verdict import Cause
-from txnsim.txn.past_decision import READ_THE_LOG, DecisionEvidence, PastDecision
+from txnsim.txn.past_decision import READ_THE_LOG, Decided, Decision
 from txnsim.types import TopicPartition
 
 HANGS: Final = 3
@@ -61,7 +61,7 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
             lines += [
                 f"{finding.transaction.partition} at offset {start}: {finding.reason}",
                 *([f"  {finding.decided}"] if finding.decided is not None else []),
-                f"  {DecisionEvidence.with_guess(command, finding.decided)}",
+                f"  {Decided.with_guess(command, finding.decided)}",
             ]
         tell_rest(search)
         columns = hanging_columns(now_ms)
@@ -94,7 +94,7 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
     yes: bool = False
     """False: only show what would be done."""
     audit_file: Path
-    guess: PastDecision | None = None
+    guess: Decision | None = None
     """What to write where the decision is unknown."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
@@ -121,7 +121,7 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
         for repair_made in repairs:
             if (
                 self.guess not in (None, repair_made.decision)
-                and repair_made.decision is not PastDecision.UNKNOWN
+                and repair_made.decision is not Decision.UNKNOWN
             ):
                 TERMINAL.warn(
                     f"{repair_made.partition}: the guess does not count, as it was"

@@ -13,7 +13,7 @@ import msgspec
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.txn_views import TransactionDescription
 from txnsim.txn.open_txn_verdict import CoordinatedTxn, OpenTxnStatus
-from txnsim.txn.past_decision import DecisionEvidence, Newest
+from txnsim.txn.past_decision import Decided, Newest
 from txnsim.types import TopicPartition
 
 
@@ -30,7 +30,7 @@ class JudgedTransaction(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_id: int | None = None
     is_two_phase: bool = False
     """It has no timeout: prepared, it waits for its external coordinator (KIP-939)."""
-    decided: DecisionEvidence | None = None
+    decided: Decided | None = None
     """The missing marker of a hanging transaction; None for all others."""
 
     def command(self, program: str) -> str | None:
@@ -97,9 +97,9 @@ def judging(
 
 def _decision_on(
     transaction: OpenTransaction, description: TransactionDescription | None
-) -> DecisionEvidence:
+) -> Decided:
     producer = transaction.producer
-    return DecisionEvidence.by_newest(
+    return Decided.by_newest(
         producer.producer_id,
         producer.producer_epoch,
         producer.last_timestamp_ms,

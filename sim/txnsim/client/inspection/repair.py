@@ -26,7 +26,7 @@ from txnsim.client.isolation import SeenMarker
 from txnsim.client.offsets import LATEST
 from txnsim.errors import ErrorCode
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import PastDecision
+from txnsim.txn.past_decision import Decision
 from txnsim.types import IsolationLevel, TopicPartition
 
 _FETCHES_MAX: Final = 20
@@ -68,7 +68,7 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     """Why the transaction hangs or does not, or the leader's error."""
     outcome: Outcome
-    decision: PastDecision = PastDecision.UNKNOWN
+    decision: Decision = Decision.UNKNOWN
     """What was decided."""
     marker: str = ""
     """``COMMIT`` or ``ABORT``, written or planned; empty where unknown."""
@@ -90,7 +90,7 @@ async def repair(
     *,
     now_ms: int,
     dry_run: bool = False,
-    guess: PastDecision | None = None,
+    guess: Decision | None = None,
 ) -> Repair:
     """End one hanging transaction, if it still hangs.
 
@@ -119,8 +119,8 @@ async def repair(
     if finding_now is None or finding_now.verdict is not OpenTxnStatus.HANGING:
         why = "it has ended" if finding_now is None else finding_now.reason
         return msgspec.structs.replace(outcome_so_far, outcome=Outcome.NO_LONGER_HANGS, reason=why)
-    decision = PastDecision.UNKNOWN if finding_now.decided is None else finding_now.decided.decision
-    written = guess if decision is PastDecision.UNKNOWN else decision
+    decision = Decision.UNKNOWN if finding_now.decided is None else finding_now.decided.decision
+    written = guess if decision is Decision.UNKNOWN else decision
     outcome_so_far = msgspec.structs.replace(
         outcome_so_far, decision=decision, marker="" if written is None else written.marker
     )
@@ -130,7 +130,7 @@ async def repair(
     if dry_run:
         return outcome_so_far
     try:
-        if written is PastDecision.COMMITTED:
+        if written is Decision.COMMITTED:
             # Kafka's Admin has no call for it.
             await admin.end(spec.marker(committed=True))
         else:
@@ -189,7 +189,7 @@ def _outcome_by_markers(repair_done: Repair, markers: Sequence[SeenMarker]) -> R
     """The outcome: repaired by one marker, or ended by the first of two."""
     if len(markers) < 2:
         return msgspec.structs.replace(repair_done, outcome=Outcome.REPAIRED)
-    first_marker = (PastDecision.COMMITTED if markers[0].committed else PastDecision.ABORTED).marker
+    first_marker = (Decision.COMMITTED if markers[0].committed else Decision.ABORTED).marker
     offsets = ", ".join(str(marker.offset) for marker in markers)
     return msgspec.structs.replace(
         repair_done,

@@ -32,7 +32,7 @@ from txnsim.releases.rules import LATEST
 from txnsim.txn.log_format import decode_record, encode_key
 from txnsim.txn.marker_payment import CoordinatorRecord, DueDecisions
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import DecisionEvidence, PastDecision
+from txnsim.txn.past_decision import Decided, Decision
 from txnsim.txn.state import TxnTransition
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
@@ -157,7 +157,7 @@ async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) ->
             if due is not None:
                 break
     except ClientError:
-        if finding.decided is None or finding.decided.decision is not PastDecision.UNKNOWN:
+        if finding.decided is None or finding.decided.decision is not Decision.UNKNOWN:
             return finding
         lacking_right = msgspec.structs.replace(finding.decided, lacks_right=True)
         return msgspec.structs.replace(finding, decided=lacking_right)
@@ -172,7 +172,7 @@ async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) ->
     )
     return msgspec.structs.replace(
         finding,
-        decided=DecisionEvidence.by_log(due, markers, last_write_ms=producer.last_timestamp_ms),
+        decided=Decided.by_log(due, markers, last_write_ms=producer.last_timestamp_ms),
     )
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from txnsim_lab.scenario.driver_commands import Input, PlannedStep
     from txnsim_lab.scenario.runner import ScenarioRun
     from txnsim_lab.scenario.stage import Stage
-    from txnsim_lab.scenario.teaching.lessons import Beside, Lesson, LessonPart, StoryRun
+    from txnsim_lab.scenario.teaching.lessons import Beside, Lesson, Part, StoryRun
 
 LEFT_STATUS: Final = 1
 DEMO: Final = "demo"
@@ -220,7 +220,7 @@ class _LessonPlayer:
                 self._tell(parts[following])
                 self._is_open = True
 
-    def _tell(self, part: LessonPart) -> None:
+    def _tell(self, part: Part) -> None:
         print_filled(part.say)
         if not part.ask:
             try:
@@ -233,7 +233,7 @@ class _LessonPlayer:
         print_filled(part.ask)
         self._guess = keys[ask_choice("Your prediction", list(part.choices.values()), part.hints)]
 
-    def _reveal(self, part: LessonPart, stage: Stage) -> None:
+    def _reveal(self, part: Part, stage: Stage) -> None:
         from txnsim_lab.scenario.teaching.lesson_solver import so_far
         from txnsim_lab.scenario.teaching.trace_facts import fact
 
@@ -258,7 +258,7 @@ class _LessonPlayer:
             TERMINAL.text("\n".join(event_of(sentence)))
         self._payloads = len(sentences)
 
-    def _compare(self, part: LessonPart, stage: Stage) -> None:
+    def _compare(self, part: Part, stage: Stage) -> None:
         """Facts of this run and of another one, side by side."""
         from txnsim_lab.scenario.teaching.lesson_solver import so_far
         from txnsim_lab.scenario.teaching.trace_facts import fact, in_words
@@ -274,7 +274,7 @@ class _LessonPlayer:
             TERMINAL.text(f"{in_words(words):<38}{values}")
         TERMINAL.text("")
 
-    async def _reach(self, part: LessonPart, stage: Stage, step_number: int) -> None:
+    async def _reach(self, part: Part, stage: Stage, step_number: int) -> None:
         from txnsim.errors import ClientError
         from txnsim_lab.scenario.call_results import StoryFailedError
         from txnsim_lab.scenario.driver_commands import Input
@@ -304,7 +304,7 @@ class _LessonPlayer:
         if part.saves:
             self._save(part)
 
-    def _save(self, part: LessonPart) -> None:
+    def _save(self, part: Part) -> None:
         from txnsim_lab.scenario.saved_story import story_with_inputs
 
         name = f"my-{self._lesson.id.lower()}"

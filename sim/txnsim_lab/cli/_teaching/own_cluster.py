@@ -30,7 +30,7 @@ from txnsim_lab.cli._teaching.terminal_dialogue import (
 
 if TYPE_CHECKING:
     from txnsim.faults.rule import FaultRule
-    from txnsim_lab.scenario.teaching.lessons import Lesson, LessonPart
+    from txnsim_lab.scenario.teaching.lessons import Lesson, Part
 
 LEFT_STATUS: Final = 1
 LOGS: Final = "l11-logs"
@@ -95,7 +95,7 @@ class _OwnClusterPlayer:
 
         return fill_addresses(text, bootstrap=self._bootstrap, http=self._port.url)
 
-    def _show(self, part: LessonPart, number: int) -> None:
+    def _show(self, part: Part, number: int) -> None:
         keys = list(part.choices)
         guess = ""
         if part.ask:
@@ -116,7 +116,7 @@ class _OwnClusterPlayer:
                 print_shown(part, guess, self._part_state(number)["answer"]["key"])
             )
 
-    def _reach(self, part: LessonPart, number: int) -> None:
+    def _reach(self, part: Part, number: int) -> None:
         while True:
             choices = [self._fill_addresses(action.text) for action in part.actions]
             hints = [self._fill_addresses(hint) for hint in part.hints]
@@ -151,7 +151,7 @@ class _OwnClusterPlayer:
             self._port.post("faults", body=msgspec.to_builtins(fault_rule))
 
 
-def _offer(part: LessonPart) -> None:
+def _offer(part: Part) -> None:
     """The code as a file of the learner's own."""
     try:
         word = input(f"Save it to begin with? (Enter: {part.file}, n for no): ").strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from txnsim_lab.scenario.teaching.lessons import Lesson, LessonPart, fill_addresses
+from txnsim_lab.scenario.teaching.lessons import Lesson, Part, fill_addresses
 
 
 def sheet(lesson: Lesson, *, with_answers: bool) -> str:
@@ -35,7 +35,7 @@ def sheet(lesson: Lesson, *, with_answers: bool) -> str:
     return fill_addresses("\n".join(lines))
 
 
-def _solution_lines(part: LessonPart, answer: str | None) -> Iterator[str]:
+def _solution_lines(part: Part, answer: str | None) -> Iterator[str]:
     if answer is not None:
         yield f"**Answer:** {part.choices[answer]}."
         yield ""

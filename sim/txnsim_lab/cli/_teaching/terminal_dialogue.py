@@ -10,7 +10,7 @@ from txnsim.cli.output import TERMINAL
 from txnsim_lab.cli._scenario.output import WIDTH
 
 if TYPE_CHECKING:
-    from txnsim_lab.scenario.teaching.lessons import LessonPart
+    from txnsim_lab.scenario.teaching.lessons import Part
 
 
 class LeftError(Exception):
@@ -32,7 +32,7 @@ def print_paragraphs(text: str) -> None:
     TERMINAL.text("\n".join(textwrap.fill(line, WIDTH) for line in lines) + "\n")
 
 
-def print_shown(part: LessonPart, guess: str, key: str) -> bool:
+def print_shown(part: Part, guess: str, key: str) -> bool:
     """A prediction beside the answer, and why it is wrong; returns whether it came true."""
     is_right = guess == key
     TERMINAL.text(f"\nYou said:  {part.choices[guess]}.")

@@ -28,7 +28,7 @@ from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.observations import Seen
 from txnsim_lab.http._judging import LOOK_TIMEOUT_MS
 from txnsim_lab.http._runs.lessons import LessonAnswer, lesson_of
-from txnsim_lab.scenario.teaching.lessons import Lesson, LessonPart, OwnCluster
+from txnsim_lab.scenario.teaching.lessons import Lesson, OwnCluster, Part
 from txnsim_lab.scenario.teaching.outside_facts import (
     is_outside_fact,
     judge_topic,
@@ -226,7 +226,7 @@ def _lesson_of(request: Request) -> tuple[Lesson, OwnCluster]:
     return lesson, lesson.cluster
 
 
-def _part_of(lesson: Lesson, request: Request) -> LessonPart:
+def _part_of(lesson: Lesson, request: Request) -> Part:
     number = digits_of(str(request.path_params["part"]))
     if number is None or number >= len(lesson.parts):
         raise RefusedError(404, f"{lesson.id} has no such part")

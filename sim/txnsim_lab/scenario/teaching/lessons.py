@@ -73,7 +73,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Text for a goal not reached by the action."""
 
 
-class LessonPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One part: a text, perhaps a question, then the story goes on, then what that has shown. Or a
     text, and a goal that the learner reaches by actions.
 
@@ -135,7 +135,7 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     story: StoryRun | None = None
     cluster: OwnCluster | None = None
     """A lesson has a story or a cluster, never both."""
-    parts: tuple[LessonPart, ...]
+    parts: tuple[Part, ...]
 
     def story_of(self, part: int) -> tuple[StoryRun, int]:
         """The story of a part, and the part that begins the story."""
@@ -146,7 +146,7 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         assert self.story is not None, f"{self.id} is played on its own cluster"
         return self.story, 0
 
-    def goals_from(self, part: int) -> list[LessonPart]:
+    def goals_from(self, part: int) -> list[Part]:
         """The goals from a part on, to the end of the story."""
         goals = []
         for number, lesson_part in enumerate(self.parts):
@@ -202,7 +202,7 @@ def fill_addresses(text: str, *, bootstrap: str = "BOOTSTRAP", http: str = "PAGE
     return text.replace("{bootstrap}", bootstrap).replace("{http}", http)
 
 
-def goals(lesson_id: str) -> list[LessonPart]:
+def goals(lesson_id: str) -> list[Part]:
     """The goals of a lesson, or of the story that a part of it is in: ``L1``, or ``L1:5``.
 
     Raises:
@@ -212,7 +212,7 @@ def goals(lesson_id: str) -> list[LessonPart]:
     return lesson(name).goals_from(int(part) if part.isdecimal() else 0)
 
 
-def reaches_goal(goal: LessonPart, run: Recording) -> bool:
+def reaches_goal(goal: Part, run: Recording) -> bool:
     """Whether a trace reaches a goal; False while the trace lacks a fact."""
     try:
         return all(fact(run, words) == value for words, value in goal.goal.items())
@@ -274,7 +274,7 @@ def _problems(lesson_read: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]
 
 
 def _problems_of_kind(
-    part: LessonPart, path: tuple[str | int, ...], *, has_cluster: bool
+    part: Part, path: tuple[str | int, ...], *, has_cluster: bool
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Fields that a lesson of its kind does not have."""
     where = "on its own cluster" if has_cluster else "on a story"
@@ -292,7 +292,7 @@ def _problems_of_kind(
 
 
 def _problems_of_goal(
-    part: LessonPart, path: tuple[str | int, ...]
+    part: Part, path: tuple[str | int, ...]
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     from txnsim_lab.scenario.scenario_reader import read_step
 

@@ -170,7 +170,7 @@ def _print(report: Report, *, everything: bool) -> None:
 def _below(finding: Finding) -> Iterator[str]:
     """The lines below a finding: faults of the evidence, and what to do."""
     from txnsim.text import time_text
-    from txnsim.txn.past_decision import DecisionEvidence
+    from txnsim.txn.past_decision import Decided
 
     if finding.evidence.replicas.missing:
         yield finding.evidence.replicas.summary
@@ -182,7 +182,7 @@ def _below(finding: Finding) -> Iterator[str]:
     if finding.decided_outcome is not None:
         yield str(finding.decided_outcome)
     if finding.command is not None:
-        yield DecisionEvidence.with_guess(finding.command, finding.decided_outcome)
+        yield Decided.with_guess(finding.command, finding.decided_outcome)
     elif finding.verdict == "hanging":
         yield "no command on this evidence; --accept-damage prints it all the same"
 

@@ -30,7 +30,7 @@ from txnsim.faults.actions import Delay, Fail, Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.txn.marker_payment import FROM_THE_START, NO_MARKERS
 from txnsim.txn.open_txn_verdict import Cause, OpenTxnStatus
-from txnsim.txn.past_decision import PastDecision
+from txnsim.txn.past_decision import Decision
 from txnsim.types import BrokerId, TopicPartition
 from txnsim.wire.batch import Record, build_batch
 from txnsim.wire.plain_values import message_from
@@ -223,8 +223,8 @@ def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
             admin = Admin(cluster)
             finding = await leave_hanging(world, admin, later=later)
             assert finding.decided is not None
-            assert finding.decided.decision is PastDecision.COMMITTED
-            report = await repair(admin, finding, now_ms=0, guess=PastDecision.ABORTED)
+            assert finding.decided.decision is Decision.COMMITTED
+            report = await repair(admin, finding, now_ms=0, guess=Decision.ABORTED)
             return report, await values(cluster, SOLO.topic, partitions=1)
 
     report, read = run_cluster(story, level=level)
@@ -320,7 +320,7 @@ def test_what_was_written_behind_its_marker_is_never_published(
             now_ms = cluster.clock.now_ms() + 1
             (finding,) = (await survey(admin, now_ms=now_ms, older_than_ms=0)).hanging
             assert "was in no transaction" in str(finding.decided)
-            report = await repair(admin, finding, now_ms=0, guess=PastDecision.COMMITTED)
+            report = await repair(admin, finding, now_ms=0, guess=Decision.COMMITTED)
             return report, await values(cluster, "orders", partitions=2)
 
     report, read = run_cluster(story, level=0)
@@ -329,10 +329,10 @@ def test_what_was_written_behind_its_marker_is_never_published(
 
 
 @pytest.mark.parametrize(
-    ("guess", "read"), [(PastDecision.ABORTED, []), (PastDecision.COMMITTED, [b"paid"])]
+    ("guess", "read"), [(Decision.ABORTED, []), (Decision.COMMITTED, [b"paid"])]
 )
 def test_who_does_not_know_has_to_guess_aloud(
-    guess: PastDecision, read: list[bytes], monkeypatch: pytest.MonkeyPatch
+    guess: Decision, read: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nothing(*_: object, **__: object) -> tuple[()]:
         return ()  # the log may not be read, or has been compacted
@@ -351,7 +351,7 @@ def test_who_does_not_know_has_to_guess_aloud(
     first_report, second_report, values_read = run_cluster(story)
     assert (first_report.outcome, first_report.decision) == (
         Outcome.NEEDS_A_GUESS,
-        PastDecision.UNKNOWN,
+        Decision.UNKNOWN,
     )
     assert "has gone on" in first_report.reason
     assert second_report.outcome is Outcome.REPAIRED
