@@ -570,7 +570,7 @@ JSON_OUTPUT: Final = """\
 With `--json`, standard output has one JSON document and nothing else. `stream`, `trace brief` and
 `txns … --watch` print lines of JSON instead. A command that fails after it began, without a result,
 prints `{"error": "why"}`. Where a command is refused before it began, standard output is empty and
-the status is 2. Why is said on standard error, too."""
+the status is 2. Standard error says why, too."""
 
 
 def cli_page() -> str | None:
