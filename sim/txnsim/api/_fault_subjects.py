@@ -20,7 +20,9 @@ _NAMES: Final = ("topic", "name", "topic_name")
 
 def of_transactions(transactional_ids: Iterable[str]) -> Subject:
     """The subject of a request that asks about several transactional ids: each is one of it."""
-    subjects = [Subject(transactional_id=one) for one in transactional_ids]
+    subjects = [
+        Subject(transactional_id=transactional_id) for transactional_id in transactional_ids
+    ]
     if len(subjects) < 2:
         return subjects[0] if subjects else NO_SUBJECT
     return Subject(
@@ -47,7 +49,7 @@ def partitions_named(request: Request, topics: Iterable[Any] | None) -> tuple[To
 def _name(request: Request, topic: Any) -> str:
     topic_id = getattr(topic, "topic_id", None)
     if topic_id is None:
-        return str(next(getattr(topic, one) for one in _NAMES if hasattr(topic, one)))
+        return str(next(getattr(topic, field) for field in _NAMES if hasattr(topic, field)))
     return request.broker.image.topic_names.get(topic_id, "")
 
 

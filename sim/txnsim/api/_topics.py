@@ -74,12 +74,12 @@ def every_partition(
     topics: Iterable[Any], row: Callable[[Any], RowT]
 ) -> list[tuple[Any, list[RowT]]]:
     """Topics of a request with the same kind of row for each partition."""
-    return [(topic, [row(one) for one in partitions_below(topic)]) for topic in topics]
+    return [(topic, [row(partition) for partition in partitions_below(topic)]) for topic in topics]
 
 
 def answered_topics(
     topic_class: Callable[..., Any],
-    found: Iterable[tuple[Any, Iterable[Any]]],
+    topic_rows: Iterable[tuple[Any, Iterable[Any]]],
     *,
     name: str = "name",
     rows: str = "partitions",
@@ -93,6 +93,6 @@ def answered_topics(
                     rows: tuple(partitions),
                 }
             )
-            for topic, partitions in found
+            for topic, partitions in topic_rows
         ]
     )

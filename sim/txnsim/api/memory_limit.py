@@ -94,14 +94,14 @@ class MemoryMark:
             if any(listener.give_up_largest_frame() for listener in self._listeners()):
                 next_ms = SOON_MS
             resident = self._resident_bytes()
-        over = resident > self._limit_bytes * (BELOW if self.is_over else 1)
-        if over is not self.is_over:
-            self.is_over = over
+        is_over = resident > self._limit_bytes * (BELOW if self.is_over else 1)
+        if is_over is not self.is_over:
+            self.is_over = is_over
             mib, limit = resident >> 20, self._limit_bytes >> 20
-            if over:
+            if is_over:
                 _log.error(f"memory: {mib} MiB, above {limit} (--memory): no new work is taken")
             else:
                 _log.warning(f"memory: {mib} MiB: new work is taken again")
         for listener in self._listeners():
-            listener.refuse_growth(is_full=over)
+            listener.refuse_growth(is_full=is_over)
         self._clock.call_later(next_ms, self.look)

@@ -24,19 +24,19 @@ async def parsed_with_breaks(
     Raises:
         BadInputError: It is no request that the table has.
     """
-    found = parsed(frame, sender, broker, is_decoded=False)
-    header, handler = codec.read_request_header(frame), found.handler
-    if found.refused is not None:
-        return found
+    request = parsed(frame, sender, broker, is_decoded=False)
+    header, handler = codec.read_request_header(frame), request.handler
+    if request.refused is not None:
+        return request
     if handler.decode is codec.decode_request:
-        found.message = await pace.run(codec.decode_in_steps(header, frame))
+        request.message = await pace.run(codec.decode_in_steps(header, frame))
         if pace.has_rested:
             await pace.rest()  # its handler begins with a slice of its own
     else:
-        found.message = handler.decode(header, frame)
+        request.message = handler.decode(header, frame)
     if handler.check is not None:
-        handler.check(found.message)
-    return found
+        handler.check(request.message)
+    return request
 
 
 async def encoded_with_breaks(
@@ -69,18 +69,18 @@ def _joined_in_steps(
     """Go on with the steps; the small pieces of some of them become one: an object of bytes takes
     more memory than the few bytes in it.
     """
-    done = counted = size = 0
+    joined_pieces = counted = size = 0
     for elements in steps:
         size += sum(map(len, pieces[counted:]))
         if size > limit:
             raise AnswerTooLargeError(f"the answer has more than {limit:,} bytes")
         yield elements
-        if len(pieces) - done >= JOINED_PIECES:
-            pieces[done:] = joined(pieces[done:])
-            done = len(pieces)
+        if len(pieces) - joined_pieces >= JOINED_PIECES:
+            pieces[joined_pieces:] = joined(pieces[joined_pieces:])
+            joined_pieces = len(pieces)
         counted = len(pieces)
-    if done:
-        pieces[done:] = joined(pieces[done:])
+    if joined_pieces:
+        pieces[joined_pieces:] = joined(pieces[joined_pieces:])
 
 
 def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -162,45 +162,48 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         pace = self.pace
         if pace is None:
             return [do(element) for element in elements]
-        found = []
+        results = []
         for element in elements:
-            found.append(do(element))
+            results.append(do(element))
             if pace.has_done(weight):
                 await pace.rest()
-        return found
+        return results
 
     async def _each_weighed(
         self, do: Callable[[T], R], elements: Collection[T], weight: Callable[[T], int]
     ) -> list[R]:
         """Like ``each``, for elements that differ in cost."""
         self.expect(len(elements))
-        found = []
+        results = []
         for element in elements:
-            done = weight(element)
+            weight_done = weight(element)
             if self.pace is None:
-                self.expect(done)
-            found.append(do(element))
-            await self.have_done(done)
-        return found
+                self.expect(weight_done)
+            results.append(do(element))
+            await self.have_done(weight_done)
+        return results
 
     async def each_heavy(self, do: Callable[[T], Awaitable[R]], elements: Collection[T]) -> list[R]:
         """The result of ``do`` for each element, in order, where one may be long: ``do`` says so
         (``answers``) before it makes it. What the request names again is not made again.
         """
         self.expect(len(elements))
-        made: dict[T, tuple[R, int]] = {}
-        found = []
+        result_by_element: dict[T, tuple[R, int]] = {}
+        results = []
         for element in elements:
-            known = made.get(element)
-            if known is None:
-                before = self.answered
+            result_and_count = result_by_element.get(element)
+            if result_and_count is None:
+                answered_before = self.answered
                 result = await do(element)
-                known = made[element] = result, self.answered - before
+                result_and_count = result_by_element[element] = (
+                    result,
+                    self.answered - answered_before,
+                )
             else:
-                self.answers(known[1])
-            found.append(known[0])
+                self.answers(result_and_count[1])
+            results.append(result_and_count[0])
             await self.have_done(1)
-        return found
+        return results
 
     def answers(self, elements: int, size: int = 0) -> None:
         """Announce elements of the answer, and bytes of them where they may be long.
@@ -326,9 +329,9 @@ class Handler:
     def __getattr__(self, part: str) -> Any:
         if part not in _PARTS:
             raise AttributeError(part)
-        found = getattr(import_module(self._module), part, _PARTS[part])
-        setattr(self, part, found)
-        return found
+        value = getattr(import_module(self._module), part, _PARTS[part])
+        setattr(self, part, value)
+        return value
 
     def but(self, **instead: Any) -> Handler:
         """The same handler with other parts."""
@@ -421,7 +424,7 @@ def parsed(
     if handler is None:
         raise UnsupportedRequestError(f"API key {key} is not supported")
     low, high = apis.accepted[key]
-    found = Request(
+    request = Request(
         apis=apis,
         broker=broker,
         api_key=key,
@@ -439,12 +442,12 @@ def parsed(
                 f"{api_name(key)} v{version} is not supported, only v{low} to v{high}"
             )
         # A client with a newer version gets the answer in v0, which lists the versions to use.
-        found.api_version, found.refused = 0, ErrorCode.unsupported_version
+        request.api_version, request.refused = 0, ErrorCode.unsupported_version
     elif is_decoded:
-        found.message = handler.decode(header, frame)
+        request.message = handler.decode(header, frame)
         if handler.check is not None:
-            handler.check(found.message)
-    return found
+            handler.check(request.message)
+    return request
 
 
 # Answers prepared once

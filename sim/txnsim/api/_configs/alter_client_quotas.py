@@ -25,7 +25,7 @@ KEY: Final = 49
 async def handle(request: Request) -> Reply:
     """Alter each entity by itself. The second entry of an entity is refused as ignored."""
     outcomes: dict[Entity, Rejection | None] = {}
-    wanted: dict[Entity, tuple[QuotaChange, ...]] = {}
+    changes_by_entity: dict[Entity, tuple[QuotaChange, ...]] = {}
     metadata = request.broker.metadata
     rules = request.broker.release.rules
     request.expect(len(request.message.entries) * CHANGE_WEIGHT)
@@ -41,11 +41,11 @@ async def handle(request: Request) -> Reply:
                 outcomes[entity] = values
             else:
                 outcomes[entity] = None
-                wanted[entity] = changes
+                changes_by_entity[entity] = changes
         await request.have_done(CHANGE_WEIGHT)
     if not request.message.validate_only:
         # All at once, as a controller appends them: an image for each would be copied as often.
-        metadata.publish(altered_quotas(metadata.image, wanted, rules))
+        metadata.publish(altered_quotas(metadata.image, changes_by_entity, rules))
     return _answer(request, outcomes)
 
 
@@ -56,7 +56,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def _entity(entry: Any) -> Entity:
-    return entity_of((one.entity_type, one.entity_name) for one in entry.entity)
+    return entity_of((part.entity_type, part.entity_name) for part in entry.entity)
 
 
 def _change(op: Any) -> QuotaChange:

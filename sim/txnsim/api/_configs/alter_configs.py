@@ -32,8 +32,8 @@ refuse = refuse_each
 async def handle(request: Request) -> Reply:
     """Alter each resource by itself; of one resource all changes or none."""
     resources = request.message.resources
-    seen = {(resource.resource_type, resource.resource_name) for resource in resources}
-    if len(seen) < len(resources):
+    named_resources = {(resource.resource_type, resource.resource_name) for resource in resources}
+    if len(named_resources) < len(resources):
         return NoResponse.NEVER
     return await alter_each(request, _altered)
 

@@ -145,8 +145,8 @@ def altered_image(
     if kind in (ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS):
         is_group = kind is ConfigResourceType.GROUP
         configured = image.group_configs if is_group else image.client_metrics
-        before = {} if is_whole else configured.get(name, {})
-        altered = controller.changed_configs(before, changes, {})
+        old_configs = {} if is_whole else configured.get(name, {})
+        altered = controller.changed_configs(old_configs, changes, {})
         if isinstance(altered, Rejection):
             return altered
         if is_group:
@@ -172,9 +172,9 @@ def altered_image(
     ]
     if fixed:
         return invalid(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    before = image.broker_configs.get(name, {})
+    old_configs = image.broker_configs.get(name, {})
     altered = controller.altered_configs(
-        {} if is_whole else before, changes, configs.BROKER_CONFIGS
+        {} if is_whole else old_configs, changes, configs.BROKER_CONFIGS
     )
     if isinstance(altered, Rejection):
         return altered

@@ -25,23 +25,23 @@ _KINDS: Final = frozenset({"user", "client-id", "ip"})
 
 async def handle(request: Request) -> Reply:
     """Check the filter, and answer with the quotas that it finds."""
-    seen: set[str] = set()
+    seen_kinds: set[str] = set()
     for component in request.message.components:
-        refusal = _component_refusal(component, seen)
+        refusal = _component_refusal(component, seen_kinds)
         if refusal is not None:
             return _answer(request, refusal.error, refusal.reason)
-        seen.add(component.entity_type)
-    if "ip" in seen and len(seen) > 1:
+        seen_kinds.add(component.entity_type)
+    if "ip" in seen_kinds and len(seen_kinds) > 1:
         return _answer(
             request,
             ErrorCode.invalid_request,
             "Invalid entity filter component combination. IP filter component should not be used "
             "with user or clientId filter component.",
         )
-    quotas, wanted = request.broker.image.client_quotas, _filter(request.message)
-    is_found = await request.each(partial(finds_quota, wanted), quotas)
-    found = tuple(compress(quotas.items(), is_found))
-    entries = await request.each(partial(_entry, request.schema), found, weight=4)
+    quotas, quota_filter = request.broker.image.client_quotas, _filter(request.message)
+    is_found = await request.each(partial(finds_quota, quota_filter), quotas)
+    matching_quotas = tuple(compress(quotas.items(), is_found))
+    entries = await request.each(partial(_entry, request.schema), matching_quotas, weight=4)
     return request.answer(error_code=ErrorCode.none, error_message="", entries=tuple(entries))
 
 
@@ -59,17 +59,23 @@ def _filter(message: Any) -> QuotaFilter:
     components = message.components
     return QuotaFilter(
         # The default is the entity without a name.
-        exact={one.entity_type: one.match for one in components if one.match_type != _MATCH_ANY},
-        kinds=frozenset(one.entity_type for one in components if one.match_type == _MATCH_ANY),
+        exact={
+            component.entity_type: component.match
+            for component in components
+            if component.match_type != _MATCH_ANY
+        },
+        kinds=frozenset(
+            component.entity_type for component in components if component.match_type == _MATCH_ANY
+        ),
         strict=message.strict,
     )
 
 
-def _component_refusal(component: Any, seen: set[str]) -> Rejection | None:
+def _component_refusal(component: Any, seen_kinds: set[str]) -> Rejection | None:
     kind = component.entity_type
     if not kind:
         return invalid("Invalid empty entity type.")
-    if kind in seen:
+    if kind in seen_kinds:
         return invalid(f"Entity type {kind} cannot appear more than once in the filter.")
     if kind not in _KINDS:
         return Rejection(

@@ -71,21 +71,21 @@ class _Entries(dict[ConfigValue, Any]):
         self._request = request
 
     def __missing__(self, value: ConfigValue) -> Any:
-        made = self[value] = _entry(self._request, value)
-        return made
+        entry = self[value] = _entry(self._request, value)
+        return entry
 
 
 async def _describe(request: Request, entries: _Entries, resource: Any) -> Any:
     outcome = _values(request, resource_type(resource.resource_type), resource.resource_name)
     if isinstance(outcome, Rejection):
         return _result(request, resource, outcome)
-    wanted = resource.configuration_keys
+    requested_keys = resource.configuration_keys
     # No keys at all mean every key, as null does.
-    chosen = [value for value in outcome if not wanted or value.name in wanted]
+    chosen = [value for value in outcome if not requested_keys or value.name in requested_keys]
     with_synonyms = bool(request.message.include_synonyms)
     request.answers(len(chosen), sum([_size(value, with_synonyms) for value in chosen]))
-    found = [entries[value] for value in chosen]
-    return _result(request, resource, None, tuple(found))
+    config_entries = [entries[value] for value in chosen]
+    return _result(request, resource, None, tuple(config_entries))
 
 
 def _size(value: ConfigValue, with_synonyms: bool) -> int:  # noqa: FBT001 - it is the only one
@@ -145,8 +145,8 @@ def _broker_values(request: Request, name: str) -> list[ConfigValue]:
     keys = configs.broker_configs(broker.release.rules)
     # The nameless resource stands for the dynamic defaults of all brokers: only the configs that
     # were set.
-    known = keys if name else ()
-    names = dict.fromkeys((*known, *broker.image.broker_configs.get(name, {})))
+    known_keys = keys if name else ()
+    names = dict.fromkeys((*known_keys, *broker.image.broker_configs.get(name, {})))
     values = [
         configs.broker_value(
             key, broker=name, image=broker.image, settings=broker.metadata.settings, keys=keys

@@ -37,7 +37,7 @@ DEVIATIONS: Final = (
 async def handle(request: Request) -> Reply:
     """Alter each resource by itself; of one resource all changes or none."""
     resources = request.message.resources
-    times = Counter((each.resource_type, each.resource_name) for each in resources)
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
 
     def altered(request: Request, resource: Any) -> ClusterImage | Rejection:
         if times[resource.resource_type, resource.resource_name] > 1:

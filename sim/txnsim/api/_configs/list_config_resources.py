@@ -30,20 +30,23 @@ _ORDER: Final = (
 
 async def handle(request: Request) -> Reply:
     """Name the resources of each kind."""
-    wanted = (
+    requested_types = (
         (ConfigResourceType.CLIENT_METRICS,)
         if request.api_version < KINDS_FROM
         else request.message.resource_types
     )
-    kinds = set(map(resource_type, wanted or _ORDER))
+    kinds = set(map(resource_type, requested_types or _ORDER))
     if ConfigResourceType.UNKNOWN in kinds:
         return refuse(request, ErrorCode.unsupported_version)
     make = request.schema.ConfigResource
     listed = [(kind, name) for kind in _ORDER if kind in kinds for name in _names(request, kind)]
-    found = await request.each(
-        lambda one: build(make, resource_name=one[1], resource_type=one[0]), listed
+    listed_resources = await request.each(
+        lambda type_and_name: build(
+            make, resource_name=type_and_name[1], resource_type=type_and_name[0]
+        ),
+        listed,
     )
-    return request.answer(error_code=ErrorCode.none, config_resources=tuple(found))
+    return request.answer(error_code=ErrorCode.none, config_resources=tuple(listed_resources))
 
 
 def _names(request: Request, kind: ConfigResourceType) -> tuple[str, ...]:

@@ -28,10 +28,10 @@ async def handle(request: Request) -> Reply:
         return refuse(request, ErrorCode.unsupported_version)
     message, image = request.message, request.broker.image
     request.expect(sum(1 + len(topic.partitions) for topic in message.topics))
-    there = [topic for topic in message.topics if topic.topic_name in image.topics]
+    existing_topics = [topic for topic in message.topics if topic.topic_name in image.topics]
     outcome = await request.broker.groups.alter_share_offsets(
         message.group_id,
-        [(topic.topic_name, _offsets(topic)) for topic in there],
+        [(topic.topic_name, _offsets(topic)) for topic in existing_topics],
     )
     if isinstance(outcome, Rejection):
         return _failed(request, outcome.error, reason_of(outcome) or text_of(outcome.error))
@@ -55,20 +55,22 @@ async def refused_topics(
     """Topics of the request, each of their partitions with that error."""
     image = request.broker.image
     outcome = PartitionError(error=error, message=text_of(error))
-    found = []
+    topic_rows = []
     for topic in topics:
-        known = image.topics.get(topic.topic_name)
+        topic_image = image.topics.get(topic.topic_name)
         refused = TopicOutcome(
             topic_name=topic.topic_name,
-            topic_id=None if known is None else known.topic_id,
-            partitions=tuple((one.partition_index, outcome) for one in topic.partitions),
+            topic_id=None if topic_image is None else topic_image.topic_id,
+            partitions=tuple(
+                (partition.partition_index, outcome) for partition in topic.partitions
+            ),
         )
-        found.append(await _topic(request, refused))
-    return tuple(found)
+        topic_rows.append(await _topic(request, refused))
+    return tuple(topic_rows)
 
 
 def _offsets(topic: Any) -> list[tuple[int, int]]:
-    return [(one.partition_index, one.start_offset) for one in topic.partitions]
+    return [(partition.partition_index, partition.start_offset) for partition in topic.partitions]
 
 
 def _failed(request: Request, error: ErrorCode, message: str | None) -> Reply:
@@ -78,8 +80,8 @@ def _failed(request: Request, error: ErrorCode, message: str | None) -> Reply:
 async def _topic(request: Request, topic: TopicOutcome) -> Any:
     schema = request.schema
 
-    def partition(one: tuple[int, PartitionError]) -> Any:
-        index, outcome = one
+    def partition(index_and_outcome: tuple[int, PartitionError]) -> Any:
+        index, outcome = index_and_outcome
         return build(
             schema.AlterShareGroupOffsetsResponsePartition,
             partition_index=index,

@@ -51,7 +51,7 @@ class RequestedPartitions(msgspec.Struct, frozen=True, kw_only=True):
         A topic that the request names twice stays two, unless something does not exist.
         """
         in_order = iter(errors)
-        results: Results = [(named, list(one)) for named, one in self.refused.items()]
+        results: Results = [(named, list(row)) for named, row in self.refused.items()]
         places = dict(results)
         for named, indexes in self.topics:
             if self.refused and named in places:
@@ -76,43 +76,43 @@ def split(image: ClusterImage, topics: Iterable[Any]) -> RequestedPartitions:
     """Separate unknown partitions from those to commit."""
     refused: dict[NamedTopic, Errors] = {}
     positions: list[NewPosition] = []
-    known: list[tuple[NamedTopic, tuple[int, ...]]] = []
+    known_topics: list[tuple[NamedTopic, tuple[int, ...]]] = []
     for topic in topics:
         named = named_topic(topic)
-        found = find_topic(image, named)
-        if isinstance(found, ErrorCode):
+        topic_image = find_topic(image, named)
+        if isinstance(topic_image, ErrorCode):
             refused.setdefault(named, []).extend(
-                (each.partition_index, found) for each in topic.partitions
+                (partition.partition_index, topic_image) for partition in topic.partitions
             )
             continue
         indexes: list[int] = []
-        for each in topic.partitions:
-            topic_partition = TopicPartition(found.name, each.partition_index)
+        for partition in topic.partitions:
+            topic_partition = TopicPartition(topic_image.name, partition.partition_index)
             if image.partition(topic_partition) is None:
                 refused.setdefault(named, []).append(
-                    (each.partition_index, ErrorCode.unknown_topic_or_partition)
+                    (partition.partition_index, ErrorCode.unknown_topic_or_partition)
                 )
                 continue
-            indexes.append(each.partition_index)
+            indexes.append(partition.partition_index)
             positions.append(
                 NewPosition(
                     topic_partition=topic_partition,
-                    offset=each.committed_offset,
-                    leader_epoch=getattr(each, "committed_leader_epoch", -1),
-                    metadata=each.committed_metadata,
-                    topic_id=found.topic_id,
+                    offset=partition.committed_offset,
+                    leader_epoch=getattr(partition, "committed_leader_epoch", -1),
+                    metadata=partition.committed_metadata,
+                    topic_id=topic_image.topic_id,
                 )
             )
         if indexes:
-            known.append((named, tuple(indexes)))
-    return RequestedPartitions(refused=refused, positions=tuple(positions), topics=tuple(known))
+            known_topics.append((named, tuple(indexes)))
+    return RequestedPartitions(refused=refused, positions=tuple(positions), topics=tuple(known_topics))
 
 
 def find_topic(image: ClusterImage, named: NamedTopic) -> TopicImage | ErrorCode:
     """The topic; UNKNOWN_TOPIC_ID where it was named by an id that no topic has, as the zero id."""
     if named.is_by_id:
-        found = None if named.topic_id is None else image.topic_by_id(named.topic_id)
-        return found or ErrorCode.unknown_topic_id
+        topic_image = None if named.topic_id is None else image.topic_by_id(named.topic_id)
+        return topic_image or ErrorCode.unknown_topic_id
     if not named.name:
         return ErrorCode.unknown_topic_or_partition
     return image.topics.get(named.name) or ErrorCode.unknown_topic_or_partition
@@ -127,7 +127,7 @@ def errors_of(outcome: PartitionErrors | Rejection) -> Iterable[ErrorCode]:
 
 def everywhere(topics: Iterable[Any], error: ErrorCode) -> Results:
     return [
-        (named_topic(topic), [(each.partition_index, error) for each in topic.partitions])
+        (named_topic(topic), [(partition.partition_index, error) for partition in topic.partitions])
         for topic in topics
     ]
 
@@ -163,9 +163,11 @@ def answered(request: Request, results: Results | Made, *, entity: str) -> Any:
 async def answered_in_slices(request: Request, results: Results, *, entity: str) -> Any:
     """The same of a large request: its partitions are made with breaks."""
     make = partial(_partition, getattr(request.schema, f"{entity}ResponsePartition"))
-    made = [(named, tuple(await request.each(make, partitions))) for named, partitions in results]
-    return answered(request, made, entity=entity)
+    topic_rows = [
+        (named, tuple(await request.each(make, partitions))) for named, partitions in results
+    ]
+    return answered(request, topic_rows, entity=entity)
 
 
-def _partition(of: type[Any], result: tuple[int, ErrorCode]) -> Any:
-    return of(partition_index=result[0], error_code=result[1])
+def _partition(row_class: type[Any], result: tuple[int, ErrorCode]) -> Any:
+    return row_class(partition_index=result[0], error_code=result[1])

@@ -55,10 +55,10 @@ def assignment_of(request: Request, partitions: Iterable[TopicIdPartition]) -> A
     schema = request.schema
     image = request.broker.image
     topics = []
-    for topic_id, each in groupby(sorted(partitions), key=lambda pair: pair[0]):
+    for topic_id, pairs in groupby(sorted(partitions), key=lambda pair: pair[0]):
         name = image.topic_names.get(topic_id)
         if name is not None:
-            indexes = tuple(index for _, index in each)
+            indexes = tuple(index for _, index in pairs)
             topics.append(
                 schema.TopicPartitions(topic_id=topic_id, topic_name=name, partitions=indexes)
             )

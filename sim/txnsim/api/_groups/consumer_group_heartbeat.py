@@ -41,7 +41,9 @@ async def handle(request: Request) -> Reply:
             server_assignor=message.server_assignor,
             owned=None
             if owned is None
-            else frozenset((each.topic_id, index) for each in owned for index in each.partitions),
+            else frozenset(
+                (topic.topic_id, index) for topic in owned for index in topic.partitions
+            ),
             client_id=request.client_id or "",
             client_host=request.client_host,
             may_describe=may_describe(request),
@@ -67,8 +69,8 @@ def is_enabled(request: Request) -> bool:
 def by_topic(schema: Any, partitions: tuple[TopicIdPartition, ...]) -> tuple[Any, ...]:
     """Sorted partitions, grouped by their topic's id."""
     return tuple(
-        schema.TopicPartitions(topic_id=topic, partitions=tuple(index for _, index in each))
-        for topic, each in groupby(partitions, key=lambda pair: pair[0])
+        schema.TopicPartitions(topic_id=topic, partitions=tuple(index for _, index in pairs))
+        for topic, pairs in groupby(partitions, key=lambda pair: pair[0])
     )
 
 

@@ -36,8 +36,8 @@ def group_operations(request: Request) -> int:
 
 async def handle(request: Request) -> Reply:
     """Describe each group."""
-    found = await request.each_heavy(partial(_describe, request), request.message.groups)
-    return request.answer(groups=tuple(found))
+    descriptions = await request.each_heavy(partial(_describe, request), request.message.groups)
+    return request.answer(groups=tuple(descriptions))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

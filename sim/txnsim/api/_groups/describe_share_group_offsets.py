@@ -32,7 +32,7 @@ def subject(request: Request) -> Subject:
     groups = request.message.groups
     return Subject(
         partitions=tuple(
-            [one for group in groups for one in partitions_named(request, group.topics)]
+            [partition for group in groups for partition in partitions_named(request, group.topics)]
         )
     )
 
@@ -41,11 +41,11 @@ async def handle(request: Request) -> Reply:
     """Describe each group."""
     groups = request.message.groups
     request.expect(len(groups))
-    found = []
+    descriptions = []
     for group in groups:
-        found.append(await _describe(request, group))
+        descriptions.append(await _describe(request, group))
         await request.have_done(1)
-    return request.answer(groups=tuple(found))
+    return request.answer(groups=tuple(descriptions))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -78,16 +78,20 @@ def refused_topic(request: Request, topic: Any, error: ErrorCode) -> Any:
 async def _describe(request: Request, group: Any) -> Any:
     if not has_share_groups(request):
         return failed(request, group.group_id, ErrorCode.unsupported_version, None)
-    asked = None
+    requested_topics = None
     if group.topics is not None:
-        asked = [(topic.topic_name, topic.partitions) for topic in group.topics]
-        request.expect(sum(len(partitions) for _, partitions in asked))
-    found = await request.broker.groups.describe_share_offsets(group.group_id, asked)
-    if isinstance(found, Rejection):
-        return failed(request, group.group_id, found.error, text_of(found.error))
+        requested_topics = [(topic.topic_name, topic.partitions) for topic in group.topics]
+        request.expect(sum(len(partitions) for _, partitions in requested_topics))
+    described_offsets = await request.broker.groups.describe_share_offsets(
+        group.group_id, requested_topics
+    )
+    if isinstance(described_offsets, Rejection):
+        return failed(
+            request, group.group_id, described_offsets.error, text_of(described_offsets.error)
+        )
     schema = request.schema
     topics = []
-    for name, topic_id, offsets in found:
+    for name, topic_id, offsets in described_offsets:
         request.answers(1 + len(offsets))
         partitions = await request.each(partial(_partition, request), offsets)
         topics.append(

@@ -40,15 +40,15 @@ class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
         """Describe each group."""
         if not self.is_enabled(request):
             return self.refuse(request, ErrorCode.unsupported_version)
-        found = await request.each_heavy(
+        descriptions = await request.each_heavy(
             partial(self._described, request), request.message.group_ids
         )
-        return request.answer(groups=tuple(found))
+        return request.answer(groups=tuple(descriptions))
 
     def refuse(self, request: Request, error: ErrorCode) -> Reply:
         """The error for every group."""
-        found = [self.failed(request, one, error) for one in request.message.group_ids]
-        return request.answer(groups=tuple(found))
+        refusals = [self.failed(request, group_id, error) for group_id in request.message.group_ids]
+        return request.answer(groups=tuple(refusals))
 
     async def _described(self, request: Request, group_id: str) -> Any:
         if not group_id:

@@ -40,7 +40,7 @@ async def handle(request: Request) -> Reply:
             if version >= REBALANCE_TIMEOUT_FROM
             else session_timeout_ms,
             protocol_type=message.protocol_type,
-            protocols=tuple((each.name, each.metadata) for each in message.protocols),
+            protocols=tuple((protocol.name, protocol.metadata) for protocol in message.protocols),
             may_describe=may_describe(request),
             member_id_required=version >= MEMBER_ID_REQUIRED_FROM,
             assignment_skippable=version >= SKIP_ASSIGNMENT_FROM,

@@ -26,13 +26,13 @@ async def handle(request: Request) -> Reply:
     if request.api_version < BATCHED_FROM:
         members: tuple[tuple[str, str | None], ...] = ((message.member_id, None),)
     else:
-        members = tuple((each.member_id, each.group_instance_id) for each in message.members)
+        members = tuple((member.member_id, member.group_instance_id) for member in message.members)
     reply = request.broker.groups.leave(LeaveGroup(group_id=message.group_id, members=members))
     if request.api_version < BATCHED_FROM:
         error = reply.error or (reply.members[0][2] if reply.members else ErrorCode.none)
         return request.answer(error_code=error)
-    left = await request.each(partial(_left, request.schema), reply.members)
-    return request.answer(error_code=reply.error, members=tuple(left))
+    member_rows = await request.each(partial(_left, request.schema), reply.members)
+    return request.answer(error_code=reply.error, members=tuple(member_rows))
 
 
 def _left(schema: Any, member: tuple[str, str | None, ErrorCode]) -> Any:

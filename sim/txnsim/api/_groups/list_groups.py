@@ -26,10 +26,10 @@ async def handle(request: Request) -> Reply:
     """List what passes the filters."""
     filters = GroupFilters.of(request.message)
     states = {state.lower() for state in filters.states}
-    types = {each.lower() for each in filters.types}
-    found = request.broker.groups.list()
-    if isinstance(found, Rejection):
-        return refuse(request, found.error)
+    types = {group_type.lower() for group_type in filters.types}
+    listed_groups = request.broker.groups.list()
+    if isinstance(listed_groups, Rejection):
+        return refuse(request, listed_groups.error)
     make = builder(request.schema.ListedGroup)
 
     def listed(group: Group) -> Any:
@@ -45,5 +45,5 @@ async def handle(request: Request) -> Reply:
             group_type=kind,
         )
 
-    groups = [one for one in await request.each(listed, found) if one is not None]
+    groups = [row for row in await request.each(listed, listed_groups) if row is not None]
     return request.answer(error_code=ErrorCode.none, groups=tuple(groups))

@@ -33,9 +33,9 @@ _ENTITY: Final = "OffsetCommit"
 async def handle(request: Request) -> Reply:
     """Commit; answered when the positions are replicated."""
     message = request.message
-    asked = split(request.broker.image, message.topics)
-    if not asked.positions:
-        return answered(request, asked.results(()), entity=_ENTITY)
+    split_request = split(request.broker.image, message.topics)
+    if not split_request.positions:
+        return answered(request, split_request.results(()), entity=_ENTITY)
     retention = getattr(message, "retention_time", None)
     outcome = await request.broker.groups.commit(
         CommitOffsets(
@@ -43,14 +43,14 @@ async def handle(request: Request) -> Reply:
             member_id=message.member_id,
             group_instance_id=getattr(message, "group_instance_id", None),
             generation=message.generation_id_or_member_epoch,
-            positions=asked.positions,
+            positions=split_request.positions,
             retention_ms=-1 if retention is None else round(retention.total_seconds() * 1_000),
             missing_group_named=request.api_version >= MISSING_GROUP_NAMED_FROM,
             api_version=request.api_version,
         ),
-        request.pace_of(len(asked.positions)),
+        request.pace_of(len(split_request.positions)),
     )
-    results = asked.results(errors_of(outcome))
+    results = split_request.results(errors_of(outcome))
     if request.pace is not None:
         return await answered_in_slices(request, results, entity=_ENTITY)
     return answered(request, results, entity=_ENTITY)

@@ -26,17 +26,17 @@ async def handle(request: Request) -> Reply:
     message = request.message
     image = request.broker.image
     results: dict[str, list[tuple[int, ErrorCode]]] = {}
-    there: list[TopicPartition] = []
+    existing_partitions: list[TopicPartition] = []
     for topic in message.topics:
-        for each in topic.partitions:
-            topic_partition = TopicPartition(topic.name, each.partition_index)
+        for partition in topic.partitions:
+            topic_partition = TopicPartition(topic.name, partition.partition_index)
             if image.partition(topic_partition) is None:
                 unknown = ErrorCode.unknown_topic_or_partition
-                results.setdefault(topic.name, []).append((each.partition_index, unknown))
+                results.setdefault(topic.name, []).append((partition.partition_index, unknown))
             else:
-                there.append(topic_partition)
+                existing_partitions.append(topic_partition)
     outcome = await request.broker.groups.delete_offsets(
-        DeleteOffsets(group_id=message.group_id, partitions=tuple(there))
+        DeleteOffsets(group_id=message.group_id, partitions=tuple(existing_partitions))
     )
     if isinstance(outcome, Rejection):
         return refuse(request, outcome.error)

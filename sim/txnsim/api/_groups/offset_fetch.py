@@ -45,8 +45,8 @@ async def handle(request: Request) -> Reply:
     """Look the positions up, group by group."""
     message = request.message
     if request.api_version < GROUPS_FROM:
-        found = await _fetch(request, message)
-        return request.answer(topics=await _topics(request, found), error_code=found.error)
+        positions = await _fetch(request, message)
+        return request.answer(topics=await _topics(request, positions), error_code=positions.error)
     answered = await request.each_heavy(partial(_group, request), message.groups)
     return request.answer(groups=tuple(answered))
 
@@ -71,7 +71,7 @@ def subject(request: Request) -> Subject:
     groups = message.groups if request.api_version >= GROUPS_FROM else (message,)
     return Subject(
         partitions=tuple(
-            [one for group in groups for one in partitions_named(request, group.topics)]
+            [partition for group in groups for partition in partitions_named(request, group.topics)]
         )
     )
 
@@ -81,7 +81,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
     access = request.access
     if access is not None and not access.may_group(AclOperation.DESCRIBE, group.group_id):
         return _refused(request, group, ErrorCode.group_authorization_failed)
-    asked: dict[str, NamedTopic] = {}
+    named_topics: dict[str, NamedTopic] = {}
     partitions: list[TopicPartition] = []
     topic_ids: dict[str, uuid.UUID] = {}
     unknown: list[tuple[NamedTopic, tuple[Position, ...]]] = []
@@ -89,15 +89,15 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
         named = named_topic(topic)
         name = named.name
         if request.api_version >= BY_ID_FROM:
-            found = find_topic(image, named)
-            if not isinstance(found, TopicImage):
+            topic_image = find_topic(image, named)
+            if not isinstance(topic_image, TopicImage):
                 unknown.append((named, _errors(topic, ErrorCode.unknown_topic_id)))
                 continue
-            name, topic_ids[found.name] = found.name, found.topic_id
+            name, topic_ids[topic_image.name] = topic_image.name, topic_image.topic_id
         if access is not None and not access.may_topic(AclOperation.DESCRIBE, name):
             unknown.append((named, _errors(topic, ErrorCode.topic_authorization_failed)))
             continue
-        asked[name] = named
+        named_topics[name] = named
         partitions += [TopicPartition(name, index) for index in topic.partition_indexes]
     if not request.broker.release.rules.positions_are_told_as_asked:
         partitions = list(dict.fromkeys(partitions))
@@ -114,23 +114,23 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
     if isinstance(outcome, Rejection):
         return _refused(request, group, outcome.error)
     request.answers(len(outcome))
-    by_topic: dict[str, list[Position]] = {name: [] for name in asked}
+    by_topic: dict[str, list[Position]] = {name: [] for name in named_topics}
     for position in outcome:
         by_topic.setdefault(position.topic_partition.topic, []).append(position)
     topics = []
     for name, positions in by_topic.items():
         if (
             access is not None
-            and name not in asked
+            and name not in named_topics
             and not access.may_topic(AclOperation.DESCRIBE, name)
         ):
             continue  # of all positions of the group those that may be seen
-        named = asked.get(name) or NamedTopic(name=name, topic_id=None, is_by_id=False)
+        named = named_topics.get(name) or NamedTopic(name=name, topic_id=None, is_by_id=False)
         if request.api_version >= BY_ID_FROM and named.topic_id is None:
-            there = image.topics.get(name)
-            if there is None:
+            existing_topic = image.topics.get(name)
+            if existing_topic is None:
                 continue  # deleted meanwhile: there is no id to answer with
-            named = NamedTopic(name=name, topic_id=there.topic_id, is_by_id=True)
+            named = NamedTopic(name=name, topic_id=existing_topic.topic_id, is_by_id=True)
         topics.append((named, tuple(positions)))
     return _GroupPositions(
         group_id=group.group_id, error=ErrorCode.none, topics=(*topics, *unknown)
@@ -153,9 +153,11 @@ def _errors(topic: Any, error: ErrorCode) -> tuple[Position, ...]:
 
 async def _group(request: Request, group: Any) -> Any:
     """The element of one group."""
-    found = await _fetch(request, group)
+    positions = await _fetch(request, group)
     return request.schema.OffsetFetchResponseGroup(
-        group_id=found.group_id, error_code=found.error, topics=await _topics(request, found)
+        group_id=positions.group_id,
+        error_code=positions.error,
+        topics=await _topics(request, positions),
     )
 
 

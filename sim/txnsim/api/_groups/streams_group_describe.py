@@ -29,11 +29,11 @@ _NOT_STORED: Final = 1
 
 def _topology(request: Request, group: StreamsGroup) -> Any:
     """The topology; once its topics exist, internal ones show their partition counts."""
-    known, configured = group.topology, group.memory.configured
+    topology, configured = group.topology, group.memory.configured
     if configured is not None and configured.is_ready and configured.subtopologies is not None:
         epoch, parts = configured.epoch, configured.subtopologies
-    elif known is not None:
-        epoch, parts = known.epoch, known.subtopologies
+    elif topology is not None:
+        epoch, parts = topology.epoch, topology.subtopologies
     else:
         return None
     return request.schema.Topology(
@@ -43,8 +43,10 @@ def _topology(request: Request, group: StreamsGroup) -> Any:
 
 
 def _subtopology(request: Request, part: Subtopology) -> Any:
-    def topics(found: Iterable[TopicInfo]) -> tuple[Any, ...]:
-        return tuple(_topic(request, each) for each in sorted(found, key=lambda one: one.name))
+    def topics(topic_infos: Iterable[TopicInfo]) -> tuple[Any, ...]:
+        return tuple(
+            _topic(request, topic) for topic in sorted(topic_infos, key=lambda info: info.name)
+        )
 
     return request.schema.Subtopology(
         subtopology_id=part.subtopology_id,
@@ -108,10 +110,10 @@ def _offsets(request: Request, offsets: Mapping[Task, int]) -> tuple[Any, ...]:
 
 
 def _assignment(request: Request, tasks: Tasks) -> Any:
-    def ids(found: Iterable[Task]) -> tuple[Any, ...]:
+    def ids(tasks: Iterable[Task]) -> tuple[Any, ...]:
         return tuple(
             request.schema.TaskIds(subtopology_id=name, partitions=indexes)
-            for name, indexes in sorted(by_subtopology(found))
+            for name, indexes in sorted(by_subtopology(tasks))
         )
 
     return request.schema.Assignment(

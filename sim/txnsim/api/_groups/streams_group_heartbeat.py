@@ -118,13 +118,13 @@ def _no_topology(reason: str) -> Rejection:
 def _tasks(tasks: Iterable[Any] | None) -> frozenset[Task] | None:
     if tasks is None:
         return None
-    return frozenset((each.subtopology_id, index) for each in tasks for index in each.partitions)
+    return frozenset((row.subtopology_id, index) for row in tasks for index in row.partitions)
 
 
 def _offsets(offsets: Iterable[Any] | None) -> tuple[tuple[Task, int], ...] | None:
     if offsets is None:
         return None
-    return tuple(((each.subtopology_id, each.partition), each.offset) for each in offsets)
+    return tuple(((row.subtopology_id, row.partition), row.offset) for row in offsets)
 
 
 # Internal topics
@@ -132,27 +132,27 @@ def _offsets(offsets: Iterable[Any] | None) -> tuple[tuple[Task, int], ...] | No
 
 def _making(request: Request, reply: StreamsReply) -> tuple[Told, ...]:
     """Have the missing topics made; the statuses, with what stood in the way so far."""
-    access, wanted = request.access, reply.topics_to_make
+    access, topics_to_make = request.access, reply.topics_to_make
     if access is not None and not access.may_cluster(AclOperation.CREATE):
-        denied = [name for name in wanted if not access.may_topic(AclOperation.CREATE, name)]
+        denied = [name for name in topics_to_make if not access.may_topic(AclOperation.CREATE, name)]
         if denied:
             return _with_detail(
                 reply.statuses, f"Unauthorized to CREATE on topics {', '.join(denied)}."
             )
     members, broker = request.broker.groups.streams, request.broker
-    problems = members.topic_problems(wanted)
-    asked = [topic for name, topic in wanted.items() if name not in problems]
-    if asked and broker.reaches_controller:
-        made = broker.metadata.create_topics([_new_topic(topic) for topic in asked])
-        for topic, outcome in zip(asked, made, strict=True):
+    problems = members.topic_problems(topics_to_make)
+    creatable_topics = [topic for name, topic in topics_to_make.items() if name not in problems]
+    if creatable_topics and broker.reaches_controller:
+        outcomes = broker.metadata.create_topics([_new_topic(topic) for topic in creatable_topics])
+        for topic, outcome in zip(creatable_topics, outcomes, strict=True):
             if isinstance(outcome, Rejection):
                 text = outcome.reason or outcome.error.name
                 members.keep_topic_problem(topic.name, text, 2 * reply.heartbeat_interval_ms)
     if not problems:
         return reply.statuses
-    shown = ", ".join(f"{name} ({text})" for name, text in list(problems.items())[:_SHOWN])
+    shown_problems = ", ".join(f"{name} ({text})" for name, text in list(problems.items())[:_SHOWN])
     more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-    return _with_detail(reply.statuses, f"Creation failed: {shown}{more}.")
+    return _with_detail(reply.statuses, f"Creation failed: {shown_problems}{more}.")
 
 
 def _new_topic(topic: TopicInfo) -> TopicToCreate:
@@ -196,7 +196,7 @@ def _answer(request: Request, reply: StreamsReply, statuses: tuple[Told, ...]) -
         endpoint_information_epoch=reply.endpoints_epoch,
         partitions_by_user_endpoint=None
         if reply.endpoints is None
-        else tuple(_endpoint(request, each) for each in reply.endpoints),
+        else tuple(_endpoint(request, endpoint) for endpoint in reply.endpoints),
     )
 
 

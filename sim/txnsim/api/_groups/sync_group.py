@@ -31,7 +31,9 @@ async def handle(request: Request) -> Reply:
             group_instance_id=getattr(message, "group_instance_id", None),
             protocol_type=getattr(message, "protocol_type", None),
             protocol=getattr(message, "protocol_name", None),
-            assignments=tuple((each.member_id, each.assignment) for each in message.assignments),
+            assignments=tuple(
+                (assignment.member_id, assignment.assignment) for assignment in message.assignments
+            ),
         )
     )
     return NoResponse.NEVER if reply is None else _answer(request, reply)

@@ -17,16 +17,16 @@ NO_AUTHORIZER: Final = "No Authorizer is configured."
 _UNKNOWN: Final = 0
 
 
-def filter_of(asked: Any) -> AclFilter:
+def filter_of(filter_row: Any) -> AclFilter:
     """The filter of a request; without pattern types (v0) it is about literal ones."""
     return AclFilter(
-        resource_type=int(asked.resource_type_filter),
-        name=asked.resource_name_filter,
-        pattern=int(asked.pattern_type_filter),
-        principal=asked.principal_filter,
-        host=asked.host_filter,
-        operation=int(asked.operation),
-        permission=int(asked.permission_type),
+        resource_type=int(filter_row.resource_type_filter),
+        name=filter_row.resource_name_filter,
+        pattern=int(filter_row.pattern_type_filter),
+        principal=filter_row.principal_filter,
+        host=filter_row.host_filter,
+        operation=int(filter_row.operation),
+        permission=int(filter_row.permission_type),
     )
 
 
@@ -52,9 +52,12 @@ def check_filters(message: Any) -> None:
     Raises:
         MalformedFrameError: As for ``check_creations``.
     """
-    for one in getattr(message, "filters", (message,)):
+    for filter_row in getattr(message, "filters", (message,)):
         _check_known(
-            one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type
+            filter_row.resource_type_filter,
+            filter_row.pattern_type_filter,
+            filter_row.operation,
+            filter_row.permission_type,
         )
 
 
@@ -64,21 +67,21 @@ def _check_known(*kinds: int) -> None:
 
 
 async def taken(
-    request: Request, acls: Acls, wanted: AclFilter
+    request: Request, acls: Acls, acl_filter: AclFilter
 ) -> AsyncGenerator[AclBinding, None]:
     """The bindings that a filter takes; many are looked at with breaks."""
-    for acl in acls.candidates(wanted):
+    for acl in acls.candidates(acl_filter):
         request.expect(1)
-        if wanted.takes(acl):
+        if acl_filter.takes(acl):
             yield acl
         await request.have_done(1)
 
 
-async def described(request: Request, acls: Acls, wanted: AclFilter) -> tuple[Any, ...]:
+async def described(request: Request, acls: Acls, acl_filter: AclFilter) -> tuple[Any, ...]:
     """The bindings that a filter takes, by their resources."""
     schema = request.schema
     by_resource: dict[tuple[int, str, int], list[Any]] = {}
-    async for acl in taken(request, acls, wanted):
+    async for acl in taken(request, acls, acl_filter):
         rules = by_resource.setdefault((acl.resource_type, acl.name, acl.pattern), [])
         rules.append(_rule(schema, acl))
     resources = await request.each(partial(_resource, schema), by_resource.items())

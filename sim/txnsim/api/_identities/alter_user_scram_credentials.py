@@ -26,7 +26,8 @@ async def handle(request: Request) -> Reply:
     changed, outcomes = alter(
         metadata.image.scram,
         deletions=(
-            Deletion(user=one.name, mechanism=int(one.mechanism)) for one in message.deletions
+            Deletion(user=deletion.name, mechanism=int(deletion.mechanism))
+            for deletion in message.deletions
         ),
         upsertions=upsertions,
     )
@@ -37,13 +38,13 @@ async def handle(request: Request) -> Reply:
     )
 
 
-def _derived(one: Any) -> tuple[Upsertion, ScramCredential | Rejection]:
+def _derived(upsertion_row: Any) -> tuple[Upsertion, ScramCredential | Rejection]:
     upsertion = Upsertion(
-        user=one.name,
-        mechanism=int(one.mechanism),
-        iterations=int(one.iterations),
-        salt=one.salt,
-        salted_password=one.salted_password,
+        user=upsertion_row.name,
+        mechanism=int(upsertion_row.mechanism),
+        iterations=int(upsertion_row.iterations),
+        salt=upsertion_row.salt,
+        salted_password=upsertion_row.salted_password,
     )
     return upsertion, derive_credential(upsertion)
 
@@ -52,7 +53,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every user."""
     message = request.message
     rejection = Rejection(error=error, reason="")
-    unique = dict.fromkeys(one.name for one in (*message.deletions, *message.upsertions))
+    unique = dict.fromkeys(change.name for change in (*message.deletions, *message.upsertions))
     return request.answer(results=tuple(_result(request, (name, rejection)) for name in unique))
 
 

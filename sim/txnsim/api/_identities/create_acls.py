@@ -24,15 +24,15 @@ async def handle(request: Request) -> Reply:
     creations = request.message.creations
     if request.access is None:
         return _all_alike(request, security_disabled())
-    wanted = await request.each(_binding, creations)
-    if any(map(is_for_filters, wanted)):
+    bindings = await request.each(_binding, creations)
+    if any(map(is_for_filters, bindings)):
         # Kafka can't make a binding of it at all, and fails the whole request.
         return refuse(request, ErrorCode.unknown_server_error)
-    complaints = await request.each(creation_complaint, wanted)
+    complaints = await request.each(creation_complaint, bindings)
     metadata = request.broker.metadata
     image = metadata.image
     acls = image.acls.plus(
-        acl for acl, wrong in zip(wanted, complaints, strict=True) if wrong is None
+        acl for acl, wrong in zip(bindings, complaints, strict=True) if wrong is None
     )
     if acls.count - image.acls.count > RECORDS_MAX:
         complaints = [wrong or TOO_MANY_RECORDS for wrong in complaints]

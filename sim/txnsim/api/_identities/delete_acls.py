@@ -67,44 +67,44 @@ async def _removed(request: Request) -> _Outcomes | None:
     while True:
         acls = metadata.image.acls
         outcomes: _Outcomes = []
-        gone: set[AclBinding] = set()
+        removed_acls: set[AclBinding] = set()
         matches = 0
-        for wanted in filters:
-            complaint = wanted.complaint()
+        for acl_filter in filters:
+            complaint = acl_filter.complaint()
             if complaint is not None:
                 outcomes.append(complaint)
                 continue
-            found = await _found(request, acls, wanted)
-            matches += len(found)
-            if matches > MATCHES_MAX or not _has_room(gone, found):
+            matching_acls = await _found(request, acls, acl_filter)
+            matches += len(matching_acls)
+            if matches > MATCHES_MAX or not _has_room(removed_acls, matching_acls):
                 return None
-            outcomes.append(found)
+            outcomes.append(matching_acls)
             await request.have_done(1)
         if metadata.image.acls is acls:
-            metadata.publish(metadata.image.with_acls(acls.minus(gone)))
+            metadata.publish(metadata.image.with_acls(acls.minus(removed_acls)))
             return outcomes
 
 
-async def _found(request: Request, acls: Acls, wanted: AclFilter) -> list[AclBinding]:
+async def _found(request: Request, acls: Acls, acl_filter: AclFilter) -> list[AclBinding]:
     """The bindings that match the filter, cut off just above ``RECORDS_MAX``."""
-    found: list[AclBinding] = []
-    async with aclosing(taken(request, acls, wanted)) as matching:
+    matching_acls: list[AclBinding] = []
+    async with aclosing(taken(request, acls, acl_filter)) as matching:
         async for acl in matching:
-            found.append(acl)
-            if len(found) > RECORDS_MAX:
+            matching_acls.append(acl)
+            if len(matching_acls) > RECORDS_MAX:
                 break
-    return found
+    return matching_acls
 
 
-def _has_room(gone: set[AclBinding], found: list[AclBinding]) -> bool:
+def _has_room(removed_acls: set[AclBinding], matching_acls: list[AclBinding]) -> bool:
     """Add what was found; whether there was room for it. Once ``RECORDS_MAX`` different ones are to
     go, there is none for any match, not even for one of these
     (AclControlManager.deleteAclsForFilter).
     """
-    for acl in found:
-        if len(gone) >= RECORDS_MAX:
+    for acl in matching_acls:
+        if len(removed_acls) >= RECORDS_MAX:
             return False
-        gone.add(acl)
+        removed_acls.add(acl)
     return True
 
 

@@ -26,9 +26,9 @@ async def handle(request: Request) -> Reply:
     if request.access is None:
         error = ErrorCode.security_disabled
         return request.answer(error_code=error, error_message=_NO_AUTHORIZER, resources=())
-    acls, wanted = request.broker.image.acls, filter_of(request.message)
+    acls, acl_filter = request.broker.image.acls, filter_of(request.message)
     return request.answer(
         error_code=ErrorCode.none,
         error_message="",
-        resources=await described(request, acls, wanted),
+        resources=await described(request, acls, acl_filter),
     )

@@ -22,10 +22,10 @@ refuse = at_top(names_it=True, results=())
 
 async def handle(request: Request) -> Reply:
     schema = request.schema
-    asked = [user.name for user in request.message.users or ()]
-    known = _known(request, asked)
-    asked = asked or list(known)
-    times = Counter(asked)
+    requested_users = [user.name for user in request.message.users or ()]
+    credentials_by_user = _known(request, requested_users)
+    requested_users = requested_users or list(credentials_by_user)
+    times = Counter(requested_users)
 
     def describe(name: str) -> Any:
         if times[name] > 1:
@@ -36,7 +36,7 @@ async def handle(request: Request) -> Reply:
                 "Cannot describe SCRAM credentials for the same user twice in a single "
                 f"request: {name}",
             )
-        if name not in known:
+        if name not in credentials_by_user:
             return _failed(
                 request,
                 name,
@@ -49,7 +49,7 @@ async def handle(request: Request) -> Reply:
             error_message="",
             credential_infos=tuple(
                 schema.CredentialInfo(mechanism=mechanism, iterations=iterations)
-                for mechanism, iterations in known[name]
+                for mechanism, iterations in credentials_by_user[name]
             ),
         )
 
@@ -59,14 +59,18 @@ async def handle(request: Request) -> Reply:
 
 def _known(request: Request, names: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
     """User -> its mechanisms and their iterations, in order; of all users unless named."""
-    known: dict[str, list[tuple[int, int]]] = {}
+    credentials_by_user: dict[str, list[tuple[int, int]]] = {}
     credentials = request.broker.image.scram
     both = ((name, kind) for name in set(names) for kind in ScramMechanism)
-    wanted = [one for one in both if one in credentials] if names else credentials
-    for name, mechanism in sorted(wanted):
-        found = known.setdefault(name, [])
-        found.append((int(mechanism), credentials[name, mechanism].iterations))
-    return known
+    credential_keys = (
+        [credential_key for credential_key in both if credential_key in credentials]
+        if names
+        else credentials
+    )
+    for name, mechanism in sorted(credential_keys):
+        mechanisms = credentials_by_user.setdefault(name, [])
+        mechanisms.append((int(mechanism), credentials[name, mechanism].iterations))
+    return credentials_by_user
 
 
 def _failed(request: Request, name: str, error: ErrorCode, message: str) -> Any:

@@ -37,32 +37,36 @@ async def handle(request: Request) -> Reply:
         return refuse(request, ErrorCode.request_timed_out)
     allowed = getattr(message, "allow_replication_factor_change", True)
 
-    def alter(topic: Any, one: Any) -> Any:
-        return _row(request, one, _alter(request, topic.name, one, may_change_factor=allowed))
+    def alter(topic: Any, partition: Any) -> Any:
+        return _row(
+            request, partition, _alter(request, topic.name, partition, may_change_factor=allowed)
+        )
 
-    found = await each_partition(request, alter, weight=CHANGE_WEIGHT)
-    return _answer(request, ErrorCode.none, None, found, may_change_factor=allowed)
+    topic_rows = await each_partition(request, alter, weight=CHANGE_WEIGHT)
+    return _answer(request, ErrorCode.none, None, topic_rows, may_change_factor=allowed)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top and on every partition."""
     rejection = Rejection(error=error, reason="")
-    found = every_partition(request.message.topics, lambda one: _row(request, one, rejection))
-    return _answer(request, error, None, found, may_change_factor=True)
+    topic_rows = every_partition(
+        request.message.topics, lambda partition: _row(request, partition, rejection)
+    )
+    return _answer(request, error, None, topic_rows, may_change_factor=True)
 
 
 def _alter(
-    request: Request, topic: str, wanted: Any, *, may_change_factor: bool
+    request: Request, topic: str, reassignment: Any, *, may_change_factor: bool
 ) -> Rejection | None:
     metadata = request.broker.metadata
-    where = TopicPartition(topic, wanted.partition_index)
-    if wanted.replicas is None:
+    where = TopicPartition(topic, reassignment.partition_index)
+    if reassignment.replicas is None:
         outcome = cancel(metadata.image, where, metadata.settings)
     else:
         outcome = reassign(
             metadata.image,
             where,
-            tuple(map(BrokerId, wanted.replicas)),
+            tuple(map(BrokerId, reassignment.replicas)),
             metadata.settings,
             may_change_factor=may_change_factor,
         )
@@ -72,9 +76,9 @@ def _alter(
     return None
 
 
-def _row(request: Request, one: Any, rejection: Rejection | None) -> Any:
+def _row(request: Request, partition: Any, rejection: Rejection | None) -> Any:
     return request.schema.ReassignablePartitionResponse(
-        partition_index=one.partition_index, **error_fields(rejection)
+        partition_index=partition.partition_index, **error_fields(rejection)
     )
 
 
@@ -82,7 +86,7 @@ def _answer(
     request: Request,
     error: ErrorCode,
     reason: str | None,
-    found: list[tuple[Any, list[Any]]],
+    topic_rows: list[tuple[Any, list[Any]]],
     *,
     may_change_factor: bool,
 ) -> Reply:
@@ -90,5 +94,5 @@ def _answer(
         allow_replication_factor_change=may_change_factor,
         error_code=error,
         error_message=reason,
-        responses=answered_topics(request.schema.ReassignableTopicResponse, found),
+        responses=answered_topics(request.schema.ReassignableTopicResponse, topic_rows),
     )

@@ -64,12 +64,12 @@ def _moved(request: Request, partition: TopicPartition, path: str) -> ErrorCode:
 def _answer(request: Request, errors: dict[TopicPartition, ErrorCode]) -> Reply:
     schema = request.schema
     row = schema.AlterReplicaLogDirPartitionResult
-    found = rows_by_topic(
+    rows = rows_by_topic(
         (where, row(partition_index=where.partition, error_code=error))
         for where, error in errors.items()
     )
     return request.answer(
         results=answered_topics(
-            schema.AlterReplicaLogDirTopicResult, found.items(), name="topic_name"
+            schema.AlterReplicaLogDirTopicResult, rows.items(), name="topic_name"
         )
     )

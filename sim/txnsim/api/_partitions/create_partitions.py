@@ -60,7 +60,7 @@ def _grown(topic: Any, image: ClusterImage, *, records_before: int) -> TopicImag
     assignments = (
         None
         if topic.assignments is None
-        else tuple(tuple(map(BrokerId, one.broker_ids)) for one in topic.assignments)
+        else tuple(tuple(map(BrokerId, assignment.broker_ids)) for assignment in topic.assignments)
     )
     return partition_growth.grown_topic(
         image,

@@ -39,18 +39,20 @@ async def handle(request: Request) -> Reply:
         return refuse(request, ErrorCode.request_timed_out)
     message = request.message
     times = Counter(topic.name for topic in message.topics)
-    asked = [topic for topic in message.topics if times[topic.name] == 1]
-    wanted = await request.each(_wanted, asked)
-    made = await request.broker.metadata.create_topics_in_slices(
-        wanted, request.pace_of(len(wanted)), validate_only=message.validate_only
+    unique_topics = [topic for topic in message.topics if times[topic.name] == 1]
+    new_topics = await request.each(_wanted, unique_topics)
+    creations = await request.broker.metadata.create_topics_in_slices(
+        new_topics, request.pace_of(len(new_topics)), validate_only=message.validate_only
     )
     outcomes: dict[str, Outcome] = dict.fromkeys(times, _TWICE)
-    outcomes |= zip((topic.name for topic in asked), made, strict=True)
+    outcomes |= zip((topic.name for topic in unique_topics), creations, strict=True)
     await request.broker.up_to_date()
     return request.answer(
         topics=tuple(
             await request.each(
-                lambda each: _result(request, *each), outcomes.items(), weight=RESULT_WEIGHT
+                lambda name_and_outcome: _result(request, *name_and_outcome),
+                outcomes.items(),
+                weight=RESULT_WEIGHT,
             )
         )
     )

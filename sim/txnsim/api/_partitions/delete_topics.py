@@ -34,18 +34,26 @@ async def handle(request: Request) -> Reply:
         )
     if request.has_no_time:
         return refuse(request, ErrorCode.request_timed_out)
-    wanted = _wanted(request)
-    aliases = _aliases(request, wanted)
+    requested_topics = _wanted(request)
+    aliases = _aliases(request, requested_topics)
     aliased = set(aliases.values())
-    times = Counter(wanted)
+    times = Counter(requested_topics)
 
-    def delete(one: Wanted) -> Any:
-        name, topic_id = one
+    def delete(requested_topic: Wanted) -> Any:
+        name, topic_id = requested_topic
         if topic_id is None and name in aliases:
             return _result(request, (name, aliases[name]), _NAMED_TWICE)
-        return _result(request, one, _delete(request, one, is_twice=times[one] > 1))
+        return _result(
+            request,
+            requested_topic,
+            _delete(request, requested_topic, is_twice=times[requested_topic] > 1),
+        )
 
-    named = [one for one in times if one[0] is not None or one[1] not in aliased]
+    named = [
+        requested_topic
+        for requested_topic in times
+        if requested_topic[0] is not None or requested_topic[1] not in aliased
+    ]
     results = await request.each(delete, named, weight=CHANGE_WEIGHT)
     return request.answer(responses=tuple(results))
 
@@ -54,7 +62,9 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every topic."""
     rejection = Rejection(error=error, reason="")
     return request.answer(
-        responses=tuple(_result(request, one, rejection) for one in _wanted(request))
+        responses=tuple(
+            _result(request, requested_topic, rejection) for requested_topic in _wanted(request)
+        )
     )
 
 
@@ -68,10 +78,10 @@ def _wanted(request: Request) -> list[Wanted]:
     return [(name, None) for name in message.topic_names]
 
 
-def _aliases(request: Request, wanted: list[Wanted]) -> dict[str, uuid.UUID]:
+def _aliases(request: Request, requested_topics: list[Wanted]) -> dict[str, uuid.UUID]:
     """Topics that one request names both by name and by id: id by name."""
-    ids = {topic_id for name, topic_id in wanted if name is None}
-    named = [name for name, topic_id in wanted if name is not None and topic_id is None]
+    ids = {topic_id for name, topic_id in requested_topics if name is None}
+    named = [name for name, topic_id in requested_topics if name is not None and topic_id is None]
     topics = request.broker.metadata.image.topics
     return {
         name: topics[name].topic_id
@@ -80,9 +90,9 @@ def _aliases(request: Request, wanted: list[Wanted]) -> dict[str, uuid.UUID]:
     }
 
 
-def _delete(request: Request, one: Wanted, *, is_twice: bool) -> Wanted | Rejection:
+def _delete(request: Request, requested_topic: Wanted, *, is_twice: bool) -> Wanted | Rejection:
     """The deleted topics, by name and id."""
-    name, topic_id = one
+    name, topic_id = requested_topic
     metadata = request.broker.metadata
     if name is not None and topic_id is not None:
         return invalid("You may not specify both topic name and topic id.")
@@ -100,19 +110,19 @@ def _delete(request: Request, one: Wanted, *, is_twice: bool) -> Wanted | Reject
             )
     else:
         assert name is not None
-        found = image.topics.get(name)
-        if found is None:
+        topic_image = image.topics.get(name)
+        if topic_image is None:
             return Rejection(
                 error=ErrorCode.unknown_topic_or_partition,
                 reason="This server does not host this topic-partition.",
             )
-        topic = found
+        topic = topic_image
     metadata.publish(image.without_topic(topic.name))
     return topic.name, topic.topic_id
 
 
-def _result(request: Request, one: Wanted, outcome: Wanted | Rejection) -> Any:
-    name, topic_id = one if isinstance(outcome, Rejection) else outcome
+def _result(request: Request, requested_topic: Wanted, outcome: Wanted | Rejection) -> Any:
+    name, topic_id = requested_topic if isinstance(outcome, Rejection) else outcome
     return build(
         request.schema.DeletableTopicResult,
         name=name,

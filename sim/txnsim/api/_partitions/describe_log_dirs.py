@@ -54,12 +54,12 @@ async def handle(request: Request) -> Reply:
         )
 
     described = await request.each(describe, _wanted(request))
-    found = rows_by_topic(one for one in described if one is not None)
+    rows = rows_by_topic(row for row in described if row is not None)
     directory = build(
         schema.DescribeLogDirsResult,
         error_code=ErrorCode.none,
         log_dir=directory_of(request.broker),
-        topics=answered_topics(schema.DescribeLogDirsTopic, found.items()),
+        topics=answered_topics(schema.DescribeLogDirsTopic, rows.items()),
     )
     return request.answer(error_code=ErrorCode.none, results=(directory,))
 
@@ -74,9 +74,13 @@ def _wanted(request: Request) -> list[TopicPartition]:
     hosted = request.broker.replicas.hosted
     if request.message.topics is None:
         return list(hosted)
-    asked = (
+    requested_partitions = (
         TopicPartition(topic.topic, index)
         for topic in request.message.topics
         for index in topic.partitions
     )
-    return [one for one in dict.fromkeys(asked) if one in hosted]
+    return [
+        topic_partition
+        for topic_partition in dict.fromkeys(requested_partitions)
+        if topic_partition in hosted
+    ]

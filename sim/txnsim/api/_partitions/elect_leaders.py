@@ -32,16 +32,16 @@ async def handle(request: Request) -> Reply:
         return _refuse(request, ErrorCode.invalid_request, f"Unknown election type {number}")
     is_all = request.message.topic_partitions is None
     results = []
-    asked = _asked(request)
-    request.expect(len(asked) * CHANGE_WEIGHT)
-    for topic, partitions in asked:
+    requested_topics = _asked(request)
+    request.expect(len(requested_topics) * CHANGE_WEIGHT)
+    for topic, partitions in requested_topics:
         outcomes = await request.each(
             partial(_elect, request, kind, topic),
             partitions,
             weight=CHANGE_WEIGHT,
         )
-        listed = [one for one in outcomes if not (is_all and one[1] is NOT_NEEDED)]
-        results.append((topic, [_row(request, one) for one in listed]))
+        listed = [outcome for outcome in outcomes if not (is_all and outcome[1] is NOT_NEEDED)]
+        results.append((topic, [_row(request, outcome) for outcome in listed]))
     return _answer(request, ErrorCode.none, results)
 
 
@@ -62,11 +62,11 @@ def subject(request: Request) -> Subject:
 
 
 def _asked(request: Request) -> list[tuple[str, tuple[int, ...]]]:
-    wanted = request.message.topic_partitions
-    if wanted is None:
+    requested_topics = request.message.topic_partitions
+    if requested_topics is None:
         topics = request.broker.image.topics.values()
         return [(topic.name, tuple(range(len(topic.partitions)))) for topic in topics]
-    return [(topic.topic, topic.partitions) for topic in wanted]
+    return [(topic.topic, topic.partitions) for topic in requested_topics]
 
 
 def _elect(
@@ -84,16 +84,16 @@ def _elect(
 def _refuse(request: Request, error: ErrorCode, reason: str) -> Reply:
     rejection = Rejection(error=error, reason=reason)
     named = () if request.message.topic_partitions is None else _asked(request)
-    found = [
+    topic_rows = [
         (topic, [_row(request, (index, rejection)) for index in partitions])
         for topic, partitions in named
     ]
-    return _answer(request, error, found)
+    return _answer(request, error, topic_rows)
 
 
-def _answer(request: Request, error: ErrorCode, found: list[tuple[str, list[Any]]]) -> Reply:
+def _answer(request: Request, error: ErrorCode, topic_rows: list[tuple[str, list[Any]]]) -> Reply:
     results = answered_topics(
-        request.schema.ReplicaElectionResult, found, name="topic", rows="partition_result"
+        request.schema.ReplicaElectionResult, topic_rows, name="topic", rows="partition_result"
     )
     return request.answer(error_code=error, replica_election_results=results)
 

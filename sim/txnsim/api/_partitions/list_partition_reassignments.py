@@ -24,31 +24,31 @@ subject = of_topics
 
 async def handle(request: Request) -> Reply:
     """List the reassignments of the requested partitions, or of all."""
-    image, wanted = request.broker.metadata.image, request.message.topics
-    if wanted is None:
+    image, requested_topics = request.broker.metadata.image, request.message.topics
+    if requested_topics is None:
         moving = reassigning(image)
     else:
         moving = {}
-        for topic in wanted:
+        for topic in requested_topics:
             for index in topic.partition_indexes:
                 partition = image.partition(where := TopicPartition(topic.name, index))
                 if partition is not None and partition.is_reassigning:
                     moving[where] = partition
-    found = rows_by_topic(
+    rows = rows_by_topic(
         (where, _ongoing(request, where.partition, partition))
         for where, partition in moving.items()
     )
-    return _answer(request, ErrorCode.none, None, found.items())
+    return _answer(request, ErrorCode.none, None, rows.items())
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top. The answer repeats the partitions of the request, without replicas."""
     nothing = request.schema.OngoingPartitionReassignment
     empty = {"replicas": (), "adding_replicas": (), "removing_replicas": ()}
-    found = every_partition(
+    topic_rows = every_partition(
         request.message.topics or (), lambda index: nothing(partition_index=index, **empty)
     )
-    return _answer(request, error, error.name, found)
+    return _answer(request, error, error.name, topic_rows)
 
 
 def _ongoing(request: Request, index: int, partition: PartitionImage) -> Any:
@@ -61,7 +61,10 @@ def _ongoing(request: Request, index: int, partition: PartitionImage) -> Any:
 
 
 def _answer(
-    request: Request, error: ErrorCode, reason: str | None, found: Iterable[tuple[Any, list[Any]]]
+    request: Request,
+    error: ErrorCode,
+    reason: str | None,
+    topic_rows: Iterable[tuple[Any, list[Any]]],
 ) -> Reply:
-    topics = answered_topics(request.schema.OngoingTopicReassignment, found)
+    topics = answered_topics(request.schema.OngoingTopicReassignment, topic_rows)
     return request.answer(error_code=error, error_message=reason, topics=topics)

@@ -50,15 +50,15 @@ async def handle(request: Request) -> Reply:
     broker = request.broker
     hashed = broker.release.rules.unknown_topics_are_hashed
     ordered = await _ordered(request, names) if hashed else names
-    found = await request.each(partial(_by_name, request, missing), ordered)
+    topics_or_rows = await request.each(partial(_by_name, request, missing), ordered)
     may_create = may_create and broker.settings.auto_create_topics_enable
     if missing and may_create and broker.reaches_controller:
         # This answer still says that there are no such topics; clients ask again. It is one
         # request to the controller, which makes none where they are too many.
-        wanted = await request.each(broker.metadata.automatic, missing)
-        pace = request.pace_of(len(wanted))
-        await broker.metadata.auto_create_all(wanted, pace)
-    return await _answer(request, found)
+        new_topics = await request.each(broker.metadata.automatic, missing)
+        pace = request.pace_of(len(new_topics))
+        await broker.metadata.auto_create_all(new_topics, pace)
+    return await _answer(request, topics_or_rows)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -182,13 +182,18 @@ def _partition(request: Request, index: int, partition: PartitionImage) -> Any:
     )
 
 
-async def _answer(request: Request, found: list[Any]) -> Reply:
+async def _answer(request: Request, topics_or_rows: list[Any]) -> Reply:
     """The answer; existing topics come as their images."""
     schema = request.schema
-    request.expect(len(found))
-    topics = [await _topic(request, one) if isinstance(one, TopicImage) else one for one in found]
+    request.expect(len(topics_or_rows))
+    topics = [
+        await _topic(request, topic_or_row)
+        if isinstance(topic_or_row, TopicImage)
+        else topic_or_row
+        for topic_or_row in topics_or_rows
+    ]
     if request.pace is not None:
-        await request.have_done(len(found))
+        await request.have_done(len(topics_or_rows))
     image = request.broker.image
     brokers = image.alive_brokers()
     return request.answer(

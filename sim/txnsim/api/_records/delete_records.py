@@ -31,7 +31,7 @@ async def handle(request: Request) -> Reply:
     request.expect(sum(len(topic.partitions) for topic in topics))
     for topic in topics:
         # A partition that is named twice counts once, as it was named last.
-        for partition in {one.partition_index: one for one in topic.partitions}.values():
+        for partition in {row.partition_index: row for row in topic.partitions}.values():
             topic_partition = TopicPartition(topic.name, partition.partition_index)
             start = _delete(request, topic_partition, partition.offset)
             outcomes[topic_partition] = start
@@ -63,18 +63,18 @@ def _result_of(outcome: Outcome) -> tuple[int, ErrorCode]:
 
 def _answer(request: Request, outcomes: Mapping[TopicPartition, Outcome]) -> Reply:
     schema = request.schema
-    found = []
+    topic_rows = []
     for topic in request.message.topics:
         partitions = []
-        for index in dict.fromkeys(one.partition_index for one in topic.partitions):
+        for index in dict.fromkeys(partition.partition_index for partition in topic.partitions):
             low_watermark, error = _result_of(outcomes[TopicPartition(topic.name, index)])
             partitions.append(
                 schema.DeleteRecordsPartitionResult(
                     partition_index=index, low_watermark=low_watermark, error_code=error
                 )
             )
-        found.append((topic, partitions))
-    return request.answer(topics=answered_topics(schema.DeleteRecordsTopicResult, found))
+        topic_rows.append((topic, partitions))
+    return request.answer(topics=answered_topics(schema.DeleteRecordsTopicResult, topic_rows))
 
 
 def _delete(request: Request, topic_partition: TopicPartition, offset: int) -> int | ErrorCode:

@@ -54,9 +54,13 @@ async def handle(request: Request) -> Reply:
     """Read the wanted partitions, or wait for records."""
     broker = request.broker
     now_ms = broker.environment.clock.now_ms
-    asked = _asked(request) if request.pace is None else await _asked_in_slices(request)
+    requested_partitions = (
+        _asked(request) if request.pace is None else await _asked_in_slices(request)
+    )
     plan = broker.fetch_sessions.plan(
-        _session_request(request, asked), topic_names=broker.image.topic_names, now_ms=now_ms()
+        _session_request(request, requested_partitions),
+        topic_names=broker.image.topic_names,
+        now_ms=now_ms(),
     )
     if plan is ErrorCode.unknown_server_error:
         return refuse(request, plan)
@@ -64,9 +68,9 @@ async def handle(request: Request) -> Reply:
         return request.answer(error_code=plan, session_id=NO_SESSION, responses=())
     if request.message.isolation_level not in _ISOLATIONS:
         return refuse(request, ErrorCode.unknown_server_error)
-    if request.pace is not None and len(plan.partitions) > len(asked):
-        request.subject = _about([*asked.values(), *plan.partitions])
-    del asked  # the plan has what is needed of it, and the request may wait for long
+    if request.pace is not None and len(plan.partitions) > len(requested_partitions):
+        request.subject = _about([*requested_partitions.values(), *plan.partitions])
+    del requested_partitions  # the plan has what is needed of it, and the request may wait for long
     request.expect(len(plan.partitions))
     await request.have_done(len(plan.partitions))
     outcomes = await _read(request, plan)
@@ -109,15 +113,19 @@ def subject(request: Request) -> Subject:
     """The partitions wanted: those listed, and those of the session."""
     if request.subject is not None:
         return request.subject
-    listed = [wanted.topic_partition for wanted in _asked(request).values()]
+    listed = [fetch_partition.topic_partition for fetch_partition in _asked(request).values()]
     session = request.broker.fetch_sessions.find(getattr(request.message, "session_id", NO_SESSION))
     if session is not None and request.message.session_epoch == session.epoch:
         listed += [cached.request.topic_partition for cached in session.partitions.values()]
     return Subject(partitions=tuple(dict.fromkeys(listed)))
 
 
-def _about(wanted: Iterable[FetchPartition]) -> Subject:
-    return Subject(partitions=tuple(dict.fromkeys([each.topic_partition for each in wanted])))
+def _about(fetch_partitions: Iterable[FetchPartition]) -> Subject:
+    return Subject(
+        partitions=tuple(
+            dict.fromkeys([fetch_partition.topic_partition for fetch_partition in fetch_partitions])
+        )
+    )
 
 
 # Reading
@@ -133,12 +141,12 @@ async def _read(request: Request, plan: Plan) -> list[FetchOutcome]:
     if len(allowed) == len(command.partitions):
         return await fetching.fetch(command, request.pace)
     outcomes = [FetchOutcome(error=ErrorCode.topic_authorization_failed)] * len(command.partitions)
-    partitions = tuple([command.partitions[at] for at in allowed])
+    partitions = tuple([command.partitions[index] for index in allowed])
     read = await fetching.fetch(
         msgspec.structs.replace(command, partitions=partitions), request.pace
     )
-    for at, outcome in zip(allowed, read, strict=True):
-        outcomes[at] = outcome
+    for index, outcome in zip(allowed, read, strict=True):
+        outcomes[index] = outcome
     return outcomes
 
 
@@ -150,15 +158,17 @@ def _allowed(request: Request, access: Access, command: FetchCommand) -> list[in
         is_follower = access.may_cluster(AclOperation.CLUSTER_ACTION)
         return list(range(len(command.partitions))) if is_follower else []
     return [
-        at
-        for at, wanted in enumerate(command.partitions)
+        index
+        for index, fetch_partition in enumerate(command.partitions)
         # The handler answers for an unknown id itself: ids are no secret.
-        if wanted.naming is Naming.NO_NAME
-        or access.may_topic(AclOperation.READ, wanted.topic_partition.topic)
+        if fetch_partition.naming is Naming.NO_NAME
+        or access.may_topic(AclOperation.READ, fetch_partition.topic_partition.topic)
     ]
 
 
-def _session_request(request: Request, asked: dict[PartitionKey, FetchPartition]) -> SessionRequest:
+def _session_request(
+    request: Request, requested_partitions: dict[PartitionKey, FetchPartition]
+) -> SessionRequest:
     message = request.message
     by_topic_ids = request.api_version >= TOPIC_IDS_FROM
     forgotten: list[PartitionKey] = []
@@ -168,7 +178,7 @@ def _session_request(request: Request, asked: dict[PartitionKey, FetchPartition]
     return SessionRequest(
         session_id=getattr(message, "session_id", NO_SESSION),
         session_epoch=getattr(message, "session_epoch", FINAL_EPOCH),
-        partitions=asked,
+        partitions=requested_partitions,
         forgotten=tuple(forgotten),
         by_topic_ids=by_topic_ids,
         is_privileged=_replica_id(request) >= 0,
@@ -177,10 +187,10 @@ def _session_request(request: Request, asked: dict[PartitionKey, FetchPartition]
 
 def _asked(request: Request) -> dict[PartitionKey, FetchPartition]:
     """What the request lists. A partition that is named twice counts once, as it was named last."""
-    asked: dict[PartitionKey, FetchPartition] = {}
+    requested_partitions: dict[PartitionKey, FetchPartition] = {}
     for topic in request.message.topics:
-        asked.update(map(_wanted(request, topic), topic.partitions))
-    return asked
+        requested_partitions.update(map(_wanted(request, topic), topic.partitions))
+    return requested_partitions
 
 
 async def _asked_in_slices(request: Request) -> dict[PartitionKey, FetchPartition]:
@@ -188,21 +198,21 @@ async def _asked_in_slices(request: Request) -> dict[PartitionKey, FetchPartitio
     memory while the request waits. Each goes as soon as it is read, as many messages may be read
     side by side.
     """
-    asked: dict[PartitionKey, FetchPartition] = {}
+    requested_partitions: dict[PartitionKey, FetchPartition] = {}
     topics = list(reversed(request.message.topics))
     request.message = replace(request.message, topics=())
     while topics:
         topic = topics.pop()
-        wanted, left = _wanted(request, topic), list(reversed(topic.partitions))
+        key_and_fetch, remaining = _wanted(request, topic), list(reversed(topic.partitions))
         del topic
-        while left:
-            some = left[-LOOK_ELEMENTS:]
-            del left[-LOOK_ELEMENTS:]
-            asked.update(map(wanted, reversed(some)))
-            await request.have_done(len(some))
-    request.subject = _about(asked.values())
-    await request.have_done(len(asked))
-    return asked
+        while remaining:
+            slice_of_partitions = remaining[-LOOK_ELEMENTS:]
+            del remaining[-LOOK_ELEMENTS:]
+            requested_partitions.update(map(key_and_fetch, reversed(slice_of_partitions)))
+            await request.have_done(len(slice_of_partitions))
+    request.subject = _about(requested_partitions.values())
+    await request.have_done(len(requested_partitions))
+    return requested_partitions
 
 
 def _wanted(request: Request, topic: Any) -> Callable[[Any], tuple[PartitionKey, FetchPartition]]:

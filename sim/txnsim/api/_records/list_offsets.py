@@ -62,25 +62,25 @@ async def handle(request: Request) -> Reply:
     """Answer each partition by itself."""
     if getattr(request.message, "isolation_level", 0) not in _ISOLATIONS:
         return refuse(request, ErrorCode.unknown_server_error)
-    asked = Counter(
+    times_named = Counter(
         TopicPartition(topic.name, partition.partition_index)
         for topic in request.message.topics
         for partition in topic.partitions
     )
-    twice = {partition for partition, times in asked.items() if times > 1}
+    twice = {partition for partition, times in times_named.items() if times > 1}
 
     topics = request.message.topics
-    request.expect(len(topics) + asked.total())
+    request.expect(len(topics) + times_named.total())
     look = LookAhead(request.broker.environment.tasks)
     answers: list[tuple[Any, list[Any]]] = []
     for topic in topics:
         answers.append((topic, []))
         for partition in _to_be_answered(request, topic):
-            place = TopicPartition(topic.name, partition.partition_index)
-            found = ListedOffset(error=ErrorCode.invalid_request)
-            if place not in twice:
-                found = await _find(request, look, place, partition)
-            answers[-1][1].append(_partition_answer(request, partition, found))
+            topic_partition = TopicPartition(topic.name, partition.partition_index)
+            found_offset = ListedOffset(error=ErrorCode.invalid_request)
+            if topic_partition not in twice:
+                found_offset = await _find(request, look, topic_partition, partition)
+            answers[-1][1].append(_partition_answer(request, partition, found_offset))
             await request.have_done(1)
     return _answer(request, answers)
 
@@ -91,7 +91,10 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     return _answer(
         request,
         [
-            (topic, [_partition_answer(request, one, failed) for one in topic.partitions])
+            (
+                topic,
+                [_partition_answer(request, partition, failed) for partition in topic.partitions],
+            )
             for topic in request.message.topics
         ],
     )
@@ -101,22 +104,24 @@ def _to_be_answered(request: Request, topic: Any) -> Iterable[Any]:
     """A partition that the request repeats is answered once, before 4.0 each time."""
     partitions: tuple[Any, ...] = topic.partitions
     if request.broker.release.rules.repeated_partitions_are_answered_once:
-        return {one.partition_index: one for one in partitions}.values()
+        return {partition.partition_index: partition for partition in partitions}.values()
     return partitions
 
 
-def _answer(request: Request, found: list[tuple[Any, list[Any]]]) -> Reply:
-    return request.answer(topics=answered_topics(request.schema.ListOffsetsTopicResponse, found))
+def _answer(request: Request, topic_rows: list[tuple[Any, list[Any]]]) -> Reply:
+    return request.answer(
+        topics=answered_topics(request.schema.ListOffsetsTopicResponse, topic_rows)
+    )
 
 
-def _partition_answer(request: Request, partition: Any, found: ListedOffset) -> Any:
+def _partition_answer(request: Request, partition: Any, found_offset: ListedOffset) -> Any:
     return build(
         request.schema.ListOffsetsPartitionResponse,
         partition_index=partition.partition_index,
-        error_code=found.error,
-        timestamp=found.timestamp_ms,
-        offset=found.offset,
-        leader_epoch=found.leader_epoch,
+        error_code=found_offset.error,
+        timestamp=found_offset.timestamp_ms,
+        offset=found_offset.offset,
+        leader_epoch=found_offset.leader_epoch,
     )
 
 
@@ -139,18 +144,18 @@ async def _find(
         return ListedOffset(error=log.error)
     isolation = IsolationLevel(getattr(message, "isolation_level", 0))
     is_consumer = message.replica_id == CONSUMER
-    found = await _look_up(look, log, target, isolation, is_consumer=is_consumer)
+    found_offset = await _look_up(look, log, target, isolation, is_consumer=is_consumer)
     if is_consumer and log.leader_epoch_start_offset > log.high_watermark and target != EARLIEST:
-        return _without_high_watermark(request, target, found)
-    return found
+        return _without_high_watermark(request, target, found_offset)
+    return found_offset
 
 
-def _without_high_watermark(request: Request, target: int, found: ListedOffset) -> ListedOffset:
+def _without_high_watermark(request: Request, target: int, found_offset: ListedOffset) -> ListedOffset:
     """A new leader that has not heard from its followers has no safe high watermark: its offset
     could be below one that the last leader answered (KIP-207, Partition.fetchOffsetForTimestamp).
     """
-    if target == EARLIEST_LOCAL or (target != LATEST and found.offset >= 0):
-        return found
+    if target == EARLIEST_LOCAL or (target != LATEST and found_offset.offset >= 0):
+        return found_offset
     if request.api_version >= OFFSET_NOT_AVAILABLE_FROM:
         return ListedOffset(error=ErrorCode.offset_not_available)
     return ListedOffset(error=ErrorCode.leader_not_available)
@@ -176,11 +181,13 @@ async def _look_up(
         else log.offset_for_timestamp(target, isolation, up_to_log_end=to_end)
     )
     try:
-        found = await look.take(steps)
+        found_record = await look.take(steps)
     finally:
         look.leave()
-    if found is None:
+    if found_record is None:
         return ListedOffset()
     return ListedOffset(
-        timestamp_ms=found.timestamp_ms, offset=found.offset, leader_epoch=found.leader_epoch
+        timestamp_ms=found_record.timestamp_ms,
+        offset=found_record.offset,
+        leader_epoch=found_record.leader_epoch,
     )

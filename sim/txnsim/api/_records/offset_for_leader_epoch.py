@@ -29,15 +29,15 @@ async def handle(request: Request) -> Reply:
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
 
-    def failed(one: Any) -> Any:
-        return request.schema.EpochEndOffset(error_code=error, partition=one.partition)
+    def failed(partition: Any) -> Any:
+        return request.schema.EpochEndOffset(error_code=error, partition=partition.partition)
 
     return _answer(request, every_partition(request.message.topics, failed))
 
 
-def _answer(request: Request, found: list[tuple[Any, list[Any]]]) -> Reply:
+def _answer(request: Request, topic_rows: list[tuple[Any, list[Any]]]) -> Reply:
     topic_class = request.schema.OffsetForLeaderTopicResult
-    return request.answer(topics=answered_topics(topic_class, found, name="topic"))
+    return request.answer(topics=answered_topics(topic_class, topic_rows, name="topic"))
 
 
 def _partition(request: Request, topic: Any, partition: Any) -> Any:
@@ -48,10 +48,10 @@ def _partition(request: Request, topic: Any, partition: Any) -> Any:
     )
     if isinstance(log, Rejection):
         return schema.EpochEndOffset(error_code=log.error, partition=partition.partition)
-    found = log.end_offset_for_epoch(partition.leader_epoch)
+    epoch_end = log.end_offset_for_epoch(partition.leader_epoch)
     return schema.EpochEndOffset(
         error_code=ErrorCode.none,
         partition=partition.partition,
-        leader_epoch=found.leader_epoch,
-        end_offset=found.end_offset,
+        leader_epoch=epoch_end.leader_epoch,
+        end_offset=epoch_end.end_offset,
     )

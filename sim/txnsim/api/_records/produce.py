@@ -226,7 +226,7 @@ def carries_transactions(message: Any) -> bool:
 
     A partition may have one batch. Megabytes of others are refused later; so many are looked at.
     """
-    left = FURTHER_BATCHES_MAX
+    further_batches = FURTHER_BATCHES_MAX
     for topic in message.topic_data:
         for data in topic.partition_data:
             records, position = data.records, 0
@@ -237,8 +237,8 @@ def carries_transactions(message: Any) -> bool:
                 if is_new and records[position + _FLAGS_POSITION] & BatchHeader.TRANSACTIONAL:
                     return True
                 position += size
-                left -= 1 if position < len(records) else 0
-                if left < 0:
+                further_batches -= 1 if position < len(records) else 0
+                if further_batches < 0:
                     break
     return False
 

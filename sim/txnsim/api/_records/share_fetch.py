@@ -82,8 +82,8 @@ async def handle(request: Request) -> Reply:
     if isinstance(listed, Rejection):
         reply = await _answer(request, listed.error, {}, answers)
     else:
-        found = {partition: outcomes[partition] for partition in listed}
-        reply = await _answer(request, ErrorCode.none, found, answers)
+        listed_outcomes = {partition: outcomes[partition] for partition in listed}
+        reply = await _answer(request, ErrorCode.none, listed_outcomes, answers)
     if epoch == FINAL_EPOCH:
         fetching.end(member_of(request))
     return reply
@@ -98,17 +98,17 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 def subject(request: Request) -> Subject:
     """The partitions that are named, and those of the session."""
-    found = dict.fromkeys(places(named(request, request.message.topics)))
+    topic_partitions = dict.fromkeys(places(named(request, request.message.topics)))
     if refusal(request) is None:
         session = request.broker.share_fetching.sessions.find(member_of(request))
         if isinstance(session, ShareSession):
-            found.update(
+            topic_partitions.update(
                 dict.fromkeys(
                     TopicPartition(name or "", partition.partition)
                     for partition, name in session.topics.items()
                 )
             )
-    return Subject(partitions=tuple(found))
+    return Subject(partitions=tuple(topic_partitions))
 
 
 # Sessions
@@ -139,11 +139,13 @@ def _session(request: Request) -> ShareSession | Rejection:
     epoch = message.share_session_epoch
     if epoch == FINAL_EPOCH:
         return sessions.find(key)
-    wanted = {one: name for one, (name, _) in named(request, message.topics).items()}
+    topic_names = {
+        partition: name for partition, (name, _) in named(request, message.topics).items()
+    }
     settings = request.broker.metadata.settings
-    known = sessions.find(key)
-    has = known.topics if isinstance(known, ShareSession) else {}
-    new = sum(one not in has for one in wanted)
+    session = sessions.find(key)
+    has = session.topics if isinstance(session, ShareSession) else {}
+    new = sum(partition not in has for partition in topic_names)
     if new and sessions.partitions_number + new > settings.fetch_session_partitions_max:
         return Rejection(
             error=ErrorCode.share_session_limit_reached,
@@ -155,12 +157,12 @@ def _session(request: Request) -> ShareSession | Rejection:
         return sessions.open(
             key,
             request.link,
-            wanted,
+            topic_names,
             limit=settings.group_share_max_share_sessions,
             has_acknowledgements=_has_acknowledgements(request),
         )
     forgotten = named(request, message.forgotten_topics_data)
-    return sessions.resume(key, epoch, wanted, forgotten)
+    return sessions.resume(key, epoch, topic_names, forgotten)
 
 
 # Reading
@@ -174,13 +176,13 @@ async def _fetched(
     """
     message = request.message
     refused: Outcomes = {}
-    wanted: dict[SharedPartition, TopicPartition] = {}
+    topic_partitions: dict[SharedPartition, TopicPartition] = {}
 
-    def look(one: tuple[SharedPartition, str | None]) -> None:
-        partition, name = one
+    def look(partition_and_name: tuple[SharedPartition, str | None]) -> None:
+        partition, name = partition_and_name
         error = error_at(request, name, partition.partition)
         if error is None:
-            wanted[partition] = TopicPartition(name or "", partition.partition)
+            topic_partitions[partition] = TopicPartition(name or "", partition.partition)
         else:
             refused[partition] = ShareFetchAnswer(error=error)
 
@@ -188,7 +190,7 @@ async def _fetched(
     is_strict = not request.broker.release.rules.share_fetches_tell_unknown_topics
     if is_strict and None in topics.values():
         return None
-    if not wanted:
+    if not topic_partitions:
         return refused
     mode = getattr(message, "share_acquire_mode", AcquireMode.BATCH_OPTIMIZED)
     if mode not in _MODES:
@@ -202,9 +204,9 @@ async def _fetched(
         max_records=message.max_records,
         batch_size=message.batch_size,
         mode=AcquireMode(mode),
-        partitions=wanted,
+        partitions=topic_partitions,
     )
-    pace = request.pace_of(len(wanted))
+    pace = request.pace_of(len(topic_partitions))
     return {**await request.broker.share_fetching.fetch(command, pace), **refused}
 
 
@@ -215,15 +217,15 @@ async def _answer(
     request: Request,
     error: ErrorCode,
     outcomes: Mapping[SharedPartition, ShareFetchAnswer],
-    said: Answers,
+    ack_rejections: Answers,
 ) -> Reply:
     """Topics with acquired records and errors of acknowledgements."""
     schema = request.schema
     leaders = CurrentLeaders(request)
     topics: dict[str, list[Any]] = {}
-    for partition in dict.fromkeys((*outcomes, *said)):
+    for partition in dict.fromkeys((*outcomes, *ack_rejections)):
         outcome = outcomes.get(partition, _NOTHING)
-        rejection = said.get(partition)
+        rejection = ack_rejections.get(partition)
         topics.setdefault(partition.topic_id, []).append(
             schema.PartitionData(
                 partition_index=partition.partition,
@@ -241,11 +243,11 @@ async def _answer(
                 records=_records(outcome),
                 acquired_records=tuple(
                     schema.AcquiredRecords(
-                        first_offset=one.first_offset,
-                        last_offset=one.last_offset,
-                        delivery_count=one.delivery_count,
+                        first_offset=batch.first_offset,
+                        last_offset=batch.last_offset,
+                        delivery_count=batch.delivery_count,
                     )
-                    for one in outcome.ranges
+                    for batch in outcome.ranges
                 ),
             )
         )

@@ -57,20 +57,23 @@ def is_renewal(request: Request) -> bool:
 def named(request: Request, topics: Iterable[Any]) -> dict[SharedPartition, tuple[str | None, Any]]:
     """Partitions below topics with ids, each with its topic's name; None of an unknown id."""
     names = request.broker.image.topic_names
-    found: dict[SharedPartition, tuple[str | None, Any]] = {}
+    parts_by_partition: dict[SharedPartition, tuple[str | None, Any]] = {}
     for topic in topics:
         name = names.get(topic.topic_id)
         text = uuid_text(topic.topic_id or _NO_ID)
         for part in topic.partitions:
             index = part if isinstance(part, int) else part.partition_index
-            found[SharedPartition(text, index)] = name, part
-    return found
+            parts_by_partition[SharedPartition(text, index)] = name, part
+    return parts_by_partition
 
 
-def places(found: dict[SharedPartition, tuple[str | None, Any]]) -> tuple[TopicPartition, ...]:
+def places(
+    parts_by_partition: dict[SharedPartition, tuple[str | None, Any]],
+) -> tuple[TopicPartition, ...]:
     """The same as a fault plan names them; an unknown topic has an empty name."""
     return tuple(
-        TopicPartition(name or "", partition.partition) for partition, (name, _) in found.items()
+        TopicPartition(name or "", partition.partition)
+        for partition, (name, _) in parts_by_partition.items()
     )
 
 
@@ -102,21 +105,23 @@ class Acknowledging:
         """Validate acknowledgement batches of one partition and pass them to its leader."""
         if self.has_tripped:
             return
-        said = tuple(
+        acknowledgements = tuple(
             AcknowledgementBatch(
-                first_offset=one.first_offset,
-                last_offset=one.last_offset,
-                types=tuple(one.acknowledge_types),
+                first_offset=batch.first_offset,
+                last_offset=batch.last_offset,
+                types=tuple(batch.acknowledge_types),
             )
-            for one in batches
+            for batch in batches
         )
-        error = ErrorCode.unknown_topic_id if name is None else _complaint(request, said)
+        error = (
+            ErrorCode.unknown_topic_id if name is None else _complaint(request, acknowledgements)
+        )
         error = error or error_at(request, name, partition.partition)
         if error is not None:
             self._refused[partition] = Rejection(error=error, reason="")
-        elif said:
+        elif acknowledgements:
             shares = request.broker.share_fetching
-            outcome = shares.acknowledge(member_of(request), partition, said)
+            outcome = shares.acknowledge(member_of(request), partition, acknowledgements)
             self.has_tripped = outcome.is_done and outcome.result() is TRIPPED
             self._waiting[partition] = outcome
         else:
@@ -128,16 +133,16 @@ class Acknowledging:
         """
         if not self._waiting:
             return self._refused
-        done = {partition: await outcome for partition, outcome in self._waiting.items()}
-        return {**done, **self._refused, **self._empty}
+        outcomes = {partition: await outcome for partition, outcome in self._waiting.items()}
+        return {**outcomes, **self._refused, **self._empty}
 
 
 async def begin_acknowledging(request: Request) -> Acknowledging:
     """Carry out what the request says of each partition."""
     acknowledging = Acknowledging()
 
-    def begin(one: tuple[SharedPartition, tuple[str | None, Any]]) -> None:
-        partition, (name, part) = one
+    def begin(named_part: tuple[SharedPartition, tuple[str | None, Any]]) -> None:
+        partition, (name, part) = named_part
         acknowledging.begin(request, partition, name, part.acknowledgement_batches)
 
     await request.each(begin, named(request, request.message.topics).items(), weight=4)
@@ -148,11 +153,11 @@ def _complaint(request: Request, batches: Iterable[AcknowledgementBatch]) -> Err
     """Offset ranges are ascending, with one acknowledge type, or one for each offset."""
     has_renewals = request.api_version >= RENEW_FROM
     highest = AcknowledgeType.RENEW if has_renewals else AcknowledgeType.REJECT
-    behind = -1
+    last_offset_before = -1
     for batch in batches:
         types = batch.types
         is_wrong = (
-            not behind <= batch.first_offset <= batch.last_offset
+            not last_offset_before <= batch.first_offset <= batch.last_offset
             or not types
             or (len(types) > 1 and len(types) != batch.last_offset - batch.first_offset + 1)
             or min(types) < AcknowledgeType.GAP
@@ -161,7 +166,7 @@ def _complaint(request: Request, batches: Iterable[AcknowledgementBatch]) -> Err
         )
         if is_wrong:
             return ErrorCode.invalid_request
-        behind = batch.last_offset
+        last_offset_before = batch.last_offset
     return None
 
 
@@ -170,7 +175,9 @@ async def by_topic(
 ) -> tuple[Any, ...]:
     """What is answered of partitions, below their topics; ``response`` is the message of one."""
     of_topics = await request.each(
-        lambda one: response(topic_id=uuid_from(one[0]), partitions=tuple(one[1])),
+        lambda topic_and_rows: response(
+            topic_id=uuid_from(topic_and_rows[0]), partitions=tuple(topic_and_rows[1])
+        ),
         topics.items(),
     )
     return tuple(of_topics)

@@ -52,12 +52,14 @@ def handled(
             await request.have_done(1)
         answers = await request.broker.share_state(request.api_key, commands)
         # Of what is named twice the last answer counts.
-        found: dict[Any, dict[int, Any]] = {}
+        results_by_topic: dict[Any, dict[int, Any]] = {}
         for (topic, part, _), answer in zip(keys, answers, strict=True):
-            found.setdefault(topic.topic_id, {})[part.partition] = _result(request, answer)
+            results_by_topic.setdefault(topic.topic_id, {})[part.partition] = _result(
+                request, answer
+            )
             request.expect(len(getattr(answer, "batches", ())))
             await request.have_done(1)
-        return _answer(request, found)
+        return _answer(request, results_by_topic)
 
     return handle
 
@@ -66,13 +68,18 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
     zero = {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "state_batches": ()}
     result = request.schema.PartitionResult
-    given = {name: value for name, value in zero.items() if name in result.__dataclass_fields__}
+    zero_fields = {
+        name: value for name, value in zero.items() if name in result.__dataclass_fields__
+    }
     return _answer(
         request,
         {
             topic.topic_id: {
                 part.partition: result(
-                    partition=part.partition, error_code=error, error_message=error.name, **given
+                    partition=part.partition,
+                    error_code=error,
+                    error_message=error.name,
+                    **zero_fields,
                 )
                 for part in topic.partitions
             }
@@ -113,7 +120,7 @@ def _result(request: Request, answer: ShareAnswer) -> Any:
     )
 
 
-def _answer(request: Request, found: dict[Any, dict[int, Any]]) -> Reply:
+def _answer(request: Request, results_by_topic: dict[Any, dict[int, Any]]) -> Reply:
     """The answer's message; its class of topics is the one that ends with Result besides."""
     schema = request.schema
     (topic_result,) = (
@@ -124,6 +131,6 @@ def _answer(request: Request, found: dict[Any, dict[int, Any]]) -> Reply:
     return codec.response_class(request.api_key, request.api_version)(
         results=tuple(
             topic_result(topic_id=topic_id, partitions=tuple(partitions.values()))
-            for topic_id, partitions in found.items()
+            for topic_id, partitions in results_by_topic.items()
         )
     )

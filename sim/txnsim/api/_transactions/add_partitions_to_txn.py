@@ -161,17 +161,19 @@ async def _of_transaction(
         [
             schema.AddPartitionsToTxnTopicResult(
                 name=name,
-                results_by_partition=tuple(await request.each(partial(_result, schema), found)),
+                results_by_partition=tuple(
+                    await request.each(partial(_result, schema), index_errors)
+                ),
             )
-            for name, found in topics
+            for name, index_errors in topics
         ]
     )
 
 
 @prepared
 def _added(api_version: int, topics: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
-    found = ((name, [(index, 0) for index in indexes]) for name, indexes in topics)
-    results = _topics(response_schema(KEY, api_version), found)
+    topic_errors = ((name, [(index, 0) for index in indexes]) for name, indexes in topics)
+    results = _topics(response_schema(KEY, api_version), topic_errors)
     return encode_body(answer(KEY, api_version, results_by_topic_v3_and_below=results))
 
 
@@ -198,10 +200,10 @@ def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> Partit
 
 
 def _partitions(topics: Iterable[Any]) -> tuple[TopicPartition, ...]:
-    found: list[TopicPartition] = []
+    topic_partitions: list[TopicPartition] = []
     for topic in topics:
-        found.extend(map(TopicPartition, repeat(topic.name), topic.partitions))
-    return tuple(found)
+        topic_partitions.extend(map(TopicPartition, repeat(topic.name), topic.partitions))
+    return tuple(topic_partitions)
 
 
 def _in_words_of(request: Request, error: ErrorCode) -> ErrorCode:
@@ -210,13 +212,18 @@ def _in_words_of(request: Request, error: ErrorCode) -> ErrorCode:
     return error
 
 
-def _topics(schema: Any, found: Iterable[tuple[str, Iterable[tuple[int, int]]]]) -> tuple[Any, ...]:
+def _topics(
+    schema: Any, topic_errors: Iterable[tuple[str, Iterable[tuple[int, int]]]]
+) -> tuple[Any, ...]:
     """The results of partitions, under their topics."""
     return tuple(
         schema.AddPartitionsToTxnTopicResult(
-            name=name, results_by_partition=tuple(_result(schema, one) for one in partitions)
+            name=name,
+            results_by_partition=tuple(
+                _result(schema, index_and_error) for index_and_error in partitions
+            ),
         )
-        for name, partitions in found
+        for name, partitions in topic_errors
     )
 
 
@@ -231,8 +238,8 @@ def _as_asked(
         )
 
 
-def _result(schema: Any, found: tuple[int, int]) -> Any:
-    index, error = found
+def _result(schema: Any, index_and_error: tuple[int, int]) -> Any:
+    index, error = index_and_error
     return schema.AddPartitionsToTxnPartitionResult(
         partition_index=index, partition_error_code=ErrorCode(error)
     )

@@ -61,24 +61,24 @@ def subject(request: Request) -> Subject:
 async def _describe(
     request: Request, start_of: Callable[[DescribedTxn], int], transactional_id: str
 ) -> Any:
-    found = request.broker.coordinator.describe(TransactionalId(transactional_id))
-    if isinstance(found, Rejection):
-        return _failed(request, transactional_id, found.error)
-    request.answers(len(found.partitions))
+    description = request.broker.coordinator.describe(TransactionalId(transactional_id))
+    if isinstance(description, Rejection):
+        return _failed(request, transactional_id, description.error)
+    request.answers(len(description.partitions))
     schema = request.schema
     return build(
         schema.TransactionState,
         error_code=ErrorCode.none,
-        transactional_id=found.transactional_id,
-        transaction_state=found.state,
-        transaction_timeout=timedelta(milliseconds=found.timeout_ms),
-        transaction_start_time=start_of(found),
-        transaction_last_update_time=found.last_update_timestamp_ms,
-        producer_id=found.producer_id,
-        producer_epoch=found.producer_epoch,
+        transactional_id=description.transactional_id,
+        transaction_state=description.state,
+        transaction_timeout=timedelta(milliseconds=description.timeout_ms),
+        transaction_start_time=start_of(description),
+        transaction_last_update_time=description.last_update_timestamp_ms,
+        producer_id=description.producer_id,
+        producer_epoch=description.producer_epoch,
         topics=answered_topics(
             schema.TopicData,
-            rows_by_topic((where, where.partition) for where in found.partitions).items(),
+            rows_by_topic((where, where.partition) for where in description.partitions).items(),
             name="topic",
         ),
     )

@@ -55,9 +55,9 @@ async def handle(
     """
     message = request.message
     broker = request.broker
-    asked = split(broker.image, message.topics)
-    if not asked.positions:
-        return answered(request, asked.results(()), entity=_ENTITY)
+    split_request = split(broker.image, message.topics)
+    if not split_request.positions:
+        return answered(request, split_request.results(()), entity=_ENTITY)
     supported = operation or _operation(request.api_version)
     is_new = request.api_version >= IDS_AND_EPOCHS_FROM
 
@@ -73,7 +73,7 @@ async def handle(
             member_id=getattr(message, "member_id", ""),
             group_instance_id=getattr(message, "group_instance_id", None),
             generation=_generation(message),
-            positions=asked.positions,
+            positions=split_request.positions,
             is_transactional=True,
             missing_group_named=is_new,
             stale_epoch_named=is_new,
@@ -86,11 +86,11 @@ async def handle(
             producer_epoch=ProducerEpoch(message.producer_epoch),
         ),
         verify=verify,
-        pace=request.pace_of(len(asked.positions)),
+        pace=request.pace_of(len(split_request.positions)),
     )
     if failed is not None and isinstance(outcome, Rejection):
         outcome = Rejection(error=failed(outcome.error), reason=outcome.reason)
-    results = _in_words_of(request, asked.results(errors_of(outcome)))
+    results = _in_words_of(request, split_request.results(errors_of(outcome)))
     if request.pace is not None:
         return await answered_in_slices(request, results, entity=_ENTITY)
     return answered(request, results, entity=_ENTITY)
@@ -129,8 +129,11 @@ def _in_words_of(request: Request, results: Results) -> Results:
     """Clients of the first versions don't know COORDINATOR_LOAD_IN_PROGRESS here."""
     if request.api_version >= LOADING_KNOWN_FROM:
         return results
-    later, known = ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available
+    later, earlier_word = (
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+    )
     return [
-        (named, [(index, known if error is later else error) for index, error in partitions])
+        (named, [(index, earlier_word if error is later else error) for index, error in partitions])
         for named, partitions in results
     ]

@@ -93,11 +93,13 @@ def _partition(schema: Any, result: tuple[TopicPartition, int]) -> tuple[TopicPa
 
 
 def _marker(
-    schema: Any, producer_id: ProducerId, made: Iterable[tuple[TopicPartition, Any]]
+    schema: Any, producer_id: ProducerId, partition_rows: Iterable[tuple[TopicPartition, Any]]
 ) -> Any:
     return schema.WritableTxnMarkerResult(
         producer_id=producer_id,
-        topics=answered_topics(schema.WritableTxnMarkerTopicResult, rows_by_topic(made).items()),
+        topics=answered_topics(
+            schema.WritableTxnMarkerTopicResult, rows_by_topic(partition_rows).items()
+        ),
     )
 
 

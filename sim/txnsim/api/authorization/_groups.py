@@ -48,7 +48,7 @@ async def list_groups(request: Request, access: Access, handler: Handler) -> Rep
     if access.may_cluster(AclOperation.DESCRIBE):
         return answer
     may = await request.each(
-        lambda one: access.may_group(AclOperation.DESCRIBE, one.group_id), answer.groups, weight=4
+        lambda group: access.may_group(AclOperation.DESCRIBE, group.group_id), answer.groups, weight=4
     )
     return dataclasses.replace(answer, groups=tuple(compress(answer.groups, may)))
 
@@ -59,7 +59,7 @@ def _described(request: Request, access: Access, group: Any) -> Any:
     if not is_asked or group.error_code is not ErrorCode.none:
         return group
     operations = group_operations(request)
-    bits = access.bits(operations, lambda one: access.may_group(one, group.group_id))
+    bits = access.bits(operations, lambda operation: access.may_group(operation, group.group_id))
     return dataclasses.replace(group, authorized_operations=bits)
 
 
@@ -104,8 +104,8 @@ def _described_streams_group(request: Request, access: Access, group: Any) -> An
     }
     if all(access.may_topic(AclOperation.DESCRIBE, name) for name in names):
         return _described(request, access, group)
-    found = streams_describe_api.failed(request, group.group_id, _FORBIDDEN)
-    return dataclasses.replace(found, error_message=_STREAMS_TOPICS_HIDDEN)
+    failure = streams_describe_api.failed(request, group.group_id, _FORBIDDEN)
+    return dataclasses.replace(failure, error_message=_STREAMS_TOPICS_HIDDEN)
 
 
 async def consumer_group_heartbeat(request: Request, access: Access, handler: Handler) -> Reply:
@@ -132,7 +132,7 @@ async def offset_delete(request: Request, access: Access, handler: Handler) -> R
     if answer.error_code is not ErrorCode.none:
         return answer
     refused = (
-        (topic.name, [(one.partition_index, _FORBIDDEN) for one in topic.partitions])
+        (topic.name, [(partition.partition_index, _FORBIDDEN) for partition in topic.partitions])
         for topic, _ in denied
     )
     return joined(answer, "topics", offset_delete_api.topics_of(request, refused))
@@ -153,13 +153,13 @@ async def share_group_offsets(request: Request, access: Access, handler: Handler
     answer: Any = await handler.handle(narrowed(request, "groups", allowed))
     described = iter(answer.groups)
     no_group = ErrorCode.group_authorization_failed
-    found = [
+    visible_groups = [
         _visible_offsets(request, access, group, next(described))
         if is_allowed
         else share_offsets_api.failed(request, group.group_id, no_group, None)
         for group, is_allowed in zip(groups, may, strict=True)
     ]
-    return dataclasses.replace(answer, groups=tuple(found))
+    return dataclasses.replace(answer, groups=tuple(visible_groups))
 
 
 def _seen(access: Access, group: Any) -> tuple[Any, ...]:
@@ -169,15 +169,15 @@ def _seen(access: Access, group: Any) -> tuple[Any, ...]:
     )
 
 
-def _visible_offsets(request: Request, access: Access, asked: Any, group: Any) -> Any:
+def _visible_offsets(request: Request, access: Access, requested_group: Any, group: Any) -> Any:
     """Drop forbidden topics from a described group, or put an error on those asked by name."""
     if group.error_code is not ErrorCode.none:
         return group
-    if asked.topics is None:
+    if requested_group.topics is None:
         return dataclasses.replace(group, topics=_seen(access, group))
     refused = tuple(
         share_offsets_api.refused_topic(request, topic, _FORBIDDEN)
-        for topic in asked.topics
+        for topic in requested_group.topics
         if not access.may_topic(AclOperation.DESCRIBE, topic.topic_name)
     )
     return dataclasses.replace(group, topics=(*group.topics, *refused))

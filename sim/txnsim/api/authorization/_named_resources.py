@@ -75,9 +75,11 @@ async def shown_parts(
     elements = getattr(answer, part.answered)
     distinct = {id(element): element for element in elements}  # what is asked for again is one
     show = partial(part.shown, request, access)
-    shown = dict(zip(distinct, await request.each(show, distinct.values(), weight=4), strict=True))
-    found = tuple([shown[id(element)] for element in elements])
-    return dataclasses.replace(answer, **{part.answered: found})
+    shown_by_id = dict(
+        zip(distinct, await request.each(show, distinct.values(), weight=4), strict=True)
+    )
+    shown_elements = tuple([shown_by_id[id(element)] for element in elements])
+    return dataclasses.replace(answer, **{part.answered: shown_elements})
 
 
 async def divided(
@@ -87,11 +89,11 @@ async def divided(
     allowed: list[Any] = []
     denied: list[tuple[Any, R]] = []
     denials = await request.each(denial, elements, weight=4)
-    for element, said in zip(elements, denials, strict=True):
-        if said is None:
+    for element, denial_of_element in zip(elements, denials, strict=True):
+        if denial_of_element is None:
             allowed.append(element)
         else:
-            denied.append((element, said))
+            denied.append((element, denial_of_element))
     return allowed, denied
 
 
@@ -100,14 +102,14 @@ async def _refused(
 ) -> tuple[Any, ...] | NoResponse:
     """What the answer says of elements that are all refused."""
     step = REFUSED_AT_ONCE if part.has_entries else len(elements)
-    found: list[Any] = []
+    refused_elements: list[Any] = []
     for start in range(0, len(elements), step):
-        wanted = narrowed(request, part.asked, elements[start : start + step])
-        refused: Any = await worded(wanted, handler.refuse(wanted, error))
+        part_request = narrowed(request, part.asked, elements[start : start + step])
+        refused: Any = await worded(part_request, handler.refuse(part_request, error))
         if isinstance(refused, NoResponse):
             return refused
-        found += getattr(refused, part.answered)
-    return tuple(found)
+        refused_elements += getattr(refused, part.answered)
+    return tuple(refused_elements)
 
 
 def narrowed(request: Request, field: str, elements: list[Any]) -> Request:
@@ -188,12 +190,12 @@ _BY_CONFIG_TYPE: Final = {
 _NO_LOGGERS: Final = frozenset({8})
 
 
-def _configs(operation: AclOperation, *, without: frozenset[int] = frozenset()) -> Any:
-    """Resources that have configs; ``without`` are types that the API does not know."""
+def _configs(operation: AclOperation, *, excluded: frozenset[int] = frozenset()) -> Any:
+    """Resources that have configs; ``excluded`` are types that the API does not know."""
 
     def error(_request: Request, access: Access, element: Any) -> ErrorCode | None:
         number = int(element.resource_type)
-        kind = None if number in without else _BY_CONFIG_TYPE.get(number)
+        kind = None if number in excluded else _BY_CONFIG_TYPE.get(number)
         if kind is None:
             return None  # the handler refuses it
         is_cluster = kind is ResourceType.CLUSTER
@@ -226,7 +228,7 @@ PARTS: Final[Mapping[int, ResourcePart]] = {
     33: ResourcePart(
         asked="resources",
         answered="responses",
-        error=_configs(AclOperation.ALTER_CONFIGS, without=_NO_LOGGERS),
+        error=_configs(AclOperation.ALTER_CONFIGS, excluded=_NO_LOGGERS),
         has_entries=True,
     ),
     # CreatePartitions

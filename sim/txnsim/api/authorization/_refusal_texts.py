@@ -54,7 +54,7 @@ async def worded(request: Request, answer: Any) -> Any:
         value = getattr(answer, name)
         if type(value) is tuple and value and _fields(value[0].__class__):
             request.expect(len(value))
-            changes[name] = tuple([await worded(request, one) for one in value])
+            changes[name] = tuple([await worded(request, element) for element in value])
     error = getattr(answer, "error_code", ErrorCode.none)
     if _MESSAGE in fields and error in TEXTS:
         text = _text(request, answer, ErrorCode(error))

@@ -42,8 +42,10 @@ async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
     )
     if is_all:
         answer: Any = await handler.handle(request)
-        seen = [one for one in answer.topics if access.may_topic(AclOperation.DESCRIBE, one.name)]
-        answer = dataclasses.replace(answer, topics=tuple(seen))
+        visible_topics = [
+            topic for topic in answer.topics if access.may_topic(AclOperation.DESCRIBE, topic.name)
+        ]
+        answer = dataclasses.replace(answer, topics=tuple(visible_topics))
         return await _with_operations(request, access, answer)
     denial = partial(_metadata_denial, request, access)
     allowed, denied = await divided(request, denial, message.topics)
@@ -56,7 +58,7 @@ async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
     else:
         answer = await handler.handle(narrowed(request, "topics", allowed))
     return await _with_operations(
-        request, access, joined(answer, "topics", tuple(one for _, one in denied))
+        request, access, joined(answer, "topics", tuple(row for _, row in denied))
     )
 
 
@@ -99,8 +101,8 @@ async def _with_operations(request: Request, access: Access, answer: Any) -> Any
     """The bit fields of authorized operations on the topics and the cluster."""
     message = request.message
     if getattr(message, "include_topic_authorized_operations", False):
-        shown = await request.each(partial(_with_topic_bits, access), answer.topics, weight=4)
-        answer = dataclasses.replace(answer, topics=tuple(shown))
+        topics = await request.each(partial(_with_topic_bits, access), answer.topics, weight=4)
+        answer = dataclasses.replace(answer, topics=tuple(topics))
     if getattr(message, "include_cluster_authorized_operations", False):
         answer = dataclasses.replace(answer, cluster_authorized_operations=_cluster_bits(access))
     return answer
@@ -109,7 +111,7 @@ async def _with_operations(request: Request, access: Access, answer: Any) -> Any
 def _with_topic_bits(access: Access, topic: Any) -> Any:
     if topic.error_code is not ErrorCode.none:
         return topic
-    bits = access.bits(TOPIC_OPERATIONS, lambda one: access.may_topic(one, topic.name))
+    bits = access.bits(TOPIC_OPERATIONS, lambda operation: access.may_topic(operation, topic.name))
     return dataclasses.replace(topic, topic_authorized_operations=bits)
 
 
@@ -168,11 +170,11 @@ async def delete_topics(request: Request, access: Access, handler: Handler) -> R
 
 def _deletion_denial(request: Request, access: Access, topic: Any) -> Any | None:
     image = request.broker.metadata.image
-    wanted = topic if isinstance(topic, str) else topic.name
+    named_topic = topic if isinstance(topic, str) else topic.name
     topic_id = getattr(topic, "topic_id", None)  # the zero id is read as None
-    if wanted is not None and topic_id is not None:
+    if named_topic is not None and topic_id is not None:
         return None  # the handler refuses it
-    name = wanted
+    name = named_topic
     if topic_id is not None:
         name = image.topic_names.get(topic_id)
     if name is None:
@@ -184,7 +186,7 @@ def _deletion_denial(request: Request, access: Access, topic: Any) -> Any | None
         return None
     return codec.build(
         request.schema.DeletableTopicResult,
-        name=name if wanted is not None or is_seen else None,
+        name=name if named_topic is not None or is_seen else None,
         topic_id=topic_id,
         error_code=_FORBIDDEN,
         error_message=_FORBIDDEN_TEXT,
@@ -201,11 +203,11 @@ async def describe_topic_partitions(request: Request, access: Access, handler: H
     denied: set[str] = set()
     if message.topics:
         denied = {topic.name for topic in message.topics if topic.name and not may(topic.name)}
-        seen = [topic for topic in message.topics if topic.name not in denied]
+        allowed_topics = [topic for topic in message.topics if topic.name not in denied]
     else:
         schema = codec.request_schema(request.api_key, request.api_version)
         names = filter(may, sorted(request.broker.image.topics))
-        seen = [schema.TopicRequest(name=name) for name in names]
+        allowed_topics = [schema.TopicRequest(name=name) for name in names]
     refused: Any = handler.refuse(
         with_message(
             request,
@@ -216,27 +218,29 @@ async def describe_topic_partitions(request: Request, access: Access, handler: H
         ),
         _FORBIDDEN,
     )
-    wanted = _from_cursor(request, seen)
-    if not wanted.message.topics:
+    allowed_request = _from_cursor(request, allowed_topics)
+    if not allowed_request.message.topics:
         # To the handler no topics would mean all of them.
         return refused
-    answer: Any = await handler.handle(wanted)
-    shown = tuple(_with_topic_bits(access, topic) for topic in answer.topics)
-    return dataclasses.replace(answer, topics=(*shown, *refused.topics))
+    answer: Any = await handler.handle(allowed_request)
+    shown_topics = tuple(_with_topic_bits(access, topic) for topic in answer.topics)
+    return dataclasses.replace(answer, topics=(*shown_topics, *refused.topics))
 
 
-def _from_cursor(request: Request, seen: list[Any]) -> Request:
+def _from_cursor(request: Request, allowed_topics: list[Any]) -> Request:
     """The request for those topics. A cursor at one of all topics may stand at one that is gone or
     forbidden by now: it goes on with the next.
     """
     message = request.message
     cursor = message.cursor
     if message.topics or cursor is None or cursor.partition_index < 0:
-        return narrowed(request, "topics", seen)
-    left = [topic for topic in seen if topic.name >= cursor.topic_name]
-    if left and left[0].name == cursor.topic_name:
-        return narrowed(request, "topics", left)
-    return with_message(request, dataclasses.replace(message, topics=tuple(left), cursor=None))
+        return narrowed(request, "topics", allowed_topics)
+    remaining_topics = [topic for topic in allowed_topics if topic.name >= cursor.topic_name]
+    if remaining_topics and remaining_topics[0].name == cursor.topic_name:
+        return narrowed(request, "topics", remaining_topics)
+    return with_message(
+        request, dataclasses.replace(message, topics=tuple(remaining_topics), cursor=None)
+    )
 
 
 _CREATED: Final = ResourcePart(

@@ -24,8 +24,8 @@ _IDLE: Final = frozenset(state.wire_name for state in IDLE_STATES)
 async def handle(request: Request) -> Reply:
     """Describe each id by itself."""
 
-    def start_of(found: DescribedTxn) -> int:
-        is_over = found.state in _IDLE and request.api_version < LAST_UPDATE_FROM
-        return UNKNOWN_TIME if is_over else found.start_timestamp_ms
+    def start_of(description: DescribedTxn) -> int:
+        is_over = description.state in _IDLE and request.api_version < LAST_UPDATE_FROM
+        return UNKNOWN_TIME if is_over else description.start_timestamp_ms
 
     return await describe_transactions.handle(request, start_of=start_of)

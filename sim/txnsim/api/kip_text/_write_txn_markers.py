@@ -63,7 +63,9 @@ def _command(request: Request) -> WriteTxnMarkersCommand:
     if request.api_version != OWN_VERSION:
         return write_txn_markers.command_of(message)
     return WriteTxnMarkersCommand(
-        markers=tuple(each for marker in message.markers for each in _markers(marker))
+        markers=tuple(
+            split_marker for marker in message.markers for split_marker in _markers(marker)
+        )
     )
 
 

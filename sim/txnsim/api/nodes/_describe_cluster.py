@@ -47,7 +47,7 @@ def _answer(request: Request, error: ErrorCode, message: str | None) -> Reply:
     brokers = image.alive_brokers() if error is ErrorCode.none else ()
     is_all = error is ErrorCode.none and getattr(request.message, "include_fenced_brokers", False)
     listed = sorted(
-        (*brokers, *(image.fenced_brokers() if is_all else ())), key=lambda one: one.broker_id
+        (*brokers, *(image.fenced_brokers() if is_all else ())), key=lambda broker: broker.broker_id
     )
     return request.answer(
         error_code=error,

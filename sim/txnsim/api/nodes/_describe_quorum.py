@@ -31,13 +31,13 @@ DEVIATIONS: Final = (
 async def handle(request: Request) -> Reply:
     """Describe the quorum of the metadata log."""
     topics = request.message.topics
-    asked = [
+    requested_partitions = [
         (topic.topic_name, part.partition_index) for topic in topics for part in topic.partitions
     ]
-    request.expect(len(asked))  # what is not hosted here has a row each
+    request.expect(len(requested_partitions))  # what is not hosted here has a row each
     if not topics:
         return _answer(request, error_code=ErrorCode.none, error_message="", topics=(), nodes=())
-    if asked != [(METADATA_TOPIC, 0)] or len(topics) > 1:
+    if requested_partitions != [(METADATA_TOPIC, 0)] or len(topics) > 1:
         return _not_hosted(request)
     brokers = request.broker.image.alive_brokers()
     schema = request.schema
@@ -82,8 +82,8 @@ def _not_hosted(request: Request) -> Reply:
             observers=(),
         )
 
-    found = every_partition(request.message.topics, row)
-    topics = answered_topics(schema.TopicData, found, name="topic_name")
+    topic_rows = every_partition(request.message.topics, row)
+    topics = answered_topics(schema.TopicData, topic_rows, name="topic_name")
     return _answer(request, error_code=ErrorCode.none, error_message="", topics=topics, nodes=())
 
 

@@ -72,8 +72,8 @@ async def handle(request: Request) -> Reply:
         return refuse(request, ErrorCode.invalid_request)
     if request.api_version >= BATCHED_FROM:
         keys = message.coordinator_keys
-        found = await request.each(lambda key: (key, _find(request, key_type, key)), keys)
-        return _answer(request, found)
+        coordinators = await request.each(lambda key: (key, _find(request, key_type, key)), keys)
+        return _answer(request, coordinators)
     return _answer(request, [(message.key, _find(request, key_type, message.key))])
 
 
@@ -141,12 +141,12 @@ def _forbidden(
 
 def _share_key(text: str) -> ShareKey | None:
     """``group:topicId:partition``; the group may have colons (SharePartitionKey.getInstance)."""
-    group_id, _, place = text.rstrip(":").rpartition(":")
+    group_id, _, partition = text.rstrip(":").rpartition(":")
     group_id, _, topic_id = group_id.rpartition(":")
-    if not group_id.strip() or not _INT.fullmatch(place) or not _is_int32(int(place)):
+    if not group_id.strip() or not _INT.fullmatch(partition) or not _is_int32(int(partition)):
         return None
     try:
-        return ShareKey(group_id, uuid_text(uuid_from(topic_id)), int(place))
+        return ShareKey(group_id, uuid_text(uuid_from(topic_id)), int(partition))
     except ValueError:
         return None
 
@@ -155,23 +155,28 @@ def _is_int32(number: int) -> bool:
     return -(2**31) <= number < 2**31
 
 
-def _answer(request: Request, found: list[tuple[str, FoundCoordinator]]) -> Reply:
+def _answer(request: Request, coordinators: list[tuple[str, FoundCoordinator]]) -> Reply:
     schema = request.schema
     if request.api_version >= BATCHED_FROM:
         return request.answer(
             coordinators=tuple(
                 schema.Coordinator(
-                    key=key, error_code=one.error, error_message=one.message, **_node(request, one)
+                    key=key,
+                    error_code=coordinator.error,
+                    error_message=coordinator.message,
+                    **_node(request, coordinator),
                 )
-                for key, one in found
+                for key, coordinator in coordinators
             )
         )
-    one = found[0][1]
-    message = _TEXTS.get(one.error, one.message)
-    return request.answer(error_code=one.error, error_message=message, **_node(request, one))
+    coordinator = coordinators[0][1]
+    message = _TEXTS.get(coordinator.error, coordinator.message)
+    return request.answer(
+        error_code=coordinator.error, error_message=message, **_node(request, coordinator)
+    )
 
 
-def _node(request: Request, found: FoundCoordinator) -> dict[str, Any]:
-    if found.broker is None:
+def _node(request: Request, coordinator: FoundCoordinator) -> dict[str, Any]:
+    if coordinator.broker is None:
         return {"node_id": -1, "host": "", "port": -1}
-    return {"node_id": found.broker.broker_id, **request.address_of(found.broker)}
+    return {"node_id": coordinator.broker.broker_id, **request.address_of(coordinator.broker)}

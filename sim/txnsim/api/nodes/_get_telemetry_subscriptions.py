@@ -34,7 +34,7 @@ refuse = at_top(
 async def handle(request: Request) -> Reply:
     """Answer which metrics a client has to push."""
     broker = request.broker
-    wanted = await in_slices(
+    subscription = await in_slices(
         request,
         broker.client_metrics.get(
             request.message.client_instance_id,
@@ -43,17 +43,17 @@ async def handle(request: Request) -> Reply:
             now_ms=broker.environment.clock.monotonic_ms(),
         ),
     )
-    if isinstance(wanted, Rejection):
-        return refuse(request, wanted.error)
+    if isinstance(subscription, Rejection):
+        return refuse(request, subscription.error)
     return request.answer(
         error_code=ErrorCode.none,
-        client_instance_id=wanted.instance_id,
-        subscription_id=wanted.subscription_id,
+        client_instance_id=subscription.instance_id,
+        subscription_id=subscription.subscription_id,
         accepted_compression_types=ACCEPTED,
-        push_interval=timedelta(milliseconds=wanted.interval_ms),
+        push_interval=timedelta(milliseconds=subscription.interval_ms),
         telemetry_max_bytes=broker.client_metrics.max_bytes,
         delta_temporality=True,
-        requested_metrics=wanted.metrics,
+        requested_metrics=subscription.metrics,
     )
 
 
