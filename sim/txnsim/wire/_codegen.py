@@ -51,7 +51,7 @@ _twins: dict[Any, Any] = {}
 
 def twin_of(cls: Any) -> Any:
     """The mutable class with the layout of a message class."""
-    found = _twins.get(cls)
-    if found is None:
-        found = _twins[cls] = type(f"{cls.__name__}Twin", (), {"__slots__": cls.__slots__})
-    return found
+    twin = _twins.get(cls)
+    if twin is None:
+        twin = _twins[cls] = type(f"{cls.__name__}Twin", (), {"__slots__": cls.__slots__})
+    return twin

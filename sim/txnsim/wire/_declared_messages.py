@@ -60,8 +60,10 @@ def message(
     Raises:
         ValueError: A line is not as above.
     """
-    made = [found for line in lines if (found := _field(line, version, types)) is not None]
-    return _made(name, made, {"__doc__": about, "__flexible__": flexible, **api})
+    field_rows = [
+        field_row for line in lines if (field_row := _field(line, version, types)) is not None
+    ]
+    return _made(name, field_rows, {"__doc__": about, "__flexible__": flexible, **api})
 
 
 def remade(cls: Any, *elements: Any, more: Sequence[str] = (), **api: Any) -> Any:
@@ -76,28 +78,36 @@ def remade(cls: Any, *elements: Any, more: Sequence[str] = (), **api: Any) -> An
     Raises:
         ValueError: A line is none of ``message``.
     """
-    by_name = {each.__name__: each for each in elements}
-    made = []
-    for one in fields(cls):
-        kind: Any = one.type
+    by_name = {element.__name__: element for element in elements}
+    field_rows = []
+    for old_field in fields(cls):
+        kind: Any = old_field.type
         if get_origin(kind) is tuple:
             element: Any = get_args(kind)[0]
             element = by_name.get(element.__name__, element)
             kind = tuple[element, ...]
-        made.append((one.name, kind, field(metadata=one.metadata, default=one.default)))
+        field_rows.append(
+            (old_field.name, kind, field(metadata=old_field.metadata, default=old_field.default))
+        )
     version = api.get("version", cls.__version__)
-    made += [found for line in more if (found := _field(line, version, _NONE)) is not None]
-    kept = ("doc", "flexible", "version", "api_key", "header_schema")
+    field_rows += [
+        field_row for line in more if (field_row := _field(line, version, _NONE)) is not None
+    ]
+    inherited_names = ("doc", "flexible", "version", "api_key", "header_schema")
     return _made(
         cls.__name__,
-        made,
-        {f"__{name}__": api.get(name, getattr(cls, f"__{name}__")) for name in kept},
+        field_rows,
+        {f"__{name}__": api.get(name, getattr(cls, f"__{name}__")) for name in inherited_names},
     )
 
 
-def _made(name: str, made: Sequence[tuple[str, Any, Any]], namespace: Mapping[str, Any]) -> Any:
+def _made(
+    name: str, field_rows: Sequence[tuple[str, Any, Any]], namespace: Mapping[str, Any]
+) -> Any:
     namespace = {"__module__": __name__, **namespace}
-    return make_dataclass(name, made, namespace=namespace, frozen=True, slots=True, kw_only=True)
+    return make_dataclass(
+        name, field_rows, namespace=namespace, frozen=True, slots=True, kw_only=True
+    )
 
 
 def versions(
@@ -125,7 +135,7 @@ def versions(
             *lines,
             version=version,
             flexible=version >= flexible_since,
-            types={each: classes[version] for each, classes in types.items()},
+            types={name: classes[version] for name, classes in types.items()},
         )
         for version in range(newest + 1)
     )
@@ -133,23 +143,23 @@ def versions(
 
 def _field(line: str, version: int, types: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
     """Name, annotation and ``field`` of a line; None where the version does not have it."""
-    found = _LINE.fullmatch(line)
-    if found is None:
+    match = _LINE.fullmatch(line)
+    if match is None:
         raise ValueError(f"not a field of a message: {line!r}")
-    since = int(found["since"] or 0)
-    if version < since or (version > since and found["since"] and not found["open"]):
+    since = int(match["since"] or 0)
+    if version < since or (version > since and match["since"] and not match["open"]):
         return None
-    kind = found["type"]
+    kind = match["type"]
     annotation: Any = types.get(kind) or _ANNOTATIONS.get(kind, int)
-    if found["array"]:
+    if match["array"]:
         annotation = tuple[annotation, ...]
-    if found["nullable"]:
+    if match["nullable"]:
         annotation = annotation | None
     metadata: dict[str, Any] = {} if kind in types else {"kafka_type": kind}
-    if found["tag"]:
-        metadata["tag"] = int(found["tag"])
-    default = found["default"]
+    if match["tag"]:
+        metadata["tag"] = int(match["tag"])
+    default = match["default"]
     if default is None:
-        return found["name"], annotation, field(metadata=metadata)
+        return match["name"], annotation, field(metadata=metadata)
     value = types[default] if default in types else literal_eval(default)
-    return found["name"], annotation, field(metadata=metadata, default=value)
+    return match["name"], annotation, field(metadata=metadata, default=value)

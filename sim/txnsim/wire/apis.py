@@ -112,7 +112,10 @@ APIS: Final[dict[int, tuple[str, int | None]]] = {
 NEVER: Final = 1 << 15
 """Above every version."""
 
-FLEXIBLE_FROM: Final = {key: NEVER if first is None else first for key, (_, first) in APIS.items()}
+FLEXIBLE_FROM: Final = {
+    key: NEVER if flexible_from is None else flexible_from
+    for key, (_, flexible_from) in APIS.items()
+}
 """API key -> first flexible version: request header v2 from there on."""
 
 RESPONSE_HEADER_V1_FROM: Final = {**FLEXIBLE_FROM, API_VERSIONS: NEVER}

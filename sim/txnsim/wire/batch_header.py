@@ -176,8 +176,8 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 
 def assign(batch: Buffer, *, base_offset: int, leader_epoch: int) -> bytes:
     """The batch with the offset and the epoch that its leader gives it; the CRC stays valid."""
-    place = PLACE(base_offset, _LENGTH(batch, 8)[0], leader_epoch)
-    return b"".join((place, memoryview(batch)[AFTER_PLACE]))
+    new_front = PLACE(base_offset, _LENGTH(batch, 8)[0], leader_epoch)
+    return b"".join((new_front, memoryview(batch)[AFTER_PLACE]))
 
 
 def restamp(batch: Buffer, *, max_timestamp_ms: int, log_append_time: bool) -> bytes:

@@ -56,26 +56,26 @@ def scan_records(payload: bytes | memoryview, count: int) -> Iterator[Scanned]:
     """
     if count < 0 or count * Record.BYTES_MIN > len(payload):
         raise CorruptBatchError(f"{count} records do not fit in {len(payload)} bytes")
-    at = 0
+    position = 0
     try:
         for _ in range(count):
-            size, at = read_signed(payload, at, VARINT_BYTES_MAX)
-            end = at + size
+            size, position = read_signed(payload, position, VARINT_BYTES_MAX)
+            end = position + size
             if size < 0 or end > len(payload):
-                raise CorruptBatchError(f"a record of {size} bytes at byte {at} is cut off")
-            timestamp_delta_ms, at = read_signed(payload, at + 1, VARLONG_BYTES_MAX)
-            offset_delta, at = read_signed(payload, at, VARINT_BYTES_MAX)
-            key, at = _field(payload, at)
-            value_size, at = read_signed(payload, at, VARINT_BYTES_MAX)
-            at += max(0, value_size)
-            at = _skip_headers(payload, at, end)
-            if at != end:
-                raise CorruptBatchError(f"a record ends at byte {at}, its size says {end}")
+                raise CorruptBatchError(f"a record of {size} bytes at byte {position} is cut off")
+            timestamp_delta_ms, position = read_signed(payload, position + 1, VARLONG_BYTES_MAX)
+            offset_delta, position = read_signed(payload, position, VARINT_BYTES_MAX)
+            key, position = _field(payload, position)
+            value_size, position = read_signed(payload, position, VARINT_BYTES_MAX)
+            position += max(0, value_size)
+            position = _skip_headers(payload, position, end)
+            if position != end:
+                raise CorruptBatchError(f"a record ends at byte {position}, its size says {end}")
             yield Scanned(timestamp_delta_ms, offset_delta, key, value_size)
     except IndexError:
         raise CorruptBatchError("a record is cut off") from None
-    if at != len(payload):
-        raise CorruptBatchError(f"{len(payload) - at} bytes after the last record")
+    if position != len(payload):
+        raise CorruptBatchError(f"{len(payload) - position} bytes after the last record")
 
 
 def filtering_batch(
@@ -182,61 +182,61 @@ class _Numbering:
 
     def _parts(self) -> Iterator[bytes | memoryview]:
         header, payload = self._header, self._payload
-        at = 0
+        position = 0
         for number in range(header.records_count):
-            size, at = read_signed(payload, at, VARINT_BYTES_MAX)
-            end = at + size
-            time_ms, at = read_signed(payload, at + 1, VARLONG_BYTES_MAX)
+            size, position = read_signed(payload, position, VARINT_BYTES_MAX)
+            end = position + size
+            time_ms, position = read_signed(payload, position + 1, VARLONG_BYTES_MAX)
             time_ms += header.base_timestamp_ms
             if header.is_log_append_time:
                 time_ms = header.max_timestamp_ms
             if not number:
                 self.base_ms = self.newest_ms = time_ms
             self.newest_ms = max(self.newest_ms, time_ms)
-            _, at = read_signed(payload, at, VARINT_BYTES_MAX)
+            _, position = read_signed(payload, position, VARINT_BYTES_MAX)
             head = b"\0" + signed_varint(time_ms - self.base_ms) + signed_varint(number)
-            if _is_short(payload, at, end):
-                body = head + payload[at:end]
+            if _is_short(payload, position, end):
+                body = head + payload[position:end]
                 yield signed_varint(len(body)) + body
             else:
-                key_size, key, at = _sized(payload, at)
-                value_size, value, at = _sized(payload, at)
-                parts = (head, key_size, key, value_size, value, _headers(payload, at))
+                key_size, key, position = _sized(payload, position)
+                value_size, value, position = _sized(payload, position)
+                parts = (head, key_size, key, value_size, value, _headers(payload, position))
                 yield signed_varint(sum(map(len, parts)))
                 yield from parts
-            at = end
+            position = end
 
 
-def _is_short(payload: memoryview, at: int, end: int) -> bool:
+def _is_short(payload: memoryview, position: int, end: int) -> bool:
     """Whether key and value have lengths of one byte and there are no headers: such a record is
     encoded already.
     """
-    size = payload[at]
+    size = payload[position]
     if size > _ONE_BYTE_MAX or (size & 1 and size != _NULL):
         return False
-    at += 1 + size // 2
-    size = payload[at]
+    position += 1 + size // 2
+    size = payload[position]
     if size > _ONE_BYTE_MAX or (size & 1 and size != _NULL):
         return False
-    at += 1 + size // 2
-    return at + 1 == end and not payload[at]
+    position += 1 + size // 2
+    return position + 1 == end and not payload[position]
 
 
-def _sized(payload: memoryview, at: int) -> tuple[bytes, memoryview, int]:
+def _sized(payload: memoryview, position: int) -> tuple[bytes, memoryview, int]:
     """The length of a key or value, its bytes, and the position after them."""
-    size, at = read_signed(payload, at, VARINT_BYTES_MAX)
-    end = at + max(0, size)
-    return signed_varint(size), payload[at:end], end
+    size, position = read_signed(payload, position, VARINT_BYTES_MAX)
+    end = position + max(0, size)
+    return signed_varint(size), payload[position:end], end
 
 
-def _headers(payload: memoryview, at: int) -> bytes:
+def _headers(payload: memoryview, position: int) -> bytes:
     """The headers of a record, encoded anew."""
-    count, at = read_signed(payload, at, VARINT_BYTES_MAX)
+    count, position = read_signed(payload, position, VARINT_BYTES_MAX)
     encoded = bytearray(signed_varint(count))
     for _ in range(count):
-        _, key, at = _sized(payload, at)
+        _, key, position = _sized(payload, position)
         text = str(key, "utf-8", "replace").encode()
-        value_size, value, at = _sized(payload, at)
+        value_size, value, position = _sized(payload, position)
         for part in (signed_varint(len(text)), text, value_size, value):
             encoded += part
     return bytes(encoded)
@@ -303,20 +303,20 @@ def _time_of(record: Record) -> int:
     return record.timestamp_ms
 
 
-def _field(payload: bytes | memoryview, at: int) -> tuple[bytes | None, int]:
-    size, at = read_signed(payload, at, VARINT_BYTES_MAX)
+def _field(payload: bytes | memoryview, position: int) -> tuple[bytes | None, int]:
+    size, position = read_signed(payload, position, VARINT_BYTES_MAX)
     if size < 0:
-        return None, at
-    return bytes(payload[at : at + size]), at + size
+        return None, position
+    return bytes(payload[position : position + size]), position + size
 
 
-def _skip_headers(payload: bytes | memoryview, at: int, end: int) -> int:
-    count, at = read_signed(payload, at, VARINT_BYTES_MAX)
-    if count < 0 or count > max(0, end - at):
-        raise CorruptBatchError(f"{count} headers in {end - at} bytes")
+def _skip_headers(payload: bytes | memoryview, position: int, end: int) -> int:
+    count, position = read_signed(payload, position, VARINT_BYTES_MAX)
+    if count < 0 or count > max(0, end - position):
+        raise CorruptBatchError(f"{count} headers in {end - position} bytes")
     for _ in range(count):
-        key, at = _field(payload, at)
+        key, position = _field(payload, position)
         if key is None:
             raise CorruptBatchError("a header without key")
-        _, at = _field(payload, at)
-    return at
+        _, position = _field(payload, position)
+    return position

@@ -136,11 +136,11 @@ def request_class(api_key: int, api_version: int) -> Any:
     Raises:
         UnsupportedRequestError: No such API key or version.
     """
-    found = _request_classes.get((api_key, api_version))
-    if found is None:
-        found = getattr(request_schema(api_key, api_version), api_name(api_key) + "Request")
-        _request_classes[api_key, api_version] = found
-    return found
+    message_class = _request_classes.get((api_key, api_version))
+    if message_class is None:
+        message_class = getattr(request_schema(api_key, api_version), api_name(api_key) + "Request")
+        _request_classes[api_key, api_version] = message_class
+    return message_class
 
 
 def response_class(api_key: int, api_version: int) -> Any:
@@ -149,11 +149,13 @@ def response_class(api_key: int, api_version: int) -> Any:
     Raises:
         UnsupportedRequestError: No such API key or version.
     """
-    found = _response_classes.get((api_key, api_version))
-    if found is None:
-        found = getattr(response_schema(api_key, api_version), api_name(api_key) + "Response")
-        _response_classes[api_key, api_version] = found
-    return found
+    message_class = _response_classes.get((api_key, api_version))
+    if message_class is None:
+        message_class = getattr(
+            response_schema(api_key, api_version), api_name(api_key) + "Response"
+        )
+        _response_classes[api_key, api_version] = message_class
+    return message_class
 
 
 # Bodies
@@ -217,9 +219,9 @@ def at_once(steps: Generator[int, None, T]) -> T:
     while True:
         try:
             next(steps)
-        except StopIteration as last:
-            found: T = last.value
-            return found
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def _malformed(header: RequestHeader, frame: bytes, fault: DecodeFaultError) -> MalformedFrameError:
@@ -298,8 +300,8 @@ class _Heads(dict[tuple[int, int], tuple[Callable[[int, int], bytes], int]]):
     def __missing__(self, api: tuple[int, int]) -> tuple[Callable[[int, int], bytes], int]:
         key, version = api
         has_tags = version >= RESPONSE_HEADER_V1_FROM.get(key, NEVER)
-        found = self[api] = (_RESPONSE_V1, 5) if has_tags else (_RESPONSE_V0, 4)
-        return found
+        head = self[api] = (_RESPONSE_V1, 5) if has_tags else (_RESPONSE_V0, 4)
+        return head
 
 
 RESPONSE_HEADS: Final = _Heads()

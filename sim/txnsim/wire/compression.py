@@ -102,12 +102,12 @@ def compress_in_pieces(
             yield _LZ4_END
         case 4:
             stream = _cramjam(codec).zstd.Compressor(_ZSTD_LEVEL if level is None else level)
-            waiting = 0
+            unflushed = 0
             for piece in pieces:
                 stream.compress(piece)
-                waiting += len(piece)
-                if waiting >= _ZSTD_FLUSH:
-                    waiting = 0
+                unflushed += len(piece)
+                if unflushed >= _ZSTD_FLUSH:
+                    unflushed = 0
                     yield bytes(stream.flush())
             yield bytes(stream.finish())
         case _:
@@ -116,15 +116,15 @@ def compress_in_pieces(
 
 def _cut(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
     """The bytes in blocks of ``size``; the last block may be shorter."""
-    rest = b""
+    remainder = b""
     for piece in pieces:
-        data = rest + piece if rest else piece
+        data = remainder + piece if remainder else piece
         whole = len(data) - len(data) % size
         for start in range(0, whole, size):
             yield data[start : start + size]
-        rest = data[whole:]
-    if rest:
-        yield rest
+        remainder = data[whole:]
+    if remainder:
+        yield remainder
 
 
 def decompress(codec: int, data: bytes, at_most: int = DECOMPRESSED_MAX) -> bytes:
@@ -206,10 +206,10 @@ def _decompress_gzip(data: bytes, at_most: int, members_max: int | None = None) 
     pieces: list[bytes] = []
     total = position = members = 0
     decoder = zlib.decompressobj(_GZIP_WINDOW)
-    rest = b""
-    while rest or position < len(data):
-        if not rest:
-            rest = data[position : position + _GZIP_PIECE]
+    unread = b""
+    while unread or position < len(data):
+        if not unread:
+            unread = data[position : position + _GZIP_PIECE]
             position += _GZIP_PIECE
         if decoder.eof:
             decoder = zlib.decompressobj(_GZIP_WINDOW)
@@ -217,10 +217,10 @@ def _decompress_gzip(data: bytes, at_most: int, members_max: int | None = None) 
             if members == members_max:
                 raise UnpacksTooLargeError(NAMES[GZIP], at_most)
         try:
-            piece = decoder.decompress(rest, at_most - total + 1)
+            piece = decoder.decompress(unread, at_most - total + 1)
         except zlib.error as error:
             raise CorruptBatchError(f"gzip: {error}") from None
-        rest = decoder.unused_data or decoder.unconsumed_tail
+        unread = decoder.unused_data or decoder.unconsumed_tail
         total += len(piece)
         _check_size(GZIP, total, at_most)
         pieces.append(piece)
@@ -261,13 +261,13 @@ def _snappy_into(data: bytes, room: mmap.mmap, at_most: int) -> int:
         return total
 
 
-def _block_into(block: bytes, view: memoryview, before: int, at_most: int) -> int:
+def _block_into(block: bytes, view: memoryview, position: int, at_most: int) -> int:
     module = _cramjam(SNAPPY)
     try:
         # The size stands at the start of a block, so it is known before anything is written.
         size = module.snappy.decompress_raw_len(block)
-        _check_size(SNAPPY, before + size, at_most)
-        with view[before : before + size] as part:
+        _check_size(SNAPPY, position + size, at_most)
+        with view[position : position + size] as part:
             return int(module.snappy.decompress_raw_into(block, part))
     except module.DecompressionError as error:
         raise CorruptBatchError(f"snappy: {error}") from None

@@ -88,10 +88,10 @@ def reader(cls: Any) -> Reader:
 
 
 def _reader(cls: Any, kind: _Kind) -> Reader:
-    found = _readers.get((cls, kind))
-    if found is None:
-        found = _readers[cls, kind] = _compile(describe(cls), kind)
-    return found
+    reader = _readers.get((cls, kind))
+    if reader is None:
+        reader = _readers[cls, kind] = _compile(describe(cls), kind)
+    return reader
 
 
 def read_in_steps(
@@ -108,8 +108,8 @@ def read_in_steps(
     Raises:
         DecodeFaultError: The bytes do not fit.
     """
-    left = [elements]
-    _elements.set(left)
+    elements_left = [elements]
+    _elements.set(elements_left)
     end = len(buffer)
     if not _has_loops(cls):
         return _reader(cls, _Kind.COUNTS)(buffer, position, end)[0]
@@ -117,11 +117,11 @@ def read_in_steps(
     steps = read(buffer, position, end)
     while True:
         try:
-            done = next(steps)
-        except StopIteration as last:
-            return last.value[0]
-        yield done
-        _elements.set(left)  # others read in between
+            elements_done = next(steps)
+        except StopIteration as finished:
+            return finished.value[0]
+        yield elements_done
+        _elements.set(elements_left)  # others read in between
 
 
 @cache
@@ -139,9 +139,9 @@ def _is_packed(row: FieldRow) -> bool:
 
 
 def _count(elements: int, position: int) -> None:
-    left = _elements.get()
-    left[0] -= elements
-    if left[0] < 0:
+    elements_left = _elements.get()
+    elements_left[0] -= elements
+    if elements_left[0] < 0:
         raise DecodeFaultError("more elements than a request may have", position)
 
 
@@ -349,9 +349,9 @@ def _emit_array(source: _DecoderSource, row: FieldRow, target: str, *, flexible:
     source.leave()
 
 
-def _value_reader(of: _Kind, row: FieldRow, *, flexible: bool) -> Reader:
+def _value_reader(reader_kind: _Kind, row: FieldRow, *, flexible: bool) -> Reader:
     """A decoder of a single value, for array elements and tagged fields: it has no steps."""
-    source = _DecoderSource(_Kind.COUNTS if of is _Kind.STEPS else of)
+    source = _DecoderSource(_Kind.COUNTS if reader_kind is _Kind.STEPS else reader_kind)
     source.enter("def read(b, p, end):")
     if row.kind in FIXED and not row.array:
         code, size = FIXED[row.kind]
@@ -380,12 +380,12 @@ def _tags_reader(
             size, position = read_uvarint(buffer, position)
             if size > end - position:
                 raise DecodeFaultError(f"{name}: tag {tag} ends after the frame", position)
-            known = tags.get(tag)
-            if known is None:
+            name_and_reader = tags.get(tag)
+            if name_and_reader is None:
                 position += size
             else:
-                value, position = known[1](buffer, position, end)
-                setattr(entity, known[0], value)
+                value, position = name_and_reader[1](buffer, position, end)
+                setattr(entity, name_and_reader[0], value)
         return position
 
     return read_tags

@@ -40,27 +40,27 @@ _step_writers: dict[Any, StepWriter] = {}
 
 def writer(cls: Any) -> Writer:
     """The encoder of a message class."""
-    found = _writers.get(cls)
-    if found is None:
-        found = _writers[cls] = _compile(describe(cls), has_steps=False)
-    return found
+    compiled = _writers.get(cls)
+    if compiled is None:
+        compiled = _writers[cls] = _compile(describe(cls), has_steps=False)
+    return compiled
 
 
-def write_in_steps(message: Any, put: Put) -> Generator[int, None, None]:
+def write_in_steps(message: Any, write_bytes: Put) -> Generator[int, None, None]:
     """Encode a large message; yields the number of elements written since the last break."""
     cls = message.__class__
     if _has_arrays(cls):
-        yield from _step_writer(cls)(message, put)
+        yield from _step_writer(cls)(message, write_bytes)
     else:
-        writer(cls)(message, put)
+        writer(cls)(message, write_bytes)
 
 
 def _step_writer(cls: Any) -> StepWriter:
-    found = _step_writers.get(cls)
-    if found is None:
+    step_writer = _step_writers.get(cls)
+    if step_writer is None:
         compiled = _compile(describe(cls), has_steps=True)
-        found = _step_writers[cls] = cast(StepWriter, compiled)
-    return found
+        step_writer = _step_writers[cls] = cast(StepWriter, compiled)
+    return step_writer
 
 
 @cache
@@ -317,31 +317,31 @@ def _has_repeats(items: Sequence[object]) -> bool:
     return items.__class__ is tuple and len(set(map(id, items))) < len(items)
 
 
-def _write_repeats(items: Sequence[Any], put: Put) -> Generator[int, None, None]:
+def _write_repeats(items: Sequence[Any], write_bytes: Put) -> Generator[int, None, None]:
     """Encode each distinct element once, and write its bytes for every repetition."""
     encoded: dict[int, bytes] = {}
     for item in items:
-        known = encoded.get(id(item))
-        if known is None:
+        encoded_item = encoded.get(id(item))
+        if encoded_item is None:
             pieces: list[bytes] = []
             yield from write_in_steps(item, pieces.append)
-            known = encoded[id(item)] = b"".join(pieces)
-        put(known)
+            encoded_item = encoded[id(item)] = b"".join(pieces)
+        write_bytes(encoded_item)
         yield 1
 
 
-def _put_all(pieces: tuple[bytes, ...], put: Put) -> None:
+def _put_all(pieces: tuple[bytes, ...], write_bytes: Put) -> None:
     for piece in pieces:
-        put(piece)
+        write_bytes(piece)
 
 
-def _put_tags(tags: list[tuple[int, Any, Writer]], put: Put) -> None:
+def _put_tags(tags: list[tuple[int, Any, Writer]], write_bytes: Put) -> None:
     """Write the tagged fields that are not at their defaults."""
-    put(uvarint(len(tags)))
+    write_bytes(uvarint(len(tags)))
     for tag, value, write in tags:
         content: list[bytes] = []
         write(value, content.append)
         encoded = b"".join(content)
-        put(uvarint(tag))
-        put(uvarint(len(encoded)))
-        put(encoded)
+        write_bytes(uvarint(tag))
+        write_bytes(uvarint(len(encoded)))
+        write_bytes(encoded)

@@ -44,12 +44,12 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
             message: The request.
             instead: Fields that the request does not decide.
         """
-        told = {
+        values = {
             name: getattr(message, row.field)
             for name, row in cls.NAMES.items()
             if name not in instead and hasattr(message, row.field)
         }
-        return cls(**told, **instead)
+        return cls(**values, **instead)
 
     def fields(self) -> dict[str, Any]:
         """The fields of the message, by their names there.
@@ -57,13 +57,13 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             ValueError: A number is wider than its field.
         """
-        found = {}
+        fields = {}
         for name, row in self.NAMES.items():
             value = getattr(self, name)
             if isinstance(value, int) and not fits(value, row.bits):
                 raise ValueError(f"{name}: {value} does not fit in {row.bits} bits")
-            found[row.field] = _said(value)
-        return found
+            fields[row.field] = _said(value)
+        return fields
 
     def refusal(self, version: int) -> str | None:
         """Why that version of the request can't say all of them; None where it can."""

@@ -44,29 +44,29 @@ def _siblings(cls: Any) -> tuple[Any, ...]:
     is_request = cls.__header_schema__.__name__ == "RequestHeader"
     find = codec.request_class if is_request else codec.response_class
     by_text = (WriteTxnMarkersRequest,) if cls.__name__ == "WriteTxnMarkersRequest" else ()
-    return (*by_text, *(find(cls.__api_key__, one) for one in versions(cls.__api_key__)))
+    return (*by_text, *(find(cls.__api_key__, version) for version in versions(cls.__api_key__)))
 
 
-def _refuse(classes: tuple[Any, ...], values: Mapping[str, Any], place: str) -> None:
+def _refuse(classes: tuple[Any, ...], values: Mapping[str, Any], path: str) -> None:
     fields = _fields(classes)
     for name, value in values.items():
         if name not in fields:
-            raise TypeError(f"{place} has no field {name}; it has {', '.join(sorted(fields))}")
+            raise TypeError(f"{path} has no field {name}; it has {', '.join(sorted(fields))}")
         if inner := fields[name]:
-            for one in value if isinstance(value, list | tuple) else [value]:
-                if isinstance(one, Mapping):
-                    _refuse(inner, one, f"{place}.{name}")
+            for element in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(element, Mapping):
+                    _refuse(inner, element, f"{path}.{name}")
 
 
 @cache
 def _fields(classes: tuple[Any, ...]) -> dict[str, tuple[Any, ...]]:
-    found: dict[str, tuple[Any, ...]] = {}
+    entities: dict[str, tuple[Any, ...]] = {}
     for cls in classes:
         rows = _described(cls)
         for row in (*rows.plain, *rows.tagged):
             entity = (row.entity,) if row.kind == ENTITY else ()
-            found[row.name] = found.get(row.name, ()) + entity
-    return found
+            entities[row.name] = entities.get(row.name, ()) + entity
+    return entities
 
 
 def _made(cls: Any, values: Mapping[str, Any]) -> Any:
@@ -84,7 +84,7 @@ def _field(row: FieldRow, value: Any) -> Any:
     if value is None or row.kind != ENTITY:
         return tuple(value) if row.array and value is not None else value
     if row.array:
-        return tuple(_made(row.entity, one) for one in value)
+        return tuple(_made(row.entity, element) for element in value)
     return _made(row.entity, value)
 
 

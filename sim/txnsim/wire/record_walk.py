@@ -43,7 +43,7 @@ class Walked(msgspec.Struct, frozen=True, gc=False):
     """End of the first record that is left."""
 
 
-def newest_delta_ms(records: Bytes, at: int, count: int) -> int | None:
+def newest_delta_ms(records: Bytes, position: int, count: int) -> int | None:
     """The greatest timestamp delta of ``count`` records.
 
     Returns:
@@ -52,57 +52,57 @@ def newest_delta_ms(records: Bytes, at: int, count: int) -> int | None:
     Raises:
         CorruptBatchError: A varint that never ends.
     """
-    found = walk(records, at, count)
-    if found is not None and found.left:
-        steps = walk_in_steps(records, at, count)
+    walked = walk(records, position, count)
+    if walked is not None and walked.left:
+        steps = walk_in_steps(records, position, count)
         try:
             while True:
                 next(steps)
-        except StopIteration as last:
-            found = last.value
-    return found.newest if found is not None and found.at == len(records) else None
+        except StopIteration as end:
+            walked = end.value
+    return walked.newest if walked is not None and walked.at == len(records) else None
 
 
-def walk_in_steps(records: Bytes, at: int, count: int) -> Generator[int, None, Walked | None]:
+def walk_in_steps(records: Bytes, position: int, count: int) -> Generator[int, None, Walked | None]:
     """``walk`` to the end, with breaks.
 
     Yields:
         How many records or headers it has walked over since the break before.
     """
-    newest, left = NO_DELTA, count
-    while left > 0:
-        some = min(left, WALK_PIECES)
-        walked = walk(records, at, some, newest)
+    newest, records_left = NO_DELTA, count
+    while records_left > 0:
+        piece = min(records_left, WALK_PIECES)
+        walked = walk(records, position, piece, newest)
         if walked is None:
             return None
-        newest, at = walked.newest, walked.at
-        left -= some - walked.left
-        yield some - walked.left + walked.headers
+        newest, position = walked.newest, walked.at
+        records_left -= piece - walked.left
+        yield piece - walked.left + walked.headers
         if walked.left:
-            at = yield from _behind_many_headers(records, at, walked.end)
-            if at != walked.end:
+            position = yield from _behind_many_headers(records, position, walked.end)
+            if position != walked.end:
                 return None
-            left -= 1
-    return Walked(newest, at)
+            records_left -= 1
+    return Walked(newest, position)
 
 
-def _behind_many_headers(records: Bytes, at: int, end: int) -> Generator[int, None, int]:
+def _behind_many_headers(records: Bytes, position: int, end: int) -> Generator[int, None, int]:
     """Position after a record's headers, -1 if malformed; yields the headers since a break."""
     try:
-        left, at = _size(records, at)
-        if not 0 <= left <= end - at:
+        headers_left, position = _size(records, position)
+        if not 0 <= headers_left <= end - position:
             return -1
-        while left and at >= 0:
-            some = min(left, WALK_PIECES)
-            at = _behind_headers(records, at, some)
-            left -= some
-            yield some
+        while headers_left and position >= 0:
+            piece = min(headers_left, WALK_PIECES)
+            position = _behind_headers(records, position, piece)
+            headers_left -= piece
+            yield piece
     except IndexError:
         return -1
-    return at
+    return position
 
 
-def walk(records: Bytes, at: int, count: int, newest: int = NO_DELTA) -> Walked | None:
+def walk(records: Bytes, position: int, count: int, newest: int = NO_DELTA) -> Walked | None:
     """Walk over ``count`` records and at most ``WALK_PIECES`` headers; ``newest`` is known before.
 
     Returns:
@@ -113,88 +113,90 @@ def walk(records: Bytes, at: int, count: int, newest: int = NO_DELTA) -> Walked 
     """
     headers_left = WALK_PIECES
     try:
-        for left in range(count, 0, -1):
+        for records_left in range(count, 0, -1):
             # Lengths stay as they are encoded (zig-zag: twice the number, odd if it is negative).
-            size = records[at]
-            at += 1
+            size = records[position]
+            position += 1
             if size > _ONE_BYTE_MAX:
                 # A call costs as much as a third of a record, and many are that long.
-                if records[at] <= _ONE_BYTE_MAX:
-                    size = size & _ONE_BYTE_MAX | records[at] << 7
-                    at += 1
+                if records[position] <= _ONE_BYTE_MAX:
+                    size = size & _ONE_BYTE_MAX | records[position] << 7
+                    position += 1
                 else:
-                    size, at = _long_size(records, at)
+                    size, position = _long_size(records, position)
             if size & 1 or size < _SIZE_MIN_ENCODED:
                 return None
-            end = at + (size >> 1)
-            delta = records[at + 1]  # behind the attributes
-            at += 2
+            end = position + (size >> 1)
+            delta = records[position + 1]  # behind the attributes
+            position += 2
             if not delta & _NOT_SHORT:
                 delta >>= 1
-            elif not delta & 1 and records[at] <= _ONE_BYTE_MAX:
-                delta = (delta & _ONE_BYTE_MAX | records[at] << 7) >> 1
-                at += 1
+            elif not delta & 1 and records[position] <= _ONE_BYTE_MAX:
+                delta = (delta & _ONE_BYTE_MAX | records[position] << 7) >> 1
+                position += 1
             else:
-                delta, at = read_signed(records, at - 1, VARLONG_BYTES_MAX)
+                delta, position = read_signed(records, position - 1, VARLONG_BYTES_MAX)
             if delta > newest:
                 newest = delta
-            if records[at] > _ONE_BYTE_MAX:  # the delta of its offset
-                start = at
-                while records[at] > _ONE_BYTE_MAX:
-                    at += 1
-                if at - start >= VARINT_BYTES_MAX:
+            if records[position] > _ONE_BYTE_MAX:  # the delta of its offset
+                start = position
+                while records[position] > _ONE_BYTE_MAX:
+                    position += 1
+                if position - start >= VARINT_BYTES_MAX:
                     return None
-            size = records[at + 1]  # of the key; odd: null
-            at += 2
+            size = records[position + 1]  # of the key; odd: null
+            position += 2
             if size > _ONE_BYTE_MAX:
-                size, at = _long_size(records, at)
+                size, position = _long_size(records, position)
             if not size & 1:
-                at += size >> 1
-            size = records[at]  # of the value
-            at += 1
+                position += size >> 1
+            size = records[position]  # of the value
+            position += 1
             if size > _ONE_BYTE_MAX:
-                if records[at] <= _ONE_BYTE_MAX:
-                    size = size & _ONE_BYTE_MAX | records[at] << 7
-                    at += 1
+                if records[position] <= _ONE_BYTE_MAX:
+                    size = size & _ONE_BYTE_MAX | records[position] << 7
+                    position += 1
                 else:
-                    size, at = _long_size(records, at)
+                    size, position = _long_size(records, position)
             if not size & 1:
-                at += size >> 1
-            if not records[at]:
-                at += 1
+                position += size >> 1
+            if not records[position]:
+                position += 1
             else:
-                headers, start = _size(records, at)
+                headers, start = _size(records, position)
                 if (headers_left := headers_left - headers) < 0:
-                    return Walked(newest, at, WALK_PIECES - headers_left - headers, left, end)
-                at = _behind_headers(records, start, headers) if headers >= 0 else -1
-            if at != end:
+                    return Walked(
+                        newest, position, WALK_PIECES - headers_left - headers, records_left, end
+                    )
+                position = _behind_headers(records, start, headers) if headers >= 0 else -1
+            if position != end:
                 return None
     except IndexError:
         return None
-    return Walked(newest, at, WALK_PIECES - headers_left)
+    return Walked(newest, position, WALK_PIECES - headers_left)
 
 
-def _long_size(records: Bytes, at: int) -> tuple[int, int]:
+def _long_size(records: Bytes, position: int) -> tuple[int, int]:
     """A length of several bytes, still encoded, and the position after it."""
-    size, at = read_signed(records, at - 1, VARINT_BYTES_MAX)
-    return (size << 1 if size >= 0 else 1), at
+    size, position = read_signed(records, position - 1, VARINT_BYTES_MAX)
+    return (size << 1 if size >= 0 else 1), position
 
 
-def _size(records: Bytes, at: int) -> tuple[int, int]:
+def _size(records: Bytes, position: int) -> tuple[int, int]:
     """A length, -1 for null, and the position after it."""
-    size = records[at]
+    size = records[position]
     if size <= _ONE_BYTE_MAX:
-        return (size >> 1) ^ -(size & 1), at + 1
-    return read_signed(records, at, VARINT_BYTES_MAX)
+        return (size >> 1) ^ -(size & 1), position + 1
+    return read_signed(records, position, VARINT_BYTES_MAX)
 
 
-def _behind_headers(records: Bytes, at: int, count: int) -> int:
+def _behind_headers(records: Bytes, position: int, count: int) -> int:
     """Position after ``count`` headers; -1 if one has no key."""
     for _ in range(count):
-        size, at = _size(records, at)
+        size, position = _size(records, position)
         if size < 0:
             return -1
-        size, at = _size(records, at + size)
+        size, position = _size(records, position + size)
         if size > 0:
-            at += size
-    return at
+            position += size
+    return position

@@ -120,20 +120,20 @@ def in_batches(
     Yields:
         The items of a batch, and their records.
     """
-    taken: list[ItemT] = []
+    batch_items: list[ItemT] = []
     pieces: list[bytes] = []
     size = BatchHeader.SIZE
     for item in items:
         piece = encode(item, len(pieces))
         if pieces and size + len(piece) > batch_bytes_max:
-            yield taken, pieces
-            taken, pieces, size = [], [], BatchHeader.SIZE
+            yield batch_items, pieces
+            batch_items, pieces, size = [], [], BatchHeader.SIZE
             piece = encode(item, 0)
-        taken.append(item)
+        batch_items.append(item)
         pieces.append(piece)
         size += len(piece)
     if pieces:
-        yield taken, pieces
+        yield batch_items, pieces
 
 
 def encode_record(record: Record, *, offset_delta: int, timestamp_delta_ms: int) -> bytes:
@@ -192,18 +192,18 @@ def iter_records(buffer: Buffer, position: int = 0) -> Iterator[Record]:
             f"batch at offset {header.base_offset}: {header.records_count} records do not fit in"
             f" {len(payload)} bytes"
         )
-    at = number = 0
+    payload_position = number = 0
     try:
         for number in range(header.records_count):  # noqa: B007 - used in the error below
-            record, at = _read_record(payload, at, header)
+            record, payload_position = _read_record(payload, payload_position, header)
             yield record
     except IndexError:
         raise CorruptBatchError(
             f"batch at offset {header.base_offset}: record {number} is cut off"
         ) from None
-    if at != len(payload):
+    if payload_position != len(payload):
         raise CorruptBatchError(
-            f"batch at offset {header.base_offset}: {len(payload) - at} bytes after the last record"
+            f"batch at offset {header.base_offset}: {len(payload) - payload_position} bytes after the last record"
         )
 
 
@@ -217,35 +217,37 @@ def only_record(data: bytes, header: BatchHeader) -> tuple[bytes, bytes | None] 
     if header.records_count != 1 or header.compression or len(data) != header.size:
         return None
     try:
-        size, at = _length(data, BatchHeader.SIZE)
-        if at + size != len(data) or data[at + 1] or data[at + 2]:  # it is the first one
+        size, position = _length(data, BatchHeader.SIZE)
+        if (
+            position + size != len(data) or data[position + 1] or data[position + 2]
+        ):  # it is the first one
             return None
-        key_size, at = _length(data, at + 3)
-        value_at = at + key_size
+        key_size, position = _length(data, position + 3)
+        value_at = position + key_size
         if key_size < 0 or value_at >= len(data):
             return None
-        key = data[at:value_at]
-        size, at = _length(data, value_at)
-        end = at + max(size, 0)
+        key = data[position:value_at]
+        size, position = _length(data, value_at)
+        end = position + max(size, 0)
         if end + 1 != len(data) or data[end]:
             return None
     except IndexError:
         return None
-    return key, None if size < 0 else data[at:end]
+    return key, None if size < 0 else data[position:end]
 
 
-def _length(data: bytes, at: int) -> tuple[int, int]:
+def _length(data: bytes, position: int) -> tuple[int, int]:
     """A zig-zag varint of one or two bytes, and the position after it; of a longer one no length
     that fits.
     """
-    low = data[at]
+    low = data[position]
     if low > 0x7F:
-        high = data[at + 1]
+        high = data[position + 1]
         if high > 0x7F:
-            return len(data), at
+            return len(data), position
         low += (high << 7) - 0x80
-        at += 1
-    return (low >> 1) ^ -(low & 1), at + 1
+        position += 1
+    return (low >> 1) ^ -(low & 1), position + 1
 
 
 def payload_of(buffer: Buffer, header: BatchHeader, position: int = 0) -> bytes:
@@ -271,13 +273,13 @@ def stamps_in(payload: bytes | memoryview, header: BatchHeader) -> Iterator[tupl
     Raises:
         CorruptBatchError: A record is cut off.
     """
-    at = 0
+    position = 0
     try:
         for _ in range(header.records_count):
-            size, at = read_signed(payload, at, VARINT_BYTES_MAX)
-            delta_ms, behind = read_signed(payload, at + 1, VARLONG_BYTES_MAX)
-            delta, _ = read_signed(payload, behind, VARINT_BYTES_MAX)
-            at += size
+            size, position = read_signed(payload, position, VARINT_BYTES_MAX)
+            delta_ms, after_timestamp = read_signed(payload, position + 1, VARLONG_BYTES_MAX)
+            delta, _ = read_signed(payload, after_timestamp, VARINT_BYTES_MAX)
+            position += size
             timestamp = header.base_timestamp_ms + delta_ms
             if header.is_log_append_time:
                 timestamp = header.max_timestamp_ms
@@ -288,30 +290,32 @@ def stamps_in(payload: bytes | memoryview, header: BatchHeader) -> Iterator[tupl
         ) from None
 
 
-def _read_record(payload: bytes, at: int, header: BatchHeader) -> tuple[Record, int]:
-    size, at = read_signed(payload, at, VARINT_BYTES_MAX)
-    end = at + size
+def _read_record(payload: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+    size, position = read_signed(payload, position, VARINT_BYTES_MAX)
+    end = position + size
     if size < 0 or end > len(payload):
         raise CorruptBatchError(
-            f"record at byte {at}: {size} bytes, {len(payload) - at} are left in the batch"
+            f"record at byte {position}: {size} bytes, {len(payload) - position} are left in the batch"
         )
     # Attributes of a record are unused; one byte.
-    timestamp_delta_ms, at = read_signed(payload, at + 1, VARLONG_BYTES_MAX)
-    offset_delta, at = read_signed(payload, at, VARINT_BYTES_MAX)
-    key, at = _read_bytes(payload, at)
-    value, at = _read_bytes(payload, at)
-    count, at = read_signed(payload, at, VARINT_BYTES_MAX)
-    if count < 0 or count > end - at:
-        raise CorruptBatchError(f"record at byte {at}: {count} headers in {end - at} bytes")
+    timestamp_delta_ms, position = read_signed(payload, position + 1, VARLONG_BYTES_MAX)
+    offset_delta, position = read_signed(payload, position, VARINT_BYTES_MAX)
+    key, position = _read_bytes(payload, position)
+    value, position = _read_bytes(payload, position)
+    count, position = read_signed(payload, position, VARINT_BYTES_MAX)
+    if count < 0 or count > end - position:
+        raise CorruptBatchError(
+            f"record at byte {position}: {count} headers in {end - position} bytes"
+        )
     headers: list[Header] = []
     for _ in range(count):
-        header_key, at = _read_bytes(payload, at)
+        header_key, position = _read_bytes(payload, position)
         if header_key is None:
-            raise CorruptBatchError(f"record at byte {at}: a header without key")
-        header_value, at = _read_bytes(payload, at)
+            raise CorruptBatchError(f"record at byte {position}: a header without key")
+        header_value, position = _read_bytes(payload, position)
         headers.append((header_key.decode("utf-8", "replace"), header_value))
-    if at != end:
-        raise CorruptBatchError(f"record ends at byte {at}, its size says {end}")
+    if position != end:
+        raise CorruptBatchError(f"record ends at byte {position}, its size says {end}")
     record = Record(
         key=key,
         value=value,
@@ -324,32 +328,34 @@ def _read_record(payload: bytes, at: int, header: BatchHeader) -> tuple[Record, 
     return record, end
 
 
-def _read_bytes(payload: bytes, at: int) -> tuple[bytes | None, int]:
-    size, at = read_signed(payload, at, VARINT_BYTES_MAX)
+def _read_bytes(payload: bytes, position: int) -> tuple[bytes | None, int]:
+    size, position = read_signed(payload, position, VARINT_BYTES_MAX)
     if size < 0:
-        return None, at
-    end = at + size
+        return None, position
+    end = position + size
     if end > len(payload):
-        raise CorruptBatchError(f"{size} bytes at byte {at} end after the batch")
-    return payload[at:end], end
+        raise CorruptBatchError(f"{size} bytes at byte {position} end after the batch")
+    return payload[position:end], end
 
 
-def read_signed(payload: bytes | memoryview, at: int, bytes_max: int) -> tuple[int, int]:
+def read_signed(payload: bytes | memoryview, position: int, bytes_max: int) -> tuple[int, int]:
     """A zig-zag varint of at most ``bytes_max`` bytes, and the position after it.
 
     Raises:
         CorruptBatchError: It has more bytes.
         IndexError: The payload ends first.
     """
-    byte = payload[at]
-    at += 1
+    byte = payload[position]
+    position += 1
     value = byte & 0x7F
     shift = 7
     while byte > 0x7F:
         if shift >= bytes_max * 7:
-            raise CorruptBatchError(f"varint before byte {at} has more than {bytes_max} bytes")
-        byte = payload[at]
-        at += 1
+            raise CorruptBatchError(
+                f"varint before byte {position} has more than {bytes_max} bytes"
+            )
+        byte = payload[position]
+        position += 1
         value |= (byte & 0x7F) << shift
         shift += 7
-    return (value >> 1) ^ -(value & 1), at
+    return (value >> 1) ^ -(value & 1), position

@@ -50,9 +50,9 @@ def load(api_key: int, api_version: int, *, part: Literal["request", "response"]
 
 def versions(api_key: int) -> tuple[int, ...]:
     """The versions of an API that we have schemas for, ascending."""
-    known = set(schema_name_map.get(package_of(APIS[api_key][0]), ()))
-    known.update(version for key, version in OWN if key == api_key)
-    return tuple(sorted(known))
+    version_numbers = set(schema_name_map.get(package_of(APIS[api_key][0]), ()))
+    version_numbers.update(version for key, version in OWN if key == api_key)
+    return tuple(sorted(version_numbers))
 
 
 @cache
@@ -62,8 +62,8 @@ def version_range(api_key: int) -> tuple[int, int]:
     Handlers and our client go by it: nothing else says which versions they understand (Kafka's
     ``validVersions``). A broker answers those of them that its release has.
     """
-    known = versions(api_key)
-    return known[0], known[-1]
+    known_versions = versions(api_key)
+    return known_versions[0], known_versions[-1]
 
 
 def package_of(name: str) -> str:
@@ -80,12 +80,12 @@ def check_known(cls: Any, values: dict[str, object]) -> None:
     Raises:
         TypeError: A name exists in no version: a slip of the pen, not a newer field.
     """
-    known = _known.setdefault(cls, set())
+    known_names = _known.setdefault(cls, set())
     for name in values:
-        if name not in known:
+        if name not in known_names:
             if not _some_version_has(cls, name):
                 raise TypeError(f"no version of {cls.__name__} has a field {name!r}")
-            known.add(name)
+            known_names.add(name)
 
 
 def _some_version_has(cls: Any, name: str) -> bool:
@@ -93,11 +93,11 @@ def _some_version_has(cls: Any, name: str) -> bool:
         "request" if cls.__header_schema__.__name__ == "RequestHeader" else "response"
     )
     api_key = cls.__api_key__
-    first, *others = versions(api_key)
+    lowest, *higher_versions = versions(api_key)
     # Each is an import. A field that a version lacks mostly came later, and is in the newest one,
     # or went away, and is in the first.
     return any(
         name in getattr(sibling, "__dataclass_fields__", ())
-        for version in (*others[-1:], first, *reversed(others[:-1]))
+        for version in (*higher_versions[-1:], lowest, *reversed(higher_versions[:-1]))
         if (sibling := getattr(load(api_key, version, part=part), cls.__name__, None))
     )

@@ -35,32 +35,32 @@ def answer_fields(api_key: int) -> Mapping[str, str]:
     Returns:
         Name -> ``number``, ``list``, ``boolean`` or ``other``, those of nested rows included.
     """
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     for version in range(_VERSIONS_MAX):
         try:
             top = response_class(api_key, version)
         except UnsupportedRequestError:
             continue
         for name, kind in _kinds(top):
-            if kind != OTHER or name not in found:
-                found[name] = kind
-    return found
+            if kind != OTHER or name not in kinds:
+                kinds[name] = kind
+    return kinds
 
 
 def _kinds(cls: Any) -> Iterator[tuple[str, str]]:
     for name, hint in typing.get_type_hints(cls).items():
         kind = OTHER
-        for one in _alternatives(hint):
-            if typing.get_origin(one) is tuple:
+        for alternative in _alternatives(hint):
+            if typing.get_origin(alternative) is tuple:
                 kind = LIST
-                for row in typing.get_args(one):
+                for row in typing.get_args(alternative):
                     if is_dataclass(row):
                         yield from _kinds(row)
-            elif is_dataclass(one):
-                yield from _kinds(one)
-            elif isinstance(one, type) and issubclass(one, bool):
+            elif is_dataclass(alternative):
+                yield from _kinds(alternative)
+            elif isinstance(alternative, type) and issubclass(alternative, bool):
                 kind = TRUTH
-            elif isinstance(one, type) and issubclass(one, int):
+            elif isinstance(alternative, type) and issubclass(alternative, int):
                 kind = NUMBER
         if not name.startswith("__"):
             yield name, kind
@@ -76,15 +76,15 @@ def rewritten(message: Any, field: str, change: Change) -> Any:
     """A copy of an answer with every field of that name changed; the answer itself where it has
     none.
     """
-    return _changed(message, field, lambda _, before: change(before))
+    return _changed(message, field, lambda _, old_value: change(old_value))
 
 
 def with_entry(message: Any, field: str, entry: Entry) -> Any:
     """The answer with a row appended to each list of that name; unchanged without one."""
 
-    def longer(owner: Any, before: Any) -> Any:
+    def longer(owner: Any, old_rows: Any) -> Any:
         row = codec.build(_row_class(type(owner), field), **entry)
-        return (*(before or ()), row)
+        return (*(old_rows or ()), row)
 
     return _changed(message, field, longer)
 
@@ -110,13 +110,17 @@ def _misfit_of_row(row: Any, entry: Entry) -> str | None:
     kinds = dict(_kinds(row))
     for name, value in entry.items():
         if name not in kinds:
-            return unknown("field", name, sorted(one.name for one in fields(row)))
+            return unknown("field", name, sorted(field.name for field in fields(row)))
         kind = TRUTH if isinstance(value, bool) else NUMBER if isinstance(value, int) else OTHER
         if kinds[name] != kind:
             return f"{name} is a {kinds[name]}"
-    for one in fields(row):
-        if one.name not in entry and one.default is MISSING and one.default_factory is MISSING:
-            return f"{one.name} is missing"
+    for row_field in fields(row):
+        if (
+            row_field.name not in entry
+            and row_field.default is MISSING
+            and row_field.default_factory is MISSING
+        ):
+            return f"{row_field.name} is missing"
     return None
 
 
@@ -124,16 +128,16 @@ def _messages(cls: Any) -> Iterator[Any]:
     """A message class, and the classes of its fields."""
     yield cls
     for hint in typing.get_type_hints(cls).values():
-        for one in _alternatives(hint):
-            for part in (one, *typing.get_args(one)):
+        for alternative in _alternatives(hint):
+            for part in (alternative, *typing.get_args(alternative)):
                 if is_dataclass(part):
                     yield from _messages(part)
 
 
 def _row_class(owner: Any, field: str) -> Any:
     """Class of a list's rows; None for a field that is no list of rows."""
-    for one in _alternatives(typing.get_type_hints(owner).get(field)):
-        for row in typing.get_args(one) if typing.get_origin(one) is tuple else ():
+    for alternative in _alternatives(typing.get_type_hints(owner).get(field)):
+        for row in typing.get_args(alternative) if typing.get_origin(alternative) is tuple else ():
             if is_dataclass(row):
                 return row
     return None
@@ -149,9 +153,13 @@ def _changed(message: Any, field: str, change: Callable[[Any, Any], Any]) -> Any
     if not is_dataclass(message) or isinstance(message, type):
         return message
     changed: dict[str, Any] = {}
-    for one in fields(message):
-        before = getattr(message, one.name)
-        after = change(message, before) if one.name == field else _changed(before, field, change)
-        if after is not before:
-            changed[one.name] = after
+    for message_field in fields(message):
+        old_value = getattr(message, message_field.name)
+        new_value = (
+            change(message, old_value)
+            if message_field.name == field
+            else _changed(old_value, field, change)
+        )
+        if new_value is not old_value:
+            changed[message_field.name] = new_value
     return replace(message, **changed) if changed else message

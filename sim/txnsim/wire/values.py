@@ -90,14 +90,14 @@ def to_time(ms: int) -> datetime | None:
 
 def to_uuid(data: bytes) -> UUID | None:
     """Sixteen bytes as an id; all zero is "no id" (Kafka's ``Uuid.ZERO_UUID``)."""
-    found = _uuids.get(data, _uuids)
-    if isinstance(found, dict):
+    uuid = _uuids.get(data, _uuids)
+    if isinstance(uuid, dict):
         # The same few topic ids come with every request; a flood of others empties the cache.
         if len(_uuids) >= _UUIDS_MAX:
             _uuids.clear()
             _uuids[bytes(16)] = None
-        found = _uuids[data] = UUID(bytes=data)
-    return found
+        uuid = _uuids[data] = UUID(bytes=data)
+    return uuid
 
 
 def uuid_bytes(value: UUID | None) -> bytes:
