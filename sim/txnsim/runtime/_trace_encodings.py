@@ -71,8 +71,8 @@ class TraceLines:
         self._clocks: dict[int, int] = {}
         self._lamport = array("Q")
 
-    def kept(self, rows: Sequence[Row], first: int) -> bytes:
-        """The events as lines with Lamport clocks; ``first`` is the index of the first one."""
+    def kept(self, rows: Sequence[Row], first_index: int) -> bytes:
+        """The events as lines with Lamport clocks; ``first_index`` is the index of the first one."""
         clocks, lamport = self._clocks, self._lamport
         for _, node, parents, *_ in rows:
             clock = clocks.get(node, 0)
@@ -81,20 +81,20 @@ class TraceLines:
                     clock = lamport[parent]
             clocks[node] = clock + 1
             lamport.append(clock + 1)
-        return _exact(_lines(rows, first, lamport[first:], self._start_ns))
+        return _exact(_lines(rows, first_index, lamport[first_index:], self._start_ns))
 
-    def lines(self, kept: bytes, first: int) -> bytes:  # noqa: ARG002 - as Rows has it
+    def lines(self, encoded: bytes, first_index: int) -> bytes:  # noqa: ARG002 - as Rows has it
         """The kept lines, unchanged; each ends with a newline."""
-        return kept
+        return encoded
 
-    def packed(self, kept: bytes, first: int) -> bytes:  # noqa: ARG002 - as Rows has it
+    def packed(self, encoded: bytes, first_index: int) -> bytes:  # noqa: ARG002 - as Rows has it
         """What was kept as rows in MessagePack, for a reader elsewhere, made now. A row has one
         value more: its Lamport clock, which need not be the one that ``TraceRows`` reckons.
         """
         return _pack(
             [
-                (one.t, one.n, one.p, one.k, one.tx, one.d, one.w, one.l)
-                for one in map(_read, kept.splitlines())
+                (event.t, event.n, event.p, event.k, event.tx, event.d, event.w, event.l)
+                for event in map(_read, encoded.splitlines())
             ]
         )
 
@@ -115,27 +115,27 @@ class TraceRows:
         """Begin with the first event; times as in ``Tracer``."""
         self._start_ns = start_ns
 
-    def kept(self, rows: Sequence[Row], first: int) -> bytes:  # noqa: ARG002 - as Lines has it
+    def kept(self, rows: Sequence[Row], first_index: int) -> bytes:  # noqa: ARG002 - as Lines has it
         """The rows, packed."""
         return _exact(_pack(rows))
 
-    def lines(self, kept: bytes, first: int) -> bytes:
+    def lines(self, encoded: bytes, first_index: int) -> bytes:
         """The lines, made now."""
-        rows = _unpack(kept)
+        rows = _unpack(encoded)
         clocks: dict[int, int] = {}
         lamport: list[int] = []
         for _, node, parents, *_ in rows:
-            clock = clocks.get(node, first)
+            clock = clocks.get(node, first_index)
             for parent in parents:
-                if parent >= first and lamport[parent - first] > clock:
-                    clock = lamport[parent - first]
+                if parent >= first_index and lamport[parent - first_index] > clock:
+                    clock = lamport[parent - first_index]
             clocks[node] = clock + 1
             lamport.append(clock + 1)
-        return _lines(rows, first, lamport, self._start_ns)
+        return _lines(rows, first_index, lamport, self._start_ns)
 
-    def packed(self, kept: bytes, first: int) -> bytes:  # noqa: ARG002 - as Lines has it
+    def packed(self, encoded: bytes, first_index: int) -> bytes:  # noqa: ARG002 - as Lines has it
         """They are packed rows."""
-        return kept
+        return encoded
 
     @property
     def rows_start_ns(self) -> int | None:
@@ -147,7 +147,9 @@ Form = TraceLines | TraceRows
 """How a trace keeps its events."""
 
 
-def _lines(rows: Sequence[Row], first: int, lamport: Sequence[int], start_ns: int | None) -> bytes:
+def _lines(
+    rows: Sequence[Row], first_index: int, lamport: Sequence[int], start_ns: int | None
+) -> bytes:
     return _encoder.encode_lines(
         [
             Event(
@@ -162,7 +164,7 @@ def _lines(rows: Sequence[Row], first: int, lamport: Sequence[int], start_ns: in
                 importance,
             )
             for index, clock, (time, node, parents, kind, tx, data, importance) in zip(
-                range(first, first + len(rows)), lamport, rows, strict=True
+                range(first_index, first_index + len(rows)), lamport, rows, strict=True
             )
         ]
     )

@@ -111,22 +111,22 @@ class Turns:
 
     def _turn(self) -> None:
         """Let those who wait go on, as far as one turn bears it."""
-        waiting = self._waiting
-        last = self._number
+        queue = self._waiting
+        last_number = self._number
         self.spent_ns = 0
-        again: list[tuple[int, int, Worker]] = []
-        while waiting and self.spent_ns < self.limit_ns:
-            entry = heappop(waiting)
+        requeued: list[tuple[int, int, Worker]] = []
+        while queue and self.spent_ns < self.limit_ns:
+            entry = heappop(queue)
             _, number, worker = entry
-            if number > last:
-                again.append(entry)  # it came in this turn: sockets are looked at first
+            if number > last_number:
+                requeued.append(entry)  # it came in this turn: sockets are looked at first
                 continue
             self._least_ns = max(self._least_ns, worker.used_ns)
-            worker.go_on(self.spent_ns + self.limit_ns // min(len(waiting) + 1, SHARES_MAX))
-        for entry in again:
-            heappush(waiting, entry)
-        self._is_due = bool(waiting)
-        if waiting:
+            worker.go_on(self.spent_ns + self.limit_ns // min(len(queue) + 1, SHARES_MAX))
+        for entry in requeued:
+            heappush(queue, entry)
+        self._is_due = bool(queue)
+        if queue:
             self._loop.call_soon(self._turn, context=self._context)
         else:
             self._busy_period += 1
@@ -293,9 +293,9 @@ class Pace:
         """Go through to the end of what breaks after so many elements as it yields."""
         while True:
             try:
-                done = next(steps)
-            except StopIteration as last:
-                result: T = last.value
+                steps_done = next(steps)
+            except StopIteration as end:
+                result: T = end.value
                 return result
-            if self.has_done(done):
+            if self.has_done(steps_done):
                 await self.rest()

@@ -163,7 +163,9 @@ class PeerLinks:
     def unanswered(self) -> list[Unanswered]:
         """The requests whose senders still wait, oldest first, and what has become of them."""
         now_ms = self._clock.monotonic_ms()
-        calls = [(ms, call) for ms, each in self._pending.items() for call in each.values()]
+        calls = [
+            (ms, call) for ms, calls_by_id in self._pending.items() for call in calls_by_id.values()
+        ]
         return [
             Unanswered(
                 source=call.link[0],
@@ -176,7 +178,9 @@ class PeerLinks:
                 is_held=call in self._waiting,
                 is_cut=self._has_cuts and self._cuts.how(call.link) is not None,
             )
-            for timeout_ms, call in sorted(calls, key=lambda one: one[1].correlation_id)
+            for timeout_ms, call in sorted(
+                calls, key=lambda timed_call: timed_call[1].correlation_id
+            )
         ]
 
     def ask(
@@ -256,12 +260,12 @@ class PeerLinks:
             return
         if self._has_cuts and self._is_stopped(call, partial(self._arrive, call, has_crossed=True)):
             return
-        tracer, traced_as, before = self._tracer, call.traced_as, None
+        tracer, traced_as, cause_before = self._tracer, call.traced_as, None
         if traced_as is _MESSAGES:
             call.received = self._trace_message("msg.recv", target, source, call, response=False)
-            before = tracer.caused_by(call.received)
+            cause_before = tracer.caused_by(call.received)
         elif traced_as is _CAUSE and call.sent not in (tracer.scope, NO_CAUSE):
-            before = tracer.caused_by(call.sent)
+            cause_before = tracer.caused_by(call.sent)
         try:
             # A command travels as the object that it is.
             answer = handler(call.api_key, call.api_version, call.command, source)
@@ -276,8 +280,8 @@ class PeerLinks:
         except Exception as error:  # noqa: BLE001 - a bug in one delivery is its sender's answer
             _peers_log.error("peer.delivery_failed", request=str(call), exc_info=error)
             call.fail(_answered(call, ErrorCode.unknown_server_error))
-        if before is not None:
-            tracer.caused_by(before)
+        if cause_before is not None:
+            tracer.caused_by(cause_before)
 
     # The way back
 
@@ -370,9 +374,9 @@ class PeerLinks:
         if traced_as is _MESSAGES:
             source, target = call.link
             received = self._trace_message("msg.recv", source, target, call, response=True)
-        before = self._tracer.caused_by(received)
+        cause_before = self._tracer.caused_by(received)
         call.succeed(reply)
-        self._tracer.caused_by(before)
+        self._tracer.caused_by(cause_before)
 
     # Fault points
 
@@ -382,9 +386,9 @@ class PeerLinks:
         elif not self._tracer.on:
             self._ask(point, call, go_on)
         else:
-            before = self._tracer.caused_by(call.sent)
+            cause_before = self._tracer.caused_by(call.sent)
             self._ask(point, call, go_on)
-            self._tracer.caused_by(before)
+            self._tracer.caused_by(cause_before)
 
     def _ask(self, point: FaultPoint, call: PeerCall, go_on: Callable[[], object]) -> None:
         verdict = self.interceptor.cross(self._crossing(point, call))
@@ -459,8 +463,8 @@ class PeerLinks:
         if self._tracer.on:
             source, target = call.link
             response = point is FaultPoint.PEER_RESPONSE
-            at, peer = (source, target) if response else (target, source)
-            self._trace_message(kind, at, peer, call, response=response)
+            node, peer = (source, target) if response else (target, source)
+            self._trace_message(kind, node, peer, call, response=response)
 
     def _deliver_copy(self, call: PeerCall) -> None:
         copy = call.unheard(is_copy=True)
@@ -520,7 +524,7 @@ class PeerLinks:
         if not self._tracer.on:
             call.fail(error)
             return
-        before = self._tracer.caused_by(
+        cause_before = self._tracer.caused_by(
             self._tracer.emit(
                 "timer.fire",
                 f"broker/{call.link[0]}",
@@ -530,7 +534,7 @@ class PeerLinks:
             )
         )
         call.fail(error)
-        self._tracer.caused_by(before)
+        self._tracer.caused_by(cause_before)
 
     def _fail_where(self, on_link: Callable[[Link], bool], reason: str) -> None:
         under_way = [call for calls in self._pending.values() for call in calls.values()]
@@ -547,14 +551,14 @@ class PeerLinks:
         return pipe
 
     def _trace_message(
-        self, kind: str, at: BrokerId, peer: BrokerId, call: PeerCall, *, response: bool
+        self, kind: str, node: BrokerId, peer: BrokerId, call: PeerCall, *, response: bool
     ) -> int:
         tracer = self._tracer
         parents = call.causes(kind, tracer.cause, response=response)
         is_routine = call.api_key in PEER_ROUTINE and kind in ("msg.send", "msg.recv")
         return tracer.emit(
             kind,
-            f"broker/{at}",
+            f"broker/{node}",
             parents=parents,
             importance=0 if is_routine else None,
             data={
@@ -689,11 +693,11 @@ class _ContextOfOne(ssl.SSLContext):
     ) -> ssl.SSLObject:
         """The object of the connection."""
         name = cast(str | None, server_hostname)
-        found = self.shared.wrap_bio(incoming, outgoing, server_side, name, session)
-        assert isinstance(found, _LoudObject)
-        found.say = partial(self.gate.say, outgoing)
+        tls_object = self.shared.wrap_bio(incoming, outgoing, server_side, name, session)
+        assert isinstance(tls_object, _LoudObject)
+        tls_object.say = partial(self.gate.say, outgoing)
         incoming.write(self.gate.take_over())
-        return found
+        return tls_object
 
 
 class TlsGates:
@@ -781,9 +785,9 @@ class TlsGate(asyncio.Protocol):
 
     def say(self, outgoing: ssl.MemoryBIO) -> None:
         """Send what is ready to be sent."""
-        last = outgoing.read()
-        if last and self._raw is not None:
-            self._raw.write(last)
+        alert = outgoing.read()
+        if alert and self._raw is not None:
+            self._raw.write(alert)
 
     def step_aside(self, transport: asyncio.Transport, protocol: asyncio.Protocol) -> None:
         """The handshake is over: from now on the connection is the protocol's."""

@@ -46,8 +46,8 @@ def interrupts_kept_back() -> Iterator[None]:
     """What is started in the block never gets SIGINT, as a terminal sends it to all processes of
     a command; this process gets it behind the block. Processes inherit the mask of signals.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)

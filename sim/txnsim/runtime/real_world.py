@@ -145,11 +145,11 @@ def free_ports(count: int) -> list[int]:
         OSError: There are not so many.
     """
     drawn = secrets.SystemRandom().sample(_PORTS_KEPT, len(_PORTS_KEPT))
-    found = list(itertools.islice(filter(_is_free, drawn), count))
-    if len(found) < count:
-        first, last = _PORTS_KEPT[0], _PORTS_KEPT[-1]
-        raise OSError(f"{count} free ports are wanted between {first} and {last}")
-    return found
+    ports = list(itertools.islice(filter(_is_free, drawn), count))
+    if len(ports) < count:
+        lowest, highest = _PORTS_KEPT[0], _PORTS_KEPT[-1]
+        raise OSError(f"{count} free ports are wanted between {lowest} and {highest}")
+    return ports
 
 
 def _is_free(port: int) -> bool:

@@ -40,6 +40,6 @@ def short_switch_interval() -> Iterator[None]:
         yield
     finally:
         with _lock:
-            before = _workers.pop(me)
+            old_interval = _workers.pop(me)
             if not _workers:
-                sys.setswitchinterval(before)
+                sys.setswitchinterval(old_interval)

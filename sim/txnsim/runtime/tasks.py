@@ -238,7 +238,7 @@ class LoopTasks:
         is_over = False
         if self._is_behind:
             self._answer()  # clients whose requests were read since then get answers first
-        for done in range(1, DUE_PER_TURN_MAX + 1):
+        for count in range(1, DUE_PER_TURN_MAX + 1):
             try:
                 if due and not is_over:
                     callback, cause = due.popleft()
@@ -254,7 +254,7 @@ class LoopTasks:
                     break
             except Exception as error:  # noqa: BLE001 - one callback's bug must not lose the others
                 self._failed("callback", error)
-            if done % DUE_UNTIMED == 0 and self._stopwatch_ns() > ends_ns:
+            if count % DUE_UNTIMED == 0 and self._stopwatch_ns() > ends_ns:
                 # What is due waits for the next turn. Answers do not: where each request makes
                 # more due, nothing would be sent.
                 is_over = True
@@ -316,18 +316,18 @@ class LoopTasks:
             self._drive_traced(coroutine, done, name, tracer, cause)
             return
         # The hot path: _step, written out for a coroutine that ends at once.
-        before = self.stepping
+        was_stepping = self.stepping
         self.stepping = True
         try:
             awaited = coroutine.send(None)
         except StopIteration as stop:
-            self.stepping = before
+            self.stepping = was_stepping
             done(stop.value, None)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
-            self.stepping = before
+            self.stepping = was_stepping
             done(None, error)
         else:
-            self.stepping = before
+            self.stepping = was_stepping
             drive = _Drive(coroutine, done, name, None)
             if isinstance(awaited, Pending) and not awaited.is_done:
                 self._parked[drive] = None  # _wait, written out
@@ -350,19 +350,19 @@ class LoopTasks:
         elif outer is None:
             tracer.scope = tracer.cause
         tracer.scope_waker = NO_CAUSE
-        before, self.stepping = self.stepping, True
+        was_stepping, self.stepping = self.stepping, True
         try:
             awaited = coroutine.send(None)
         except StopIteration as stop:
-            self.stepping = before
+            self.stepping = was_stepping
             tracer.scope_waker = outer_waker
             done(stop.value, None)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
-            self.stepping = before
+            self.stepping = was_stepping
             tracer.scope_waker = outer_waker
             done(None, error)
         else:
-            self.stepping = before
+            self.stepping = was_stepping
             drive = _Drive(coroutine, done, name, None)
             scope = tracer.scope
             drive.cause = tracer.cause if scope is None else scope
@@ -383,17 +383,17 @@ class LoopTasks:
                 return
         coroutine, done = drive.coroutine, drive.done
         context = drive.context
-        before, self.stepping = self.stepping, True
+        was_stepping, self.stepping = self.stepping, True
         try:
             awaited = coroutine.send(None) if context is None else context.run(coroutine.send, None)
         except StopIteration as stop:
-            self.stepping = before
+            self.stepping = was_stepping
             done(stop.value, None)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
-            self.stepping = before
+            self.stepping = was_stepping
             done(None, error)
         else:
-            self.stepping = before
+            self.stepping = was_stepping
             self._wait(drive, awaited)
 
     def _step_traced(self, drive: _Drive, tracer: Tracer) -> None:
@@ -403,20 +403,20 @@ class LoopTasks:
         context = drive.context
         outer, outer_waker = tracer.scope, tracer.scope_waker
         tracer.scope, tracer.scope_waker = drive.cause, drive.waker
-        before, self.stepping = self.stepping, True
+        was_stepping, self.stepping = self.stepping, True
         try:
             coroutine = drive.coroutine
             awaited = coroutine.send(None) if context is None else context.run(coroutine.send, None)
         except StopIteration as stop:
-            self.stepping = before
+            self.stepping = was_stepping
             tracer.scope_waker = outer_waker
             drive.done(stop.value, None)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
-            self.stepping = before
+            self.stepping = was_stepping
             tracer.scope_waker = outer_waker
             drive.done(None, error)
         else:
-            self.stepping = before
+            self.stepping = was_stepping
             cause = tracer.scope
             drive.cause = tracer.cause if cause is None else cause
             self._wait(drive, awaited)
@@ -435,12 +435,12 @@ class LoopTasks:
             # A task takes this mark off at once, and so must we: until then nothing else may await
             # the same future ("await wasn't used with future").
             awaited._asyncio_future_blocking = False
-        rest = _Rest(drive.coroutine, awaited, drive.done)
+        remainder = _Rest(drive.coroutine, awaited, drive.done)
         task = self._loop.create_task(
-            rest.run(), name=drive.name, context=self._task_context(drive)
+            remainder.run(), name=drive.name, context=self._task_context(drive)
         )
         self._running[task] = None
-        task.add_done_callback(rest.settle)
+        task.add_done_callback(remainder.settle)
         task.add_done_callback(self._ended)
 
     def _task_context(self, drive: _Drive) -> Context | None:

@@ -81,8 +81,8 @@ def client_context(tls: ClientTls) -> ssl.SSLContext:
 
 def _limit(context: ssl.SSLContext, versions: tuple[str, ...]) -> None:
     if versions:
-        found = sorted(_VERSIONS[name] for name in versions)
-        context.minimum_version, context.maximum_version = found[0], found[-1]
+        numbers = sorted(_VERSIONS[name] for name in versions)
+        context.minimum_version, context.maximum_version = numbers[0], numbers[-1]
 
 
 def _load_text(context: ssl.SSLContext, certificate: str, key: str, password: str | None) -> None:

@@ -104,7 +104,7 @@ class Tracer:
 
     def __init__(
         self,
-        now: Callable[[], int],
+        now_ns: Callable[[], int],
         *,
         start_ns: int | None = None,
         level: TraceLevel = TraceLevel.OFF,
@@ -115,8 +115,8 @@ class Tracer:
         """Start an empty trace.
 
         Args:
-            now: Microseconds since the start of the run (``Clock.monotonic_us``).
-            start_ns: If given, ``now`` tells nanoseconds, and the run began at this one: the rest
+            now_ns: Microseconds since the start of the run (``Clock.monotonic_us``).
+            start_ns: If given, ``now_ns`` tells nanoseconds, and the run began at this one: the rest
                 is reckoned when lines are made.
             level: How much is recorded.
             ring_bytes: Keep about so many bytes of memory of the newest events; None keeps all.
@@ -124,7 +124,7 @@ class Tracer:
             strict: Refuse payload fields that are not in the table of kinds.
         """
         self.run = run or RunInfo()
-        self._now = now
+        self._now = now_ns
         self.is_strict = strict
         """Whether payloads are made at once and held against the table of kinds."""
         self._form = TraceLines(start_ns) if ring_bytes is None else TraceRows(start_ns)
@@ -210,8 +210,8 @@ class Tracer:
                 cause = self.cause
             parents = (cause,) if cause >= 0 else ()
         elif len(parents) > 1:
-            main, second, *others = parents
-            if others or main < 0 or second < 0 or main == second:
+            main, second, *more_parents = parents
+            if more_parents or main < 0 or second < 0 or main == second:
                 parents = tuple(dict.fromkeys([parent for parent in parents if parent >= 0]))
         elif parents[0] < 0:
             parents = ()
@@ -226,13 +226,13 @@ class Tracer:
             return parents[0] if parents and self.on else NO_CAUSE
         if self.is_strict:
             data = _checked(kind, data)
-        at = self._nodes.get(node)
-        if at is None:
-            at = self.node(node)
+        node_index = self._nodes.get(node)
+        if node_index is None:
+            node_index = self.node(node)
         index = self._next
         self._next = index + 1
         pending = self._pending
-        pending.append((self._now(), at, parents, kind, tx, data, importance))
+        pending.append((self._now(), node_index, parents, kind, tx, data, importance))
         if len(pending) >= KEPT_AT_ONCE:
             self._keep()
         return index
@@ -245,11 +245,11 @@ class Tracer:
         if not pending:
             return
         rows = rows_of(pending)
-        first = self._next - len(rows)
-        kept = self._form.kept(rows, first)
-        self._written += len(kept)
+        first_index = self._next - len(rows)
+        encoded = self._form.kept(rows, first_index)
+        self._written += len(encoded)
         lives = NO_LIVES if self._ring.bytes_max is None else lives_of(rows)
-        self._ring.add(kept, len(rows), lives, is_opening=is_opening)
+        self._ring.add(encoded, len(rows), lives, is_opening=is_opening)
         pending.clear()
         if self._snapshot_due is not None and self._written >= self._snapshot_due:
             self._snapshot_due = None
@@ -290,10 +290,10 @@ class Tracer:
             self._plan_snapshot(bytes_before)
             return
         self._keep()
-        before = self._written
+        bytes_at_start = self._written
         self.emit("snapshot", "cluster", parents=(NO_CAUSE,), data=payload)
         self._keep(is_opening=bytes_before == 0)
-        self._defer(partial(self._tell_part, parts, bytes_before + self._written - before))
+        self._defer(partial(self._tell_part, parts, bytes_before + self._written - bytes_at_start))
 
     def _plan_snapshot(self, snapshot_bytes: int) -> None:
         """The next one is due when it costs little beside what it opens."""
@@ -330,13 +330,13 @@ class Tracer:
         No token: a handler's first step and its rest may run in different contexts
         (``Tasks.drive``).
         """
-        before = self.scope
-        if before is not None:
+        old_scope = self.scope
+        if old_scope is not None:
             self.scope = index
-            return before
-        before = self._cause.get()
+            return old_scope
+        old_scope = self._cause.get()
         self._cause.set(index)
-        return before
+        return old_scope
 
     def bound(self, callback: Callable[[], object], cause: int | None = None) -> Callable[[], None]:
         """The callback, to be called later from anywhere: due to ``cause``, or to what is the
@@ -345,11 +345,11 @@ class Tracer:
         due_to = self.cause if cause is None else cause
 
         def call() -> None:
-            before = self.caused_by(due_to)
+            cause_before = self.caused_by(due_to)
             try:
                 callback()
             finally:
-                self.caused_by(before)
+                self.caused_by(cause_before)
 
         return call
 
@@ -468,19 +468,19 @@ class Tracer:
         return _hash(sha, self.nodes)
 
     def export(
-        self, write: Callable[[bytes], object], *, verdict: str = "", first: int = 0
+        self, write: Callable[[bytes], object], *, verdict: str = "", first_index: int = 0
     ) -> None:
         """Write header, the kept events and trailer as JSON lines.
 
         Args:
             write: Takes them.
             verdict: What judges came to, for the trailer.
-            first: Leave out the events before this one.
+            first_index: Leave out the events before this one.
         """
-        for piece in self.pieces(verdict=verdict, first=first):
+        for piece in self.pieces(verdict=verdict, first_index=first_index):
             write(piece)
 
-    def pieces(self, *, verdict: str = "", first: int = 0) -> Iterator[bytes]:
+    def pieces(self, *, verdict: str = "", first_index: int = 0) -> Iterator[bytes]:
         """The same, as it is now, in pieces of whole lines: what happens between two steps is not
         in it, and takes nothing from it.
         """
@@ -500,10 +500,14 @@ class Tracer:
             "brokers": self.run.brokers,
             "level": self._level,
             "clock": self.run.clock,
-            "first": max(self.first, first),
+            "first": max(self.first, first_index),
             "nodes": self.nodes,
         }
-        texts = self._ring.texts() if first == 0 else (line + b"\n" for line in self.lines(first))
+        texts = (
+            self._ring.texts()
+            if first_index == 0
+            else (line + b"\n" for line in self.lines(first_index))
+        )
         return self._told(header, self.nodes, self._next, texts, verdict)
 
     @staticmethod
@@ -598,20 +602,22 @@ class Lives(msgspec.Struct):
 
 def lives_of(rows: Sequence[Row]) -> Lives:
     """What becomes of transactions in these events."""
-    last_of_tx: dict[Any, int] = {row[_AT_TX]: at for at, row in enumerate(rows)}
-    last: dict[str, int] = {}
-    for tx, at in last_of_tx.items():
+    last_of_tx: dict[Any, int] = {row[_AT_TX]: index for index, row in enumerate(rows)}
+    last_index: dict[str, int] = {}
+    for tx, index in last_of_tx.items():
         name = _name(tx)
         if name:
-            last[name] = max(at, last.get(name, -1))
+            last_index[name] = max(index, last_index.get(name, -1))
     ends: dict[str, int] = {}
-    for at, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if row[_AT_KIND] == "txn.complete":
             data = row[_AT_DATA]
             if isinstance(data, dict) and data["state"] in _ENDED:
-                ends[_name(row[_AT_TX])] = at
+                ends[_name(row[_AT_TX])] = index
     ends.pop("", None)
-    return Lives({name for name, at in last.items() if at > ends.get(name, -1)}, set(ends))
+    return Lives(
+        {name for name, index in last_index.items() if index > ends.get(name, -1)}, set(ends)
+    )
 
 
 def _name(tx: Any) -> str:
@@ -619,8 +625,8 @@ def _name(tx: Any) -> str:
     if type(tx) is tuple:
         name: str = tx[0]
         return name
-    found = _NAMED.fullmatch(tx) if tx else None
-    return found[1] if found else ""
+    match = _NAMED.fullmatch(tx) if tx else None
+    return match[1] if match else ""
 
 
 NO_LIVES: Final = Lives(set(), set())
@@ -650,9 +656,9 @@ class _Chunk:
 
     def add(self, batch: _Batch, lives: Lives) -> None:
         self.batches.append(batch)
-        before = self._size_of_lives()
+        lives_size_before = self._size_of_lives()
         self.lives.follow(lives)
-        self.size += len(batch.kept) + BATCH_OVERHEAD + self._size_of_lives() - before
+        self.size += len(batch.kept) + BATCH_OVERHEAD + self._size_of_lives() - lives_size_before
 
     def _size_of_lives(self) -> int:
         return getsizeof(self.lives.open) + getsizeof(self.lives.ended)
@@ -685,37 +691,39 @@ class Ring:
     # Writing
 
     def add(
-        self, kept: bytes, count: int, lives: Lives = NO_LIVES, *, is_opening: bool = False
+        self, encoded: bytes, count: int, lives: Lives = NO_LIVES, *, is_opening: bool = False
     ) -> None:
         """Take in the next events.
 
         Args:
-            kept: They, in their form.
+            encoded: They, in their form.
             count: How many they are.
             lives: What they tell of transactions; asked for only where the ring has a bound.
             is_opening: The first of them is a snapshot: a reader can begin here.
         """
         newest = self._chunks[-1] if self._chunks else None
-        batch = _Batch(self.next, count, kept)
+        batch = _Batch(self.next, count, encoded)
         if newest is None or is_opening or newest.size >= CHUNK_BYTES:
             newest = _Chunk(batch, lives, is_opening=is_opening)
             self._chunks.append(newest)
             self._size += newest.size
         else:
-            before = newest.size
+            size_before = newest.size
             newest.add(batch, lives)
-            self._size += newest.size - before
+            self._size += newest.size - size_before
         self.next += count
         if self.bytes_max is not None and self.size > self.bytes_max:
             self._shrink(self.bytes_max)
 
     def _shrink(self, bytes_max: int) -> None:
-        openings = [at for at, chunk in enumerate(self._chunks) if chunk.is_opening and at]
+        openings = [index for index, chunk in enumerate(self._chunks) if chunk.is_opening and index]
         is_snapshotted = bool(openings) or self._chunks[0].is_opening
         while self.size > bytes_max and len(self._chunks) > 1:
             if openings:
                 self._drop(openings.pop(0))
-                openings = [at for at, chunk in enumerate(self._chunks) if chunk.is_opening and at]
+                openings = [
+                    index for index, chunk in enumerate(self._chunks) if chunk.is_opening and index
+                ]
             elif is_snapshotted and self.size < bytes_max + bytes_max // OVERDUE_SHARE:
                 return
             else:
@@ -744,20 +752,20 @@ class Ring:
         """Keep the lines of these transactional ids behind the last end of each in this text: what
         is older is no part of the transaction that is open.
         """
-        wanted = {msgspec.json.encode(name)[1:-1]: name for name in names}
-        kept: dict[str, list[tuple[int, bytes]]] = {}
-        for found in reversed(list(_TX.finditer(text))):
-            kind, encoded = found.groups()
-            name = wanted.get(encoded)
+        names_by_encoding = {msgspec.json.encode(name)[1:-1]: name for name in names}
+        lines_by_name: dict[str, list[tuple[int, bytes]]] = {}
+        for match in reversed(list(_TX.finditer(text))):
+            kind, encoded = match.groups()
+            name = names_by_encoding.get(encoded)
             if name is None:
                 continue
-            line = text[text.rfind(b"\n", 0, found.start()) + 1 : text.find(b"\n", found.end())]
+            line = text[text.rfind(b"\n", 0, match.start()) + 1 : text.find(b"\n", match.end())]
             if kind == b"txn.complete" and any(end in line for end in _ENDS):
-                del wanted[encoded]
+                del names_by_encoding[encoded]
                 continue
-            kept.setdefault(name, []).append((_index(line), line))
+            lines_by_name.setdefault(name, []).append((_index(line), line))
             self._carried_size += len(line) + LINE_OVERHEAD
-        for name, entries in reversed(kept.items()):
+        for name, entries in reversed(lines_by_name.items()):
             self._carried.setdefault(name, []).extend(reversed(entries))
 
     def _forget(self, name: str) -> None:
@@ -809,16 +817,16 @@ class Ring:
         return self._texts(list(self._batches(from_index)))
 
     def _texts(self, batches: Sequence[_Batch]) -> Iterator[bytes]:
-        some: list[bytes] = []
+        texts: list[bytes] = []
         count = 0
         for batch in batches:
-            if some and count + batch.count > LINES_AT_ONCE:
-                yield b"".join(some)
-                some, count = [], 0
-            some.append(self._text(batch))
+            if texts and count + batch.count > LINES_AT_ONCE:
+                yield b"".join(texts)
+                texts, count = [], 0
+            texts.append(self._text(batch))
             count += batch.count
-        if some:
-            yield b"".join(some)
+        if texts:
+            yield b"".join(texts)
 
     def _text(self, batch: _Batch) -> bytes:
         return self._form.lines(batch.kept, batch.first)
@@ -837,8 +845,8 @@ class Ring:
 
 
 def _joined(entries: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
-    while some := list(islice(entries, LINES_AT_ONCE)):
-        yield b"".join(line + b"\n" for _, line in some)
+    while batch := list(islice(entries, LINES_AT_ONCE)):
+        yield b"".join(line + b"\n" for _, line in batch)
 
 
 def _first(part: _Chunk | _Batch) -> int:

@@ -128,25 +128,25 @@ class ModuleWalk:
         Modules of the standard library are left out: ``threading`` and ``queue`` wait by real time.
         What is being imported right now is looked at again next time, and so is ``__main__``.
         """
-        known = self._known
-        found: list[Binding] = []
+        known_modules = self._known
+        bindings_found: list[Binding] = []
         modules: dict[str, object] = dict(sys.modules)  # a program may put anything there
         for name, module in modules.items():
-            before = known.get(name)
-            if before is not None and before[0] is module:
-                found += before[1]
+            known_module = known_modules.get(name)
+            if known_module is not None and known_module[0] is module:
+                bindings_found += known_module[1]
                 continue
-            known.pop(name, None)
+            known_modules.pop(name, None)
             if not isinstance(module, types.ModuleType):
                 continue
             is_standard = name.partition(".")[0] in sys.stdlib_module_names
             bindings = () if is_standard else tuple(bindings_in(module, self._patches))
-            found += bindings
+            bindings_found += bindings
             if name != "__main__" and not _is_under_way(module):
-                known[name] = module, bindings
-        for name in known.keys() - modules.keys():
-            del known[name]
-        return tuple(found)
+                known_modules[name] = module, bindings
+        for name in known_modules.keys() - modules.keys():
+            del known_modules[name]
+        return tuple(bindings_found)
 
 
 def bindings_in(module: types.ModuleType, patches: Patches) -> Iterator[Binding]:
@@ -154,21 +154,21 @@ def bindings_in(module: types.ModuleType, patches: Patches) -> Iterator[Binding]
     its classes, default arguments and closures of functions.
     """
     namespace = vars(module)
-    seen: set[int] = set()
+    seen_ids: set[int] = set()
     for name, value in list(namespace.items()):
         if (patch := patches.get(id(value))) is not None:
             yield Binding(partial(namespace.__setitem__, name), value, patch.answer)
         elif isinstance(value, types.FunctionType):
             if value.__module__ == module.__name__:
-                yield from _bindings_of_function(value, patches, seen)
+                yield from _bindings_of_function(value, patches, seen_ids)
         elif isinstance(value, type) and value.__module__ == module.__name__:
-            yield from _bindings_of_class(value, patches, seen)
+            yield from _bindings_of_class(value, patches, seen_ids)
 
 
-def _bindings_of_class(owner: type, patches: Patches, seen: set[int]) -> Iterator[Binding]:
-    if id(owner) in seen:
+def _bindings_of_class(owner: type, patches: Patches, seen_ids: set[int]) -> Iterator[Binding]:
+    if id(owner) in seen_ids:
         return
-    seen.add(id(owner))
+    seen_ids.add(id(owner))
     for name, value in list(vars(owner).items()):
         if (patch := patches.get(id(value))) is not None:
             yield Binding(partial(setattr, owner, name), value, patch.answer)
@@ -180,17 +180,17 @@ def _bindings_of_class(owner: type, patches: Patches, seen: set[int]) -> Iterato
                 yield Binding(partial(setattr, owner, name), value, type(value)(patch.answer))
                 continue
         if isinstance(inner, types.FunctionType):
-            yield from _bindings_of_function(inner, patches, seen)
+            yield from _bindings_of_function(inner, patches, seen_ids)
         elif isinstance(inner, type) and inner.__qualname__ == f"{owner.__qualname__}.{name}":
-            yield from _bindings_of_class(inner, patches, seen)
+            yield from _bindings_of_class(inner, patches, seen_ids)
 
 
 def _bindings_of_function(
-    function: types.FunctionType, patches: Patches, seen: set[int]
+    function: types.FunctionType, patches: Patches, seen_ids: set[int]
 ) -> Iterator[Binding]:
-    if id(function) in seen:
+    if id(function) in seen_ids:
         return
-    seen.add(id(function))
+    seen_ids.add(id(function))
     defaults = function.__defaults__
     if defaults is not None and any(id(value) in patches for value in defaults):
         patched = tuple(_patched(value, patches) for value in defaults)
@@ -207,7 +207,7 @@ def _bindings_of_function(
         if (patch := patches.get(id(value))) is not None:
             yield Binding(partial(setattr, cell, "cell_contents"), value, patch.answer)
         elif isinstance(value, types.FunctionType):
-            yield from _bindings_of_function(value, patches, seen)
+            yield from _bindings_of_function(value, patches, seen_ids)
 
 
 def _patched(value: object, patches: Patches) -> object:
@@ -235,20 +235,20 @@ class _Source(msgspec.Struct, frozen=True):
 
 def _sources() -> tuple[_Source, ...]:
     modules = ((time, _CLOCKS), (os, _ENTROPY), (random, _CHANCE), (uuid, ("uuid1",)))
-    found = [
+    sources = [
         _Source(module, name, ThreadPatch(getattr(module, name), _owner))
         for module, names in modules
         for name in names
         if hasattr(module, name)
     ]
-    by_function = {id(one.patch.function): one.patch for one in found}
+    by_function = {id(source.patch.function): source.patch for source in sources}
     # What random.SystemRandom, and with it secrets, draws from.
-    found.append(_Source(random, "_urandom", by_function[id(os.urandom)]))
-    return tuple(found)
+    sources.append(_Source(random, "_urandom", by_function[id(os.urandom)]))
+    return tuple(sources)
 
 
 _SOURCES: Final = _sources()
-_walk: Final = ModuleWalk({id(one.patch.function): one.patch for one in _SOURCES})
+_walk: Final = ModuleWalk({id(source.patch.function): source.patch for source in _SOURCES})
 
 
 @contextmanager
@@ -272,11 +272,13 @@ def ambient_virtual(
     try:
         answers = _answers(monotonic_ns, wall_ns, _Chance(seed))
         with ExitStack() as stack:
-            for one in _SOURCES:
-                stack.callback(setattr, one.patch, "virtual", one.patch.function)
-                one.patch.virtual = answers[one.name]
-                stack.callback(setattr, one.owner, one.name, getattr(one.owner, one.name))
-                setattr(one.owner, one.name, one.patch.answer)
+            for source in _SOURCES:
+                stack.callback(setattr, source.patch, "virtual", source.patch.function)
+                source.patch.virtual = answers[source.name]
+                stack.callback(
+                    setattr, source.owner, source.name, getattr(source.owner, source.name)
+                )
+                setattr(source.owner, source.name, source.patch.answer)
             for binding in _walk.bindings():
                 stack.callback(binding.put, binding.real)
                 binding.put(binding.patched)
@@ -337,8 +339,8 @@ def _clocks(monotonic_ns: Nanoseconds, wall_ns: Nanoseconds) -> dict[str, Functi
     def clock_gettime_ns(clock: int) -> int:
         if clock in wall:
             return wall_ns()
-        found: int = monotonic_ns() if clock in steady else real["clock_gettime_ns"](clock)
-        return found
+        time_ns: int = monotonic_ns() if clock in steady else real["clock_gettime_ns"](clock)
+        return time_ns
 
     def broken_down(name: str) -> Function:
         return lambda seconds=None: real[name](wall_ns() / 1e9 if seconds is None else seconds)
@@ -378,15 +380,15 @@ def _lend_datetime(stack: ExitStack, wall_ns: Nanoseconds) -> None:
 
     def now(cls: type[datetime.datetime], tz: datetime.tzinfo | None = None) -> datetime.datetime:
         if not _is_ours():
-            found: datetime.datetime = real_now.__get__(None, cls)(tz)
-            return found
+            real_time: datetime.datetime = real_now.__get__(None, cls)(tz)
+            return real_time
         micros = wall_ns() // 1_000
         return cls.fromtimestamp(micros // 1_000_000, tz).replace(microsecond=micros % 1_000_000)
 
     def utcnow(cls: type[datetime.datetime]) -> datetime.datetime:
         if not _is_ours():
-            found: datetime.datetime = real_utcnow.__get__(None, cls)()
-            return found
+            real_time: datetime.datetime = real_utcnow.__get__(None, cls)()
+            return real_time
         return now(cls, datetime.UTC).replace(tzinfo=None)
 
     for name, real, lent in (("now", real_now, now), ("utcnow", real_utcnow, utcnow)):
@@ -443,10 +445,10 @@ class Libraries:
         self._once(*_BROKER, self._order)
 
     def _once(self, module: str, name: str, lend: Callable[[Any], None]) -> None:
-        found = getattr(sys.modules.get(module), name, None)
-        if isinstance(found, type) and found not in self._lent:
-            self._lent.add(found)
-            lend(found)
+        library_class = getattr(sys.modules.get(module), name, None)
+        if isinstance(library_class, type) and library_class not in self._lent:
+            self._lent.add(library_class)
+            lend(library_class)
 
     def _stamps(self, builder: Any) -> None:
         """A record without a stamp gets the run's time."""
@@ -499,9 +501,9 @@ def put_native_attribute(owner: type, name: str, value: object) -> bool:
         Whether that is possible here.
     """
     namespaces = [
-        found
-        for found in gc.get_referents(vars(owner))
-        if isinstance(found, dict) and name in found
+        members
+        for members in gc.get_referents(vars(owner))
+        if isinstance(members, dict) and name in members
     ]
     if _PYTHON_API is None or len(namespaces) != 1:
         return False

@@ -124,7 +124,7 @@ class VirtualNet:
         return self._servers.get((host, port)) or self._servers.get((_WILDCARD, port))
 
     def _port_taken(self, port: int) -> bool:
-        return any(taken == port for _, taken in self._servers)
+        return any(taken_port == port for _, taken_port in self._servers)
 
     def _free_port(self) -> int:
         while self._port_taken(self._port_next):

@@ -65,22 +65,22 @@ def arranged(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _addresses_are_fixed() -> bool:
-    found = _personality(_ASK)
-    return found is not None and bool(found & _ADDR_NO_RANDOMIZE)
+    flags = _personality(_ASK)
+    return flags is not None and bool(flags & _ADDR_NO_RANDOMIZE)
 
 
 def _fix_addresses() -> None:
     """Switch address randomization off from the next exec on, also for children."""
-    found = _personality(_ASK)
-    if found is not None:
-        _personality(found | _ADDR_NO_RANDOMIZE)
+    flags = _personality(_ASK)
+    if flags is not None:
+        _personality(flags | _ADDR_NO_RANDOMIZE)
 
 
-def _personality(wanted: int) -> int | None:
+def _personality(flags: int) -> int | None:
     """Linux' personality(2): the previous value; None if missing or refused."""
     call = getattr(ctypes.CDLL(None), "personality", None) if sys.platform == "linux" else None
     if call is None:
         return None
     call.argtypes, call.restype = [ctypes.c_ulong], ctypes.c_int
-    found: int = call(wanted)
-    return None if found < 0 else found
+    old_flags: int = call(flags)
+    return None if old_flags < 0 else old_flags
