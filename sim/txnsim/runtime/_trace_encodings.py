@@ -71,8 +71,8 @@ class TraceLines:
         self._clocks: dict[int, int] = {}
         self._lamport = array("Q")
 
-    def kept(self, rows: Sequence[Row], first_index: int) -> bytes:
-        """The events as lines with Lamport clocks; ``first_index`` is the index of the first one."""
+    def kept(self, rows: Sequence[Row], start_index: int) -> bytes:
+        """The events as lines with Lamport clocks; ``start_index`` is that of the first one."""
         clocks, lamport = self._clocks, self._lamport
         for _, node, parents, *_ in rows:
             clock = clocks.get(node, 0)
@@ -81,7 +81,7 @@ class TraceLines:
                     clock = lamport[parent]
             clocks[node] = clock + 1
             lamport.append(clock + 1)
-        return _exact(_lines(rows, first_index, lamport[first_index:], self._start_ns))
+        return _exact(_lines(rows, start_index, lamport[start_index:], self._start_ns))
 
     def lines(self, encoded: bytes, first_index: int) -> bytes:  # noqa: ARG002 - as Rows has it
         """The kept lines, unchanged; each ends with a newline."""
@@ -115,7 +115,7 @@ class TraceRows:
         """Begin with the first event; times as in ``Tracer``."""
         self._start_ns = start_ns
 
-    def kept(self, rows: Sequence[Row], first_index: int) -> bytes:  # noqa: ARG002 - as Lines has it
+    def kept(self, rows: Sequence[Row], start_index: int) -> bytes:  # noqa: ARG002 - as Lines has it
         """The rows, packed."""
         return _exact(_pack(rows))
 

@@ -104,7 +104,7 @@ class Tracer:
 
     def __init__(
         self,
-        now_ns: Callable[[], int],
+        read_clock: Callable[[], int],
         *,
         start_ns: int | None = None,
         level: TraceLevel = TraceLevel.OFF,
@@ -115,16 +115,16 @@ class Tracer:
         """Start an empty trace.
 
         Args:
-            now_ns: Microseconds since the start of the run (``Clock.monotonic_us``).
-            start_ns: If given, ``now_ns`` tells nanoseconds, and the run began at this one: the rest
-                is reckoned when lines are made.
+            read_clock: Microseconds since the start of the run (``Clock.monotonic_us``).
+            start_ns: If given, ``read_clock`` tells nanoseconds, and the run began at this one: the
+                rest is reckoned when lines are made.
             level: How much is recorded.
             ring_bytes: Keep about so many bytes of memory of the newest events; None keeps all.
             run: What the header tells.
             strict: Refuse payload fields that are not in the table of kinds.
         """
         self.run = run or RunInfo()
-        self._now = now_ns
+        self._now = read_clock
         self.is_strict = strict
         """Whether payloads are made at once and held against the table of kinds."""
         self._form = TraceLines(start_ns) if ring_bytes is None else TraceRows(start_ns)

@@ -192,18 +192,19 @@ def iter_records(buffer: Buffer, position: int = 0) -> Iterator[Record]:
             f"batch at offset {header.base_offset}: {header.records_count} records do not fit in"
             f" {len(payload)} bytes"
         )
-    payload_position = number = 0
+    end_of_record = number = 0
     try:
         for number in range(header.records_count):  # noqa: B007 - used in the error below
-            record, payload_position = _read_record(payload, payload_position, header)
+            record, end_of_record = _read_record(payload, end_of_record, header)
             yield record
     except IndexError:
         raise CorruptBatchError(
             f"batch at offset {header.base_offset}: record {number} is cut off"
         ) from None
-    if payload_position != len(payload):
+    if end_of_record != len(payload):
         raise CorruptBatchError(
-            f"batch at offset {header.base_offset}: {len(payload) - payload_position} bytes after the last record"
+            f"batch at offset {header.base_offset}: {len(payload) - end_of_record} bytes "
+            "after the last record"
         )
 
 
@@ -295,7 +296,8 @@ def _read_record(payload: bytes, position: int, header: BatchHeader) -> tuple[Re
     end = position + size
     if size < 0 or end > len(payload):
         raise CorruptBatchError(
-            f"record at byte {position}: {size} bytes, {len(payload) - position} are left in the batch"
+            f"record at byte {position}: {size} bytes, {len(payload) - position} are left in the "
+            "batch"
         )
     # Attributes of a record are unused; one byte.
     timestamp_delta_ms, position = read_signed(payload, position + 1, VARLONG_BYTES_MAX)
