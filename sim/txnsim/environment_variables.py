@@ -47,36 +47,36 @@ def unknown_variables(environment: Mapping[str, str]) -> str | None:
         return None
     from difflib import get_close_matches  # seldom needed
 
-    known = [name.removeprefix(PREFIX) for name in (*OPTIONS, *_OTHERS)]
+    known_names = [name.removeprefix(PREFIX) for name in (*OPTIONS, *_OTHERS)]
     problems = []
     for name in strange:
-        for near in get_close_matches(name.removeprefix(PREFIX), known, n=1, cutoff=_NEAR):
+        for near in get_close_matches(name.removeprefix(PREFIX), known_names, n=1, cutoff=_NEAR):
             problems.append(f"no variable {name!r}; did you mean {PREFIX}{near}?")
     return "\n".join(problems) or None
 
 
 def words_of(
-    environment: Mapping[str, str], given: Sequence[str], *, only: Sequence[str] | None = None
+    environment: Mapping[str, str], arguments: Sequence[str], *, only: Sequence[str] | None = None
 ) -> list[str]:
     """The options that variables stand for and that were not given.
 
     Args:
         environment: Of the process.
-        given: The arguments.
+        arguments: The arguments.
         only: The options that the command has; all of ``txnsim serve`` unless given.
 
     Raises:
         ValueError: A value is not what it should be; the message names the variable.
     """
-    present = {word.partition("=")[0] for word in given}
-    found: list[str] = []
+    present = {word.partition("=")[0] for word in arguments}
+    option_words: list[str] = []
     for name, value in environment.items():
         if name not in OPTIONS or not is_given(name, value):
             continue
         flag, words = OPTIONS[name]
         if flag not in present and (only is None or flag in only):
-            found += words(name, value)
-    return found
+            option_words += words(name, value)
+    return option_words
 
 
 # What each stands for

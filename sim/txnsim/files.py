@@ -77,10 +77,10 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
     Raises:
         OSError: It can't be read; a line, or the whole, is too large (EFBIG).
     """
-    left = LINES_BYTES_MAX
+    bytes_left = LINES_BYTES_MAX
     while line := file.readline(LINE_BYTES_MAX + 1):
-        left -= len(line)
-        if len(line) > LINE_BYTES_MAX or left < 0:
+        bytes_left -= len(line)
+        if len(line) > LINE_BYTES_MAX or bytes_left < 0:
             raise _too_large()
         yield line
 
@@ -153,7 +153,7 @@ def whole(path: Path, *, what: str = "") -> Iterator[Path]:
     """
     target = path.resolve()
     part = target.with_name(f".{target.name}.part")
-    missing = [one for one in target.parents if not one.exists()]
+    missing = [folder for folder in target.parents if not folder.exists()]
     try:
         _remove(part)
         yield part
@@ -196,11 +196,11 @@ def append(file: FileIO, data: bytes) -> None:
         OSError: It can't be written; the error names the file.
     """
     end = file.seek(0, 2) if file.seekable() else None
-    left = memoryview(data)
+    unwritten = memoryview(data)
     try:
-        while left:
+        while unwritten:
             # A disk that is nearly full takes a part, and says so by the count alone.
-            left = left[file.write(left) :]
+            unwritten = unwritten[file.write(unwritten) :]
     except OSError as error:
         if end is not None:
             with suppress(OSError):  # a device has no end to cut
@@ -233,28 +233,28 @@ def problem_of(error: Exception) -> str:
             return str(error)
 
 
-def _remove(place: Path) -> None:
-    if place.is_dir():
+def _remove(path: Path) -> None:
+    if path.is_dir():
         import shutil  # few commands write folders, and each would start later
 
-        shutil.rmtree(place)
+        shutil.rmtree(path)
     else:
-        place.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 def _is_about(error: OSError, part: Path) -> bool:
     """Whether the disk is full, or the error concerns ``part`` or a folder above."""
     if error.errno in NO_ROOM:
         return True
-    place = Path(str(error.filename))
-    return place == part or part in place.parents or place in part.parents
+    failed_path = Path(str(error.filename))
+    return failed_path == part or part in failed_path.parents or failed_path in part.parents
 
 
 def _not_written(path: Path, error: OSError, what: str) -> ConfigError:
     from txnsim.errors import ConfigError  # it knows kio's error codes: slow to import
 
-    left = "; nothing of it is there" if error.errno in NO_ROOM else ""
-    return ConfigError(f"{what}{path}: {error.strerror}{left}{advice(error)}")
+    remark = "; nothing of it is there" if error.errno in NO_ROOM else ""
+    return ConfigError(f"{what}{path}: {error.strerror}{remark}{advice(error)}")
 
 
 def _too_large() -> OSError:

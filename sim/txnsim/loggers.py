@@ -51,14 +51,14 @@ class Retries:
 
     def failed(self, what: Hashable, error: str, reason: str) -> None:
         """It has failed with this error; the reason is for people, and may differ each time."""
-        before, count = self.tried.get(what, (error, 0))
-        count = count + 1 if before == error else 1
+        last_error, count = self.tried.get(what, (error, 0))
+        count = count + 1 if last_error == error else 1
         if what not in self.tried and len(self.tried) == TRIED_MAX:
             self.tried.clear()
         self.tried[what] = error, count
         if count == self._patience:
-            told = {self._about: what, "error": error, "reason": reason}
-            self._logger.warning(self._event, **told)
+            fields = {self._about: what, "error": error, "reason": reason}
+            self._logger.warning(self._event, **fields)
 
     def done(self, what: Hashable) -> None:
         """Forget the failures of a success or of an abandoned attempt; the next is logged."""

@@ -36,9 +36,9 @@ class _OldNames:
     @staticmethod
     def create_module(spec: ModuleSpec) -> ModuleType:
         assert spec.origin is not None
-        found = import_module(spec.origin)
-        spec.loader_state = found.__spec__
-        return found
+        module = import_module(spec.origin)
+        spec.loader_state = module.__spec__
+        return module
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:

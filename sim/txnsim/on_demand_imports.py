@@ -28,9 +28,9 @@ class OnDemand:
         self.__name__ = name
 
     def __getattr__(self, attribute: str) -> Any:
-        found = getattr(import_module(self.__name__), attribute)
-        setattr(self, attribute, found)  # from now on it costs what an attribute costs
-        return found
+        value = getattr(import_module(self.__name__), attribute)
+        setattr(self, attribute, value)  # from now on it costs what an attribute costs
+        return value
 
 
 def offering(name: str) -> tuple[str, ...]:
@@ -93,6 +93,7 @@ def _has(package: str, name: str) -> bool:
     above = spec.submodule_search_locations if spec is not None else None
     inside = Path(*name.split("."))
     return any(
-        Path(one, inside).with_suffix(".py").is_file() or Path(one, inside, "__init__.py").is_file()
-        for one in above or ()
+        Path(folder, inside).with_suffix(".py").is_file()
+        or Path(folder, inside, "__init__.py").is_file()
+        for folder in above or ()
     )

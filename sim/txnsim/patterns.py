@@ -312,12 +312,12 @@ class _ExpressionParser:
 
     def _up_to(self, end: str) -> str | None:
         """What stands before ``end``, which is passed; None where it does not come."""
-        found = self._expression.find(end, self._at)
-        if found < 0:
+        end_position = self._expression.find(end, self._at)
+        if end_position < 0:
             return None
-        before = self._expression[self._at : found]
-        self._at = found + len(end)
-        return before
+        text = self._expression[self._at : end_position]
+        self._at = end_position + len(end)
+        return text
 
     # Parts
 
@@ -429,8 +429,8 @@ class _ExpressionParser:
                 quoted = self._up_to("\\E")
                 if quoted is None:
                     quoted, self._at = self._expression[self._at :], len(self._expression)
-                for each in quoted:
-                    self._literal(ord(each))
+                for character in quoted:
+                    self._literal(ord(character))
                 return
         of_class = self._class_escape()
         if of_class is None:
@@ -545,15 +545,15 @@ class _ExpressionParser:
         return self._escaped() if self._takes("\\") else ord(self._pop())
 
     def _push_class(self, members: Sequence[_Members], *, negated: bool = False) -> None:
-        text = "".join(each.text for each in members) or _NOTHING
+        text = "".join(member.text for member in members) or _NOTHING
         text = f"[^{text}]" if negated else f"[{text}]"
-        instructions = sum(each.instructions for each in members)
+        instructions = sum(member.instructions for member in members)
         instructions += _INSTRUCTIONS_OF_NEGATION if negated else 0
         if self._flags.ignores_case:
             text = f"(?i:{text})"
             instructions += _INSTRUCTIONS_OF_RANGE
             if len(members) > 1 or not members[0].text.startswith("["):
-                instructions += sum(each.span for each in members) // _CHARACTERS_FOLDED
+                instructions += sum(member.span for member in members) // _CHARACTERS_FOLDED
         self._push(text, instructions)
 
 

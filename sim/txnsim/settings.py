@@ -556,13 +556,15 @@ class WrittenSettings(Settings, frozen=True, kw_only=True):
     """Their fields."""
 
 
-def written(given: Mapping[str, object]) -> Settings:
+def written(values: Mapping[str, object]) -> Settings:
     """Settings from those that somebody wrote down, by field; the others are the defaults."""
-    made = msgspec.convert(given, Settings)
-    repeated = frozenset(name for name in given if getattr(made, name) == getattr(DEFAULTS, name))
+    settings = msgspec.convert(values, Settings)
+    repeated = frozenset(
+        name for name in values if getattr(settings, name) == getattr(DEFAULTS, name)
+    )
     if not repeated:
-        return made
-    return msgspec.convert({**given, "repeated": repeated}, WrittenSettings)
+        return settings
+    return msgspec.convert({**values, "repeated": repeated}, WrittenSettings)
 
 
 def is_written(settings: Settings, field: str) -> bool:
@@ -595,9 +597,9 @@ def replicas_wanted(settings: Settings, name: str, *, brokers: int) -> int:
     """The value of one of ``CAPPED`` in a cluster of so many brokers: what is set counts, as it
     is.
     """
-    given: int | None = getattr(settings, name)
-    if given is not None:
-        return given
+    configured: int | None = getattr(settings, name)
+    if configured is not None:
+        return configured
     default = documentation()[name].kafka_default
     assert isinstance(default, int), name
     return min(default, brokers)
@@ -605,8 +607,8 @@ def replicas_wanted(settings: Settings, name: str, *, brokers: int) -> int:
 
 def named(field: str, kind: object, setting: Setting) -> Setting:
     """The setting of a field of that type, with Kafka's name and its unit."""
-    last = field.rpartition("_")[2]
-    unit = "boolean" if kind is bool else _UNITS.get(last, last)
+    last_word = field.rpartition("_")[2]
+    unit = "boolean" if kind is bool else _UNITS.get(last_word, last_word)
     return msgspec.structs.replace(
         setting,
         kafka=field.replace("_", ".") if setting.kafka == AS_OURS else setting.kafka,

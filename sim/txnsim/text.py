@@ -43,7 +43,7 @@ def read_ms(text: str) -> int:
     return int(number) * UNITS_MS[unit]
 
 
-def whole_ms(given: object) -> int:
+def whole_ms(duration: object) -> int:
     """A duration in milliseconds: a whole number of them, a ``timedelta``, or a text: ``2m``.
 
     A clock that stands between two milliseconds would end up in records and on the wire, where
@@ -52,18 +52,18 @@ def whole_ms(given: object) -> int:
     Raises:
         ValueError: It has another form, or is no whole number of milliseconds.
     """
-    if isinstance(given, str):
-        return read_ms(given)
-    if isinstance(given, timedelta):
-        if given % _MILLISECOND:
-            raise ValueError(f"{given!r} is no whole number of milliseconds")
-        return given // _MILLISECOND
-    if isinstance(given, float) and given.is_integer():
-        return int(given)
-    if isinstance(given, int) and not isinstance(given, bool):
-        return given
+    if isinstance(duration, str):
+        return read_ms(duration)
+    if isinstance(duration, timedelta):
+        if duration % _MILLISECOND:
+            raise ValueError(f"{duration!r} is no whole number of milliseconds")
+        return duration // _MILLISECOND
+    if isinstance(duration, float) and duration.is_integer():
+        return int(duration)
+    if isinstance(duration, int) and not isinstance(duration, bool):
+        return duration
     raise ValueError(
-        f"{given!r} is no duration: expected a whole number of milliseconds, "
+        f"{duration!r} is no duration: expected a whole number of milliseconds, "
         f"or a text such as {DURATION_FORMS}"
     )
 
@@ -107,7 +107,7 @@ def read_size(text: str) -> int:
 
 def spoken_size(size: int) -> str:
     """Text of a size in the largest unit that gives a whole number."""
-    for unit, factor in sorted(SIZE_UNITS.items(), key=lambda one: -one[1]):
+    for unit, factor in sorted(SIZE_UNITS.items(), key=lambda unit_and_factor: -unit_and_factor[1]):
         if unit and size and size % factor == 0:
             return f"{size // factor} {unit}"
     return f"{size} bytes"
@@ -147,29 +147,29 @@ LIST_MAX: Final = 40
 """A longer list of names is no help."""
 
 
-def unknown(what: str, given: str, known: Iterable[str]) -> str:
+def unknown(what: str, word: str, known_names: Iterable[str]) -> str:
     """Message with the nearest known name, and all known names if they are few."""
-    names = list(known)
+    names = list(known_names)
     folded = {name.lower(): name for name in names}
-    cutoff = SIMILARITY_OF_SHORT if len(given) <= SHORT_MAX else SIMILARITY
-    longer = [name for name in folded if given and name.startswith(given.lower())]
-    nearest = folded[longer[0]] if longer else _nearest(given, folded, cutoff)
+    cutoff = SIMILARITY_OF_SHORT if len(word) <= SHORT_MAX else SIMILARITY
+    longer = [name for name in folded if word and name.startswith(word.lower())]
+    nearest = folded[longer[0]] if longer else _nearest(word, folded, cutoff)
     hint = f"did you mean {nearest}? " if nearest else ""
     listed = f"there are: {', '.join(names)}" if len(names) <= LIST_MAX else ""
-    return f"no {what} {given!r}; {hint}{listed}".rstrip("; ")
+    return f"no {what} {word!r}; {hint}{listed}".rstrip("; ")
 
 
-def _nearest(given: str, folded: Mapping[str, str], cutoff: float) -> str | None:
+def _nearest(unknown_word: str, folded: Mapping[str, str], cutoff: float) -> str | None:
     """The most similar name; its words may stand in another order: FENCED_PRODUCER."""
-    found: list[tuple[float, str]] = []
+    candidates: list[tuple[float, str]] = []
     for word, known in (
-        (given.lower(), folded),
-        (_in_order(given), {_in_order(name): name for name in folded.values()}),
+        (unknown_word.lower(), folded),
+        (_in_order(unknown_word), {_in_order(name): name for name in folded.values()}),
     ):
         for name in difflib.get_close_matches(word, known, n=1, cutoff=cutoff):
             ratio = difflib.SequenceMatcher(None, word, name).ratio()
-            found.append((-ratio, known[name]))
-    return min(found)[1] if found else None
+            candidates.append((-ratio, known[name]))
+    return min(candidates)[1] if candidates else None
 
 
 def _in_order(name: str) -> str:
@@ -201,10 +201,10 @@ def printable(text: str) -> str:
 
 def printable_lines(text: str) -> str:
     """The same for a text whose line ends and tabs are ours."""
-    return _ORDERS.sub(lambda found: found[0] if found[0] in _IN_LAYOUT else _escape(found), text)
+    return _ORDERS.sub(lambda match: match[0] if match[0] in _IN_LAYOUT else _escape(match), text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    character = found[0]
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
     code = ord(character)
     return _WORDS.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

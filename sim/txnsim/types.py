@@ -174,8 +174,8 @@ def java_hash(text: str) -> int:
     """Java's String.hashCode: 32 bits with a sign, over units of UTF-16."""
     units: Sequence[int] = text.encode("ascii") if text.isascii() else _units(text)
     hash_ = 0
-    for at in range(0, len(units), _RUN):
-        run = units[at : at + _RUN]
+    for start in range(0, len(units), _RUN):
+        run = units[start : start + _RUN]
         hash_ = hash_ * _POWERS[-1 - len(run)] + sum(map(mul, run, _POWERS[-len(run) :]))
         hash_ &= 0xFFFF_FFFF
     return hash_ - 0x1_0000_0000 if hash_ >= 0x8000_0000 else hash_

@@ -44,16 +44,16 @@ class WrongValueError(ValueError):
 
     def __init__(self, mistakes: tuple[tuple[str, str], ...]) -> None:
         super().__init__(
-            "\n".join(f"{place}: {wrong}" if place else wrong for place, wrong in mistakes)
+            "\n".join(f"{path}: {wrong}" if path else wrong for path, wrong in mistakes)
         )
         self.mistakes = mistakes
 
 
-def converted(given: object, kind: type[T], *, noun: str = "field") -> T:
+def converted(content: object, kind: type[T], *, noun: str = "field") -> T:
     """``msgspec.convert``, whose error says what is wrong in words.
 
     Args:
-        given: Plain values, as JSON and YAML have them.
+        content: Plain values, as JSON and YAML have them.
         kind: What they should become.
         noun: What messages call a field of the outermost kind: ``option``.
 
@@ -61,95 +61,103 @@ def converted(given: object, kind: type[T], *, noun: str = "field") -> T:
         WrongValueError: They can't.
     """
     try:
-        return msgspec.convert(given, kind)
+        return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        found = tuple(islice(_mistakes(given, kind, "", noun), MISTAKES_MAX))
-        raise WrongValueError(found or (("", str(error)),)) from None
+        mistakes = tuple(islice(_mistakes(content, kind, "", noun), MISTAKES_MAX))
+        raise WrongValueError(mistakes or (("", str(error)),)) from None
 
 
-def _mistakes(given: object, kind: Any, place: str, noun: str) -> Iterator[tuple[str, str]]:
+def _mistakes(content: object, kind: Any, path: str, noun: str) -> Iterator[tuple[str, str]]:
     bounded = kind
     if typing.get_origin(kind) is typing.Annotated:
         kind = typing.get_args(kind)[0]
     structs = _structs(kind)
-    if isinstance(given, Mapping) and structs:
-        yield from _in_struct(given, structs, place, noun)
+    if isinstance(content, Mapping) and structs:
+        yield from _in_struct(content, structs, path, noun)
         return
     element = _element(kind)
-    if isinstance(given, list | tuple) and element is not None:
-        for index, one in enumerate(given):
-            yield from _mistakes(one, element, _below(place, _nth(index, one)), noun)
+    if isinstance(content, list | tuple) and element is not None:
+        for index, item_content in enumerate(content):
+            yield from _mistakes(
+                item_content, element, _below(path, _nth(index, item_content)), noun
+            )
         return
     try:
-        msgspec.convert(given, bounded)
+        msgspec.convert(content, bounded)
     except msgspec.ValidationError as error:
-        yield place, _in_words(given, kind, str(error))
+        yield path, _in_words(content, kind, str(error))
 
 
 def _in_struct(
-    given: Mapping[Any, Any], structs: tuple[type[msgspec.Struct], ...], place: str, noun: str
+    content: Mapping[Any, Any], structs: tuple[type[msgspec.Struct], ...], path: str, noun: str
 ) -> Iterator[tuple[str, str]]:
     """Of fields: unknown ones, missing ones, wrong ones; else what the whole says of itself."""
     tag = structs[0].__struct_config__.tag_field
     chosen = structs[0]
     if tag is not None:
-        tags = {str(one.__struct_config__.tag): one for one in structs}
-        if tag not in given:
-            yield place, f"{tag} is missing; there are: {', '.join(tags)}"
+        tags = {str(struct.__struct_config__.tag): struct for struct in structs}
+        if tag not in content:
+            yield path, f"{tag} is missing; there are: {', '.join(tags)}"
             return
-        wanted = given[tag]
-        if not isinstance(wanted, str) or wanted not in tags:
-            yield _below(place, tag), unknown("action", _short(wanted), tags)
+        action_name = content[tag]
+        if not isinstance(action_name, str) or action_name not in tags:
+            yield _below(path, tag), unknown("action", _short(action_name), tags)
             return
-        chosen = tags[wanted]
+        chosen = tags[action_name]
     fields = {field.encode_name: field for field in msgspec.structs.fields(chosen)}
-    strange = (name for name in given if name not in fields and name != tag)
-    found = [
-        (_below(place, _short(name)), unknown(noun, _short(name), fields))
+    strange = (name for name in content if name not in fields and name != tag)
+    mistakes = [
+        (_below(path, _short(name)), unknown(noun, _short(name), fields))
         for name in islice(strange, MISTAKES_MAX)
     ]
-    found += [
-        (place, f"{name} is missing")
+    mistakes += [
+        (path, f"{name} is missing")
         for name, field in fields.items()
-        if field.required and name not in given
+        if field.required and name not in content
     ]
     hints = typing.get_type_hints(chosen, include_extras=True)
     for name, field in fields.items():
-        if name in given:
-            found += _mistakes(given[name], hints[field.name], _below(place, name), "field")
-    if found:
-        yield from found
+        if name in content:
+            mistakes += _mistakes(content[name], hints[field.name], _below(path, name), "field")
+    if mistakes:
+        yield from mistakes
         return
     try:
-        msgspec.convert(given, chosen)
+        msgspec.convert(content, chosen)
     except msgspec.ValidationError as error:
-        yield place, _own_words(str(error))
+        yield path, _own_words(str(error))
 
 
-def _in_words(given: object, kind: Any, otherwise: str) -> str:
+def _in_words(value_given: object, kind: Any, otherwise: str) -> str:
     kinds = _kinds(kind)
-    enums = [one for one in kinds if isinstance(one, type) and issubclass(one, Enum)]
+    enums = [
+        kind_of_value
+        for kind_of_value in kinds
+        if isinstance(kind_of_value, type) and issubclass(kind_of_value, Enum)
+    ]
     choices = [
         value
-        for one in kinds
-        if typing.get_origin(one) is Literal
-        for value in typing.get_args(one)
+        for kind_of_value in kinds
+        if typing.get_origin(kind_of_value) is Literal
+        for value in typing.get_args(kind_of_value)
     ]
-    choices += [member.value for one in enums for member in one]
-    if choices and isinstance(given, str):
-        return unknown("value", _short(given), [str(choice) for choice in choices])
+    choices += [member.value for enum in enums for member in enum]
+    if choices and isinstance(value_given, str):
+        return unknown("value", _short(value_given), [str(choice) for choice in choices])
     structs = _structs(kind)
-    if structs and isinstance(given, str):
+    if structs and isinstance(value_given, str):
         tag = structs[0].__struct_config__.tag_field
-        if tag is not None and given in {one.__struct_config__.tag for one in structs}:
-            return f'{in_short(given)} is a name alone: say {{"{tag}": "{given}"}}'
-    words = [_word(one) for one in kinds if one is not type(None)]
+        if tag is not None and value_given in {struct.__struct_config__.tag for struct in structs}:
+            return f'{in_short(value_given)} is a name alone: say {{"{tag}": "{value_given}"}}'
+    words = [_word(kind_of_value) for kind_of_value in kinds if kind_of_value is not type(None)]
     if None in words:
         return _own_words(otherwise)
     bound = _BOUND.match(otherwise)
     if bound is not None:
-        return f"expected {words[0]} {bound[1]}, found {in_short(given)}"
-    return f"expected {' or '.join(dict.fromkeys(filter(None, words)))}, found {in_short(given)}"
+        return f"expected {words[0]} {bound[1]}, found {in_short(value_given)}"
+    return (
+        f"expected {' or '.join(dict.fromkeys(filter(None, words)))}, found {in_short(value_given)}"
+    )
 
 
 def _word(kind: Any) -> str | None:
@@ -158,7 +166,7 @@ def _word(kind: Any) -> str | None:
     plain = typing.get_origin(kind) or kind
     if not isinstance(plain, type):
         return None
-    return next((word for one, word in _WORDS if issubclass(plain, one)), None)
+    return next((word for class_of_word, word in _WORDS if issubclass(plain, class_of_word)), None)
 
 
 def _own_words(text: str) -> str:
@@ -166,19 +174,19 @@ def _own_words(text: str) -> str:
     return text.partition(" - at `$")[0]
 
 
-def _nth(index: int, given: object) -> str:
+def _nth(index: int, element: object) -> str:
     """The place of a list element: its number, and its id if present."""
-    id_ = given.get("id") if isinstance(given, Mapping) else None
+    id_ = element.get("id") if isinstance(element, Mapping) else None
     return f"{index + 1} ({_short(id_)})" if isinstance(id_, str) else str(index + 1)
 
 
-def _short(given: object) -> str:
+def _short(content: object) -> str:
     """A name cut for comparison with known names; a long name resembles none."""
-    return str(given)[:NAME_MAX]
+    return str(content)[:NAME_MAX]
 
 
-def _below(place: str, name: str) -> str:
-    return f"{place}.{name}" if place else name
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def _kinds(kind: Any) -> tuple[Any, ...]:
@@ -188,12 +196,14 @@ def _kinds(kind: Any) -> tuple[Any, ...]:
 
 def _structs(kind: Any) -> tuple[type[msgspec.Struct], ...]:
     return tuple(
-        one for one in _kinds(kind) if isinstance(one, type) and issubclass(one, msgspec.Struct)
+        kind_of_value
+        for kind_of_value in _kinds(kind)
+        if isinstance(kind_of_value, type) and issubclass(kind_of_value, msgspec.Struct)
     )
 
 
 def _element(kind: Any) -> Any:
-    for one in _kinds(kind):
-        if typing.get_origin(one) in (list, tuple):
-            return typing.get_args(one)[0]
+    for kind_of_value in _kinds(kind):
+        if typing.get_origin(kind_of_value) in (list, tuple):
+            return typing.get_args(kind_of_value)[0]
     return None

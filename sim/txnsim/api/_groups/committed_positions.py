@@ -105,7 +105,9 @@ def split(image: ClusterImage, topics: Iterable[Any]) -> RequestedPartitions:
             )
         if indexes:
             known_topics.append((named, tuple(indexes)))
-    return RequestedPartitions(refused=refused, positions=tuple(positions), topics=tuple(known_topics))
+    return RequestedPartitions(
+        refused=refused, positions=tuple(positions), topics=tuple(known_topics)
+    )
 
 
 def find_topic(image: ClusterImage, named: NamedTopic) -> TopicImage | ErrorCode:

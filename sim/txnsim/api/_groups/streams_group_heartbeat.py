@@ -134,7 +134,9 @@ def _making(request: Request, reply: StreamsReply) -> tuple[Told, ...]:
     """Have the missing topics made; the statuses, with what stood in the way so far."""
     access, topics_to_make = request.access, reply.topics_to_make
     if access is not None and not access.may_cluster(AclOperation.CREATE):
-        denied = [name for name in topics_to_make if not access.may_topic(AclOperation.CREATE, name)]
+        denied = [
+            name for name in topics_to_make if not access.may_topic(AclOperation.CREATE, name)
+        ]
         if denied:
             return _with_detail(
                 reply.statuses, f"Unauthorized to CREATE on topics {', '.join(denied)}."

@@ -150,7 +150,9 @@ async def _find(
     return found_offset
 
 
-def _without_high_watermark(request: Request, target: int, found_offset: ListedOffset) -> ListedOffset:
+def _without_high_watermark(
+    request: Request, target: int, found_offset: ListedOffset
+) -> ListedOffset:
     """A new leader that has not heard from its followers has no safe high watermark: its offset
     could be below one that the last leader answered (KIP-207, Partition.fetchOffsetForTimestamp).
     """

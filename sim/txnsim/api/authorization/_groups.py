@@ -48,7 +48,9 @@ async def list_groups(request: Request, access: Access, handler: Handler) -> Rep
     if access.may_cluster(AclOperation.DESCRIBE):
         return answer
     may = await request.each(
-        lambda group: access.may_group(AclOperation.DESCRIBE, group.group_id), answer.groups, weight=4
+        lambda group: access.may_group(AclOperation.DESCRIBE, group.group_id),
+        answer.groups,
+        weight=4,
     )
     return dataclasses.replace(answer, groups=tuple(compress(answer.groups, may)))
 
