@@ -86,7 +86,7 @@ def _option(flag: str) -> tuple[str, Callable[[str, str], list[str]]]:
     return flag, lambda _name, value: [flag, value]
 
 
-def _each(flag: str) -> tuple[str, Callable[[str, str], list[str]]]:
+def _word_per_part(flag: str) -> tuple[str, Callable[[str, str], list[str]]]:
     """One option for each part of a list."""
     return flag, lambda _name, value: [
         word for part in value.split(",") if part.strip() for word in (flag, part.strip())
@@ -117,9 +117,9 @@ def _read_elsewhere(_name: str, _value: str) -> list[str]:
 
 
 OPTIONS: Final[Mapping[str, tuple[str, Callable[[str, str], list[str]]]]] = {
-    "TXNSIM_ADVERTISED": _each("--advertised"),
+    "TXNSIM_ADVERTISED": _word_per_part("--advertised"),
     "TXNSIM_ADVERTISED_HOST": _option("--advertised-host"),
-    "TXNSIM_AS_VERSION": _each("--as-version"),
+    "TXNSIM_AS_VERSION": _word_per_part("--as-version"),
     "TXNSIM_BROKERS": _option("--brokers"),
     "TXNSIM_FIRST_BROKER_ID": _option("--first-broker-id"),
     "TXNSIM_CONFIG": _option("--config"),

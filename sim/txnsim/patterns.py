@@ -434,7 +434,7 @@ class _ExpressionParser:
                 return
         of_class = self._class_escape()
         if of_class is None:
-            self._literal(self._escaped())
+            self._literal(self._read_escape())
         else:
             self._push_class([of_class])
 
@@ -464,7 +464,7 @@ class _ExpressionParser:
             span=_ALL if negated or name == "Any" else 0,
         )
 
-    def _escaped(self) -> int:
+    def _read_escape(self) -> int:
         """The character that an escape stands for; behind the backslash."""
         if not self._more():
             _refuse(_TRAILING_BACKSLASH)
@@ -542,7 +542,7 @@ class _ExpressionParser:
     def _class_char(self) -> int:
         if not self._more():
             _refuse(_MISSING_BRACKET)
-        return self._escaped() if self._takes("\\") else ord(self._pop())
+        return self._read_escape() if self._takes("\\") else ord(self._pop())
 
     def _push_class(self, members: Sequence[_Members], *, negated: bool = False) -> None:
         text = "".join(member.text for member in members) or _NOTHING

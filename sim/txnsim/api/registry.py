@@ -105,7 +105,9 @@ TELEMETRY: Final = (71, 72)
 _LIST_CONFIG_RESOURCES: Final = 74
 
 
-def _accepted(release: Release, *, unstable: bool, telemetry: bool) -> dict[int, tuple[int, int]]:
+def _accepted_versions(
+    release: Release, *, unstable: bool, telemetry: bool
+) -> dict[int, tuple[int, int]]:
     """Versions that both the release and our handler of an API know, unstable ones and those of
     client metrics only if asked for.
 
@@ -130,7 +132,7 @@ def _accepted(release: Release, *, unstable: bool, telemetry: bool) -> dict[int,
     return ranges
 
 
-def _advertised(accepted: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+def _advertised_versions(accepted: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
     """As ApiVersions lists them; lower than accepted only for Produce (KAFKA-18659)."""
     return {
         key: (REFERENCE.api_versions[key][0] if key in REFERENCE.refused_below else low, high)
@@ -139,12 +141,12 @@ def _advertised(accepted: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int,
 
 
 def _table(release: Release, *, unstable: bool, telemetry: bool) -> ApiTable:
-    accepted = _accepted(release, unstable=unstable, telemetry=telemetry)
+    accepted = _accepted_versions(release, unstable=unstable, telemetry=telemetry)
     return ApiTable(
         listener=CLIENT_LISTENER,
         handlers={key: HANDLERS[key] for key in accepted},
         accepted=accepted,
-        advertised=_advertised(accepted),
+        advertised=_advertised_versions(accepted),
     )
 
 
@@ -156,11 +158,11 @@ def shipped(release: Release, *, unstable: bool = False, telemetry: bool = False
         unstable: With the versions that are not stable yet (``unstable.api.versions.enable``).
         telemetry: With those of client metrics: the broker takes them.
     """
-    return _shipped(release.name, unstable=unstable, telemetry=telemetry)
+    return _cached_table(release.name, unstable=unstable, telemetry=telemetry)
 
 
 @cache
-def _shipped(name: str, *, unstable: bool, telemetry: bool) -> ApiTable:
+def _cached_table(name: str, *, unstable: bool, telemetry: bool) -> ApiTable:
     return _table(RELEASES[name], unstable=unstable, telemetry=telemetry)
 
 

@@ -157,7 +157,7 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
             weight: How much work one is; 1 for some microseconds.
         """
         if not isinstance(weight, int):
-            return await self._each_weighed(do, elements, weight)
+            return await self._map_weighed(do, elements, weight)
         self.expect(len(elements) * weight)
         pace = self.pace
         if pace is None:
@@ -169,7 +169,7 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
                 await pace.rest()
         return results
 
-    async def _each_weighed(
+    async def _map_weighed(
         self, do: Callable[[T], R], elements: Collection[T], weight: Callable[[T], int]
     ) -> list[R]:
         """Like ``each``, for elements that differ in cost."""

@@ -127,16 +127,16 @@ class ShareHost(CoordinatorHost):
         clock = self._environment.clock
         intervals = (clock.now_ms() - self._started_ms) // interval_ms + 1
 
-        def again() -> None:
+        def run_again() -> None:
             self._arm(kind, interval_ms, job)
 
         def run() -> None:
-            again()
+            run_again()
             if self._replicas.image.features.get(SHARE_VERSION, 0):
                 job()
 
         self._jobs[kind] = clock.call_at(
-            self._started_ms + intervals * interval_ms, lambda: self._timers(kind, run, again)
+            self._started_ms + intervals * interval_ms, lambda: self._timers(kind, run, run_again)
         )
 
     # Leadership

@@ -287,11 +287,13 @@ class SharePersister:
             return
         pause_ms = BACKOFF_MS * 2**tried * self._draw(1 - JITTER, 1 + JITTER)
 
-        def again() -> None:
+        def ask_again() -> None:
             del self._pauses[question]
             self._line_up((question,))
 
-        self._pauses[question] = self._clock.call_later(int(min(pause_ms, BACKOFF_MAX_MS)), again)
+        self._pauses[question] = self._clock.call_later(
+            int(min(pause_ms, BACKOFF_MAX_MS)), ask_again
+        )
 
     def _fail(self, question: _PendingCommand, error: ErrorCode, message: str) -> None:
         _, answer = _WORDS[question.api_key]

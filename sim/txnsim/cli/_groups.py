@@ -105,7 +105,7 @@ async def _run(args: argparse.Namespace) -> int:
                 listed = await groups.list_groups(admin, types=args.type, states=args.state)
                 TERMINAL.tell(args, listed, _LISTED)
             case "describe":
-                TERMINAL.tell(args, await groups.describe_group(admin, args.group), _described)
+                TERMINAL.tell(args, await groups.describe_group(admin, args.group), _describe)
             case "delete":
                 await groups.delete_group(admin, args.group)
                 TERMINAL.tell(args, {"deleted": args.group}, lambda _: [f"deleted {args.group}"])
@@ -150,7 +150,7 @@ _RESET: Final[Columns[Mapping[str, Any]]] = {
 }
 _MEMBERS: Final[Columns[DescribedMember]] = {
     "Member": lambda member: member.member_id,
-    "Epoch": lambda member: _shown(member.epoch),
+    "Epoch": lambda member: _number_text(member.epoch),
     "Client": lambda member: member.client_id,
     "Host": lambda member: member.client_host,
     "Assigned": lambda member: ",".join(member.assigned) or "-",
@@ -165,14 +165,14 @@ _SUBTOPOLOGIES: Final[Columns[DescribedSubtopology]] = {
 }
 
 
-def _of_first(
+def _member_cell(
     cell: Callable[[DescribedMember], object],
 ) -> Callable[[tuple[DescribedMember, StreamsMember]], object]:
     return lambda pair: cell(pair[0])
 
 
 _STREAMS_MEMBERS: Final[Columns[tuple[DescribedMember, StreamsMember]]] = {
-    **{title: _of_first(cell) for title, cell in _MEMBERS.items() if title != "Assigned"},
+    **{title: _member_cell(cell) for title, cell in _MEMBERS.items() if title != "Assigned"},
     "Process": lambda pair: pair[1].process_id,
     "Active": lambda pair: ",".join(pair[0].assigned) or "-",
     "Standby": lambda pair: ",".join(pair[1].standby) or "-",
@@ -184,15 +184,15 @@ _STREAMS_MEMBERS: Final[Columns[tuple[DescribedMember, StreamsMember]]] = {
 def _positions(kind: str) -> Columns[GroupPosition]:
     return {
         "Partition": lambda position: position.partition,
-        "StartOffset" if kind == groups.SHARE else "Committed": lambda position: _shown(
+        "StartOffset" if kind == groups.SHARE else "Committed": lambda position: _number_text(
             position.offset
         ),
-        "Lag": lambda position: _shown(position.lag),
+        "Lag": lambda position: _number_text(position.lag),
         "Error": lambda position: position.error or "-",
     }
 
 
-def _described(group: GroupDescription) -> Iterator[str]:
+def _describe(group: GroupDescription) -> Iterator[str]:
     yield f"Group {group.group_id}: {group.type}, {group.state}, coordinator {group.coordinator_id}"
     if group.epoch is not None:
         yield (
@@ -257,7 +257,7 @@ def _table(otherwise: str, columns: Columns[Any], values: Sequence[Any]) -> Iter
     yield Table.of(columns, values) if values else otherwise
 
 
-def _shown(number: int | None) -> str:
+def _number_text(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 

@@ -163,7 +163,7 @@ class Floods:
         whose = OF_MANY.get(event["event"])
         if event.get("level") not in _TROUBLE and whose is None:
             return event
-        kind = (logger.name, event["event"], *_raised(event.get("exc_info")))
+        kind = (logger.name, event["event"], *_exception_kind(event.get("exc_info")))
         reason = event.get(whose or "reason")
         if isinstance(reason, str):
             reason = reason if whose else _NUMBER_RE.sub("#", reason)
@@ -179,7 +179,7 @@ class Floods:
 
     def filter(self, record: logging.LogRecord) -> bool:
         """The same for lines of the standard library's (asyncio's own)."""
-        left_out = self.admit((record.name, record.msg, *_raised(record.exc_info)))
+        left_out = self.admit((record.name, record.msg, *_exception_kind(record.exc_info)))
         if left_out:
             record.msg = f"{record.msg} ({left_out} more left out)"
         return left_out is not None
@@ -221,7 +221,7 @@ class Floods:
         return suppressed
 
 
-def _raised(exc_info: object) -> Kind:
+def _exception_kind(exc_info: object) -> Kind:
     """Class and place of an exception, in the forms that loggers are given."""
     if exc_info is True:
         exc_info = sys.exc_info()

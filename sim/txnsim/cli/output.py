@@ -127,7 +127,7 @@ class Terminal:
         finally:
             self._renaming.remove(rename)
 
-    def _shown(self, text: str) -> str:
+    def _rename_text(self, text: str) -> str:
         for rename in self._renaming:
             text = rename(text)
         return text
@@ -162,13 +162,13 @@ class Terminal:
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print a table."""
         self.has_result = True
-        shown_rows = [[self._shown(cell) for cell in row] for row in rows]
+        shown_rows = [[self._rename_text(cell) for cell in row] for row in rows]
         sys.stdout.write(Table.formatted(headers, shown_rows))
 
     def json(self, value: object) -> None:
         """Print a value as JSON."""
         self.has_result = True
-        sys.stdout.write(self._shown(format_json(value)))
+        sys.stdout.write(self._rename_text(format_json(value)))
 
     def json_line(self, value: object) -> None:
         """Print a value as one line of JSON at once."""
@@ -185,7 +185,7 @@ class Terminal:
     def data(self, text: str) -> None:
         """Print what programs read, exactly as it is, and the end of a line."""
         self.has_result = True
-        print(f"{self._shown(text)}\n", end="", flush=True)
+        print(f"{self._rename_text(text)}\n", end="", flush=True)
 
     # Everything else
 
@@ -217,12 +217,12 @@ class Terminal:
     def warn(self, text: str) -> None:
         """Print a remark, in place of progress that is shown there."""
         start = "\r\033[K" if self.may_move_cursor() else ""
-        print(f"{start}{self._shown(printable_lines(text))}", file=sys.stderr, flush=True)
+        print(f"{start}{self._rename_text(printable_lines(text))}", file=sys.stderr, flush=True)
 
     def progress(self, text: str) -> None:
         """Show how far a long work is, on a terminal only; each call replaces what was shown."""
         if self.may_move_cursor():
-            line = self._shown(printable(text))
+            line = self._rename_text(printable(text))
             print(f"\r{line}\033[K", end="", file=sys.stderr, flush=True)
 
     @staticmethod

@@ -442,7 +442,7 @@ async def _serve(
     with contextlib.ExitStack() as files:
         demo = None
         if args.security is not None:
-            options, demo = _secured(options, args, files, now_ms=environment.clock.now_ms())
+            options, demo = _with_security(options, args, files, now_ms=environment.clock.now_ms())
         cluster = SimCluster(environment, options)
         try:
             await cluster.start()
@@ -454,7 +454,7 @@ async def _serve(
         return await _serve_until(running, stop, cluster, args, demo)
 
 
-def _secured(
+def _with_security(
     options: ClusterOptions,
     args: argparse.Namespace,
     stack: contextlib.ExitStack,
@@ -707,8 +707,8 @@ def changed_defaults(
         value = getattr(settings, name)
         if documentation.kafka is not None and value not in _of_kafka(name, documentation):
             changed.append(
-                f"{documentation.kafka}={_shown(value)} (Apache Kafka: "
-                f"{_shown(_of_kafka(name, documentation)[0])}; {documentation.purpose})"
+                f"{documentation.kafka}={_setting_text(value)} (Apache Kafka: "
+                f"{_setting_text(_of_kafka(name, documentation)[0])}; {documentation.purpose})"
             )
     if not changed:
         every = "every other" if is_secured or few else "every"
@@ -751,5 +751,5 @@ def _replicas_of_coordinators(settings: Settings, brokers: int) -> list[str]:
     return lines
 
 
-def _shown(value: object) -> str:
+def _setting_text(value: object) -> str:
     return "unset" if value is None else text(value)

@@ -140,11 +140,13 @@ class _SecurityReader:
 
     def _listener(self, listener: FileListener) -> SecureListener | None:
         properties = PropertyLookup(self._entries, prefix=f"listener.name.{listener.name.lower()}.")
-        secured_listener = self._try(lambda: self._secured(listener, properties), None)
+        secured_listener = self._try(lambda: self._secure_listener(listener, properties), None)
         self._used |= properties.used
         return secured_listener
 
-    def _secured(self, listener: FileListener, properties: PropertyLookup) -> SecureListener:
+    def _secure_listener(
+        self, listener: FileListener, properties: PropertyLookup
+    ) -> SecureListener:
         protocol = listener.protocol
         secured = SecureListener(
             name=listener.name,

@@ -109,7 +109,7 @@ class _Problems:
         Raises:
             ConfigError: There are so many that no more are looked for.
         """
-        self._found.append(self._said(line, field, message))
+        self._found.append(self._problem_line(line, field, message))
         if len(self._found) == PROBLEMS_MAX:
             raise self._too_many()
 
@@ -121,7 +121,7 @@ class _Problems:
         """
         if field.removeprefix("settings.").startswith(CONFLUENT):
             return
-        self._strangers.append(self._said(line, field, UNKNOWN))
+        self._strangers.append(self._problem_line(line, field, UNKNOWN))
         if len(self._strangers) > PROBLEMS_MAX:
             self._found = [*self._found, *self._strangers][:PROBLEMS_MAX]
             raise self._too_many()
@@ -165,7 +165,7 @@ class _Problems:
         more = f"{self._file}: {PROBLEMS_MAX} problems; more are not looked for"
         return ConfigError(f"{self.error()}\n{more}")
 
-    def _said(self, line: int, field: str, message: str) -> tuple[int, str]:
+    def _problem_line(self, line: int, field: str, message: str) -> tuple[int, str]:
         file_and_line = f"{self._file}:{line}" if self._has_lines else self._file
         return line, f"{file_and_line}: {field}: {message}"
 
@@ -298,7 +298,7 @@ def _named_settings(
         elif name is None:
             fate = _stranger(label, ours=True)
             if isinstance(fate, _PassedBy) and not is_copied:
-                fate = _unknown(None)
+                fate = _unknown_property(None)
             if isinstance(fate, _Unknown):
                 problems.add(line, f"settings.{label}", fate.message)
             else:
@@ -338,7 +338,7 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
         name = _our_name(entry.name) if entry.name in known() else None
         if name is not None:
             try:
-                settings[name] = _typed(name, entry.value)
+                settings[name] = _parse_value(name, entry.value)
             except ValueError as error:
                 problems.add(entry.line, entry.name, str(error))
             origins[name] = entry
@@ -425,7 +425,7 @@ def _fate_of_listeners(name: str, listeners: Listeners) -> str | _Unknown:
     for unprefixed in (suffix, suffix.partition(".")[2]):
         if unprefixed in known():
             return why_without_effect(unprefixed) or NO_LISTENER_FOR_IT
-    return _unknown(nearest(suffix))
+    return _unknown_property(nearest(suffix))
 
 
 def _our_name(label: str) -> str | None:
@@ -436,7 +436,7 @@ def _our_name(label: str) -> str | None:
     return next((name for name, setting in setting_docs.items() if setting.kafka == label), None)
 
 
-def _typed(name: str, text: str) -> int | float | bool | str:
+def _parse_value(name: str, text: str) -> int | float | bool | str:
     """The value of a property, as ConfigDef.parseType reads it."""
     kind = get_type_hints(Settings)[name]
     text = text.strip()
@@ -466,10 +466,10 @@ def _stranger(label: str, *, ours: bool) -> _PassedBy | _Unknown:
     mine = documentation()
     similar = nearest(label, mine if ours else ())
     is_misplaced = label in mine or (ours and "." not in label)
-    return _PassedBy() if similar is None and not is_misplaced else _unknown(similar)
+    return _PassedBy() if similar is None and not is_misplaced else _unknown_property(similar)
 
 
-def _unknown(similar: str | None) -> _Unknown:
+def _unknown_property(similar: str | None) -> _Unknown:
     return _Unknown(f"{UNKNOWN}; did you mean {similar}?" if similar else UNKNOWN)
 
 

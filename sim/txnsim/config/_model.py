@@ -272,7 +272,7 @@ def settings_model() -> type[BaseModel]:
     fields: dict[str, Any] = {}
     for field in msgspec.structs.fields(Settings):
         kind = hints[field.name]
-        fields[field.name] = (_bounded(field.name, kind), field.default)
+        fields[field.name] = (_bounded_type(field.name, kind), field.default)
     model: type[BaseModel] = create_model("SettingsSection", __config__=_CONFIG, **fields)
     return model
 
@@ -283,7 +283,7 @@ def _nonzero(value: int | None) -> int | None:
     return value
 
 
-def _bounded(name: str, kind: Any) -> Any:
+def _bounded_type(name: str, kind: Any) -> Any:
     if kind in (int, int | None, float):
         field = Field(ge=_LOWEST.get(name, 1), le=_HIGHEST.get(name, INT32_MAX))
         checks = [AfterValidator(_nonzero)] if name in _NONZERO else []

@@ -36,11 +36,11 @@ class PropertyLookup(msgspec.Struct, eq=False):
 
     def own(self, name: str) -> Property | None:
         """A property with the prefix in front, and only that."""
-        return self._found(self.prefix + name)
+        return self._used_entry(self.prefix + name)
 
     def get(self, name: str) -> Property | None:
         """A property, its own first. Both count as used."""
-        everybodys = self._found(name)
+        everybodys = self._used_entry(name)
         return self.own(name) or everybodys
 
     def text(self, name: str) -> str | None:
@@ -78,7 +78,7 @@ class PropertyLookup(msgspec.Struct, eq=False):
         entry = self.get(name)
         return default if entry is None else number_of(entry)
 
-    def _found(self, name: str) -> Property | None:
+    def _used_entry(self, name: str) -> Property | None:
         entry = self.entries.get(name)
         if entry is not None:
             self.used.add(name)

@@ -96,7 +96,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
             replicated: High watermark: an older position below it need not be kept.
         """
         if producer_id is None:
-            self._put(
+            self._put_position(
                 record,
                 record_offset=record_offset,
                 visible_from=record_offset,
@@ -260,7 +260,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
 
     # Parts
 
-    def _put(
+    def _put_position(
         self, record: OffsetCommitted, *, record_offset: int, visible_from: int, replicated: int
     ) -> None:
         positions = self._committed.setdefault(record.group_id, {})

@@ -79,19 +79,19 @@ class AssertionRoutes(WireNoun):
         encoding = word_of(request, "encoding", _ENCODINGS) or _ENCODINGS[0]
         settle_ms = number_of(request, "settle_ms", default=SETTLE_MS, least=0, most=SETTLE_MS_MAX)
         pace = Pace(self._environment.tasks.turns, self._environment.clock.stopwatch_ns)
-        values = self._committed(topic, encoding, settle_ms)
+        values = self._committed_values(topic, encoding, settle_ms)
         return Listing(values, pace, bytes_max=self._answer_max_bytes)
 
-    async def _committed(
+    async def _committed_values(
         self, topic: str, encoding: str, settle_ms: int
     ) -> AsyncGenerator[Iterable[str | None]]:
-        reader = TopicReader(beside=self._beside)
+        reader = TopicReader(beside=self._run_beside)
         async with self._asking() as admin:
             async for records in committed_records(
                 admin, topic, settle_ms=settle_ms, reader=reader
             ):
                 yield (
-                    _written(
+                    _encode_value(
                         record.value,
                         encoding,
                         where=f"{record.partition} at offset {record.offset}",
@@ -120,7 +120,7 @@ class AssertionRoutes(WireNoun):
             _read(records_given, comparison.encoding)
             for records_given in (comparison.input, comparison.output)
         )
-        reader = TopicReader(bytes_max=self._answer_max_bytes, beside=self._beside)
+        reader = TopicReader(bytes_max=self._answer_max_bytes, beside=self._run_beside)
         async with self._asking() as admin:
             try:
                 complaint = await complaints.about_exactly_once(
@@ -140,7 +140,7 @@ class AssertionRoutes(WireNoun):
             hanging = await hanging_ones(admin, now_ms=now_ms)
         return _answer(complaints.about_hanging(hanging, bootstrap=self._bootstrap()))
 
-    async def _beside(self, work: Callable[[], T], /) -> T:
+    async def _run_beside(self, work: Callable[[], T], /) -> T:
         """Work on many records: beside the loop, for one who asks at a time."""
         unpacker = self._environment.tasks.unpacker
         await unpacker.enter()
@@ -166,7 +166,7 @@ def _answer(error: str | None) -> WithStatus[Assertion]:
     return WithStatus(Assertion(error=error), status=200 if error is None else 409)
 
 
-def _written(value: Value, encoding: str, *, where: str) -> str | None:
+def _encode_value(value: Value, encoding: str, *, where: str) -> str | None:
     if value is None:
         return None
     if encoding == "base64":

@@ -163,7 +163,7 @@ class EventRoutes(Noun):
                 )
         nodes = request.query_params.getlist("node")
         cursor = number_of(
-            request, "from", default=self._resumed(request), least=0, most=CURSOR_MAX
+            request, "from", default=self._resume_position(request), least=0, most=CURSOR_MAX
         )
         listener = self._listen(
             cursor,
@@ -210,7 +210,7 @@ class EventRoutes(Noun):
         if self._listeners >= LISTENERS_MAX:
             raise RefusedError(503, f"{LISTENERS_MAX} listeners are connected: close one of them")
 
-    def _resumed(self, request: Request) -> int:
+    def _resume_position(self, request: Request) -> int:
         """The position behind ``Last-Event-ID``, with which browsers reconnect."""
         last_position = digits_of(request.headers.get("last-event-id", ""))
         return len(self._tracer) if last_position is None else last_position + 1

@@ -73,7 +73,7 @@ class FaultRoutes(Noun):
                 armed.append(self._arm(rule))
         except RefusedError:
             for rule in rules[: len(armed)]:
-                with self._told("disarm-fault", rule=rule.id):
+                with self._input_event("disarm-fault", rule=rule.id):
                     self._cluster.injector.disarm(rule.id)
             raise
         return armed
@@ -82,7 +82,7 @@ class FaultRoutes(Noun):
         injector = self._cluster.injector
         is_armed = injector.get(rule.id) is not None
         try:
-            with self._told("arm-fault", rule=msgspec.to_builtins(rule)):
+            with self._input_event("arm-fault", rule=msgspec.to_builtins(rule)):
                 return fault(injector.arm(rule), injector.doubt(rule))
         except CannotStrikeError as error:
             raise RefusedError(501, str(error)) from error
@@ -94,7 +94,7 @@ class FaultRoutes(Noun):
             )
             raise RefusedError(409, f"{error}{advice}") from error
 
-    def _told(self, do: str, **args: object) -> AbstractContextManager[None]:
+    def _input_event(self, do: str, **args: object) -> AbstractContextManager[None]:
         """What is done inside is an input in the trace."""
         return input_event(self._cluster.environment, do, **args)
 
@@ -134,21 +134,21 @@ class FaultRoutes(Noun):
     async def disarm_all(self, _request: Request) -> list[Fault]:
         """Take every rule back, oldest first; what they hold goes on."""
         injector = self._cluster.injector
-        with self._told("disarm-faults"):
+        with self._input_event("disarm-faults"):
             return [fault(injector.disarm(armed.rule.id)) for armed in injector.rules()]
 
     @Operation("get", f"{PREFIX}/faults/{{id}}", refusals=("404",))
     async def fault(self, request: Request) -> Fault:
         """A rule and its effects so far."""
-        armed = self._cluster.injector.get(self._known(request))
+        armed = self._cluster.injector.get(self._armed_rule_id(request))
         assert armed is not None
         return fault(armed)
 
     @Operation("delete", f"{PREFIX}/faults/{{id}}", refusals=("404",))
     async def disarm(self, request: Request) -> Fault:
         """Remove a rule; held messages go on."""
-        rule_id = self._known(request)
-        with self._told("disarm-fault", rule=rule_id):
+        rule_id = self._armed_rule_id(request)
+        with self._input_event("disarm-fault", rule=rule_id):
             return fault(self._cluster.injector.disarm(rule_id))
 
     @Operation(
@@ -159,12 +159,12 @@ class FaultRoutes(Noun):
     )
     async def release(self, request: Request) -> Released:
         """Let go what a rule holds; it stays in force."""
-        rule_id = self._known(request)
+        rule_id = self._armed_rule_id(request)
         fate = request.query_params.get("as", "pass")
         if fate not in FATES:
             raise RefusedError(422, f"as: {fate!r} is none of {', '.join(FATES)}")
         fate_argument = {} if fate == "pass" else {"as": fate}
-        with self._told("release-fault", rule=rule_id, **fate_argument):
+        with self._input_event("release-fault", rule=rule_id, **fate_argument):
             try:
                 released = self._cluster.injector.release(rule_id, FATES[fate])
             except CannotStrikeError as error:
@@ -182,7 +182,7 @@ class FaultRoutes(Noun):
     )
     async def wait(self, request: Request) -> Fault:
         """Answer once the rule has struck so many times."""
-        rule_id = self._known(request)
+        rule_id = self._armed_rule_id(request)
         count = number_of(request, "struck", default=1, least=1, most=STRIKES_MAX)
         timeout_ms = number_of(request, "timeout_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
         injector = self._cluster.injector
@@ -195,7 +195,7 @@ class FaultRoutes(Noun):
             raise RefusedError(404, f"rule {rule_id!r} was disarmed meanwhile")
         return fault(armed)
 
-    def _known(self, request: Request) -> str:
+    def _armed_rule_id(self, request: Request) -> str:
         rule_id = str(request.path_params["id"])
         if self._cluster.injector.get(rule_id) is None:
             raise RefusedError(

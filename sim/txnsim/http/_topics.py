@@ -108,7 +108,7 @@ class TopicRoutes(ClusterNoun):
     @Operation("get", f"{PREFIX}/topics/{{topic}}", refusals=("404",))
     async def describe(self, request: Request) -> TopicOffsets:
         """One topic with log start, last stable offset, high watermark and log end per replica."""
-        topic = self._known(request)
+        topic = self._topic_image(request)
         pace, partition_views = self._pace(), []
         for index, partition in enumerate(topic.partitions):
             partition_views.append(self._offsets(TopicPartition(topic.name, index), partition))
@@ -124,13 +124,13 @@ class TopicRoutes(ClusterNoun):
     @Operation("delete", f"{PREFIX}/topics/{{topic}}", refusals=("404",))
     async def delete(self, request: Request) -> TopicView:
         """Delete a topic with all of its records, as DeleteTopics does."""
-        topic = self._known(request)
+        topic = self._topic_image(request)
         metadata = self._cluster.metadata
         with input_event(self._cluster.environment, "delete-topic", topic=topic.name):
             metadata.publish(metadata.image.without_topic(topic.name))
         return topic_view(topic)
 
-    def _known(self, request: Request) -> TopicImage:
+    def _topic_image(self, request: Request) -> TopicImage:
         return topic_of(self._cluster, str(request.path_params["topic"]))
 
     def _offsets(self, where: TopicPartition, partition: PartitionImage) -> PartitionOffsets:

@@ -39,15 +39,15 @@ class DirectPort:
         Returns:
             Status, media type, and what is answered.
         """
-        match = self._found(method, PREFIX + path)
+        match = self._find_responder(method, PREFIX + path)
         if match is None:
             answer = as_json(Problem(error=f"{path} {self._unknown}"), status=404)
         else:
             respond, parameters = match
-            answer = await _answered(respond, _request(method, path, query, body, parameters))
+            answer = await _response_of(respond, _request(method, path, query, body, parameters))
         return answer.status_code, str(answer.media_type), bytes(answer.body)
 
-    def _found(self, method: str, path: str) -> tuple[Responder, Mapping[str, str]] | None:
+    def _find_responder(self, method: str, path: str) -> tuple[Responder, Mapping[str, str]] | None:
         for responder_method, pattern, respond in self._responders:
             match = pattern.fullmatch(path)
             if responder_method == method and match is not None:
@@ -55,7 +55,7 @@ class DirectPort:
         return None
 
 
-async def _answered(respond: Responder, request: Request) -> Response:
+async def _response_of(respond: Responder, request: Request) -> Response:
     try:
         return await respond(request)
     except RefusedError as error:

@@ -159,23 +159,23 @@ class Noun:
 
     @classmethod
     def operations(cls) -> tuple[Operation, ...]:
-        return tuple(answered.operation for answered in cls._answered())
+        return tuple(answered.operation for answered in cls._answered_operations())
 
     def routes(self) -> list[Route]:
         return [
             answered.operation.route(MethodType(answered.method, self))
-            for answered in self._answered()
+            for answered in self._answered_operations()
         ]
 
     def responders(self) -> list[tuple[Operation, Responder]]:
         """Each with what responds to its requests, for callers without a router."""
         return [
             (answered.operation, answered.operation.responder(MethodType(answered.method, self)))
-            for answered in self._answered()
+            for answered in self._answered_operations()
         ]
 
     @classmethod
-    def _answered(cls) -> list[Answered]:
+    def _answered_operations(cls) -> list[Answered]:
         kinds = reversed(cls.__mro__)
         return [
             attribute

@@ -93,7 +93,7 @@ class PartialApi(Noun):
             *(route for noun in nouns for route in noun.routes()),
             # Behind those that are there: whatever else a simulated cluster can be asked.
             *(
-                self._without(operation)
+                self._refusing_route(operation)
                 for operation in app.OPERATIONS
                 if operation not in supported
             ),
@@ -125,7 +125,7 @@ class PartialApi(Noun):
         """Reason for the answer 501 to operations on this path."""
         raise NotImplementedError
 
-    def _without(self, operation: Operation) -> Route:
+    def _refusing_route(self, operation: Operation) -> Route:
         """A route that says why the operation is not supported."""
         why = self.why_not(operation.path)
 

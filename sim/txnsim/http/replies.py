@@ -148,7 +148,7 @@ class Body(Generic[T]):
         body = await _read(self._request)
         value: T
         try:
-            value = self._kind() if self.is_optional and not body else _decoded(body, self._kind)
+            value = self._kind() if self.is_optional and not body else _decode(body, self._kind)
         except WrongValueError as error:
             raise RefusedError(422, str(error)) from error
         except RecursionError as error:
@@ -164,7 +164,7 @@ class OptionalBody(Body[T]):
     is_optional = True
 
 
-def _decoded(body: bytearray, kind: type[T]) -> T:
+def _decode(body: bytearray, kind: type[T]) -> T:
     """The body; a wrong value is explained, unless what follows it is no JSON at all.
 
     Raises:

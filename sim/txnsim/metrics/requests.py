@@ -132,12 +132,12 @@ class RequestMeters(dict[tuple[int, int], ApiMeter]):
         for (api_key, version), meter in sorted(self.items()):
             by_key.setdefault(api_key, {})[version] = meter
         for api_key, versions in by_key.items():
-            totals = _folded(api_key, versions)
+            totals = _totals_of(api_key, versions)
             if totals.requests:
                 yield totals
 
 
-def _folded(api_key: int, versions: dict[int, ApiMeter]) -> ApiTotals:
+def _totals_of(api_key: int, versions: dict[int, ApiMeter]) -> ApiTotals:
     requests = {version: sum(meter.total_counts) for version, meter in versions.items()}
     meters = list(versions.values())
     errors: dict[int, int] = {}

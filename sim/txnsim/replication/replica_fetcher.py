@@ -502,14 +502,14 @@ class _Fetcher:
             f"broker {self._broker_id} can't copy it from broker {self._leader}",
         )
 
-        def again() -> None:
+        def fetch_again() -> None:
             topic_partition = followed.log.topic_partition
             if self._followed.get(topic_partition) is followed:
                 followed.is_delayed = False
                 self._changed[topic_partition] = None
                 self.send()
 
-        self._clock.call_later(self._replicas.dynamic.replica_fetch_backoff_ms, again)
+        self._clock.call_later(self._replicas.dynamic.replica_fetch_backoff_ms, fetch_again)
 
     # Truncation
 

@@ -224,7 +224,7 @@ class LoopClock:
         """
         self._pass(ms)
         begun_ns = self._monotonic_ns()
-        for _ in self._fired():
+        for _ in self._fire_due_timers():
             if self._monotonic_ns() - begun_ns >= SLICE_NS:
                 await asyncio.sleep(0)
                 begun_ns = self._monotonic_ns()
@@ -264,10 +264,10 @@ class LoopClock:
         """Fire what is due, also what the fired ones arm for a deadline that has passed; then arm
         the loop anew.
         """
-        for _ in self._fired():
+        for _ in self._fire_due_timers():
             pass
 
-    def _fired(self) -> Iterator[None]:
+    def _fire_due_timers(self) -> Iterator[None]:
         """Fire the due timers, with a yield after each."""
         if self._firing:
             return  # an advance from within a timer: the outer call goes on with the new time
@@ -309,7 +309,7 @@ class LoopClock:
         """Fire what is due; where that takes long, the loop looks at its sockets in between."""
         self._handle = None
         begun_ns = self._monotonic_ns()
-        for _ in self._fired():
+        for _ in self._fire_due_timers():
             if self._monotonic_ns() - begun_ns >= SLICE_NS:
                 break
 

@@ -271,23 +271,25 @@ class PeerLinks:
             answer = handler(call.api_key, call.api_version, call.command, source)
             if type(answer) is Pending:
                 if answer.is_done:
-                    self._settled(call, answer)
+                    self._take_answer(call, answer)
                 else:
-                    answer.callbacks.append(partial(self._settled, call))
+                    answer.callbacks.append(partial(self._take_answer, call))
             else:
                 coroutine = answer if type(answer) is CoroutineType else as_coroutine(answer)
-                self._tasks.drive(coroutine, partial(self._handled, call), name="peer request")
+                self._tasks.drive(
+                    coroutine, partial(self._finish_handling, call), name="peer request"
+                )
         except Exception as error:  # noqa: BLE001 - a bug in one delivery is its sender's answer
             _peers_log.error("peer.delivery_failed", request=str(call), exc_info=error)
-            call.fail(_answered(call, ErrorCode.unknown_server_error))
+            call.fail(_answered_error(call, ErrorCode.unknown_server_error))
         if cause_before is not None:
             tracer.caused_by(cause_before)
 
     # The way back
 
-    def _settled(self, call: PeerCall, answer: Pending[Any]) -> None:
+    def _take_answer(self, call: PeerCall, answer: Pending[Any]) -> None:
         if answer.error is not None:
-            self._handled(call, None, answer.error)
+            self._finish_handling(call, None, answer.error)
         elif call.correlation_id in call.pending:
             if call.traced_as is _OFF and not (
                 self._has_cuts or self.interceptor.is_armed or self._latency_ms is not None
@@ -297,7 +299,7 @@ class PeerLinks:
             else:
                 self._answer(call, answer.value)
 
-    def _handled(self, call: PeerCall, reply: object, error: BaseException | None) -> None:
+    def _finish_handling(self, call: PeerCall, reply: object, error: BaseException | None) -> None:
         if error is None:
             if call.correlation_id in call.pending:  # is_awaited, written out: the hot path
                 self._answer(call, reply)
@@ -306,7 +308,7 @@ class PeerLinks:
         else:
             if not isinstance(error, PeerAnsweredError):
                 _peers_log.error("peer.handler_failed", request=str(call), exc_info=error)
-                error = _answered(call, ErrorCode.unknown_server_error)
+                error = _answered_error(call, ErrorCode.unknown_server_error)
             if call.is_awaited:
                 self._return(call, partial(call.fail, error))
 
@@ -401,11 +403,11 @@ class PeerLinks:
             self._tell(point, "msg.hold", call)
             self._tasks.drive(
                 as_coroutine(verdict),
-                lambda late, error: self._released(point, call, late, error, go_on),
+                lambda late, error: self._resume_released(point, call, late, error, go_on),
                 name=f"held-{point}-{call.correlation_id}",
             )
 
-    def _released(
+    def _resume_released(
         self,
         point: FaultPoint,
         call: PeerCall,
@@ -427,7 +429,7 @@ class PeerLinks:
         if verdict.outcome is SubmitOutcome.PASS:
             go_on()
         elif verdict.outcome is SubmitOutcome.ERROR:
-            call.fail(_answered(call, ErrorCode(verdict.error)))
+            call.fail(_answered_error(call, ErrorCode(verdict.error)))
         elif verdict.outcome is SubmitOutcome.DUPLICATE:
             go_on()
             for _ in range(verdict.times):
@@ -571,7 +573,7 @@ class PeerLinks:
         )
 
 
-def _answered(call: PeerCall, error: ErrorCode) -> PeerAnsweredError:
+def _answered_error(call: PeerCall, error: ErrorCode) -> PeerAnsweredError:
     return PeerAnsweredError(f"{call}: answered with {error.name}", error=int(error))
 
 

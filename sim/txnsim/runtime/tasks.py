@@ -253,7 +253,7 @@ class LoopTasks:
                 else:
                     break
             except Exception as error:  # noqa: BLE001 - one callback's bug must not lose the others
-                self._failed("callback", error)
+                self._note_failure("callback", error)
             if count % DUE_UNTIMED == 0 and self._stopwatch_ns() > ends_ns:
                 # What is due waits for the next turn. Answers do not: where each request makes
                 # more due, nothing would be sent.
@@ -275,7 +275,7 @@ class LoopTasks:
             try:
                 self.due_last.popleft()()
             except Exception as error:  # noqa: BLE001 - one callback's bug must not lose the others
-                self._failed("callback", error)
+                self._note_failure("callback", error)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Run in the background; an exception is logged as a bug and kept for ``close``."""
@@ -283,7 +283,7 @@ class LoopTasks:
         context = None if tracer is None else tracer.timer_context()
         task = self._loop.create_task(coroutine, name=name, context=context)
         self._running[task] = None
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._drop_task)
         return task
 
     def drive(
@@ -441,7 +441,7 @@ class LoopTasks:
         )
         self._running[task] = None
         task.add_done_callback(remainder.settle)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._drop_task)
 
     def _task_context(self, drive: _Drive) -> Context | None:
         """Context in which the rest of a coroutine runs as a task."""
@@ -475,15 +475,15 @@ class LoopTasks:
         if failures:
             raise BaseExceptionGroup("background tasks failed", failures)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _drop_task(self, task: asyncio.Task[Any]) -> None:
         del self._running[task]
         if task.cancelled():
             return
         error = task.exception()
         if error is not None:
-            self._failed(task.get_name(), error)
+            self._note_failure(task.get_name(), error)
 
-    def _failed(self, name: str, error: BaseException) -> None:
+    def _note_failure(self, name: str, error: BaseException) -> None:
         _log.error("task.failed", task=name, exc_info=error)
         if len(self._failures) < FAILURES_KEPT_MAX:
             self._failures.append(error)

@@ -149,7 +149,7 @@ class Tracer:
         """``waker`` in that scope."""
         self._floor = 0
         self._snapshot: Snapshot = tuple
-        self._defer: Defer = _at_once
+        self._defer: Defer = _call_now
         self._parts: Iterator[Payload] = iter(())
         """Of the newest snapshot, those that are not written yet."""
         self._snapshot_due: int | None = None
@@ -225,7 +225,7 @@ class Tracer:
         if weight < self._floor:
             return parents[0] if parents and self.on else NO_CAUSE
         if self.is_strict:
-            data = _checked(kind, data)
+            data = _check_payload(kind, data)
         node_index = self._nodes.get(node)
         if node_index is None:
             node_index = self.node(node)
@@ -508,10 +508,10 @@ class Tracer:
             if first_index == 0
             else (line + b"\n" for line in self.lines(first_index))
         )
-        return self._told(header, self.nodes, self._next, texts, verdict)
+        return self._pieces_of(header, self.nodes, self._next, texts, verdict)
 
     @staticmethod
-    def _told(
+    def _pieces_of(
         header: dict[str, object],
         nodes: tuple[str, ...],
         events: int,
@@ -532,7 +532,7 @@ def _hash(sha: hashlib._Hash, nodes: tuple[str, ...]) -> str:
     return f"sha256:{sha.hexdigest()}"
 
 
-def _checked(kind: str, data: Payload | LaterPayload) -> Payload:
+def _check_payload(kind: str, data: Payload | LaterPayload) -> Payload:
     """The payload, made now: a bug shows where it is."""
     if isinstance(data, tuple):
         data = data[0](*data[1:])
@@ -542,7 +542,7 @@ def _checked(kind: str, data: Payload | LaterPayload) -> Payload:
     return data
 
 
-def _at_once(callback: Callable[[], object]) -> None:
+def _call_now(callback: Callable[[], object]) -> None:
     callback()
 
 
@@ -798,8 +798,8 @@ class Ring:
     def _batches(self, from_index: int) -> Iterator[_Batch]:
         index = max(from_index, self.first)
         while index < self.next:
-            chunk = self._chunks[bisect_right(self._chunks, index, key=_first) - 1]
-            batch = chunk.batches[bisect_right(chunk.batches, index, key=_first) - 1]
+            chunk = self._chunks[bisect_right(self._chunks, index, key=_first_index) - 1]
+            batch = chunk.batches[bisect_right(chunk.batches, index, key=_first_index) - 1]
             yield batch
             index = max(batch.first + batch.count, self.first)
 
@@ -808,7 +808,7 @@ class Ring:
 
         A piece is made when it is asked for, in a millisecond or two.
         """
-        return chain(_joined(self._older()), self.texts_from(self.first))
+        return chain(_join_lines(self._older()), self.texts_from(self.first))
 
     def texts_from(self, from_index: int) -> Iterator[bytes]:
         """The same of events from a cursor on, without older transactions. The first piece may
@@ -844,12 +844,12 @@ class Ring:
         return merge(*map(tuple, self._carried.values()))
 
 
-def _joined(entries: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
+def _join_lines(entries: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
     while batch := list(islice(entries, LINES_AT_ONCE)):
         yield b"".join(line + b"\n" for _, line in batch)
 
 
-def _first(part: _Chunk | _Batch) -> int:
+def _first_index(part: _Chunk | _Batch) -> int:
     return part.first
 
 

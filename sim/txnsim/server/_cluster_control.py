@@ -98,7 +98,7 @@ class SimClusterControl:
         """
         match action:
             case Crash(broker=broker, lose_unflushed=lose_unflushed):
-                return await self.crash(_one_of(broker, struck), lose_unflushed=lose_unflushed)
+                return await self.crash(_broker_of(broker, struck), lose_unflushed=lose_unflushed)
             case MoveLeader(topic=topic, partition=index, to=to):
                 leader = None if to is None else BrokerId(to)
                 await self.move_leader(TopicPartition(topic, index), to=leader)
@@ -112,7 +112,7 @@ class SimClusterControl:
                 whose = None if broker is None else BrokerId(broker)
                 return await self.move_clock(by_ms, broker=whose)
             case FillDisk(broker=broker):
-                return await self.fill_disk(_one_of(broker, struck))
+                return await self.fill_disk(_broker_of(broker, struck))
             case LagReplica(broker=broker, topic=topic, partition=index):
                 return await self.lag_replica(BrokerId(broker), TopicPartition(topic, index))
         assert_never(action)
@@ -225,7 +225,7 @@ class SimClusterControl:
         Raises:
             ConfigError: There is no such partition or broker, or it can't lead, or leads already.
         """
-        image = self._known(partition)
+        image = self._partition_image(partition)
         if to is not None and self._cluster.member(to).broker_id == image.leader:
             raise ConfigError(f"broker {to} leads {partition} already")
         self._cluster.move_leader(partition, to)
@@ -251,7 +251,7 @@ class SimClusterControl:
                 leads it, or it lags already.
         """
         member = self._cluster.member(broker)
-        image = self._known(partition)
+        image = self._partition_image(partition)
         if broker not in image.replicas:
             replicas = ", ".join(map(str, image.replicas))
             raise ConfigError(f"broker {broker} has no replica of {partition}, only {replicas}")
@@ -268,7 +268,7 @@ class SimClusterControl:
 
     # Parts
 
-    def _known(self, partition: TopicPartition) -> PartitionImage:
+    def _partition_image(self, partition: TopicPartition) -> PartitionImage:
         image = self._cluster.metadata.image.partition(partition)
         if image is None:
             raise ConfigError(f"there is no partition {partition}")
@@ -290,7 +290,7 @@ class SimClusterControl:
             _log.info("fault.not_undone", broker=member.broker_id, what=what, why=str(error))
 
 
-def _one_of(named: int | None, struck: BrokerId | None) -> BrokerId:
+def _broker_of(named: int | None, struck: BrokerId | None) -> BrokerId:
     broker = named if named is not None else struck
     assert broker is not None  # a rule at the point `now` names its broker
     return BrokerId(broker)

@@ -141,7 +141,7 @@ class RequestConnection(asyncio.Protocol):
         if self._listener.network.interceptor.is_armed:
             self._is_busy = True  # nothing is taken up before it has passed
             self._listener.tasks.drive(
-                self._watcher().opened(), self._opened, name="connection.open"
+                self._watcher().opened(), self._take_opening, name="connection.open"
             )
 
     def connection_lost(self, _exc: Exception | None) -> None:
@@ -323,18 +323,18 @@ class RequestConnection(asyncio.Protocol):
             return self._stopwatch_ns()
         if is_forwarded and not request.broker.reaches_controller:
             coroutine = self._handle_once_forwarded(request, handler, frame)
-            on_done = self._handled_watched
+            on_done = self._finish_watched
         elif listener.network.interceptor.is_armed or (
             listener.tracer.on and request.api_key in FETCHES
         ):
             coroutine = self._handle_watched(request, handler, frame)
-            on_done = self._handled_watched
+            on_done = self._finish_watched
         else:
             coroutine = handler.handle(request)
-            on_done = self._handled
+            on_done = self._finish_request
             if listener.tracer.on:
                 cause = self._begin_trace().received(request, handler, self._request_bytes)
-                on_done = self._handled_traced
+                on_done = self._finish_traced
         if listener.logs_requests:
             coroutine = logged(
                 coroutine, request, handler, listener=listener, connection=self._name
@@ -398,7 +398,7 @@ class RequestConnection(asyncio.Protocol):
     def _parse(self, frame: bytes) -> Request:
         return parsed(frame, self, self._listener.broker)
 
-    def _handled(
+    def _finish_request(
         self,
         request: Request,
         handler: Handler,
@@ -421,7 +421,7 @@ class RequestConnection(asyncio.Protocol):
                 encoded_with_breaks(
                     reply, request.pace, self._meter.tell_errors_of, limit=request.bytes_max
                 ),
-                partial(self._encoded, request, handler, reply),
+                partial(self._finish_encoding, request, handler, reply),
                 name="connection.encode",
             )
             return
@@ -432,7 +432,7 @@ class RequestConnection(asyncio.Protocol):
         elif not self._is_pumping:
             self.go_on(0 if self._waits_for_turn else self._turns.limit_ns)
 
-    def _encoded(
+    def _finish_encoding(
         self,
         request: Request,
         handler: Handler,
@@ -443,7 +443,7 @@ class RequestConnection(asyncio.Protocol):
         if error is not None and not isinstance(error, AnswerTooLargeError | WorkIsOverError):
             raise_bug(error)
         else:
-            self._handled(request, handler, reply, error, pieces)
+            self._finish_request(request, handler, reply, error, pieces)
 
     def _send(self, request: Request, reply: Any, pieces: list[bytes] | None = None) -> None:
         outbox, meter = self._outbox, self._meter
@@ -519,7 +519,7 @@ class RequestConnection(asyncio.Protocol):
             self._trace = RequestTrace(listener.tracer, node=listener.node, line=self._peer)
         return self._trace
 
-    def _handled_traced(
+    def _finish_traced(
         self, request: Request, handler: Handler, reply: Any, error: BaseException | None
     ) -> None:
         """A handler is through that only the trace has watched."""
@@ -528,19 +528,19 @@ class RequestConnection(asyncio.Protocol):
             if self._listener.network.interceptor.is_armed:  # by now
                 self._listener.tasks.drive(
                     self._watcher().leave(request, handler, reply),
-                    partial(self._left_traced, request, handler),
+                    partial(self._trace_departure, request, handler),
                     name=handler.name,
                 )
                 return
             trace.handled(request, reply)
-        self._handled(request, handler, reply, error)
+        self._finish_request(request, handler, reply, error)
 
-    def _left_traced(
+    def _trace_departure(
         self, request: Request, handler: Handler, reply: Any, error: BaseException | None
     ) -> None:
         if error is None and self._trace is not None:
             self._trace.handled(request, reply)
-        self._handled_watched(request, handler, reply, error)
+        self._finish_watched(request, handler, reply, error)
 
     def _watcher(self) -> ClientFaultPoints:
         """Created on first use: most connections are never watched."""
@@ -549,7 +549,7 @@ class RequestConnection(asyncio.Protocol):
             self._fault_points = ClientFaultPoints(self._listener, line, self._parse)
         return self._fault_points
 
-    def _opened(self, verdict: FaultEffect | None, error: BaseException | None) -> None:
+    def _take_opening(self, verdict: FaultEffect | None, error: BaseException | None) -> None:
         """A new connection has crossed its fault point."""
         if isinstance(error, asyncio.CancelledError):
             return
@@ -559,12 +559,12 @@ class RequestConnection(asyncio.Protocol):
         elif outcome is not SubmitOutcome.DROP:  # dropped, it is never heard
             self._unmute()
 
-    def _handled_watched(
+    def _finish_watched(
         self, request: Request, handler: Handler, reply: Any, error: BaseException | None
     ) -> None:
         """Finish a handled request, after a fault that may break or mute the connection."""
         if type(reply) is not FaultOutcome:
-            self._handled(request, handler, reply, error)
+            self._finish_request(request, handler, reply, error)
         elif reply.complaint is not None:
             self._abandon(reply.complaint)
         elif reply.is_broken:
@@ -731,11 +731,11 @@ async def controller_reached(listener: BrokerListener, broker: Broker) -> bool:
         if not reached.done():
             reached.set_result(None)
 
-    def healed(source: BrokerId, target: BrokerId) -> None:
+    def take_heal(source: BrokerId, target: BrokerId) -> None:
         if (source, target) == (broker.broker_id, CONTROLLER_ID):
             settle()
 
-    leave = listener.network.on_heal(healed)
+    leave = listener.network.on_heal(take_heal)
     timer = broker.environment.clock.call_later(RETRY_TIMEOUT_MS, settle)
     try:
         await reached

@@ -106,7 +106,7 @@ class SaslSession(msgspec.Struct, eq=False):
         if self.state is SaslState.RAW_TOKENS:
             return self._take_raw(frame)
         if self.state is SaslState.OTHER_MECHANISM:
-            return _failed(f"another mechanism than {self._mechanism} to authenticate again")
+            return _failure_step(f"another mechanism than {self._mechanism} to authenticate again")
         header = codec.read_request_header(frame)
         if self.state is SaslState.TOKENS:
             return self._take_token(header, frame)
@@ -114,7 +114,7 @@ class SaslSession(msgspec.Struct, eq=False):
             return self._take_handshake(header, frame)
         if header.api_key == API_VERSIONS and self.state is SaslState.FIRST:
             return HANDLE
-        return _failed(f"{api_name(header.api_key)} during the SASL handshake")
+        return _failure_step(f"{api_name(header.api_key)} during the SASL handshake")
 
     def handled(self, request: Request) -> None:
         """A valid ApiVersions was answered: now a handshake has to follow."""
@@ -130,7 +130,9 @@ class SaslSession(msgspec.Struct, eq=False):
         now_ms = self._rules.monotonic_ms()
         if int.from_bytes(frame[:2], "big") != SASL_HANDSHAKE:
             if now_ms > self._ends_ms:
-                return _failed("the session has ended and the client did not authenticate again")
+                return _failure_step(
+                    "the session has ended and the client did not authenticate again"
+                )
             return HANDLE
         began_ms = self._began_again_ms
         if began_ms is not None and now_ms - began_ms < REAUTHENTICATION_PAUSE_MS:
@@ -142,16 +144,16 @@ class SaslSession(msgspec.Struct, eq=False):
 
     def _take_handshake(self, header: codec.RequestHeader, frame: bytes) -> SaslStep:
         if not HANDSHAKE_VERSIONS[0] <= header.api_version <= HANDSHAKE_VERSIONS[1]:
-            return _failed(f"SaslHandshake v{header.api_version} is not supported")
+            return _failure_step(f"SaslHandshake v{header.api_version} is not supported")
         mechanism = codec.decode_request(header, frame).mechanism
         is_known = mechanism in self._rules.mechanisms
-        answer = _framed(
+        answer = _frame_of(
             header,
             error_code=ErrorCode.none if is_known else ErrorCode.unsupported_sasl_mechanism,
             mechanisms=self._rules.mechanisms,
         )
         if not is_known:
-            return _failed(f"unsupported SASL mechanism {mechanism}", answer)
+            return _failure_step(f"unsupported SASL mechanism {mechanism}", answer)
         if self._previous is not None and self._previous[0] != mechanism:
             self.state = SaslState.OTHER_MECHANISM
             return SaslStep(then=FrameTreatment.SEND, answer=answer)
@@ -163,9 +165,9 @@ class SaslSession(msgspec.Struct, eq=False):
     def _take_raw(self, token: bytes) -> SaslStep:
         step = self._feed(token)
         if isinstance(step, sasl.SaslRefusal):
-            return _failed(self._wording(step))
+            return _failure_step(self._wording(step))
         if self._is_endless(step):
-            return _failed(ENDLESS)
+            return _failure_step(ENDLESS)
         if isinstance(step, sasl.Authenticated):
             self._complete(step)
         return SaslStep(
@@ -179,13 +181,13 @@ class SaslSession(msgspec.Struct, eq=False):
                 then=FrameTreatment.REFUSE, reason=f"{api_name(key)} during SASL authentication"
             )
         if not AUTHENTICATE_VERSIONS[0] <= version <= AUTHENTICATE_VERSIONS[1]:
-            return _failed(f"SaslAuthenticate v{version} is not supported")
+            return _failure_step(f"SaslAuthenticate v{version} is not supported")
         step = self._feed(codec.decode_request(header, frame).auth_bytes)
         if isinstance(step, sasl.SaslRefusal):
             why = self._wording(step)
-            return _failed(
+            return _failure_step(
                 why,
-                _framed(
+                _frame_of(
                     header,
                     error_code=ErrorCode.sasl_authentication_failed,
                     error_message=why,
@@ -194,11 +196,11 @@ class SaslSession(msgspec.Struct, eq=False):
                 ),
             )
         if self._is_endless(step):
-            return _failed(ENDLESS)
+            return _failure_step(ENDLESS)
         lifetime_ms = self._complete(step) if isinstance(step, sasl.Authenticated) else 0
         return SaslStep(
             then=FrameTreatment.SEND,
-            answer=_framed(
+            answer=_frame_of(
                 header,
                 error_code=ErrorCode.none,
                 error_message="",
@@ -252,11 +254,11 @@ class SaslSession(msgspec.Struct, eq=False):
         )
 
 
-def _failed(reason: str, answer: bytes = b"") -> SaslStep:
+def _failure_step(reason: str, answer: bytes = b"") -> SaslStep:
     return SaslStep(then=FrameTreatment.FAIL, answer=answer, reason=reason)
 
 
-def _framed(header: codec.RequestHeader, **values: Any) -> bytes:
+def _frame_of(header: codec.RequestHeader, **values: Any) -> bytes:
     key, version = header.api_key, header.api_version
     body = codec.encode_body(codec.build(codec.response_class(key, version), **values))
     return codec.frame_response(key, version, header.correlation_id, body)

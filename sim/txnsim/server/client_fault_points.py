@@ -158,7 +158,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
                 reply = rewritten_reply(request, reply, verdict.rewriting)
         mute_ms = max(mute_ms, verdict.throttle_ms)
         if mute_ms:
-            reply = _throttled(request, reply, mute_ms)
+            reply = _throttled_answer(request, reply, mute_ms)
         elif verdict.damage is None and verdict.slices is None:
             return reply
         return FaultOutcome(
@@ -242,9 +242,9 @@ class Passage(msgspec.Struct, eq=False):
         handles the copy.
         """
         self._tell("msg.dup", crossing)
-        return self._copied(msgspec.structs.replace(crossing, is_copy=True))
+        return self._submit_copy(msgspec.structs.replace(crossing, is_copy=True))
 
-    async def _copied(self, crossing: Crossing) -> bool:
+    async def _submit_copy(self, crossing: Crossing) -> bool:
         verdict = await self.cross(crossing)
         return verdict.outcome not in _LOST_COPY
 
@@ -303,7 +303,7 @@ def damaged_frame(frame: bytes, damage: Damage, *, batch: bytes | None) -> bytes
     return message[4 : 4 + int.from_bytes(message[:4], "big")]
 
 
-def _throttled(request: Request, reply: Any, throttle_ms: int) -> Any:
+def _throttled_answer(request: Request, reply: Any, throttle_ms: int) -> Any:
     """The answer with its throttle time, where its version tells one."""
     if isinstance(reply, NoResponse):
         return reply

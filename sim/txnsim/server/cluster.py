@@ -259,7 +259,10 @@ class SimCluster:
                 self.fleet.assign(broker_id, release)
             self._bound = heirs
             self._make_brokers(
-                [self._respoken(member, snapshot.releases[member.broker_id]) for member in members],
+                [
+                    self._endpoints_with_release(member, snapshot.releases[member.broker_id])
+                    for member in members
+                ],
                 first_producer_id=controller.next_producer_id,
             )
             fresh = msgspec.structs.replace(
@@ -298,7 +301,9 @@ class SimCluster:
                 heir = heirs[broker_id] = self._new_listener()
                 if member.listener is None:
                     await member.free_ports()
-                    for endpoint in self._respoken(member, snapshot.releases[broker_id]):
+                    for endpoint in self._endpoints_with_release(
+                        member, snapshot.releases[broker_id]
+                    ):
                         await heir.bind(endpoint)
         except OSError:
             for heir in heirs.values():
@@ -306,13 +311,15 @@ class SimCluster:
             raise
         for broker_id, member in self.members.items():
             if member.listener is not None:
-                endpoints = self._respoken(member, snapshot.releases[broker_id])
+                endpoints = self._endpoints_with_release(member, snapshot.releases[broker_id])
                 heirs[broker_id].succeed(member.listener, endpoints)
         return list(heirs.values())
 
-    def _respoken(self, member: ClusterMember, release: Release) -> tuple[Endpoint, ...]:
+    def _endpoints_with_release(
+        self, member: ClusterMember, release: Release
+    ) -> tuple[Endpoint, ...]:
         """A broker's endpoints, with what that release speaks there."""
-        spoken = self._spoken(release)
+        spoken = self._api_table(release)
         return tuple(
             endpoint
             if endpoint.apis.listener == kip_text.LISTENER
@@ -342,7 +349,7 @@ class SimCluster:
             if complaint is not None:
                 raise ConfigError(f"broker {broker_id} as {as_version}: {complaint}")
             self.fleet.assign(broker_id, release)
-            member.endpoints = self._respoken(member, release)
+            member.endpoints = self._endpoints_with_release(member, release)
         with input_event(self.environment, "start", broker=broker_id, as_version=as_version):
             await member.start()
 
@@ -385,7 +392,7 @@ class SimCluster:
         """
         member = self.member(broker_id)
         with input_event(self.environment, "isolate", broker=broker_id, from_clients=from_clients):
-            for other in self._others(broker_id):
+            for other in self._other_nodes(broker_id):
                 self.environment.network.cut(broker_id, other)
                 self.environment.network.cut(other, broker_id)
             if from_clients:
@@ -399,7 +406,7 @@ class SimCluster:
         """
         member = self.member(broker_id)
         with input_event(self.environment, "heal", broker=broker_id):
-            for other in self._others(broker_id):
+            for other in self._other_nodes(broker_id):
                 self.environment.network.heal(other, broker_id)
                 self.environment.network.heal(broker_id, other)
             member.let_in()
@@ -420,7 +427,7 @@ class SimCluster:
             raise ConfigError(f"there is no broker {broker_id}, only {known_ids}")
         return member
 
-    def _others(self, broker_id: BrokerId) -> list[BrokerId]:
+    def _other_nodes(self, broker_id: BrokerId) -> list[BrokerId]:
         return [CONTROLLER_ID, *(other for other in self.members if other != broker_id)]
 
     # Topics
@@ -486,7 +493,7 @@ class SimCluster:
             environment=self.environment, settings=self.options.settings, connect=RequestConnection
         )
 
-    def _spoken(self, release: Release) -> ApiTable:
+    def _api_table(self, release: Release) -> ApiTable:
         """What brokers of a release speak under the cluster's settings."""
         settings = self.options.settings
         return shipped(
@@ -499,7 +506,7 @@ class SimCluster:
         """The listeners of a broker; port 0 is any free one."""
         options = self.options
         away = index * port_step(options)
-        apis = self._spoken(self.fleet.release_of(options.broker_ids[index]))
+        apis = self._api_table(self.fleet.release_of(options.broker_ids[index]))
         endpoints: list[Endpoint] = []
         if options.security.has_plain_listener:
             port = options.port and options.port + away
@@ -660,10 +667,10 @@ def registered(
         BrokerImage(
             broker_id=broker_id,
             epoch=number,
-            host=_told(options, own[0], number)[0],
-            port=_told(options, own[0], number)[1],
+            host=_advertised_address(options, own[0], number)[0],
+            port=_advertised_address(options, own[0], number)[1],
             addresses={
-                endpoint.apis.listener: _told(options, endpoint, number)
+                endpoint.apis.listener: _advertised_address(options, endpoint, number)
                 for endpoint in own
                 if endpoint.apis.listener != CLIENT_LISTENER
             },
@@ -674,7 +681,9 @@ def registered(
     ]
 
 
-def _told(options: ClusterOptions, endpoint: Endpoint, number: int) -> tuple[str, int]:
+def _advertised_address(
+    options: ClusterOptions, endpoint: Endpoint, number: int
+) -> tuple[str, int]:
     """Host and port of a broker's listener, as clients get them."""
     if options.advertised and endpoint.apis.listener == CLIENT_LISTENER:
         return options.advertised[number - 1]

@@ -196,7 +196,7 @@ def described(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage
             release that they are to run.
     """
     if disks.metadata is None:
-        return _derived(disks, settings=settings, fleet=fleet)
+        return _image_from_folders(disks, settings=settings, fleet=fleet)
     image = disks.metadata.image
     for broker_id in disks.folders:
         complaint = fleet.complaint(fleet.release_of(broker_id), image.features)
@@ -228,10 +228,10 @@ def _within(
 ) -> PartitionImage:
     """The partition without the absent brokers."""
 
-    def kept(ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
+    def brokers_among(ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
         return tuple(broker_id for broker_id in ids if broker_id in own_ids)
 
-    if not kept(partition.isr) and not kept(partition.elr):
+    if not brokers_among(partition.isr) and not brokers_among(partition.elr):
         in_sync = partition.isr or partition.elr or partition.last_known_elr
         raise ConfigError(
             f"{topic_partition}: no directory of a broker that was in sync "
@@ -240,16 +240,16 @@ def _within(
         )
     return msgspec.structs.replace(
         partition,
-        replicas=kept(partition.replicas),
-        isr=kept(partition.isr),
-        elr=kept(partition.elr),
-        last_known_elr=kept(partition.last_known_elr),
-        removing=kept(partition.removing),
-        adding=kept(partition.adding),
+        replicas=brokers_among(partition.replicas),
+        isr=brokers_among(partition.isr),
+        elr=brokers_among(partition.elr),
+        last_known_elr=brokers_among(partition.last_known_elr),
+        removing=brokers_among(partition.removing),
+        adding=brokers_among(partition.adding),
     )
 
 
-def _derived(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
+def _image_from_folders(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
     """Topics as the folders show them; leaders are not known yet."""
     replicas: dict[str, dict[int, list[BrokerId]]] = {}
     ids: dict[str, uuid.UUID] = {}

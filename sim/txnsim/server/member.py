@@ -145,7 +145,9 @@ class ClusterMember:
                 raise ConfigError(f"broker {self.broker_id} was killed before it had started")
         self._lifecycle = self._new_lifecycle()
         self._lifecycle.register(
-            self._registration(), on_registered=self._registered, on_unfenced=self._settle
+            self._registration(),
+            on_registered=self._follow_after_registration,
+            on_unfenced=self._settle,
         )
         # From now on this disk belongs to an incarnation that has not stopped in order.
         self._clean_epoch = -1
@@ -307,7 +309,7 @@ class ClusterMember:
             previous_broker_epoch=self._clean_epoch,
         )
 
-    def _registered(self, _epoch: int) -> None:
+    def _follow_after_registration(self, _epoch: int) -> None:
         """The controller knows the new incarnation: it leads nothing and begins to follow."""
         self._begin_life()
 

@@ -102,7 +102,9 @@ def topics_of(given: object) -> dict[str, int]:
     if isinstance(given, str):
         return dict(_topic(text) for text in given.split(","))
     if isinstance(given, Mapping):
-        return dict(_checked(name, count, f"{name}: {count!r}") for name, count in given.items())
+        return dict(
+            _checked_topic(name, count, f"{name}: {count!r}") for name, count in given.items()
+        )
     if isinstance(given, Iterable):
         partitions_by_topic: dict[str, int] = {}
         for topic_text in given:
@@ -116,10 +118,10 @@ def topics_of(given: object) -> dict[str, int]:
 def _topic(text: str) -> tuple[str, int]:
     name, colon, partitions = text.strip().partition(":")
     count = int(partitions) if partitions.isascii() and partitions.isdigit() else 0
-    return _checked(name, count if colon else 1, text)
+    return _checked_topic(name, count if colon else 1, text)
 
 
-def _checked(name: object, partitions: object, text: str) -> tuple[str, int]:
+def _checked_topic(name: object, partitions: object, text: str) -> tuple[str, int]:
     is_number = isinstance(partitions, int) and not isinstance(partitions, bool) and partitions > 0
     if not isinstance(name, str) or not name or not is_number:
         raise ConfigError(f"topics: {text}: {_TOPIC_FORMS}")

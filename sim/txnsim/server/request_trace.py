@@ -77,11 +77,17 @@ class RequestTrace:
         self._causes = None
         self._tx = ""
         key, version, correlation = request.api_key, request.api_version, request.correlation_id
-        payload: LaterPayload | dict[str, object] = (_asked, key, version, correlation, self._peer)
+        payload: LaterPayload | dict[str, object] = (
+            _request_fields,
+            key,
+            version,
+            correlation,
+            self._peer,
+        )
         if tracer.full:  # brief has a budget: what follows from a request tells whose it is
             subject = handler.subject(request)
             self._tx = tx_of(subject, request.message)
-            payload = _asked(key, version, correlation, self._peer)
+            payload = _request_fields(key, version, correlation, self._peer)
             payload["bytes"] = size
             payload["summary"] = summary_of(subject)
         # A request has the client for its cause, whatever let the connection take it up now.
@@ -123,7 +129,7 @@ class RequestTrace:
         ends = request.api_key == END_TXN and not self._is_ours and size > 0
         if tracer.full or self._errors or ends:
             key, version, correlation = request.api_key, request.api_version, request.correlation_id
-            payload = {**_asked(key, version, correlation, self._peer), "response": True}
+            payload = {**_request_fields(key, version, correlation, self._peer), "response": True}
             if self._errors:
                 payload["error"] = self._errors
             if tracer.full:
@@ -143,7 +149,7 @@ class RequestTrace:
             tracer.post((self._line, request.correlation_id, True), index)
 
 
-def _asked(api_key: int, version: int, correlation: int, peer: str) -> dict[str, object]:
+def _request_fields(api_key: int, version: int, correlation: int, peer: str) -> dict[str, object]:
     return {
         "api": api_name(api_key),
         "version": version,

@@ -142,7 +142,7 @@ def _rights_of_users() -> list[AclBinding]:
     )
     who = (user(PLAIN_USER), user(SCRAM_USER), user(BEARER), tls_principal())
     return [
-        _allowed(principal, kind, name, operation)
+        _allow_binding(principal, kind, name, operation)
         for principal in who
         for kind, name, operation in everyday
     ]
@@ -150,12 +150,14 @@ def _rights_of_users() -> list[AclBinding]:
 
 def _rights_of_guests() -> list[AclBinding]:
     return [
-        _allowed(user(GUEST), kind, GUESTS_PREFIX, AclOperation.READ, pattern=PatternType.PREFIXED)
+        _allow_binding(
+            user(GUEST), kind, GUESTS_PREFIX, AclOperation.READ, pattern=PatternType.PREFIXED
+        )
         for kind in (ResourceType.TOPIC, ResourceType.GROUP)
     ]
 
 
-def _allowed(
+def _allow_binding(
     principal: str,
     kind: ResourceType,
     name: str,
@@ -205,7 +207,7 @@ class Authority:
         self._key = _new_key()
         self._name = _name("txnsim test authority")
         builder = self._builder(self._name, self._key.public_key())
-        self._certificate = self._signed(_as_authority(builder))
+        self._certificate = self._sign(_as_authority(builder))
         self.certificate: Final = directory / "ca.pem"
         """Whom clients have to trust."""
         write_whole(self.certificate, _pem(self._certificate))
@@ -223,7 +225,7 @@ class Authority:
         pair = KeyPair(
             certificate=self._directory / f"{name}.pem", key=self._directory / f"{name}.key"
         )
-        write_whole(pair.certificate, _pem(self._signed(builder)))
+        write_whole(pair.certificate, _pem(self._sign(builder)))
         write_whole(pair.key, _key_pem(key), mode=FOR_ITS_OWNER)
         return pair
 
@@ -245,7 +247,7 @@ class Authority:
             )
         )
 
-    def _signed(self, builder: x509.CertificateBuilder) -> x509.Certificate:
+    def _sign(self, builder: x509.CertificateBuilder) -> x509.Certificate:
         from cryptography.hazmat.primitives import hashes
 
         return builder.sign(self._key, hashes.SHA256())

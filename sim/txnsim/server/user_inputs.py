@@ -49,7 +49,7 @@ def input_event(environment: Environment, do: str, **args: object) -> Iterator[N
         name: value for name, value in args.items() if value is not None and value is not False
     }
     if do not in _GOES_WITHOUT_SAYING:
-        _log.info(f"user.{do}", **{name: _shortened(value) for name, value in given.items()})
+        _log.info(f"user.{do}", **{name: _shorten(value) for name, value in given.items()})
     cause_before = tracer.cause
     if tracer.on:
         data = {"do": do, "args": given, "at": environment.clock.now_ms()}
@@ -63,7 +63,7 @@ def input_event(environment: Environment, do: str, **args: object) -> Iterator[N
         tracer.caused_by(cause_before)
 
 
-def _shortened(value: object) -> object:
+def _shorten(value: object) -> object:
     """The value; of one that would fill the log, its beginning."""
     if isinstance(value, int | float) or len(text := str(value)) <= LOGGED_CHARACTERS_MAX:
         return value

@@ -181,7 +181,7 @@ class _Metadata:
         except CorruptBatchError as error:
             raise CorruptLogRecordError(f"{place}: {error}") from error
         for value in values:
-            decoded = _decoded(value or b"", place)
+            decoded = _decode_record(value or b"", place)
             if decoded is None:
                 continue
             try:
@@ -220,7 +220,9 @@ class _Metadata:
                 partitions[record.partition_id] = _whole(record)
             case Key.PARTITION_CHANGE:
                 partitions = self._topics[record.topic_id].partitions
-                partitions[record.partition_id] = _changed(partitions[record.partition_id], record)
+                partitions[record.partition_id] = _apply_change(
+                    partitions[record.partition_id], record
+                )
             case Key.REMOVE_TOPIC:
                 removed = self._topics.pop(record.topic_id)
                 self._removed.add(record.topic_id)
@@ -289,7 +291,7 @@ class _Metadata:
         )
 
 
-def _decoded(value: bytes, place: str) -> tuple[Key, Any] | None:
+def _decode_record(value: bytes, place: str) -> tuple[Key, Any] | None:
     """A record with its kind; None for a kind that is not read.
 
     Of a registration only the id is read: it is the first field in every version.
@@ -334,7 +336,7 @@ def _whole(record: Any) -> PartitionImage:
     )
 
 
-def _changed(was: PartitionImage, record: Any) -> PartitionImage:
+def _apply_change(was: PartitionImage, record: Any) -> PartitionImage:
     """A null field leaves the old value; each leader has an epoch of its own, the same one
     elected again, too.
     """

@@ -59,11 +59,14 @@ def metadata_files_in_steps(
     while batch_records := [Record(value=value) for value in islice(values, RECORDS_PER_BATCH)]:
         batches.append(
             build_batch(
-                batch_records, timestamp_ms=now_ms, base_offset=_behind(batches), leader_epoch=EPOCH
+                batch_records,
+                timestamp_ms=now_ms,
+                base_offset=_end_offset(batches),
+                leader_epoch=EPOCH,
             )
         )
         yield
-    batches.append(_control(_FOOTER_KEY, _FOOTER, _behind(batches), now_ms))
+    batches.append(_control(_FOOTER_KEY, _FOOTER, _end_offset(batches), now_ms))
     # A snapshot is of all below its offset; its own batches count from 0.
     name = f"{image.offset:020d}-{EPOCH:010d}.checkpoint"
     return [
@@ -75,7 +78,7 @@ def metadata_files_in_steps(
     ]
 
 
-def _behind(batches: Sequence[bytes]) -> int:
+def _end_offset(batches: Sequence[bytes]) -> int:
     return read_batch_header(batches[-1]).last_offset + 1
 
 
@@ -103,29 +106,31 @@ def _values(
     for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
         level = image.features[name]
         if level > 0 and name != KRAFT_VERSION:
-            yield _encoded(
+            yield _encode_record(
                 Key.FEATURE_LEVEL, schema.FeatureLevelRecord(name=name, feature_level=level)
             )
     for _, broker in sorted(image.brokers.items()):
-        yield _encoded(Key.REGISTER_BROKER, _registration(broker, features), version=3)
+        yield _encode_record(Key.REGISTER_BROKER, _registration(broker, features), version=3)
     for _, topic in sorted(image.topics.items()):
-        yield _encoded(Key.TOPIC, schema.TopicRecord(name=topic.name, topic_id=topic.topic_id))
+        yield _encode_record(
+            Key.TOPIC, schema.TopicRecord(name=topic.name, topic_id=topic.topic_id)
+        )
         for index, partition in enumerate(topic.partitions):
             record = _partition(topic.topic_id, index, partition)
-            yield _encoded(Key.PARTITION, record, version=2)
+            yield _encode_record(Key.PARTITION, record, version=2)
     yield from _configs(
         Resource.TOPIC, {name: topic.configs for name, topic in image.topics.items()}
     )
     yield from _configs(Resource.BROKER, image.broker_configs)
     yield from _configs(Resource.GROUP, image.group_configs)
     yield from _configs(Resource.CLIENT_METRICS, image.client_metrics)
-    yield _encoded(
+    yield _encode_record(
         Key.PRODUCER_IDS,
         schema.ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=next_producer_id),
     )
 
 
-def _encoded(key: Key, message: Any, *, version: int = 0) -> bytes:
+def _encode_record(key: Key, message: Any, *, version: int = 0) -> bytes:
     out = [bytes((FRAME_VERSION, key, version))]
     writer(type(message))(message, out.append)
     return b"".join(out)
@@ -133,7 +138,7 @@ def _encoded(key: Key, message: Any, *, version: int = 0) -> bytes:
 
 def _configs(kind: Resource, every: Mapping[str, Mapping[str, str]]) -> Iterable[bytes]:
     return (
-        _encoded(
+        _encode_record(
             Key.CONFIG,
             schema.ConfigRecord(resource_type=kind, resource_name=whose, name=name, value=value),
         )

@@ -59,7 +59,7 @@ def replica_files(folder: Path) -> ReplicaFiles:
         for offset, suffix, mark, path in numbered
         if mark == ".swap" and (half_done is None or offset < half_done)
     ]
-    covered = _covered(
+    covered = _covered_offsets(
         [(base_offset, path) for base_offset, suffix, path in swapped if suffix == Suffix.LOG]
     )
     latest: dict[tuple[str, int], Path] = {
@@ -87,7 +87,7 @@ def replica_files(folder: Path) -> ReplicaFiles:
     )
 
 
-def _covered(swapped: list[tuple[int, Path]]) -> range:
+def _covered_offsets(swapped: list[tuple[int, Path]]) -> range:
     """Offsets whose files the compacted segments replace."""
     if not swapped:
         return range(0)

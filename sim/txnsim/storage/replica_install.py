@@ -156,7 +156,7 @@ def install(
                 )
                 _make(*prepared[-1][1:])
         _note([(target, source) for target, source, _ in prepared], ready)
-        return tuple(_installed(*preparation) for preparation in prepared)
+        return tuple(_move_into_place(*preparation) for preparation in prepared)
 
 
 def _make(source: StoredFolder, fresh: Path) -> None:
@@ -173,7 +173,7 @@ def _make(source: StoredFolder, fresh: Path) -> None:
         _write([epochs.encode()], fresh / names.FileName.LEADER_EPOCHS)
 
 
-def _installed(target: Target, source: StoredFolder, fresh: Path) -> InstalledReplica:
+def _move_into_place(target: Target, source: StoredFolder, fresh: Path) -> InstalledReplica:
     folder = target.replica.path
     for path in sorted(folder.iterdir()):
         if _NUMBERED.fullmatch(path.name):

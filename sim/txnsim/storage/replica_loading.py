@@ -149,7 +149,9 @@ def _load_segments(
     for number, segment in enumerate(segments):
         end = segments[number + 1].base_offset if number + 1 < len(segments) else None
         is_unflushed = recovers_from is not None and (end is None or end > recovers_from)
-        aborted = _aborted(segment, end, losses) if segment.has_index and not is_unflushed else None
+        aborted = (
+            _aborted_txns(segment, end, losses) if segment.has_index and not is_unflushed else None
+        )
         modified_ms = segment.log.stat().st_mtime_ns // _MILLION
         torn: list[TornTail] = []
         batches = _batches(
@@ -214,7 +216,7 @@ def _refuse_old_format(path: Path, tail: TornTail) -> None:
         )
 
 
-def _aborted(
+def _aborted_txns(
     segment: SegmentFiles, end: int | None, losses: list[Loss]
 ) -> tuple[AbortedTxn, ...] | None:
     """The aborted transactions that the segment's index names; None where it is damaged, so that

@@ -166,7 +166,7 @@ class Trace(_Front[AsyncTrace]):
     export = blocking(AsyncTrace.export)
 
 
-def _signed(
+def _with_signature_of(
     init: Callable[Concatenate[Any, P], None],
 ) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
     """Give a constructor the arguments of another one, for people and their editors."""
@@ -181,7 +181,7 @@ def _signed(
 class SimulatedKafka:
     """A cluster of brokers in a thread of this process."""
 
-    @_signed(AsyncSimulatedKafka.__init__)
+    @_with_signature_of(AsyncSimulatedKafka.__init__)
     def __init__(self, **options: Any) -> None:
         """See ``AsyncSimulatedKafka``.
 

@@ -120,7 +120,7 @@ class ClusterGuard:
         """A fresh cluster for a test; on another cluster, if chosen, fresh topics."""
         description = self.asked(item)
         if self._elsewhere is not None:
-            foreign_cluster.check(self._said(item))
+            foreign_cluster.check(self._marker_arguments(item))
         with self._cluster(description) as kafka:
             if self._elsewhere is None or self._has_proxy:
                 self._watch(kafka.asynchronous)
@@ -129,7 +129,7 @@ class ClusterGuard:
     @contextmanager
     def session_cluster(self) -> Generator[SimulatedKafka]:
         """The cluster that all tests share."""
-        with self._cluster(self._described({})) as kafka:
+        with self._cluster(self._test_options({})) as kafka:
             if self._elsewhere is not None:
                 yield kafka
                 return
@@ -173,10 +173,10 @@ class ClusterGuard:
         Raises:
             ConfigError: That is not known here, or of the wrong kind.
         """
-        options = {**(default or {}), **self._said(item)}
-        return self._described({**options, **(changes or {})})
+        options = {**(default or {}), **self._marker_arguments(item)}
+        return self._test_options({**options, **(changes or {})})
 
-    def _said(self, item: pytest.Item) -> dict[str, Any]:
+    def _marker_arguments(self, item: pytest.Item) -> dict[str, Any]:
         """Keyword arguments of a test's markers; the inner ones win."""
         options: dict[str, Any] = {}
         for marker in reversed(list(item.iter_markers(MARKER))):
@@ -185,7 +185,7 @@ class ClusterGuard:
             options |= marker.kwargs
         return options
 
-    def _described(self, options: dict[str, Any]) -> SessionOptions:
+    def _test_options(self, options: dict[str, Any]) -> SessionOptions:
         description = wanted(**{**from_ini(self._ini), **options})
         # Who stops the cluster knows nothing of the test: we ask, unless the test has failed.
         cluster = msgspec.structs.replace(description, faults_may_miss=True)

@@ -203,7 +203,7 @@ class AsyncTransactions(ClusterPart):
     @in_cluster_loop
     async def describe(self, transactional_id: str) -> TransactionDescription | None:
         """The coordinator's description of a transactional id; None for an unknown id."""
-        return await self._described(transactional_id)
+        return await self._describe_transaction(transactional_id)
 
     @in_cluster_loop
     async def producers(self, topic: str, partition: int = 0) -> tuple[ProducerState, ...]:
@@ -238,7 +238,7 @@ class AsyncTransactions(ClusterPart):
         outside = await self._rebuilt.outside()
         deadline, backoff = outside.deadline(timeout_ms), outside.backoff()
         while True:
-            description = await self._described(transactional_id)
+            description = await self._describe_transaction(transactional_id)
             if description is not None and description.state in states:
                 return description
             if deadline.passed:
@@ -276,7 +276,7 @@ class AsyncTransactions(ClusterPart):
         admin = await self._rebuilt.admin()
         return await hanging_ones(admin, now_ms=now_ms)
 
-    async def _described(self, transactional_id: str) -> TransactionDescription | None:
+    async def _describe_transaction(self, transactional_id: str) -> TransactionDescription | None:
         admin = await self._rebuilt.admin()
         answer = (await admin.describe_transactions([transactional_id]))[transactional_id]
         return None if isinstance(answer, ClientError) else answer

@@ -102,7 +102,9 @@ def start_of(environment: Mapping[str, str], more: Sequence[str] = ()) -> Contai
         arguments += ["--http-host", DEFAULTS["TXNSIM_HOST"]]
     return ContainerCommand(
         arguments=(*arguments, *more),
-        properties="".join(f"{name}={_escaped(value)}\n" for name, value in properties.items()),
+        properties="".join(
+            f"{name}={_escape_value(value)}\n" for name, value in properties.items()
+        ),
         config=config,
         remarks=remarks,
     )
@@ -197,7 +199,7 @@ def _config(start: ContainerCommand) -> list[str]:
 # Variables
 
 
-def _escaped(value: str) -> str:
+def _escape_value(value: str) -> str:
     """A value as java.util.Properties reads it back."""
     text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     if text.startswith((" ", "\t", "\f")):

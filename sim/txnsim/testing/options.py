@@ -104,12 +104,12 @@ def wanted(
         ConfigError: There is no such field, or its value is of the wrong kind.
     """
     try:
-        fields = {**given, "topics": topics_of(topics), "as_version": _listed(as_version)}
+        fields = {**given, "topics": topics_of(topics), "as_version": _release_list(as_version)}
         return converted(fields, SimulatedClusterOptions, noun="option")
     except WrongValueError as error:
         lines = str(error).splitlines()
         raise ConfigError("\n".join(f"{WHERE}: {line}" for line in lines)) from None
 
 
-def _listed(as_version: str | Sequence[str]) -> Sequence[str]:
+def _release_list(as_version: str | Sequence[str]) -> Sequence[str]:
     return (as_version,) if isinstance(as_version, str) else as_version

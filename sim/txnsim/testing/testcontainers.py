@@ -98,9 +98,11 @@ class TxnsimContainer(DockerContainer):
             "TXNSIM_HTTP_PORT": str(CONTROL_PORT),
             "TXNSIM_TOKEN": self._token,
             "TXNSIM_TOPICS": ",".join(f"{name}:{count}" for name, count in options.topics.items()),
-            "TXNSIM_TRANSACTION_VERSION": _told(options.transaction_version),
+            "TXNSIM_TRANSACTION_VERSION": _property_text(options.transaction_version),
             "TXNSIM_AS_VERSION": ",".join(options.as_version),
-            **{variable_of(name): _told(value) for name, value in options.settings.items()},
+            **{
+                variable_of(name): _property_text(value) for name, value in options.settings.items()
+            },
         }
         for name, value in environment.items():
             if value:
@@ -191,7 +193,7 @@ def variable_of(setting: str) -> str:
     return f"KAFKA_{spelled.upper()}"
 
 
-def _told(value: object) -> str:
+def _property_text(value: object) -> str:
     """As server.properties has it."""
     if value is None:
         return ""

@@ -63,7 +63,7 @@ def message(
     field_rows = [
         field_row for line in lines if (field_row := _field(line, version, types)) is not None
     ]
-    return _made(name, field_rows, {"__doc__": about, "__flexible__": flexible, **api})
+    return _build_class(name, field_rows, {"__doc__": about, "__flexible__": flexible, **api})
 
 
 def remade(cls: Any, *elements: Any, more: Sequence[str] = (), **api: Any) -> Any:
@@ -94,14 +94,14 @@ def remade(cls: Any, *elements: Any, more: Sequence[str] = (), **api: Any) -> An
         field_row for line in more if (field_row := _field(line, version, _NONE)) is not None
     ]
     inherited_names = ("doc", "flexible", "version", "api_key", "header_schema")
-    return _made(
+    return _build_class(
         cls.__name__,
         field_rows,
         {f"__{name}__": api.get(name, getattr(cls, f"__{name}__")) for name in inherited_names},
     )
 
 
-def _made(
+def _build_class(
     name: str, field_rows: Sequence[tuple[str, Any, Any]], namespace: Mapping[str, Any]
 ) -> Any:
     namespace = {"__module__": __name__, **namespace}

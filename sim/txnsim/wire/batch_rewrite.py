@@ -104,7 +104,7 @@ def filtering_batch(
         )
         yield 1
     assert base_timestamp_ms is not None
-    return _packed(
+    return _pack_batch(
         header,
         compress(header.compression, b"".join(encoded)),
         attributes=header.compression
@@ -148,7 +148,7 @@ def recoded_batch(
             pieces.append(piece)
     if size > size_max:
         return size
-    return _packed(
+    return _pack_batch(
         header,
         pieces,
         attributes=codec | (header.attributes & _KEPT_FLAGS & ~BatchHeader.LOG_APPEND_TIME),
@@ -199,8 +199,8 @@ class _Numbering:
                 body = head + payload[position:end]
                 yield signed_varint(len(body)) + body
             else:
-                key_size, key, position = _sized(payload, position)
-                value_size, value, position = _sized(payload, position)
+                key_size, key, position = _read_sized(payload, position)
+                value_size, value, position = _read_sized(payload, position)
                 parts = (head, key_size, key, value_size, value, _headers(payload, position))
                 yield signed_varint(sum(map(len, parts)))
                 yield from parts
@@ -222,7 +222,7 @@ def _is_short(payload: memoryview, position: int, end: int) -> bool:
     return position + 1 == end and not payload[position]
 
 
-def _sized(payload: memoryview, position: int) -> tuple[bytes, memoryview, int]:
+def _read_sized(payload: memoryview, position: int) -> tuple[bytes, memoryview, int]:
     """The length of a key or value, its bytes, and the position after them."""
     size, position = read_signed(payload, position, VARINT_BYTES_MAX)
     end = position + max(0, size)
@@ -234,9 +234,9 @@ def _headers(payload: memoryview, position: int) -> bytes:
     count, position = read_signed(payload, position, VARINT_BYTES_MAX)
     encoded = bytearray(signed_varint(count))
     for _ in range(count):
-        _, key, position = _sized(payload, position)
+        _, key, position = _read_sized(payload, position)
         text = str(key, "utf-8", "replace").encode()
-        value_size, value, position = _sized(payload, position)
+        value_size, value, position = _read_sized(payload, position)
         for part in (signed_varint(len(text)), text, value_size, value):
             encoded += part
     return bytes(encoded)
@@ -246,7 +246,7 @@ def empty_batch(header: BatchHeader) -> bytes:
     """The batch without its records: what keeps a producer's last sequence and epoch, or the last
     offset of a cleaned part.
     """
-    return _packed(
+    return _pack_batch(
         header,
         b"",
         attributes=header.attributes & _KEPT_FLAGS,
@@ -272,7 +272,7 @@ def batch_keys(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, bytes |
         yield header.base_offset + record.offset_delta, record.key, record.has_value
 
 
-def _packed(
+def _pack_batch(
     header: BatchHeader,
     records: bytes | Sequence[bytes],
     *,

@@ -194,7 +194,7 @@ def decode_request(header: RequestHeader, frame: bytes) -> Any:
     try:
         return read(frame, header.body_offset, len(frame))[0]
     except DecodeFaultError as fault:
-        raise _malformed(header, frame, fault) from None
+        raise _malformed_frame(header, frame, fault) from None
 
 
 def decode_in_steps(header: RequestHeader, frame: bytes, layout: Any = None) -> Decoding:
@@ -211,7 +211,7 @@ def decode_in_steps(header: RequestHeader, frame: bytes, layout: Any = None) -> 
             yield from read_in_steps(cls, frame, header.body_offset, elements=REQUEST_ELEMENTS_MAX)
         )
     except DecodeFaultError as fault:
-        raise _malformed(header, frame, fault) from None
+        raise _malformed_frame(header, frame, fault) from None
 
 
 def at_once(steps: Generator[int, None, T]) -> T:
@@ -224,7 +224,9 @@ def at_once(steps: Generator[int, None, T]) -> T:
             return result
 
 
-def _malformed(header: RequestHeader, frame: bytes, fault: DecodeFaultError) -> MalformedFrameError:
+def _malformed_frame(
+    header: RequestHeader, frame: bytes, fault: DecodeFaultError
+) -> MalformedFrameError:
     return MalformedFrameError(
         f"{api_name(header.api_key)} v{header.api_version} request, byte {fault.position} of"
         f" {len(frame)}: {fault}"

@@ -192,7 +192,7 @@ def _new_source(*, has_steps: bool = False) -> _EncoderSource:
         "SMALL": SMALL,
         "uvarint": uvarint,
         "put_tags": _put_tags,
-        "put_all": _put_all,
+        "put_all": _put_pieces,
         "has_repeats": _has_repeats,
         "write_repeats": _write_repeats,
         "Batches": Batches,
@@ -330,7 +330,7 @@ def _write_repeats(items: Sequence[Any], write_bytes: Put) -> Generator[int, Non
         yield 1
 
 
-def _put_all(pieces: tuple[bytes, ...], write_bytes: Put) -> None:
+def _put_pieces(pieces: tuple[bytes, ...], write_bytes: Put) -> None:
     for piece in pieces:
         write_bytes(piece)
 

@@ -62,7 +62,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if isinstance(value, int) and not fits(value, row.bits):
                 raise ValueError(f"{name}: {value} does not fit in {row.bits} bits")
-            fields[row.field] = _said(value)
+            fields[row.field] = _filter_value(value)
         return fields
 
     def refusal(self, version: int) -> str | None:
@@ -80,7 +80,7 @@ def fits(number: int, bits: int) -> bool:
     return -1 << bits - 1 <= number < 1 << bits - 1
 
 
-def _said(value: Any) -> Any:
+def _filter_value(value: Any) -> Any:
     if isinstance(value, str | int):
         return None if value == "" else value
     return value if value is None else tuple(value)

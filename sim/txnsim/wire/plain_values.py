@@ -27,7 +27,7 @@ def message_from(cls: Any, values: Mapping[str, Any]) -> Any:
         TypeError: No version of the message has a field of that name there.
     """
     refuse_unknown(cls, values)
-    return _made(cls, values)
+    return _build_value(cls, values)
 
 
 def refuse_unknown(cls: Any, values: Mapping[str, Any]) -> None:
@@ -69,7 +69,7 @@ def _fields(classes: tuple[Any, ...]) -> dict[str, tuple[Any, ...]]:
     return entities
 
 
-def _made(cls: Any, values: Mapping[str, Any]) -> Any:
+def _build_value(cls: Any, values: Mapping[str, Any]) -> Any:
     rows = _described(cls)
     fields = {}
     for row in (*rows.plain, *rows.tagged):
@@ -84,8 +84,8 @@ def _field(row: FieldRow, value: Any) -> Any:
     if value is None or row.kind != ENTITY:
         return tuple(value) if row.array and value is not None else value
     if row.array:
-        return tuple(_made(row.entity, element) for element in value)
-    return _made(row.entity, value)
+        return tuple(_build_value(row.entity, element) for element in value)
+    return _build_value(row.entity, value)
 
 
 def _zero(row: FieldRow) -> Any:
@@ -93,4 +93,4 @@ def _zero(row: FieldRow) -> Any:
         return ()
     if row.nullable or row.kind == "uuid":
         return None
-    return _made(row.entity, {}) if row.kind == ENTITY else _ZEROS.get(row.kind, 0)
+    return _build_value(row.entity, {}) if row.kind == ENTITY else _ZEROS.get(row.kind, 0)

@@ -76,7 +76,7 @@ def rewritten(message: Any, field: str, change: Change) -> Any:
     """A copy of an answer with every field of that name changed; the answer itself where it has
     none.
     """
-    return _changed(message, field, lambda _, old_value: change(old_value))
+    return _change_fields(message, field, lambda _, old_value: change(old_value))
 
 
 def with_entry(message: Any, field: str, entry: Entry) -> Any:
@@ -86,7 +86,7 @@ def with_entry(message: Any, field: str, entry: Entry) -> Any:
         row = codec.build(_row_class(type(owner), field), **entry)
         return (*(old_rows or ()), row)
 
-    return _changed(message, field, longer)
+    return _change_fields(message, field, longer)
 
 
 def misfit(api_key: int, field: str, entry: Entry) -> str | None:
@@ -143,12 +143,12 @@ def _row_class(owner: Any, field: str) -> Any:
     return None
 
 
-def _changed(message: Any, field: str, change: Callable[[Any, Any], Any]) -> Any:
+def _change_fields(message: Any, field: str, change: Callable[[Any, Any], Any]) -> Any:
     """``change`` gets the message that has the field, and the field's value."""
     if isinstance(message, LazyRows):
         message = tuple(message)
     if isinstance(message, tuple):
-        rows = tuple(_changed(row, field, change) for row in message)
+        rows = tuple(_change_fields(row, field, change) for row in message)
         return rows if any(a is not b for a, b in zip(rows, message, strict=True)) else message
     if not is_dataclass(message) or isinstance(message, type):
         return message
@@ -158,7 +158,7 @@ def _changed(message: Any, field: str, change: Callable[[Any, Any], Any]) -> Any
         new_value = (
             change(message, old_value)
             if message_field.name == field
-            else _changed(old_value, field, change)
+            else _change_fields(old_value, field, change)
         )
         if new_value is not old_value:
             changed[message_field.name] = new_value

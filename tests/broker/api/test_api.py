@@ -43,7 +43,7 @@ from txnsim.api._topics import by_topic
 from txnsim.api.kip_text.table import KIP_TEXT
 from txnsim.api.memory_limit import BELOW, LOOK_MS, MemoryMark
 from txnsim.api.parsing import SMALL_BYTES, encoded_with_breaks, joined, parsed_with_breaks
-from txnsim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, SHIPPED, _accepted, shipped
+from txnsim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, SHIPPED, _accepted_versions, shipped
 from txnsim.api.request import (
     ANSWERS_MAX,
     NO_LINK,
@@ -572,7 +572,7 @@ def test_client_metrics_are_listed_only_where_telemetry_is_on() -> None:
 def test_what_is_answered_follows_from_messages_and_release() -> None:
     versions = {**REFERENCE.api_versions, 66: (0, 9)}
     newer = msgspec.structs.replace(REFERENCE, api_versions=versions)
-    answered = _accepted(newer, unstable=False, telemetry=False)
+    answered = _accepted_versions(newer, unstable=False, telemetry=False)
     assert answered[66] == HANDLERS[66].versions == version_range(66)
     assert answered[66][1] < 9
     assert {**answered, 66: ACCEPTED[66]} == ACCEPTED

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.cli._groups import _advice, _described
+from txnsim.cli._groups import _advice, _describe
 from txnsim.cli.main import main
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -122,7 +122,7 @@ def test_a_share_group_that_begins_at_the_end_says_so(offset: int | None, beginn
     orders = TopicPartition("orders", 0)
     lines = [
         str(line)
-        for line in _described(
+        for line in _describe(
             described_share_group(
                 isolation_level="read_committed",
                 offset_reset="latest",
@@ -140,7 +140,7 @@ def test_a_share_group_that_begins_at_the_end_says_so(offset: int | None, beginn
 
 
 def test_configs_that_may_not_be_described_are_not_made_up() -> None:
-    lines = [str(line) for line in _described(described_share_group())]
+    lines = [str(line) for line in _describe(described_share_group())]
     assert "share.isolation.level is not told, share.auto.offset.reset is not told" in lines
 
 

@@ -35,10 +35,10 @@ async def handle(request: Request) -> Reply:
     named_resources = {(resource.resource_type, resource.resource_name) for resource in resources}
     if len(named_resources) < len(resources):
         return NoResponse.NEVER
-    return await alter_each(request, _altered)
+    return await alter_each(request, _alter)
 
 
-def _altered(request: Request, resource: Any) -> ClusterImage | Rejection:
+def _alter(request: Request, resource: Any) -> ClusterImage | Rejection:
     kind = resource_type(resource.resource_type)
     if kind is ConfigResourceType.BROKER_LOGGER:
         return invalid(f"Unknown resource type {resource.resource_type}")

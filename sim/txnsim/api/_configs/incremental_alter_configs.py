@@ -39,15 +39,15 @@ async def handle(request: Request) -> Reply:
     resources = request.message.resources
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
 
-    def altered(request: Request, resource: Any) -> ClusterImage | Rejection:
+    def alter_resource(request: Request, resource: Any) -> ClusterImage | Rejection:
         if times[resource.resource_type, resource.resource_name] > 1:
             return invalid("Each resource must appear at most once.")
-        return _altered(request, resource)
+        return _alter(request, resource)
 
-    return await alter_each(request, altered)
+    return await alter_each(request, alter_resource)
 
 
-def _altered(request: Request, resource: Any) -> ClusterImage | Rejection:
+def _alter(request: Request, resource: Any) -> ClusterImage | Rejection:
     kind = resource_type(resource.resource_type)
     if kind is ConfigResourceType.BROKER_LOGGER:
         return _logger_refusal(request, resource) or request.broker.metadata.image

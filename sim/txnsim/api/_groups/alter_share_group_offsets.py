@@ -34,7 +34,7 @@ async def handle(request: Request) -> Reply:
         [(topic.topic_name, _offsets(topic)) for topic in existing_topics],
     )
     if isinstance(outcome, Rejection):
-        return _failed(request, outcome.error, reason_of(outcome) or text_of(outcome.error))
+        return _failure(request, outcome.error, reason_of(outcome) or text_of(outcome.error))
     unknown = ErrorCode.unknown_topic_or_partition
     missing = [topic for topic in message.topics if topic.topic_name not in image.topics]
     refused = await refused_topics(request, missing, unknown)
@@ -46,7 +46,7 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for the whole request."""
-    return _failed(request, error, text_of(error))
+    return _failure(request, error, text_of(error))
 
 
 async def refused_topics(
@@ -73,7 +73,7 @@ def _offsets(topic: Any) -> list[tuple[int, int]]:
     return [(partition.partition_index, partition.start_offset) for partition in topic.partitions]
 
 
-def _failed(request: Request, error: ErrorCode, message: str | None) -> Reply:
+def _failure(request: Request, error: ErrorCode, message: str | None) -> Reply:
     return request.answer(error_code=error, error_message=message, responses=())
 
 

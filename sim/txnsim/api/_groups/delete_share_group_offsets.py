@@ -27,7 +27,7 @@ async def handle(request: Request) -> Reply:
         message.group_id, [topic.topic_name for topic in message.topics]
     )
     if isinstance(outcome, Rejection):
-        return _failed(request, outcome.error, reason_of(outcome) or text_of(outcome.error))
+        return _failure(request, outcome.error, reason_of(outcome) or text_of(outcome.error))
     return request.answer(
         error_code=ErrorCode.none,
         error_message=None,
@@ -37,7 +37,7 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for the whole request."""
-    return _failed(request, error, text_of(error))
+    return _failure(request, error, text_of(error))
 
 
 def topic_of(request: Request, topic: TopicOutcome) -> Any:
@@ -51,5 +51,5 @@ def topic_of(request: Request, topic: TopicOutcome) -> Any:
     )
 
 
-def _failed(request: Request, error: ErrorCode, message: str | None) -> Reply:
+def _failure(request: Request, error: ErrorCode, message: str | None) -> Reply:
     return request.answer(error_code=error, error_message=message, responses=())

@@ -42,14 +42,14 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every group."""
-    groups = [_failed(request, group_id, error) for group_id in request.message.groups]
+    groups = [_failure(request, group_id, error) for group_id in request.message.groups]
     return request.answer(groups=tuple(groups))
 
 
 async def _describe(request: Request, group_id: str) -> Any:
     group = request.broker.groups.find(group_id)
     if isinstance(group, Rejection) and group.error is not ErrorCode.group_id_not_found:
-        return _failed(request, group_id, group.error)
+        return _failure(request, group_id, group.error)
     if not isinstance(group, ClassicGroup):
         return _missing(request, group_id, group)
     is_stable = group.state is ClassicGroupState.STABLE
@@ -89,7 +89,7 @@ def _missing(request: Request, group_id: str, group: object) -> Any:
     )
 
 
-def _failed(request: Request, group_id: str, error: ErrorCode) -> Any:
+def _failure(request: Request, group_id: str, error: ErrorCode) -> Any:
     return _group(request, error_code=error, group_id=group_id)
 
 

@@ -41,7 +41,7 @@ class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
         if not self.is_enabled(request):
             return self.refuse(request, ErrorCode.unsupported_version)
         descriptions = await request.each_heavy(
-            partial(self._described, request), request.message.group_ids
+            partial(self._describe, request), request.message.group_ids
         )
         return request.answer(groups=tuple(descriptions))
 
@@ -50,7 +50,7 @@ class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
         refusals = [self.failed(request, group_id, error) for group_id in request.message.group_ids]
         return request.answer(groups=tuple(refusals))
 
-    async def _described(self, request: Request, group_id: str) -> Any:
+    async def _describe(self, request: Request, group_id: str) -> Any:
         if not group_id:
             return self.failed(request, "", ErrorCode.invalid_group_id)
         group = request.broker.groups.find(group_id)

@@ -31,11 +31,11 @@ async def handle(request: Request) -> Reply:
     if request.api_version < BATCHED_FROM:
         error = reply.error or (reply.members[0][2] if reply.members else ErrorCode.none)
         return request.answer(error_code=error)
-    member_rows = await request.each(partial(_left, request.schema), reply.members)
+    member_rows = await request.each(partial(_member_row, request.schema), reply.members)
     return request.answer(error_code=reply.error, members=tuple(member_rows))
 
 
-def _left(schema: Any, member: tuple[str, str | None, ErrorCode]) -> Any:
+def _member_row(schema: Any, member: tuple[str, str | None, ErrorCode]) -> Any:
     member_id, instance_id, error = member
     return schema.MemberResponse(
         member_id=member_id, group_instance_id=instance_id, error_code=error

@@ -32,7 +32,7 @@ async def handle(request: Request) -> Reply:
         return refuse(request, listed_groups.error)
     make = builder(request.schema.ListedGroup)
 
-    def listed(group: Group) -> Any:
+    def group_row(group: Group) -> Any:
         state, kind = group.state_name, group.type.value
         if (states and _FILTERED.get(state, state.lower()) not in states) or (
             types and kind.lower() not in types
@@ -45,5 +45,5 @@ async def handle(request: Request) -> Reply:
             group_type=kind,
         )
 
-    groups = [row for row in await request.each(listed, listed_groups) if row is not None]
+    groups = [row for row in await request.each(group_row, listed_groups) if row is not None]
     return request.answer(error_code=ErrorCode.none, groups=tuple(groups))

@@ -55,7 +55,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every group."""
     message = request.message
     if request.api_version < GROUPS_FROM:
-        only = _refused(request, message, error)
+        only = _refuse_group(request, message, error)
         return request.answer(topics=_refused_topics(request, only), error_code=error)
     make = request.schema.OffsetFetchResponseGroup
     return request.answer(
@@ -80,7 +80,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
     image = request.broker.image
     access = request.access
     if access is not None and not access.may_group(AclOperation.DESCRIBE, group.group_id):
-        return _refused(request, group, ErrorCode.group_authorization_failed)
+        return _refuse_group(request, group, ErrorCode.group_authorization_failed)
     named_topics: dict[str, NamedTopic] = {}
     partitions: list[TopicPartition] = []
     topic_ids: dict[str, uuid.UUID] = {}
@@ -112,7 +112,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
         )
     )
     if isinstance(outcome, Rejection):
-        return _refused(request, group, outcome.error)
+        return _refuse_group(request, group, outcome.error)
     request.answers(len(outcome))
     by_topic: dict[str, list[Position]] = {name: [] for name in named_topics}
     for position in outcome:
@@ -137,7 +137,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
     )
 
 
-def _refused(request: Request, group: Any, error: ErrorCode) -> _GroupPositions:
+def _refuse_group(request: Request, group: Any, error: ErrorCode) -> _GroupPositions:
     topics: tuple[tuple[NamedTopic, tuple[Position, ...]], ...] = ()
     if request.api_version < TOP_LEVEL_ERROR_FROM:
         topics = tuple((named_topic(topic), _errors(topic, error)) for topic in group.topics)

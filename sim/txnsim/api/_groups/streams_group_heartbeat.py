@@ -43,7 +43,7 @@ async def handle(request: Request) -> Reply:
         parts = tuple(map(subtopology_of, message.topology.subtopologies))
         refusal = _refused_topics(request, parts)
         if refusal is not None:
-            return _failed(request, refusal)
+            return _failure(request, refusal)
         topology = (message.topology.epoch, parts)
     tags, endpoint = message.client_tags, message.user_endpoint
     outcome = await request.broker.groups.streams_heartbeat(
@@ -71,7 +71,7 @@ async def handle(request: Request) -> Reply:
         )
     )
     if isinstance(outcome, Rejection):
-        return _failed(request, outcome)
+        return _failure(request, outcome)
     statuses = outcome.statuses
     if outcome.topics_to_make:
         statuses = _making(request, outcome)
@@ -80,7 +80,7 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for the whole request."""
-    return _failed(request, Rejection(error=error, reason=""))
+    return _failure(request, Rejection(error=error, reason=""))
 
 
 def has_streams_groups(request: Request) -> bool:
@@ -236,7 +236,7 @@ _SILENT: Final = frozenset(
 """Errors without a message: missing coordinators and internal faults."""
 
 
-def _failed(request: Request, refusal: Rejection) -> Reply:
+def _failure(request: Request, refusal: Rejection) -> Reply:
     reason = "" if refusal.error in _SILENT else refusal.reason
     return request.answer(
         error_code=refusal.error,

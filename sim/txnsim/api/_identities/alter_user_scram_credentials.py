@@ -22,7 +22,7 @@ async def handle(request: Request) -> Reply:
     """
     message = request.message
     metadata = request.broker.metadata
-    upsertions = await request.each(_derived, message.upsertions, weight=2)
+    upsertions = await request.each(_derive_credential, message.upsertions, weight=2)
     changed, outcomes = alter(
         metadata.image.scram,
         deletions=(
@@ -38,7 +38,7 @@ async def handle(request: Request) -> Reply:
     )
 
 
-def _derived(upsertion_row: Any) -> tuple[Upsertion, ScramCredential | Rejection]:
+def _derive_credential(upsertion_row: Any) -> tuple[Upsertion, ScramCredential | Rejection]:
     upsertion = Upsertion(
         user=upsertion_row.name,
         mechanism=int(upsertion_row.mechanism),

@@ -38,7 +38,7 @@ async def handle(request: Request) -> Reply:
     """Remove what each filter matches. An ACL that two filters match is in both results."""
     if request.access is None:
         return _all_alike(request, security_disabled())
-    outcomes = await _removed(request)
+    outcomes = await _remove_acls(request)
     if outcomes is None:
         return _all_alike(request, TOO_MANY)
     schema = request.schema
@@ -58,7 +58,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     return _all_alike(request, Rejection(error=error, reason=""))
 
 
-async def _removed(request: Request) -> _Outcomes | None:
+async def _remove_acls(request: Request) -> _Outcomes | None:
     """Remove what the filters match, all at one moment; decide again where the ACLs have changed
     meanwhile. None, and nothing is removed, where they match too much.
     """
@@ -74,7 +74,7 @@ async def _removed(request: Request) -> _Outcomes | None:
             if complaint is not None:
                 outcomes.append(complaint)
                 continue
-            matching_acls = await _found(request, acls, acl_filter)
+            matching_acls = await _find_acls(request, acls, acl_filter)
             matches += len(matching_acls)
             if matches > MATCHES_MAX or not _has_room(removed_acls, matching_acls):
                 return None
@@ -85,7 +85,7 @@ async def _removed(request: Request) -> _Outcomes | None:
             return outcomes
 
 
-async def _found(request: Request, acls: Acls, acl_filter: AclFilter) -> list[AclBinding]:
+async def _find_acls(request: Request, acls: Acls, acl_filter: AclFilter) -> list[AclBinding]:
     """The bindings that match the filter, cut off just above ``RECORDS_MAX``."""
     matching_acls: list[AclBinding] = []
     async with aclosing(taken(request, acls, acl_filter)) as matching:

@@ -23,13 +23,13 @@ refuse = at_top(names_it=True, results=())
 async def handle(request: Request) -> Reply:
     schema = request.schema
     requested_users = [user.name for user in request.message.users or ()]
-    credentials_by_user = _known(request, requested_users)
+    credentials_by_user = _mechanisms_by_user(request, requested_users)
     requested_users = requested_users or list(credentials_by_user)
     times = Counter(requested_users)
 
     def describe(name: str) -> Any:
         if times[name] > 1:
-            return _failed(
+            return _failure(
                 request,
                 name,
                 ErrorCode.duplicate_resource,
@@ -37,7 +37,7 @@ async def handle(request: Request) -> Reply:
                 f"request: {name}",
             )
         if name not in credentials_by_user:
-            return _failed(
+            return _failure(
                 request,
                 name,
                 ErrorCode.resource_not_found,
@@ -57,7 +57,7 @@ async def handle(request: Request) -> Reply:
     return request.answer(error_code=ErrorCode.none, error_message="", results=tuple(results))
 
 
-def _known(request: Request, names: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+def _mechanisms_by_user(request: Request, names: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
     """User -> its mechanisms and their iterations, in order; of all users unless named."""
     credentials_by_user: dict[str, list[tuple[int, int]]] = {}
     credentials = request.broker.image.scram
@@ -73,7 +73,7 @@ def _known(request: Request, names: Sequence[str]) -> dict[str, list[tuple[int, 
     return credentials_by_user
 
 
-def _failed(request: Request, name: str, error: ErrorCode, message: str) -> Any:
+def _failure(request: Request, name: str, error: ErrorCode, message: str) -> Any:
     return request.schema.DescribeUserScramCredentialsResult(
         user=name, error_code=error, error_message=message, credential_infos=()
     )

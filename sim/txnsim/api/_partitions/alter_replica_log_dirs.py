@@ -23,21 +23,24 @@ async def handle(request: Request) -> Reply:
     """Judge each partition by itself."""
     return _answer(
         request,
-        {partition: _moved(request, partition, path) for partition, path in _asked(request)},
+        {
+            partition: _move(request, partition, path)
+            for partition, path in _requested_moves(request)
+        },
     )
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    return _answer(request, {partition: error for partition, _ in _asked(request)})
+    return _answer(request, {partition: error for partition, _ in _requested_moves(request)})
 
 
 def subject(request: Request) -> Subject:
     """The partitions."""
-    return Subject(partitions=tuple(partition for partition, _ in _asked(request)))
+    return Subject(partitions=tuple(partition for partition, _ in _requested_moves(request)))
 
 
-def _asked(request: Request) -> list[tuple[TopicPartition, str]]:
+def _requested_moves(request: Request) -> list[tuple[TopicPartition, str]]:
     """Partition and directory; of a partition that is named twice, the last one holds."""
     return list(
         {
@@ -49,7 +52,7 @@ def _asked(request: Request) -> list[tuple[TopicPartition, str]]:
     )
 
 
-def _moved(request: Request, partition: TopicPartition, path: str) -> ErrorCode:
+def _move(request: Request, partition: TopicPartition, path: str) -> ErrorCode:
     broker = request.broker
     if path != directory_of(broker):
         return ErrorCode.log_dir_not_found

@@ -38,7 +38,7 @@ async def handle(request: Request) -> Reply:
     grown: list[TopicImage] = []
     for topic in topics:
         if times[topic.name] == 1:
-            outcome = _grown(topic, image, records_before=added)
+            outcome = _grow_topic(topic, image, records_before=added)
             if isinstance(outcome, TopicImage):
                 added += len(outcome.partitions) - len(image.topics[topic.name].partitions)
                 grown.append(outcome)
@@ -56,7 +56,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     )
 
 
-def _grown(topic: Any, image: ClusterImage, *, records_before: int) -> TopicImage | Rejection:
+def _grow_topic(topic: Any, image: ClusterImage, *, records_before: int) -> TopicImage | Rejection:
     assignments = (
         None
         if topic.assignments is None

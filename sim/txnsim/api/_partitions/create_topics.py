@@ -40,7 +40,7 @@ async def handle(request: Request) -> Reply:
     message = request.message
     times = Counter(topic.name for topic in message.topics)
     unique_topics = [topic for topic in message.topics if times[topic.name] == 1]
-    new_topics = await request.each(_wanted, unique_topics)
+    new_topics = await request.each(_new_topic, unique_topics)
     creations = await request.broker.metadata.create_topics_in_slices(
         new_topics, request.pace_of(len(new_topics)), validate_only=message.validate_only
     )
@@ -66,7 +66,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     )
 
 
-def _wanted(topic: Any) -> TopicToCreate:
+def _new_topic(topic: Any) -> TopicToCreate:
     return TopicToCreate(
         name=topic.name,
         partitions=topic.num_partitions,

@@ -34,7 +34,7 @@ async def handle(request: Request) -> Reply:
         )
     if request.has_no_time:
         return refuse(request, ErrorCode.request_timed_out)
-    requested_topics = _wanted(request)
+    requested_topics = _requested_topics(request)
     aliases = _aliases(request, requested_topics)
     aliased = set(aliases.values())
     times = Counter(requested_topics)
@@ -63,12 +63,13 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     rejection = Rejection(error=error, reason="")
     return request.answer(
         responses=tuple(
-            _result(request, requested_topic, rejection) for requested_topic in _wanted(request)
+            _result(request, requested_topic, rejection)
+            for requested_topic in _requested_topics(request)
         )
     )
 
 
-def _wanted(request: Request) -> list[Wanted]:
+def _requested_topics(request: Request) -> list[Wanted]:
     message = request.message
     if request.api_version >= BY_STATE_FROM:
         return [

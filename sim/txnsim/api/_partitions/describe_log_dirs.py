@@ -53,7 +53,7 @@ async def handle(request: Request) -> Reply:
             is_future_key=False,
         )
 
-    described = await request.each(describe, _wanted(request))
+    described = await request.each(describe, _hosted_partitions(request))
     rows = rows_by_topic(row for row in described if row is not None)
     directory = build(
         schema.DescribeLogDirsResult,
@@ -69,7 +69,7 @@ def directory_of(broker: Broker) -> str:
     return f"memory/broker-{broker.broker_id}"
 
 
-def _wanted(request: Request) -> list[TopicPartition]:
+def _hosted_partitions(request: Request) -> list[TopicPartition]:
     """Each hosted partition of the request, once."""
     hosted = request.broker.replicas.hosted
     if request.message.topics is None:

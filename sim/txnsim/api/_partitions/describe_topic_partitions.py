@@ -50,7 +50,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every requested topic; an empty request gets an empty answer."""
     return request.answer(
         topics=tuple(
-            _failed(request, topic.name, error, operations=NOT_ASKED)
+            _failure(request, topic.name, error, operations=NOT_ASKED)
             for topic in request.message.topics
         ),
         next_cursor=None,
@@ -71,7 +71,7 @@ async def _page(request: Request, names: list[str], first_partition: int, limit:
                 if name_complaint(name) is None
                 else ErrorCode.invalid_topic_exception
             )
-            topics.append(_failed(request, name, error))
+            topics.append(_failure(request, name, error))
             continue
         upper = min(len(topic.partitions), first_partition + limit)
         topics.append(
@@ -121,7 +121,7 @@ def _partition(request: Request, topic: TopicImage, index: int) -> Any:
     )
 
 
-def _failed(
+def _failure(
     request: Request, name: str, error: ErrorCode, *, operations: int = TOPIC_OPERATIONS
 ) -> Any:
     return request.schema.DescribeTopicPartitionsResponseTopic(

@@ -32,7 +32,7 @@ async def handle(request: Request) -> Reply:
         return _refuse(request, ErrorCode.invalid_request, f"Unknown election type {number}")
     is_all = request.message.topic_partitions is None
     results = []
-    requested_topics = _asked(request)
+    requested_topics = _requested_partitions(request)
     request.expect(len(requested_topics) * CHANGE_WEIGHT)
     for topic, partitions in requested_topics:
         outcomes = await request.each(
@@ -55,13 +55,13 @@ def subject(request: Request) -> Subject:
     return Subject(
         partitions=tuple(
             TopicPartition(topic, index)
-            for topic, partitions in _asked(request)
+            for topic, partitions in _requested_partitions(request)
             for index in partitions
         )
     )
 
 
-def _asked(request: Request) -> list[tuple[str, tuple[int, ...]]]:
+def _requested_partitions(request: Request) -> list[tuple[str, tuple[int, ...]]]:
     requested_topics = request.message.topic_partitions
     if requested_topics is None:
         topics = request.broker.image.topics.values()
@@ -83,7 +83,7 @@ def _elect(
 
 def _refuse(request: Request, error: ErrorCode, reason: str) -> Reply:
     rejection = Rejection(error=error, reason=reason)
-    named = () if request.message.topic_partitions is None else _asked(request)
+    named = () if request.message.topic_partitions is None else _requested_partitions(request)
     topic_rows = [
         (topic, [_row(request, (index, rejection)) for index in partitions])
         for topic, partitions in named

@@ -49,7 +49,7 @@ async def handle(request: Request) -> Reply:
     missing: list[str] = []
     broker = request.broker
     hashed = broker.release.rules.unknown_topics_are_hashed
-    ordered = await _ordered(request, names) if hashed else names
+    ordered = await _in_order(request, names) if hashed else names
     topics_or_rows = await request.each(partial(_by_name, request, missing), ordered)
     may_create = may_create and broker.settings.auto_create_topics_enable
     if missing and may_create and broker.reaches_controller:
@@ -95,7 +95,7 @@ def _by_id(request: Request, topic_id: uuid.UUID) -> Any:
     return topic
 
 
-async def _ordered(request: Request, names: Collection[Any]) -> list[str]:
+async def _in_order(request: Request, names: Collection[Any]) -> list[str]:
     """Existing topics in the order of the request, then the others (getTopicMetadata)."""
     topics = request.broker.image.topics
     unknown = [name for name in names if name not in topics]

@@ -55,7 +55,9 @@ async def handle(request: Request) -> Reply:
     broker = request.broker
     now_ms = broker.environment.clock.now_ms
     requested_partitions = (
-        _asked(request) if request.pace is None else await _asked_in_slices(request)
+        _requested_partitions(request)
+        if request.pace is None
+        else await _requested_in_slices(request)
     )
     plan = broker.fetch_sessions.plan(
         _session_request(request, requested_partitions),
@@ -113,7 +115,10 @@ def subject(request: Request) -> Subject:
     """The partitions wanted: those listed, and those of the session."""
     if request.subject is not None:
         return request.subject
-    listed = [fetch_partition.topic_partition for fetch_partition in _asked(request).values()]
+    listed = [
+        fetch_partition.topic_partition
+        for fetch_partition in _requested_partitions(request).values()
+    ]
     session = request.broker.fetch_sessions.find(getattr(request.message, "session_id", NO_SESSION))
     if session is not None and request.message.session_epoch == session.epoch:
         listed += [cached.request.topic_partition for cached in session.partitions.values()]
@@ -137,7 +142,7 @@ async def _read(request: Request, plan: Plan) -> list[FetchOutcome]:
     fetching = request.broker.fetching
     if request.access is None:
         return await fetching.fetch(command, request.pace)
-    allowed = _allowed(request, request.access, command)
+    allowed = _allowed_indexes(request, request.access, command)
     if len(allowed) == len(command.partitions):
         return await fetching.fetch(command, request.pace)
     outcomes = [FetchOutcome(error=ErrorCode.topic_authorization_failed)] * len(command.partitions)
@@ -150,7 +155,7 @@ async def _read(request: Request, plan: Plan) -> list[FetchOutcome]:
     return outcomes
 
 
-def _allowed(request: Request, access: Access, command: FetchCommand) -> list[int]:
+def _allowed_indexes(request: Request, access: Access, command: FetchCommand) -> list[int]:
     """The places of the partitions that may be read: by consumers topic by topic, by who calls
     itself a follower all or none.
     """
@@ -185,15 +190,15 @@ def _session_request(
     )
 
 
-def _asked(request: Request) -> dict[PartitionKey, FetchPartition]:
+def _requested_partitions(request: Request) -> dict[PartitionKey, FetchPartition]:
     """What the request lists. A partition that is named twice counts once, as it was named last."""
     requested_partitions: dict[PartitionKey, FetchPartition] = {}
     for topic in request.message.topics:
-        requested_partitions.update(map(_wanted(request, topic), topic.partitions))
+        requested_partitions.update(map(_fetch_parser(request, topic), topic.partitions))
     return requested_partitions
 
 
-async def _asked_in_slices(request: Request) -> dict[PartitionKey, FetchPartition]:
+async def _requested_in_slices(request: Request) -> dict[PartitionKey, FetchPartition]:
     """The same of a large message, of which only that is kept: its elements take most of the
     memory while the request waits. Each goes as soon as it is read, as many messages may be read
     side by side.
@@ -203,7 +208,7 @@ async def _asked_in_slices(request: Request) -> dict[PartitionKey, FetchPartitio
     request.message = replace(request.message, topics=())
     while topics:
         topic = topics.pop()
-        key_and_fetch, remaining = _wanted(request, topic), list(reversed(topic.partitions))
+        key_and_fetch, remaining = _fetch_parser(request, topic), list(reversed(topic.partitions))
         del topic
         while remaining:
             slice_of_partitions = remaining[-LOOK_ELEMENTS:]
@@ -215,7 +220,9 @@ async def _asked_in_slices(request: Request) -> dict[PartitionKey, FetchPartitio
     return requested_partitions
 
 
-def _wanted(request: Request, topic: Any) -> Callable[[Any], tuple[PartitionKey, FetchPartition]]:
+def _fetch_parser(
+    request: Request, topic: Any
+) -> Callable[[Any], tuple[PartitionKey, FetchPartition]]:
     """The function that maps a requested partition of a topic to its key and fetch."""
     key: str | uuid.UUID | None
     name: str | None
@@ -225,7 +232,7 @@ def _wanted(request: Request, topic: Any) -> Callable[[Any], tuple[PartitionKey,
         key, name = topic.topic_id, request.broker.image.topic_names.get(topic.topic_id)
     naming = Naming.NO_NAME if name is None else Naming.NAMED
 
-    def wanted(partition: Any) -> tuple[PartitionKey, FetchPartition]:
+    def key_and_fetch(partition: Any) -> tuple[PartitionKey, FetchPartition]:
         index = partition.partition
         return (key, index), FetchPartition(
             topic_partition=TopicPartition(name or "", index),
@@ -236,7 +243,7 @@ def _wanted(request: Request, topic: Any) -> Callable[[Any], tuple[PartitionKey,
             naming=naming,
         )
 
-    return wanted
+    return key_and_fetch
 
 
 def _replica_id(request: Request) -> int:
@@ -339,13 +346,13 @@ def _partition(
         high_watermark=outcome.high_watermark,
         last_stable_offset=outcome.last_stable_offset,
         log_start_offset=outcome.log_start_offset,
-        aborted_transactions=_aborted(request, outcome),
+        aborted_transactions=_aborted_transactions(request, outcome),
         records=records[0] if len(records) == 1 else Batches(records, outcome.size),
         **values,
     )
 
 
-def _aborted(request: Request, outcome: FetchOutcome) -> tuple[Any, ...] | None:
+def _aborted_transactions(request: Request, outcome: FetchOutcome) -> tuple[Any, ...] | None:
     if outcome.aborted is None:
         return () if outcome.error in _EMPTY_ABORTED else None
     schema = request.schema

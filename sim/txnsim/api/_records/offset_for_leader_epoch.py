@@ -29,10 +29,10 @@ async def handle(request: Request) -> Reply:
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
 
-    def failed(partition: Any) -> Any:
+    def failed_row(partition: Any) -> Any:
         return request.schema.EpochEndOffset(error_code=error, partition=partition.partition)
 
-    return _answer(request, every_partition(request.message.topics, failed))
+    return _answer(request, every_partition(request.message.topics, failed_row))
 
 
 def _answer(request: Request, topic_rows: list[tuple[Any, list[Any]]]) -> Reply:

@@ -280,8 +280,8 @@ def _answer(request: Request, results: Outcomes) -> Reply:
         if outcome.error is ErrorCode.none and outcome.log_append_time_ms < 0:
             offsets = (outcome.base_offset, -1, outcome.log_start_offset)
             if request.api_version >= LOG_START_OFFSET_FROM:
-                return _appended(request.api_version, key, index).fill(*offsets)
-            return _appended(request.api_version, key, index).fill(*offsets[:2])
+                return _answer_template(request.api_version, key, index).fill(*offsets)
+            return _answer_template(request.api_version, key, index).fill(*offsets[:2])
     return codec.at_once(_answer_in_steps(request, results))
 
 
@@ -339,7 +339,7 @@ def _partition(
 
 
 @prepared
-def _appended(api_version: int, key: Any, index: int) -> ByteGap:
+def _answer_template(api_version: int, key: Any, index: int) -> ByteGap:
     """The answer to a batch that was appended to one partition, but for its offsets."""
     schema = codec.response_schema(KEY, api_version)
 

@@ -68,7 +68,7 @@ async def handle(request: Request) -> Reply:
         return refuse(request, ErrorCode.unknown_server_error)
     outcomes: Outcomes | None = {}
     if epoch != FINAL_EPOCH and not is_renewal(request):
-        outcomes = await _fetched(request, dict(session.topics))
+        outcomes = await _fetch_partitions(request, dict(session.topics))
     answers = {} if acknowledging is None else await acknowledging.answers()
     if outcomes is None:
         return refuse(request, ErrorCode.unknown_server_error)
@@ -168,7 +168,7 @@ def _session(request: Request) -> ShareSession | Rejection:
 # Reading
 
 
-async def _fetched(
+async def _fetch_partitions(
     request: Request, topics: Mapping[SharedPartition, str | None]
 ) -> Outcomes | None:
     """Read partitions of the session; None where the whole request fails: it has an unknown mode,

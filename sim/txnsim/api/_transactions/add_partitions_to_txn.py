@@ -55,7 +55,7 @@ async def handle(request: Request) -> Reply:
         return await _handle_batch(request)
     message = request.message
     partitions = _partitions(message.v3_and_below_topics)
-    refused = _refused(request, partitions)
+    refused = _partition_errors(request, partitions)
     if refused:
         results = _topics(request.schema, by_topic(refused).items())
         return request.answer(results_by_topic_v3_and_below=results)
@@ -71,7 +71,7 @@ async def handle(request: Request) -> Reply:
     if isinstance(outcome, Rejection):
         return request.refuse(outcome.error)
     topics = message.v3_and_below_topics
-    return _added(request.api_version, tuple(map(_as_added, topics)))
+    return _success_bytes(request.api_version, tuple(map(_as_added, topics)))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -171,13 +171,13 @@ async def _of_transaction(
 
 
 @prepared
-def _added(api_version: int, topics: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
+def _success_bytes(api_version: int, topics: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
     topic_errors = ((name, [(index, 0) for index in indexes]) for name, indexes in topics)
     results = _topics(response_schema(KEY, api_version), topic_errors)
     return encode_body(answer(KEY, api_version, results_by_topic_v3_and_below=results))
 
 
-def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> PartitionErrors:
+def _partition_errors(request: Request, partitions: tuple[TopicPartition, ...]) -> PartitionErrors:
     """Internal, forbidden and unknown partitions; if there are any, all others are not even
     attempted.
     """

@@ -33,10 +33,10 @@ async def handle(request: Request) -> Reply:
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
 
-    def failed(index: int) -> Any:
+    def failed_row(index: int) -> Any:
         return _partition_answer(request, index, error)
 
-    return _answer(request, every_partition(request.message.topics, failed))
+    return _answer(request, every_partition(request.message.topics, failed_row))
 
 
 def _answer(request: Request, described: list[tuple[Any, list[Any]]]) -> Reply:

@@ -47,7 +47,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every id."""
     return request.answer(
         transaction_states=tuple(
-            _failed(request, transactional_id, error)
+            _failure(request, transactional_id, error)
             for transactional_id in request.message.transactional_ids
         )
     )
@@ -63,7 +63,7 @@ async def _describe(
 ) -> Any:
     description = request.broker.coordinator.describe(TransactionalId(transactional_id))
     if isinstance(description, Rejection):
-        return _failed(request, transactional_id, description.error)
+        return _failure(request, transactional_id, description.error)
     request.answers(len(description.partitions))
     schema = request.schema
     return build(
@@ -84,7 +84,7 @@ async def _describe(
     )
 
 
-def _failed(request: Request, transactional_id: str, error: ErrorCode) -> Any:
+def _failure(request: Request, transactional_id: str, error: ErrorCode) -> Any:
     return build(
         request.schema.TransactionState,
         error_code=error,

@@ -55,7 +55,7 @@ async def list_groups(request: Request, access: Access, handler: Handler) -> Rep
     return dataclasses.replace(answer, groups=tuple(compress(answer.groups, may)))
 
 
-def _described(request: Request, access: Access, group: Any) -> Any:
+def _with_operations(request: Request, access: Access, group: Any) -> Any:
     """With its authorized operations, where the request asks for them."""
     is_asked = getattr(request.message, "include_authorized_operations", False)
     if not is_asked or group.error_code is not ErrorCode.none:
@@ -77,7 +77,7 @@ def _described_with_topics(request: Request, access: Access, group: Any) -> Any:
         for topic in assignment.topic_partitions
     }
     if all(access.may_topic(AclOperation.DESCRIBE, name) for name in names):
-        return _described(request, access, group)
+        return _with_operations(request, access, group)
     return dataclasses.replace(
         group,
         error_code=_FORBIDDEN,
@@ -105,7 +105,7 @@ def _described_streams_group(request: Request, access: Access, group: Any) -> An
         )
     }
     if all(access.may_topic(AclOperation.DESCRIBE, name) for name in names):
-        return _described(request, access, group)
+        return _with_operations(request, access, group)
     failure = streams_describe_api.failed(request, group.group_id, _FORBIDDEN)
     return dataclasses.replace(failure, error_message=_STREAMS_TOPICS_HIDDEN)
 
@@ -149,7 +149,9 @@ async def share_group_offsets(request: Request, access: Access, handler: Handler
         lambda group: access.may_group(AclOperation.DESCRIBE, group.group_id), groups, weight=4
     )
     allowed = [
-        group if group.topics is None else dataclasses.replace(group, topics=_seen(access, group))
+        group
+        if group.topics is None
+        else dataclasses.replace(group, topics=_visible_topics(access, group))
         for group in compress(groups, may)
     ]
     answer: Any = await handler.handle(narrowed(request, "groups", allowed))
@@ -164,7 +166,7 @@ async def share_group_offsets(request: Request, access: Access, handler: Handler
     return dataclasses.replace(answer, groups=tuple(visible_groups))
 
 
-def _seen(access: Access, group: Any) -> tuple[Any, ...]:
+def _visible_topics(access: Access, group: Any) -> tuple[Any, ...]:
     """The topics of a group that may be described."""
     return tuple(
         topic for topic in group.topics if access.may_topic(AclOperation.DESCRIBE, topic.topic_name)
@@ -176,7 +178,7 @@ def _visible_offsets(request: Request, access: Access, requested_group: Any, gro
     if group.error_code is not ErrorCode.none:
         return group
     if requested_group.topics is None:
-        return dataclasses.replace(group, topics=_seen(access, group))
+        return dataclasses.replace(group, topics=_visible_topics(access, group))
     refused = tuple(
         share_offsets_api.refused_topic(request, topic, _FORBIDDEN)
         for topic in requested_group.topics
@@ -225,7 +227,7 @@ _DESCRIBED: Final = ResourcePart(
     answered="groups",
     error=by_id(AclOperation.DESCRIBE, ResourceType.GROUP),
     has_entries=True,
-    shown=_described,
+    shown=_with_operations,
 )
 _DESCRIBED_BY_COORDINATOR: Final = msgspec.structs.replace(
     _DESCRIBED, asked="group_ids", shown=_described_with_topics

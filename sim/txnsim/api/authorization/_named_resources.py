@@ -58,7 +58,7 @@ async def handle_parts(
         denied.setdefault(error, []).append(element)
     reply = readable(request, await handler.handle(narrowed(request, part.asked, allowed)))
     for error, elements in denied.items():
-        refused = await _refused(request, handler, part, elements, error)
+        refused = await _refuse_elements(request, handler, part, elements, error)
         if isinstance(reply, NoResponse) or isinstance(refused, NoResponse):
             # Produce without acknowledgements: the error closes the connection.
             return reply if reply is NoResponse.NEVER else refused
@@ -97,7 +97,7 @@ async def divided(
     return allowed, denied
 
 
-async def _refused(
+async def _refuse_elements(
     request: Request, handler: Handler, part: ResourcePart, elements: list[Any], error: ErrorCode
 ) -> tuple[Any, ...] | NoResponse:
     """What the answer says of elements that are all refused."""

@@ -75,18 +75,18 @@ def _metadata_denial(request: Request, access: Access, topic: Any) -> Any | None
     if not topic.name:
         return None
     if not access.may_topic(AclOperation.DESCRIBE, topic.name):
-        return _hidden(request, topic.name)
+        return _hide_topic(request, topic.name)
     would_create = (
         topic.name not in image.topics
         and request.broker.settings.auto_create_topics_enable
         and getattr(request.message, "allow_auto_topic_creation", True)
     )
     if would_create and not _may_create(access, topic.name):
-        return _hidden(request, topic.name)
+        return _hide_topic(request, topic.name)
     return None
 
 
-def _hidden(request: Request, name: str) -> Any:
+def _hide_topic(request: Request, name: str) -> Any:
     failed = metadata_api.failed(request, _FORBIDDEN, name=name)
     if name in INTERNAL_TOPICS and hasattr(failed, "is_internal"):
         return dataclasses.replace(failed, is_internal=False)
@@ -136,7 +136,7 @@ def _uncreatable(_request: Request, access: Access, topic: Any) -> ErrorCode | N
     return None if _may_create(access, topic.name) else _FORBIDDEN
 
 
-def _created(request: Request, access: Access, topic: Any) -> Any:
+def _show_created(request: Request, access: Access, topic: Any) -> Any:
     """Configs are shown with DESCRIBE_CONFIGS only."""
     if topic.error_code is _FORBIDDEN:
         return dataclasses.replace(topic, error_message=_SHORT_TEXT)
@@ -244,7 +244,7 @@ def _from_cursor(request: Request, allowed_topics: list[Any]) -> Request:
 
 
 _CREATED: Final = ResourcePart(
-    asked="topics", answered="topics", error=_uncreatable, has_entries=True, shown=_created
+    asked="topics", answered="topics", error=_uncreatable, has_entries=True, shown=_show_created
 )
 GUARDS: Final[Mapping[int, Guard]] = {
     3: metadata,

@@ -13,7 +13,7 @@ from txnsim.api.request import Request
 from txnsim.security.acls import AclOperation, ResourceType
 
 
-def _described(_request: Request, access: Access, state: Any) -> Any:
+def _with_visible_topics(_request: Request, access: Access, state: Any) -> Any:
     """Leave out the topics that the client may not describe."""
     topics = tuple(
         topic for topic in state.topics if access.may_topic(AclOperation.DESCRIBE, topic.topic)
@@ -26,7 +26,7 @@ _DESCRIBED: Final = ResourcePart(
     answered="transaction_states",
     error=by_id(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
     has_entries=True,
-    shown=_described,
+    shown=_with_visible_topics,
 )
 GUARDS: Final[Mapping[int, Guard]] = {
     65: partial(shown_parts, part=_DESCRIBED),  # DescribeTransactions

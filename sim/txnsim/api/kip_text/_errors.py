@@ -26,7 +26,7 @@ from txnsim.errors import ErrorCode
 Renamed = Callable[[ErrorCode], ErrorCode]
 
 
-def _renamed(names: Mapping[ErrorCode, ErrorCode]) -> Renamed:
+def _rename_by(names: Mapping[ErrorCode, ErrorCode]) -> Renamed:
     return lambda error: names.get(error, error)
 
 
@@ -52,15 +52,19 @@ _PASSING_AT_COORDINATOR: Final = dict.fromkeys(
     ErrorCode.coordinator_not_available,
 )
 
-server_failure: Final = _renamed({ErrorCode.unknown_server_error: ErrorCode.transaction_abortable})
+server_failure: Final = _rename_by(
+    {ErrorCode.unknown_server_error: ErrorCode.transaction_abortable}
+)
 """An error of any transactional API, in a version that knows TRANSACTION_ABORTABLE."""
-produce_error: Final = _renamed(
+produce_error: Final = _rename_by(
     {**_UNKNOWN_TRANSACTION, ErrorCode.concurrent_transactions: ErrorCode.not_enough_replicas}
 )
 """An error of a transactional Produce, in a version that knows TRANSACTION_ABORTABLE."""
-verification_error: Final = _renamed({ErrorCode.transaction_abortable: ErrorCode.invalid_txn_state})
+verification_error: Final = _rename_by(
+    {ErrorCode.transaction_abortable: ErrorCode.invalid_txn_state}
+)
 """The coordinator's error for a partition that it should verify."""
-passing_error: Final = _renamed(_PASSING_AT_COORDINATOR)
+passing_error: Final = _rename_by(_PASSING_AT_COORDINATOR)
 """A verification error of TxnOffsetCommit, in any version."""
-txn_offset_commit_error: Final = _renamed({**_UNKNOWN_TRANSACTION, **_PASSING_AT_COORDINATOR})
+txn_offset_commit_error: Final = _rename_by({**_UNKNOWN_TRANSACTION, **_PASSING_AT_COORDINATOR})
 """The same in a version that knows TRANSACTION_ABORTABLE."""

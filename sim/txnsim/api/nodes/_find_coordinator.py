@@ -97,7 +97,7 @@ def subject(request: Request) -> Subject:
 def _find(request: Request, key_type: int, key: str) -> FoundCoordinator:
     broker = request.broker
     if request.access is not None:
-        forbidden = _forbidden(request, request.access, key_type, key)
+        forbidden = _denial(request, request.access, key_type, key)
         if forbidden is not None:
             return forbidden
     if key_type == KeyType.GROUP:
@@ -118,9 +118,7 @@ def _find(request: Request, key_type: int, key: str) -> FoundCoordinator:
     return FoundCoordinator(error=ErrorCode.none, broker=broker.image.brokers[node])
 
 
-def _forbidden(
-    request: Request, access: Access, key_type: int, key: str
-) -> FoundCoordinator | None:
+def _denial(request: Request, access: Access, key_type: int, key: str) -> FoundCoordinator | None:
     if key_type == KeyType.GROUP and not access.may_group(AclOperation.DESCRIBE, key):
         return FoundCoordinator(error=ErrorCode.group_authorization_failed)
     if key_type == KeyType.TRANSACTION and not access.may_transactional_id(

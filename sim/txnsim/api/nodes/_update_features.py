@@ -34,7 +34,7 @@ def _all_or_none(request: Request) -> Reply:
     metadata = request.broker.metadata
     changed = features.update_features(
         metadata.image,
-        tuple(_wanted(request, update) for update in message.feature_updates),
+        tuple(_feature_update(request, update) for update in message.feature_updates),
         fleet=metadata.fleet,
     )
     if isinstance(changed, Rejection):
@@ -51,7 +51,7 @@ def _each_by_itself(request: Request) -> Reply:
     results: dict[str, tuple[ErrorCode, str | None]] = {}
     for update in request.message.feature_updates:
         changed = features.update_features(
-            image, (_wanted(request, update),), fleet=metadata.fleet, alone=True
+            image, (_feature_update(request, update),), fleet=metadata.fleet, alone=True
         )
         if isinstance(changed, Rejection):
             results[update.feature] = (changed.error, changed.reason)
@@ -77,7 +77,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     return _answer(request, error, error.name)
 
 
-def _wanted(request: Request, update: Any) -> FeatureUpdate:
+def _feature_update(request: Request, update: Any) -> FeatureUpdate:
     upgrade_type = update.upgrade_type if request.api_version >= UPGRADE_TYPES_FROM else UPGRADE
     return FeatureUpdate(
         name=update.feature, level=update.max_version_level, upgrade_type=upgrade_type

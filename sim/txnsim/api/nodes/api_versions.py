@@ -43,10 +43,10 @@ async def handle(request: Request) -> Reply:
         link, message = request.link, request.message
         link.software_name = message.client_software_name
         link.software_version = message.client_software_version
-    return _answer(request, ErrorCode.none, ranges=_listed(request))
+    return _answer(request, ErrorCode.none, ranges=_listed_versions(request))
 
 
-def _listed(request: Request) -> Mapping[int, tuple[int, int]]:
+def _listed_versions(request: Request) -> Mapping[int, tuple[int, int]]:
     """The versions of this broker; of APIs that the controller answers, those that it knows, too
     (ApiVersionsResponse.intersectForwardableApis).
     """

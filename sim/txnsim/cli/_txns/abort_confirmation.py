@@ -40,8 +40,8 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
             ClientError: It is known to be committed and nobody insists; or the leader refused.
             ConfigError: The audit file can't be written: then nothing is done.
         """
-        judged = await self._judged(admin, spec, now_ms)
-        committed = None if judged is None else _committed(judged)
+        judged = await self._judge(admin, spec, now_ms)
+        committed = None if judged is None else _commit_reason(judged)
         if judged is not None and committed is not None:
             lost = (
                 f"It was committed: {committed}. An abort takes its records from readers for good"
@@ -72,7 +72,7 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
         return f"To end it with COMMIT: {command}."
 
     @staticmethod
-    async def _judged(admin: Admin, spec: AbortSpec, now_ms: int) -> JudgedTransaction | None:
+    async def _judge(admin: Admin, spec: AbortSpec, now_ms: int) -> JudgedTransaction | None:
         """The judged transaction; None if the survey fails, which does not stop the abort."""
         try:
             surveyed = await survey(
@@ -106,7 +106,7 @@ def _remark(judged: JudgedTransaction) -> None:
         TERMINAL.warn(f"{judged.decided}. If it was committed, its records are lost to readers.")
 
 
-def _committed(judged: JudgedTransaction) -> str | None:
+def _commit_reason(judged: JudgedTransaction) -> str | None:
     if judged.verdict is OpenTxnStatus.DECIDED:
         return judged.reason if judged.state == "PrepareCommit" else None
     if judged.decided is None or judged.decided.decision is not Decision.COMMITTED:

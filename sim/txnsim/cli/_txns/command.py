@@ -267,7 +267,7 @@ def run(args: argparse.Namespace) -> int:
     """
     try:
         settings, bootstrap = settings_of(args)
-        command = command_from(args, _again(args))
+        command = command_from(args, _program_text(args))
         watch_s = getattr(args, "watch", None)
         if watch_s is None:
             return asyncio.run(_run(bootstrap, settings, command, as_json=args.json))
@@ -277,7 +277,7 @@ def run(args: argparse.Namespace) -> int:
         return MISUSE_STATUS if isinstance(failure, MisuseFailure) else FAILED
 
 
-def _again(args: argparse.Namespace) -> str:
+def _program_text(args: argparse.Namespace) -> str:
     """This program with the global options that it was given."""
     config = args.command_config
     options = () if config is None else ("--command-config", str(config))

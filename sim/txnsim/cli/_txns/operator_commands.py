@@ -71,15 +71,15 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
             lines=tuple(lines),
             values={
                 "partitions": search.partitions,
-                "findings": [self._told(finding, now_ms) for finding in search.findings],
-                "younger": [self._told(finding, now_ms) for finding in search.younger],
+                "findings": [self._finding_values(finding, now_ms) for finding in search.findings],
+                "younger": [self._finding_values(finding, now_ms) for finding in search.younger],
                 "unread": {str(partition): str(why) for partition, why in search.unread.items()},
                 "unseen": [str(why) for why in search.unseen],
             },
             status=_status(search, search.hanging),
         )
 
-    def _told(self, finding: JudgedTransaction, now_ms: int) -> dict[str, Any]:
+    def _finding_values(self, finding: JudgedTransaction, now_ms: int) -> dict[str, Any]:
         return {
             "finding": finding,
             "duration_min": finding.transaction.duration_min(now_ms),

@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     port = port_of(args)
     match args.action:
         case "arm":
-            TERMINAL.tell(args, _arm(port, args), _armed)
+            TERMINAL.tell(args, _arm(port, args), _armed_lines)
         case "list":
             TERMINAL.tell(args, port.get("faults"), _table)
         case "wait":
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
                 args, port.get("faults", args.id, "wait", patience=patience, **query), _state
             )
         case "release":
-            TERMINAL.tell(args, port.post("faults", args.id, "release"), _released)
+            TERMINAL.tell(args, port.post("faults", args.id, "release"), _released_line)
         case "disarm":
             TERMINAL.tell(args, _disarm(port, args), _taken_back)
         case _:
@@ -202,7 +202,7 @@ def _flag(name: str) -> str:
 # What is printed
 
 
-def _armed(armed: Json) -> list[str]:
+def _armed_lines(armed: Json) -> list[str]:
     lines = []
     for state in armed:
         rule = state["rule"]
@@ -256,7 +256,7 @@ def _state(state: Json) -> str:
     return f"{state['rule']['id']} has struck {times}{waiting_text}"
 
 
-def _released(answer: Json) -> str:
+def _released_line(answer: Json) -> str:
     return f"let go {answer['released']}"
 
 

@@ -57,16 +57,18 @@ def run(args: argparse.Namespace) -> int:
                 "replication_factor": args.replication_factor,
                 "configs": dict(args.config),
             }
-            TERMINAL.tell(args, port.post("topics", body=body), _created)
+            TERMINAL.tell(args, port.post("topics", body=body), _created_line)
         case "describe":
-            TERMINAL.tell(args, port.get("topics", args.topic), _described)
+            TERMINAL.tell(args, port.get("topics", args.topic), _described_lines)
         case "delete":
-            TERMINAL.tell(args, port.delete("topics", args.topic), _deleted)
+            TERMINAL.tell(args, port.delete("topics", args.topic), _deleted_line)
         case _:
             topic, partition = args.partition
             body = {"topic": topic, "partition": partition, "leader": args.broker}
             TERMINAL.tell(
-                args, port.post("leaders", body=body), lambda partition: _moved(topic, partition)
+                args,
+                port.post("leaders", body=body),
+                lambda partition: _moved_line(topic, partition),
             )
     return 0
 
@@ -78,16 +80,16 @@ _TOPICS: Final[Columns[Json]] = {
 }
 
 
-def _created(topic: Json) -> str:
+def _created_line(topic: Json) -> str:
     leaders = ", ".join(str(partition["leader"]) for partition in topic["partitions"])
     return f"{topic['name']}: {_count(topic)}, led by broker {leaders}"
 
 
-def _deleted(topic: Json) -> str:
+def _deleted_line(topic: Json) -> str:
     return f"{topic['name']} is deleted, with {_count(topic)}"
 
 
-def _moved(topic: str, partition: Json) -> str:
+def _moved_line(topic: str, partition: Json) -> str:
     return (
         f"{topic}-{partition['partition']}: broker {partition['leader']} leads, leader epoch "
         f"{partition['leader_epoch']}"
@@ -102,7 +104,7 @@ def _count(topic: Json) -> str:
 _OFFSETS: Final = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")
 
 
-def _described(topic: Json) -> list[str]:
+def _described_lines(topic: Json) -> list[str]:
     rows = [
         (
             f"{topic['name']}-{partition['partition']}",

@@ -90,7 +90,7 @@ class ControlPort:
             with self._opener.open(request, timeout=patience) as answer:
                 return json.loads(answer.read())
         except HTTPError as error:
-            raise self._refused(error) from None
+            raise self._refusal_of(error) from None
         except URLError as error:
             raise self._absent(error.reason) from None
         except TimeoutError:
@@ -100,7 +100,7 @@ class ControlPort:
         except (OSError, HTTPException, ValueError) as error:
             raise self._absent(error) from None
 
-    def _refused(self, error: HTTPError) -> ControlPortError:
+    def _refusal_of(self, error: HTTPError) -> ControlPortError:
         if error.code == 401:
             wrong = "wants another token" if self._token else "wants a token"
             return ControlPortError(

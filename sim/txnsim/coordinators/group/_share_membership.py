@@ -217,11 +217,11 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     # Initialising
 
     def _initialize(self, group_id: str, commands: Sequence[InitializeShareState]) -> None:
-        async def asked() -> None:
+        async def ask_coordinators() -> None:
             answers = await self._ask(self.coordinators.initialize, commands)
             await self._write_initialized(group_id, answers)
 
-        self.tasks.drive(asked(), settled, name="group.share-state")
+        self.tasks.drive(ask_coordinators(), settled, name="group.share-state")
 
     async def _write_initialized(self, group_id: str, answers: Sequence[ShareStateError]) -> None:
         """Write that all is initialised; where share coordinators refuse one partition, or the log

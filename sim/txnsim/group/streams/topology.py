@@ -181,7 +181,7 @@ def configure(topology: Topology, image: ClusterImage) -> Configured | Rejection
 
 def _configure_partitions(topology: Topology, image: ClusterImage) -> Configured:
     parts = topology.subtopologies
-    groups = [group for subtopology in parts.values() for group in _copartitioned(subtopology)]
+    groups = [group for subtopology in parts.values() for group in _copartition_groups(subtopology)]
     absent = sorted(
         {
             name
@@ -298,7 +298,7 @@ def _next_counts(
 # Copartitioning
 
 
-def _copartitioned(part: Subtopology) -> Iterator[frozenset[str]]:
+def _copartition_groups(part: Subtopology) -> Iterator[frozenset[str]]:
     for group in part.copartition_groups:
         repartition = tuple(topic.name for topic in part.repartition_source_topics)
         yield frozenset(
@@ -368,7 +368,7 @@ def _common_count(numbers: Collection[int], count_by_topic: Mapping[str, int]) -
 def _with_counts(part: Subtopology, counts: _Counts) -> Subtopology:
     """The subtopology with numbers for its internal topics."""
 
-    def numbered(topics: tuple[TopicInfo, ...]) -> tuple[TopicInfo, ...]:
+    def with_partition_counts(topics: tuple[TopicInfo, ...]) -> tuple[TopicInfo, ...]:
         numbered_topics = tuple(
             msgspec.structs.replace(topic, partitions=topic.partitions or counts.own[topic.name])
             for topic in topics
@@ -379,8 +379,8 @@ def _with_counts(part: Subtopology, counts: _Counts) -> Subtopology:
 
     return msgspec.structs.replace(
         part,
-        state_changelog_topics=numbered(part.state_changelog_topics),
-        repartition_source_topics=numbered(part.repartition_source_topics),
+        state_changelog_topics=with_partition_counts(part.state_changelog_topics),
+        repartition_source_topics=with_partition_counts(part.repartition_source_topics),
     )
 
 

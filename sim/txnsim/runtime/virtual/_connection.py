@@ -192,7 +192,7 @@ class VirtualTransport(asyncio.Transport):
             raise ValueError(f"high ({high}) must be >= low ({low}) must be >= 0")
         self._high_bytes, self._low_bytes = high, low
 
-    def _taken(self, count: int) -> None:
+    def _note_taken_bytes(self, count: int) -> None:
         """The other end has taken ``count`` bytes."""
         self._unread_bytes -= count
         if self._writer_paused and self._unread_bytes <= self._low_bytes and not self._lost:
@@ -211,7 +211,7 @@ class VirtualTransport(asyncio.Transport):
 
     def _arrive_late(self, item: bytes | _Signal) -> None:
         if isinstance(item, bytes):
-            self._peer._taken(len(item))
+            self._peer._note_taken_bytes(len(item))
             self._pipe.send(_Signal.RESET)  # as a kernel does for a socket that is closed
 
     def _pump(self) -> None:
@@ -239,7 +239,7 @@ class VirtualTransport(asyncio.Transport):
     def _hand_over(self, item: bytes | _Signal) -> None:
         protocol = self._protocol
         if isinstance(item, bytes):
-            self._peer._taken(len(item))
+            self._peer._note_taken_bytes(len(item))
             if isinstance(protocol, asyncio.BufferedProtocol):
                 _feed_buffered(protocol, item)
             elif isinstance(protocol, asyncio.Protocol):
@@ -298,7 +298,7 @@ class VirtualTransport(asyncio.Transport):
         self._closing = True
         for item in self._inbox:
             if isinstance(item, bytes):
-                self._peer._taken(len(item))
+                self._peer._note_taken_bytes(len(item))
         self._inbox.clear()
         self._loop.call_soon(self._tell_lost, error, context=self.context)
 

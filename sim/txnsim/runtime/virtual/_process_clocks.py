@@ -193,11 +193,11 @@ def _bindings_of_function(
     seen_ids.add(id(function))
     defaults = function.__defaults__
     if defaults is not None and any(id(value) in patches for value in defaults):
-        patched = tuple(_patched(value, patches) for value in defaults)
+        patched = tuple(_patched_value(value, patches) for value in defaults)
         yield Binding(partial(setattr, function, "__defaults__"), defaults, patched)
     keywords = function.__kwdefaults__
     if keywords is not None and any(id(value) in patches for value in keywords.values()):
-        by_name = {name: _patched(value, patches) for name, value in keywords.items()}
+        by_name = {name: _patched_value(value, patches) for name, value in keywords.items()}
         yield Binding(partial(setattr, function, "__kwdefaults__"), keywords, by_name)
     for cell in function.__closure__ or ():
         try:
@@ -210,7 +210,7 @@ def _bindings_of_function(
             yield from _bindings_of_function(value, patches, seen_ids)
 
 
-def _patched(value: object, patches: Patches) -> object:
+def _patched_value(value: object, patches: Patches) -> object:
     patch = patches.get(id(value))
     return value if patch is None else patch.answer
 
@@ -440,11 +440,11 @@ class Libraries:
         client connects.
         """
         for module, name in _BUILDERS:
-            self._once(module, name, self._stamps)
-        self._once(*_PRODUCER, self._numbers)
-        self._once(*_BROKER, self._order)
+            self._lend_once(module, name, self._stamps)
+        self._lend_once(*_PRODUCER, self._numbers)
+        self._lend_once(*_BROKER, self._order)
 
-    def _once(self, module: str, name: str, lend: Callable[[Any], None]) -> None:
+    def _lend_once(self, module: str, name: str, lend: Callable[[Any], None]) -> None:
         library_class = getattr(sys.modules.get(module), name, None)
         if isinstance(library_class, type) and library_class not in self._lent:
             self._lent.add(library_class)

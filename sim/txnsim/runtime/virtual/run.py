@@ -294,7 +294,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _wait(self, timeout: float | None) -> None:
         """What the selector does instead of waiting."""
         if timeout is None:
-            raise DeadlockError(f"nothing is scheduled, but these wait: {self._waiting()}")
+            raise DeadlockError(f"nothing is scheduled, but these wait: {self._waiting_tasks()}")
         if timeout > 0:
             self._now_ns += max(1, round(timeout * 1e9))
             self._idle_turns = 0
@@ -303,10 +303,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if self._idle_turns > self._idle_turns_max:
             raise LivelockError(
                 f"{self._idle_turns} turns of the loop without time going on at {self.time()} s; "
-                f"tasks: {self._waiting()}"
+                f"tasks: {self._waiting_tasks()}"
             )
 
-    def _waiting(self) -> str:
+    def _waiting_tasks(self) -> str:
         tasks = sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
         return ", ".join(f"{task.get_name()} ({task.get_coro()!r})" for task in tasks) or "no task"
 
@@ -387,11 +387,11 @@ def _nothing() -> None:
 
 
 def _refuse(name: str) -> Callable[..., NoReturn]:
-    def _refused(_self: VirtualLoop, *_args: object, **_options: object) -> NoReturn:
+    def raise_refusal(_self: VirtualLoop, *_args: object, **_options: object) -> NoReturn:
         raise NotSimulatedError(f"{name} is not simulated in virtual time")
 
-    _refused.__name__ = name
-    return _refused
+    raise_refusal.__name__ = name
+    return raise_refusal
 
 
 for _name in _REFUSED:

@@ -78,10 +78,10 @@ def readings(
             counts = IdCounts()
             counts.add(broker.coordinator.entries())
         yield from _of_broker(broker, counts, broker.environment.clock.now_ms())
-    yield from _each((), (table.OFFLINE_PARTITIONS, _leaderless(cluster.metadata.image)))
+    yield from _readings_of((), (table.OFFLINE_PARTITIONS, _leaderless(cluster.metadata.image)))
     for listener in tuple(cluster.listeners):
         broker_id = str(listener.broker.broker_id)
-        yield from _each((broker_id,), (table.CONNECTIONS, len(listener.connections)))
+        yield from _readings_of((broker_id,), (table.CONNECTIONS, len(listener.connections)))
         for totals in tuple(listener.meters.totals()):
             yield from _requests(broker_id, totals)
     for armed in tuple(cluster.injector.rules()):
@@ -109,7 +109,7 @@ def _requests(broker: str, totals: ApiTotals) -> Iterator[Reading]:
     ):
         within = (*(sum(counts[: bits + 1]) for bits in table.TIME_BITS), sum(counts))
         yield Reading(metric=metric, labels=(broker, api), value=sum_ns / 1_000_000, counts=within)
-    yield from _each(
+    yield from _readings_of(
         (broker, api),
         (table.REQUEST_LOCAL_MS, totals.local_ns / 1_000_000),
         (table.REQUEST_BYTES, totals.request_bytes),
@@ -122,7 +122,7 @@ def _of_broker(broker: Broker, ids: IdCounts, now_ms: int) -> Iterator[Reading]:
     snapshot = broker.coordinator.snapshot()
     for state, count in ids.by_state():
         yield Reading(metric=table.TRANSACTIONS, labels=(*labels, state), value=count)
-    yield from _each(
+    yield from _readings_of(
         labels,
         (table.MARKERS_PENDING, snapshot.pending_markers),
         (table.MARKERS_UNKNOWN, snapshot.unknown_destinations),
@@ -163,7 +163,7 @@ def _of_broker(broker: Broker, ids: IdCounts, now_ms: int) -> Iterator[Reading]:
 def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Reading]:
     """Of share groups. Of a share partition without records in flight there is nothing to tell."""
     meter = fetching.shares.meter
-    yield from _each(
+    yield from _readings_of(
         labels,
         (table.SHARE_SESSIONS, len(fetching.sessions)),
         (table.SHARE_SESSION_PARTITIONS, fetching.sessions.partitions_number),
@@ -218,7 +218,7 @@ def _streams_groups(labels: tuple[str, ...], groups: GroupCoordinator) -> Iterat
         yield Reading(metric=table.STREAMS_REBALANCES, labels=labels, value=rebalances)
 
 
-def _each(labels: tuple[str, ...], *values: tuple[str, float]) -> Iterator[Reading]:
+def _readings_of(labels: tuple[str, ...], *values: tuple[str, float]) -> Iterator[Reading]:
     """Readings of several metrics with the same labels."""
     for metric, value in values:
         yield Reading(metric=metric, labels=labels, value=value)

@@ -58,13 +58,13 @@ def waits_for(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
     """What a transaction waits for, and what ends each wait; empty where nothing is known."""
     entry = entry_of(cluster, transactional_id)
     txn = None if entry is None else entry[1]
-    held_sentences = tuple(_held(cluster, transactional_id, txn))
+    held_sentences = tuple(_held_reasons(cluster, transactional_id, txn))
     if txn is None:
         return (
             "no coordinator knows it: its producer has not got a producer id (InitProducerId)",
             *held_sentences,
         )
-    return (*held_sentences, *_unanswered(cluster, txn), *_of_state(cluster, txn))
+    return (*held_sentences, *_unanswered_reasons(cluster, txn), *_of_state(cluster, txn))
 
 
 def unfinished(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
@@ -104,7 +104,9 @@ def in_vain(cluster: SimCluster, transactional_id: str, states: tuple[str, ...],
     return "\n  ".join([*lines, *waits_for(cluster, transactional_id)])
 
 
-def _held(cluster: SimCluster, transactional_id: str, txn: TxnMetadata | None) -> Iterator[str]:
+def _held_reasons(
+    cluster: SimCluster, transactional_id: str, txn: TxnMetadata | None
+) -> Iterator[str]:
     for armed in cluster.injector.rules():
         for held_crossing in armed.held.values():
             crossing = held_crossing.crossing
@@ -115,21 +117,21 @@ def _held(cluster: SimCluster, transactional_id: str, txn: TxnMetadata | None) -
                 )
 
 
-def _unanswered(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
+def _unanswered_reasons(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
     for call in cluster.environment.network.unanswered():
         if not _concerns(call.subject, txn.transactional_id, txn):
             continue
         if call.is_lost:
             yield (
-                f"{_named(call)} was lost by a fault. Broker {call.source} waits for its answer "
-                f"for {call.timeout_ms} ms (request.timeout.ms), of which {call.left_ms} ms are "
-                f"left; advance the clock by {call.left_ms + 1_000} ms to end that wait now"
+                f"{_request_name(call)} was lost by a fault. Broker {call.source} waits for its "
+                f"answer for {call.timeout_ms} ms (request.timeout.ms), of which {call.left_ms} ms "
+                f"are left; advance the clock by {call.left_ms + 1_000} ms to end that wait now"
             )
         elif call.is_cut:
-            yield f"{_named(call)} waits for the link between them: it is cut, heal it"
+            yield f"{_request_name(call)} waits for the link between them: it is cut, heal it"
 
 
-def _named(request: Unanswered) -> str:
+def _request_name(request: Unanswered) -> str:
     return f"{api_name(request.api_key)} from broker {request.source} to broker {request.target}"
 
 
