@@ -468,19 +468,19 @@ class Tracer:
         return _hash(sha, self.nodes)
 
     def export(
-        self, write: Callable[[bytes], object], *, verdict: str = "", first_index: int = 0
+        self, write: Callable[[bytes], object], *, verdict: str = "", start: int = 0
     ) -> None:
         """Write header, the kept events and trailer as JSON lines.
 
         Args:
             write: Takes them.
             verdict: What judges came to, for the trailer.
-            first_index: Leave out the events before this one.
+            start: Leave out the events before this one.
         """
-        for piece in self.pieces(verdict=verdict, first_index=first_index):
+        for piece in self.pieces(verdict=verdict, start=start):
             write(piece)
 
-    def pieces(self, *, verdict: str = "", first_index: int = 0) -> Iterator[bytes]:
+    def pieces(self, *, verdict: str = "", start: int = 0) -> Iterator[bytes]:
         """The same, as it is now, in pieces of whole lines: what happens between two steps is not
         in it, and takes nothing from it.
         """
@@ -500,14 +500,10 @@ class Tracer:
             "brokers": self.run.brokers,
             "level": self._level,
             "clock": self.run.clock,
-            "first": max(self.first, first_index),
+            "first": max(self.first, start),
             "nodes": self.nodes,
         }
-        texts = (
-            self._ring.texts()
-            if first_index == 0
-            else (line + b"\n" for line in self.lines(first_index))
-        )
+        texts = self._ring.texts() if start == 0 else (line + b"\n" for line in self.lines(start))
         return self._pieces_of(header, self.nodes, self._next, texts, verdict)
 
     @staticmethod

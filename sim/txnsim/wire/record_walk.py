@@ -102,7 +102,7 @@ def _behind_many_headers(records: Bytes, position: int, end: int) -> Generator[i
     return position
 
 
-def walk(records: Bytes, position: int, count: int, newest: int = NO_DELTA) -> Walked | None:
+def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> Walked | None:
     """Walk over ``count`` records and at most ``WALK_PIECES`` headers; ``newest`` is known before.
 
     Returns:
@@ -115,65 +115,65 @@ def walk(records: Bytes, position: int, count: int, newest: int = NO_DELTA) -> W
     try:
         for records_left in range(count, 0, -1):
             # Lengths stay as they are encoded (zig-zag: twice the number, odd if it is negative).
-            size = records[position]
-            position += 1
+            size = records[index]
+            index += 1
             if size > _ONE_BYTE_MAX:
                 # A call costs as much as a third of a record, and many are that long.
-                if records[position] <= _ONE_BYTE_MAX:
-                    size = size & _ONE_BYTE_MAX | records[position] << 7
-                    position += 1
+                if records[index] <= _ONE_BYTE_MAX:
+                    size = size & _ONE_BYTE_MAX | records[index] << 7
+                    index += 1
                 else:
-                    size, position = _long_size(records, position)
+                    size, index = _long_size(records, index)
             if size & 1 or size < _SIZE_MIN_ENCODED:
                 return None
-            end = position + (size >> 1)
-            delta = records[position + 1]  # behind the attributes
-            position += 2
+            end = index + (size >> 1)
+            delta = records[index + 1]  # behind the attributes
+            index += 2
             if not delta & _NOT_SHORT:
                 delta >>= 1
-            elif not delta & 1 and records[position] <= _ONE_BYTE_MAX:
-                delta = (delta & _ONE_BYTE_MAX | records[position] << 7) >> 1
-                position += 1
+            elif not delta & 1 and records[index] <= _ONE_BYTE_MAX:
+                delta = (delta & _ONE_BYTE_MAX | records[index] << 7) >> 1
+                index += 1
             else:
-                delta, position = read_signed(records, position - 1, VARLONG_BYTES_MAX)
+                delta, index = read_signed(records, index - 1, VARLONG_BYTES_MAX)
             if delta > newest:
                 newest = delta
-            if records[position] > _ONE_BYTE_MAX:  # the delta of its offset
-                start = position
-                while records[position] > _ONE_BYTE_MAX:
-                    position += 1
-                if position - start >= VARINT_BYTES_MAX:
+            if records[index] > _ONE_BYTE_MAX:  # the delta of its offset
+                start = index
+                while records[index] > _ONE_BYTE_MAX:
+                    index += 1
+                if index - start >= VARINT_BYTES_MAX:
                     return None
-            size = records[position + 1]  # of the key; odd: null
-            position += 2
+            size = records[index + 1]  # of the key; odd: null
+            index += 2
             if size > _ONE_BYTE_MAX:
-                size, position = _long_size(records, position)
+                size, index = _long_size(records, index)
             if not size & 1:
-                position += size >> 1
-            size = records[position]  # of the value
-            position += 1
+                index += size >> 1
+            size = records[index]  # of the value
+            index += 1
             if size > _ONE_BYTE_MAX:
-                if records[position] <= _ONE_BYTE_MAX:
-                    size = size & _ONE_BYTE_MAX | records[position] << 7
-                    position += 1
+                if records[index] <= _ONE_BYTE_MAX:
+                    size = size & _ONE_BYTE_MAX | records[index] << 7
+                    index += 1
                 else:
-                    size, position = _long_size(records, position)
+                    size, index = _long_size(records, index)
             if not size & 1:
-                position += size >> 1
-            if not records[position]:
-                position += 1
+                index += size >> 1
+            if not records[index]:
+                index += 1
             else:
-                headers, start = _size(records, position)
+                headers, start = _size(records, index)
                 if (headers_left := headers_left - headers) < 0:
                     return Walked(
-                        newest, position, WALK_PIECES - headers_left - headers, records_left, end
+                        newest, index, WALK_PIECES - headers_left - headers, records_left, end
                     )
-                position = _behind_headers(records, start, headers) if headers >= 0 else -1
-            if position != end:
+                index = _behind_headers(records, start, headers) if headers >= 0 else -1
+            if index != end:
                 return None
     except IndexError:
         return None
-    return Walked(newest, position, WALK_PIECES - headers_left)
+    return Walked(newest, index, WALK_PIECES - headers_left)
 
 
 def _long_size(records: Bytes, position: int) -> tuple[int, int]:

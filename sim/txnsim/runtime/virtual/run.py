@@ -387,11 +387,11 @@ def _nothing() -> None:
 
 
 def _refuse(name: str) -> Callable[..., NoReturn]:
-    def raise_refusal(_self: VirtualLoop, *_args: object, **_options: object) -> NoReturn:
+    def _raise_refusal(_self: VirtualLoop, *_args: object, **_options: object) -> NoReturn:
         raise NotSimulatedError(f"{name} is not simulated in virtual time")
 
-    raise_refusal.__name__ = name
-    return raise_refusal
+    _raise_refusal.__name__ = name
+    return _raise_refusal
 
 
 for _name in _REFUSED:
