@@ -113,7 +113,7 @@ def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> Walk
     """
     headers_left = WALK_PIECES
     try:
-        for records_left in range(count, 0, -1):
+        for unread in range(count, 0, -1):
             # Lengths stay as they are encoded (zig-zag: twice the number, odd if it is negative).
             size = records[index]
             index += 1
@@ -165,9 +165,7 @@ def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> Walk
             else:
                 headers, start = _size(records, index)
                 if (headers_left := headers_left - headers) < 0:
-                    return Walked(
-                        newest, index, WALK_PIECES - headers_left - headers, records_left, end
-                    )
+                    return Walked(newest, index, WALK_PIECES - headers_left - headers, unread, end)
                 index = _behind_headers(records, start, headers) if headers >= 0 else -1
             if index != end:
                 return None
