@@ -53,7 +53,10 @@ def judge_replica(
         for broken in without_followers(part, (*part.broken, *chain.link(part))):
             is_lack = broken.rule in LACKING and (broken.offset or 0) < cleaned_until
             if not is_lack:
-                yield facts.finding(broken, segment_end=part.end_offset)
+                # A segment whose first batch is torn ends where it begins, and is recovered if the
+                # recovery point is there (LogSegments.values begins with the floor segment).
+                segment_end = max(part.end_offset, part.segment.base_offset + 1)
+                yield facts.finding(broken, segment_end=segment_end)
     for broken in judge_bounds(facts, parts):
         yield facts.finding(broken, segment_end=END)
     for offset in sorted(snapshots):

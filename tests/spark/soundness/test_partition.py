@@ -231,6 +231,19 @@ def test_what_a_broker_makes_anew_is_a_notice_after_a_stop_out_of_order(log_dir:
     assert (index.rule, index.severity) == (Invariant.UNREADABLE_FILE, Severity.ERROR)
 
 
+def test_a_segment_that_begins_at_the_recovery_point_is_recovered(log_dir: Path) -> None:
+    (log_dir / names.FileName.CLEAN_SHUTDOWN).unlink()
+    _, (base_offset, log) = names.Suffix.LOG.files_in(log_dir / "orders-0")[-2:]
+    log.write_bytes(log.read_bytes()[:41])  # less than the header of its first batch
+    for suffix in (".index", ".timeindex", ".txnindex"):
+        log.with_suffix(suffix).unlink(missing_ok=True)
+    note_offset(log_dir, names.FileName.RECOVERY_POINTS, TopicPartition("orders", 0), base_offset)
+    torn = [violation for violation in found_in(log_dir) if violation.rule is Invariant.TORN]
+    assert [(violation.offset, violation.severity) for violation in torn] == [
+        (base_offset, Severity.NOTICE)
+    ]
+
+
 def test_a_young_snapshot_has_every_producer(log_dir: Path) -> None:
     _snapshot(lambda entries: entries[1:])(log_dir / "orders-0")
     assert found_in(log_dir) == []
