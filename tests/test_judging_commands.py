@@ -108,6 +108,14 @@ def test_a_topic_that_no_directory_has_is_refused(
     assert "no replica of 'ordes'; did you mean orders?" in capsys.readouterr().err
 
 
+def test_a_replica_of_which_no_batch_can_be_read_is_not_sound(
+    given: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broker recovers it, so it is no error."""
+    assert main(["logs", "verify", str(given["binary segment"])]) == 4
+    assert "notice no-batch: " in capsys.readouterr().out
+
+
 def refuse(words: Sequence[str], path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = main(filled(words, path))
     printed = capsys.readouterr()

@@ -57,6 +57,16 @@ def judge_replica(
                 # recovery point is there (LogSegments.values begins with the floor segment).
                 segment_end = max(part.end_offset, part.segment.base_offset + 1)
                 yield facts.finding(broken, segment_end=segment_end)
+    if all(part.has_no_batch for part in parts) and any(part.is_torn for part in parts):
+        sizes = sum(part.segment.size for part in parts)
+        broken = Broken(
+            rule=Invariant.NO_BATCH,
+            file=parts[0].file,
+            offset=parts[0].base_offset,
+            found=f"no batch in {sizes} bytes",
+            expected="at least one batch that can be read",
+        )
+        yield facts.finding(broken, segment_end=END)
     for broken in judge_bounds(facts, parts):
         yield facts.finding(broken, segment_end=END)
     for offset in sorted(snapshots):

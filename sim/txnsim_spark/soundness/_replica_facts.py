@@ -23,6 +23,7 @@ COORDINATED: Final = frozenset({"__consumer_offsets", "__transaction_state", "__
 MENDED: Final = frozenset(
     {
         Invariant.TORN,
+        Invariant.NO_BATCH,
         Invariant.ABORTED_MISSING,
         Invariant.ABORTED_EXTRA,
         Invariant.ABORTED_DIFFERS,

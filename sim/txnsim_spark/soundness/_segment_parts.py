@@ -61,6 +61,11 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
         return Path(self.segment.path).name
 
     @property
+    def has_no_batch(self) -> bool:
+        """Whether no batch was read, of any format."""
+        return self.first_offset is None and self.end_offset == self.base_offset
+
+    @property
     def is_followed(self) -> bool:
         """Whether the next segment can be checked against the end of this one."""
         return not self.is_torn and self.doubtful_from is None

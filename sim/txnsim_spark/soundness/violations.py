@@ -38,6 +38,7 @@ class Invariant(StrEnum):
 
     CRC = "crc"
     TORN = "torn"
+    NO_BATCH = "no-batch"
     OFFSET_ORDER = "offset-order"
     OFFSET_GAP = "offset-gap"
     SEQUENCE = "sequence"
@@ -59,6 +60,7 @@ class Invariant(StrEnum):
 MEANINGS: Final = {
     Invariant.CRC: "a batch has the CRC-32C that it states (DefaultRecordBatch.ensureValid)",
     Invariant.TORN: "a segment ends with a whole batch (LogSegment.recover cuts off what follows)",
+    Invariant.NO_BATCH: "where a log has bytes, at least one batch of it can be read",
     Invariant.OFFSET_ORDER: "offsets ascend from batch to batch and segment to segment, from the"
     " segment's own number on",
     Invariant.OFFSET_GAP: "no offset is left out, except where the cleaner has been",
@@ -93,6 +95,7 @@ _WITHIN: Final = f"{DUMP_LOG} --deep-iteration, within a segment"
 TOLD_BY: Final = {
     Invariant.CRC: DUMP_LOG,
     Invariant.TORN: f"{DUMP_LOG}; zeros: a broker that starts ends",
+    Invariant.NO_BATCH: DUMP_LOG,
     Invariant.OFFSET_ORDER: _WITHIN,
     Invariant.OFFSET_GAP: _WITHIN,
     Invariant.UNREADABLE_MARKER: "a broker that recovers the segment ends",

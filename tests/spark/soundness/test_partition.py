@@ -211,6 +211,7 @@ def test_every_rule_has_its_damage() -> None:
         Invariant.UNREADABLE_MARKER,  # test_segment_walk
         Invariant.CHECKPOINT,  # test_chain
         Invariant.REPLICAS,  # test_replica_rules
+        Invariant.NO_BATCH,  # below
     }
     assert {text.split()[0] for text in rule_names} == {
         rule.value for rule in Invariant
@@ -242,6 +243,26 @@ def test_a_segment_that_begins_at_the_recovery_point_is_recovered(log_dir: Path)
     assert [(violation.offset, violation.severity) for violation in torn] == [
         (base_offset, Severity.NOTICE)
     ]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_replica_without_one_readable_batch_is_named(log_dir: Path, is_clean: bool) -> None:
+    if not is_clean:
+        (log_dir / names.FileName.CLEAN_SHUTDOWN).unlink()
+    for path in (log_dir / "orders-1").iterdir():
+        path.unlink()
+    note_offset(log_dir, names.FileName.RECOVERY_POINTS, TopicPartition("orders", 1), 0)
+    note_offset(log_dir, names.FileName.HIGH_WATERMARKS, TopicPartition("orders", 1), 0)
+    segment = log_dir / "orders-1" / "00000000000000000000.log"
+    segment.write_bytes(b"")
+    assert [violation for violation in found_in(log_dir) if violation.partition == 1] == []
+    segment.write_bytes(b"\xff" * 300)
+    severity = Severity.ERROR if is_clean else Severity.NOTICE
+    assert [
+        (violation.rule, violation.severity, violation.found)
+        for violation in found_in(log_dir)
+        if violation.partition == 1 and violation.rule is not Invariant.TORN
+    ] == [(Invariant.NO_BATCH, severity, "no batch in 300 bytes")]
 
 
 def test_a_young_snapshot_has_every_producer(log_dir: Path) -> None:

@@ -19,9 +19,10 @@ DESCRIPTION: Final = (
     "Check every batch and every file beside it in log directories of stopped brokers, or in copies"
     " of them: CRCs, offsets, producers' sequences and epochs, markers, aborted transactions and"
     " last stable offsets, snapshots, leader epochs, and replicas against one another."
-    " Exit status 0: sound; 1: not; 2: a misuse."
+    " Exit status 0: sound; 1: not; 2: a misuse; 4: no error, but a replica has no batch to read."
 )
 UNSOUND: Final = 1
+UNREAD: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
     require_libraries()
     from txnsim_spark.engine import Engine
     from txnsim_spark.soundness.verify import cost, plan, verify
+    from txnsim_spark.soundness.violations import Invariant
 
     planned = plan(
         args.directory,
@@ -71,7 +73,9 @@ def run(args: argparse.Namespace) -> int:
         TERMINAL.json(_as_json(planned, violations))
     else:
         TERMINAL.warn(_summary(planned, counts))
-    return UNSOUND if counts["error"] or (args.strict and violations) else 0
+    if counts["error"] or (args.strict and violations):
+        return UNSOUND
+    return UNREAD if any(finding.rule is Invariant.NO_BATCH for finding in violations) else 0
 
 
 def _line(finding: Violation) -> str:
