@@ -1,6 +1,6 @@
-"""``python -m txnsim`` is the command ``txnsim``: this is where both begin.
+"""Starts the command: ``python -m txnsim`` and ``txnsim`` both begin here.
 
-Nothing is imported before Ctrl-C is taken care of: imports are most of a start.
+Ctrl-C is handled before anything is imported: imports are most of a start.
 """
 
 from __future__ import annotations

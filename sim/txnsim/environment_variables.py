@@ -1,8 +1,9 @@
-"""The environment variables ``TXNSIM_…``: which there are, and what they say to ``txnsim serve``.
+"""The environment variables ``TXNSIM_…``: which there are, and which options of ``txnsim serve``
+they stand for.
 
 An option on the command line wins over its variable, a variable over a configuration file. A name
-that is nearly one of them is refused: a misspelt variable would be ignored in silence otherwise.
-Other names belong to those who set them.
+that is nearly one of these variables is refused: otherwise a misspelt variable would be ignored in
+silence. Other names are left to those who set them.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ from typing import Final
 
 PREFIX: Final = "TXNSIM_"
 BOOTSTRAP: Final = "TXNSIM_BOOTSTRAP"
-"""For ``--bootstrap-server`` of every command that has it, and for the pytest plugin."""
+"""Default of ``--bootstrap-server`` for every command that has it, and for the pytest plugin."""
 HTTP: Final = "TXNSIM_HTTP"
-"""Address of the control port, for commands that ask it."""
+"""Address of the control port, for the commands that talk to it."""
 OFF: Final = "off"
 _NEAR: Final = 0.8
-"""How alike a misspelt name is, without the prefix: ``TOPIC``, but not ``PEER_BOOTSTRAP``."""
+"""Similarity from which a name counts as misspelt, compared without the prefix: ``TOPIC`` does,
+``PEER_BOOTSTRAP`` does not.
+"""
 
 _OF_KUBERNETES: Final = (
     r"(TXNSIM|KAFKA)_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)"
 )
-"""Set by Kubernetes in every pod beside a service that is named ``txnsim`` or ``kafka``."""
+"""Variables that Kubernetes sets in every pod when a service is named ``txnsim`` or ``kafka``."""
 
 
 def is_given(name: str, value: str, prefix: str = PREFIX) -> bool:
@@ -37,7 +40,7 @@ def is_given(name: str, value: str, prefix: str = PREFIX) -> bool:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> str | None:
-    """Message about misspelt variables, a line each; None if there are none."""
+    """Describes misspelt variables, one line for each; None if there are none."""
     strange = [
         name
         for name, value in sorted(environment.items())
@@ -58,15 +61,15 @@ def unknown_variables(environment: Mapping[str, str]) -> str | None:
 def words_of(
     environment: Mapping[str, str], arguments: Sequence[str], *, only: Sequence[str] | None = None
 ) -> list[str]:
-    """The options that variables stand for and that were not given.
+    """Turns variables into command-line arguments, unless the command line already has the option.
 
     Args:
-        environment: Of the process.
-        arguments: The arguments.
+        environment: The variables of the process.
+        arguments: The command line, without the program's name.
         only: The options that the command has; all of ``txnsim serve`` unless given.
 
     Raises:
-        ValueError: A value is not what it should be; the message names the variable.
+        ValueError: A value is invalid; the message names the variable.
     """
     present = {word.partition("=")[0] for word in arguments}
     option_words: list[str] = []
@@ -87,7 +90,7 @@ def _option(flag: str) -> tuple[str, Callable[[str, str], list[str]]]:
 
 
 def _word_per_part(flag: str) -> tuple[str, Callable[[str, str], list[str]]]:
-    """One option for each part of a list."""
+    """Repeats the option for each part of a comma-separated value."""
     return flag, lambda _name, value: [
         word for part in value.split(",") if part.strip() for word in (flag, part.strip())
     ]
@@ -112,7 +115,9 @@ def _switch(flag: str) -> tuple[str, Callable[[str, str], list[str]]]:
 
 
 def _read_elsewhere(_name: str, _value: str) -> list[str]:
-    """A variable that is no option, so that no list of processes shows a token."""
+    """Makes no argument of the variable: its value is a token, which a list of processes would
+    show.
+    """
     return []
 
 
@@ -136,9 +141,10 @@ OPTIONS: Final[Mapping[str, tuple[str, Callable[[str, str], list[str]]]]] = {
     "TXNSIM_TRACE": _option("--trace"),
     "TXNSIM_TRANSACTION_VERSION": _option("--transaction-version"),
 }
-"""Variable of ``serve`` -> its option, and the function that makes the arguments."""
+"""Variable of ``serve`` -> its option, and the function that turns the value into arguments."""
 
 ARRANGED: Final = "TXNSIM_ARRANGED"
-"""Set in a process that ``runtime.virtual.reproducible_process`` has started again: once is enough.
+"""Set in a process that ``runtime.virtual.reproducible_process`` has restarted, so that it is not
+restarted again.
 """
 _OTHERS: Final = (BOOTSTRAP, HTTP, ARRANGED)

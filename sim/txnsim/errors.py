@@ -3,27 +3,27 @@
 Kafka's outcomes are values: a ``Rejection`` carries the ``ErrorCode`` and the reason. Our own bugs
 stop the run. The world's failures are exceptions, translated once at the edge::
 
-    TxnsimError                    whatever txnsim raises on purpose
+    TxnsimError                    base of all errors that txnsim raises on purpose
     ├── InvariantViolation         a bug of ours: an invariant of the cores does not hold
-    ├── AnswerTooLargeError        what was asked for would take too much memory
-    ├── WorkIsOverError            nobody waits any more for what is being done
-    ├── BadInputError              what somebody gave us is wrong; the message names the place
+    ├── AnswerTooLargeError        an answer would take too much memory
+    ├── WorkIsOverError            no caller waits for the result any more
+    ├── BadInputError              the input is wrong; the message names the place
     │   ├── MalformedFrameError    bytes on a connection that are no Kafka request
     │   ├── UnsupportedRequestError  an API key or version that this broker does not speak
     │   ├── CorruptBatchError      a record batch that can't be read
-    │   │   └── UnpacksTooLargeError  its records unpack to more than is held
+    │   │   └── UnpacksTooLargeError  its records decompress to more than is allowed
     │   ├── CorruptLogRecordError  a record of an internal topic that can't be read
-    │   ├── PatternError           a regular expression that is none, or takes too long
-    │   └── ConfigError            a configuration or scenario file, a command-line value
+    │   ├── PatternError           an invalid regular expression, or one that takes too long
+    │   └── ConfigError            a wrong configuration file, scenario file or command-line value
     ├── PeerError                  a request between brokers had no answer
-    │   ├── PeerAnsweredError      only an error code came back: the reply's top level
-    │   ├── PeerDisconnectedError  no telling whether the request took effect
+    │   ├── PeerAnsweredError      the reply is an error code alone: its top-level error
+    │   ├── PeerDisconnectedError  the connection was lost; the request may have taken effect
     │   └── PeerTimeoutError       no answer within the request timeout
     ├── SimulationError            virtual time can't go on
-    │   ├── DeadlockError          somebody waits, and nothing is scheduled that could wake them
+    │   ├── DeadlockError          a task waits, and nothing is scheduled that could wake it
     │   ├── LivelockError          the loop turns and turns without time going on
     │   └── NotSimulatedError      threads, names, processes, real sockets: not in virtual time
-    ├── ClientError                our own wire client could not do what it was asked
+    ├── ClientError                an error of our own wire client
     └── MissingExtraError          an optional dependency is not installed
 
 ``ErrorCode`` is kio's enumeration, re-exported so that the cores need not know kio. The names below
@@ -66,7 +66,7 @@ __all__ = [
 
 
 class Rejection(msgspec.Struct, frozen=True, kw_only=True):
-    """A refusal in Kafka's terms: the error the client gets, and why, fit for a log line.
+    """A refusal in Kafka's terms: the error code for the client, and the reason for a log line.
 
     ``reason`` states what was expected, what was found and the rule (KIP or Kafka class).
     """
@@ -74,16 +74,18 @@ class Rejection(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorCode
     reason: str
     rule: str = ""
-    """Row of docs/rules.md that explains it, for the trace; "" where none does."""
+    """Id of the row in docs/rules.md that explains the refusal, for the trace; "" if no row does.
+    """
 
 
 class TxnsimError(Exception):
-    """Base of everything that txnsim raises on purpose."""
+    """Base of all errors that txnsim raises on purpose."""
 
 
 class InvariantViolation(TxnsimError):
-    """An invariant of the cores does not hold: a bug of ours. Surfaces to clients as
-    UNKNOWN_SERVER_ERROR.
+    """An invariant of the cores does not hold: a bug of txnsim.
+
+    Clients get UNKNOWN_SERVER_ERROR.
     """
 
 
@@ -92,22 +94,22 @@ class AnswerTooLargeError(TxnsimError):
 
 
 class WorkIsOverError(TxnsimError):
-    """No caller waits for the result of the work any more."""
+    """No caller waits for the result of the work any more, so the work stops."""
 
 
 class BadInputError(TxnsimError):
-    """Something that was handed to us is wrong; the message names the place."""
+    """Input from outside is wrong: bytes, a file, an argument. The message names the place."""
 
 
 class MalformedFrameError(BadInputError):
-    """Bytes on a connection that are no Kafka request. The connection is closed, as a real broker
+    """The bytes on a connection are no Kafka request. The broker closes the connection, as Kafka
     does.
     """
 
 
 class UnsupportedRequestError(BadInputError):
-    """An API key or version that this broker does not speak. The connection is closed, as a real
-    broker does.
+    """The broker does not support the request's API key or version. It closes the connection, as
+    Kafka does.
     """
 
 
@@ -120,7 +122,7 @@ class CorruptLogRecordError(BadInputError):
 
 
 class UnpacksTooLargeError(CorruptBatchError):
-    """The records of a batch unpack to more than the reader wants to hold."""
+    """The records of a batch decompress to more bytes than the reader allows."""
 
     def __init__(self, codec: str, at_most: int) -> None:
         super().__init__(f"{codec}: a batch decompresses to more than {at_most} bytes")
@@ -131,17 +133,17 @@ class PatternError(BadInputError):
 
 
 class ConfigError(BadInputError):
-    """A configuration file, a scenario file or a command-line value; the message names file and
-    field.
+    """A configuration file, a scenario file or a command-line value is wrong; the message names the
+    file and the field.
     """
 
 
 class PeerError(TxnsimError):
-    """A request between brokers had no answer."""
+    """A request between brokers failed without a usable answer."""
 
 
 class PeerAnsweredError(PeerError):
-    """Only an error code came back; the caller treats it as the top-level error of the reply."""
+    """The reply is an error code alone; the caller treats it as the reply's top-level error."""
 
     def __init__(self, message: str, *, error: int) -> None:
         super().__init__(message)
@@ -149,11 +151,11 @@ class PeerAnsweredError(PeerError):
 
 
 class PeerDisconnectedError(PeerError):
-    """The connection was lost; the request may or may not have taken effect."""
+    """The connection to the other broker was lost; the request may or may not have taken effect."""
 
 
 class PeerTimeoutError(PeerError):
-    """No answer within the request timeout."""
+    """The other broker did not answer within the request timeout."""
 
 
 class SimulationError(TxnsimError):
@@ -161,16 +163,16 @@ class SimulationError(TxnsimError):
 
 
 class DeadlockError(SimulationError):
-    """A task waits, and nothing is scheduled that could wake it: an error instead of a hang."""
+    """A task waits, and nothing is scheduled that could wake it: raised instead of hanging."""
 
 
 class LivelockError(SimulationError):
-    """The loop turned more often than allowed without time going on."""
+    """The event loop turned more often than allowed while virtual time stood still."""
 
 
 class NotSimulatedError(SimulationError):
-    """Something was asked for that virtual time does not have: threads, names, processes, real
-    sockets.
+    """Code used something that virtual time does not simulate: threads, name lookup, processes,
+    real sockets.
     """
 
 
@@ -181,7 +183,7 @@ class ClientError(TxnsimError):
         super().__init__(message)
         self.error = error
         self.in_doubt = False
-        """An earlier attempt without a clear answer may have taken effect."""
+        """Whether an earlier attempt that got no clear answer may have taken effect."""
 
 
 class MissingExtraError(TxnsimError):
@@ -193,17 +195,17 @@ class MissingExtraError(TxnsimError):
 
     @staticmethod
     def pip_line(extra: str) -> str:
-        """How an extra is installed. txnsim is on no package index yet, so anybody could take its
-        name there.
+        """Gives the command that installs an extra, from a checkout: txnsim is on no package index
+        yet, so anyone could take its name there.
         """
         return f"pip install '.[{extra}]' in a checkout of txnsim"
 
 
 SHOWN_MAX: Final = 200
-"""Characters of a value in a message."""
+"""Number of characters of a value that a message shows."""
 
 
 def in_short(value: object) -> str:
-    """A value for a message, cut where it is long."""
+    """Formats a value for a message; a long one is cut."""
     text = repr(value)
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}… ({len(text)} characters)"

@@ -1,11 +1,12 @@
-"""Files of people: what is read is bounded, what is written is there whole or not at all.
+"""Reads and writes files that users name: reads are bounded, and a write is complete or leaves
+nothing.
 
-Read: people name the files, and others may have written them. A device has no end, and a file can
-grow while it is read, so the size counts that is met.
+Reading: users name the files, and others may have written them. A device has no end, and a file can
+grow while it is read, so the limit counts the bytes that were read.
 
-Written: a file or a folder is made beside its place, and takes its name when all of it is there.
-So a full disk leaves nothing in part, what was there before stays, and the error names the place
-and says what to do next.
+Writing: a file or a folder is made under a temporary name in the same folder, and is renamed when
+it is complete. So a full disk leaves no partial file, the old content stays, and the error names
+the path and says what to do next.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
     from txnsim.errors import ConfigError
 
 GIVEN_BYTES_MAX: Final = 64 << 20
-"""Of a configuration, a certificate, a rule, a story."""
+"""Largest configuration, certificate, rule or story, in bytes."""
 LINE_BYTES_MAX: Final = 64 << 20
-"""Of one line of a trace or a history."""
+"""Longest line of a trace or a history, in bytes."""
 LINES_BYTES_MAX: Final = 4 << 30
 """Total size of all lines in bytes."""
 
 FOR_ALL: Final = 0o666
-"""The mode of a file."""
+"""Mode of a file that every user may read and write, before the umask."""
 FOR_ITS_OWNER: Final = 0o600
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""A full disk, a quota, a limit on the size of a file."""
+"""Errors for a full disk, a used-up quota and a file above its size limit."""
 TO_DO: Final = {
     errno.ENOENT: "check how it is spelt, and the folder that you are in",
     errno.EISDIR: "name a file",
@@ -40,7 +41,7 @@ TO_DO: Final = {
     errno.EACCES: "change its permissions, or run this as a user who may",
     errno.ECONNREFUSED: "nothing listens there; check the address, and that a broker runs",
 }
-"""What helps, by the kind of error."""
+"""Advice for the user, by error number."""
 NEXT: Final = "make room, or name another place, and run the command again"
 
 
@@ -48,10 +49,10 @@ NEXT: Final = "make room, or name another place, and run the command again"
 
 
 def read_given(path: Path | None, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
-    """All of a file; of standard input where there is no path.
+    """Reads a whole file, or standard input if there is no path.
 
     Raises:
-        OSError: It can't be read, or is larger than that (EFBIG).
+        OSError: It can't be read, or is larger than ``at_most`` bytes (EFBIG).
     """
     if path is None:
         return read_whole(sys.stdin.buffer, at_most=at_most)
@@ -60,10 +61,10 @@ def read_given(path: Path | None, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
 
 
 def read_whole(file: BinaryIO, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
-    """What is left of an open file.
+    """Reads an open file from its position to its end.
 
     Raises:
-        OSError: It can't be read, or is more than that (EFBIG).
+        OSError: It can't be read, or has more than ``at_most`` bytes (EFBIG).
     """
     data = file.read(at_most + 1)
     if len(data) > at_most:
@@ -72,10 +73,10 @@ def read_whole(file: BinaryIO, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of an open file.
+    """Reads the lines of an open file, one at a time.
 
     Raises:
-        OSError: It can't be read; a line, or the whole, is too large (EFBIG).
+        OSError: It can't be read; a line or the whole file is too large (EFBIG).
     """
     bytes_left = LINES_BYTES_MAX
     while line := file.readline(LINE_BYTES_MAX + 1):
@@ -89,18 +90,19 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 def write_whole(path: Path, content: str | bytes, *, mode: int = FOR_ALL, what: str = "") -> None:
-    """Write all of a file in one move; a link stays, and what it points at is written.
+    """Replaces a file with new content in one move.
 
-    What is no file, such as a pipe, is written to.
+    If the path is a symbolic link, the link stays and its target is replaced. A path that is no
+    regular file, such as a pipe, is written to directly.
 
     Args:
-        path: Where.
-        content: All of it.
-        mode: Of the file.
-        what: Said in front of the path of what can't be written, as the name of an option.
+        path: The file to write.
+        content: All of its content; a text is encoded as UTF-8.
+        mode: Permissions of the new file, before the umask.
+        what: Put in front of the path in the error's message, such as the name of an option.
 
     Raises:
-        ConfigError: It can't be written.
+        ConfigError: The file can't be written.
     """
     data = content.encode() if isinstance(content, str) else content
     target = path.resolve()
@@ -117,17 +119,17 @@ def write_whole(path: Path, content: str | bytes, *, mode: int = FOR_ALL, what: 
 
 
 def write_all(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
-    """Write files of a folder, all of them or none; what else is there stays.
+    """Writes several files to a folder, all of them or none; other files of the folder stay.
 
     Args:
-        folder: Where; made if need be.
-        files: Content by name.
+        folder: The folder; it is created if it does not exist.
+        files: Name -> content.
 
     Returns:
-        Where each of them is.
+        The path of each file.
 
     Raises:
-        ConfigError: One can't be written.
+        ConfigError: A file can't be written.
     """
     with ExitStack() as together:
         for name, content in files.items():
@@ -139,17 +141,19 @@ def write_all(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
 
 @contextmanager
 def whole(path: Path, *, what: str = "") -> Iterator[Path]:
-    """A file or a folder in the making; it replaces what is at its place.
+    """Gives a temporary path to write a file or a folder to; at the end it replaces the one at
+    ``path``.
 
     Args:
-        path: Where it will be.
-        what: Said in front of the path of what can't be written, as the name of an option.
+        path: The final path.
+        what: Put in front of the path in the error's message, such as the name of an option.
 
     Yields:
-        Where to make it. Nothing is there, also where a run before was killed.
+        The temporary path. Nothing exists there, even if an earlier run was killed.
 
     Raises:
-        ConfigError: It can't be written. What can't be read inside stays an OSError.
+        ConfigError: The path can't be written. An error while reading inside the block stays an
+            OSError.
     """
     target = path.resolve()
     part = target.with_name(f".{target.name}.part")
@@ -172,10 +176,10 @@ def whole(path: Path, *, what: str = "") -> Iterator[Path]:
 
 @contextmanager
 def working_in(folder: Path) -> Iterator[None]:
-    """Write in a folder that is no result, such as a temporary one.
+    """Puts the folder's name into an error for lack of room, around writes to a temporary folder.
 
     Raises:
-        OSError: There is no room; it names the folder.
+        OSError: There is no room; the error names the folder.
     """
     try:
         yield
@@ -186,14 +190,14 @@ def working_in(folder: Path) -> Iterator[None]:
 
 
 def append(file: FileIO, data: bytes) -> None:
-    """Add to the end of a file, all of the data or none of it.
+    """Appends data to a file, all of it or nothing.
 
     Args:
-        file: Open for appending, without a buffer: what a buffer holds can't be taken back.
-        data: What to add.
+        file: Open for appending, without a buffer: data in a buffer could not be taken back.
+        data: The bytes to append.
 
     Raises:
-        OSError: It can't be written; the error names the file.
+        OSError: The data can't be written; the error names the file.
     """
     end = file.seek(0, 2) if file.seekable() else None
     unwritten = memoryview(data)
@@ -209,16 +213,17 @@ def append(file: FileIO, data: bytes) -> None:
 
 
 def advice(error: OSError) -> str:
-    """Advice for an error, with a leading separator; "" if there is none."""
+    """Advice for a lack of room, with a leading separator; "" for any other error."""
     return f"; {NEXT}" if error.errno in NO_ROOM else ""
 
 
 def problem_of(error: Exception) -> str:
-    """What is wrong with a file or an address that people named, and what to do, without numbers
-    and names of Python's. The name itself stands in front.
+    """Describes what is wrong with a file or an address that a user named, and what to do about it.
+
+    The text has no error numbers and no Python names, and leaves the file's name to the caller.
 
     Args:
-        error: From opening, reading or connecting.
+        error: The error from opening, reading or connecting.
     """
     match error:
         case UnicodeDecodeError():
@@ -243,7 +248,7 @@ def _remove(path: Path) -> None:
 
 
 def _is_about(error: OSError, part: Path) -> bool:
-    """Whether the disk is full, or the error concerns ``part`` or a folder above."""
+    """Whether the disk is full, or the error names ``part``, a path in it or a folder above it."""
     if error.errno in NO_ROOM:
         return True
     failed_path = Path(str(error.filename))

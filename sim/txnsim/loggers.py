@@ -1,4 +1,4 @@
-"""Loggers that import structlog with the first line that is logged: most starts log nothing."""
+"""Loggers that import structlog when the first line is logged: most runs log nothing."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 TRIED_MAX: Final = 10_000
-"""What is remembered of one kind; then it begins anew."""
+"""Number of failing attempts that a ``Retries`` remembers; above it, it forgets them all."""
 _waiting: Final[list[Callable[[], None]]] = []
 
 
 class Logger:
-    """A logger of structlog, by its name."""
+    """A structlog logger that is created when it is first used."""
 
     __slots__ = ("_name",)
 
@@ -27,30 +27,35 @@ class Logger:
 
 
 class Retries:
-    """What is tried until it succeeds, and may never: that it fails is logged once, and once more
-    where the error is another one.
+    """Logs failures of things that are tried again until they succeed: once, and again when the
+    error changes.
     """
 
     __slots__ = ("_about", "_event", "_logger", "_patience", "tried")
 
     def __init__(self, logger: Logger, event: str, about: str, *, patience: int = 1) -> None:
-        """Nothing has failed yet.
+        """Starts without any failure.
 
         Args:
-            logger: Whose event it is.
-            event: What is logged.
-            about: The value of a line that says what is tried.
-            patience: How often it has to fail in a row; more than once where that is ordinary.
+            logger: The logger that writes the event.
+            event: Name of the event to log.
+            about: Name of the event's field that says what is retried.
+            patience: Number of failures in a row before the event is logged; more than 1 where a
+                few failures are ordinary.
         """
         self._logger = logger
         self._event = event
         self._about = about
         self._patience = patience
         self.tried: dict[Hashable, tuple[str, int]] = {}
-        """What has failed and is tried again: its error, and how often."""
+        """What is being retried -> its last error, and how often in a row it failed with that
+        error.
+        """
 
     def failed(self, what: Hashable, error: str, reason: str) -> None:
-        """It has failed with this error; the reason is for people, and may differ each time."""
+        """Counts a failure. ``error`` tells failures apart; ``reason`` is for readers and may
+        differ each time.
+        """
         last_error, count = self.tried.get(what, (error, 0))
         count = count + 1 if last_error == error else 1
         if what not in self.tried and len(self.tried) == TRIED_MAX:
@@ -61,12 +66,16 @@ class Retries:
             self._logger.warning(self._event, **fields)
 
     def done(self, what: Hashable) -> None:
-        """Forget the failures of a success or of an abandoned attempt; the next is logged."""
+        """Forgets the failures of ``what``, which succeeded or was given up: its next failure is
+        logged again.
+        """
         self.tried.pop(what, None)
 
 
 def before_first_line(do: Callable[[], None]) -> None:
-    """Set structlog up: now where it is there already, else before the first line."""
+    """Registers the set-up of structlog: it runs now if structlog is imported, else before the
+    first line.
+    """
     _waiting.clear()
     if "structlog" in sys.modules:
         do()
@@ -75,6 +84,8 @@ def before_first_line(do: Callable[[], None]) -> None:
 
 
 def set_up() -> None:
-    """Do now what is to be done before the first line: what changes it later counts."""
+    """Runs the set-up that ``before_first_line`` registered, so that later changes of the set-up
+    win.
+    """
     while _waiting:
         _waiting.pop()()

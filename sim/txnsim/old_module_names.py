@@ -1,5 +1,5 @@
-"""Names of the time when ``txnsim`` was one package for the broker, the lab and Spark: they still
-import, as the same modules. Docs promised some of them.
+"""Keeps old module names importable, from the time when ``txnsim`` was one package for the broker,
+the lab and Spark. An old name gives the same module as the new one. Docs promised some of them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ MOVED: Final = {
     "txnsim.scenario": "txnsim_lab.scenario",
     "txnsim.simulation": "txnsim_lab.simulation",
 }
-"""Old package -> new one."""
+"""Old package name -> new package name."""
 
 
 class _OldNames:
-    """A finder and loader. It stands first: below an old package the usual one would find the files
-    of the new one, and load them a second time.
+    """A finder and loader that stands before Python's own. Below an old package Python's finder
+    would find the files of the new package and load them a second time.
     """
 
     @staticmethod
@@ -42,11 +42,11 @@ class _OldNames:
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
-        """It ran under its own name, which it gets back."""
+        """Gives the module its own spec back; its code ran at the import under its new name."""
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state
 
 
 def install() -> None:
-    """Let the old names be found."""
+    """Makes the old module names importable."""
     sys.meta_path.insert(0, _OldNames)

@@ -1,8 +1,9 @@
-"""Modules that are imported when somebody wants them, and not before.
+"""Imports modules when they are first needed.
 
-``OnDemand`` stands for a module that most runs never need. The rest is about packages that may lie
-beside ``txnsim``: the lab and Spark. ``txnsim`` serves without them. It knows their names alone,
-and asks them for a module when somebody wants what it lacks: a command, a route, a history.
+``OnDemand`` stands for a module that most runs never need. The rest is about packages that may be
+installed with ``txnsim``: the lab and Spark. ``txnsim`` serves without them. It knows only their
+names, and asks them for a module when a user wants something that it lacks: a command, a route, a
+history.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ EXTENSIONS: Final = ("txnsim_lab", "txnsim_spark")
 
 
 class OnDemand:
-    """A stand-in for a module with the same attributes.
+    """A stand-in for a module: its attributes are the module's, which is imported at the first use
+    of one.
 
-    A server has to accept soon after its process was started, and it needs few of its modules for
-    that.
+    A server should accept connections soon after its process has started, and needs few of its
+    modules for that.
     """
 
     def __init__(self, name: str) -> None:
@@ -34,28 +36,28 @@ class OnDemand:
 
 
 def offering(name: str) -> tuple[str, ...]:
-    """The module of this name of each extension that has one, by its whole name; imports none.
+    """Full names of the modules that the extensions have under a name; imports none of them.
 
     Args:
-        name: Below the package, with dots: ``cli.commands``.
+        name: Name below the extension's package, with dots: ``cli.commands``.
     """
     return tuple(f"{package}.{name}" for package in EXTENSIONS if _has(package, name))
 
 
 def offered(name: str) -> Iterator[ModuleType]:
-    """Import what ``offering`` names."""
+    """Imports the modules that ``offering`` names."""
     yield from map(import_module, offering(name))
 
 
 def borrowed(name: str, what: str) -> Any:
-    """Import a module of an extension.
+    """Imports a module of an extension.
 
     Args:
-        name: With its package: ``txnsim_lab.testing.history``.
-        what: What somebody misses without it, for the error.
+        name: Full name of the module: ``txnsim_lab.testing.history``.
+        what: The feature that needs the module, for the error's message.
 
     Raises:
-        MissingExtraError: The package is not installed.
+        MissingExtraError: The extension is not installed.
     """
     from txnsim.errors import MissingExtraError  # knows kio's error codes: slow to import
 
@@ -66,7 +68,7 @@ def borrowed(name: str, what: str) -> Any:
 
 
 def require_libraries(extra: str, *names: str) -> None:
-    """See that libraries of an extra are installed; loads none.
+    """Checks that the libraries of an extra are installed, without importing them.
 
     Raises:
         MissingExtraError: One of them is missing; the message has the pip line.
@@ -78,17 +80,19 @@ def require_libraries(extra: str, *names: str) -> None:
 
 
 def has_libraries(*names: str) -> bool:
-    """Whether libraries are installed; loads none."""
+    """Whether the libraries are installed; imports none of them."""
     return all(map(find_spec, names))
 
 
 def missing() -> tuple[str, ...]:
-    """Names of the extensions that are not installed."""
+    """Names of the extension packages that are not installed."""
     return tuple(package for package in EXTENSIONS if not _has(package, "__init__"))
 
 
 def _has(package: str, name: str) -> bool:
-    """Looks for the file: ``find_spec`` of a name with dots imports what is above it."""
+    """Whether the package has a module. Looks for its file: ``find_spec`` would import the packages
+    above it.
+    """
     spec = find_spec(package)
     above = spec.submodule_search_locations if spec is not None else None
     inside = Path(*name.split("."))

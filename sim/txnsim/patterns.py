@@ -1,18 +1,19 @@
-"""Patterns of clients: RE2/J's, bounded by what a match may cost. Pure.
+"""Regular expressions of clients, in RE2/J's syntax, with a bound on what a match may cost. Pure.
 
-RE2/J's syntax is read as RE2/J reads it, and written for Rust's ``regex`` (``written``), which
-matches in time linear in a name, and linear in the program of its pattern: ``(a?){1000}`` has few
-letters and thousands of instructions. So the length of a pattern and its program are bounded, and a
-name is matched where both together are few steps. A thousand names are a thousand matches: whoever
-matches many takes breaks (``Pattern.weight``).
+An expression is parsed as RE2/J parses it, and translated (``written``) for Rust's ``regex``. That
+library matches in time linear in the name and in the size of the compiled program, and a short
+expression can have a large program: ``(a?){1000}`` has thousands of instructions. So the length and
+the program of an expression are bounded, and so is the product of program and name. Matching a
+thousand names costs a thousand matches: a caller that matches many names takes breaks
+(``Pattern.weight``).
 
-What is taken, what is refused and the words of a refusal are RE2/J's (1.8, which Kafka's brokers
-have), its oddities included: ``a{*`` is a repetition of a repetition, and a parenthesis that closes
-nothing is an internal error. Names are matched as a whole, so whether a repetition is greedy and
-what a group captures changes nothing, and is not written.
+The accepted syntax, the refused syntax and the error texts are those of RE2/J 1.8, which Kafka's
+brokers use, including its oddities: ``a{*`` is a repetition of a repetition, and a parenthesis that
+closes nothing is an internal error. Names are matched as a whole, so greediness and captured groups
+make no difference and are not translated.
 
-Rust's ``regex`` comes with pydantic, which has it for the patterns of its strings. Apache Kafka's
-broker has RE2/J and no bounds. Counterpart of the syntax: com.google.re2j.Parser.
+Rust's ``regex`` comes with pydantic, which uses it for patterns of strings. Apache Kafka's broker
+uses RE2/J, without bounds. Counterpart of the syntax: com.google.re2j.Parser.
 """
 
 from __future__ import annotations
@@ -41,29 +42,33 @@ DEVIATIONS: Final = (
 )
 
 BYTES_MAX: Final = 10_000
-"""Of a pattern."""
+"""Longest expression, in bytes of UTF-8."""
 INSTRUCTIONS_MAX: Final = 8_000
-"""Of its program. With what its matches keep in memory, one takes at most 5 MB."""
+"""Largest compiled program of an expression. With the memory for its matches, a pattern then takes
+at most 5 MB.
+"""
 STEPS_MAX: Final = 2_000_000
-"""Of one match: instructions times characters of the name. As many take 20 ms at worst. Every
-pattern that is taken can be matched with every name of a topic.
+"""Most steps of one match: instructions of the program times characters of the name.
+
+This many steps take at most 20 ms. Every accepted expression can be matched with every legal topic
+name.
 """
 STEPS_PER_WEIGHT: Final = 500
-"""So many steps count as one element of some microseconds (``Request.each``)."""
+"""Number of steps that count as one element of work, some microseconds (``Request.each``)."""
 _KEPT: Final = 16
-"""Patterns."""
+"""Number of compiled patterns in the cache."""
 
 
 class Pattern:
-    """A compiled pattern: the whole name must match."""
+    """A compiled pattern. It matches a name only as a whole."""
 
     __slots__ = ("_instructions", "_match", "pattern")
 
     def __init__(self, expression: str) -> None:
-        """Compile it.
+        """Compiles the expression.
 
         Raises:
-            PatternError: RE2/J does not take it, or it is too large.
+            PatternError: RE2/J refuses the expression, or its program is too large.
         """
         text, self._instructions = written(expression)
         if self._instructions > INSTRUCTIONS_MAX:
@@ -73,14 +78,14 @@ class Pattern:
         self.pattern = expression
 
     def weight(self, name: str) -> int:
-        """How much work a match is at worst; 1 for some microseconds."""
+        """Work that a match with this name takes at worst; 1 stands for some microseconds."""
         return 1 + self._instructions * len(name) // STEPS_PER_WEIGHT
 
     def matches(self, name: str) -> bool:
         """Whether the whole name matches.
 
         Raises:
-            PatternError: It could take too long.
+            PatternError: The match could take too long.
         """
         if self._instructions * len(name) > STEPS_MAX:
             raise PatternError(
@@ -92,10 +97,10 @@ class Pattern:
 
 @lru_cache(maxsize=_KEPT)
 def compiled(expression: str) -> Pattern:
-    """The pattern.
+    """Compiles an expression, or takes the pattern from the cache.
 
     Raises:
-        PatternError: RE2/J does not take it, or it is too large.
+        PatternError: RE2/J refuses the expression, or the expression is too large.
     """
     if len(expression.encode()) > BYTES_MAX:
         raise PatternError(f"a pattern has at most {BYTES_MAX:,} bytes")
@@ -105,16 +110,16 @@ def compiled(expression: str) -> Pattern:
 # Syntax
 
 DEPTH_MAX: Final = 50
-"""Groups in groups, and repetitions of repetitions. Rust's syntax takes 250 levels, and each of
-these may be four of its own.
+"""Deepest nesting of groups and repetitions. Rust's parser takes 250 levels, and each level here
+may become four there.
 """
 INSTRUCTIONS_OF_UNICODE_CLASS: Final = 250
-"""What one costs to compile and to hold, in instructions."""
+"""Instructions that a Unicode class is counted as, for compiling and for memory."""
 _INSTRUCTIONS_OF_RANGE: Final = 8
 _INSTRUCTIONS_OF_NEGATION: Final = 10
-"""Both are more where a character is more than one byte."""
+"""Instructions of a negated class. It and a range cost more where a character has several bytes."""
 _CHARACTERS_FOLDED: Final = 200
-"""In the time of an instruction, where a class ignores case."""
+"""Characters of a case-insensitive class that are counted as one instruction."""
 
 _INVALID_CHAR_RANGE: Final = "invalid character class range"
 _INVALID_ESCAPE: Final = "invalid escape sequence"
@@ -169,7 +174,7 @@ _SCRIPTS: Final = (
     " Tibetan Tifinagh Ugaritic Vai Yi"
 )
 _NOTHING: Final = "a&&b"
-"""Of a class that is empty."""
+"""Content of an empty class in Rust's syntax."""
 UNICODE_CLASSES: Final[Mapping[str, str]] = {
     **{name: rf"\p{{gc={name}}}" for name in _CATEGORIES.split()},
     **{name: rf"\p{{sc={name}}}" for name in _SCRIPTS.split()},
@@ -178,9 +183,9 @@ UNICODE_CLASSES: Final[Mapping[str, str]] = {
     "Cs": _NOTHING,  # no text has a surrogate
     "Unknown": r"\x{e000}-\x{f8ff}\x{f0000}-\x{ffffd}\x{100000}-\x{10fffd}",
 }
-"""Names of RE2/J -> what a class of Rust has for them."""
+"""RE2/J's name of a Unicode class -> the class in Rust's syntax."""
 _ALL: Final = 0x110000
-"""Characters."""
+"""Number of Unicode code points."""
 
 
 class RustExpression(NamedTuple):
@@ -188,14 +193,15 @@ class RustExpression(NamedTuple):
 
     text: str
     instructions: int
-    """An upper estimate of its program."""
+    """An upper estimate of the number of instructions of its program."""
 
 
 def written(expression: str) -> RustExpression:
-    """Write an expression of RE2/J for Rust.
+    """Translates an expression from RE2/J's syntax to Rust's.
 
     Raises:
-        PatternError: RE2/J refuses it, in its words, or it is nested too deeply.
+        PatternError: RE2/J refuses the expression (the message is RE2/J's), or it is nested too
+            deeply.
     """
     return _ExpressionParser(expression).parsed()
 
@@ -203,7 +209,7 @@ def written(expression: str) -> RustExpression:
 class _Flags(NamedTuple):
     ignores_case: bool = False
     every_line: bool = False
-    """^ and $ match at lines."""
+    """Whether ^ and $ also match at line ends inside the name."""
     dot_takes_newline: bool = False
 
 
@@ -211,18 +217,18 @@ _FLAG_NAMES: Final = {"i": "ignores_case", "m": "every_line", "s": "dot_takes_ne
 
 
 class _Members(NamedTuple):
-    """Some of a class."""
+    """A part of a character class."""
 
     text: str
     instructions: int = 1
     span: int = 0
-    """About so many characters, where they are many. Of a class in brackets that stands alone Rust
-    knows that it has both cases.
+    """Rough number of characters, where there are many. It is not needed for a class in brackets
+    that stands alone: Rust knows that such a class has both cases.
     """
 
 
 class _Part(NamedTuple):
-    """What a repetition after it would repeat."""
+    """A piece of the expression that a following repetition would repeat."""
 
     text: str
     instructions: int = 1
@@ -231,7 +237,7 @@ class _Part(NamedTuple):
 
 
 class _Group:
-    """An open parenthesis, or the whole."""
+    """An open parenthesis, or the whole expression."""
 
     __slots__ = ("branches", "flags_before", "parts")
 
@@ -251,7 +257,7 @@ class _Group:
 
 
 class _ExpressionParser:
-    """Goes through an expression once."""
+    """Parses an expression in one pass and writes it in Rust's syntax."""
 
     def __init__(self, expression: str) -> None:
         self._expression = expression
@@ -311,7 +317,7 @@ class _ExpressionParser:
         return False
 
     def _up_to(self, end: str) -> str | None:
-        """What stands before ``end``, which is passed; None where it does not come."""
+        """Reads the text before ``end`` and skips ``end``; None if ``end`` does not come."""
         end_position = self._expression.find(end, self._at)
         if end_position < 0:
             return None
@@ -348,7 +354,7 @@ class _ExpressionParser:
             self._change_flags()
 
     def _change_flags(self) -> None:
-        """Behind ``(?``: flags for the rest of the group, or for a group of their own."""
+        """Reads the flags after ``(?``, for the rest of the group or for a group of their own."""
         flags, sets, saw_flag = self._flags, True, False
         while self._more():
             char = self._pop()
@@ -439,8 +445,8 @@ class _ExpressionParser:
             self._push_class([of_class])
 
     def _class_escape(self) -> _Members | None:
-        r"""What ``\d`` or ``\p{Greek}`` stands for, behind the backslash; None, and nothing
-        passed, where it is another escape.
+        r"""Reads a class such as ``\d`` or ``\p{Greek}`` after the backslash; None if it is another
+        escape, which is then not consumed.
         """
         char = self._expression[self._at : self._at + 1]
         if char in ("p", "P"):
@@ -465,7 +471,7 @@ class _ExpressionParser:
         )
 
     def _read_escape(self) -> int:
-        """The character that an escape stands for; behind the backslash."""
+        """Reads an escape after its backslash; returns the code point of its character."""
         if not self._more():
             _refuse(_TRAILING_BACKSLASH)
         char = self._pop()
@@ -498,7 +504,7 @@ class _ExpressionParser:
         return code
 
     def _class(self) -> None:
-        """Behind ``[``."""
+        """Reads a character class after its ``[``."""
         negated = self._takes("^")
         members: list[_Members] = []
         is_first = True
@@ -558,14 +564,14 @@ class _ExpressionParser:
 
 
 def _group(members: str, *, negated: bool) -> _Members:
-    """A group of ASCII."""
+    """A class of ASCII characters, or its complement."""
     if negated:
         return _Members(f"[^{members}]", _INSTRUCTIONS_OF_NEGATION, span=_ALL)
     return _Members(members)
 
 
 def _char(code: int) -> str:
-    """A character in Rust's syntax; a surrogate is nothing."""
+    """A character in Rust's syntax; "" for a surrogate."""
     char = chr(code)
     if char in _ALNUM:
         return char

@@ -1,11 +1,11 @@
-"""Every setting once: its name, Kafka's name, default, unit and reason.
+"""All settings, each in one place: its name, Kafka's name, default, unit and reason.
 
-``Settings`` is a frozen struct; what is said with each default is the documentation that
-``docs/settings.md`` and the start-up banner are made from. Files become settings in
-``txnsim.config``; nothing here parses or validates a file.
+``Settings`` is a frozen struct. The text with each default is the documentation from which
+``docs/settings.md`` and the start-up banner are made. ``txnsim.config`` reads configuration files;
+nothing here does.
 
-Where a default differs from Apache Kafka's, ``kafka_default`` says so and ``reason`` says why;
-``txnsim serve`` prints these.
+Where a default differs from Apache Kafka's, ``kafka_default`` has Kafka's and the text has the
+reason; ``txnsim serve`` prints these.
 """
 
 from __future__ import annotations
@@ -20,24 +20,28 @@ import msgspec
 T = TypeVar("T")
 
 AS_OURS: Final = ""
-"""Kafka's name is ours with dots for underscores; the unit is what our name ends with."""
+"""Stands for the ordinary case: Kafka's name is our field's name with dots for underscores, and the
+unit is the last word of our name.
+"""
 _UNITS: Final[Mapping[str, str]] = {"seconds": "s"}
-"""Unit at the end of an option's name -> unit symbol."""
+"""Last word of a field's name -> symbol of the unit."""
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader needs to know of one setting."""
+    """The documentation of one setting."""
 
     kafka: str | None = AS_OURS
-    """Kafka's name of it; None where it is ours alone."""
+    """Kafka's name of the setting; None if Kafka has no such setting."""
     unit: str = AS_OURS
     purpose: str
     unset: str = ""
-    """What counts where it is not set."""
+    """What applies where the setting is not set."""
     kafka_default: object = msgspec.UNSET
-    """Kafka's default where ours differs."""
+    """Kafka's default, if ours differs."""
     dynamic: bool = False
-    """May be changed while the cluster runs (IncrementalAlterConfigs on the BROKER resource)."""
+    """Whether it may be changed while the cluster runs (IncrementalAlterConfigs on a BROKER
+    resource).
+    """
 
     @property
     def reason(self) -> str:
@@ -57,16 +61,17 @@ def said(
     kafka_default: object = msgspec.UNSET,
     dynamic: bool = False,
 ) -> T:
-    """Note what there is to know of a setting (``documentation``).
+    """Registers the documentation of a setting, for ``documentation``, and returns its default.
 
     Args:
-        default: Apache Kafka's, or ours where Kafka has no such setting.
-        purpose: What it is for, in a few words.
-        unset: What counts where it is not set.
-        unit: Such as ``replicas``, where it is not the last word of the field's name.
-        kafka: Kafka's name, where it is not the field's with dots; None where Kafka has none.
-        kafka_default: Kafka's default, where ours is another one.
-        dynamic: It may be changed while the cluster runs.
+        default: Apache Kafka's default, or ours if Kafka has no such setting.
+        purpose: What the setting is for, in a few words.
+        unset: What applies where the setting is not set.
+        unit: The unit, such as ``replicas``, if it is not the last word of the field's name.
+        kafka: Kafka's name, if it is not the field's name with dots; None if Kafka has no such
+            setting.
+        kafka_default: Kafka's default, if ours differs.
+        dynamic: Whether it may be changed while the cluster runs.
 
     Returns:
         The default.
@@ -550,14 +555,14 @@ DEFAULTS: Final = Settings()
 
 
 class WrittenSettings(Settings, frozen=True, kw_only=True):
-    """Settings of which some were set to what is the default anyway."""
+    """Settings of which some were set explicitly to their default."""
 
     repeated: frozenset[str]
-    """Their fields."""
+    """Names of the fields that were set explicitly to their default."""
 
 
 def written(values: Mapping[str, object]) -> Settings:
-    """Settings from those that somebody wrote down, by field; the others are the defaults."""
+    """Builds settings from the fields that the user has set; the others have their defaults."""
     settings = msgspec.convert(values, Settings)
     repeated = frozenset(
         name for name in values if getattr(settings, name) == getattr(DEFAULTS, name)
@@ -568,7 +573,7 @@ def written(values: Mapping[str, object]) -> Settings:
 
 
 def is_written(settings: Settings, field: str) -> bool:
-    """Whether somebody wrote that setting down: Kafka tells it from a default of the same value."""
+    """Whether the user has set the field, even to its default: Kafka tells the two apart."""
     if isinstance(settings, WrittenSettings) and field in settings.repeated:
         return True
     is_other: bool = getattr(settings, field) != getattr(DEFAULTS, field)
@@ -590,12 +595,13 @@ CAPPED: Final = (
     "share_coordinator_state_topic_replication_factor",
     "share_coordinator_state_topic_min_isr",
 )
-"""Where they are not set, a cluster with fewer brokers than Kafka's default asks for gets less."""
+"""Settings whose default is lowered in a cluster with fewer brokers than Kafka's default asks for.
+"""
 
 
 def replicas_wanted(settings: Settings, name: str, *, brokers: int) -> int:
-    """The value of one of ``CAPPED`` in a cluster of so many brokers: what is set counts, as it
-    is.
+    """The value of one of the ``CAPPED`` settings: as it is set, else Kafka's default but at most
+    the number of brokers.
     """
     configured: int | None = getattr(settings, name)
     if configured is not None:
@@ -606,7 +612,9 @@ def replicas_wanted(settings: Settings, name: str, *, brokers: int) -> int:
 
 
 def named(field: str, kind: object, setting: Setting) -> Setting:
-    """The setting of a field of that type, with Kafka's name and its unit."""
+    """Completes a setting with Kafka's name and the unit that follow from its field's name and
+    type.
+    """
     last_word = field.rpartition("_")[2]
     unit = "boolean" if kind is bool else _UNITS.get(last_word, last_word)
     return msgspec.structs.replace(

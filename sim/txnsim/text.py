@@ -1,4 +1,5 @@
-"""What people write and read: durations, sizes, addresses, names nearly right, text of others.
+"""Text that users write and read: durations, sizes, addresses, suggestions for misspelt names, and
+escaping of text from others.
 
 Durations are whole milliseconds inside, sizes are bytes.
 """
@@ -23,16 +24,16 @@ else:
 UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 DURATION_FORMS: Final = "500ms, 30s, 21m, 2h or 7d"
 DIGITS_MAX: Final = 15
-"""Of a number: enough for any clock and any memory, and quick to read."""
+"""Most digits of a number: enough for any clock and any memory, and quick to parse."""
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def read_ms(text: str) -> int:
-    """``21m``, ``500ms``, ``-10s`` in milliseconds.
+    """Parses a duration such as ``21m``, ``500ms`` or ``-10s``; returns milliseconds.
 
     Raises:
-        ValueError: It is none of these forms.
+        ValueError: The text has none of these forms.
     """
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = text[len(number) :]
@@ -44,13 +45,14 @@ def read_ms(text: str) -> int:
 
 
 def whole_ms(duration: object) -> int:
-    """A duration in milliseconds: a whole number of them, a ``timedelta``, or a text: ``2m``.
+    """Converts a duration to milliseconds: from a whole number of them, a ``timedelta`` or a text
+    such as ``2m``.
 
-    A clock that stands between two milliseconds would end up in records and on the wire, where
-    Kafka knows whole ones only.
+    Fractions are refused: they would end up in records and on the wire, where Kafka has whole
+    milliseconds only.
 
     Raises:
-        ValueError: It has another form, or is no whole number of milliseconds.
+        ValueError: The duration has another form, or is no whole number of milliseconds.
     """
     if isinstance(duration, str):
         return read_ms(duration)
@@ -69,8 +71,8 @@ def whole_ms(duration: object) -> int:
 
 
 def time_text(time_ms: int) -> str:
-    """A wall clock's time, of milliseconds since 1970, in UTC to the second (ISO 8601); as it is
-    where no calendar has it, as in a damaged file.
+    """Formats milliseconds since 1970 as a UTC time to the second (ISO 8601). A time that no
+    calendar has, as in a damaged file, stays a number.
     """
     try:
         return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -93,10 +95,10 @@ SIZE_FORMS: Final = "128MiB, 1GB or 1073741824"
 
 
 def read_size(text: str) -> int:
-    """``128MiB``, ``1GB``, ``4096`` in bytes.
+    """Parses a size such as ``128MiB``, ``1GB`` or ``4096``; returns bytes.
 
     Raises:
-        ValueError: It is none of these forms.
+        ValueError: The text has none of these forms.
     """
     unit = text.lstrip("0123456789")
     number = text.removesuffix(unit) if unit else text
@@ -106,7 +108,7 @@ def read_size(text: str) -> int:
 
 
 def spoken_size(size: int) -> str:
-    """Text of a size in the largest unit that gives a whole number."""
+    """Formats a size in the largest unit that gives a whole number."""
     for unit, factor in sorted(SIZE_UNITS.items(), key=lambda unit_and_factor: -unit_and_factor[1]):
         if unit and size and size % factor == 0:
             return f"{size // factor} {unit}"
@@ -117,7 +119,7 @@ def spoken_size(size: int) -> str:
 
 PORT_MAX: Final = 65_535
 EVERYWHERE: Final = ("", "0.0.0.0", "::")
-"""Hosts to listen on that stand for every address of the machine: no client can connect to one."""
+"""Hosts to listen on that mean every address of the machine: no client can connect to them."""
 
 
 def host_and_port(host: str, port: int | str) -> str:
@@ -126,9 +128,10 @@ def host_and_port(host: str, port: int | str) -> str:
 
 
 def read_host_and_port(text: str) -> tuple[str, int] | None:
-    """Host and port of such a text; None where it is not of that form.
+    """Splits ``host:port`` into host and port; None if the text has another form.
 
-    The host is without brackets. They may be missing, as Kafka's own Utils.getHost allows.
+    The host is returned without brackets. They may be missing in the text, as in Kafka's
+    Utils.getHost.
     """
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -142,13 +145,15 @@ def read_host_and_port(text: str) -> tuple[str, int] | None:
 SIMILARITY: Final = 0.6
 SHORT_MAX: Final = 4
 SIMILARITY_OF_SHORT: Final = 0.5
-"""Of names of so many letters: ``TV1`` should find ``TV2``."""
+"""Required similarity for names of up to ``SHORT_MAX`` letters: ``TV1`` should find ``TV2``."""
 LIST_MAX: Final = 40
-"""A longer list of names is no help."""
+"""Most known names that a message lists; a longer list is no help."""
 
 
 def unknown(what: str, word: str, known_names: Iterable[str]) -> str:
-    """Message with the nearest known name, and all known names if they are few."""
+    """Says that a name is unknown, with the nearest known name, and all known names if they are
+    few.
+    """
     names = list(known_names)
     folded = {name.lower(): name for name in names}
     cutoff = SIMILARITY_OF_SHORT if len(word) <= SHORT_MAX else SIMILARITY
@@ -160,7 +165,7 @@ def unknown(what: str, word: str, known_names: Iterable[str]) -> str:
 
 
 def _nearest(unknown_word: str, folded: Mapping[str, str], cutoff: float) -> str | None:
-    """The most similar name; its words may stand in another order: FENCED_PRODUCER."""
+    """The most similar known name, also with its words in another order: FENCED_PRODUCER."""
     candidates: list[tuple[float, str]] = []
     for word, known in (
         (unknown_word.lower(), folded),
@@ -173,7 +178,7 @@ def _nearest(unknown_word: str, folded: Mapping[str, str], cutoff: float) -> str
 
 
 def _in_order(name: str) -> str:
-    """The words of a name in alphabetical order."""
+    """Sorts the words of a name alphabetically."""
     return " ".join(sorted(re.split(r"[-_. ]+", name.lower())))
 
 
@@ -189,18 +194,18 @@ _WORDS: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def printable(text: str) -> str:
-    """The text in one line, with escapes instead of characters that are orders.
+    """Escapes control characters; the result is one line.
 
-    An id, a topic or a client can have any name. On a terminal some characters are orders: they set
+    Ids, topics and clients can have any name. On a terminal some characters are commands: they set
     the title, clear the screen, move the cursor, turn the direction of a line, or begin another
-    line that looks like one of ours. Whatever is meant for people goes through here; what programs
-    read (JSON, exports) stays exact.
+    line that looks like one of ours. All text for people goes through here; text for programs
+    (JSON, exports) stays exact.
     """
     return _ORDERS.sub(_escape, text)
 
 
 def printable_lines(text: str) -> str:
-    """The same for a text whose line ends and tabs are ours."""
+    """Escapes control characters except line ends and tabs, for text whose layout is ours."""
     return _ORDERS.sub(lambda match: match[0] if match[0] in _IN_LAYOUT else _escape(match), text)
 
 

@@ -1,9 +1,9 @@
-"""The vocabulary: frozen values that every layer may speak, and the partition of an internal topic
-that a name belongs to.
+"""The vocabulary: frozen values that every layer may use, and the function that maps a name to its
+partition of an internal topic.
 
 Ids and offsets are ``NewType``s so that mypy tells them apart. Values are frozen ``msgspec``
 structs: hashable, comparable and an order of magnitude cheaper to make than frozen dataclasses.
-Errors appear here as Kafka's numbers (``int``); the names live in ``txnsim.errors``.
+Errors are Kafka's numbers (``int``) here; their names are in ``txnsim.errors``.
 
 This module imports nothing of ``txnsim``.
 """
@@ -53,15 +53,15 @@ class TransactionVersion(IntEnum):
 
 
 class IsolationLevel(IntEnum):
-    """What a reader may see: up to the high watermark, or up to the last stable offset."""
+    """Which records a reader may see: up to the high watermark, or up to the last stable offset."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
 
 class TopicPartition(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
-    """One partition of a topic. Positional on purpose: ``TopicPartition("orders", 0)`` can't be
-    swapped.
+    """One partition of a topic. Its arguments are positional on purpose: the types of
+    ``TopicPartition("orders", 0)`` keep them from being swapped.
     """
 
     topic: str
@@ -72,13 +72,13 @@ class TopicPartition(msgspec.Struct, frozen=True, order=True, cache_hash=True, g
 
 
 class ProducerIdAndEpoch(msgspec.Struct, frozen=True, kw_only=True):
-    """A producer's identity as the broker hands it out."""
+    """A producer's id and epoch, as InitProducerId returns them."""
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
 
     NONE: ClassVar[ProducerIdAndEpoch]
-    """(-1, -1): before InitProducerId has answered."""
+    """(-1, -1): the producer has no id yet."""
 
 
 ProducerIdAndEpoch.NONE = ProducerIdAndEpoch(
@@ -93,8 +93,8 @@ EffectT = TypeVar("EffectT")
 class Decision(
     msgspec.Struct, Generic[RecordT, ReplyT, EffectT], frozen=True, kw_only=True, gc=False
 ):
-    """What a core wants done: records to append first, then the reply to release, then effects to
-    follow up.
+    """What a core decides: records to append first, then the reply to send, then effects to carry
+    out.
 
     ``records`` are typed transitions; the service encodes them with its ``log_format``.
     """
@@ -103,7 +103,7 @@ class Decision(
     reply: ReplyT
     effects: tuple[EffectT, ...] = ()
     rule: str = ""
-    """Row of docs/rules.md that explains it, for the trace."""
+    """Id of the row in docs/rules.md that explains the decision, for the trace."""
 
 
 # Ids, as Kafka writes them
@@ -111,21 +111,21 @@ class Decision(
 _UUID_CHARACTERS: Final = 22
 _NO_UUID: Final = bytes(16)
 _UUIDS_MAX: Final = 4_096
-"""So many are remembered: a request names few topics and many partitions."""
+"""Number of ids in each cache: a request names few topics and many partitions."""
 
 
 @lru_cache(_UUIDS_MAX)
 def uuid_text(value: uuid.UUID | None) -> str:
-    """An id as Kafka writes it (Uuid.toString); None is the id of zeroes, as in a message."""
+    """Formats an id as Kafka does (Uuid.toString). None is the id of zeroes, as in a message."""
     return urlsafe_b64encode(_NO_UUID if value is None else value.bytes).rstrip(b"=").decode()
 
 
 @lru_cache(_UUIDS_MAX)
 def uuid_from(text: str) -> uuid.UUID:
-    """The id that Kafka writes so.
+    """Parses an id in Kafka's form (Uuid.fromString).
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is no id.
     """
     if len(text) == _UUID_CHARACTERS:
         try:
@@ -153,7 +153,9 @@ def partition_for(name: str, partitions: int) -> int:
 
 
 def hash_buckets(room_for: int) -> int:
-    """How many buckets a java.util.HashSet has that was made for so many elements."""
+    """Number of buckets of a java.util.HashSet that was made from a collection of ``room_for``
+    elements.
+    """
     buckets = 16
     while buckets < room_for / 0.75 + 1:
         buckets *= 2
@@ -161,7 +163,9 @@ def hash_buckets(room_for: int) -> int:
 
 
 def hash_bucket(buckets: int, name: str) -> int:
-    """Bucket of a string in a Java HashSet, which iterates bucket by bucket."""
+    """Index of the bucket in which a java.util.HashSet puts a string. The set iterates bucket by
+    bucket.
+    """
     hash_ = java_hash(name) & 0xFFFF_FFFF
     return (hash_ ^ hash_ >> 16) & buckets - 1
 
@@ -171,7 +175,7 @@ _POWERS: Final = tuple(pow(31, power, 1 << 32) for power in range(_RUN, -1, -1))
 
 
 def java_hash(text: str) -> int:
-    """Java's String.hashCode: 32 bits with a sign, over units of UTF-16."""
+    """Java's String.hashCode: a signed 32-bit number, over UTF-16 code units."""
     units: Sequence[int] = text.encode("ascii") if text.isascii() else _units(text)
     hash_ = 0
     for start in range(0, len(units), _RUN):

@@ -1,8 +1,8 @@
-"""What is wrong with values that people have written, in their words and all at once.
+"""Describes all mistakes in values that users wrote, in the user's words.
 
-``msgspec`` names the first mistake only, in terms of its own (``Invalid enum value 'peer.reqest' -
-at $.point``). Here each value is held against the type that it should become: what is wrong, where,
-what was probably meant, and what there is if that is a short list.
+``msgspec`` names only the first mistake, in its own terms (``Invalid enum value 'peer.reqest' - at
+$.point``). Here each value is compared with the type that it should become. A message says what is
+wrong, where, what was probably meant, and which values there are if the list is short.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from txnsim.text import unknown
 T = TypeVar("T")
 
 MISTAKES_MAX: Final = 20
-"""Limit of listed mistakes; suggestions for each take time."""
+"""Most mistakes that an error lists; suggestions for each take time."""
 NAME_MAX: Final = 80
 
 _BOUND: Final = re.compile(r"Expected `\w+` ([<>]=? \S+)")
@@ -40,7 +40,7 @@ _WORDS: Final[tuple[tuple[type, str], ...]] = (
 
 
 class WrongValueError(ValueError):
-    """A wrong value, with one line per mistake."""
+    """Values are wrong; the message has one line for each mistake."""
 
     def __init__(self, mistakes: tuple[tuple[str, str], ...]) -> None:
         super().__init__(
@@ -50,15 +50,15 @@ class WrongValueError(ValueError):
 
 
 def converted(content: object, kind: type[T], *, noun: str = "field") -> T:
-    """``msgspec.convert``, whose error says what is wrong in words.
+    """Converts plain values with ``msgspec.convert``; the error describes every mistake in words.
 
     Args:
         content: Plain values, as JSON and YAML have them.
-        kind: What they should become.
-        noun: What messages call a field of the outermost kind: ``option``.
+        kind: The type that they should become.
+        noun: What messages call a field of the outermost type: ``option``.
 
     Raises:
-        WrongValueError: They can't.
+        WrongValueError: The values can't be converted.
     """
     try:
         return msgspec.convert(content, kind)
@@ -91,7 +91,9 @@ def _mistakes(content: object, kind: Any, path: str, noun: str) -> Iterator[tupl
 def _in_struct(
     content: Mapping[Any, Any], structs: tuple[type[msgspec.Struct], ...], path: str, noun: str
 ) -> Iterator[tuple[str, str]]:
-    """Of fields: unknown ones, missing ones, wrong ones; else what the whole says of itself."""
+    """Yields unknown, missing and wrong fields; if there are none, the struct's own complaint about
+    its fields together.
+    """
     tag = structs[0].__struct_config__.tag_field
     chosen = structs[0]
     if tag is not None:
@@ -170,18 +172,18 @@ def _word(kind: Any) -> str | None:
 
 
 def _own_words(text: str) -> str:
-    """A value's own error text, without the place in msgspec's notation."""
+    """The error text of the type itself, without the path in msgspec's notation."""
     return text.partition(" - at `$")[0]
 
 
 def _nth(index: int, element: object) -> str:
-    """The place of a list element: its number, and its id if present."""
+    """Names an element of a list by its number, and by its id if it has one."""
     id_ = element.get("id") if isinstance(element, Mapping) else None
     return f"{index + 1} ({_short(id_)})" if isinstance(id_, str) else str(index + 1)
 
 
 def _short(content: object) -> str:
-    """A name cut for comparison with known names; a long name resembles none."""
+    """Cuts a name before it is compared with known names; a longer name resembles none."""
     return str(content)[:NAME_MAX]
 
 

@@ -1,7 +1,7 @@
-"""Faults made to happen: counts, holds, chance and actions on the cluster.
+"""Makes faults happen: counts and holds crossings, draws by chance and acts on the cluster.
 
-- ``injector``: the interceptor that counts, holds and decides. ``armed_rule`` is a rule in
-  force.
+- ``injector``: the interceptor that counts, holds and decides.
+- ``armed_rule``: a rule in force.
 
-The declarations, and where each applies, are in ``txnsim.faults``.
+``txnsim.faults`` declares the faults, and where each applies.
 """

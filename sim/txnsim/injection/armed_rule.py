@@ -1,4 +1,6 @@
-"""A rule in force: how often it has matched and struck, what it holds, and what of it lasts."""
+"""A rule in force: how often it has matched and struck, the crossings that it holds, and its
+lasting effects.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +16,25 @@ from txnsim.faults.meanings import Fate
 from txnsim.faults.plan import FaultRule, spent
 
 Undo = Callable[[], Coroutine[Any, Any, None]]
-"""Ends what lasts; done already, or too late because the cluster stops, it does nothing. It is
-called at most once: after the action's time, on release or on disarming.
+"""Ends a lasting effect; does nothing if it has ended already or the cluster stops. It is called at
+most once: after the action's time, on release or on disarming.
 """
 
 
 Release = tuple[int, Fate]
-"""The trace index of a release, and what becomes of what it lets go."""
+"""The trace index of a release, and the fate of the crossings that it lets go."""
 
 
 class HeldCrossing(msgspec.Struct, frozen=True, kw_only=True):
-    """A crossing that waits."""
+    """A crossing that waits for a release."""
 
     crossing: Crossing
     hit: int
-    """Trace index of its ``fault.hit``; -1 if the trace was off."""
+    """Trace index of the crossing's ``fault.hit``; -1 if the trace was off."""
 
 
 class Lasting:
-    """A lasting effect on the cluster, with its undo."""
+    """A lasting effect on the cluster, with the function that undoes it."""
 
     __slots__ = ("cancel_timer", "undo")
 
@@ -42,38 +44,40 @@ class Lasting:
 
 
 class ArmedRule(msgspec.Struct, eq=False):
-    """A rule in force and its results."""
+    """A rule in force, with its counts, held crossings and lasting effects."""
 
     rule: FaultRule
     matched: int = 0
-    """Crossings that matched since it was armed."""
+    """Number of crossings that matched since the rule was armed."""
     begun: int = 0
-    """Strikes that were decided; counted as struck at once, or when their action is done."""
+    """Number of strikes that were decided; ``struck`` counts an action on the cluster only when it
+    is done.
+    """
     struck: int = 0
-    """Number of strikes; an action on the cluster counts once done."""
+    """Number of strikes; an action on the cluster counts when it is done."""
     released: int = 0
     """Number of released crossings and ended lasting effects."""
     held: dict[asyncio.Future[Release], HeldCrossing] = {}
-    """Those that wait, oldest first."""
+    """The crossings that wait, oldest first."""
     passed: int = 0
-    """Crossings that have passed the one that waits for them (``reorder``)."""
+    """Number of crossings that have overtaken the held one (``reorder``)."""
     lasting: list[Lasting] = []
-    """Lasting changes of the cluster."""
+    """The lasting effects on the cluster, oldest first."""
     failure: str | None = None
     """Error of the last failed action on the cluster."""
     is_disarmed: bool = False
-    """It is no longer in force."""
+    """Whether the rule is no longer in force."""
     trace_index: int = -1
     _struck_waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     @property
     def spent(self) -> bool:
-        """Whether it can no longer strike; crossings that it holds stay held."""
+        """Whether the rule can no longer strike; the crossings that it holds stay held."""
         waits_for_others = isinstance(self.rule.action, Reorder) and bool(self.held)
         return not waits_for_others and spent(self.rule, self.matched, self.begun)
 
     def until_struck(self, count: int) -> asyncio.Future[None]:
-        """Done once ``count`` crossings have been struck."""
+        """A future that is done when the rule has struck ``count`` crossings."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.struck >= count:
             future.set_result(None)
@@ -82,7 +86,7 @@ class ArmedRule(msgspec.Struct, eq=False):
         return future
 
     def count_strike(self) -> None:
-        """One more strike: wake the tasks that wait for it."""
+        """Counts a strike and wakes the tasks that wait for it."""
         self.struck += 1
         due_futures = [future for count, future in self._struck_waiters if count <= self.struck]
         self._struck_waiters = [
@@ -95,7 +99,7 @@ class ArmedRule(msgspec.Struct, eq=False):
                 future.set_result(None)
 
     def give_up(self, reason: str) -> None:
-        """It will not strike again: fail every wait for more strikes."""
+        """Fails every wait for more strikes, because the rule will not strike again."""
         waiters, self._struck_waiters = self._struck_waiters, []
         for count, future in waiters:
             if not future.done():

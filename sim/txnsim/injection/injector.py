@@ -1,12 +1,12 @@
 """The interceptor that makes declared faults happen.
 
-Code with a fault point asks it while a rule is armed (``Interceptor``); while none is,
-``armed_rule`` is False and the code does not even describe the crossing.
+Code with a fault point asks the interceptor while a rule is armed (``Interceptor``). While none is,
+``is_armed`` is False and the code does not even describe the crossing.
 
 If several rules strike, the one that was armed first decides (a rule that only lets pass never
 does); every rule that matches counts the crossing. A held crossing waits on a future. Releasing or
-disarming its rule lets it go on, in the order in which it came. Disarming does not shorten the
-delay of delayed crossings.
+disarming its rule lets held crossings go on, in the order in which they came. Disarming does not
+shorten a delay.
 """
 
 from __future__ import annotations
@@ -57,31 +57,33 @@ DISCONNECT: Final = FaultEffect(outcome=SubmitOutcome.DISCONNECT)
 RESET: Final = FaultEffect(outcome=SubmitOutcome.DISCONNECT, is_reset=True)
 FAULT_NODE: Final = "fault"
 NOISE_BYTES: Final = 16
-"""Size of the random choice for a damaged message."""
+"""Number of random bytes that decide how a message is damaged."""
 
 EffectOrWait = FaultEffect | Awaitable[FaultEffect] | None
 
 
 Refuses = Callable[[FaultRule], str | None]
-"""Why a rule can't strike here; None where it can."""
+"""Gives the reason why a rule can't strike here; None if it can."""
 
 Doubts = Callable[[FaultRule, bool], str | None]
-"""Why a rule cannot strike in the present cluster; the flag: topics may still come."""
+"""Gives the reason why a rule can't strike in the present cluster; None if it can. The flag says
+whether topics may still be created.
+"""
 
 
 class CannotStrikeError(ValueError):
-    """The cluster of this injector can't do the action of a rule."""
+    """The cluster of this injector can't do what a rule asks for."""
 
 
 class UnknownRuleError(KeyError):
-    """No rule of that id is in force."""
+    """No rule with this id is in force."""
 
     def __str__(self) -> str:
         return str(self.args[0])  # a KeyError would show it as Python writes it
 
 
 class Injector:
-    """``Interceptor`` with rules that can be armed, released and disarmed while the cluster
+    """An ``Interceptor`` with rules that can be armed, released and disarmed while the cluster
     runs.
     """
 
@@ -95,19 +97,21 @@ class Injector:
         refuses: Refuses | None = None,
         doubts: Doubts | None = None,
     ) -> None:
-        """Start without a rule, and without hands on the cluster.
+        """Starts without rules and without control of the cluster.
 
         Args:
-            clock: Delays, and deadlines of waits for strikes; monotonic.
+            clock: Monotonic clock for delays, and for deadlines of waits for strikes.
             tracer: Gets ``fault.arm``, ``fault.hit`` and ``fault.release``.
-            tasks: Where actions on the cluster run.
-            rng: Chance of rules: each has its stream, ``fault.<id>``.
-            refuses: Which rules can't strike here, where that is not all of a cluster.
-            doubts: What is known against a rule in this cluster.
+            tasks: Runs actions on the cluster.
+            rng: Source of chance: each rule has its own stream, ``fault.<id>``.
+            refuses: Gives the reason why a rule can't strike here; None if every rule can.
+            doubts: Gives the reason why a rule can't strike in the present cluster.
         """
         self.is_armed = False
         self.cluster_control: ClusterControl | None = None
-        """Carries out actions on the cluster; without it such rules are refused."""
+        """Carries out actions on the cluster; while it is None, rules with such actions are
+        refused.
+        """
         self._refuses = refuses
         self._doubts = doubts
         self._clock = clock
@@ -126,12 +130,13 @@ class Injector:
     # Rules
 
     def arm(self, rule: FaultRule) -> ArmedRule:
-        """Put a rule in force; at the point ``now`` its action begins after this call.
+        """Puts a rule in force. At the point ``now`` its action begins after this call.
 
         Raises:
-            ValueError: A rule of that id is in force, or one that it names in ``after`` or
-                ``until`` was never armed, or its action on the cluster can't be done here.
-            CannotStrikeError: It can't strike here.
+            ValueError: A rule with this id is in force, or a rule named in ``after`` or ``until``
+                was never armed, or the rule acts on the cluster and the injector has no control of
+                it.
+            CannotStrikeError: The rule can't strike here.
         """
         if self._refuses is not None and (why := self._refuses(rule)) is not None:
             raise CannotStrikeError(why)
@@ -153,14 +158,15 @@ class Injector:
         return state
 
     def release(self, rule_id: str, fate: Fate = FATES["pass"]) -> int:
-        """Let go what a rule holds and end what lasts of it; it stays armed and may hold again.
+        """Releases the crossings that a rule holds and ends its lasting effects. The rule stays
+        armed and may hold again.
 
         Returns:
-            How many crossings went on, and things ended.
+            Number of released crossings and ended effects.
 
         Raises:
-            UnknownRuleError: No such rule.
-            CannotStrikeError: What it holds can't meet this fate.
+            UnknownRuleError: No such rule is in force.
+            CannotStrikeError: The held crossings can't meet this fate.
         """
         state = self._armed_rule(rule_id)
         point = state.rule.point
@@ -182,10 +188,10 @@ class Injector:
         return len(held_crossings) + ended
 
     def disarm(self, rule_id: str) -> ArmedRule:
-        """Take a rule out of force, let go what it holds and end what lasts of it.
+        """Takes a rule out of force, releases its crossings and ends its lasting effects.
 
         Raises:
-            UnknownRuleError: No such rule.
+            UnknownRuleError: No such rule is in force.
         """
         state = self._armed_rule(rule_id)
         state.is_disarmed = True  # before the release: its event says so
@@ -196,7 +202,7 @@ class Injector:
         return state
 
     def disarm_all(self) -> None:
-        """Disarm every rule, oldest first."""
+        """Disarms every rule, oldest first."""
         for rule_id in list(self._rules):
             self.disarm(rule_id)
 
@@ -214,39 +220,39 @@ class Injector:
         return tuple(self._rules.values())
 
     def get(self, rule_id: str) -> ArmedRule | None:
-        """The rule of that id, if it is in force."""
+        """The rule with this id, or None if it is not in force."""
         return self._rules.get(rule_id)
 
     def doubt(self, rule: FaultRule, *, in_hindsight: bool = False) -> str | None:
-        """Why a rule strikes nothing in the cluster as it is; None where nothing is known.
+        """Gives the reason why a rule can't strike in the present cluster; None if no reason is
+        known.
 
         Args:
-            rule: In force or not.
-            in_hindsight: It was in force: a topic that is still not there has not come.
+            rule: The rule, in force or not.
+            in_hindsight: The rule's time is over: a topic that does not exist yet no longer counts
+                as one that may come.
         """
         return None if self._doubts is None else self._doubts(rule, not in_hindsight)
 
     def never_struck(self) -> tuple[ArmedRule, ...]:
-        """Every rule armed since the start, or since ``forget``, that has struck nothing: in force
-        or disarmed, oldest first. A test that armed them has not tested what it meant to.
+        """Every rule armed since the start, or since ``forget``, that has not struck: in force or
+        disarmed, oldest first. A test that armed it has not tested what it meant to.
         """
         return tuple(state for state in self._account if state.struck == 0)
 
     def forget(self) -> None:
-        """Begin a new account: of the rules armed so far only those in force are judged by
-        ``never_struck``.
-        """
+        """Limits ``never_struck`` to the rules that are in force now and to later ones."""
         self._account = list(self._rules.values())
 
     async def wait_until_struck(
         self, rule_id: str, *, count: int = 1, timeout_ms: int
     ) -> ArmedRule:
-        """Wait until a rule has struck ``count`` crossings since it was armed.
+        """Waits until a rule has struck ``count`` crossings since it was armed.
 
         Raises:
-            UnknownRuleError: No such rule.
-            LookupError: It was disarmed before, or its action on the cluster failed.
-            TimeoutError: It has not struck so often within ``timeout_ms`` (monotonic).
+            UnknownRuleError: No such rule is in force.
+            LookupError: The rule was disarmed before that, or its action on the cluster failed.
+            TimeoutError: The rule has struck less often within ``timeout_ms`` (monotonic).
         """
         state = self._armed_rule(rule_id)
         future = state.until_struck(count)
@@ -268,7 +274,8 @@ class Injector:
         return state
 
     def needed_part(self, point: FaultPoint, api_key: int) -> MessagePart:
-        """How much of a message the rules in force want to know before it crosses a point.
+        """The part of a message that the rules in force need to know before the message crosses a
+        point.
 
         Code that would have to decode the message to describe the crossing asks this first.
         """
@@ -300,7 +307,9 @@ class Injector:
         return rule.until is not None and self._has_struck(rule.until)
 
     def _is_due(self, rule: FaultRule) -> bool:
-        """Whether the rule ``after`` has struck, and the rule ``until`` has not."""
+        """Whether the rule named in ``after`` has struck, and the one named in ``until`` has
+        not.
+        """
         if rule.after is not None and not self._has_struck(rule.after):
             return False
         return not self._has_ended(rule)
@@ -308,7 +317,9 @@ class Injector:
     # Crossings
 
     def cross(self, crossing: Crossing) -> EffectOrWait:
-        """See ``Interceptor``; a strike makes its ``fault.hit`` the current cause."""
+        """Decides about a crossing (see ``Interceptor``). A strike makes its ``fault.hit`` the
+        current cause.
+        """
         stalled_by = self._stalls.rule_at(crossing) if self._stalls else None
         if stalled_by is not None:
             return self._wait_for_line(stalled_by, crossing)
@@ -426,7 +437,9 @@ class Injector:
         return await answer
 
     def _pass_by(self, state: ArmedRule, limit: int) -> None:
-        """One more goes past the crossing that waits to be reordered."""
+        """Counts a crossing that overtakes the held one; after ``limit`` of them the held one goes
+        on (``reorder``).
+        """
         state.passed += 1
         if state.passed == limit:
             future, crossing = state.held.popitem()
@@ -536,7 +549,7 @@ def _stream(rule: FaultRule) -> str:
 
 
 class StalledLine(msgspec.Struct, eq=False):
-    """Since a rule struck on it."""
+    """A connection or link that a rule has stalled."""
 
     line: str
     by: ArmedRule
@@ -545,42 +558,48 @@ class StalledLine(msgspec.Struct, eq=False):
 
 
 class Stalls(msgspec.Struct, kw_only=True, eq=False):
-    """Every stalled line: connections and links that stop for a time (``faults.actions.Stall``).
+    """All stalled lines: connections and links that stop for a time (``faults.actions.Stall``).
 
-    Every message on a line crosses a fault point. So a whole line stops by letting each crossing on
-    it wait: the struck one first, then later ones, in order. When the stall ends, they go on in
-    that order, and the other rules judge each as it comes.
+    Every message on a line crosses a fault point. So a whole line stops when each crossing on it
+    waits: the struck one first, then later ones. When the stall ends, they go on in the order in
+    which they came, and the other rules judge each of them.
     """
 
     clock: Clock
     """Monotonic clock for the duration of stalls."""
     ended: Callable[[], None]
-    """Called after each has ended."""
+    """Called after each stall has ended."""
     released: Callable[[ArmedRule, int], int]
-    """Called with rule and hit number of each released crossing; returns the cause."""
+    """Called with the rule and the trace index of the hit for each released crossing; returns the
+    trace index of the release.
+    """
     _by_line: dict[str, StalledLine] = {}
 
     def __bool__(self) -> bool:
         return bool(self._by_line)
 
     def rule_at(self, crossing: Crossing) -> ArmedRule | None:
-        """The rule for which a crossing has to wait because its line is stalled."""
+        """The rule whose stall of the line a crossing has to wait for; None if the line is not
+        stalled.
+        """
         stall = self._by_line.get(crossing.line)
         return None if stall is None else stall.by
 
     def rule_after_wake(self, crossing: Crossing) -> ArmedRule | None:
-        """The rule that stalls a woken crossing: only a stall begun since then."""
+        """The rule whose stall a woken crossing has to wait for: only a stall that began after it
+        was woken.
+        """
         stall = self._by_line.get(crossing.line)
         return None if stall is None or stall.is_ending else stall.by
 
     def begin(self, line: str, by: ArmedRule, lasts_ms: int | None) -> None:
-        """StalledLine a line from now on."""
+        """Stalls a line, for ``lasts_ms`` milliseconds or until the rule is released."""
         stall = self._by_line[line] = StalledLine(line, by)
         if lasts_ms is not None:
             stall.timer = self.clock.call_later(lasts_ms, lambda: self._end(stall))
 
     def end_all(self, by: ArmedRule) -> None:
-        """A rule was released: its lines go on."""
+        """Ends all stalls of a rule."""
         for stall in list(self._by_line.values()):
             if stall.by is by:
                 self._end(stall)
@@ -622,21 +641,21 @@ _log: Final = Logger("txnsim.faults")
 
 
 class ClusterControl(Protocol):
-    """Does to a running cluster what a rule asks for (``server._cluster_control``)."""
+    """Carries out a rule's action on a running cluster (``server._cluster_control``)."""
 
     async def carry_out(self, action: ClusterAction, *, struck: BrokerId | None) -> Undo | None:
-        """Do what an action says; the struck crossing waits until this returns.
+        """Carries out an action on the cluster; the struck crossing waits until this returns.
 
-        It may be called while a crossing of the very broker it strikes is under way, after the
-        callback in which that crossing came (never inside it). It must not wait for that crossing,
-        which waits for it.
+        The call comes while a crossing of the struck broker is under way, after the callback in
+        which the crossing came and never inside it. It must not wait for that crossing, which waits
+        for it.
 
         Returns:
-            How to end it, where it lasts.
+            The function that ends the effect, if the effect lasts.
 
         Raises:
-            TxnsimError: The cluster has no such broker or partition, or is not in a state in which
-                the thing can be done; the message says so.
+            TxnsimError: The cluster has no such broker or partition, or is in a state in which the
+                action is impossible; the message says so.
         """
 
 
@@ -644,9 +663,9 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
     """Carries out the rules' actions on the cluster."""
 
     clock: Clock
-    """When what lasts ends by itself; monotonic."""
+    """Monotonic clock that ends lasting effects."""
     tasks: Tasks
-    """Where actions run."""
+    """Runs the actions."""
     on_end: Callable[[], None]
     """Called after each action, also after a failed one."""
 
@@ -658,10 +677,10 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
         *,
         struck: BrokerId | None,
     ) -> asyncio.Future[None]:
-        """Carry an action out in the background.
+        """Starts an action in the background.
 
         Returns:
-            Done when the action is, with any result.
+            A future that is done when the action has succeeded or failed.
         """
         assert control is not None, "without one the rule was refused"
         end_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -701,10 +720,10 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
             lasting.cancel_timer = timer.cancel
 
     def end_all(self, state: ArmedRule) -> int:
-        """End what lasts of a rule, oldest first.
+        """Ends the lasting effects of a rule, oldest first.
 
         Returns:
-            How many things that were.
+            Number of ended effects.
         """
         lasting = list(state.lasting)
         for effect in lasting:

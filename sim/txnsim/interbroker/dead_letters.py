@@ -1,4 +1,4 @@
-"""What a share partition's leader asks the leader of a dead letter topic (KIP-1191): Produce."""
+"""Produce from a share partition's leader to the leader of a dead letter topic (KIP-1191)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from txnsim.types import TopicPartition
 
 
 class DeadLettersCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Append a batch of dead letters, on all replicas in sync."""
+    """Append a batch of dead letters with acks=-1."""
 
     topic_id: uuid.UUID
     topic_partition: TopicPartition
@@ -18,7 +18,7 @@ class DeadLettersCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DeadLettersReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The leader's answer."""
+    """The result of a DeadLettersCommand."""
 
     topic_id: uuid.UUID
     topic_partition: TopicPartition

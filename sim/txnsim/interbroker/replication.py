@@ -1,5 +1,5 @@
-"""Commands of a follower to the leader of its partitions, of a leader to the controller, and their
-answers (KIP-227, KIP-497, KIP-595, KIP-903).
+"""Commands from a follower to a partition's leader and from a leader to the controller, and their
+replies (KIP-227, KIP-497, KIP-595, KIP-903).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 
 
 class ReplicatedBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One stored batch on its way to a follower: the leader's bytes, not a copy of them, and what
-    a log has to know of them, so that the header is not read again.
+    """One stored batch on its way to a follower: the leader's bytes, not a copy of them, and the
+    header fields that a log needs, so that the header is not parsed again.
     """
 
     data: bytes
@@ -29,30 +29,30 @@ class ReplicatedBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_transactional: bool
     is_control: bool
     committed: bool = False
-    """What a marker says; of no meaning without ``is_marker``."""
+    """Whether the marker is a COMMIT; meaningless if ``is_marker`` is false."""
     coordinator_epoch: int = -1
     is_marker: bool = False
-    """A control batch that ends a transaction."""
+    """Whether the batch is a control batch that ends a transaction."""
 
 
 class ReplicaFetchPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A follower's fetch position in a partition; acknowledges all offsets below."""
+    """A follower's fetch position in a partition; it acknowledges all offsets below."""
 
     topic_id: uuid.UUID
     topic_partition: TopicPartition
     current_leader_epoch: int
     fetch_offset: int
     last_fetched_epoch: int
-    """-1 while the follower's log knows no epoch (KIP-595)."""
+    """Leader epoch of the follower's last batch; -1 while its log is empty (KIP-595)."""
     log_start_offset: int
     high_watermark: int = -1
-    """What the follower knows of it (Fetch v18, KIP-1166); -1 where it does not tell."""
+    """The high watermark that the follower knows (Fetch v18, KIP-1166); -1 if it does not tell."""
     max_bytes: int = 1_048_576
     """``replica.fetch.max.bytes``."""
 
 
 class ReplicaFetchCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Fetch from a follower to the leader of partitions, within a session of its own (KIP-227)."""
+    """Fetch from a follower to the leader of partitions, in a fetch session (KIP-227)."""
 
     replica_id: BrokerId
     replica_epoch: int
@@ -62,16 +62,18 @@ class ReplicaFetchCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     max_bytes: int
     session_id: int
     session_epoch: int
-    """0 asks for a new session with exactly these partitions; then it counts the requests."""
+    """0 asks for a new session with exactly these partitions; after that the epoch counts the
+    requests.
+    """
     partitions: tuple[ReplicaFetchPartition, ...] = ()
-    """Those whose state has changed since the last request of the session."""
+    """The partitions whose fetch state has changed since the last request of the session."""
     forgotten: tuple[tuple[uuid.UUID, TopicPartition], ...] = ()
     followed: tuple[TopicPartition, ...] = ()
-    """All that the session is about, for fault plans: it does not travel."""
+    """All partitions of the session, for fault plans; this field is not encoded."""
 
 
 class ReplicaFetchedPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The leader's answer for one partition."""
+    """The leader's reply for one partition."""
 
     topic_id: uuid.UUID
     topic_partition: TopicPartition
@@ -80,14 +82,16 @@ class ReplicaFetchedPartition(msgspec.Struct, frozen=True, kw_only=True, gc=Fals
     log_start_offset: int = -1
     last_stable_offset: int = -1
     diverging: tuple[int, int] | None = None
-    """(leader epoch, end offset): the follower's log parts from the leader's (KIP-595)."""
+    """(leader epoch, end offset) at which the follower's log diverges from the leader's
+    (KIP-595).
+    """
     current_leader: tuple[int, int] | None = None
-    """(leader id, leader epoch) with errors that mean "ask somebody else" (KIP-951)."""
+    """(leader id, leader epoch), with errors that mean that another broker leads (KIP-951)."""
     batches: tuple[ReplicatedBatch, ...] = ()
 
 
 class ReplicaFetchReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The answer to a follower; of a session only the partitions with news."""
+    """The reply to a follower; in a session it has only the partitions with news."""
 
     error: int = 0
     session_id: int = 0
@@ -99,8 +103,8 @@ NO_REPLICA: Final = BrokerId(-1)
 
 
 class ReplicaOffsetCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """ListOffsets from a follower that finds itself outside of its leader's log, or from a group
-    coordinator that asks as a consumer does.
+    """ListOffsets from a follower whose fetch offset is out of the leader's range, or from a group
+    coordinator, which asks like a consumer.
     """
 
     replica_id: BrokerId
@@ -111,7 +115,7 @@ class ReplicaOffsetCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ReplicaOffsetReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The leader's answer; of no meaning with an error."""
+    """The leader's reply; the offset is meaningless if there is an error."""
 
     topic_partition: TopicPartition
     error: int = 0
@@ -119,16 +123,16 @@ class ReplicaOffsetReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class IsrChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The ISR that a leader asks for, with all that the controller needs to see whether the leader
-    is still up to date.
+    """The ISR that a leader asks for, with the epochs by which the controller sees whether the
+    leader is up to date.
     """
 
     topic_id: uuid.UUID
     topic_partition: TopicPartition
     leader_epoch: LeaderEpoch
     new_isr: tuple[tuple[BrokerId, int], ...]
-    """(broker id, broker epoch as the leader knows it, -1 where it does not), by broker id; the
-    epoch keeps a restarted broker from being taken for the old one (KIP-903).
+    """(broker id, broker epoch) of each member, by broker id; the epoch is -1 if the leader does
+    not know it. The epoch keeps a restarted broker from being taken for the old one (KIP-903).
     """
     partition_epoch: int
 
@@ -154,7 +158,9 @@ class AlteredPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AlterPartitionReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """``error`` is the top-level code (STALE_BROKER_EPOCH, NOT_CONTROLLER)."""
+    """The result of each change; ``error`` is the top-level code (STALE_BROKER_EPOCH,
+    NOT_CONTROLLER).
+    """
 
     error: int = 0
     partitions: tuple[AlteredPartition, ...] = ()

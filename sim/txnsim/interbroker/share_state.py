@@ -1,7 +1,8 @@
-"""Commands between brokers about the state of share partitions, and their answers (KIP-932).
+"""Commands between brokers about the state of share partitions, and their replies (KIP-932).
 
-The leader of a partition asks and writes; the group coordinator initialises, deletes and sums up.
-The share coordinator of the key answers. One request has the partitions of one group.
+A partition's leader reads and writes the state; the group coordinator initialises and deletes it,
+and reads its summary. The share coordinator of the key replies. One request has the partitions of
+one group.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import msgspec
 
 UNKNOWN_OFFSET = -1
-"""No start offset is given, or the share partition has none before its first write."""
+"""Stands for no start offset: none is given, or the share partition has none before its first
+write.
+"""
 
 
 class ShareKey(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
@@ -17,12 +20,12 @@ class ShareKey(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=Fals
 
     group_id: str
     topic_id: str
-    """As Kafka writes a Uuid."""
+    """The topic id in Kafka's text form (Uuid.toString)."""
     partition: int
 
     @property
     def coordinator_key(self) -> str:
-        """What FindCoordinator asks with: ``group:topicId:partition``."""
+        """The key for FindCoordinator: ``group:topicId:partition``."""
         return f"{self.group_id}:{self.topic_id}:{self.partition}"
 
 
@@ -31,7 +34,7 @@ class StateBatch(msgspec.Struct, frozen=True, order=True, gc=False):
 
     first_offset: int
     last_offset: int
-    """Inclusive."""
+    """The last offset, inclusive."""
     delivery_state: int
     """0 available, 2 acknowledged, 4 archived."""
     delivery_count: int
@@ -60,7 +63,9 @@ class WriteShareState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     leader_epoch: int
     start_offset: int = UNKNOWN_OFFSET
     delivery_complete_count: int = -1
-    """Offsets from the start on whose delivery is complete; from v1 on."""
+    """Number of offsets from the start offset on whose delivery is complete (WriteShareGroupState
+    v1).
+    """
     batches: tuple[StateBatch, ...] = ()
 
 
@@ -71,7 +76,9 @@ class DeleteShareState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ShareStateError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The answer to an initialise, a write or a delete of one partition; 0 where it is done."""
+    """The result of initialising, writing or deleting one partition's state; the error is 0 on
+    success.
+    """
 
     key: ShareKey
     error: int = 0
@@ -79,7 +86,7 @@ class ShareStateError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ShareState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The answer to a read of one partition."""
+    """The reply to ReadShareGroupState for one partition."""
 
     key: ShareKey
     error: int = 0
@@ -90,7 +97,7 @@ class ShareState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ShareStateSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The answer to a summary of one partition."""
+    """The reply to ReadShareGroupStateSummary for one partition."""
 
     key: ShareKey
     error: int = 0

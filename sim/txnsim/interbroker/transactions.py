@@ -1,4 +1,4 @@
-"""Commands between brokers about transactions, and their answers (KIP-890, KIP-664, KIP-730)."""
+"""Commands between brokers about transactions, and their replies (KIP-890, KIP-664, KIP-730)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class TxnPartitions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AddPartitionsToTxnCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """AddPartitionsToTxn v4+ from a partition leader to the coordinator: verify, or add."""
+    """AddPartitionsToTxn v4+ from a partition leader to the transaction coordinator: verifies
+    partitions, or adds them.
+    """
 
     transactions: tuple[TxnPartitions, ...]
 
@@ -40,7 +42,7 @@ class AddPartitionsToTxnReply(msgspec.Struct, frozen=True, kw_only=True, gc=Fals
 
 
 class TxnMarker(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One marker of a WriteTxnMarkers request: end the transaction of this producer on these
+    """One marker of a WriteTxnMarkers request: it ends the producer's transaction on the
     partitions.
     """
 
@@ -49,10 +51,10 @@ class TxnMarker(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     committed: bool
     coordinator_epoch: CoordinatorEpoch
     transaction_version: int
-    """0 unless WriteTxnMarkers v2 carried one (KIP-1228)."""
+    """The version that WriteTxnMarkers v2 carries (KIP-1228); 0 in an older request."""
     partitions: tuple[TopicPartition, ...]
     start_offset: int = -1
-    """Required start of the transaction (KIP-664); -1 for any."""
+    """Offset at which the transaction must have started (KIP-664); -1 for any."""
 
 
 class WriteTxnMarkersCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -68,7 +70,7 @@ class WriteTxnMarkersReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     results: tuple[tuple[ProducerId, tuple[tuple[TopicPartition, int], ...]], ...] = ()
     is_forgotten: bool = False
-    """Whether Kafka would never send this answer."""
+    """Whether Kafka would never send this reply."""
 
 
 class AllocateProducerIdsCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +81,7 @@ class AllocateProducerIdsCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AllocateProducerIdsReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A block of producer ids: ``first`` … ``first + length - 1``."""
+    """A block of producer ids: ``first`` to ``first + length - 1``."""
 
     error: int = 0
     first: int = -1

@@ -1,4 +1,4 @@
-"""Readings in Prometheus' text format, written by ``prometheus_client`` (extra ``http``)."""
+"""Writes readings in Prometheus' text format, with ``prometheus_client`` (extra ``http``)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class _Readings(Collector):
-    """Readings as families."""
+    """Hands readings to ``prometheus_client`` as metric families."""
 
     def __init__(self, readings: Iterable[Reading]) -> None:
         self._readings = readings
 
     def collect(self) -> Iterator[Metric]:
-        """A family for each metric of the table, also without a reading, and for each old name."""
+        """Yields a family for each metric of the table, even without a reading, and one for each
+        old name.
+        """
         readings: dict[str, list[Reading]] = {}
         for reading in self._readings:
             readings.setdefault(reading.metric, []).append(reading)
@@ -62,7 +64,7 @@ def _family(metric: table.Metric, readings: Iterable[Reading]) -> Metric:
 
 
 def exposition(readings: Iterable[Reading]) -> bytes:
-    """Readings as text."""
+    """Writes the readings in Prometheus' text format."""
     registry = CollectorRegistry()
     registry.register(_Readings(readings))
     return generate_latest(registry)

@@ -1,8 +1,8 @@
-"""What the clients of one broker ask: how often, how long it takes, how large it is, what fails.
+"""Meters the requests of one broker's clients: count, duration, size and errors of each API.
 
-Every request passes here, so each costs only a handful of additions: a time falls into the
-bucket of its number of bits, and only who scrapes makes distributions of them, and means of sums.
-Times are nanoseconds of one stopwatch that the caller has read; nothing here has a clock. Kafka's
+Every request is metered, so each costs only a handful of additions: a duration is counted in the
+bucket of its number of bits. Distributions and means are computed when metrics are scraped.
+Durations are nanoseconds that the caller has measured; nothing here reads a clock. Kafka's
 counterpart: RequestMetrics.
 """
 
@@ -18,11 +18,11 @@ from txnsim.wire import codec
 from txnsim.wire.error_codes import errors_of, position_of_error
 
 BITS_MAX: Final = 64
-"""Bits of a time: nanoseconds of centuries."""
+"""Most bits of a duration in nanoseconds: enough for centuries."""
 
 
 class ApiMeter:
-    """One API in one version."""
+    """Counts of the requests of one API in one version."""
 
     __slots__ = (
         "error_at",
@@ -36,19 +36,19 @@ class ApiMeter:
     )
 
     def __init__(self, error_at: int | None) -> None:
-        """A meter that has seen nothing.
+        """Starts at zero.
 
         Args:
-            error_at: Where an answer that was encoded before has its error. Those that have it
-                elsewhere tell of none (``api.request``).
+            error_at: Position of the error code in an encoded response; None if the response has no
+                error at a fixed position (``api.request``).
         """
         self.error_at = error_at
         self.total_ns = 0
         self.total_counts = [0] * (BITS_MAX + 1)
-        """How many requests took a time of so many bits."""
+        """Number of requests by the bits of their duration."""
         self.remote_ns = 0
         self.remote_counts = [0] * (BITS_MAX + 1)
-        """Histogram of remote times, of the requests that waited."""
+        """Number of requests that waited, by the bits of their wait."""
         self.request_bytes = 0
         self.response_bytes = 0
         self.errors: dict[int, int] = {}
@@ -56,8 +56,8 @@ class ApiMeter:
     def observe(
         self, total_ns: int, request_bytes: int, response_bytes: int, waited_ns: int = -1
     ) -> None:
-        """A request has been answered; ``waited_ns`` is how long it waited for something after its
-        handler's first step, if it did.
+        """Counts an answered request. ``waited_ns`` is the time from the end of its handler's first
+        step to the answer; -1 if the handler did not wait.
         """
         self.total_ns += total_ns
         self.total_counts[total_ns.bit_length()] += 1
@@ -68,18 +68,18 @@ class ApiMeter:
             self.remote_counts[waited_ns.bit_length()] += 1
 
     def tell_error(self, error: int) -> None:
-        """Count this error of an answer, or of an element of it."""
+        """Counts an error code of a response, or of an element of it."""
         error = int(error)
         self.errors[error] = self.errors.get(error, 0) + 1
 
     def tell_error_in(self, body: bytes) -> None:
-        """Count the error of an answer that was encoded before."""
+        """Counts the error code of an encoded response, read at ``error_at``."""
         error_index = self.error_at
         assert error_index is not None
         self.tell_error(int.from_bytes(body[error_index : error_index + 2], "big", signed=True))
 
     def tell_errors_of(self, message: Any) -> None:
-        """Count the errors of an answer, if any."""
+        """Counts the error codes of a response, if it has any."""
         tell = errors_of(message.__class__)
         if tell is None:
             return
@@ -91,35 +91,35 @@ class ApiMeter:
 
 
 NO_METER: Final = ApiMeter(None)
-"""The meter of a connection without requests."""
+"""Stands for the meter of a connection that has sent no request."""
 
 
 class ApiTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """One API over its versions, for who scrapes."""
+    """Counts of one API, summed over its versions, for a scrape of the metrics."""
 
     api_key: int
     requests: dict[int, int]
-    """By version."""
+    """Version -> number of requests."""
     errors: dict[int, int]
-    """By error code, NONE left out."""
+    """Error code -> number of times, without NONE."""
     total_counts: tuple[int, ...]
-    """How many requests took a time of 0, 1, 2 … bits of nanoseconds."""
+    """Number of requests by the bits of their duration in nanoseconds: 0, 1, 2 and so on."""
     total_ns: int
     remote_counts: tuple[int, ...]
-    """Requests that did not wait are among them, with 0."""
+    """Number of requests by the bits of their wait; one that did not wait counts with 0 bits."""
     remote_ns: int
     request_bytes: int
     response_bytes: int
 
     @property
     def local_ns(self) -> int:
-        """The rest of the whole time: handlers' first steps."""
+        """Time outside of waits: the total time minus the remote time."""
         return self.total_ns - self.remote_ns
 
 
 class RequestMeters(dict[tuple[int, int], ApiMeter]):
-    """All APIs of one broker, in one life of it: a meter by API key and version, made when it is
-    asked for.
+    """The meters of one broker since its start: (API key, version) -> meter, created at its first
+    use.
     """
 
     def __missing__(self, api: tuple[int, int]) -> ApiMeter:
@@ -127,7 +127,7 @@ class RequestMeters(dict[tuple[int, int], ApiMeter]):
         return meter
 
     def totals(self) -> Iterator[ApiTotals]:
-        """The counts of each API, by its key."""
+        """Yields the counts of each API that has had requests, by API key."""
         by_key: dict[int, dict[int, ApiMeter]] = {}
         for (api_key, version), meter in sorted(self.items()):
             by_key.setdefault(api_key, {})[version] = meter
@@ -161,5 +161,5 @@ def _totals_of(api_key: int, versions: dict[int, ApiMeter]) -> ApiTotals:
 
 
 def _columns(rows: Iterable[list[int]]) -> list[int]:
-    """Sums over rows of the same length."""
+    """Adds up rows of the same length, column by column."""
     return [sum(column) for column in zip(*rows, strict=True)]

@@ -1,7 +1,7 @@
-"""Every metric once: name, kind, unit, labels, what it means, what to do, Kafka's own name of it.
+"""The table of all metrics: name, kind, unit, labels, meaning, advice, and Kafka's own name.
 
-Values come as ``Reading``s from ``server.views.metric_values``, which can look at a cluster; this
-package can't.
+Values come as ``Reading``s from ``server.views.metric_values``, which reads them from a cluster;
+this package has no access to one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 
 class MetricKind(Enum):
-    """How a value moves."""
+    """How a metric's value behaves."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -22,7 +22,7 @@ class MetricKind(Enum):
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader needs to know of one metric."""
+    """The documentation of one metric."""
 
     name: str
     kind: MetricKind
@@ -30,33 +30,33 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...]
     meaning: str
     advice: str
-    """The advice to an operator."""
+    """What an operator should do, and when."""
     kafka: str | None = None
-    """Kafka's JMX name where it has the same metric."""
+    """Kafka's JMX name, if Kafka has the same metric."""
     draft: str | None = None
-    """The name in a KIP's draft, where Kafka never shipped it."""
+    """The name in the draft of a KIP, if Kafka never shipped the metric."""
     bounds: tuple[float, ...] = ()
-    """Upper bounds of a histogram's buckets, in the unit of readings."""
+    """Upper bounds of a histogram's buckets, in the unit of its readings."""
     divisor: int = 1
-    """Readings are divided by it for Prometheus, which wants seconds and ratios."""
+    """Factor by which readings are divided for Prometheus, which wants seconds and ratios."""
     old: str | None = None
-    """A name that is shown beside it for one more release, in the unit of readings."""
+    """A deprecated name that is also shown for one more release, in the unit of the readings."""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """One value; ``labels`` in the order of the metric's."""
+    """One value of a metric; ``labels`` are the values of the metric's labels, in their order."""
 
     metric: str
     labels: tuple[str, ...]
     value: float
-    """The value; of a histogram, the sum. Times are in milliseconds, shares in percent."""
+    """The value; for a histogram, the sum. Times are in milliseconds, ratios in percent."""
     counts: tuple[int, ...] = ()
-    """Of a histogram: the number of values within each bound, then the total."""
+    """For a histogram: the number of values up to each bound, then the total."""
 
 
 TIME_BITS: Final = range(16, 36)
 TIME_BOUNDS_MS: Final = tuple((1 << bits) / 1_000_000 for bits in TIME_BITS)
-"""From 66 µs to 34 s, each twice the one before: powers of two of nanoseconds."""
+"""Bounds from 66 µs to 34 s, in milliseconds. They double, as powers of two of nanoseconds."""
 
 MS_BOUNDS: Final = tuple(float(1 << bits) for bits in range(16))
 PERCENT_BOUNDS: Final = (0.0, 1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 99.0, 100.0)
@@ -72,11 +72,10 @@ _metrics: Final[list[Metric]] = []
 def _metric(
     kind: MetricKind, name: str, *, labels: tuple[str, ...] = PER_BROKER, **fields: Any
 ) -> str:
-    """Put a metric into the table; each broker has a value of its own unless ``labels`` say
-    otherwise.
+    """Adds a metric to the table. Each broker has its own value unless ``labels`` say otherwise.
 
     Returns:
-        Its name.
+        The metric's name.
     """
     _metrics.append(Metric(kind=kind, name=name, labels=labels, **fields))
     return name

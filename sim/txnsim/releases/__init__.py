@@ -1,11 +1,11 @@
-"""What an emulated Kafka release advertises and how it behaves: data.
+"""What an emulated Kafka release advertises and how it behaves, as data.
 
-- ``_release``: the shape of such data, and which switches a release has.
-- ``rules``: what releases do differently, one named switch per behaviour.
-- ``_fleet``: which broker of a cluster runs which release, and the common abilities of all.
-- ``interbroker_versions``: in which version a broker sends what it asks of others.
+- ``_release``: the fields of a release, and which switches it has on.
+- ``rules``: the differences between releases, one named switch per behaviour.
+- ``_fleet``: which broker of a cluster runs which release, and the feature levels that all support.
+- ``interbroker_versions``: the versions of requests between brokers.
 - ``_kafka``: the releases, oldest first.
-- ``_catalog``: a release by its name.
+- ``_catalog``: finds a release by its name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Releases by name, and the values of ``--as-version``."""
+"""Finds releases by name, and reads the values of ``--as-version``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from txnsim.types import BrokerId
 
 
 def release_named(name: str) -> Release:
-    """The release of that name.
+    """The release with this name.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is no such release.
     """
     release = RELEASES.get(name)
     if release is None:
@@ -30,14 +30,14 @@ def fleet_from(
     rules: Mapping[str, bool] | None = None,
     broker_ids: Collection[BrokerId] | None = None,
 ) -> Fleet:
-    """The release of each broker, from ``--as-version`` and the configuration.
+    """Assigns a release to each broker, from ``--as-version`` and the configuration.
 
     Args:
         wishes: ``RELEASE`` for all brokers, ``BROKER=RELEASE`` for one; several in one text are
             separated by commas. Later ones win.
-        brokers: How many there are; their ids begin with 1 unless given.
-        rules: Switches that are turned by hand, whatever the release.
-        broker_ids: Their ids.
+        brokers: Number of brokers; their ids begin with 1 unless ``broker_ids`` are given.
+        rules: Rule name -> whether it is on, for every broker whatever its release.
+        broker_ids: The ids of the brokers.
 
     Raises:
         ConfigError: A release, a broker or a rule does not exist.

@@ -1,8 +1,8 @@
 """Which broker of a cluster runs which release.
 
-A real broker learns what a peer speaks from its ApiVersions answer, and the controller learns what
-a broker supports when it registers. Here both ask the fleet: it stands for those answers. Kafka's
-counterparts: NodeApiVersions, ClusterFeatureSupportDescriber.
+A real broker learns the versions of another broker from its ApiVersions response, and the
+controller learns the features of a broker from its registration. Here both ask the fleet instead.
+Kafka's counterparts: NodeApiVersions, ClusterFeatureSupportDescriber.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from txnsim.types import BrokerId
 
 
 class Fleet:
-    """The releases of a cluster's brokers; it changes when one is restarted as another release."""
+    """The releases of a cluster's brokers. A broker may be restarted with another release."""
 
     __slots__ = ("_by_broker", "_ruled", "_rules", "changes", "default", "first")
 
@@ -29,16 +29,16 @@ class Fleet:
         by_broker: Mapping[BrokerId, Release] | None = None,
         rules: Mapping[str, bool] | None = None,
     ) -> None:
-        """Make a fleet.
+        """Makes a fleet.
 
         Args:
-            default: Release of brokers that are not in ``by_broker``.
-            by_broker: Those of the others.
-            rules: Switches of ``Rules`` that are turned by hand, whatever the release: a bug of
-                before its fix, or a fix before its release.
+            default: Release of the brokers that are not in ``by_broker``.
+            by_broker: Releases of the other brokers.
+            rules: Rule name -> whether it is on, whatever the release: to have a bug before its
+                fix, or a fix before its release.
 
         Raises:
-            ConfigError: There is no such switch.
+            ConfigError: There is no such rule.
         """
         unknown = set(rules or ()) - set(Rules.documentation())
         if unknown:
@@ -48,12 +48,14 @@ class Fleet:
         self._rules = dict(rules or {})
         self._ruled: dict[str, Release] = {}
         self.first = BrokerId(1)
-        """The broker whose node is the controller's, too."""
+        """The broker on whose node the controller runs."""
         self.changes = 0
-        """How often a broker was given another release."""
+        """Number of times that a broker was given another release."""
 
     def release_of(self, broker_id: BrokerId) -> Release:
-        """The release that a broker runs, or will run when it starts."""
+        """The release that a broker runs, or will run when it starts. Rules that were set by hand
+        apply.
+        """
         release = self._by_broker.get(broker_id, self.default)
         if not self._rules:
             return release
@@ -64,22 +66,22 @@ class Fleet:
         return ruled
 
     def assign(self, broker_id: BrokerId, release: Release) -> None:
-        """From its next start on the broker runs this release."""
+        """Makes the broker run this release from its next start on."""
         self._by_broker[broker_id] = release
         self.changes += 1
 
     @property
     def controller(self) -> Release:
-        """The release of the controller."""
+        """The release that the controller runs."""
         return self.release_of(self.first)
 
     def highest(self, broker_id: BrokerId, api_key: int) -> int:
-        """Highest version of an API that a broker understands from another one, -1 for none."""
+        """Highest version of an API that a broker understands from another broker; -1 if none."""
         return self.release_of(broker_id).highest(api_key)
 
     def complaint(self, release: Release, finalized: Mapping[str, int]) -> str | None:
-        """Why a broker of this release can't register in a cluster with these finalized levels
-        (ClusterControlManager.registerBroker); None where it can.
+        """Kafka's reason why a broker of this release can't register in a cluster with these
+        finalized feature levels (ClusterControlManager.registerBroker); None if it can.
         """
         for name, level in sorted(finalized.items()):
             supported = release.features.get(name)
@@ -97,8 +99,8 @@ class Fleet:
     def supporters(
         self, broker_ids: Iterable[BrokerId]
     ) -> tuple[tuple[str, Mapping[str, FeatureRange]], ...]:
-        """The nodes that must support a feature level, in the order in which the controller asks:
-        itself (the first broker's node), then every registered broker.
+        """The nodes that must support a feature level, each with its supported levels. The
+        controller comes first (the first broker's node), then every registered broker, as in Kafka.
         """
         ordered = sorted(broker_ids)
         nodes = [(f"Local controller {broker_id}", broker_id) for broker_id in ordered[:1]]
@@ -108,7 +110,7 @@ class Fleet:
         )
 
     def new_cluster_levels(self, broker_ids: Iterable[BrokerId]) -> dict[str, int]:
-        """Feature levels that all brokers could have formatted a new cluster with, by name."""
+        """Feature name -> level for a new cluster: the lowest of the brokers' own levels."""
         every = [self.release_of(broker_id).features for broker_id in broker_ids]
         names = sorted({name for features in every for name in features})
         return {

@@ -1,10 +1,9 @@
-"""The releases that can be emulated, oldest first, each by what it does otherwise than the one
-before.
+"""The releases that can be emulated, oldest first, each by its differences from the one before.
 
 The ranges of API versions are recorded from the message specifications in the jar of a release's
-clients. Left out: versions that a release marks unstable
-(InitProducerId 6 from 4.1 on), and the telemetry APIs 71 and 72, which a broker lists only when a
-metrics reporter takes client metrics (KIP-714).
+clients. Left out are the versions that a release marks unstable (InitProducerId 6 from 4.1 on), and
+the telemetry APIs 71 and 72, which a broker lists only when a metrics reporter takes client metrics
+(KIP-714).
 """
 
 from __future__ import annotations
@@ -80,8 +79,9 @@ RELEASE_2_8: Final = Release(
     },
     rules=rules_of("2.8.2"),
 )
-"""The last line whose transactions need ZooKeeper: no features, no verification. Left out: the APIs
-between ZooKeeper's brokers and their controller (4 to 7 and 56), which clients never use.
+"""The last line whose transactions need ZooKeeper. It has no features and no verification of
+transactions. Left out are the APIs between ZooKeeper's brokers and their controller (4 to 7 and
+56), which clients never use.
 """
 
 RELEASE_3_5: Final = next_release(
@@ -119,7 +119,9 @@ RELEASE_3_5: Final = next_release(
         "metadata.version": FeatureRange(min_level=1, max_level=11, new_cluster_level=11),
     },
 )
-"""The last line that verifies nothing, with KRaft: delegation tokens need ZooKeeper there."""
+"""The last line without verification of transactions. It is emulated with KRaft, where it has no
+delegation tokens.
+"""
 
 RELEASE_3_6: Final = next_release(
     RELEASE_3_5,
@@ -136,7 +138,7 @@ RELEASE_3_6: Final = next_release(
         "metadata.version": FeatureRange(min_level=1, max_level=14, new_cluster_level=14),
     },
 )
-"""The first line that verifies transactions at the partition leader (KIP-890). Left out:
+"""The first line that verifies transactions at the partition leader (KIP-890). Left out is
 ConsumerGroupHeartbeat 0, which is unstable.
 """
 
@@ -285,7 +287,7 @@ RELEASE_4_2: Final = next_release(
         "streams.version": FeatureRange(min_level=0, max_level=1, new_cluster_level=1),
     },
 )
-"""The first line with strict markers of transactions v2 (KIP-1228)."""
+"""The first line that checks the epochs of transaction v2 markers strictly (KIP-1228)."""
 
 RELEASE_4_3: Final = next_release(
     RELEASE_4_2,
@@ -333,11 +335,11 @@ RELEASES: Final = {
         RELEASE_4_4,
     )
 }
-"""Name -> release, oldest first: the only list of them. The last is the newest, and need not be the
-reference.
+"""Name -> release, oldest first; the only list of releases. The last is the newest, which need not
+be the reference.
 """
 
 REFERENCE: Final = next(
     release for release in RELEASES.values() if release.patch_release == REFERENCE_VERSION
 )
-"""Brokers run it unless another one is asked for, and a real broker of it decides what is right."""
+"""The release that brokers run by default. A real broker of this release decides what is right."""

@@ -1,8 +1,8 @@
-"""What a release of Kafka lets its clients see of it: the API versions and features it advertises,
-and the rules it goes by.
+"""What clients see of a Kafka release: the API versions and features that it advertises, and its
+rules.
 
 Kafka's counterparts are the ``validVersions`` of the message JSON files of that release (without
-unstable ones) and its ``Feature`` enumeration.
+unstable versions) and its ``Feature`` enumeration.
 """
 
 from __future__ import annotations
@@ -22,42 +22,46 @@ V = TypeVar("V")
 
 
 class FeatureRange(msgspec.Struct, frozen=True, kw_only=True):
-    """Levels of a cluster feature that a broker of the release supports, and the level of a new
-    cluster.
-    """
+    """Levels of a cluster feature that a release supports, and the level of a new cluster."""
 
     min_level: int
     max_level: int
     new_cluster_level: int
-    """Finalized level of a freshly formatted cluster; 0 is "off" and not advertised."""
+    """Finalized level in a newly formatted cluster; 0 means off and is not advertised."""
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
-    """One emulated release. The mappings are read-only and ascending by key."""
+    """One emulated release. The mappings are read-only and sorted by key."""
 
     name: str
-    """Such as ``4.3``."""
+    """The release line, such as ``4.3``."""
     patch_release: str
-    """The patch release of that line that is emulated: its newest."""
+    """The patch release of the line that is emulated: the newest."""
     api_versions: Mapping[int, tuple[int, int]]
-    """API key -> (lowest, highest) version, as a broker's ApiVersions response has it."""
+    """API key -> (lowest, highest) version, as in a broker's ApiVersions response."""
     refused_below: Mapping[int, int] = MappingProxyType({})
-    """API key -> lowest version that really works, where lower ones are advertised."""
+    """API key -> lowest version that the broker accepts, if it advertises lower ones."""
     controller_api_versions: Mapping[int, tuple[int, int]] = MappingProxyType({})
-    """The same for APIs that brokers send to the controller and clients never see."""
+    """API key -> (lowest, highest) version, of APIs that only brokers send to the controller."""
     features: Mapping[str, FeatureRange] = MappingProxyType({})
-    """Feature name -> levels; all of them are supported features of ApiVersions."""
+    """Feature name -> levels; all of them are supported features in ApiVersions."""
     rules: Rules
     unstable: Mapping[int, int] = MappingProxyType({})
-    """API key -> highest version where ``unstable.api.versions.enable`` opens one more."""
+    """API key -> highest version if ``unstable.api.versions.enable`` is on, for APIs with an
+    unstable version.
+    """
     is_released: bool = True
-    """False: no jar of it can be had yet, so nothing could be compared with what is said of it."""
+    """False while the release can't be downloaded yet, so that its data could not be compared with
+    it.
+    """
 
     def __str__(self) -> str:
         return self.name if self.is_released else f"{self.name} (not released)"
 
     def accepts(self, api_key: int, api_version: int) -> bool:
-        """Whether a broker handles that API and version from a client, not only advertises it."""
+        """Whether a broker accepts that version of the API from a client, and does not only
+        advertise it.
+        """
         versions = self.api_versions.get(api_key)
         if versions is None:
             return False
@@ -65,18 +69,18 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         return max(lowest, self.refused_below.get(api_key, lowest)) <= api_version <= highest
 
     def highest(self, api_key: int) -> int:
-        """Highest version of an API between brokers or to the controller, -1 where the release does
-        not have it.
+        """Highest version of an API between brokers or to the controller; -1 if the release lacks
+        the API.
         """
         versions = self.api_versions.get(api_key) or self.controller_api_versions.get(api_key)
         return -1 if versions is None else versions[1]
 
     @staticmethod
     def line_of(version: str) -> tuple[int, int]:
-        """Major and minor number: (4, 3) of ``4.3.1`` and of ``4.3``.
+        """Major and minor number of a release: (4, 3) for ``4.3.1`` and for ``4.3``.
 
         Raises:
-            ConfigError: It is no release.
+            ConfigError: The text is no release number.
         """
         parts = numbers(version)
         if len(parts) < 2:
@@ -86,7 +90,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     @staticmethod
     @cache
     def newer_than(version: str) -> tuple[str, ...]:
-        """The switches that came later than a release, in order of declaration."""
+        """Names of the switches that are on in later releases only, in order of declaration."""
         return tuple(
             name
             for name, switch in Rules.documentation().items()
@@ -106,18 +110,18 @@ def next_release(
     unstable: Mapping[int, int] | None = None,
     is_released: bool = True,
 ) -> Release:
-    """The next release, given by its differences from the one before.
+    """Makes a release from its differences to the release before it.
 
     Args:
-        release: The one before.
+        release: The release before it.
         name: Name of the new release.
-        patch_release: That is emulated.
-        api_versions: API keys with new ranges; None takes an API away.
-        refused_below: API keys whose lowest versions are advertised and refused from now on.
-        controller_api_versions: The same as ``api_versions`` for requests to the controller.
-        features: Features with new levels; None takes one away.
-        unstable: API keys that ``unstable.api.versions.enable`` opens from now on.
-        is_released: Whether its jars can be had.
+        patch_release: The patch release that is emulated.
+        api_versions: API key -> new range; None removes the API.
+        refused_below: API key -> lowest accepted version, where lower ones are still advertised.
+        controller_api_versions: API key -> new range, of requests to the controller.
+        features: Feature name -> new levels; None removes the feature.
+        unstable: API key -> version that ``unstable.api.versions.enable`` opens.
+        is_released: Whether the release can be downloaded.
     """
     return Release(
         name=name,
@@ -143,5 +147,5 @@ def _apply_changes(
 
 
 def rules_of(version: str) -> Rules:
-    """What a release does, switch by switch."""
+    """The rules of a release: each switch as its version says."""
     return Rules(**{name: switch.is_on(version) for name, switch in Rules.documentation().items()})

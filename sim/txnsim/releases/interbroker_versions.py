@@ -1,10 +1,11 @@
-"""In which version a broker sends what it asks of another one, or of the controller. Pure data.
+"""The versions in which a broker sends requests to other brokers and to the controller. Pure data.
 
-There are three ways. A follower goes by the cluster's ``metadata.version``, which every broker of
-the cluster knows. Most other senders ask their peer first what it knows (ApiVersions), and take the
-newest version that both know. In some releases two senders did not ask: they sent their own newest
-version, even to a peer that does not know it (``InterbrokerRequest.unless``). Kafka's counterparts:
-MetadataVersion, and the argument ``discoverBrokerVersions`` of NetworkClient.
+There are three ways. A follower uses the version that belongs to the cluster's
+``metadata.version``, which every broker knows. Most other senders ask their peer for its versions
+first (ApiVersions), and use the newest version that both support. In some releases two senders did
+not ask: they sent their own newest version, even to a peer that does not support it
+(``InterbrokerRequest.unless``). Kafka's counterparts: MetadataVersion, and the argument
+``discoverBrokerVersions`` of NetworkClient.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 from txnsim.releases.rules import Rules
 
 Levels = tuple[tuple[int, int], ...]
-"""(from this level of ``metadata.version`` on, version of the request), ascending; a cluster of 2.8
+"""(lowest level of ``metadata.version``, version of the request) pairs, ascending; a 2.8 cluster
 has level 0.
 """
 
@@ -27,18 +28,18 @@ class InterbrokerRequest(msgspec.Struct, frozen=True, kw_only=True):
     api_key: int
     what: str
     levels: Levels = ()
-    """Where the cluster's ``metadata.version`` decides; elsewhere the version is the newest that
-    both know.
+    """The request's versions by ``metadata.version``; if empty, the newest version that both
+    brokers support is used.
     """
     unless: str = ""
-    """A switch; while it is off, the sender takes its own newest version without asking."""
+    """Name of a switch; while it is off, the sender uses its own newest version without asking."""
 
     def at_level(self, level: int) -> int:
-        """The version where the cluster's ``metadata.version`` is at a level."""
+        """The version to use at a level of the cluster's ``metadata.version``."""
         return next(version for least, version in reversed(self.levels) if least <= level)
 
     def follows_peer(self, rules: Rules) -> bool:
-        """Whether a sender with these rules asks its peer first."""
+        """Whether a sender with these rules asks its peer for its versions first."""
         return not self.unless or bool(getattr(rules, self.unless))
 
 
@@ -55,13 +56,13 @@ FOLLOWER_FETCH: Final = InterbrokerRequest(
         (27, 18),  # the high watermark that the follower knows (KIP-1166)
     ),
 )
-"""MetadataVersion.fetchRequestVersion."""
+"""Versions from MetadataVersion.fetchRequestVersion."""
 FOLLOWER_LIST_OFFSETS: Final = InterbrokerRequest(
     api_key=2,
     what="ListOffsets of a follower",
     levels=((0, 6), (1, 7), (9, 8), (21, 9), (25, 10), (29, 11)),
 )
-"""MetadataVersion.listOffsetRequestVersion."""
+"""Versions from MetadataVersion.listOffsetRequestVersion."""
 LIST_OFFSETS: Final = InterbrokerRequest(api_key=2, what="ListOffsets of a group coordinator")
 DEAD_LETTERS: Final = InterbrokerRequest(api_key=0, what="Produce of dead letters")
 ADD_PARTITIONS_TO_TXN: Final = InterbrokerRequest(
@@ -95,12 +96,12 @@ EXCHANGES: Final = (
     *(ALTER_PARTITION, BROKER_REGISTRATION, BROKER_HEARTBEAT, ALLOCATE_PRODUCER_IDS),
     *SHARE_STATE,
 )
-"""All that brokers ask here. A broker forwards what the controller decides in the version of the
-client's request; so it lists these APIs only in versions that the controller knows, too
-(``FORWARDED``).
+"""All requests that brokers send. Requests that a broker forwards to the controller are not among
+them (``FORWARDED``): they keep the version of the client's request, so the broker lists their APIs
+only in versions that the controller supports, too.
 """
 
 FORWARDED: Final = frozenset(
     {19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94}
 )
-"""Keys of ``ApiKeys.forwardable``, in 4.4."""
+"""API keys that a broker forwards to the controller (``ApiKeys.forwardable`` in 4.4)."""

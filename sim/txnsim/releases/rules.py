@@ -1,12 +1,10 @@
-"""Behaviours of Kafka brokers before a fix: one named switch per behaviour.
+"""Behaviours in which Kafka's releases differ: one named switch per behaviour.
 
-A core asks ``Rules`` where its releases differ and never knows a release's name. A switch is one
-row here: from ``since`` and ``until`` follows in which releases it is on. The defaults are those of
-the reference. A scenario that shows a bug sets one by hand. Each switch is named for the behaviour
-of a broker of the reference (or, where that has the bug, for what it fails to do); a newer one is
-named for the new behaviour.
-
-The table for readers is ``docs/releases.md``.
+A core asks ``Rules`` and never knows a release's name. A switch is one row here: ``since`` and
+``until`` say in which releases it is on. The defaults are those of the reference release. A
+scenario that shows a bug sets a switch by hand. A switch is named for the behaviour of the
+reference release (or, where that release has the bug, for what it fails to do); the switch of a
+newer release is named for the new behaviour. The table for readers is ``docs/releases.md``.
 """
 
 from __future__ import annotations
@@ -21,35 +19,40 @@ import msgspec
 from txnsim.errors import ConfigError
 
 REFERENCE_VERSION: Final = "4.4.0"
-"""What brokers run unless another release is asked for; a real broker of it decides what is right.
-Whatever follows the reference asks here or ``kafka.REFERENCE``: no other module knows its number.
+"""The release that brokers run by default; a real broker of it decides what is right.
+
+All code that depends on the reference asks here or ``releases.REFERENCE``: no other module knows
+its number.
 """
 
 Numbers = tuple[int, ...]
-"""A release or a line of releases: (4, 2, 1), (4, 3)."""
+"""The numbers of a release or of a release line: (4, 2, 1), (4, 3)."""
 
 
 class RuleSwitch(msgspec.Struct, frozen=True):
-    """What a reader needs to know of one switch."""
+    """The documentation of one switch."""
 
     ticket: str
-    """Kafka's ticket or proposal."""
+    """Kafka's ticket or KIP."""
     since: tuple[Numbers, ...]
-    """First releases in which the switch is on: a patch release brings it to its own line, the last
-    one named to all later lines. Empty: none does.
+    """First releases in which the switch is on: a patch release turns it on in its own line, the
+    last one named in all later lines. Empty if no release has it.
     """
     until: Numbers
-    """Last line that had it before that: all up to it have it on. Empty: none had."""
+    """Last line of an earlier time in which the switch was on: it is on in all lines up to this
+    one. Empty if there was none.
+    """
     behaviour_before: str
     """Behaviour while the switch is off."""
     behaviour_after: str
     """Behaviour while the switch is on."""
 
     def is_on(self, version: str) -> bool:
-        """Whether a release has the behaviour.
+        """Whether the switch is on in a release.
 
         Args:
-            version: Such as ``3.1.1``: with ``since`` 3.1.2 and 3.2 it has not, 3.1.3 has.
+            version: The release, such as ``3.1.1``. With ``since`` 3.1.2 and 3.2 it is off in 3.1.1
+                and on in 3.1.3.
         """
         own = numbers(version)
         if own[: len(self.until)] <= self.until and self.until:
@@ -60,10 +63,11 @@ class RuleSwitch(msgspec.Struct, frozen=True):
         )
 
     def came(self, newest: str) -> str:
-        """Since when releases have it on, for a reader who may know newer ones than we do.
+        """Says since when the switch is on, for readers who may know newer releases than this
+        table.
 
         Args:
-            newest: The newest release that is known.
+            newest: The newest release in the table.
         """
         since_text = ", ".join(map(text_of, self.since))
         if not self.until:
@@ -73,10 +77,10 @@ class RuleSwitch(msgspec.Struct, frozen=True):
 
 
 def numbers(version: str) -> Numbers:
-    """The numbers of a release: (4, 3, 1) of ``4.3.1``.
+    """The numbers of a release: (4, 3, 1) for ``4.3.1``.
 
     Raises:
-        ConfigError: It is no release.
+        ConfigError: The text is no release number.
     """
     try:
         return tuple(map(int, version.split(".")))
@@ -85,7 +89,7 @@ def numbers(version: str) -> Numbers:
 
 
 def text_of(release: Numbers) -> str:
-    """As it is written: ``4.3.1``."""
+    """The release as text: ``4.3.1``."""
     return ".".join(map(str, release))
 
 
@@ -93,17 +97,17 @@ _switches: Final[list[RuleSwitch]] = []
 
 
 def _switch(ticket: str, since: str = "", *, until: str = "", after: str, before: str) -> bool:
-    """Note what there is to know of a switch (``documentation``).
+    """Registers the documentation of a switch, for ``documentation``.
 
     Args:
-        ticket: As ``RuleSwitch`` has it.
-        since: Releases, separated by commas: ``3.9.1, 4.0``; none: no release has it.
-        until: A line: ``4.2``.
-        after: As ``RuleSwitch`` has it.
-        before: Likewise.
+        ticket: See ``RuleSwitch``.
+        since: Releases, separated by commas: ``3.9.1, 4.0``; empty if no release has it.
+        until: A release line: ``4.2``.
+        after: Behaviour while the switch is on.
+        before: Behaviour while the switch is off.
 
     Returns:
-        Whether the reference has it on.
+        Whether the switch is on in the reference release.
     """
     since_versions = tuple(numbers(version) for version in since.split(", ")) if since else ()
     until_version = numbers(until) if until else ()
@@ -115,7 +119,7 @@ def _switch(ticket: str, since: str = "", *, until: str = "", after: str, before
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """The behaviour of one broker, as far as releases differ in it."""
+    """The behaviour of one broker, where releases differ."""
 
     # Coordinator: rights of producers
 

@@ -1,10 +1,10 @@
-"""What the share coordinator knows of share partitions (KIP-932), and decides. Pure.
+"""What the share coordinator knows of share partitions (KIP-932), and how it decides. Pure.
 
-- ``records``: what ``__share_group_state`` remembers.
-- ``log_format``: its bytes.
-- ``_combining``: batches of states become the fewest that say the same.
-- ``shard``: one partition of that topic: replay, epochs that fence, what may be pruned.
-- ``decisions``: initialise, read, write, delete, sum up.
+- ``records``: the records of ``__share_group_state``.
+- ``log_format``: their bytes.
+- ``_combining``: merges batches of states into as few as possible.
+- ``shard``: one partition of that topic: replay, fencing by epochs, pruning of records.
+- ``decisions``: initialises, reads, writes, deletes and summarises a state.
 
 Kafka's counterparts: ShareCoordinatorShard, ShareGroupOffset, PersisterStateBatchCombiner.
 """

@@ -1,4 +1,4 @@
-"""Batches of states become the fewest that say the same.
+"""Merges batches of states into the fewest batches that say the same.
 
 Counterpart in Kafka: PersisterStateBatchCombiner.
 """
@@ -16,11 +16,11 @@ from txnsim.interbroker.share_state import UNKNOWN_OFFSET, StateBatch
 from txnsim.releases.rules import LATEST, Rules
 
 _AT_ONCE: Final = 1_000
-"""Batches that are merged without a break."""
+"""Number of batches that are merged between two breaks."""
 
 
 class BackwardsBatchError(ValueError):
-    """A batch ends before it begins, and is not alone."""
+    """A batch ends before it begins, and there are other batches."""
 
 
 def combining(
@@ -30,14 +30,15 @@ def combining(
     start_offset: int,
     rules: Rules = LATEST,
 ) -> Generator[int, None, tuple[StateBatch, ...]]:
-    """Both together: in order, without overlaps, without what lies below the start offset.
+    """Merges two lists of batches: in order, without overlaps, without offsets below the start
+    offset.
 
-    Where batches overlap the higher delivery count wins, then the higher state. Neighbours that
-    are in the same state become one batch, unless there is only one batch to begin with
-    (``share_states_are_swept``). Yields after so many batches.
+    Where batches overlap, the higher delivery count wins, then the higher state. Adjacent batches
+    in the same state become one batch, unless there is only one batch to begin with
+    (``share_states_are_swept``). Yields numbers of batches, for breaks.
 
     Raises:
-        BackwardsBatchError: A batch ends before it begins, and it is not alone.
+        BackwardsBatchError: A batch ends before it begins, and there are other batches.
     """
     older = _from(start_offset, batches)
     yield len(older)
@@ -67,7 +68,9 @@ def _from(start_offset: int, batches: Iterable[StateBatch]) -> list[StateBatch]:
 
 
 def _are_in_order(batches: list[StateBatch]) -> bool:
-    """One behind the other, as a state has them and a leader sends them."""
+    """Whether the batches follow each other without overlap, as a state has them and a leader sends
+    them.
+    """
     end = None
     for batch in batches:
         first_offset = batch.first_offset
@@ -80,7 +83,9 @@ def _are_in_order(batches: list[StateBatch]) -> bool:
 def _merge_in_steps(
     older: list[StateBatch], newer: list[StateBatch]
 ) -> Generator[int, None, tuple[StateBatch, ...]]:
-    """Two sequences in order: there may be ten thousand of each, and most have equal bounds."""
+    """Merges two ordered lists of batches, with breaks: there may be ten thousand of each, and most
+    have equal bounds.
+    """
     merged: list[StateBatch] = []
     equal_count = 0
     for this, that in zip(older, newer, strict=False):
@@ -112,7 +117,7 @@ def _merge_in_steps(
 
 
 def _cut(batch: StateBatch, offset: int) -> tuple[StateBatch, StateBatch]:
-    """The parts in front of an offset and from it on."""
+    """Splits a batch in front of an offset."""
     state, count = batch.delivery_state, batch.delivery_count
     return (
         StateBatch(batch.first_offset, offset - 1, state, count),
@@ -127,7 +132,9 @@ def _is_heavier(batch: StateBatch, other_batch: StateBatch) -> bool:
 
 
 def _sweep_batches(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
-    """Sweep over the ends of all batches; the state in front is that of the strongest open one."""
+    """Merges batches in any order: between two bounds, the open batch with the highest count and
+    state wins.
+    """
     ends: list[tuple[int, int, tuple[int, int]]] = []
     for batch in batches:
         weight = (-batch.delivery_count, -batch.delivery_state)
@@ -156,7 +163,7 @@ def _sweep_batches(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
 
 
 def _append(batches: list[StateBatch], batch: StateBatch) -> None:
-    """Lengthen the last batch where this one goes on in the same state."""
+    """Appends a batch, or extends the last batch where this one continues it in the same state."""
     if batches:
         previous = batches[-1]
         if (
@@ -175,8 +182,8 @@ def _append(batches: list[StateBatch], batch: StateBatch) -> None:
 
 
 def _in_pairs(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
-    """Two neighbours at a time, from the front. What was left behind is not looked at again, though
-    the batch that follows may be like it in the end.
+    """Merges batches pair by pair, from the front, as Kafka does up to 4.3. A finished batch is not
+    looked at again, even if the batch that finally follows it is in the same state.
     """
     remaining = [*map(_order_key, batches)]
     heapify(remaining)
@@ -195,7 +202,7 @@ def _in_pairs(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
 
 
 _Ordered = tuple[int, int, int, int]
-"""First and last offset, delivery count, state: the order of batches."""
+"""(first offset, last offset, delivery count, state): the order in which batches are merged."""
 
 
 def _order_key(batch: StateBatch) -> _Ordered:
@@ -207,7 +214,9 @@ def _batch(ordered: _Ordered) -> StateBatch:
 
 
 def _of_two(lower: _Ordered, upper: _Ordered) -> Iterator[_Ordered]:
-    """What two that overlap, or touch in the same state, become; the first begins no later."""
+    """Merges two batches that overlap, or that are adjacent in the same state; ``upper`` does not
+    begin before ``lower``.
+    """
     if lower[2:] == upper[2:]:
         yield (lower[0], max(lower[1], upper[1]), *lower[2:])
         return

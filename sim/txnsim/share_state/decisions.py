@@ -1,8 +1,8 @@
-"""What the share coordinator answers about one share partition, and what it writes for that.
+"""What the share coordinator answers about one share partition, and the records that it writes.
 
-A request names an epoch. The state epoch is the group coordinator's: it grows when offsets are
-altered. The leader epoch is that of the partition's leader. An older one than was seen is fenced.
-The texts are Kafka's.
+A request names epochs. The state epoch is the group coordinator's: it grows when offsets are
+altered. The leader epoch is that of the partition's leader. A request with an older epoch than the
+coordinator has seen is fenced. The error texts are Kafka's.
 
 Counterpart in Kafka: ShareCoordinatorShard.
 """
@@ -34,11 +34,11 @@ from txnsim.types import Decision
 from txnsim.wire.codec import at_once
 
 NO_EPOCH: Final = -1
-"""Up to 4.3 nothing is fenced by this epoch."""
+"""An epoch that is not given. Up to 4.3 it is never fenced."""
 BATCHES_MAX: Final = 20_000
-"""Of one write: twice what a leader may have in flight."""
+"""Most batches of one write: twice what a leader may have in flight."""
 _LOOKED_AT: Final = 1_000
-"""Batches between two breaks."""
+"""Number of batches that are checked between two breaks."""
 
 DEVIATIONS: Final = (
     "The share coordinator refuses a WriteShareGroupState with more than 20,000 batches of a "
@@ -49,7 +49,7 @@ DEVIATIONS: Final = (
 
 ShareDecision = Decision[ShareRecord, ShareStateError | ShareState | ShareStateSummary, None]
 CountPartitions = Callable[[str], int]
-"""Id of a topic -> number of its partitions; 0 where there is no such topic."""
+"""Topic id -> number of the topic's partitions; 0 if there is no such topic."""
 
 _TEXTS: Final = {
     ErrorCode.fenced_leader_epoch: (
@@ -71,18 +71,20 @@ _TRIPPED: Final = (
     'Unable to write share group state: Cannot invoke "java.lang.Integer.intValue()" because the '
     'return value of "java.util.TreeMap.get(Object)" is null'
 )
-"""What PersisterStateBatchCombiner meets in a batch that ends before it begins."""
+"""Text of Kafka's error when PersisterStateBatchCombiner fails on a batch that ends before it
+begins.
+"""
 
 
 class Deciding(msgspec.Struct, frozen=True, kw_only=True):
-    """Decides for one shard at one time."""
+    """Decides about commands on one shard at one point in time."""
 
     shard: ShareStateShard
     count: CountPartitions
     now_ms: int
 
     def initialize(self, command: InitializeShareState) -> ShareDecision | Rejection:
-        """A first state, or a new one: nothing of the old state stays but its snapshot epoch."""
+        """Creates or replaces the state; only the snapshot epoch of an old state is continued."""
         key, state_epoch = command.key, command.state_epoch
         refusal = (
             self._check_numbers(key, state_epoch=state_epoch)
@@ -107,7 +109,9 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         return Decision(records=(snapshot,), reply=ShareStateError(key=key))
 
     def read(self, command: ReadShareState) -> ShareDecision | Rejection:
-        """The state, for a leader; another leader epoch than the last one's is noted."""
+        """Answers with the state, for a partition's leader. A new leader epoch is also written to
+        the log.
+        """
         key, leader_epoch = command.key, command.leader_epoch
         passes = NO_EPOCH if self.shard.rules.share_reads_pass_without_epoch else None
         refusal = (
@@ -138,13 +142,14 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         return Decision(records=(change,), reply=reply)
 
     def write(self, command: WriteShareState) -> ShareDecision | Rejection:
-        """``writing`` without breaks."""
+        """Does the same as ``writing``, without breaks."""
         return at_once(self.writing(command))
 
     def writing(self, command: WriteShareState) -> Generator[int, None, ShareDecision | Rejection]:
-        """A leader's changes on top of the state. Kafka trips over a batch that ends before it
-        begins, unless it is alone; then it trips over what comes behind it. Yields after so many
-        batches.
+        """Adds a leader's changes to the state. Yields numbers of batches, for breaks.
+
+        Kafka fails on a batch that ends before it begins, unless it is alone; then it fails on the
+        next write.
         """
         key, leader_epoch, state_epoch = command.key, command.leader_epoch, command.state_epoch
         refusal = (
@@ -173,7 +178,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         return Decision(records=(change,), reply=ShareStateError(key=key))
 
     def delete(self, command: DeleteShareState) -> ShareDecision | Rejection:
-        """No state any more; what was never there is deleted as well."""
+        """Deletes the state; without a state the request succeeds, too."""
         key = command.key
         refusal = self._check_numbers(key) or self._check_topic(key)
         if refusal is not None:
@@ -182,7 +187,9 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         return Decision(records=records, reply=ShareStateError(key=key))
 
     def summarize(self, command: ReadShareState) -> ShareDecision | Rejection:
-        """The state without its batches, for the group coordinator; no epoch is asked for."""
+        """Answers with the state without its batches, for the group coordinator; checks no
+        epoch.
+        """
         key = command.key
         refusal = self._check_numbers(key) or self._check_topic(key)
         if refusal is not None:
@@ -202,7 +209,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
     # Parts
 
     def _check_numbers(self, key: ShareKey, **epochs: int) -> Rejection | None:
-        """INVALID_REQUEST for the first negative number."""
+        """Rejects the first negative number with INVALID_REQUEST."""
         checked = epochs if self.shard.rules.share_epochs_are_checked else {}
         for name, number in {"partition_id": key.partition, **checked}.items():
             if number < 0:
@@ -238,7 +245,9 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
     def _change(
         self, command: WriteShareState, *, leader_epoch: int
     ) -> Generator[int, None, ShareSnapshot | ShareUpdate]:
-        """An update; the whole state after so many of them. Yields after so many batches."""
+        """The record of a write: an update, or after ``updates_per_snapshot`` updates the whole
+        state. Yields numbers of batches, for breaks.
+        """
         state, rules = self.shard.states[command.key], self.shard.rules
         start_offset, complete = command.start_offset, command.delivery_complete_count
         if rules.share_starts_never_go_back:

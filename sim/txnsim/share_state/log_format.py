@@ -1,7 +1,7 @@
-"""Records of ``__share_group_state``, byte for byte as Kafka writes them.
+"""Encodes and decodes the records of ``__share_group_state``, byte for byte as Kafka does.
 
-A key begins with its kind, a value with its version; there is one version of each. An unknown kind
-or version is skipped, as Kafka skips records of a newer version.
+A key begins with its kind, a value with its version; there is one version of each. A record of an
+unknown kind or version is skipped, as Kafka skips records of a newer version.
 
 Counterpart in Kafka: ShareCoordinatorRecordSerde.
 """
@@ -36,7 +36,7 @@ _VERSION: Final = 0
 
 
 def encode_batch(records: Iterable[ShareRecord], *, now_ms: int) -> bytes:
-    """One record batch, uncompressed; at least one record."""
+    """Encodes records, at least one, as one uncompressed record batch."""
     pairs = map(encode_record, records)
     return build_batch(
         [Record(key=key, value=value) for key, value in pairs],
@@ -46,7 +46,7 @@ def encode_batch(records: Iterable[ShareRecord], *, now_ms: int) -> bytes:
 
 
 def encoding_batch(records: Iterable[ShareRecord], *, now_ms: int) -> Generator[int, None, bytes]:
-    """The same with breaks; yields how many elements were encoded."""
+    """Does the same as ``encode_batch``, with breaks; yields numbers of encoded elements."""
     log_records = []
     for record in records:
         message, value = _value(record), None
@@ -59,7 +59,7 @@ def encoding_batch(records: Iterable[ShareRecord], *, now_ms: int) -> Generator[
 
 
 def encode_record(record: ShareRecord) -> tuple[bytes, bytes | None]:
-    """Key and value; a tombstone has no value."""
+    """Encodes the key and the value of a record; the value of a tombstone is None."""
     message = _value(record)
     return _key(record), None if message is None else _encode_message(_VERSION, message)
 
@@ -72,7 +72,7 @@ def _key(record: ShareRecord) -> bytes:
 
 
 def _value(record: ShareRecord) -> Any:
-    """The message of a value; None for a tombstone."""
+    """The message to encode as the record's value; None for a tombstone."""
     match record:
         case ShareDeleted():
             return None
@@ -107,13 +107,13 @@ def _encode_message(kind_or_version: int, message: Any) -> bytes:
 
 
 def decode_record(key: bytes, value: bytes | None) -> ShareRecord | None:
-    """What a record of the log says.
+    """Decodes a record of the log.
 
     Returns:
-        None where its kind, or the version of its value, is not known.
+        The record; None if its kind or the version of its value is unknown.
 
     Raises:
-        CorruptLogRecordError: The bytes are not what their kind and version say.
+        CorruptLogRecordError: The bytes do not fit their kind and version.
     """
     try:
         (kind,) = _KIND.unpack_from(key)
@@ -163,7 +163,9 @@ def _update(key: ShareKey, value: bytes) -> ShareUpdate:
 
 
 def state_batch(message: Any) -> StateBatch:
-    """Convert a message's batch: a stored value and a request name the same fields."""
+    """Converts a batch of states from a message: stored values and requests name the same
+    fields.
+    """
     return StateBatch(
         message.first_offset, message.last_offset, message.delivery_state, message.delivery_count
     )

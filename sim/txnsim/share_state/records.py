@@ -1,4 +1,4 @@
-"""What ``__share_group_state`` remembers: one frozen value per kind of record.
+"""The records of ``__share_group_state``: one frozen value per kind of record.
 
 Counterpart in Kafka: ShareCoordinatorRecordHelpers, ShareGroupOffset.
 """
@@ -21,12 +21,12 @@ class ShareSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     delivery_complete_count: int
     create_timestamp_ms: int = 0
     write_timestamp_ms: int = 0
-    """Later than ``create_timestamp_ms`` where a state that nobody changed was written again."""
+    """Later than ``create_timestamp_ms`` if an unchanged state was written again."""
     batches: tuple[StateBatch, ...] = ()
 
 
 class ShareUpdate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What has changed since a snapshot or an update (ShareUpdateValue)."""
+    """A change since the last snapshot or update (ShareUpdateValue)."""
 
     key: ShareKey
     snapshot_epoch: int

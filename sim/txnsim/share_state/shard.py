@@ -1,8 +1,8 @@
 """All share partitions of one partition of ``__share_group_state``, under one leader epoch.
 
-A shard is what its log says: ``apply`` is called with every record, living and loading. No state
-needs what pruning has taken from the log. The epochs that fence are then those of the records that
-are left, as in Kafka.
+A shard holds what its log says: ``apply`` is called with every record, when it is appended and when
+the log is loaded. Pruning removes only records that no state needs. After pruning, the epochs that
+fence are those of the remaining records, as in Kafka.
 
 Counterparts in Kafka: ShareCoordinatorShard.replay, ShareCoordinatorOffsetsManager.
 """
@@ -25,7 +25,7 @@ from txnsim.wire.codec import at_once
 
 
 class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
-    """One partition's share partitions."""
+    """The states of the share partitions of one partition of ``__share_group_state``."""
 
     partition: int
     coordinator_epoch: int
@@ -33,31 +33,33 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
     updates_per_snapshot: int = 500
     """``share.coordinator.snapshot.update.records.per.snapshot``."""
     states: dict[ShareKey, ShareSnapshot] = {}
-    """Each as a snapshot of it would be; the epochs and times are those of its last snapshot."""
+    """Current state of each share partition; its epochs and times are those of its last
+    snapshot.
+    """
     leader_epochs: dict[ShareKey, int] = {}
-    """The highest that was seen: a lower one is fenced."""
+    """Highest leader epoch seen of each share partition: a lower one is fenced."""
     state_epochs: dict[ShareKey, int] = {}
     update_counts: dict[ShareKey, int] = {}
-    """Updates since the snapshot that they had led to."""
+    """Number of updates of each share partition since they last led to a snapshot."""
     snapshots: SnapshotOffsets = msgspec.field(default_factory=lambda: SnapshotOffsets())
     end_offset: int = 0
-    """Offset behind the last applied record, exclusive."""
+    """Offset after the last applied record."""
     appended: int = -1
-    """Offset of the last record that was appended since the load; -1: none."""
+    """Offset of the last record that was appended since the load; -1 if none was."""
     problem: str | None = None
-    """Why loading stopped before the end of the log, if it did."""
+    """Why loading stopped before the end of the log; None if it did not."""
 
     # Replay
 
     def apply(
         self, record: ShareRecord, *, record_offset: int, new_state: ShareSnapshot | None = None
     ) -> None:
-        """A record is in the log.
+        """Applies a record of the log to the states.
 
         Args:
             record: The record.
             record_offset: Its offset.
-            new_state: What ``new_state`` has made of it.
+            new_state: The state after an update, if ``state_after`` has computed it.
         """
         key = record.key
         match record:
@@ -87,14 +89,14 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
         self.end_offset = record_offset + 1
 
     def state_after(self, record: ShareRecord) -> Generator[int, None, ShareSnapshot | None]:
-        """The state that an update leads to, made with breaks; None for another record."""
+        """Computes the state after an update, with breaks; None for another record."""
         if not isinstance(record, ShareUpdate):
             return None
         return (yield from _apply_update(self.states.get(record.key), record, self.rules))
 
     def read(self, chunks: Iterable[bytes]) -> Iterator[int]:
-        """Become what the log says, a batch at a time; each step yields how many records it has
-        read. A record that can't be read ends the reading, as in Kafka; ``problem`` has the error.
+        """Applies the records of a log, a batch at a time; yields the number of records of each
+        batch. A record that can't be read ends the reading, as in Kafka; ``problem`` has the error.
 
         Args:
             chunks: Batches in the order of the log; a chunk may hold several, end to end.
@@ -114,9 +116,9 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
     # Upkeep
 
     def cold(self, keys: Iterable[ShareKey], *, now_ms: int, age_ms: int) -> list[ShareSnapshot]:
-        """Of these share partitions those whose last snapshot is as old as that, as a new one.
+        """New snapshots for those share partitions whose last snapshot is at least ``age_ms`` old.
 
-        Only so the records in front of the old one may be pruned.
+        They allow the records in front of the old snapshots to be pruned.
         """
         return [
             msgspec.structs.replace(
@@ -128,15 +130,16 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
         ]
 
     def has_warm(self) -> bool:
-        """Whether some state has not been written again since it was changed by its snapshot.
-        Without any, no cold ones are looked for (ShareCoordinatorShard.snapshotColdPartitions).
+        """Whether the last snapshot of some share partition came from a change, and was not written
+        again since. If none did, no cold snapshots are looked for
+        (ShareCoordinatorShard.snapshotColdPartitions).
         """
         return any(
             state.create_timestamp_ms == state.write_timestamp_ms for state in self.states.values()
         )
 
     def of_topics(self, topic_ids: Collection[str]) -> list[ShareKey]:
-        """The share partitions of these topics."""
+        """The share partitions of the given topics."""
         return [key for key in self.states if key.topic_id in topic_ids]
 
     # Parts
@@ -147,18 +150,20 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
 
 
 class SnapshotOffsets(msgspec.Struct, eq=False):
-    """Where each share partition has its last snapshot, and so below which offset nobody needs the
-    log.
+    """Offset of the last snapshot of each share partition, and the offset below which the log is
+    redundant.
     """
 
     _offsets: dict[ShareKey, int] = {}
     _lowest: list[tuple[int, ShareKey]] = []
-    """A heap; what is no longer a last snapshot leaves it late."""
+    """A heap of snapshot offsets; one that is no longer the last of its share partition leaves it
+    late.
+    """
     redundant_below: int = 0
-    """Every record below it is redundant; 0 where there is none."""
+    """Every record below this offset is redundant; 0 if none is."""
 
     def note_snapshot(self, key: ShareKey, offset: int, *, is_deleted: bool = False) -> None:
-        """A snapshot or a tombstone is at this offset, the highest so far."""
+        """Notes a snapshot or a tombstone at this offset, the highest so far."""
         self._offsets[key] = offset
         heappush(self._lowest, (offset, key))
         while self._offsets.get(self._lowest[0][1]) != self._lowest[0][0]:
@@ -172,7 +177,7 @@ class SnapshotOffsets(msgspec.Struct, eq=False):
 def _apply_update(
     state: ShareSnapshot | None, update: ShareUpdate, rules: Rules
 ) -> Generator[int, None, ShareSnapshot]:
-    """The state with what an update says. One without a snapshot in front of it is all there is."""
+    """Applies an update to a state. Without a state, the update alone makes the new state."""
     if state is None:
         return ShareSnapshot(
             key=update.key,

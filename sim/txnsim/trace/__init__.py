@@ -1,1 +1,1 @@
-"""Readers of the event trace: ``story`` tells it in sentences."""
+"""Readers of the event trace: ``trace_file`` reads a recording, ``story`` tells it in sentences."""

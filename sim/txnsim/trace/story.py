@@ -1,9 +1,9 @@
-"""The trace as a story: the events that matter, each as one sentence with its time and place.
+"""The trace as a story: the events that matter, each as one sentence with its time and node.
 
-It needs nothing but the trace, so a file that somebody sends can be told as well. This module
-decides which kinds get a sentence; ``runtime.trace_kinds`` says what they carry. Events that a
-reader can infer are left out: a state on the way to the next one, plain batches, offsets that only
-follow them.
+A story needs nothing but the trace, so it can be told of a trace file from elsewhere. This module
+decides which kinds of events get a sentence; ``runtime.trace_kinds`` says what they carry. Events
+that a reader can infer are left out: a state on the way to the next one, batches outside
+transactions, and offsets that only follow the batches.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import msgspec
 from txnsim.runtime.trace import Event
 
 NARRATOR: Final = "scenario"
-"""The node whose notes are the story's own sentences."""
+"""Name of the node whose notes are the story's own sentences."""
 ONLOOKER_SUFFIX: Final = "-answered"
-"""Ends the id of a rule that only counts what another one has struck."""
+"""Suffix in the id of a fault rule that only counts what another rule has struck."""
 
 _PRODUCER: Final = re.compile(r"-?[0-9]+:-?[0-9]+")
-"""How a transaction's name ends: producer id and epoch. The id before may have slashes, too."""
+"""Producer id and epoch, the end of a transaction's name in the trace. The transactional id before
+them may contain slashes, too.
+"""
 
 Data = Mapping[str, Any]
 
@@ -35,11 +37,11 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
     who: str
     text: str
     is_narrated: bool = False
-    """Whether the story itself says it, not an event."""
+    """Whether the sentence is a note of the story itself, and describes no event."""
 
 
 def story(events: Iterable[Event], nodes: Sequence[str]) -> tuple[Sentence, ...]:
-    """The sentences of a run, in order."""
+    """Tells the events of a run in sentences, in order."""
     teller = _Teller(nodes)
     for event in events:
         teller.hear(event)
@@ -47,7 +49,7 @@ def story(events: Iterable[Event], nodes: Sequence[str]) -> tuple[Sentence, ...]
 
 
 def place(node: str) -> str:
-    """A node of the trace as people call it."""
+    """Describes a node of the trace for readers: ``coordinator (broker 1)``."""
     match node.split("/", 3):
         case ["broker", broker, "txn", _]:
             return f"coordinator (broker {broker})"
@@ -59,28 +61,34 @@ def place(node: str) -> str:
 
 
 def id_of(tx: str) -> str:
-    """The transactional id in a transaction's name, which may end without a producer."""
+    """The transactional id from a transaction's name, which may lack the producer's id and
+    epoch.
+    """
     name, slash, producer = tx.rpartition("/")
     return name if slash and _PRODUCER.fullmatch(producer) else tx
 
 
 class _Teller:
-    """Listens to events in order and makes sentences of them."""
+    """Takes the events in order and makes sentences of them."""
 
     def __init__(self, nodes: Sequence[str]) -> None:
         self.sentences: list[Sentence | None] = []
-        """None for a retracted sentence."""
+        """The sentences so far; None where one was retracted."""
         self._nodes = nodes
         self._on_the_way: dict[str, int] = {}
-        """Transactional id -> index of the sentence about its last Prepare…."""
+        """Transactional id -> index of the sentence about its last PrepareCommit or
+        PrepareAbort.
+        """
         self._released: set[int] = set()
-        """Events that the release of something held has brought about."""
+        """Indexes of the events that follow from the release of a held crossing."""
         self._strikes: dict[str, int] = {}
         self._marked: dict[int, int] = {}
-        """Node -> index of the sentence about a marker, as long as nothing has followed there."""
+        """Node -> index of the sentence about a marker, until another log event of the node
+        follows.
+        """
 
     def hear(self, event: Event) -> None:
-        """One more event."""
+        """Adds the sentence of an event, if it has one."""
         data = event.d if isinstance(event.d, Mapping) else {}
         if event.k == "fault.release" or not self._released.isdisjoint(event.p):
             self._released.add(event.i)
@@ -151,7 +159,7 @@ class _Teller:
             self._say(event, action)
 
     def _stable(self, event: Event, data: Data) -> None:
-        """Where a marker has moved it, the marker's sentence says so too."""
+        """Adds a new last stable offset to the sentence about the marker that moved it."""
         marker_index = self._marked.pop(event.n, None)
         marker = None if marker_index is None else self.sentences[marker_index]
         if marker_index is not None and marker is not None:
@@ -161,7 +169,7 @@ class _Teller:
 
 
 class _Tell(Protocol):
-    """An event's sentence; empty for nothing."""
+    """Makes the sentence of an event; "" if the event gets none."""
 
     def __call__(self, data: Data, *, released: bool) -> str: ...
 
@@ -222,4 +230,6 @@ _TELLERS: Final[Mapping[str, _Tell]] = {
     "log.reject": _reject,
     "verify.answer": _answer,
 }
-"""Kind -> its sentence, given the payload and whether a release has brought it about."""
+"""Kind of event -> function that makes its sentence, from the event's data and from whether a
+release has led to the event.
+"""

@@ -1,4 +1,4 @@
-"""A trace as it lies in a file or comes from the control port: header, events, trailer."""
+"""Reads a trace from a file or from the control port: header, events, trailer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     header: dict[str, Any]
     events: tuple[Event, ...]
     trailer: dict[str, Any]
-    """Empty where the file ends without one: its writer was stopped."""
+    """Empty if the file ends without a trailer because its writer was killed."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -37,13 +37,14 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         return str(self.header.get("level", "full"))
 
     def to_lines(self) -> bytes:
-        """The trace as it lies in a file."""
+        """Encodes the trace as the lines of a file."""
         encode = msgspec.json.encode
         trailer = encode(self.trailer) + b"\n" if self.trailer else b""
         return encode(self.header) + b"\n" + _encoder.encode_lines(self.events) + trailer
 
     def through(self, last_index: int | None) -> tuple[Event, ...]:
-        """The events up to a position.
+        """The events up to and including the one with index ``last_index``; all events if it is
+        None.
 
         Raises:
             BadInputError: There is no such event.
@@ -58,20 +59,21 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def no_event(index: int, first_index: int, end: int) -> BadInputError:
-        """What is wrong with a position."""
+        """The error for an event index that the trace does not have."""
         return BadInputError(f"there is no event {index}: the trace has {first_index} to {end}")
 
     @staticmethod
     def event_of(line: bytes) -> Event:
-        """The event of a line that a tracer has written."""
+        """Decodes the event of a line that a tracer has written."""
         return _event_of(line)
 
     @classmethod
     def read(cls, path: Path) -> Recording:
-        """Read a file.
+        """Reads a trace file.
 
         Raises:
-            BadInputError: It can't be read, or a line is none of a trace's; the message names it.
+            BadInputError: The file can't be read, or a line does not belong in a trace; the message
+                names the line.
         """
         try:
             with path.open("rb") as file:
@@ -81,10 +83,10 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, name: str, lines: Iterable[bytes]) -> Recording:
-        """What these lines hold.
+        """Decodes the lines of a trace; ``name`` stands for their source in errors.
 
         Raises:
-            BadInputError: A line is none of a trace's.
+            BadInputError: A line does not belong in a trace; the message names the line.
         """
         header: dict[str, Any] = {}
         trailer: dict[str, Any] = {}
