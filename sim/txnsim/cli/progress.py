@@ -19,13 +19,15 @@ LINES: Final = 10
 class Progress:
     """The count of what a command has done of its work."""
 
-    def __init__(self, noun: str, total: int | None) -> None:
+    def __init__(self, noun: str, total: int | None, *, how_to_go_on: str = "") -> None:
         """Begin to count.
 
         Args:
             noun: What is counted, in the plural: "seeds".
             total: How many there will be; None where it can't be known.
+            how_to_go_on: What Ctrl-C tells of a command that can go on where it stopped.
         """
+        self.how_to_go_on = how_to_go_on
         self._noun = noun
         self._total = total
         self._done = 0
@@ -77,5 +79,8 @@ class Progress:
 
 def stop_sentence() -> str:
     """How far the command came that Ctrl-C has stopped."""
-    counted = "" if TERMINAL.count is None else f" after {TERMINAL.count}"
-    return f"txnsim: stopped{counted}"
+    progress = TERMINAL.count
+    if not isinstance(progress, Progress):
+        return "txnsim: stopped"
+    remark = f"; {progress.how_to_go_on}" if progress.how_to_go_on else ""
+    return f"txnsim: stopped after {progress}{remark}"

@@ -53,5 +53,7 @@ def test_what_ctrl_c_tells_is_the_count_of_the_command() -> None:
     assert stop_sentence() == "txnsim: stopped"
     Progress("runs", 9).count(3)
     assert stop_sentence() == "txnsim: stopped after 3 of 9 runs"
+    Progress("seeds", 9, how_to_go_on="the same command goes on there").count(3)
+    assert stop_sentence() == ("txnsim: stopped after 3 of 9 seeds; the same command goes on there")
     TERMINAL.begin()
     assert stop_sentence() == "txnsim: stopped", "the next command has counted nothing"

@@ -82,7 +82,7 @@ def _run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         play, examine = _engine(args, options, stack)
         seeds_to_play = total = sum(map(len, missing))
-        progress = Progress("seeds", total)
+        progress = Progress("seeds", total, how_to_go_on="the same command goes on there")
         for record_file in folder.take(missing, play(missing)):
             seeds_to_play -= len(record_file)
             progress.advance(total - seeds_to_play)
