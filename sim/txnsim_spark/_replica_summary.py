@@ -22,7 +22,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica's folder."""
+    """What the files of a replica's folder say."""
 
     topic: str
     partition: int
@@ -30,13 +30,13 @@ class ReplicaSummary(msgspec.Struct, frozen=True, kw_only=True):
     segments: int
     batches: int
     bytes: int
-    """Bytes of sound batches."""
+    """Size of the sound batches, in bytes."""
     first_offset: int
     """First offset of the oldest segment."""
     end_offset: int
     """Behind the last sound batch."""
     open_transactions: tuple[OpenTransaction, ...]
-    """By first offset."""
+    """The transactions that are still open, by first offset."""
     torn: TornTail | None = None
     """The data that a broker would cut off; data behind it, in later segments too, is not counted.
     """
@@ -94,7 +94,7 @@ def _transactions_open_before(directory: Path, offset: int) -> dict[int, OpenTra
 
 
 class _Walk:
-    """The state after a number of batches."""
+    """What the walk has seen so far: one update per batch."""
 
     __slots__ = ("batches", "bytes", "end_offset", "open")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NAME: Final = "spark"
-"""Of ``--engine``."""
+"""The word of ``--engine`` that chooses it."""
 add_arguments: Callable[[argparse.ArgumentParser], None] = add_master
 
 
@@ -34,7 +34,7 @@ def engine(args: argparse.Namespace) -> Iterator[SparkEngine]:
 
 
 class SparkEngine:
-    """The workers of a session."""
+    """Plays the seeds of a campaign on the workers of a Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark

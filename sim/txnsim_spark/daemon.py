@@ -17,8 +17,8 @@ import os
 
 
 def load_kernels() -> None:
-    """Have the walks compiled, or read from where numba keeps them, for the types they are called
-    with.
+    """Compile the walks for the types that they are called with, or load them from numba's cache on
+    the disk.
     """
     import numpy as np
 
@@ -38,7 +38,7 @@ def load_kernels() -> None:
 
 
 def main() -> None:
-    """Load, then do as PySpark's daemon does until Spark ends it."""
+    """Load the walks, then run PySpark's daemon until Spark ends it."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's, which would start threads
     load_kernels()
     from pyspark import daemon

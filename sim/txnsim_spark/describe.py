@@ -14,27 +14,25 @@ from txnsim_spark.scan.segments import Replica, replicas_in
 
 
 class ReplicaDescription(ReplicaSummary, frozen=True, kw_only=True):
-    """A replica, with what its log directory has noted of it."""
+    """A replica, and what the checkpoints of its log directory say of it."""
 
     log_dir: str
     broker: int
     """Broker id; -1 where the directory does not tell."""
     is_clean: bool
-    """The broker had stopped in order."""
+    """Whether the broker was stopped in order."""
     log_start_offset: int
-    """As noted, else that of the oldest segment."""
+    """From the checkpoint; else the base offset of the oldest segment."""
     high_watermark: int | None
     """Checkpointed high watermark, at most the end offset; None if missing."""
     last_stable_offset: int
-    """Up to here read_committed consumers come; the end, where no high watermark was
-    noted.
-    """
+    """Where ``read_committed`` consumers stop; the end of the log without a high watermark."""
     withheld: int
-    """From there to the high watermark."""
+    """Offsets between the last stable offset and the high watermark."""
     topic_id: str | None
     """None where unknown, as before Kafka 2.8."""
     is_stale: bool
-    """Its topic was deleted, by the copies of the metadata log that are there."""
+    """Whether its topic was deleted, by the copies of the metadata log in the directories."""
 
 
 def describe_replicas(
@@ -72,7 +70,7 @@ def describe_replicas(
 def describe_replica(
     replica: Replica, directory: LogDirectory, summary: ReplicaSummary, *, is_stale: bool = False
 ) -> ReplicaDescription:
-    """What a replica's log and the notes about it come to."""
+    """Summarise a replica from its log, its snapshots and the checkpoints of its log directory."""
     whose = replica.topic_partition
     noted = directory.high_watermarks.get(whose)
     high_watermark = None if noted is None else min(noted, summary.end_offset)

@@ -1,4 +1,6 @@
-"""DuckDB in place of Spark, within this process, for what is small: the same queries.
+"""DuckDB in this process instead of Spark, for small data. Queries are written for Spark;
+``for_duckdb`` translates the few things that DuckDB says in another way, and macros stand for
+functions of another name.
 
 A query is written for Spark. ``for_duckdb`` says the few things that DuckDB says otherwise;
 functions that have another name there are macros.
@@ -30,13 +32,13 @@ SET TimeZone = 'UTC';
 """
 _DDL: Final = re.compile(r"'struct<(.*?)>'", re.DOTALL)
 FIELD: Final = re.compile(r"`?(\w+)`? ((?:array|map)<[\w,]+>|\w+)")
-"""A column as Spark declares it."""
+"""A column and its type, in a schema of Spark's DDL."""
 _INTERRUPTED: Final = "Query interrupted"
 _NOT_NULL: Final = re.compile(r"\b(first|last)\(((?:[^()]|\([^()]*\))*)\) IGNORE NULLS")
 
 
 def for_duckdb(query: str) -> str:
-    """A query of Spark's as DuckDB takes it."""
+    """A query of Spark's, translated for DuckDB."""
     query = _DDL.sub(lambda match: f"'{structure(match[1])}'", query)
     query = re.sub(r"\b(max|min)_by\(", r"arg_\1_null(", query)  # FILTER is not for macros
     return _NOT_NULL.sub(r"\1_value(\2 IGNORE NULLS)", query).replace("`", '"')
@@ -57,7 +59,7 @@ class Embedded:
         self.connection.execute(_MACROS)
 
     def rows(self, query: str, **values: int) -> list[dict[str, Any]]:
-        """What a query of Spark's finds; a value stands for ``:name``."""
+        """The rows of a query written for Spark; ``:name`` stands for a value that is given."""
         for name, value in values.items():
             query = query.replace(f":{name}", str(value))
         cursor = self._carry_out(for_duckdb(query))
@@ -70,12 +72,12 @@ class Embedded:
             return self.connection.execute(statement)
 
     def create(self, name: str, query: str, *, is_kept: bool = False) -> None:
-        """Make a view of a query of Spark's; or a table, whose rows are kept."""
+        """Create a view of a query written for Spark, or a table, which keeps its rows."""
         kind = "TABLE" if is_kept else "VIEW"
         self._carry_out(f"CREATE {kind} {name} AS {for_duckdb(query)}")
 
     def keep(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        """Make a table of Arrow rows."""
+        """Create a table of Arrow rows."""
         import pyarrow as pa
 
         rows = pa.RecordBatchReader.from_batches(schema, iter(batches))
@@ -84,19 +86,19 @@ class Embedded:
         self.connection.unregister("_incoming")
 
     def stream(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        """Name Arrow rows that one query reads, once."""
+        """Give a name to Arrow rows that one query reads, once."""
         import pyarrow as pa
 
         self.connection.register(name, pa.RecordBatchReader.from_batches(schema, iter(batches)))
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """Name Arrow rows for queries."""
+        """Give a name to Arrow rows that queries may read."""
         self.connection.register(name, rows)
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C in the middle of a query is KeyboardInterrupt; DuckDB raises an error of its words."""
+    """Turn Ctrl-C during a query into KeyboardInterrupt: DuckDB raises an error of its own."""
     try:
         yield
     except RuntimeError as error:
@@ -106,7 +108,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def structure(ddl: str) -> str:
-    """Columns as Spark declares them, as DuckDB's functions of JSON take them."""
+    """Columns in Spark's DDL, as the structure that DuckDB's JSON functions take."""
     fields = (f'"{name}": {_json_type(kind)}' for name, kind in FIELD.findall(ddl))
     return "{" + ", ".join(fields) + "}"
 
@@ -117,7 +119,7 @@ def _json_type(kind: str) -> str:
 
 
 def type_of(kind: str) -> str:
-    """A type of Spark's as DuckDB names it."""
+    """DuckDB's name for a type of Spark."""
     if kind.startswith("array<"):
         return f"{type_of(kind[6:-1])}[]"
     if kind.startswith("map<"):

@@ -21,11 +21,11 @@ from txnsim_spark.options import ENDING_OFFSETS, FORMAT, STARTING_OFFSETS, Kafka
 from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in
 
 WITHOUT_CONTENT: Final = frozenset({"errors", "segments", "replicas"})
-"""Tables with rows of files that can't be read."""
+"""Tables that have rows even of files that can't be read."""
 
 
 def refuse_unknown_names(options: KafkaLogOptions, replicas: Sequence[Replica]) -> None:
-    """Refuse names of which no directory has anything.
+    """Refuse a topic or partition that no directory has.
 
     Args:
         options: What a user has given.
@@ -56,7 +56,7 @@ def refuse_unknown_names(options: KafkaLogOptions, replicas: Sequence[Replica]) 
 
 
 def may_be_missing(why: str) -> BadInputError:
-    """What a stream ends with where it can't have each row."""
+    """The error that ends a stream whose rows may be incomplete."""
     return BadInputError(
         f"format {FORMAT}: rows may be missing. {why}. The option failOnDataLoss=false goes on with"
         " what is there"
@@ -111,7 +111,7 @@ def _small_files(replicas: Iterable[Replica]) -> Iterator[str]:
 
 
 def _why_unread(path: Path) -> str:
-    """Why not even a byte of a file can be had; empty where one can."""
+    """Why no byte of a file can be read; empty where one can."""
     try:
         file = RegularFile(path).ranges()
         try:
@@ -124,8 +124,8 @@ def _why_unread(path: Path) -> str:
 
 
 def refuse_elsewhere(log_dirs: Iterable[str]) -> None:
-    """Refuse a task whose directory is not on the machine that does it: each of its files would
-    count as one that retention has taken.
+    """Refuse a task whose directory is missing on the machine that runs it: each file would count
+    as deleted by retention.
 
     Raises:
         BadInputError: There is no such directory.

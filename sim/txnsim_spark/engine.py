@@ -1,4 +1,4 @@
-"""Who reads what a command has to read: this process, a process for each core, or Spark's workers.
+"""Who reads files for a command: this process, one process per core, or Spark's workers.
 
 A job is tasks, a function that reads one, and one that puts together what was found under a key.
 These are the same wherever they run. Which way a job goes follows from what it costs: the bytes of
@@ -31,35 +31,37 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 NewSession = Callable[[], "SparkSession"]
-"""Starts Spark, where it is needed."""
+"""Starts a Spark session; called only where one is needed."""
 Progress = Callable[[str], object]
 Piece = tuple[str, Any]
-"""What was found under a key, such as the path of a replica."""
+"""(key, value) from one task; a key is for example the path of a replica."""
 
 OPEN_BYTES: Final = 256 << 10
-"""A file costs as long to open, and to begin with, as reading so much."""
+"""Opening a file counts as reading so many bytes."""
 DECODED_COST: Final = 16
-"""What a byte costs whose records are decoded one by one, in bytes whose headers are read."""
+"""Decoding a record costs this many times what reading a header costs."""
 PROCESSES_COST_MIN: Final = 64 << 20
-"""Less is read in this process: others would take as long to load the compiled walk."""
+"""Below this cost one process reads: others would take as long to load the compiled walk."""
 SPARK_COST_MIN: Final = 4 << 30
-"""So much is read on all cores of this machine; more is Spark's, which takes longer on as many
-cores, and may have more of them.
+"""Up to this cost the cores of this machine read. Above, Spark does; on the same cores it is
+slower, but it may have more of them.
 """
 
 
 class EngineJob(msgspec.Struct, Generic[T, R], frozen=True, kw_only=True):
-    """What is to be done. All of it goes between processes: values, and functions of modules."""
+    """A job: its tasks, and the functions for them. It is sent between processes, so it holds
+    values and functions of modules only.
+    """
 
     tasks: Sequence[T]
-    """Names and sizes of files."""
+    """Each task names files and their sizes."""
     read: Callable[[T], Iterable[Piece]]
     join: Callable[[str, Sequence[Any]], R]
-    """Puts together what has one key, which comes in any order."""
+    """Joins the values of one key, which arrive in any order."""
 
 
 class Way(Enum):
-    """The engine for a job."""
+    """The kinds of engine."""
 
     HERE = "here"
     PROCESSES = "processes"
@@ -67,13 +69,13 @@ class Way(Enum):
 
 
 def cost_of(sizes: Iterable[int], *, is_decoded: bool = False) -> int:
-    """What files of these sizes cost to be read; more where their records are decoded."""
+    """The cost of reading files of these sizes, in bytes; more where their records are decoded."""
     factor = DECODED_COST if is_decoded else 1
     return sum(size * factor + OPEN_BYTES for size in sizes if size)
 
 
 class Engine:
-    """Does jobs, each where it is done soonest.
+    """Runs jobs, each on the engine that finishes it soonest.
 
     Args:
         new_session: Called at most once; None where Spark is never needed.
@@ -103,7 +105,7 @@ class Engine:
         return self._session is not None
 
     def way(self, cost: int) -> Way:
-        """Where a job of this cost is done (``cost_of`` its files)."""
+        """The engine for a job of this cost (``cost_of`` its files)."""
         if self._is_alone or not cost:
             return Way.HERE
         if self._with_spark or cost > SPARK_COST_MIN:
@@ -115,7 +117,7 @@ class Engine:
         return Way.HERE if self._session is None else Way.SPARK
 
     def cores(self, way: Way) -> int:
-        """How many tasks are done side by side."""
+        """How many tasks run at a time."""
         match way:
             case Way.HERE:
                 return 1
@@ -135,7 +137,7 @@ class Engine:
                 return dict(_by_spark(self.spark(), job))
 
     def spark(self) -> SparkSession:
-        """The session, which is started now unless it runs."""
+        """The session; it is started at the first call."""
         if self._session is None:
             self._progress("starting Spark")
             assert self._new_session is not None, "this process does everything"
@@ -169,9 +171,10 @@ def alone() -> Engine:
 
 
 def can_fork() -> bool:
-    """Whether processes can be started that have all loaded: not beside other threads, as in
-    a notebook, whose locks they would inherit; not where a store is read, whose connections they
-    can't inherit; and not on macOS, whose libraries don't bear it.
+    """Whether this process may fork workers that have everything loaded. It may not beside other
+    threads, as in a notebook, because the children would inherit their locks; nor while an object
+    store is read, because connections can't be inherited; nor on macOS, whose libraries don't allow
+    it.
     """
     has_fork = "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
     return has_fork and threading.active_count() == 1 and not mounted_settings()
@@ -180,7 +183,7 @@ def can_fork() -> bool:
 # In a process of the pool
 
 _job: EngineJob[Any, Any]
-"""Of this process."""
+"""The job that this process of the pool works on."""
 
 
 def _begin(job: EngineJob[Any, Any]) -> None:
@@ -202,9 +205,9 @@ def pack_task(task: object) -> bytes:
 
 
 def _by_spark(spark: SparkSession, job: EngineJob[T, R]) -> list[tuple[str, R]]:
-    """By functions over Arrow, which a session of Spark Connect has, too. It does not use the data
-    source: for each read of one Spark starts Python processes that plan it, and their imports take
-    longer than a search.
+    """Run a job by functions over Arrow, which a session of Spark Connect has, too. The data source
+    is not used: Spark starts Python processes to plan each read, and their imports take longer than
+    a search.
     """
     import pyarrow as pa
 
@@ -237,7 +240,9 @@ _FOUND: Final = "key string, found binary"
 
 
 def parallelism_of(spark: SparkSession) -> int:
-    """How many tasks a session runs at a time; of Spark Connect how many it shuffles to."""
+    """How many tasks a session runs at a time; with Spark Connect the number of its shuffle
+    partitions.
+    """
     from pyspark.sql.utils import is_remote
 
     if is_remote():

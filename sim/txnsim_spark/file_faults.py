@@ -1,5 +1,5 @@
-"""Files that a read of ``kafka_log`` can't have as they were planned: refused, unless an option
-passes over them. Less than what was planned would look like the answer.
+"""Files that differ from what the plan of a ``kafka_log`` read expects. They are refused, unless an
+option passes over them: fewer rows would look like the answer.
 
 The options are those of Spark's own sources: ``ignoreMissingFiles`` of files and folders that are
 gone, ``ignoreCorruptFiles`` of all else that makes a file unreadable or wrong. What they pass over
@@ -90,7 +90,8 @@ def refuse_problem(problem: str, options: KafkaLogOptions) -> None:
 
 
 def refuse_unreadable(error: OSError, path: str, options: KafkaLogOptions) -> None:
-    """Refuse a file or folder that the system does not hand over, unless the options pass over it.
+    """Refuse a file or folder that the operating system can't open or read, unless the options pass
+    over it.
 
     Args:
         error: What the system said.

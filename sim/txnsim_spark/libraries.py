@@ -10,7 +10,7 @@ LIBRARIES: Final = ("numba", "pyarrow")
 
 
 def require_libraries(*more_libraries: str) -> None:
-    """See that they are installed, and others that a command needs.
+    """Check that these libraries, and others that a command needs, are installed.
 
     Raises:
         MissingExtraError: One of them is missing.

@@ -37,9 +37,9 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class LogDatabase:
-    """Of a table that a query names only the columns and the replicas are read that the query needs
-    (``query_plan``). What it reads once goes through it in batches. What it reads several times is
-    kept, in columns, for this query and the next ones.
+    """A DuckDB database over log directories. Of each table that a query names, only the columns
+    and replicas that the query needs are read (``query_plan``). A table that is read once is
+    streamed. One that is read several times is kept, in columns, for this query and later ones.
 
     Args:
         paths: Log directories, folders of them, or replicas' folders.
@@ -61,11 +61,11 @@ class LogDatabase:
         self._progress = progress
         self._options = options
         self._planned = Embedded()
-        """The same tables and views without rows."""
+        """The same tables and views without rows, for planning."""
         prepare_planning(self._planned.connection)
         self._database = Embedded()
         self._kept: dict[str, TableUse] = {}
-        """Name of a table -> what of it is kept."""
+        """Name of a table -> its kept columns."""
         self._views: set[str] = set()
         self._named: set[str] = set()
         self._fault: BadInputError | KeyboardInterrupt | None = None
@@ -94,7 +94,7 @@ class LogDatabase:
     # Naming
 
     def _name_all(self, query: str) -> None:
-        """Make the tables without rows, and the views, that a query names."""
+        """Create the tables (without rows) and the views that a query names."""
         for name in _names_in(query):
             if name in self._named:
                 continue
@@ -168,7 +168,7 @@ class LogDatabase:
         self._show(name, columns, source)
 
     def _show(self, name: str, columns: frozenset[str], source: str) -> None:
-        """Name what was read, with all columns of the table; others than these are null."""
+        """Give a query the columns that were read; the table's other columns are null."""
         kinds = self._planned.connection.execute(f'DESCRIBE "{name}"').fetchall()
         select_list = ", ".join(
             f'"{column}"' if column in columns else f'CAST(NULL AS {kind}) AS "{column}"'
@@ -209,7 +209,7 @@ class LogDatabase:
 
 
 WHOLE: Final = frozenset({"errors", "findings"})
-"""Tables with rows that are of no replica alone."""
+"""Tables whose rows belong to no single replica."""
 _TABLE_OF: Final = {f"{TABLE_PREFIX}{table}": table for table in TABLES}
 
 
@@ -233,7 +233,7 @@ def _schema(name: str, columns: frozenset[str]) -> pa.Schema:
 
 
 def _of_keys(shares: Iterable[Share], keys: Mapping[str, frozenset[str]]) -> Iterator[Share]:
-    """Shares without replicas of other topics and partitions than are wanted."""
+    """The shares without replicas of topics and partitions that the query does not want."""
 
     def is_wanted(replica: Replica) -> bool:
         values = {"topic": replica.topic, "partition": str(replica.partition)}
@@ -259,7 +259,7 @@ _BARE_OFFSET: Final = re.compile(r"(?<![\w.])offset(?!\s*\d)\b", re.IGNORECASE)
 
 
 def _with_store_names(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """With the names that stores have for their directories."""
+    """A text in which directories have the names of their store."""
     for settings in mounted_settings():
         rows = Stores(settings).with_store_names(rows)
     return rows

@@ -46,16 +46,16 @@ from txnsim_spark.stores.mirror import overlapping_map, with_store_names
 from txnsim_spark.stream_scope import StreamScope, refuse_mismatch, refuse_other_logs
 
 LOGS: Final = frozenset({"batches", "endings", *DECODED})
-"""Tables whose rows never change, as each is made of what was appended to a log."""
+"""Tables of records: their rows never change, since each is made of appended data."""
 
 
 class StreamOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a stream has come. One without anything is that of a new stream."""
+    """How far a stream has read. An empty one is that of a new stream."""
 
     ends: dict[str, int] = {}
     """Of a table in ``LOGS``: place of a replica -> offset in its log behind what was read."""
     state: str = ""
-    """Of any other table: which state of the files was read."""
+    """For the other tables: a hash of the state of the files that was read."""
     scope: StreamScope | None = None
     """What the stream reads; None of a new stream, and of older releases."""
 
@@ -65,7 +65,7 @@ class StreamOffset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """One look at directories: all of a batch of rows goes by it."""
+    """The files at one moment; a whole batch of rows uses the same look."""
 
     options: KafkaLogOptions
     scope: StreamScope
@@ -87,7 +87,9 @@ def look_at(options: KafkaLogOptions) -> Look:
 
 
 def _places_of(replicas: Sequence[Replica]) -> list[str]:
-    """The name of each, which tells its folder only where two are of one broker and partition."""
+    """The name of each replica's place. It includes the folder only where two replicas are of one
+    broker and partition.
+    """
     named = []
     for replica in replicas:
         topic_id = topic_id_of(Path(replica.path))
@@ -112,7 +114,7 @@ def refuse_other_stream(look: Look, start: StreamOffset) -> None:
 
 
 def refuse_nothing(look: Look) -> None:
-    """Refuse a new stream that would wait for rows in vain.
+    """Refuse a new stream that would never have a row.
 
     Raises:
         BadInputError: A topic or partition is not there, or nothing can be read.
@@ -125,7 +127,7 @@ def refuse_nothing(look: Look) -> None:
 
 
 class Ends:
-    """Where logs end. What has not changed since the last time is not read again."""
+    """Where logs end. A log that has not changed since the last look is not read again."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[SegmentFile, int, int]] = {}
@@ -159,15 +161,16 @@ class Ends:
 
 
 def latest(look: Look, start: StreamOffset, ends: Ends) -> StreamOffset:
-    """How far it can be read now; the same as ``start`` where nothing is new."""
+    """How far a stream can read now; equal to ``start`` where nothing is new."""
     if look.options.table not in LOGS:
         return StreamOffset(state=_state(look.options), scope=look.scope)
     return later(start, StreamOffset(ends=ends.end_offsets(look.segments), scope=look.scope))
 
 
 def later(offset: StreamOffset, other_offset: StreamOffset) -> StreamOffset:
-    """Where the second has come, and the first alone. A log that was cut back goes on from there:
-    who may not miss a row has been told (``unread_lost``).
+    """The second stream offset, and of the first one the places that the second lacks. A log that
+    was cut back goes on from there: a query that may not miss rows was stopped before
+    (``unread_lost``).
     """
     return StreamOffset(
         ends={**offset.ends, **other_offset.ends},
@@ -177,9 +180,7 @@ def later(offset: StreamOffset, other_offset: StreamOffset) -> StreamOffset:
 
 
 def unread_lost(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[str]:
-    """What of a log is gone that a stream has not read yet, or was read and is gone: sentences.
-    Spark's counterpart: the option failOnDataLoss of its own source for Kafka.
-    """
+    """Rows that a stream can't have any more, because logs lost data: as sentences."""
     if look.options.table not in LOGS:
         return
     for partition, reached in start.ends.items():
@@ -195,7 +196,7 @@ def unread_lost(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[
 
 
 def offsets_behind(look: Look, reached: StreamOffset, logs_end: StreamOffset) -> int:
-    """By how many offsets a stream is behind the ends of the logs."""
+    """How many offsets a stream is behind the ends of the logs."""
     return sum(
         max(0, end - reached.ends.get(partition, look.segments[partition][0].base_offset))
         for partition, end in logs_end.ends.items()

@@ -18,16 +18,16 @@ class RowScope(msgspec.Struct, frozen=True, kw_only=True):
     offset_min: int | None = None
     offset_max: int | None = None
     time_min_ms: int | None = None
-    """No earlier timestamps are asked for."""
+    """Rows of earlier timestamps are not wanted."""
     time_max_ms: int | None = None
-    """No later ones."""
+    """Rows of later timestamps are not wanted."""
     starting_offsets: Offsets = {}
     ending_offsets: Offsets = {}
-    """The same as ``offset_min``, and what follows ``offset_max``, of some partitions."""
+    """Topic -> partition -> the first offset that is not wanted any more."""
 
     @classmethod
     def of(cls, options: KafkaLogOptions) -> RowScope:
-        """What the options of a read ask for. (Topics are looked at where folders are listed.)"""
+        """The conditions in a read's options. (Topics are chosen where folders are listed.)"""
         return cls(
             partitions=options.partitions or None,
             producer_ids=options.producer_ids or None,

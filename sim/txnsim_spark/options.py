@@ -36,39 +36,40 @@ COSTS: Final = {
     "offsets": 16.0,
     "share_states": 16.0,
 }
-"""What a byte of a log costs, in bytes of a file as Spark's own sources read them. With Spark's
-defaults a task is about a second's work.
+"""Table -> what a byte of a log costs, in bytes of a file as Spark's own sources read them. With
+Spark's defaults a task is about a second's work.
 """
 HEADERS_COST: Final = 0.25
 """Cost factor of all other tables."""
 OPEN_COST: Final = 1 / 64
-"""What opening a segment costs, of what Spark's own sources take for opening a file: with Spark's
-default as much as 256 kB of headers.
+"""What opening a segment costs, as a share of what Spark's own sources take for opening a file:
+with Spark's default as much as 256 kB of headers.
 """
 PATH_SEPARATOR: Final = ","
 EARLIEST, LATEST = "earliest", "latest"
 _EARLIEST_OFFSET, _LATEST_OFFSET = -2, -1
-"""Both as Spark's own source for Kafka writes them."""
+"""The numbers by which Spark's own source for Kafka writes earliest and latest."""
 HADOOP_PREFIX: Final = "fs."
-"""Of settings of Hadoop's file systems, as Spark's own sources take them among their options."""
+"""Options that begin so are settings of Hadoop's file systems, as with Spark's own sources."""
 
 
 class Check(Enum):
-    """Which batches' CRCs are computed. Those of compressed batches are, whenever their records
-    are read: to compute one costs little beside unpacking.
+    """Which batches get their CRC computed. Compressed batches always do when their records are
+    read: it costs little beside unpacking.
     """
 
     AUTO = "auto"
-    """All where no clean-shutdown file lies in the log directory. What a starting broker would find
-    unsound behind the recovery point is cut off, with all that follows."""
+    """All batches, where the log directory has no clean-shutdown file. What a starting broker would
+    cut off behind the recovery point is left out, with all that follows.
+    """
     ALL = "true"
     NONE = "false"
     """Compressed batches only; nothing is cut off."""
 
 
 class KafkaLogError(BadInputError):
-    """What Spark hands over when ``kafka_log`` refuses or can't do something: the message is all of
-    it, and its last line.
+    """What Spark raises where ``kafka_log`` refuses or fails: the message is all of it, and its
+    last line.
     """
 
 
@@ -86,7 +87,7 @@ class Division(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileTolerance(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session's reads of files pass over, unless their options say otherwise; Spark's
+    """Faults of files that a session's reads pass over, unless their options say otherwise; Spark's
     defaults.
     """
 
@@ -102,46 +103,52 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[Path, ...]
     """Log directories of brokers, folders of such directories, or replicas' own folders."""
     uris: tuple[str, ...] = ()
-    """The same, and patterns of them, in object stores."""
+    """Paths in object stores, and patterns of them."""
     hadoop: Mapping[str, str] = {}
-    """Settings of Hadoop's (``fs.…``) for this read, over those of the session."""
+    """Settings of Hadoop (``fs.…``) for this read; they override the session's."""
     table: str = "batches"
     topics: frozenset[str] = frozenset()
     """The topics to read; empty for all."""
     partitions: frozenset[int] = frozenset()
-    """Their numbers; empty for all."""
+    """Numbers of the partitions to read; empty for all."""
     producer_ids: frozenset[int] = frozenset()
-    """Only rows of these; all where empty."""
+    """Only rows of these producers are read; empty for all."""
     starting_offsets: Offsets = {}
-    """No rows in front of them; a partition that is not named is read from its beginning."""
+    """Rows below these offsets are left out; a partition that is not named is read from its
+    beginning.
+    """
     ending_offsets: Offsets = {}
-    """No rows from them on; a partition that is not named is read to its end."""
+    """Rows at or above these offsets are left out; a partition that is not named is read to its
+    end.
+    """
     starts_latest: bool = False
-    """A stream begins with what comes next."""
+    """Whether a new stream begins at the end of the logs."""
     start_ms: int | None = None
-    """No rows of an earlier time."""
+    """Rows of an earlier timestamp are left out."""
     end_ms: int | None = None
-    """No rows of this time or a later one."""
+    """Rows of this timestamp or a later one are left out."""
     check_crc: Check = Check.AUTO
     check_records: bool = False
     """Look into every batch for the table of errors."""
     late_by_max_ms: int | None = None
     """Maximum disorder of timestamps within a log in milliseconds; None for no limit."""
     task_bytes: int | None = None
-    """How much of a log a task reads; None: as Spark divides its own files."""
+    """Bytes of logs per task; None: divided as Spark divides its own files."""
     division: Division = Division()
     as_of_ms: int | None = None
-    """For the table ``findings``: when it was; None: the newest time that the directories tell."""
+    """For the table ``findings``: the time from which ages are counted; None for the newest time in
+    the directories.
+    """
     max_transaction_timeout_ms: int | None = None
     """For the table ``findings``: younger transactions are not called hanging; None: 15 minutes."""
     fail_on_data_loss: bool = True
-    """A stream ends where rows that it has not read are gone."""
+    """Whether a stream ends where unread rows are gone."""
     ignore_missing_files: bool | None = None
     """Pass over files that are gone since the read was planned; None: as the session says."""
     ignore_corrupt_files: bool | None = None
     """Pass over what is damaged or unreadable; None: as the session says."""
     follows: bool = False
-    """It is a stream that reads."""
+    """Whether a stream reads, not a batch query."""
     max_bytes_per_trigger: int | None = None
     """Maximum bytes of logs in one batch of a stream; None for all available."""
     max_files_per_trigger: int | None = None
@@ -218,9 +225,9 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept_by_catalog(options: Mapping[str, str]) -> dict[str, str] | None:
-    """The options of a ``CREATE TABLE``, as a later read can use them: without what the catalog
-    adds, with paths that mean the same in another folder, and without settings of stores, which
-    may be secrets. None where it is no such statement that asks.
+    """The options of a ``CREATE TABLE`` for later reads: without what the catalog adds, with
+    absolute paths, and without settings of stores, which may be secrets. None where no such
+    statement asks.
     """
     if options.get(_PROVIDER) != FORMAT:
         return None
@@ -234,7 +241,7 @@ def kept_by_catalog(options: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def _own(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Options without what Spark's catalog adds to those of ``CREATE TABLE``."""
+    """The options without those that Spark's catalog adds to a ``CREATE TABLE``."""
     if options.get(_PROVIDER) != FORMAT:
         return options
     return {
@@ -266,11 +273,11 @@ _OF_TABLES: Final[Mapping[str, Collection[str]]] = {
     **dict.fromkeys((STARTING_OFFSETS, ENDING_OFFSETS), OFFSET_COLUMNS),
     **dict.fromkeys(("startTimestamp", END_TIMESTAMP), TIME_COLUMNS),
 }
-"""Option -> its tables; an option that is missing here is for every table."""
+"""Option -> the tables it applies to; an option that is missing here applies to every table."""
 
 
 def tables_with(name: str) -> Collection[str]:
-    """Names of the tables that an option is for."""
+    """Names of the tables that an option applies to."""
     return _OF_TABLES.get(_KNOWN.get(name.lower().replace("_", ""), name), TABLES)
 
 
@@ -288,7 +295,9 @@ def _wrong(name: str, value: str, expected: str) -> BadInputError:
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:
-    """Of ``path`` (separated by commas) and ``paths`` (a JSON list, what ``load([…])`` gives)."""
+    """The paths in ``path`` (separated by commas) and ``paths`` (a JSON list, as ``load([…])``
+    gives it).
+    """
     texts = [text.strip() for text in options.get("path", "").split(PATH_SEPARATOR) if text.strip()]
     if "paths" in options:
         try:
@@ -304,14 +313,16 @@ def _paths(options: Mapping[str, str]) -> list[str]:
 
 
 def _directories_of(text: str) -> list[Path]:
-    """A directory, or those of a pattern: the driver and every worker have them by these names."""
+    """The directories that a path or pattern stands for: absolute, so that the driver and every
+    worker name them alike.
+    """
     named = _absolute(text)
     matches = [] if named.exists() else sorted(glob(str(named)))
     return [Path(path) for path in matches] or [named]
 
 
 def _absolute(text: str) -> Path:
-    """Workers start in other folders."""
+    """The absolute path: workers start in other folders."""
     url = urlsplit(text)
     return Path(unquote(url.path) if url.scheme == "file" else text).absolute()
 
@@ -335,8 +346,8 @@ def _set_of_words(
 
 
 def _offsets(options: Mapping[str, str], name: str, word: str, number: int) -> Offsets:
-    """As Spark's own source for Kafka takes them: a word for all partitions, or a JSON object with
-    the number that stands for the word.
+    """Offsets in the form of Spark's own source for Kafka: a word for all partitions, or a JSON
+    object, in which a number may stand for the word.
     """
     text = options.get(name.lower(), word)
     if text.lower() == word or (name == STARTING_OFFSETS and text.lower() == LATEST):

@@ -39,24 +39,26 @@ from txnsim_spark.stores.mirror import overlapping_map
 
 _TASKS_PER_CORE: Final = 3
 _TASK_BYTES_MIN: Final = 16 << 20
-"""A task of Spark costs as long as reading this."""
+"""Starting a task of Spark takes as long as reading so many bytes."""
 _TASK_BYTES_MAX: Final = 512 << 20
 _OPEN_BYTES: Final = 256 << 10
-"""A file costs as long to open as reading this."""
+"""Opening a file takes as long as reading so many bytes."""
 _DECODED_COST: Final = 2.0
-"""A large segment of a table that costs so much, or more, is shared by tasks."""
+"""From this cost per byte on, several tasks share a large segment."""
 _SHARERS_MAX: Final = 8
-"""Each of them walks over all headers of the segment."""
+"""At most so many tasks share a segment: each of them walks over all of its headers."""
 _TOGETHER_BYTES_MAX: Final = 512 << 20
-"""So much of a replica one task reads, where a cut in one segment ends those behind it."""
+"""A task reads at most so many bytes of a replica in which a cut in one segment ends the later
+ones.
+"""
 _LISTED_AT_ONCE: Final = 16
-"""Folders of replicas."""
+"""So many folders of replicas are listed at a time."""
 REPLICAS_PER_TASK: Final = 64
 """A folder's small files are read in a millisecond; a task costs twenty."""
 
 
 _SOUGHT: Final = frozenset({"batches", *DECODED})
-"""Tables each of whose rows is made of its own batch alone."""
+"""Tables in which each row is made of one batch alone."""
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +74,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def places(self) -> frozenset[str]:
-        """The log directories that something of it lies in."""
+        """The log directories that it reads from."""
         of_segments = (segment.replica.log_dir for segment in self.segments)
         return frozenset(
             (*self.log_dirs, *(replica.log_dir for replica in self.replicas), *of_segments)
@@ -80,14 +82,14 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reads(msgspec.Struct, frozen=True, kw_only=True):
-    """What kinds of files a table is made of."""
+    """The kinds of files that a table is made of."""
 
     segments: bool = False
     replicas: bool = False
     log_dirs: bool = False
     topic: str | None = None
     is_whole: bool = False
-    """One task looks at everything."""
+    """Whether one task has to read everything."""
 
 
 _SEGMENTS: Final = Reads(segments=True)
@@ -108,8 +110,8 @@ READS: Final[Mapping[str, Reads]] = {
     "errors": Reads(segments=True, replicas=True, log_dirs=True),
     "findings": Reads(is_whole=True),
 }
-"""Table -> what has to be planned for it. How rows are made is not known here (``tables``): Spark
-plans each read in a process of its own, which need not import numba for it.
+"""Table -> the kinds of files that it is made of. How rows are made is known in ``tables`` only:
+Spark plans each read in a process of its own, which then need not import numba.
 """
 
 
@@ -185,8 +187,8 @@ def _segments_in_scope(
 
 
 def begun_at(segment: SegmentFile, offset: int, table: str) -> SegmentFile:
-    """A segment whose reading begins near an offset, as its index says. All of it is read for rows
-    that need what lies in front of them.
+    """A segment whose reading starts near an offset, by its index; at its beginning for tables
+    whose rows need what lies in front.
     """
     if table not in _SOUGHT or offset <= segment.base_offset:
         return segment
@@ -194,7 +196,7 @@ def begun_at(segment: SegmentFile, offset: int, table: str) -> SegmentFile:
 
 
 def position_near(segment: SegmentFile, offset: int) -> int:
-    """Of a batch in front of an offset."""
+    """Position of a batch at or in front of an offset."""
     try:
         return position_before(segment, offset)
     except OSError:
@@ -202,7 +204,7 @@ def position_near(segment: SegmentFile, offset: int) -> int:
 
 
 def _within(segment: SegmentFile, scope: RowScope, table: str) -> SegmentFile:
-    """A segment as far as offsets that are wanted may lie in it."""
+    """The part of a segment in which wanted offsets may lie."""
     low, high = scope.offsets_of(segment.replica)
     if low is not None:
         segment = begun_at(segment, low, table)
@@ -220,7 +222,7 @@ def segments_in(options: KafkaLogOptions, reads: Reads) -> dict[str, tuple[Segme
 def replicas_of(
     options: KafkaLogOptions, scope: RowScope, reads: Reads, on_problem: OnProblem = untold
 ) -> list[Replica]:
-    """The replicas that a job is about; what can't be looked into is told."""
+    """The replicas that a job reads; folders that can't be listed are reported."""
     return [
         replica
         for replica in replicas_in(options.paths, options.topics, on_problem)
@@ -231,7 +233,9 @@ def replicas_of(
 def divide_in_tasks(
     segments: Sequence[SegmentFile], options: KafkaLogOptions
 ) -> list[tuple[SegmentFile, ...]]:
-    """Segments in tasks, as many bytes as the reader has said, or as the session divides files."""
+    """Divide segments into tasks by the size that the options name, or as the session divides
+    files.
+    """
     if options.task_bytes is not None:
         return shared_out(segments, options.task_bytes)
     division, factor = options.division, COSTS.get(options.table, HEADERS_COST)
@@ -263,15 +267,15 @@ def divide_in_tasks(
 
 
 def shared_out(segments: Iterable[SegmentFile], task_bytes: int) -> list[tuple[SegmentFile, ...]]:
-    """Segments in tasks of about so many bytes; neighbours stay together."""
+    """Divide segments into tasks of about so many bytes; neighbours stay together."""
     return tasks.shared_out(
         segments, task_bytes, size_of=lambda segment: segment.unread_bytes, go_together=_go_together
     )
 
 
 def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
-    """A large segment, for each task the offsets whose batches it decodes. Where the index is
-    wrong, the parts are not of one size; each batch is in one of them.
+    """Divide a large segment: each task decodes the batches of a range of offsets. If the index is
+    wrong the parts differ in size, and still each batch is in one of them.
     """
     if segment.may_be_cut or MOUNTS.at(Path(segment.path)):  # each part reads all headers
         return [segment]
@@ -291,9 +295,9 @@ def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
 def in_tasks(
     replicas: Sequence[Sequence[SegmentFile]], *, cores: int, are_cut: bool = False
 ) -> list[tuple[SegmentFile, ...]]:
-    """Segments of replicas, in order, in tasks such that no core waits for long at the end; large
-    ones in sections where they are cut. They are those that were found readable before: the folders
-    are not looked into again.
+    """Divide the segments of replicas, in order, into tasks of even cost, so that no core waits
+    long at the end; large segments in sections where they may be cut. The segments were readable
+    before: the folders are not listed again.
     """
     total = sum(segment.size + _OPEN_BYTES for mine in replicas for segment in mine)
     task_bytes = min(max(total // (_TASKS_PER_CORE * cores), _TASK_BYTES_MIN), _TASK_BYTES_MAX)
@@ -313,7 +317,9 @@ def in_tasks(
 def _looked_through(
     segments: Sequence[SegmentFile], options: KafkaLogOptions
 ) -> Sequence[SegmentFile]:
-    """A replica's segments, with what a starting broker would cut where that is much to read."""
+    """A replica's segments. Where a starting broker would check many bytes, what it would cut off
+    is found here first.
+    """
     cut_apart = (
         sum(segment.size for segment in segments if segment.is_recovered) > _TOGETHER_BYTES_MAX
     )
@@ -350,9 +356,8 @@ def _by_replica(
 def _in_time(
     segments: Sequence[SegmentFile], scope: RowScope, late_by_max_ms: int | None
 ) -> Iterator[SegmentFile]:
-    """A replica's segments without those from before a time or behind one, as time indexes tell.
-    One that a starting broker would go through is read in any case: what is cut in it ends those
-    behind.
+    """The segments of a replica that may have rows between two times, by the time indexes. A
+    segment that a starting broker would check is always read: a cut in it ends later ones.
 
     Args:
         segments: In order.

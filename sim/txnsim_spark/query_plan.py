@@ -1,5 +1,5 @@
-"""What a query of DuckDB's reads of some tables: which columns, how often, of which topics and
-partitions. DuckDB plans it over tables without rows, so nothing is read for that.
+"""What a DuckDB query reads of the tables: which columns, how often, of which topics and
+partitions. DuckDB plans the query over tables without rows, so nothing is read for that.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ _SETTINGS: Final = (
     "SET disabled_optimizers = 'statistics_propagation,empty_result_pullup'"
 )
 _EQUAL: Final = re.compile(r"\(?(\w+) = (?:'((?:[^']|'')*)'|(\d+))\)?")
-"""A filter of a scan that leaves one value."""
+"""A filter of a scan that allows one value."""
 
 
 class TableScan(msgspec.Struct, frozen=True, kw_only=True):
-    """What one place of a plan reads of a table."""
+    """One scan of a table in a query's plan."""
 
     table: str
     columns: tuple[str, ...]
     keys: Mapping[str, str]
-    """Column of ``KEYS`` -> the only value that is wanted."""
+    """Column of ``KEYS`` -> the only value that the scan wants."""
 
 
 class TableUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What a query reads of a table in all places together."""
+    """What all scans of a query read of a table."""
 
     columns: frozenset[str]
     scans: int
     keys: Mapping[str, frozenset[str]]
-    """Column of ``KEYS`` -> the values that are wanted; one that is missing: any."""
+    """Column of ``KEYS`` -> the wanted values; a column that is missing has no condition."""
 
 
 def prepare_planning(connection: DuckDBPyConnection) -> None:
-    """Have a connection plan as if its empty tables had rows."""
+    """Make a connection plan as if its empty tables had rows."""
     connection.execute(_SETTINGS)
 
 
@@ -65,7 +65,7 @@ def uses_of(connection: DuckDBPyConnection, query: str) -> dict[str, TableUse]:
 
 
 def scans_of_streams(connection: DuckDBPyConnection, query: str) -> int:
-    """How many places of a query's plan read Arrow rows, each of which can be read once."""
+    """How many scans in a query's plan read streamed Arrow rows, which can be read once only."""
     return sum(
         _streams(node)
         for _, plan in connection.execute(f"EXPLAIN (FORMAT JSON) {query}").fetchall()

@@ -1,5 +1,4 @@
-"""The tables of ``kafka_log`` and their columns: name, type and meaning. Where a row is made one by
-one, the fields of its struct are the columns.
+"""The tables of ``kafka_log`` and their columns: name, type and meaning.
 
 Spark is given the types, docs/kafka-log.md the meanings. What there is none of is null.
 """
@@ -23,7 +22,7 @@ class Column(msgspec.Struct, frozen=True):
 
     name: str
     type: str
-    """As Spark's DDL has it."""
+    """The type in Spark's DDL."""
     meaning: str
     is_nullable: bool = True
 
@@ -38,7 +37,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     def of(
         cls, about: str, *groups: str | Sequence[Column], nullable: Collection[str] | None = None
     ) -> Table:
-        """A table of groups of columns.
+        """A table from groups of columns.
 
         Args:
             about: What it tells.
@@ -65,11 +64,11 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its columns, in order."""
+        """Names of its columns, in order."""
         return tuple(column.name for column in self.columns)
 
     def arrow(self, columns: Sequence[str] = ()) -> pa.Schema:
-        """The schema as Arrow has it; of these columns, all where empty."""
+        """The Arrow schema of some of its columns; of all if none are given."""
         import pyarrow as pa
 
         types = arrow_types()
@@ -82,7 +81,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def arrow_types() -> dict[str, pa.DataType]:
-    """A type as Spark's DDL has it -> as Arrow has it, its parts named as Spark names them."""
+    """Type in Spark's DDL -> the same as an Arrow type, with Spark's names for its parts."""
     import pyarrow as pa
 
     def many(kind: pa.DataType) -> pa.DataType:
@@ -117,9 +116,7 @@ def _columns_in(text: str) -> Iterator[Column]:
 
 
 def columns_of(row: type[msgspec.Struct]) -> tuple[Column, ...]:
-    """The columns that the fields of a row are: a field says its type as Spark has it, and what it
-    means.
-    """
+    """Columns from the fields of a row's struct: a field names its Spark type and its meaning."""
     columns = []
     for name, hint in get_type_hints(row, include_extras=True).items():
         *kinds, meaning = hint.__metadata__
@@ -144,7 +141,7 @@ STATE_BATCHES: Final = (
     "array<struct<first_offset: bigint, last_offset: bigint, delivery_state: int,"
     " delivery_count: int>>"
 )
-"""The types of structs."""
+"""Spark types of columns that hold structs."""
 BROKERS: Final = "array<int>"
 TEXTS: Final = "array<string>"
 TIMESTAMP: Final = "timestamp"
@@ -361,8 +358,8 @@ _PRODUCER: Final = """
     producer_epoch int Null without a producer id.
 """
 _ABSENT: Final = ("codec", "producer_id", "producer_epoch", "control_type", "coordinator_epoch")
-"""Columns of a batch's header that may be null. Spark asks each value of such a column whether it
-is, twice, which costs it a quarter of reading a row.
+"""Columns of a batch's header that may be null. Spark checks each value of such a column twice,
+which takes a quarter of the time for reading a row.
 """
 
 _TABLES: Final = {
@@ -570,7 +567,7 @@ _MS: Final = "timestamp_ms"
 
 
 def milliseconds_of(name: str) -> str:
-    """The column of milliseconds that a column of times is made of."""
+    """The column of milliseconds from which a column of times is computed."""
     return f"{name}_ms"
 
 
@@ -595,16 +592,16 @@ OFFSET_COLUMNS: Final = {
     "endings": ("marker_offset", "marker_offset"),
     **dict.fromkeys(DECODED, ("offset", "offset")),
 }
-"""Table -> columns of a row's first and last offset, where it has such."""
+"""Table -> columns of a row's first and last offset, if it has such."""
 TIME_COLUMNS: Final = {
     "batches": "max_timestamp_ms",
     "fragments": "last_timestamp_ms",
     **dict.fromkeys(("endings", *DECODED), "timestamp_ms"),
 }
-"""Table -> column of a row's time, where it has one: none is later than the segment's last."""
+"""Table -> column of a row's time, if it has one: none is later than the segment's largest."""
 BY_PRODUCER: Final = frozenset(
     {"aborted", "batches", "endings", "fragments", "offsets", "producer_state", "records"}
 )
-"""Tables whose rows are chosen by producer before they are made. In ``transactions`` the producer
-is that of the entry, which is only known when its record has been read.
+"""Tables whose rows can be chosen by producer before they are made. In ``transactions`` the
+producer is known only when the record has been read.
 """

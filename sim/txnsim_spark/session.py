@@ -36,18 +36,18 @@ CONFIG: Final = {
     "spark.python.daemon.module": "txnsim_spark.daemon",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-"""What a new session is given, unless somebody says otherwise. ``spark-submit`` has settings of its
+"""Settings of a new session, unless somebody gives others. ``spark-submit`` has settings of its
 own.
 """
 SHORT_LIVED: Final = {
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.ui.enabled": "false",
 }
-"""For a session of a few queries whose work is done in Python: the JVM does not compile everything
-a second time, better, on the cores that the work needs. A first search takes half its CPU then.
+"""Settings of a session for few queries whose work is done in Python: the JVM compiles only once,
+less well, and leaves the cores to the work. A first search then takes half the CPU.
 """
 PYTHON_OF_WORKERS: Final = "PYSPARK_PYTHON"
-"""Names the interpreter, in the environment of the driver."""
+"""Environment variable of the driver that names the workers' interpreter."""
 NO_JAVA: Final = (
     "Apache Spark needs Java 17 or newer, on the PATH or in JAVA_HOME, and did not find it: "
     "install a JDK or JRE (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
@@ -83,7 +83,7 @@ def spark_session(
 
 
 def is_running() -> bool:
-    """Whether this process has a session, which somebody else will stop.
+    """Whether this process already has a session, which its owner will stop.
 
     Raises:
         MissingExtraError: PySpark is missing.
@@ -95,10 +95,7 @@ def is_running() -> bool:
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``kafka_log`` known to a session of another program, and change nothing else of it.
-    Settings are those that the session has now: of Hadoop, how files are divided, and which faults
-    of files are passed over (``spark.sql.files.ignoreMissingFiles``, ``.ignoreCorruptFiles``). Its
-    workers need a Python that has txnsim (PYSPARK_PYTHON).
+    """Register ``kafka_log`` with a session of another program, and change nothing else of it.
 
     Raises:
         MissingExtraError: A library of the extra is missing.
@@ -160,14 +157,14 @@ def _new_session(master: str | None, app_name: str, config: Mapping[str, str]) -
 
 
 def _local_config(master: str) -> dict[str, str]:
-    """What a session within this machine needs no name of the machine for."""
+    """Settings with which a session on this machine does not depend on the machine's host name."""
     if not master.startswith("local"):
         return {}
     return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def _is_submitted() -> bool:
-    """Whether ``spark-submit`` has started this process: it says where the master is."""
+    """Whether ``spark-submit`` started this process; then it knows the master."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 

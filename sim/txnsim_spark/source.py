@@ -68,16 +68,17 @@ from txnsim_spark.stores.reading import Stores, stores_of
 from txnsim_spark.stores.settings import StoreSettings
 
 LOST_MAX: Final = 5
-"""So many logs of which something is lost are named."""
+"""An error names at most so many logs that lost data."""
 KEPT: Final = "kafka_log"
-"""In the metadata of a table's first column: the options of its ``CREATE TABLE``. Spark 4.2 and 4.3
-keep the options, but hand a source in Python nothing except the columns.
+"""Key in the metadata of a table's first column, under which the options of its ``CREATE TABLE``
+are kept. Spark 4.2 and 4.3 keep the options, but hand a source in Python nothing except the
+columns.
 """
 
 
 @contextmanager
 def as_spark_error() -> Iterator[None]:
-    """What is refused, as Spark shows it: one class, without the frames that found it."""
+    """A refusal as Spark shows it: one class, without the frames that led to it."""
     try:
         yield
     except LogFileError as error:
@@ -111,7 +112,7 @@ class KafkaLogDataSource(DataSource):
     division: Division = Division()
     tolerance: FileTolerance = FileTolerance()
     is_registered = False
-    """All of the session that it is registered with (``of_session``)."""
+    """Whether ``of_session`` made the class, so that all of the session's settings are known."""
 
     @classmethod
     def name(cls) -> str:
@@ -132,7 +133,9 @@ class KafkaLogDataSource(DataSource):
             return KafkaLogReader(*self.options_and_schema(schema), stores=self._stores(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Reads it as it grows; the same columns. One that refuses where it can't."""
+        """A reader for a growing directory, with the same columns; one that refuses where a table
+        can't be followed.
+        """
         try:
             options, columns = self.options_and_schema(schema)
             _refuse_endless(options)
@@ -160,7 +163,9 @@ class KafkaLogDataSource(DataSource):
         return options, to_arrow_schema(columns_of(options.table, schema), timezone="UTC")
 
     def _own_options(self, schema: StructType) -> Mapping[str, str]:
-        """The options of the read, and of the table's ``CREATE TABLE`` where they name no path."""
+        """The options of the read; those of the table's ``CREATE TABLE`` where the read names no
+        path.
+        """
         table_options = [field.metadata[KEPT] for field in schema if KEPT in field.metadata]
         if not table_options or "path" in self.options or "paths" in self.options:
             return self.options
@@ -193,8 +198,8 @@ def _refuse_endless(options: KafkaLogOptions) -> None:
 def of_session(
     hadoop: StoreSettings | None, division: Division, tolerance: FileTolerance
 ) -> type[KafkaLogDataSource]:
-    """The format, for a session that has these settings: where Spark plans and reads no session is
-    at hand, so the class takes them there.
+    """The data source's class for a session with these settings. Where Spark plans and reads no
+    session is at hand, so the class holds the settings.
     """
 
     class Registered(KafkaLogDataSource):
@@ -205,7 +210,7 @@ def of_session(
 
 
 class KafkaLogReader(DataSourceReader):
-    """Plans on the driver, reads on workers."""
+    """Plans tasks on the driver, reads them on workers."""
 
     def __init__(
         self, options: KafkaLogOptions, schema: pa.Schema, *, stores: Stores | None = None
@@ -233,8 +238,8 @@ class KafkaLogReader(DataSourceReader):
 
 
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows directories that grow. What a stream offset says: ``log_growth``. A batch of rows
-    goes by one look at the directories.
+    """Follows directories that grow. A batch of rows uses one look at the directories
+    (``log_growth``).
     """
 
     def __init__(self, options: KafkaLogOptions, schema: pa.Schema, stores: Stores | None) -> None:
@@ -246,10 +251,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reached = StreamOffset()
         """End of the batch that was planned last."""
         self._target: StreamOffset | None = None
-        """End of a query that processes the available data and stops (Trigger.AvailableNow)."""
+        """Where a query ends that processes the available data and stops (Trigger.AvailableNow)."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Before anything was read; or all that is there, where that is asked for.
+        """The stream offset in front of all rows, or behind all that are there, as the options say.
 
         Raises:
             BadInputError: Nothing will come, as ``empty_reads`` says.
@@ -274,7 +279,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """How far one batch of rows goes."""
+        """The stream offset behind the next batch of rows."""
         begun = _decode_offset(start)
         look = self._look if self._target is not None else None
         if look is not None and self._target is not None:
@@ -296,14 +301,14 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _encode_offset(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """For the query's progress: where the logs end, and by how many offsets it is behind."""
+        """The ends of the logs, and how many offsets the query is behind: for its progress."""
         if self._look is None or self._options.table not in LOGS:
             return None
         end = StreamOffset(ends=self._ends.end_offsets(self._look.segments))
         return {**_encode_offset(end), "behind": offsets_behind(self._look, self._reached, end)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of what is between two offsets."""
+        """The tasks for the rows between two stream offsets."""
         begun, until = _decode_offset(start), _decode_offset(end)
         # A query that goes on from its checkpoint has not looked yet.
         look = self._look or self._look_again()
@@ -325,7 +330,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what only planning needs: a worker reads what its task says."""
+        """Leaves out what only planning needs: a worker reads what its task names."""
         return {**self.__dict__, "_look": None, "_target": None, "_ends": None}
 
     def _look_again(self) -> Look:
@@ -358,8 +363,9 @@ def _decode_offset(fields: dict[str, Any]) -> StreamOffset:
 
 
 class RefusingReader(DataSourceStreamReader):
-    """Of what can't be followed. PySpark 4.2 asks the reader itself to stop where none could be
-    made, so that its UnboundLocalError hides the reason; what a reader says is shown.
+    """Refuses a table that can't be followed. If no reader can be made, PySpark 4.2 asks the
+    missing reader to stop, and its UnboundLocalError hides the reason; an error of the reader
+    itself is shown.
     """
 
     def __init__(self, reason: str) -> None:
@@ -406,7 +412,7 @@ def _read(
 
 
 def schema_of(table: str) -> StructType:
-    """The columns of a table as Spark has them, with their meanings as comments."""
+    """The columns of a table in Spark's schema, with their meanings as comments."""
     # Spark would parse the types itself, but has no JVM where tasks are planned.
     schema = from_arrow_schema(TABLES[table].arrow(), prefer_timestamp_ntz=False)
     for field, column in zip(schema.fields, TABLES[table].columns, strict=True):
@@ -415,7 +421,7 @@ def schema_of(table: str) -> StructType:
 
 
 def columns_of(table: str, schema: StructType) -> StructType:
-    """A schema that a user has given, if the table has these columns with these types.
+    """A schema that a user gives, checked against the columns and types of the table.
 
     Raises:
         BadInputError: It has not; the message names the column.

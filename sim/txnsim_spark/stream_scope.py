@@ -1,4 +1,4 @@
-"""What a stream of ``kafka_log`` reads, as its checkpoint remembers it.
+"""What a stream of ``kafka_log`` reads, as its checkpoint records it.
 
 A stream offset says how far a stream has come. That means nothing to a stream of another table, of
 another cluster, or of rows that the first one left out: it would pass over rows without a word. So
@@ -28,11 +28,13 @@ class StreamScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     clusters: tuple[str, ...] = ()
     """Cluster ids of the log directories, as far as these tell."""
     producer_ids: tuple[int, ...] = ()
-    """Empty for all."""
+    """Ids of the producers that it reads; empty for all."""
     start_ms: int | None = None
     """Timestamp of the earliest rows; None for any."""
     starting_offsets: Mapping[str, int] = {}
-    """Partition, as ``orders-0`` -> its first offset; 0 where it is not named."""
+    """Partition, such as ``orders-0`` -> the first offset that it reads; 0 where it
+    is not named.
+    """
 
     @classmethod
     def of(cls, options: KafkaLogOptions, clusters: frozenset[str]) -> StreamScope:
@@ -51,7 +53,7 @@ class StreamScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def refuse_mismatch(remembered: StreamScope | None, scope: StreamScope) -> None:
-    """Refuse a stream that a checkpoint does not fit.
+    """Refuse a stream that does not fit its checkpoint.
 
     Args:
         remembered: What the checkpoint says; None where an older release wrote it.
@@ -68,8 +70,8 @@ def refuse_mismatch(remembered: StreamScope | None, scope: StreamScope) -> None:
 
 
 def refuse_other_logs(read_places: Mapping[str, int], places: Mapping[str, object]) -> None:
-    """Refuse directories that hold no partition that a checkpoint is about. (A topic that was made
-    anew has its old name; what became of its old log is another question.)
+    """Refuse directories without any partition of the checkpoint. (A topic that was created anew
+    has its old name; its old log is another question.)
 
     Raises:
         CheckpointMismatchError: They do not; the message names a log of each side.
@@ -83,7 +85,7 @@ def refuse_other_logs(read_places: Mapping[str, int], places: Mapping[str, objec
 
 
 def _partitions(places: Iterable[str]) -> set[str]:
-    """``orders-0`` of ``orders-0:TOPICID@1``."""
+    """Partitions of log places: ``orders-0`` of ``orders-0:TOPICID@1``."""
     return {place.partition("@")[0].partition(":")[0] for place in places}
 
 

@@ -1,7 +1,4 @@
-"""Jobs whose tasks are planned on the driver. The tasks are numbered, and each worker gets the
-number of its task. Then Spark plans nothing itself, and it does not start processes of Python for
-that.
-"""
+"""Spark jobs whose tasks are planned on the driver."""
 
 from __future__ import annotations
 
@@ -26,8 +23,8 @@ def on_workers(
     read: Callable[[T], Iterator[pa.RecordBatch]],
     columns: str,
 ) -> DataFrame:
-    """The rows that workers make of tasks, in batches that have the columns (Spark's DDL). All
-    tasks go to every worker, so they are names and sizes.
+    """The rows that workers make of tasks, as a DataFrame with these columns (Spark's DDL). All
+    tasks are sent to every worker, so they should be names and sizes.
     """
     packed = [msgspec.msgpack.encode(task) for task in tasks]
     stores = mounted_settings()
@@ -48,8 +45,8 @@ def shared_out(
     size_of: Callable[[T], float],
     go_together: Callable[[T, T], bool] = lambda _before, _after: False,
 ) -> list[tuple[T, ...]]:
-    """Groups works into tasks of about so many bytes, in their order; neighbours that go together
-    are not parted, and a larger work has its own task.
+    """Divide works into tasks of about so many bytes, in order. Neighbours that belong together
+    stay together, and a larger work is a task of its own.
     """
     tasks: list[tuple[T, ...]] = []
     task: list[T] = []

@@ -1,4 +1,4 @@
-"""Views in SQL over the tables of ``kafka_log``: of Spark, and of DuckDB (``embedded``).
+"""Views in SQL over the tables of ``kafka_log``, for Spark and for DuckDB (``embedded``).
 
 ``kafka_NAME`` is the table NAME. Replicas of a partition may be read side by side: a row that is
 wanted once is taken from the one that an election would choose.
@@ -95,7 +95,7 @@ VIEWS: Final = {
     "leader": LEADER,
     "kafka_outcomes": OUTCOMES,
 }
-"""In the order of making them."""
+"""Name -> query, in the order of creation."""
 
 
 def register_log_views(spark: SparkSession, *paths: str, **options: str) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from txnsim_spark.streaming.options import StreamOptions
 
 HANGS_STATUS: Final = 1
-"""An alert stands when the stream ends."""
+"""Exit status where a transaction still hangs when the stream ends."""
 SETTINGS: Final = {
     "delta": {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -37,7 +37,7 @@ SETTINGS: Final = {
 }
 """Sink format -> Spark settings of the session."""
 TOPIC_PREFIX: Final = "topic:"
-"""In front of a topic that alerts are sent to."""
+"""What a destination of alerts begins with if it is a topic."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -169,8 +169,8 @@ def _options(args: argparse.Namespace) -> StreamOptions:
 
 
 def location(text: str) -> str:
-    """A directory as Spark takes it: what has no scheme is this machine's, whatever Hadoop's
-    default file system is.
+    """A directory in the form that Spark takes. Without a scheme it lies on this machine, whatever
+    Hadoop's default file system is.
     """
     scheme, colon, _ = text.partition(":")
     if colon and "/" not in scheme:
@@ -219,7 +219,7 @@ def _run(args: argparse.Namespace, options: StreamOptions) -> int:
 
 
 class Teller:
-    """Prints events, whole lines from any thread, and keeps alerts in a file."""
+    """Prints events as whole lines, from any thread, and keeps alerts in a file."""
 
     def __init__(self, *, as_json: bool, alerts_file: Path | None) -> None:
         self._as_json = as_json

@@ -34,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def elsewhere(package: Path) -> str:
-    """What to do where ``spark-submit`` runs a Python without txnsim."""
+    """The advice that is printed where ``spark-submit`` runs a Python without txnsim."""
     # The environment's own, where the folder is lib/pythonX.Y/site-packages/txnsim_spark in it.
     own = [folder / "bin" / "python" for folder in package.parents[3:4]]
     python = own[0] if own and own[0].exists() else "/path/to/python"

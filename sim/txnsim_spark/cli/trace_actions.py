@@ -25,7 +25,7 @@ ACTIONS: Final = ("export", "analyse")
 INCOMPLETE_STATUS: Final = 1
 IDS_DEFAULT: Final = 5
 SHOWN_MAX: Final = 5
-"""How many unreadable lines are shown."""
+"""At most so many unreadable lines are shown."""
 KEYS: Final = ("transaction_version", "transactional_id")
 
 Cell = int | float | str | None
@@ -88,7 +88,7 @@ def add_arguments(actions: argparse._SubParsersAction[CommandParser]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status."""
+    """Run the action that the arguments name; returns the exit status."""
     from txnsim.errors import BadInputError, MissingExtraError
     from txnsim_spark.traces.analyses import ANALYSES
 
@@ -147,7 +147,7 @@ def _analyse(ask: Ask, args: argparse.Namespace) -> int:
 
 @contextmanager
 def _views(args: argparse.Namespace) -> Iterator[Ask]:
-    """Have the views of an export or of raw traces: in this process where they are small, unless a
+    """Create the views of an export or of raw traces: in this process where they are small and no
     master is named, else by Spark.
     """
     from txnsim_spark.traces.tables import (
@@ -176,12 +176,12 @@ def _views(args: argparse.Namespace) -> Iterator[Ask]:
 
 
 def _entries(path: Path) -> list[str]:
-    """What is in a directory of this machine; nothing for files, patterns and other places."""
+    """Names in a directory of this machine; none for a file, a pattern or another place."""
     return [entry.name for entry in path.iterdir()] if path.is_dir() else []
 
 
 def _summary(ask: Ask) -> dict[str, object]:
-    """How much was read, and what of it is unknown: counted where the tasks run."""
+    """How many lines were read, and how many of them are of an unknown kind. Workers count."""
     kinds = ask(
         "SELECT kind, count(*) AS events FROM trace_events WHERE NOT is_known"
         " GROUP BY kind ORDER BY kind"
@@ -215,7 +215,7 @@ def _warn_of_unread(summary: Mapping[str, object]) -> int:
 
 
 def _table(rows: Rows) -> str:
-    """Rows for people, without the columns in which nothing is."""
+    """Rows as a table for people, without columns that are empty."""
     if not rows:
         return "nothing of it in this trace\n"
     columns = [name for name in rows[0] if name != "grouped_by"]

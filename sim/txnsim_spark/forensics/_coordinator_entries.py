@@ -22,7 +22,7 @@ from txnsim.types import TopicPartition, partition_for
 COMMITTING: Final = "PrepareCommit"
 ABORTING: Final = "PrepareAbort"
 DECIDED_STATES: Final = frozenset({COMMITTING, ABORTING})
-"""Markers are owed to every partition of the record."""
+"""States whose record says that every partition gets a marker."""
 COMPLETE_STATES: Final = frozenset({"CompleteCommit", "CompleteAbort"})
 OUTCOMES: Final[Mapping[str, str]] = {
     COMMITTING: "commit",
@@ -30,16 +30,16 @@ OUTCOMES: Final[Mapping[str, str]] = {
     "CompleteCommit": "commit",
     "CompleteAbort": "abort",
 }
-"""State -> what was decided."""
+"""State -> the decision that it means."""
 PARTITIONS_MAX: Final = 10_000
-"""So far the number of partitions of ``__transaction_state`` is guessed; the default is 50."""
+"""Bound for the guess of how many partitions ``__transaction_state`` has; the default is 50."""
 
 
 class TxnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One record of ``__transaction_state``."""
 
     log_partition: int
-    """Of ``__transaction_state``."""
+    """The partition of ``__transaction_state`` that holds it."""
     offset: int
     transactional_id: str
     state: str
@@ -54,11 +54,11 @@ class TxnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     start_timestamp_ms: int = -1
     last_update_timestamp_ms: int = -1
     is_v2: bool = False
-    """Of transactions v2."""
+    """Whether the transaction follows transactions v2."""
 
     @property
     def is_tombstone(self) -> bool:
-        """The id is forgotten."""
+        """Whether the record deletes the transactional id."""
         return not self.state
 
     @property
@@ -67,7 +67,7 @@ class TxnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The coordinator's records on a transactional id."""
+    """All that the coordinators' logs still have on a transactional id."""
 
     newest: TxnRecord
     decision: TxnRecord | None = None
@@ -75,12 +75,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
-    """Every coordinator's log, as far as it was there."""
+    """The coordinators' logs, as far as the directories have them."""
 
     by_producer: Mapping[int, Entry] = {}
-    """By the producer id that the entry has now."""
+    """Current producer id -> entry."""
     by_other_id: Mapping[int, Entry] = {}
-    """By the entry's previous or next producer id."""
+    """Previous or next producer id -> entry."""
     forgotten: Mapping[int, str] = {}
     """Producer id -> transactional id, where the entry is gone (a tombstone)."""
     decisions: Mapping[int, Sequence[TxnRecord]] = {}
@@ -90,7 +90,7 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
     owing: tuple[Entry, ...] = ()
     """The entries that have decided and not completed, by transactional id."""
     partitions: int = 0
-    """Of ``__transaction_state``, as far as is known."""
+    """How many partitions ``__transaction_state`` has, as far as is known."""
     missing: tuple[int, ...] = ()
     """Partitions that no directory holds."""
     damaged: frozenset[int] = frozenset()
@@ -104,7 +104,7 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_complete(self) -> bool:
-        """Whether a transactional id not found here has no entry anywhere."""
+        """Whether the logs are complete: then an id that is missing here has no entry anywhere."""
         return self.partitions > 0 and not self.missing and not self.damaged
 
     @property
@@ -130,12 +130,12 @@ class EntryFolder:
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
         self.forgotten_ids: dict[int, str] = {}
-        """Producer id -> transactional id of those that were forgotten."""
+        """Producer id -> transactional id that was deleted."""
         self.decisions: dict[int, list[TxnRecord]] = {}
         """Producer id -> every decision, in order, and the beginning of each epoch (Empty)."""
 
     def take(self, record: TxnRecord) -> None:
-        """The next record."""
+        """Take in the next record."""
         entry = self._entries.get(record.transactional_id)
         if record.is_tombstone:
             if entry is not None:
@@ -164,7 +164,7 @@ def coordinators_of(
     newest_timestamp_ms: int = -1,
     decisions: Mapping[int, Sequence[TxnRecord]] | None = None,
 ) -> Coordinators:
-    """Entries ready to be asked.
+    """Index the entries by producer id.
 
     Args:
         entries: One per transactional id.
@@ -208,9 +208,9 @@ def _last_ones(entries: Iterable[Entry]) -> Mapping[int, Sequence[TxnRecord]]:
 
 
 def partitions_of_log(present: frozenset[int], places: Iterable[tuple[str, int]]) -> int:
-    """How many partitions ``__transaction_state`` has, by those that are there and the places
-    (transactional id, partition) of some ids: the least number that is above all that are there and
-    under which each id belongs where it was found; nothing in a log directory tells it.
+    """How many partitions ``__transaction_state`` has. No file tells it. It is the least number
+    above all partitions that are there with which each transactional id hashes to the partition
+    where it was found.
     """
     if not present:
         return 0

@@ -1,4 +1,5 @@
-"""The coordinators' logs in the directories.
+"""Reads the coordinators' logs in the directories. Of each partition of ``__transaction_state`` the
+leading replica is read; where it can't be read to its end, another one.
 
 For each partition of ``__transaction_state`` one replica is read: the one that counts. Where it
 can't be read to its end, another replica is read. Spark's workers read them where there is much
@@ -37,11 +38,11 @@ from txnsim_spark.scan.log_seek import last_batch_of
 from txnsim_spark.scan.segments import SegmentFile
 
 SAMPLE: Final = 200
-"""Ids per partition that are enough to guess the number of all partitions from."""
+"""How many ids of a partition suffice to guess the number of partitions."""
 
 
 def logs_of(states: Iterable[ReplicaState]) -> dict[int, tuple[ReplicaState, ...]]:
-    """Partition of ``__transaction_state`` -> its replicas, the one whose word counts first."""
+    """Partition of ``__transaction_state`` -> its replicas, the one to trust first."""
     by_partition: dict[int, list[ReplicaState]] = {}
     for state in states:
         if state.replica.topic == TRANSACTION_STATE_TOPIC:
@@ -66,7 +67,7 @@ def read_coordinators(
     on_problem: OnProblem,
     replay: Replay | None = None,
 ) -> Coordinators:
-    """Replay them.
+    """Replay the coordinators' logs.
 
     Args:
         logs: Partition -> replicas in the order of their word.
@@ -118,12 +119,12 @@ def _last_batch_of(segment: SegmentFile) -> BatchHeader | None:
 
 
 class LogDamage(msgspec.Struct):
-    """What is wrong with a replica of ``__transaction_state``, as it comes to light."""
+    """The damage of a replica of ``__transaction_state``; filled while it is read."""
 
     is_damaged: bool = False
-    """Records can't be read, though no kill explains it."""
+    """Records can't be read, and an unclean stop does not explain it."""
     cut_off: str = ""
-    """Where and why a starting broker cuts it off."""
+    """(place, cause) where a starting broker would cut off the log."""
 
 
 def records_of(
@@ -219,11 +220,11 @@ def _record(decoded: TxnTransition | Tombstone, partition: int, offset: int) -> 
 
 
 class ReplayedLog(msgspec.Struct, frozen=True, kw_only=True):
-    """The entries as they are at a replica's end."""
+    """The entries at the end of a replica's log."""
 
     entries: tuple[Entry, ...]
     forgotten_ids: Mapping[int, str]
-    """Producer id -> transactional id of those that were forgotten."""
+    """Producer id -> transactional id that was deleted."""
     decisions: Mapping[int, Sequence[TxnRecord]]
     """Producer id -> every decision, in order."""
     newest_timestamp_ms: int
@@ -236,7 +237,9 @@ class ReplayedLog(msgspec.Struct, frozen=True, kw_only=True):
         return not self.is_damaged and not self.cut_off
 
     def concerning(self, producer_ids: Set[int]) -> ReplayedLog:
-        """What concerns some producers, entries that still owe markers, and a sample of others."""
+        """The part that a search needs: entries of some producers, entries that still owe markers,
+        and a sample of others.
+        """
         entries = tuple(
             entry
             for number, entry in enumerate(self.entries)
@@ -262,7 +265,7 @@ class ReplayedLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay_log(state: ReplicaState, on_problem: OnProblem) -> ReplayedLog:
-    """Replay one replica.
+    """Replay the log of one replica.
 
     Args:
         state: The replica.

@@ -34,7 +34,9 @@ _START: Final = re.compile(
 )
 _DIGITS: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _EDGE: Final = " \t|>"
-"""Around a line: indentation, a quotation's ``>``, and the ``|`` that the tool itself prints."""
+"""What may stand around a line: indentation, the ``>`` of a quotation, the ``|`` that the tool
+prints.
+"""
 
 _FIELD: Final = re.compile(r"(\w+): (\S+)")
 _TIMESTAMP_FIELDS: Final = ("CreateTime", "LogAppendTime", "NoTimestampType")
@@ -49,8 +51,8 @@ _FOLDER: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
 _ERROR: Final = re.compile(
     r"Exception in thread \".*|^Error: (?:Could not|Unable|A JNI|LinkageError|Main method).*"
 )
-"""Java's own words, as a value may speak of exceptions, too. Before 2.8 they follow on the line of
-a record that could not be decoded.
+"""Java's words for an exception; a record's value may contain them, too. Before 2.8 they follow on
+the line of a record that could not be decoded.
 """
 _NOISE: Final = re.compile(
     r"SLF4J: |log4j:|Found timestamp mismatch|Mismatches in |Non-consecutive offsets "
@@ -58,7 +60,7 @@ _NOISE: Final = re.compile(
     r"|\s*at [\w.$]+\("
     r"|\|?\s*(?:key|payload): |\s*\|?\s*$"
 )
-"""What the tool and its libraries remark, and records without their metadata."""
+"""Remarks of the tool and of its libraries, and records without their metadata."""
 
 _OLD_ENTRY: Final = re.compile(
     r" key: transaction_metadata::transactionalId=(?P<id>.*?) payload: (?P<payload>.*)"
@@ -80,7 +82,7 @@ class DumpedFile(msgspec.Struct, frozen=True, kw_only=True):
     """None where the folder is not named after a partition."""
     suffix: str
     offset: int | None
-    """Of the file's name."""
+    """The offset in the file's name."""
 
 
 class DumpedBatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +108,7 @@ class DumpedRecord(msgspec.Struct, frozen=True, kw_only=True):
     timestamp_ms: int
     marker: str | None
     text: str
-    """The line, for a decoder of its key and payload."""
+    """The whole line, for a decoder of key and value."""
 
 
 class DumpedProducer(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +122,7 @@ class DumpedProducer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DumpedStart(msgspec.Struct, frozen=True):
-    """``Starting offset: …``: the tool has begun to read this segment."""
+    """``Starting offset: …``: the tool begins to read this segment."""
 
 
 class ToolError(msgspec.Struct, frozen=True):
@@ -134,7 +136,7 @@ class IncompleteLine(msgspec.Struct, frozen=True):
 
 
 class OtherLine(msgspec.Struct, frozen=True):
-    """Anything else."""
+    """A line that is none of these."""
 
     is_known: bool
     """True for remarks of the tool, SLF4J's warnings and lines of indexes."""
@@ -153,7 +155,7 @@ DumpLine = (
 
 
 class DumpedEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """The last thing that a dumped transaction log says of a transactional id."""
+    """The newest state of a transactional id in a dumped transaction log."""
 
     transactional_id: str
     producer_id: int
@@ -257,7 +259,9 @@ def entry_of(text: str, timestamp_ms: int) -> DumpedEntry | str | None:
 
 
 def _shape(prefix: str) -> str:
-    """What stays the same of a collector's prefix: not its times and numbers."""
+    """The part of a collector's prefix that stays the same from line to line: without times and
+    numbers.
+    """
     return _DIGITS.sub("0", prefix).strip(_EDGE)
 
 
@@ -365,7 +369,7 @@ def _producer(line: str) -> DumpedProducer | IncompleteLine:
 
 
 def _numbers(fields: Mapping[str, str], *names: str) -> list[int]:
-    """Values of fields that are there and whole numbers."""
+    """The fields that are present and whole numbers."""
     values = (fields.get(name, "") for name in names)
     return [int(value) for value in values if value.lstrip("-").isdecimal()]
 
@@ -374,7 +378,7 @@ def _numbers(fields: Mapping[str, str], *names: str) -> list[int]:
 
 
 def _json_text(text: str) -> str | None:
-    """The line in a JSON object of a log collector; None where it is none."""
+    """The tool's line inside a JSON object of a log collector; None where it is none."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

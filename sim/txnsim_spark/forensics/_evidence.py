@@ -29,7 +29,7 @@ from txnsim_spark.forensics.verdicts import OpenTxn, Opinion, Reason, Spread
 
 
 class Status(StrEnum):
-    """Whether a verdict can be trusted."""
+    """How far a verdict can be trusted."""
 
     SOUND = "sound"
     DAMAGED = "damaged"
@@ -37,17 +37,17 @@ class Status(StrEnum):
 
 
 class StartBatch(StrEnum):
-    """What lies at the offset at which a transaction begins."""
+    """What lies at the offset where a transaction begins."""
 
     THIS_PRODUCERS = "this_producers"
     ANOTHERS = "anothers"
     DELETED = "deleted"
-    """Below the log's start; the producer's last batch is there and its own."""
+    """It lies below the log's start; the producer's last batch is there and agrees."""
     NOT_THERE = "not_there"
 
 
 class CoordinatorEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """The completeness of the coordinators' logs."""
+    """How complete the coordinators' logs are."""
 
     partitions: Annotated[int, meaning("Of __transaction_state, as far as is known.")]
     missing: tuple[int, ...]
@@ -59,7 +59,7 @@ class CoordinatorEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """The replicas in the directories, compared with the existing ones."""
+    """How many replicas of the partition were seen, of how many that exist."""
 
     seen: Annotated[tuple[int, ...], meaning("Brokers whose replica is among the directories.")]
     exist: Annotated[
@@ -77,7 +77,7 @@ class ReplicaEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What a verdict rests on."""
+    """The files on which a verdict rests, and their flaws."""
 
     status: Status
     reasons: Annotated[tuple[str, ...], meaning("Why it is not sound; empty where it is.")]
@@ -110,7 +110,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """The replicas of a partition, by the metadata log."""
+    """The replicas of a partition, as the metadata log has them."""
 
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
@@ -124,7 +124,7 @@ class ReplicaBasis(msgspec.Struct, frozen=True, kw_only=True):
     state: ReplicaState
     notes: ReadNotes
     gaps: tuple[Gap, ...]
-    """Behind the transaction's beginning, in what was not read too."""
+    """Missing offsets behind the transaction's beginning, also in parts that were not read."""
     start_batch: StartBatch
     brokers_seen: tuple[int, ...]
     assignment: Assignment | None = None
@@ -135,12 +135,12 @@ class ReplicaBasis(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lost_end(self) -> str:
-        """How its files tell that the log was longer; empty if they don't."""
+        """Signs in its files that the log was longer; empty without any."""
         return next(iter(lost_ends(self.state)), "")
 
 
 def lost_ends(state: ReplicaState) -> Iterator[str]:
-    """How the files of a replica tell that its log was longer: parts of a sentence."""
+    """Signs in a replica's files that its log was longer: parts of a sentence."""
     for shortcoming in state.shortcomings:
         yield f"the log {shortcoming}"
     if state.lost_end:
@@ -150,7 +150,7 @@ def lost_ends(state: ReplicaState) -> Iterator[str]:
 def evidence_of(
     spread: Spread, opinion: Opinion, coordinators: Coordinators, facts: ReplicaBasis
 ) -> Evidence:
-    """What the verdict on a transaction rests on.
+    """The evidence for the verdict on a transaction.
 
     Args:
         spread: Who has it open.

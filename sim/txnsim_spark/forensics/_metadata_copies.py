@@ -1,6 +1,5 @@
-"""Which topics exist, and for each partition its replicas, its leader and its replicas in sync, by
-the copies of the metadata log among the directories (``__cluster_metadata-0``). The newest copy
-counts.
+"""Topics, and the replicas, leader and ISR of each partition, by the copies of the metadata log
+(``__cluster_metadata-0``) among the directories. The newest copy counts.
 
 Kafka's counterparts: MetadataRecordSerde, PartitionRegistration.
 """
@@ -26,8 +25,8 @@ def complete_coordinators(
     assignments: Mapping[TopicPartition, Assignment],
     brokers_by_partition: Mapping[int, Collection[int]],
 ) -> Coordinators:
-    """Coordinators' logs beside what the metadata log says of ``__transaction_state``: how many
-    partitions it has, which log directories can only guess, and whether a replica in sync was seen.
+    """Add to the coordinators' logs what the metadata log says of ``__transaction_state``: the
+    number of its partitions, and whether an in-sync replica of each was seen.
 
     Args:
         coordinators: By the logs themselves.
@@ -68,13 +67,13 @@ class KnownTopics(msgspec.Struct, frozen=True, kw_only=True):
     """What copies of the metadata log say of topics."""
 
     assignments: Mapping[TopicPartition, Assignment] = {}
-    """By the newest copy."""
+    """The replicas of each partition, by the newest copy."""
     topic_ids: Mapping[str, str] | None = None
     """Name -> id of the topics that live, by the newest copy; None without any."""
     removed: frozenset[str] = frozenset()
-    """Ids of topics that were deleted, as far back as the records of the newest copy go."""
+    """Ids of deleted topics, as far back as the newest copy has records."""
     brokers: frozenset[int] = frozenset()
-    """Whose copy is among them, and whole."""
+    """Brokers whose copy was read, and is complete."""
     age: tuple[int, int] | None = None
     """(controller epoch, offset) of the newest copy; None without a copy."""
 

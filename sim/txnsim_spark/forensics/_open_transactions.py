@@ -21,29 +21,31 @@ from txnsim.log.producer_state import SnapshotEntry
 from txnsim_spark.forensics.verdicts import OpenTxn
 
 BEFORE_EVERYTHING: Final = -1
-"""Where a snapshot's fragment is sorted: in front of all pieces."""
+"""Sorts the fragment of a snapshot in front of all pieces."""
 
 
 class Fragment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What one producer did in one piece of a log, as far as it matters for what is open."""
+    """What one producer did in one piece of a log: what matters for open transactions."""
 
     producer_id: int
     first_offset: int
-    """Of its first batch in the piece: the order of pieces."""
+    """Offset of its first batch in the piece; pieces are sorted by it."""
     markers: int = 0
     coordinator_epoch: int | None = None
     """From the last marker; None before the first."""
     open_offset: int | None = None
     """First record of a transaction behind the last marker."""
     open_position: int | None = None
-    """Of its batch in its segment, where a search for the offset would find that one."""
+    """Position in the segment of the batch that begins it, if a search for the offset would find
+    that batch.
+    """
     open_timestamp_ms: int | None = None
     open_last_timestamp_ms: int | None = None
     open_epoch: int | None = None
 
 
 def merge_fragments(fragments: Iterable[Fragment]) -> OpenTxn | None:
-    """What a producer has open behind all of its fragments in one replica.
+    """What a producer has open at the end of a replica, by all of its fragments.
 
     Args:
         fragments: In any order, at least one.
@@ -75,8 +77,8 @@ def merge_fragments(fragments: Iterable[Fragment]) -> OpenTxn | None:
 def open_after(
     seeds: Mapping[int, SnapshotEntry], pieces: Sequence[Mapping[int, Fragment]]
 ) -> dict[int, OpenTxn]:
-    """Producer id -> what it has open at the end of a log, by its entry in the snapshot that the
-    first piece begins at, and its fragment of each piece.
+    """Producer id -> its open transaction at the end of a log, by its entry in the snapshot where
+    reading began and its fragment of each piece.
     """
     by_producer: dict[int, list[Fragment]] = {
         entry.producer_id: [of_snapshot(entry)] for entry in seeds.values()
@@ -91,7 +93,7 @@ def open_after(
 
 
 def of_snapshot(entry: SnapshotEntry) -> Fragment:
-    """What a producer did in everything below a snapshot's offset."""
+    """The fragment that a snapshot's entry stands for: all that lies below the snapshot."""
     is_open = entry.txn_first_offset >= 0
     return Fragment(
         producer_id=entry.producer_id,

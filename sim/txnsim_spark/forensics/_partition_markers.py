@@ -1,4 +1,4 @@
-"""The markers of a producer in front of its open transaction, from a replica's segments.
+"""Reads a producer's markers in front of its open transaction, from a replica's segments.
 
 Only as much is read as a question needs: from the segment in which the transaction begins back to
 one whose greatest timestamp is older than what is asked for. Where the log begins later than at
@@ -23,13 +23,13 @@ from txnsim_spark.scan.log_seek import greatest_timestamp_of, read_markers
 from txnsim_spark.scan.segments import SegmentFile
 
 ReadMarkers = Callable[[int], PartitionMarkers]
-"""Reads those since a time in milliseconds."""
+"""Reads the markers since a time, in milliseconds."""
 
 
 def reader_of(
     segments: Sequence[SegmentFile], producer_id: int, *, before_offset: int
 ) -> ReadMarkers:
-    """What reads a producer's markers in front of an offset, once it is known since when."""
+    """A function that reads a producer's markers in front of an offset, given a time."""
 
     def read(since_ms: int) -> PartitionMarkers:
         return markers_before(segments, producer_id, before_offset=before_offset, since_ms=since_ms)
@@ -40,7 +40,7 @@ def reader_of(
 def markers_before(
     segments: Sequence[SegmentFile], producer_id: int, *, before_offset: int, since_ms: int
 ) -> PartitionMarkers:
-    """Read them.
+    """The markers of a producer in front of an offset, since a time.
 
     Args:
         segments: Those of the replica, by offset.

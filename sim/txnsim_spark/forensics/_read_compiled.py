@@ -37,7 +37,7 @@ RowsOrNote = Ints | Note
 """What producers did in a stretch of a log (``walk.fragment_rows``), or what came to light there.
 """
 Place = tuple[int, int]
-"""Of a segment, or a section of one, in its replica: the base offset, and where it starts."""
+"""The place of a segment or section in its replica: base offset of the segment, start position."""
 Piece = tuple[Place, RowsOrNote]
 
 
@@ -45,7 +45,7 @@ class ReplicaRead(msgspec.Struct, frozen=True, kw_only=True):
     """A replica that was read."""
 
     opened: Mapping[int, OpenTxn]
-    """Producer id -> what it has open."""
+    """Producer id -> its open transaction."""
     notes: ReadNotes
     segment_memories: Mapping[int, SegmentMemory] = {}
     """Base offset -> what the next search need not read (``since``)."""
@@ -61,8 +61,8 @@ class LogRead(msgspec.Struct, frozen=True, kw_only=True):
 def log_job(
     logs: Iterable[ReplicaState], producer_ids: Set[int]
 ) -> EngineJob[ReplicaState, LogRead]:
-    """Replaying replicas of ``__transaction_state``, as far as some producers are concerned
-    (``Replayed.concerning``).
+    """A job that replays replicas of ``__transaction_state``, as far as some producers are
+    concerned (``Replayed.concerning``).
     """
     largest_first = sorted(logs, key=lambda log: sum(segment.size for segment in log.segments))[
         ::-1
@@ -86,8 +86,8 @@ def _only(_path: str, log_reads: Sequence[LogRead]) -> LogRead:
 def replica_job(
     states: Sequence[ReplicaState], *, cores: int
 ) -> EngineJob[tuple[SegmentFile, ...], ReplicaRead]:
-    """Reading what is left to read of replicas; large segments in sections where there are several
-    cores for them.
+    """A job that reads the unread parts of replicas; large segments in sections if several cores
+    share them.
     """
     return EngineJob(
         tasks=in_tasks([state.new for state in states], cores=cores, are_cut=cores > 1),
@@ -109,7 +109,7 @@ def _put_together(
 
 
 def _light(state: ReplicaState) -> ReplicaState:
-    """With only what is needed to join the results."""
+    """The replica's state with only what joining the results needs."""
     seeds = {
         producer_id: entry
         for producer_id, entry in state.seeds.items()
@@ -119,7 +119,9 @@ def _light(state: ReplicaState) -> ReplicaState:
 
 
 def with_epochs(read: ReplicaRead, state: ReplicaState) -> ReplicaRead:
-    """The result with coordinator epochs from the snapshot, where no later marker was read."""
+    """The result with coordinator epochs from the snapshot, for producers without a
+    later marker.
+    """
 
     def date_txn(txn: OpenTxn) -> OpenTxn:
         seed = state.seeds.get(txn.producer_id)
@@ -154,7 +156,7 @@ def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReplicaRead:
 
 
 def _known_pieces(remembered: ReplicaMemory, unread: Sequence[SegmentFile]) -> Iterator[Piece]:
-    """What was read before, as if it were read now."""
+    """The results of the previous search, in the form of results of this one."""
     for segment in unread:
         segment_memory = remembered.memory_of_segment(segment)
         if segment_memory is None:
@@ -171,7 +173,7 @@ def _known_pieces(remembered: ReplicaMemory, unread: Sequence[SegmentFile]) -> I
 def _segment_memories(
     by_segment: Sequence[tuple[SegmentFile, Sequence[RowsOrNote]]],
 ) -> Iterator[tuple[int, SegmentMemory]]:
-    """What was found in sound segments, for the next search."""
+    """What the next search need not read again: results of sound segments."""
     for segment, pieces in by_segment:
         notes = [piece for piece in pieces if isinstance(piece, Note)]
         if any(note.kind is not NoteKind.GAP for note in notes):
@@ -189,12 +191,12 @@ def _segment_memories(
 
 
 def table_of(fragments: bytes) -> Ints:
-    """Rows of ``walk.fragment_rows`` that were packed."""
+    """Unpacks rows of ``walk.fragment_rows``."""
     return np.frombuffer(fragments, dtype=np.int64).reshape(-1, fk.FRAGMENT_COLUMNS)
 
 
 def that_matter(table: Ints) -> Ints:
-    """The producers that began or ended a transaction."""
+    """The rows of producers that began or ended a transaction."""
     markers = table[:, fk.COMMITS] + table[:, fk.ABORTS]
     rows: Ints = table[(table[:, fk.OPEN_OFFSET] >= 0) | (markers > 0)]
     return rows
@@ -203,8 +205,8 @@ def that_matter(table: Ints) -> Ints:
 def _in_order(
     unread: Sequence[SegmentFile], pieces: Sequence[Piece]
 ) -> Iterator[tuple[SegmentFile, list[RowsOrNote]]]:
-    """As one walk from the first segment to the last would have it: up to where a starting broker
-    cuts the log off. A segment with a section that can't be judged apart is read again.
+    """The pieces in order, up to where a starting broker cuts the log off. A segment with a section
+    that can't be judged apart is read again.
     """
     by_segment: defaultdict[int, list[tuple[int, RowsOrNote]]] = defaultdict(list)
     for (base_offset, start), piece in pieces:
@@ -226,7 +228,7 @@ def _is_note_of(piece: RowsOrNote, kind: NoteKind) -> bool:
 def _merge_open(
     seeds: Mapping[int, SnapshotEntry], tables: Sequence[Ints]
 ) -> Mapping[int, OpenTxn]:
-    """Transactions open at the end of a log, of producers with one open after a piece."""
+    """Transactions open at the end of a log, of the producers that have one open after a piece."""
     producer_ids = {entry.producer_id for entry in seeds.values() if entry.txn_first_offset >= 0}
     for table in tables:
         producer_ids.update(table[table[:, fk.OPEN_OFFSET] >= 0, fk.PRODUCER].tolist())
@@ -246,8 +248,8 @@ def _merge_open(
 
 
 def fragments_of(table: Ints) -> Iterator[Fragment]:
-    """What producers did, of the walk's table (``walk.fragment_rows``). A time or an epoch may be
-    negative, so only the offset tells whether a transaction is open.
+    """The fragments in a table of ``walk.fragment_rows``. A time or an epoch may be negative, so
+    only the offset tells whether a transaction is open.
     """
     for row in table.tolist():
         if row[fk.PRODUCER] >= 0:
@@ -272,8 +274,9 @@ def fragments_of(table: Ints) -> Iterator[Fragment]:
 def walk_segments(
     segments: Iterable[SegmentFile],
 ) -> Iterator[tuple[SegmentFile, Ints | Note]]:
-    """Go over segments, in order: what each producer did (``walk.fragment_rows``), and what came to
-    light.
+    """Walk over segments in order; yield what each producer did (``walk.fragment_rows``), and notes
+    on damage. A section that can't be judged apart yields ``NoteKind.AGAIN`` alone. Sections behind
+    a cut are read as well: whether the cut stays is known when the replica is put together.
 
     A section that can't be judged apart gives ``NoteKind.AGAIN`` alone. Sections behind a cut are
     read as well, because whether it stays is known when the replica is put together.

@@ -1,6 +1,4 @@
-"""What was found in a replica while it was read: gaps, a cut, damage. Pure. These notes are kept
-beside the open transactions, and ``evidence`` adds them to the verdicts.
-"""
+"""Notes on a replica that were taken while it was read: gaps, a cut, damage. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import msgspec
 
 
 def meaning(text: str) -> msgspec.Meta:
-    """What a field of a report means."""
+    """Annotation of a report's field: its meaning, for docs and JSON Schema."""
     return msgspec.Meta(description=text)
 
 
@@ -24,7 +22,7 @@ class NoteKind(StrEnum):
     CUT = "cut"
     DAMAGE = "damage"
     AGAIN = "again"
-    """A section can't be judged apart: its segment is to be read as a whole."""
+    """A section can't be judged apart; its whole segment has to be read again."""
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True, order=True):
@@ -44,7 +42,7 @@ class CutOff(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The cut as a sentence."""
         return f"{self.file}, byte {self.position}: {self.reason}"
 
 
@@ -64,26 +62,26 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadNotes(msgspec.Struct, frozen=True, kw_only=True):
-    """What came to light about one replica."""
+    """The notes on one replica."""
 
     read_from: int | None = None
-    """The first offset that was read, its CRC computed; None where nothing was read."""
+    """Offset where reading began, with every CRC computed; None where nothing was read."""
     gaps: tuple[Gap, ...] = ()
     cut_off: CutOff | None = None
     damage: tuple[str, ...] = ()
-    """Places that make no sense, and would not be cut off; files that can't be read."""
+    """Damage that a starting broker would not cut off, and files that can't be read."""
 
 
 NOTES_MAX: Final = 20
-"""Gaps, and places of damage, that are listed for one replica. Of gaps these are the last ones: if
-any lies behind the beginning of a transaction, the last one does.
+"""At most so many gaps, and so many places of damage, are listed for a replica. Gaps are the last
+ones: if any lies behind the beginning of a transaction, the last one does.
 """
 NOTHING_READ: Final = ReadNotes()
 
 
 def damage_met_again(earlier_damage: Iterable[str], notes: ReadNotes) -> frozenset[str]:
-    """The damage that was named before (``FILE, byte N: …``), in other words, at a place where the
-    walk met it too.
+    """Damage (``FILE, byte N: …``) that was named before, and that the walk met at the same place
+    and described in other words.
     """
     met = [cut.text for cut in (notes.cut_off,) if cut is not None]
     places = {_place_in_text(text) for text in (*notes.damage, *met)}
@@ -103,7 +101,7 @@ _PLACE: Final = re.compile(r".*, byte \d+(?=: )")
 
 
 def join_notes(first_offset: int, notes: Iterable[Note]) -> ReadNotes:
-    """What came to light about a replica, of which all segments that were left were read.
+    """The notes on a replica whose unread segments were all read.
 
     Args:
         first_offset: Where reading began.

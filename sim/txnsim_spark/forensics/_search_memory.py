@@ -33,11 +33,11 @@ VERSION: Final = 1
 class _File(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     replicas: Mapping[str, ReplicaMemory] = {}
-    """By folder."""
+    """Path of the replica's folder -> what was read of it."""
 
 
 class Memory:
-    """What is kept of all replicas.
+    """The results of a search, kept in a file for the next one.
 
     Args:
         path: Of the file; one that is not there yet is that of a first search.
@@ -67,7 +67,7 @@ class Memory:
         return msgspec.structs.replace(state, memory=remembered)
 
     def take(self, state: ReplicaState, read: ReplicaRead) -> None:
-        """Keep what was read of a replica. Without its last segment nothing would tell whether the
+        """Keep the result for a replica. Without its last segment nothing would tell whether the
         log was cut back.
         """
         if not read.segment_memories:
@@ -96,7 +96,7 @@ class Memory:
             )
 
     def write(self) -> None:
-        """Have the next search find it.
+        """Write the file for the next search.
 
         Raises:
             ConfigError: The file can't be written.

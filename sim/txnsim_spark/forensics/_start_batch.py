@@ -1,5 +1,5 @@
-"""What a log says of the transactions that are open on it: whether the batch at the start of each
-is this producer's, when that batch was written, and whether offsets behind it are missing.
+"""Looks up the batch at the start of each open transaction: whether it is this producer's, when it
+was written, and whether offsets behind it are missing.
 
 Where the log was read, the places of these batches were noted on the way. The others, which a
 snapshot names, are looked up together.
@@ -22,7 +22,7 @@ from txnsim_spark.scan.segments import SegmentFile
 
 
 class Lookups:
-    """Of one replica. Each batch, and each end of a segment, is looked up once.
+    """The lookups in one replica. Each batch, and each end of a segment, is looked up once.
 
     Args:
         state: The replica.
@@ -53,7 +53,7 @@ class Lookups:
         return StartBatch.THIS_PRODUCERS
 
     def dated_transactions(self) -> dict[int, OpenTxn]:
-        """All transactions, with start times that snapshots lack."""
+        """All transactions, with the start times that a snapshot lacks."""
         by_producer = dict(self._txns)
         for producer_id, txn in self._txns.items():
             if txn.start_timestamp_ms is None:
@@ -88,8 +88,8 @@ class Lookups:
         return self._ends[segment.path]
 
     def _deleted_from(self, txn: OpenTxn) -> int | None:
-        """Where retention has deleted the first batch: the producer's last one, if it is there,
-        which a snapshot names as well.
+        """Where retention has deleted the first batch: the last batch of the producer that the
+        snapshot names, if it is still there.
         """
         end_offset = self._state.ends.end_offset
         entry = self._state.seeds.get(txn.producer_id)

@@ -37,7 +37,7 @@ from txnsim_spark.forensics._dump_lines import (
 UNKNOWN_BROKER: Final = -1
 _NAMED_LINES_MAX: Final = 5
 _WRAPPED_LINES_MAX: Final = 12
-"""Lines over which a narrow terminal spreads one of the tool's."""
+"""A narrow terminal spreads one line of the tool over at most so many lines."""
 
 
 class DumpedOpen(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,12 +51,12 @@ class DumpedOpen(msgspec.Struct, frozen=True, kw_only=True):
     last_timestamp_ms: int
     verdict: OpenTxnStatus = OpenTxnStatus.UNKNOWN
     reason: str = ""
-    """A sentence without its full stop."""
+    """Why it is judged so: a sentence without its full stop."""
     transactional_id: str | None = None
 
 
 class DumpedPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition, by the longest of its dumped replicas."""
+    """What the text says of a partition, by its longest dumped replica."""
 
     partition: TopicPartition
     replicas: int
@@ -66,19 +66,19 @@ class DumpedPartition(msgspec.Struct, frozen=True, kw_only=True):
     commits: int
     aborts: int
     unread_markers: int
-    """Control batches without a printed record: COMMIT or ABORT, either may be."""
+    """How many control batches have no printed record: each may be COMMIT or ABORT."""
     open: tuple[DumpedOpen, ...]
     snapshot_offset: int | None = None
-    """Of the newest dumped ``.snapshot``: it has the producers before this offset."""
+    """Offset of the newest dumped ``.snapshot``, which has the producers before it."""
 
 
 class DumpedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer to a dump: partitions, coordinators' entries, and sentences on gaps."""
+    """All that a dump tells: partitions, entries of coordinators, and what is missing."""
 
     partitions: tuple[DumpedPartition, ...]
     entries: tuple[DumpedEntry, ...]
     missing: tuple[str, ...]
-    """Sentences."""
+    """What is missing for an answer, as sentences."""
     understood: bool = True
     """False where the text says nothing of transactions, or lines that speak of them could not be
     read: then no open transaction in it does not mean that there is none.
@@ -86,7 +86,7 @@ class DumpedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def worst(self) -> OpenTxnStatus | None:
-        """Of all open transactions: one that hangs, one that can't be judged, or None."""
+        """The worst verdict on an open transaction: hanging, not judged, or None."""
         statuses = {txn.verdict for partition in self.partitions for txn in partition.open}
         for status in (OpenTxnStatus.HANGING, OpenTxnStatus.UNKNOWN, OpenTxnStatus.RECENT):
             if status in statuses:
@@ -95,7 +95,8 @@ class DumpedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Segment:
-    """What was dumped of one ``.log`` file.
+    """What was dumped of one ``.log`` file. Segments may be dumped in any order. Of each producer
+    it keeps whether a marker ended what came before, and which transaction it has begun since.
 
     Of each producer it keeps whether a marker ended what came before, and what it has opened since:
     segments may be dumped in any order, and are put together in that of their offsets.
@@ -122,11 +123,11 @@ class _Segment:
         self.ended: set[int] = set()
         self.open: dict[int, DumpedOpen] = {}
         self.read = False
-        """Whether the text has anything of it behind the line with its name."""
+        """Whether any line of it was read besides the line with its name."""
         self.invalid: int | None = None
         """Offset of the first batch whose checksum is wrong."""
         self._marker_due: tuple[int, int] | None = None
-        """Offsets of a control batch whose record was not seen yet."""
+        """Offsets of a control batch whose record has not come yet."""
 
     def add_batch(self, batch: DumpedBatch) -> None:
         self.read = True
@@ -158,7 +159,7 @@ class _Segment:
         self.open[batch.producer_id] = _continue_txn(self.open.get(batch.producer_id), opened)
 
     def mark(self, offset: int, marker: str) -> None:
-        """The record of a control batch. A record of data may hold the same words."""
+        """Take the printed record of a control batch. A data record may contain the same words."""
         if self._marker_due is None or not self._marker_due[0] <= offset <= self._marker_due[1]:
             return
         self._marker_due = None
@@ -170,36 +171,36 @@ class _Segment:
 
 
 class _Replica:
-    """What was dumped of one folder."""
+    """What was dumped of one replica's folder."""
 
     __slots__ = ("segments", "snapshots")
 
     def __init__(self) -> None:
         self.segments: dict[str, _Segment] = {}
-        """By their paths."""
+        """Path -> segment."""
         self.snapshots: dict[int, dict[int, DumpedOpen]] = {}
         """Offset -> open transactions before it, by producer."""
 
     @property
     def in_order(self) -> list[_Segment]:
-        """Segments with batches, from the first offset on."""
+        """Segments that have batches, by first offset."""
         filled = [segment for segment in self.segments.values() if segment.first is not None]
         return sorted(filled, key=lambda segment: (segment.first, segment.last))
 
     @property
     def snapshot_offset(self) -> int | None:
-        """Of the newest snapshot."""
+        """Offset of the newest snapshot."""
         return max(self.snapshots, default=None)
 
     @property
     def end(self) -> int:
-        """The first offset that nothing in the text speaks of."""
+        """The first offset behind all that the text speaks of."""
         ends = [segment.last + 1 for segment in self.segments.values()]
         return max([*ends, self.snapshot_offset or 0])
 
     @property
     def read(self) -> bool:
-        """Whether the text has anything of it but names of files."""
+        """Whether the text has more of it than names of files."""
         return bool(self.snapshots) or any(segment.read for segment in self.segments.values())
 
     @property
@@ -235,7 +236,7 @@ class _Replica:
 
 
 def _continue_txn(begun: DumpedOpen | None, txn: DumpedOpen) -> DumpedOpen:
-    """A transaction with a later part of it."""
+    """A transaction, extended by a later part of it."""
     if begun is None:
         return txn
     return DumpedOpen(
@@ -248,21 +249,23 @@ def _continue_txn(begun: DumpedOpen | None, txn: DumpedOpen) -> DumpedOpen:
 
 
 class _Reading:
-    """The texts so far."""
+    """What was read of the texts so far."""
 
     def __init__(self) -> None:
         self.replicas: dict[str, tuple[TopicPartition, _Replica]] = {}
         self.entries: dict[str, tuple[int, DumpedEntry | None]] = {}
-        """Transactional id -> the highest offset that speaks of it, and what it says."""
+        """Transactional id -> (highest offset that speaks of it, its entry there)."""
         self.newest_ms = 0
         self.unknown: list[int] = []
-        """Numbers of lines."""
+        """Numbers of lines that are of an unknown form."""
         self.incomplete: list[int] = []
-        """Of those that begin as a batch or a producer, or belong to no file that is named."""
+        """Numbers of lines that begin as a batch or a producer and lack fields, or that belong to
+        no file that is named.
+        """
         self.errors: list[str] = []
-        """Of the tool."""
+        """Errors that the tool printed."""
         self.undecoded = 0
-        """Records of the transaction log without an entry."""
+        """How many records of the transaction log have no decoded entry."""
         self._numbers = 0
         self._begin_text()
 
@@ -423,7 +426,7 @@ def _understood(reading: _Reading, longest: Mapping[TopicPartition, _Replica]) -
 
 
 def _invalid_offset(replica: _Replica) -> int | None:
-    """Of the first batch whose checksum is wrong."""
+    """Offset of the first batch whose checksum is wrong."""
     return next(
         (segment.invalid for segment in replica.in_order if segment.invalid is not None), None
     )

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from txnsim_spark.forensics._read_compiled import LogRead, ReplicaRead
 
 NOT_JUDGED: Final = frozenset({TRANSACTION_STATE_TOPIC, "__cluster_metadata"})
-"""Logs that no producer writes to: the coordinators' and the controllers'."""
+"""Internal topics to which no producer writes: the coordinators' and the controllers'."""
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,15 +85,15 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     topics: frozenset[str] = frozenset()
     """Only these; all where empty. The coordinators' logs are read in any case."""
     as_of_ms: int | None = None
-    """Time of the verdicts; None for the newest time in the directories."""
+    """Time from which ages are counted; None for the newest time in the directories."""
     max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
     now_ms: int = NEVER
-    """This machine's clock: a later time is named and not used."""
+    """This machine's clock: a file with a later time is named, and its time is not used."""
     bootstrap: str = BOOTSTRAP
     accepts_damage: bool = False
-    """Tell commands on evidence that is not sound, too."""
+    """Print repair commands also on evidence that is not sound."""
     use_snapshots: bool = True
-    """Without it everything is read, and the brokers' notes are not used."""
+    """False: read everything, and do not trust the brokers' snapshots."""
     with_spark: bool = False
     """Use Spark also for small jobs."""
     since: Path | None = None
@@ -103,12 +103,12 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def latest_ms(self) -> int:
-        """No later time is believed: of this machine's clock, or what was asked for."""
+        """The latest time that is believed: this machine's clock, or the time asked for."""
         return max(self.now_ms, self.as_of_ms or 0)
 
 
 CoordinatorLogs = Mapping[int, Sequence[ReplicaState]]
-"""Partition of ``__transaction_state`` -> its replicas, the one whose word counts first."""
+"""Partition of ``__transaction_state`` -> its replicas, the one to trust first."""
 
 
 def find_hanging(
@@ -118,7 +118,7 @@ def find_hanging(
     progress: Progress = untold,
     reading: Reading | None = None,
 ) -> Report:
-    """Look, and judge.
+    """Search for hanging transactions, and judge each open one.
 
     Args:
         search: What to look at.
@@ -164,11 +164,11 @@ def find_hanging(
 
 
 OpenByReplica = Mapping[str, Mapping[int, OpenTxn]]
-"""Path of a replica -> producer id -> what it has open."""
+"""Path of a replica -> producer id -> its open transaction."""
 
 
 class Reading:
-    """What is read of the directories, here or by Spark."""
+    """Reads the directories, in this process or by Spark."""
 
     def __init__(
         self,
@@ -182,21 +182,23 @@ class Reading:
             new_session, progress, with_spark=search.with_spark, is_alone=search.never_spark
         )
         self._problems: dict[str, None] = {}
-        """Told by two threads, so in no order."""
+        """Problems that two threads report, so in no order."""
         self._notes: dict[str, ReadNotes] = {}
-        """Path of a replica that was read -> what came to light."""
+        """Path of a replica that was read -> notes on it."""
         self._logs_read: Mapping[str, LogRead] = {}
-        """Path of a replica of ``__transaction_state`` that others have read -> what was read."""
+        """Path of a replica of ``__transaction_state`` that workers have read -> its log."""
         self._future: dict[str, int] = {}
-        """File -> the time that it tells, later than this machine's clock."""
+        """File -> its time, where that is later than this machine's clock."""
         self._log_dirs: tuple[str, ...] = ()
         self._newest_ms = -1
         self._segments: Mapping[str, Sequence[SegmentFile]] = {}
         self._marked: dict[tuple[str, int], frozenset[int]] = {}
-        """Path of a replica, offset -> whose markers lie there or behind, as far as was asked."""
+        """(path of a replica, offset) -> producers with markers there or behind, where somebody
+        asked.
+        """
         self._memory = None if search.since is None else Memory(search.since)
         self.known = KnownTopics()
-        """By the metadata log."""
+        """Topics that exist, by the metadata log."""
         self._identities = Identities()
 
     @property
@@ -204,7 +206,9 @@ class Reading:
         return tuple(sorted([*self._problems, *self._in_the_future()]))
 
     def _in_the_future(self) -> Iterator[str]:
-        """One line for all: a cluster whose clock was advanced stamps every file so."""
+        """One line for all files with a time in the future: a cluster whose clock was advanced
+        stamps every file so.
+        """
         if not self._future:
             return
         whose, newest_ms = max(self._future.items(), key=lambda item: (item[1], item[0]))
@@ -218,7 +222,7 @@ class Reading:
         )
 
     def states(self) -> tuple[ReplicaState, ...]:
-        """Every replica, as far as its small files tell."""
+        """The state of every replica, by its small files."""
         topics = self._search.topics
         with_state_topic = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
         # Absolute, as the data source tells them: its workers have folders of their own.
@@ -231,7 +235,7 @@ class Reading:
         return tuple(states)
 
     def living_states(self) -> tuple[ReplicaState, ...]:
-        """Those of topics that live; the stale ones are named in ``source``."""
+        """The states of replicas whose topic exists; stale ones are named in ``source``."""
         states = self.states()
         self.known = self.known_topics()
         identities = identify_replicas(
@@ -250,7 +254,9 @@ class Reading:
         return {} if doubts else logs_of(states)
 
     def undecided_reasons(self, topic: str) -> tuple[str, ...]:
-        """Why the current topic of the name is unknown; empty if known."""
+        """Topic -> why it is unknown which of several topics of this name exists;
+        empty if known.
+        """
         doubts = self._identities.undecided
         return tuple(doubts[name] for name in [topic] if name in doubts)
 
@@ -309,7 +315,7 @@ class Reading:
         return {path: txns for path, txns in by_replica.items() if txns}
 
     def _read(self, unread: Sequence[ReplicaState]) -> Mapping[str, ReplicaRead]:
-        """Path of a replica -> what was read of it."""
+        """Path of a replica -> what was read of its log."""
         if not unread:
             return {}
         require_libraries()
@@ -339,7 +345,7 @@ class Reading:
             self._memory.write()
 
     def as_read(self, states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
-        """The replicas as a starting broker would have them: it may cut off their ends."""
+        """The replicas' states after a broker's start, which may cut off their ends."""
         return tuple(self._cut(state) for state in states)
 
     def _cut(self, state: ReplicaState) -> ReplicaState:
@@ -350,11 +356,11 @@ class Reading:
         return msgspec.structs.replace(state, ends=ends)
 
     def notes_on(self, state: ReplicaState) -> ReadNotes:
-        """What came to light about a replica."""
+        """The notes on a replica."""
         return self._notes.get(state.replica.path, NOTHING_READ)
 
     def coordinators(self, logs: CoordinatorLogs, producer_ids: Set[int]) -> Coordinators:
-        """What coordinators had written down, as far as some producers are concerned."""
+        """The coordinators' logs, as far as some producers are concerned."""
         best_replicas = [ranked[0] for ranked in logs.values()]
         sizes = [segment.size for state in best_replicas for segment in state.segments]
         self._progress(f"reading __transaction_state, {sum(sizes)} bytes")
@@ -374,8 +380,8 @@ class Reading:
         return read.replayed
 
     def as_of_ms(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> int:
-        """The time that ages are counted to: what was asked for, or the newest that the files tell.
-        Records' own times are no part of it: producers make them up.
+        """The time from which ages are counted: what was asked for, or the newest time of the
+        files. Times of records are not used: producers make them up.
         """
         if self._search.as_of_ms is not None:
             return self._search.as_of_ms
@@ -385,14 +391,14 @@ class Reading:
         return known_ms if known_ms >= 0 or self._search.now_ms == NEVER else self._search.now_ms
 
     def _not_future(self, time_ms: int, whose: str) -> int:
-        """A time, or -1 where it is later than this machine's clock, which is reported."""
+        """A time; -1 where it is later than this machine's clock, which is reported."""
         if time_ms <= self._search.latest_ms:
             return time_ms
         self._future[whose] = time_ms
         return -1
 
     def known_topics(self) -> KnownTopics:
-        """What the copies of the metadata log say."""
+        """The topics that the copies of the metadata log name."""
         paths = [path.absolute() for path in self._search.paths]
         return known_topics_in(log_dirs_in(paths), self._problem)
 
@@ -403,7 +409,7 @@ class Reading:
         return producer_id in self._marked[key]
 
     def _markers_behind(self, path: str, offset: int) -> Iterator[int]:
-        """Their producers."""
+        """Producers with a marker at or behind an offset of a replica."""
         segments = self._segments[path]
         segments_after = [
             segment
@@ -418,7 +424,7 @@ class Reading:
     def facts_on(
         self, spread: Spread, replicas: Sequence[ReplicaState], lookups: Mapping[str, Lookups]
     ) -> ReplicaBasis:
-        """What is known of the replica whose word counts about a transaction.
+        """The facts on the replica that counts for a transaction.
 
         Args:
             spread: Who has it open.
@@ -479,7 +485,7 @@ class Reading:
 
 
 _TOLD_EVERY: Final = 100
-"""Replicas between two lines of progress."""
+"""A line of progress is shown after so many replicas."""
 
 
 def _brokers_of(states: Iterable[ReplicaState]) -> frozenset[int]:
@@ -500,7 +506,7 @@ def _judge(
     question: Question,
     reading: Reading,
 ) -> tuple[tuple[Finding, ...], tuple[PartitionFigures, ...]]:
-    """Every open transaction, and how its partition stood."""
+    """Judge every open transaction, and describe its partition."""
     findings: list[Finding] = []
     figures: list[PartitionFigures] = []
     for partition, replicas in _by_partition(states):
@@ -539,7 +545,7 @@ def _judge(
 def _by_partition(
     states: Iterable[ReplicaState],
 ) -> Iterator[tuple[TopicPartition, Sequence[ReplicaState]]]:
-    """The replicas of each partition; those of several topics of one name apart."""
+    """The replicas of each partition; apart for several topics of one name."""
     by_partition: dict[TopicPartition, list[ReplicaState]] = {}
     for state in states:
         by_partition.setdefault(state.replica.topic_partition, []).append(state)
@@ -549,8 +555,8 @@ def _by_partition(
 
 
 def _lost_ends(states: Iterable[ReplicaState]) -> Iterator[str]:
-    """Where the replica that counts has lost its end. What is open in what is lost has no finding,
-    so it is said of the partition.
+    """Partitions whose leading replica has lost its end. A transaction in the lost part gives no
+    finding, so the partition is named.
     """
     for _, replicas in _by_partition(states):
         counts = leading([state.ends for state in replicas])

@@ -1,5 +1,5 @@
-"""What ``logs find-hanging`` tells: an object per open transaction, figures per partition, what was
-read. The values of its JSON; pure.
+"""The report of ``logs find-hanging``: an object per open transaction, figures per partition, what
+was read. These are the values of its JSON; pure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from txnsim_spark.forensics.verdicts import (
 )
 
 SCHEMA_VERSION: Final = 2
-"""Of the JSON. A new field does not raise it; a field that goes or changes its meaning does."""
+"""Version of the report's JSON. A new field does not raise it; a field that is removed or changes
+its meaning does.
+"""
 NEVER: Final = (1 << 63) - 1
 BOOTSTRAP: Final = "localhost:9092"
 _MINUTE_MS: Final = 60_000
@@ -133,7 +135,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """How a partition with an open transaction stood, by the replica that counts."""
+    """Offsets and ages of a partition with an open transaction, by the replica that counts."""
 
     topic: str
     partition: int
@@ -226,7 +228,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The question that a search answers from the directories."""
+    """The conditions of a search."""
 
     as_of_ms: int
     max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
@@ -234,7 +236,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """This machine's clock: a record of a later time does not say when it was written."""
     bootstrap: str = BOOTSTRAP
     accepts_damage: bool = False
-    """Tell commands on evidence that is not sound, too."""
+    """Print repair commands also on evidence that is not sound."""
 
 
 # Findings
@@ -315,13 +317,13 @@ def finding_of(
 def _apply_doubt(
     verdict: OpenTxnStatus, reason: str, txn: OpenTxn, facts: ReplicaBasis
 ) -> tuple[OpenTxnStatus, str]:
-    """The verdict and its reason, where nothing that is missing may say otherwise."""
+    """The verdict and its reason, weakened where missing files might say otherwise."""
     doubt = facts.undecided or _may_have_ended(verdict, txn, facts)
     return (OpenTxnStatus.UNKNOWN, doubt) if doubt else (verdict, reason)
 
 
 def _may_have_ended(verdict: OpenTxnStatus, txn: OpenTxn, facts: ReplicaBasis) -> str:
-    """Where its marker may lie though none was seen: a sentence, or nothing."""
+    """Where an unseen marker of it may lie: a sentence, or nothing."""
     if verdict is OpenTxnStatus.REPLICAS_DISAGREE:
         return ""
     if facts.notes.damage:
@@ -340,8 +342,8 @@ def _recent_until_ms(verdict: OpenTxnStatus, written_ms: int, question: Question
 
 
 def _written_ms(txn: OpenTxn, facts: ReplicaBasis, question: Question) -> int:
-    """When it was last written to, by the timestamps of its records. Where they have none (-1), or
-    one in the future, it is at most the time of its files.
+    """Time of its last write, by the timestamps of its records. Where they have none (-1), or one
+    in the future, the times of the files bound it.
     """
     if 0 <= txn.last_timestamp_ms <= question.now_ms or facts.state.newest_ms < 0:
         return txn.last_timestamp_ms
@@ -349,7 +351,7 @@ def _written_ms(txn: OpenTxn, facts: ReplicaBasis, question: Question) -> int:
 
 
 def _by_the_file(txn: OpenTxn, written_ms: int) -> str:
-    """Why the time of its files counts, where it does."""
+    """Why the time of a file is used, if it is."""
     if written_ms == txn.last_timestamp_ms:
         return ""
     time_problem = "no time" if txn.last_timestamp_ms < 0 else "a time in the future"
@@ -445,7 +447,7 @@ def figures_of(
     transactions: Sequence[OpenTxn],
     question: Question,
 ) -> PartitionFigures:
-    """How a partition stood.
+    """The figures of a partition.
 
     Args:
         replicas: All that were seen. A follower hears of the high watermark later than the leader,
@@ -487,7 +489,9 @@ def figures_of(
 
 
 def owed_by(coordinators: Coordinators, findings: Sequence[Finding]) -> tuple[Owed, ...]:
-    """The transactions that are decided and not completed, with where their markers are awaited."""
+    """Transactions that are decided and not completed, with the partitions that await
+    their marker.
+    """
     open_at = {(finding.producer_id, finding.topic_partition) for finding in findings}
     owed = []
     for entry in coordinators.owing:

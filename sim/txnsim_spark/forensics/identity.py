@@ -28,11 +28,11 @@ from txnsim_spark.scan.segments import Replica, log_dirs_in, one_cluster, replic
 from txnsim_spark.stores.mirror import with_store_names
 
 _METADATA_TOPIC: Final = StoredMetadata.FOLDER.rpartition("-")[0]
-"""Controllers' own; its metadata does not name it."""
+"""The controllers' own topic, which the metadata log does not name."""
 
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica of a deleted topic, or of a topic that its broker could not tell."""
+    """A replica of a deleted topic, or of one that its broker could not identify."""
 
     topic: str
     partition: int
@@ -49,12 +49,12 @@ class Stale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Identities(msgspec.Struct, frozen=True, kw_only=True):
-    """Replicas whose topic id is not that of the present topic of the name."""
+    """Which replicas have a topic id that is not that of the present topic of the name."""
 
     stale: tuple[Stale, ...] = ()
-    """By topic, partition and broker."""
+    """Stale replicas by topic, partition and broker."""
     undecided: Mapping[str, str] = {}
-    """Topic of whose ids nothing tells which one lives -> a sentence."""
+    """Topic -> a sentence: nothing tells which of its ids is the present one."""
 
     paths: frozenset[str] = frozenset()
 
@@ -63,7 +63,7 @@ class Identities(msgspec.Struct, frozen=True, kw_only=True):
         return replica.path in self.paths
 
     def living(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Rows of a table without those of stale replicas; they name directories as people do."""
+        """The rows without those of stale replicas."""
         places = {
             (with_store_names(stale.log_dir), stale.topic, stale.partition) for stale in self.stale
         }
@@ -73,7 +73,7 @@ class Identities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stale_words(stale: Iterable[Stale]) -> tuple[str, ...]:
-    """Stale replicas for people: a line per topic and broker."""
+    """Lines about stale replicas: one per topic and broker."""
     by_topic: defaultdict[tuple[str, int, str], list[Stale]] = defaultdict(list)
     for replica in stale:
         by_topic[replica.topic, replica.broker, replica.topic_id or ""].append(replica)
@@ -97,7 +97,7 @@ def _words(many: Sequence[Stale]) -> str:
 def identify_replicas(
     replicas_with_ids: Iterable[tuple[Replica, str | None]], known_topics: KnownTopics
 ) -> Identities:
-    """Tell stale replicas from living ones.
+    """Tell stale replicas from replicas of existing topics.
 
     The newest copy does not have the id. The topic was deleted if that copy has the record of it,
     or if the copy of the replica's own broker was read: a broker creates the folder of a replica
@@ -188,7 +188,7 @@ def _undecided_reason(topic: str, replicas: Iterable[tuple[Replica, str]]) -> st
 def identities_in(
     paths: Iterable[Path], topics: frozenset[str] = frozenset(), on_problem: OnProblem = untold
 ) -> Identities:
-    """The same of the replicas in log directories.
+    """Identify the replicas in log directories (``identify_replicas``).
 
     Args:
         paths: Log directories, folders of them, or replicas' folders.

@@ -93,11 +93,13 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     ends: ReplicaEnds
     segments: tuple[SegmentFile, ...]
     seeds: Mapping[int, SnapshotEntry] = {}
-    """Producer id -> its entry in the snapshot that is gone on from."""
+    """Producer id -> its entry in the snapshot from which reading goes on."""
     seeded_from: int | None = None
     """That snapshot's offset; None without one."""
     unread: tuple[SegmentFile, ...] = ()
-    """The segments behind it. Empty: ``seeds`` is how things stood at the end."""
+    """The segments behind that snapshot. Where there are none, ``seeds`` is the state at the log's
+    end.
+    """
     is_clean: bool = False
     """Its broker stopped in order."""
     recovery_point: int | None = None
@@ -105,7 +107,7 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     damage: tuple[str, ...] = ()
     """Unreadable files and implausible ends, each with its place."""
     lost_end: str = ""
-    """How its files tell that the log was longer; empty if they don't."""
+    """Signs in its files that the log was longer; empty without any."""
     newest_ms: int = -1
     """Newest modification time of a segment; -1 without one."""
     topic_id: str | None = None
@@ -148,7 +150,7 @@ def state_of(
     *,
     use_snapshots: bool = True,
 ) -> ReplicaState:
-    """Look at one replica.
+    """The state of one replica.
 
     Args:
         replica: Which.
@@ -211,7 +213,7 @@ def state_of(
 
 
 def _readable(segments: Iterable[SegmentFile], on_damage: OnProblem) -> tuple[SegmentFile, ...]:
-    """Without those that can't be opened, which are reported."""
+    """The snapshots that can be opened; the others are reported."""
     segments_read = []
     for segment in segments:
         why = RegularFile(Path(segment.path)).why_unreadable()
@@ -223,8 +225,8 @@ def _readable(segments: Iterable[SegmentFile], on_damage: OnProblem) -> tuple[Se
 
 
 def _end_of(segments: Sequence[SegmentFile], on_damage: OnProblem) -> int:
-    """Where the log ends, by its last segment; a snapshot may lie behind that. What a starting
-    broker would cut off there is reported when the segment is read.
+    """End of the log by its last segment; a snapshot may lie behind it. What a starting broker
+    would cut off is reported when the segment is read.
     """
     if not segments:
         return 0
@@ -246,9 +248,9 @@ def _lost_end(
     *,
     recovery_point: int | None,
 ) -> str:
-    """How snapshots tell that a log was longer: one of them lies behind its end; or it lies at the
-    end though no segment begins there. Brokers write such a one when they stop in order, and note
-    the recovery point there as well, so that one tells nothing.
+    """Signs in snapshots that a log was longer: one lies behind its end; or one lies at the end
+    where no segment begins. A broker that stops in order writes one there too, but it also notes
+    the recovery point there, so that one is no sign.
     """
     offsets_beyond = [offset for offset, _ in snapshots if offset > end]
     if offsets_beyond:

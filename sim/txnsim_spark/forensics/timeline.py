@@ -23,7 +23,7 @@ from txnsim_spark.forensics.identity import Stale
 
 NO_ID: Final = -1
 DECISIONS: Final = {"PrepareCommit": True, "PrepareAbort": False}
-"""State in which the coordinator has decided -> to commit."""
+"""State in which the coordinator has decided -> whether it commits."""
 COMPLETE: Final = frozenset({"CompleteCommit", "CompleteAbort"})
 RANKS: Final = {
     "Empty": 0,
@@ -33,9 +33,9 @@ RANKS: Final = {
     "PrepareCommit": 2,
     "PrepareAbort": 2,
 }
-"""What comes first within a millisecond; then markers and what follows from them."""
+"""Order of events within a millisecond; those that are not named come last."""
 SKEW_MS: Final = 1_000
-"""A marker may bear a time that lies so much before its decision: clocks of two brokers differ."""
+"""A marker's time may lie so much before its decision, since the clocks of two brokers differ."""
 
 
 class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
     timestamp_ms: int = -1
     """When it was appended: CompleteCommit bears the time at which it was prepared."""
     state: str | None = None
-    """None: a tombstone."""
+    """The transaction's state; None for a tombstone."""
     producer_id: int = NO_ID
     producer_epoch: int = -1
     previous_producer_id: int = NO_ID
@@ -79,7 +79,7 @@ class Stay(msgspec.Struct, frozen=True, kw_only=True):
     last_timestamp_ms: int | None
     records: int
     marker_offset: int | None
-    """None: open."""
+    """Offset of the marker; None while the transaction is open."""
     marker_epoch: int | None
     marker_timestamp_ms: int | None
     committed: bool | None
@@ -95,7 +95,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
     timestamp_ms: int
     source: str
-    """``coordinator`` or ``partition``."""
+    """``coordinator`` or ``partition``: who wrote it."""
     event: str
     """A state, ``Tombstone``, ``first``, ``last``, ``marker``."""
     topic: str
@@ -103,11 +103,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     brokers: tuple[int, ...]
     text: str
-    """For people."""
+    """The event as a sentence."""
     producer_id: int
     producer_epoch: int
     added: tuple[TopicPartition, ...] = ()
-    """Partitions that came into the transaction with this record."""
+    """Partitions that this record adds to the transaction."""
     committed: bool | None = None
     coordinator_epoch: int | None = None
     after_decision_ms: int | None = None
@@ -136,7 +136,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
     open: tuple[OpenStay, ...]
     disagreements: tuple[str, ...]
-    """What the two sides, or replicas, tell differently."""
+    """Where the two sides, or replicas, contradict each other."""
     stale: tuple[Stale, ...] = ()
     """Replicas of topics that were deleted; they are left out."""
     problems: tuple[str, ...] = ()
@@ -183,7 +183,7 @@ def producer_ids_of(records: Iterable[CoordinatorRecord]) -> tuple[int, ...]:
 
 
 class _Decisions:
-    """Which decision each marker carries out.
+    """Pairs each marker with the decision that it carries out.
 
     Before transactions v2 an epoch has many transactions. So markers and decisions of an epoch are
     matched backwards, from the end of both logs. A marker belongs to the latest decision that names
@@ -210,11 +210,15 @@ class _Decisions:
                 bounds[whose] = number
 
     def about(self, stay: Stay) -> CoordinatorRecord | None:
-        """The decision that the marker of a stay carries out, as far as the log still has it."""
+        """The decision that the marker of a transaction on a partition carries out, if the log
+        still has it.
+        """
         return self._of.get((stay.topic_partition, stay.marker_offset))
 
     def _latest(self, stay: Stay, bound: int | None) -> tuple[int, CoordinatorRecord] | None:
-        """The decision about a stay below a bound, and its number."""
+        """(decision, its number): the latest one below a bound that fits a transaction on a
+        partition.
+        """
         epoch = -1 if stay.marker_epoch is None else stay.marker_epoch
         decisions = self._made.get((stay.producer_id, epoch), [])
         end = len(decisions) if bound is None else bound
@@ -465,7 +469,9 @@ def _about_open(stay: Stay, newest: CoordinatorRecord | None) -> Iterator[str]:
 def _about_marker_in_front(
     stay: Stay, records: Sequence[CoordinatorRecord], stays: Sequence[Stay], decided: _Decisions
 ) -> str:
-    """Where the last decision with the partition has its marker in front of what is open."""
+    """The remark that the last decision that lists the partition has its marker in front of the
+    open records; empty where it has not.
+    """
     assert stay.first_offset is not None
     decisions = [
         record
@@ -492,7 +498,9 @@ def _about_marker_in_front(
 def _without_marker(
     records: Sequence[CoordinatorRecord], stays: Sequence[Stay], decided: _Decisions
 ) -> Iterator[str]:
-    """Complete for the coordinator, and no marker in a log that is here."""
+    """Findings of transactions that the coordinator has completed, and whose marker is missing in a
+    log that is here.
+    """
     marked = {
         (id(decision), stay.topic_partition)
         for stay in stays

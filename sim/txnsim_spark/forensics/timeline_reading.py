@@ -40,8 +40,8 @@ def read_timeline(
     transactional_id: str,
     topics: frozenset[str] = frozenset(),
 ) -> Timeline:
-    """All that log directories tell of a transactional id: of these topics, all where empty, and in
-    any case the coordinators' log.
+    """The timeline of a transactional id, read from log directories: from the given topics (all if
+    empty) and from the coordinators' log.
     """
     problems: dict[str, None] = {}
     with_state_topic = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
@@ -89,7 +89,7 @@ def transactions_of(
     on_problem: OnProblem | None = None,
 ) -> list[dict[str, Any]]:
     """A row per transaction of some producers, on each replica, by the headers of batches. What
-    can't be read is told, or refused (``kept_rows``).
+    can't be read is reported, or refused (``kept_rows``).
     """
     scope = RowScope(producer_ids=frozenset(producer_ids))
     kept_batches = kept_rows(
@@ -124,7 +124,7 @@ def _of_id(transactional_id: str, batch: pa.RecordBatch) -> pa.RecordBatch:
 def merged_records(
     rows: Iterable[dict[str, Any]],
 ) -> tuple[list[CoordinatorRecord], list[str]]:
-    """Each record once, by offset; and what replicas tell differently."""
+    """Each record once, by offset; and where replicas differ."""
     by_place: defaultdict[tuple[int, int], dict[CoordinatorRecord, set[int]]] = defaultdict(dict)
     for row in rows:
         record = _record_of(row)
@@ -153,7 +153,9 @@ _RECORD: Final = frozenset(CoordinatorRecord.__struct_fields__) - {"brokers"}
 
 
 def merged_stays(rows: Iterable[dict[str, Any]]) -> tuple[list[Stay], list[str]]:
-    """Each transaction per partition from the most advanced replicas; and those behind."""
+    """The transactions of each partition from the replicas that are furthest; and the replicas that
+    are behind.
+    """
     by_start: defaultdict[tuple[Any, ...], dict[Stay, set[int]]] = defaultdict(dict)
     for row in rows:
         stay = _stay_of(row)

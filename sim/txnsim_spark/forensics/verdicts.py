@@ -48,7 +48,7 @@ NO_EPOCHS: Final = -1
 
 
 class Reason(StrEnum):
-    """What decided, about the coordinator; the first six let a transaction hang."""
+    """Why a verdict is given, as to the coordinator. With the first six a transaction hangs."""
 
     NO_ENTRY = "no_entry"
     """No coordinator has an entry of the producer id (ListTransactions would name none)."""
@@ -108,20 +108,20 @@ HasMarker = Callable[[ReplicaEnds, int, int], bool]
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has a transaction open, among the replicas of its partition."""
+    """Which replicas of a partition have a transaction open."""
 
     transaction: OpenTxn
     counts: ReplicaEnds
-    """The replica whose word counts: the furthest one of the newest leader epoch."""
+    """The replica that decides: the longest one of the newest leader epoch."""
     is_open_there: bool = True
     open_on: tuple[ReplicaEnds, ...]
     behind: tuple[ReplicaEnds, ...] = ()
-    """Those that have not come that far, or would cut off what they have (KIP-101)."""
+    """Replicas that are shorter, or that would cut off what they have (KIP-101)."""
     against: tuple[ReplicaEnds, ...] = ()
 
 
 class Opinion(msgspec.Struct, frozen=True, kw_only=True):
-    """What the coordinators' logs say of an open transaction."""
+    """What the coordinators' logs say about an open transaction."""
 
     verdict: OpenTxnStatus
     rule: Reason
@@ -244,7 +244,7 @@ def opinion_on(
     as_of_ms: int,
     markers: ReadMarkers,
 ) -> Opinion:
-    """What the coordinators' logs say.
+    """What the coordinators' logs say about an open transaction.
 
     Args:
         txn: What is open.
@@ -430,7 +430,9 @@ def _unlisted_opinion(txn: OpenTxn, partition: TopicPartition, entry: Entry) -> 
 
 
 def _was_owed(txn: OpenTxn, partition: TopicPartition, entry: Entry) -> str | None:
-    """What the last decision was, where it was about this producer's transaction here."""
+    """The last decision about this producer, if it was about this transaction and
+    this partition.
+    """
     decision = entry.decision
     if decision is None or partition not in decision.partitions:
         return None
@@ -450,7 +452,7 @@ def listed_by_kafka(
     as_of_ms: int,
     max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
 ) -> bool:
-    """Whether ``kafka-transactions.sh find-hanging`` would list it, asked at that time."""
+    """Whether ``kafka-transactions.sh find-hanging`` would list the transaction at that time."""
     producer = ProducerState(
         producer_id=txn.producer_id,
         producer_epoch=txn.producer_epoch,

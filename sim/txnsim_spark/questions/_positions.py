@@ -33,7 +33,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     committed_at_ms: int
     record_offset: int
-    """Of its record in ``__consumer_offsets``."""
+    """Offset of the record in ``__consumer_offsets`` that stored the position."""
 
 
 class Positions(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,11 +41,11 @@ class Positions(msgspec.Struct, frozen=True, kw_only=True):
 
     by_place: Mapping[Place, Position]
     partitions: tuple[int, ...]
-    """Of ``__consumer_offsets``: those that are among the directories."""
+    """Partitions of ``__consumer_offsets`` that are among the directories."""
 
 
 class PositionFolder:
-    """Positions as they are after each batch of one partition, taken in order."""
+    """Folds the batches of one partition, in order, into positions."""
 
     def __init__(self) -> None:
         self.positions: dict[Place, Position] = {}
@@ -90,7 +90,7 @@ class PositionFolder:
 
 
 def positions_in(paths: Iterable[Path], on_problem: OnProblem) -> Positions:
-    """Where groups stand.
+    """The positions of all groups in log directories.
 
     Args:
         paths: Log directories, folders of them, or replicas' folders.

@@ -1,5 +1,7 @@
-"""Who waits? Groups whose ``read_committed`` consumers can't pass an open transaction: how far each
-group can still read, how much is hidden from it, whose transaction it is and since when.
+"""Which groups have ``read_committed`` consumers that can't pass an open transaction: how far each
+group can still read, how much is hidden from it, whose transaction blocks it and since when. No
+file says which isolation level a group's consumers use. Consumers that read uncommitted data don't
+wait.
 
 No file says which isolation level a group's consumers use. Consumers that read uncommitted data
 don't wait.
@@ -19,7 +21,7 @@ from txnsim_spark.questions._positions import Positions, positions_in
 
 
 class Waiter(msgspec.Struct, frozen=True, kw_only=True):
-    """A group on a partition from which something is withheld."""
+    """A group that waits on a partition."""
 
     group: str
     topic: str
@@ -28,14 +30,14 @@ class Waiter(msgspec.Struct, frozen=True, kw_only=True):
     """Position of the group, next to be consumed."""
     committed_at_ms: int
     last_stable_offset: int
-    """Of the replica whose word counts, as the high watermark."""
+    """Last stable offset of the replica that decides; so is the high watermark."""
     high_watermark: int
     to_read: int
     """Number of offsets from the position to the last stable offset, still readable."""
     withheld: int
     """Number of offsets from the LSO, or a later position, to the high watermark."""
     producer_id: int
-    """Whose transaction blocks."""
+    """Id of the producer whose transaction blocks the group."""
     producer_epoch: int
     start_offset: int
     transactional_id: str | None
@@ -48,21 +50,23 @@ class Waiter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitingGroups(msgspec.Struct, frozen=True, kw_only=True):
-    """All that wait."""
+    """All groups that wait."""
 
     as_of_ms: int
     waiters: tuple[Waiter, ...]
     unread: tuple[TopicPartition, ...]
-    """Partitions with something withheld, on which no group has a position."""
+    """Partitions with a hidden part on which no group has a position."""
     offsets_partitions: tuple[int, ...]
-    """Of ``__consumer_offsets``: those that are there. Groups of others can't be seen."""
+    """Partitions of ``__consumer_offsets`` that are among the directories. Groups of other
+    partitions can't be seen.
+    """
     problems: tuple[str, ...]
 
 
 def find_waiting_groups(
     search: Search, *, new_session: NewSession, progress: Progress
 ) -> WaitingGroups:
-    """Look who waits."""
+    """Find the groups that wait."""
     report = find_hanging(search, new_session=new_session, progress=progress)
     problems: dict[str, None] = {}
     progress("reading __consumer_offsets")
@@ -73,7 +77,7 @@ def find_waiting_groups(
 def join_waiting_groups(
     report: Report, positions: Positions, problems: Iterable[str] = ()
 ) -> WaitingGroups:
-    """Who waits, by what was read.
+    """The waiting groups, from open transactions and positions.
 
     Args:
         report: Of open transactions.
@@ -134,7 +138,7 @@ def join_waiting_groups(
 
 
 def _blockers(report: Report, blocked: Iterable[PartitionFigures]) -> dict[TopicPartition, Finding]:
-    """Of each partition the transaction that holds readers back: its oldest one."""
+    """Partition -> its oldest open transaction, which holds readers back."""
     blockers: dict[TopicPartition, Finding] = {}
     counted = {
         (figures.topic, figures.partition, figures.producer_id): figures for figures in blocked

@@ -44,7 +44,9 @@ def ends_and_unsound(path: Path, table: Ints) -> Ints:
 
 
 def first_to_reach(table: Ints, offsets: Sequence[int]) -> Ints:
-    """For each offset the first batch that reaches it; unreachable offsets are omitted."""
+    """Offset -> the first batch that ends at or behind it; offsets without such a batch are left
+    out.
+    """
     reach = np.maximum.accumulate(table[kernel.LAST_OFFSET])
     rows = np.unique(np.searchsorted(reach, np.array(offsets, dtype=np.int64)))
     reaching_rows: Ints = rows[rows < len(reach)]
@@ -52,7 +54,7 @@ def first_to_reach(table: Ints, offsets: Sequence[int]) -> Ints:
 
 
 def controls_behind(table: Ints, offset: int) -> Ints:
-    """Markers at or behind an offset."""
+    """Control batches at or behind an offset."""
     kinds = table[kernel.CONTROL_TYPE]
     is_marker = (kinds == COMMIT) | (kinds == ABORT)
     return np.flatnonzero(is_marker & (table[kernel.BASE_OFFSET] >= offset))

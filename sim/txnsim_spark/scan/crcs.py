@@ -17,13 +17,13 @@ from txnsim_spark.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, piec
 from txnsim_spark.scan.segments import Damage
 
 SMALL_BATCH_BYTES: Final = 1 << 10
-"""Below, the compiled loop is quicker than a call of the library for each batch."""
+"""For smaller batches the compiled loop is quicker than a call of the library for each."""
 
 Truths = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def wrong_crc_in(table: Ints, number: int, until: int) -> Damage:
-    """The damage that a batch of a wrong CRC is, one row of a table, up to the segment's end."""
+    """The ``Damage`` of a batch with a wrong CRC (one row of a table), up to the segment's end."""
     position = int(table[kernel.POSITION, number])
     return Damage(
         position=position,
@@ -49,7 +49,9 @@ def crcs_are_right(path: Path, table: Ints) -> Truths:
 
 
 def runs_of(table: Ints, *, bytes_max: int = PIECE_BYTES) -> Iterator[tuple[int, int]]:
-    """(first, last + 1) of rows within ``bytes_max``; a larger row stands alone."""
+    """(first, last + 1) of consecutive rows whose batches have at most ``bytes_max`` together; a
+    larger batch stands alone.
+    """
     positions, ends = table[kernel.POSITION], table[kernel.POSITION] + table[kernel.SIZE]
     first_row = 0
     while first_row < table.shape[1]:
@@ -94,7 +96,9 @@ def crcs_in(piece: Bytes, start: int, run: Ints) -> Truths:
 
 
 def large_crc_of(file: PieceReader, row: Ints) -> int:
-    """The CRC of a batch that is larger than a piece; a piece that was read before is gone."""
+    """The CRC of a batch that is larger than a piece. It reads the batch again, which invalidates
+    the piece read before.
+    """
     position = int(row[kernel.POSITION]) + BatchHeader.CRC_START
     end = int(row[kernel.POSITION] + row[kernel.SIZE])
     crc = 0

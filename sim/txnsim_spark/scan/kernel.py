@@ -50,8 +50,8 @@ def compile_function(function: Callable[P, R]) -> Callable[P, R]:
 
 
 class _Kept:
-    """numba's cache of a function. Where it has no room nothing is kept: its error would be taken
-    for one of the segment that is read.
+    """numba's cache of a function. On a full disk it keeps nothing, and raises nothing: the error
+    would be taken for one of the segment that is read.
     """
 
     def __init__(self, cache: Any) -> None:
@@ -67,7 +67,7 @@ class _Kept:
 
 
 CONTROL_BYTES: Final = 128
-"""How much of a control batch has to be there: a marker's whole batch is 78 bytes."""
+"""So many bytes of a control batch have to be in the buffer: the whole batch of a marker has 78."""
 
 # Columns of a table of batches.
 POSITION: Final = 0
@@ -78,7 +78,7 @@ LEADER_EPOCH: Final = 4
 CRC: Final = 5
 ATTRIBUTES: Final = 6
 BASE_TIMESTAMP: Final = 7
-"""The delete horizon instead, where the attributes say so (compaction)."""
+"""First timestamp; the delete horizon where the attributes say so (compaction)."""
 MAX_TIMESTAMP: Final = 8
 PRODUCER_ID: Final = 9
 PRODUCER_EPOCH: Final = 10

@@ -24,7 +24,7 @@ from txnsim_spark.scan.kernel import compile_function
 from txnsim_spark.scan.pieces import Ints
 
 _FEATURES: Final[str] = cpu_target.target_context.codegen().magic_tuple()[2]
-"""What numba compiles for: the processor's, or less where ``NUMBA_CPU_NAME`` says so."""
+"""The processor's features that numba compiles for: all, or those of ``NUMBA_CPU_NAME``."""
 HAS_INSTRUCTION: Final = "+sse4.2" in _FEATURES.split(",")
 
 _function: Final[Any] = cgutils.get_or_insert_function
@@ -33,12 +33,12 @@ _FOUR: Final = ir.IntType(32)
 _EIGHT: Final = ir.IntType(64)
 
 Step = Callable[[Any, Any, Any], Any]
-"""(CRC so far, buffer of uint8, index in it) -> CRC with what lies there; no bound is checked."""
+"""(CRC so far, buffer of uint8, index) -> CRC with the bytes at that index; no bound is checked."""
 
 
 def _step(name: str, crc: Any, piece: Any) -> Any:
-    """How a call is put into a compiled function: load a piece, which need not be aligned, and give
-    it to the instruction.
+    """Code of one step for LLVM: load some bytes, aligned or not, and pass them to the processor's
+    instruction.
     """
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -64,18 +64,18 @@ def _one_byte(_typing: Any, _crc: Any, buffer: Any, _at: Any) -> Any:
 
 
 with_eight_bytes: Final = cast("Step", intrinsic(_eight_bytes))
-"""For a CRC as uint64."""
+"""A step over eight bytes; the CRC is a uint64."""
 with_one_byte: Final = cast("Step", intrinsic(_one_byte))
-"""For a CRC as uint32."""
+"""A step over one byte; the CRC is a uint32."""
 
 
 POLYNOMIAL: Final = 0x82F63B78
-"""Castagnoli's, its bits in the order of the wire."""
+"""Castagnoli's polynomial, with its bits in the order of the wire."""
 LANES: Final = 8
 
 
 def _tables() -> np.ndarray[Any, np.dtype[np.uint32]]:
-    """Table k: what a byte does to the CRC when k more bytes follow it."""
+    """Table k: how a byte changes the CRC when k more bytes follow it."""
     tables = np.zeros((LANES, 256), dtype=np.uint32)
     for byte in range(256):
         crc = byte
@@ -92,9 +92,7 @@ TABLES: Final = _tables()
 
 
 def check_crcs(buffer: Any, starts: Ints, sizes: Ints, stated: Ints, valid: Any) -> None:
-    """Fill ``valid``: whether CRCs, of so many bytes each from these places in a buffer of uint8
-    on, are what the batches state.
-    """
+    """Fill ``valid`` with whether each batch's CRC is the one that it states."""
     if HAS_INSTRUCTION:
         check_by_instruction(buffer, starts, sizes, stated, valid)
     else:
@@ -103,7 +101,7 @@ def check_crcs(buffer: Any, starts: Ints, sizes: Ints, stated: Ints, valid: Any)
 
 @compile_function
 def check_by_instruction(buffer: Any, starts: Ints, sizes: Ints, stated: Ints, valid: Any) -> None:
-    """``check_crcs`` where the processor has the instruction."""
+    """``check_crcs`` by the processor's instruction."""
     for number in range(len(starts)):
         position = starts[number]
         end = position + sizes[number]

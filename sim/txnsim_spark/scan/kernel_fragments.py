@@ -28,30 +28,32 @@ PRODUCER: Final = 0
 FIRST_OFFSET: Final = 1
 LAST_OFFSET: Final = 2
 BATCHES: Final = 3
-"""Of data."""
+"""Number of data batches."""
 RECORDS: Final = 4
 BYTES: Final = 5
-"""Of data and markers."""
+"""Size of data batches and markers."""
 FIRST_EPOCH: Final = 6
 FIRST_SEQUENCE: Final = 7
-"""Of the first batch of data."""
+"""First sequence of the first data batch."""
 LAST_EPOCH: Final = 8
-"""Of the last batch or marker."""
+"""Producer epoch of the last batch or marker."""
 LAST_SEQUENCE: Final = 9
 LAST_TIMESTAMP: Final = 10
-"""Largest one, markers included."""
+"""Largest timestamp, markers included."""
 COMMITS: Final = 11
 ABORTS: Final = 12
 COORDINATOR_EPOCH: Final = 13
 """From the last marker."""
 HEAD_OFFSET: Final = 14
-"""First record of a transaction in front of the first marker: where it began, unless before."""
+"""First record of the transaction in front of the first marker; it may have begun in an earlier
+piece.
+"""
 HEAD_MARKER: Final = 15
 """Offset of the first marker."""
 HEAD_IS_COMMIT: Final = 16
 OPEN_OFFSET: Final = 17
-"""First record of a transaction behind the last marker: where the open one began; without a marker
-the same as ``HEAD_OFFSET``.
+"""First record of the transaction behind the last marker; without a marker equal to
+``HEAD_OFFSET``.
 """
 OPEN_TIMESTAMP: Final = 18
 OPEN_LAST_TIMESTAMP: Final = 19
@@ -60,28 +62,28 @@ OPEN_RECORDS: Final = 21
 SEQUENCE_GAPS: Final = 22
 """Batches with a sequence gap, or with a new epoch that does not start at 0."""
 EPOCHS_BACK: Final = 23
-"""Batches and markers of a lower epoch than the one before."""
+"""Batches and markers whose epoch is lower than that of the one before."""
 IDLE_MARKERS: Final = 24
-"""Markers behind another marker, without a transaction in between."""
+"""Markers that follow another marker, without a transaction in between."""
 TOLD_COLUMNS: Final = 25
-"""Those above are columns of the table ``fragments``."""
+"""The columns above are those of the table ``fragments``."""
 OPEN_POSITION: Final = 25
-"""Of the batch at ``OPEN_OFFSET`` in its segment; -1 where a batch in front of it reaches as far,
-so that a search for the offset would end there.
+"""Position in the segment of the batch at ``OPEN_OFFSET``; -1 where an earlier batch reaches as
+far, so that a search for the offset would end there.
 """
 FRAGMENT_COLUMNS: Final = 26
 
 # What a walk knows of the place where it is.
 FILE_POSITION: Final = 0
-"""Of the buffer's beginning."""
+"""Position in the file of the buffer's beginning."""
 REACH: Final = 1
-"""The highest offset of all batches before; -1 without any."""
+"""The highest offset of all batches so far; -1 without any."""
 
 # Columns of an ending.
 ENDED_PRODUCER: Final = 0
 ENDED_EPOCH: Final = 1
 ENDED_FIRST_OFFSET: Final = 2
-"""-1 without a transaction, or for a start before the piece."""
+"""First offset of the ended transaction; -1 without one, or if it began before the piece."""
 ENDED_MARKER: Final = 3
 ENDED_COMMITTED: Final = 4
 ENDED_COORDINATOR_EPOCH: Final = 5
@@ -91,9 +93,9 @@ ENDED_RECORDS: Final = 8
 ENDING_COLUMNS: Final = 9
 
 SEQUENCE_SPAN: Final = 1 << 31
-"""Sequences begin anew behind the largest int32."""
+"""Number of sequences: after the largest int32 they begin again at 0."""
 EPOCH_BEGUN: Final = -2
-"""In ``LAST_SEQUENCE``: a marker has begun an epoch of which nothing was written yet."""
+"""Value of ``LAST_SEQUENCE`` after a marker that has begun an epoch without data yet."""
 _HASH: Final = np.uint64(0x9E3779B97F4A7C15)
 _HASH_SHIFT: Final = np.uint64(20)
 _COMMIT: Final = 1
@@ -177,7 +179,7 @@ def _row_of(slots: Any, fragments: Any, count: int, producer: int, room: int) ->
 
 @compile_function
 def enter_all(slots: Any, fragments: Any, count: int) -> None:
-    """Enter the first ``count`` fragments into an empty table."""
+    """Enter the first ``count`` fragments into an empty hash table."""
     for row in range(count):
         _row_of(slots, fragments, row, fragments[row, PRODUCER], count)
 
@@ -204,7 +206,7 @@ def _fold(
     ended: int,
     position: int,
 ) -> int:
-    """One batch of a producer; how many endings are reported by now."""
+    """Fold one batch of a producer; returns how many endings there are now."""
     base = be64(buffer, batch_start)
     attributes = be16(buffer, batch_start + 21)
     epoch = be16(buffer, batch_start + 51)

@@ -19,7 +19,7 @@ RECORD_MIN: Final = Record.BYTES_MIN
 
 # Columns of a table of records. Places are those in the buffer; a size of -1 is that of none.
 BATCH: Final = 0
-"""Number of its batch."""
+"""Number of the batch that the record is in."""
 OFFSET_DELTA: Final = 1
 TIME_DELTA: Final = 2
 KEY_AT: Final = 3
@@ -30,7 +30,7 @@ HEADERS_AT: Final = 7
 HEADERS: Final = 8
 AT: Final = 9
 SIZE: Final = 10
-"""The size itself included."""
+"""Size of the record, the length field included."""
 RECORD_COLUMNS: Final = 11
 
 # Columns of a table of headers.
@@ -44,14 +44,14 @@ _BAD: Final = -1
 
 
 def room_for(count: int) -> Ints:
-    """A table of so many records, whose columns are each in one piece."""
+    """An empty table for so many records; each of its columns is contiguous."""
     return np.empty((count, RECORD_COLUMNS), dtype=np.int64, order="F")
 
 
 @compile_function
 def varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
-    """(value, where it ends) of the zigzag varint at ``position``; one that is not whole ends
-    behind ``end``.
+    """(value, end position) of the zigzag varint at ``position``; one that is cut off ends behind
+    ``end``.
     """
     if position < end and buffer[position] < 0x80:  # most are short
         first_byte = np.int64(buffer[position])
@@ -73,7 +73,7 @@ def varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
 
 @compile_function
 def _short(buffer: Any, position: int, end: int) -> tuple[int, int]:
-    """A varint of at most five bytes, and where it ends; ``_BAD`` where it is none."""
+    """(value, end position) of a varint of at most five bytes; ``_BAD`` where it is none."""
     value, end_position = varint(buffer, position, end)
     if end_position > end or end_position - position > VARINT_BYTES_MAX:
         return 0, _BAD
@@ -82,7 +82,7 @@ def _short(buffer: Any, position: int, end: int) -> tuple[int, int]:
 
 @compile_function
 def _piece(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
-    """(where bytes begin, their size, where they end)."""
+    """(start, size, end) of the bytes at a position, whose length stands in front."""
     size, begin = _short(buffer, position, end)
     if begin == _BAD:
         return 0, 0, _BAD
@@ -95,7 +95,7 @@ def _piece(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
 
 @compile_function
 def _record(buffer: Any, position: int, end: int, rows: Any, row: int) -> int:
-    """Fill a row of a table with the record at a place: where it ends, or ``_BAD``."""
+    """Fill a row of a table with the record at a position; returns its end, or ``_BAD``."""
     size, position = _short(buffer, position, end)
     if position == _BAD or size < 0 or size > end - position:
         return _BAD
@@ -137,7 +137,7 @@ def record_rows(
     rows: Any,
     bytes_max: int,
 ) -> int:
-    """Fill ``rows`` with records, from a place on.
+    """Fill ``rows`` with records, from where the last call ended.
 
     Args:
         buffer: The batches' records, unpacked, as an array of uint8.

@@ -29,12 +29,12 @@ def untold(_found: object) -> None:
 
 
 class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
-    """A log directory without its replicas."""
+    """The small files at the top of a log directory, without its replicas."""
 
     path: Path
     meta: MetaProperties | None
     is_clean: bool
-    """The broker has stopped in order, and has not been started since."""
+    """Whether the broker was stopped in order, and not started since."""
     high_watermarks: Mapping[TopicPartition, int]
     log_starts: Mapping[TopicPartition, int]
     recovery_points: Mapping[TopicPartition, int] | None
@@ -44,7 +44,7 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def at(cls, path: Path, on_problem: OnProblem = untold) -> LogDirectory:
-        """What its files say.
+        """Read the small files of a log directory.
 
         Args:
             path: The log directory.
@@ -65,7 +65,7 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def recovered_from(self, whose: TopicPartition, last_segment_offset: int) -> int | None:
-        """From which offset on a starting broker goes through a replica; None where it does not.
+        """Offset from which a starting broker checks a replica; None where it does not.
 
         Args:
             whose: The replica.
@@ -97,7 +97,7 @@ def meta_of(path: Path) -> MetaProperties | None:
 
 
 def topic_id_of(folder: Path, on_problem: OnProblem = untold) -> str | None:
-    """The id of a replica's topic, as Kafka writes it; None where the folder does not tell."""
+    """The id of a replica's topic, as Kafka writes it; None where no file of the folder tells."""
     named = names.PartitionDirectory.at(folder)
     if named is not None and named.topic_id is not None:
         return named.topic_id
@@ -111,7 +111,7 @@ def _offsets_of(file: Path, on_problem: OnProblem) -> dict[TopicPartition, int] 
 
 
 def read_small(path: Path, decode: Callable[..., T], on_problem: OnProblem) -> T | None:
-    """The decoded file; None if missing, or if malformed, which is reported."""
+    """The decoded content of a file; None if it is missing, or malformed, which is reported."""
     try:
         text = RegularFile(path).read(is_small=True).decode(errors="replace")
         return decode(text, place=str(path))

@@ -28,7 +28,7 @@ IMPOSSIBLE_LENGTH: Final = "length"
 
 
 def is_log_end(segment: SegmentFile, damage: Damage) -> bool:
-    """Whether the log of a segment ends where its batches do, so that no record is lost.
+    """Whether what follows the last batch is the end of the log, so that no record is lost.
 
     Args:
         segment: The segment, up to its planned size.

@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 _ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
 _TRIES: Final = 64
-"""Entries at the end of an index that are looked at before it is given up: an unclean stop leaves
-some that point behind the end of the file.
+"""So many entries at the end of an index are tried: after an unclean stop some point behind the end
+of the file.
 """
 _MARKER_BYTES_MAX: Final = 1 << 12
 _WINDOW_BYTES: Final = 64 << 10
-"""Bytes per read, enough for some entries of an index."""
+"""Bytes per read: enough for some entries of an index."""
 INTERPRETED_BYTES_MAX: Final = 4 << 20
-"""Up to this size a log is walked over batch by batch in Python. Loading the compiled walk would
-take longer.
+"""Up to this size Python walks over a log batch by batch: loading the compiled walk would take
+longer.
 """
 
 
@@ -60,18 +60,18 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
     end_offset: int
     """Behind the last batch that counts."""
     problem: str = ""
-    """The problem and its place; empty without one."""
+    """What is wrong there, with its place; empty without a problem."""
 
 
 def end_offset_of(segment: SegmentFile) -> int:
-    """Where the log ends, as its last segment tells: behind its last whole batch, and a sound one
-    where a starting broker computes CRCs.
+    """End of the log by its last segment: behind the last whole batch; where a starting broker
+    computes CRCs, behind the last sound one.
     """
     return tail_of(segment).end_offset
 
 
 def tail_of(segment: SegmentFile) -> Tail:
-    """The end of a segment. Only batches behind the last entry of its index are looked at."""
+    """The end of a segment. Only batches behind the last index entry are read."""
     end, position, problem = segment.base_offset, 0, ""
     with open_file(segment.path) as file:
         position = position_before(segment, None)
@@ -96,7 +96,9 @@ def tail_of(segment: SegmentFile) -> Tail:
 def _past_old(
     file: BinaryIO, segment: SegmentFile, position: int, end: int
 ) -> tuple[int, int, str]:
-    """(end offset, position, what is wrong) behind messages of old formats, and what follows."""
+    """(end offset, position, problem) behind messages of old formats and the batches that follow
+    them.
+    """
     file.seek(position)
     front = file.read(BatchHeader.SIZE)
     if OldMessage.at(front) is None:
@@ -130,7 +132,7 @@ class Seen(msgspec.Struct, frozen=True):
 
     header: BatchHeader
     is_sound: bool
-    """Its CRC is right."""
+    """Whether its CRC is right."""
 
 
 def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Seen]:
@@ -175,7 +177,7 @@ def last_batch_position(segment: SegmentFile) -> tuple[int, bytes]:
 
 
 def header_at(segment: SegmentFile, position: int) -> bytes:
-    """The bytes where a batch's header should be."""
+    """The bytes at the position of a batch's header."""
     with open_file(segment.path) as file:
         file.seek(position)
         return file.read(BatchHeader.SIZE)
@@ -247,8 +249,8 @@ def read_markers(
 
 
 def greatest_timestamp_of(segment: SegmentFile) -> int | None:
-    """Of a closed segment, as the last entry of its ``.timeindex`` says; None where that can't be
-    gone by, as Kafka's own check of the index has it (TimeIndex.sanityCheck).
+    """Greatest timestamp of a closed segment, by the last entry of its ``.timeindex``; None where
+    that can't be trusted, by the rules of Kafka's own check (TimeIndex.sanityCheck).
 
     A segment gets this entry when it is closed (LogSegment.onBecomeInactiveSegment). It counts if
     it is not before the first one, and no offset of it lies outside of the segment.
@@ -289,7 +291,7 @@ def _is_sound(window: Window, position: int, header: BatchHeader) -> bool:
 
 
 Chosen = Callable[[Path, "Ints"], "Ints"]
-"""Of a segment, and a table of its batches: the rows that matter."""
+"""Function: (segment, table of its batches) -> the rows that matter."""
 
 
 def _ends_and_unsound(path: Path, table: Ints) -> Ints:
@@ -301,7 +303,9 @@ def _ends_and_unsound(path: Path, table: Ints) -> Ints:
 def _batches(
     segment: SegmentFile, offset: int | None, chosen: Chosen
 ) -> Iterator[tuple[Window, int, BatchHeader]]:
-    """Batches with their places, from one before an offset on, or from near the segment's end."""
+    """Batches with their positions, from one before an offset on, or from near the
+    segment's end.
+    """
     with open_file(segment.path) as file:
         window = Window(file, _WINDOW_BYTES)
         start = position_before(segment, offset)
@@ -312,7 +316,9 @@ def _batches(
 def _walk(
     window: Window, segment: SegmentFile, position: int, chosen: Chosen
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Batches with positions up to the first malformed one; of many, only the chosen."""
+    """Batches with their positions, up to the first malformed one; of a large segment only the
+    chosen ones.
+    """
     size = segment.size
     if size - position > INTERPRETED_BYTES_MAX and has_libraries(*LIBRARIES):
         from txnsim_spark.scan._seek import positions_of
@@ -336,8 +342,8 @@ def _walk(
 
 
 def position_before(segment: SegmentFile, offset: int | None) -> int:
-    """Where a batch begins that lies before an offset, or near the segment's end: as near as the
-    index tells.
+    """Position of a batch before an offset, or near the segment's end: as near as the
+    index allows.
     """
     if offset is not None and offset <= segment.base_offset:
         return 0
@@ -354,8 +360,9 @@ def position_before(segment: SegmentFile, offset: int | None) -> int:
 
 
 class SparseIndex:
-    """The entries of a segment's ``.index``: (offset behind the segment's own, position). Without
-    the file there are none. A living broker keeps it larger than it is, filled up with zeros.
+    """The entries of a segment's ``.index``: (offset relative to the base offset, position).
+    Without the file there are none. A living broker allocates it in advance and fills it with
+    zeros.
     """
 
     def __init__(self, segment: SegmentFile) -> None:
@@ -377,7 +384,7 @@ class SparseIndex:
 def whole_batch_at(
     file: BinaryIO, segment: SegmentFile, position: int, offset: int
 ) -> BatchHeader | None:
-    """The batch that begins at a position, if it is whole and has an offset."""
+    """The batch at a position, if it is whole and contains an offset."""
     if not 0 <= position <= segment.size - BatchHeader.SIZE:
         return None
     file.seek(position)

@@ -25,7 +25,7 @@ PIECE_BYTES: Final = 4 << 20
 DELETED: Final = ".deleted"
 """Behind the name of a file that a broker is going to delete."""
 PIECE_BYTES_MIN: Final = 256
-"""A header and a marker's record fit in."""
+"""A header and the record of a marker fit in."""
 
 
 class ShorterFileError(OSError):
@@ -37,7 +37,7 @@ Ints = NDArray[np.int64]
 
 
 class PieceReader:
-    """Reads pieces of one file; what it has read is good until the next piece is."""
+    """Reads one file in pieces; the bytes of a piece are valid until the next one is read."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class PieceReader:
 
     def read_whole(self, position: int, size: int) -> memoryview:
         """So many bytes from ``position`` on, fewer at the end: for a batch larger than a piece.
-        Good until the next piece is read.
+        They are valid until the next piece is read.
         """
         if size <= len(self._buffer):
             return memoryview(self.read(position).data)[:size]
@@ -102,8 +102,8 @@ def pieces_of(
     until: int | None = None,
     buffer: Bytes | None = None,
 ) -> Iterator[PieceReader]:
-    """Open a file for reading, up to where ``until`` says, into a buffer of ``piece_bytes`` if one
-    is given, as by a caller that reads many files.
+    """Open a file up to the position ``until``. A caller that reads many files passes a buffer to
+    use again.
     """
     file = _open_segment(path, until)
     try:
@@ -116,9 +116,9 @@ def pieces_of(
 
 
 def _open_segment(path: Path, until: int | None) -> RangeFile:
-    """A segment's file, or what a running broker has made of it since the read was planned: it
-    renames what retention or the cleaner gives up, and deletes it after ``file.delete.delay.ms``
-    (LocalLog.deleteSegmentFiles).
+    """Open a segment's file. A running broker may have renamed it since the read was planned:
+    segments that retention or the cleaner gives up are renamed, and deleted after
+    ``file.delete.delay.ms`` (LocalLog.deleteSegmentFiles).
     """
     try:
         file = RegularFile(path).ranges(is_sequential=True)

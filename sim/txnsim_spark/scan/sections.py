@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from txnsim_spark.scan.segment_examination import Examined
 
 _BATCH_BYTES_MAX: Final = 4 << 20
-"""No section begins at a larger batch: its CRC is computed before."""
+"""No section begins at a larger batch, since its CRC is computed to be sure of it."""
 _TRIES: Final = 4
-"""Index entries tried per cut before the cut is omitted."""
+"""So many index entries are tried for a cut before it is given up."""
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a section begins."""
+    """The place where a section begins."""
 
     position: int
     offset: int
@@ -46,7 +46,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[SegmentFile]:
-    """The segments of a replica, large ones in sections.
+    """Divide the large ones of a replica's segments into sections.
 
     Args:
         segments: In order; all that are behind the recovery point. A section stays what it is.
@@ -70,7 +70,7 @@ def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[Seg
 
 
 def sections_at(segment: SegmentFile, cuts: Sequence[Cut]) -> Iterator[SegmentFile]:
-    """The sections of a segment that is cut.
+    """The sections between some cuts of a segment.
 
     Args:
         segment: It.
@@ -89,9 +89,7 @@ def sections_at(segment: SegmentFile, cuts: Sequence[Cut]) -> Iterator[SegmentFi
 
 
 def cuts_of(segment: SegmentFile, section_bytes: int) -> tuple[Cut, ...]:
-    """Where a segment can be cut into sections of about so many bytes; empty where it can't, as
-    where its index is missing.
-    """
+    """Cuts of a segment into sections of about so many bytes; none without a sound index."""
     count = segment.size // section_bytes
     if count < 2:
         return ()
@@ -120,7 +118,9 @@ def _cuts(file: BinaryIO, segment: SegmentFile, count: int) -> Iterator[Cut]:
 
 
 def cut_behind(segment: SegmentFile, offset: int, position: int) -> Cut | None:
-    """The last cut behind ``offset`` up to ``position``, else the next one; None if neither."""
+    """The last cut behind ``offset`` and up to ``position``, else the next one; None if there is
+    neither.
+    """
 
     def near(index: SparseIndex) -> Iterator[int]:
         entry_number = bisect_right(index, position, key=itemgetter(1))
@@ -150,7 +150,7 @@ def cut_at(segment: SegmentFile, offset: int) -> Cut | None:
 
 
 def cut_after(segment: SegmentFile, offset: int) -> Cut | None:
-    """The first cut behind an offset, as near as the index tells; None without any."""
+    """The first cut behind an offset that the index allows; None without any."""
 
     def there(index: SparseIndex) -> Iterable[int]:
         entry_number = bisect_right(index, offset - segment.base_offset, key=itemgetter(0))
@@ -162,7 +162,7 @@ def cut_after(segment: SegmentFile, offset: int) -> Cut | None:
 def _sound_cuts(
     segment: SegmentFile, chosen: Callable[[SparseIndex], Iterable[int]]
 ) -> tuple[Cut, ...]:
-    """The chosen ones of the index's entries at which a sound batch begins."""
+    """The chosen index entries at which a sound batch begins."""
     index = SparseIndex(segment)
     try:
         with open_file(segment.path) as file:
@@ -174,9 +174,7 @@ def _sound_cuts(
 def _sound_entries(
     file: BinaryIO, segment: SegmentFile, index: SparseIndex, numbers: Iterable[int]
 ) -> Iterator[Cut]:
-    """The entries of these numbers, as far as there are any, at which a sound batch begins that has
-    the entry's offset.
-    """
+    """The index entries of these numbers at which a sound batch with the entry's offset begins."""
     for number in numbers:
         if number >= len(index):
             continue

@@ -39,7 +39,7 @@ from txnsim_spark.scan.walk import (
 )
 
 GAPS_MAX: Final = 20
-"""That are listed for one segment: those of the highest offsets."""
+"""At most so many gaps are listed for a segment: those of the highest offsets."""
 ODD_CONTROLS_MAX: Final = 20
 """Maximum number of listed control records, the first ones."""
 
@@ -56,14 +56,14 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     odd_controls: tuple[tuple[int, int], ...] = ()
     """(position, type) of control records of a producer that are no markers."""
     is_torn: bool = False
-    """The damage is where the batches end: nothing behind it can be read."""
+    """Whether the damage is where the batches end, so that nothing behind it can be read."""
     lowest_offset: int | None = None
     highest_offset: int | None = None
     """Highest offset in sound batches; None without batches."""
 
 
 class Examiner:
-    """Goes through segments, one after the other.
+    """Examines segments, one after the other.
 
     Args:
         bounds: How much is held in memory.
@@ -77,9 +77,9 @@ class Examiner:
         self._path = Path()
         self._start = self._until = 0
         self._wrong: Damage | None = None
-        """The first wrong CRC."""
+        """Damage of the first wrong CRC."""
         self._is_folded = False
-        """The fragments of what is sound are all in ``_folding``."""
+        """Whether the fragments of all sound batches are in ``_folding``."""
 
     def examine(self, path: Path, *, until: int, base_offset: int, start: int = 0) -> Examined:
         """Go through a segment up to the first damage.
@@ -130,7 +130,9 @@ class Examiner:
             yield self._folding.take()
 
     def _go_through(self, file: PieceReader, findings: _Found) -> Damage | None:
-        """Scan up to a wrong CRC or a missing batch; return the damage there, if any."""
+        """Scan up to a wrong CRC or to a place without a whole batch; return the damage there, if
+        any.
+        """
         position, why = self._start, kernel.AT_END
         while position < file.size:
             size_seen, why = self._look_at(file, position, findings)
@@ -189,14 +191,14 @@ class Examiner:
 
 
 class _Found:
-    """The state of a scan up to a position, with sound batches only."""
+    """The state of a scan up to a position; it counts sound batches only."""
 
     def __init__(self, offset: int, position: int) -> None:
         self._offset = offset
-        """The offset that is expected at ``position``."""
+        """The offset that should follow at ``position``."""
         self.position = position
         self.old: list[OldRun] = []
-        """Messages of old formats, from ``position`` on."""
+        """Messages of old formats at or behind ``position``."""
         self.gaps: list[tuple[int, int]] = []
         self.odd_controls: list[tuple[int, int]] = []
         self.lowest: int | None = None
@@ -216,8 +218,8 @@ class _Found:
         self.old = [messages for messages in self.old if messages.end > self.position]
 
     def next_offset_at(self, until: int) -> int:
-        """The offset that is awaited at the end of what is sound: behind the last batch, or behind
-        the messages of old formats that follow it.
+        """The offset that should follow what is sound: behind the last batch, or behind messages of
+        old formats that follow it.
         """
         following = [
             messages for messages in self.old if self.position <= messages.position < until
@@ -226,7 +228,7 @@ class _Found:
 
 
 def _odd_controls(table: Ints) -> list[tuple[int, int]]:
-    """(position, type) of control records that a producer's markers can't be."""
+    """(position, type) of control records of producers that are no markers."""
     is_odd = (table[kernel.PRODUCER_ID] >= 0) & (table[kernel.CONTROL_TYPE] > COMMIT)
     return [
         (int(table[kernel.POSITION, row]), int(table[kernel.CONTROL_TYPE, row]))
@@ -237,10 +239,10 @@ def _odd_controls(table: Ints) -> list[tuple[int, int]]:
 def _gaps(
     table: Ints, offset: int, position: int, behind_old: Mapping[int, int]
 ) -> Iterator[tuple[int, int]]:
-    """Where offsets are left out between batches, or between messages of old formats and the batch
-    behind them (``behind_old``: position there -> offset that is awaited); ``offset`` is awaited at
-    ``position``, behind what was before. What is left out in front of old messages is not known: a
-    compressed one bears the offset of the last message in it.
+    """(first missing offset, next offset) between batches, or between messages of old formats and
+    the batch behind them (``behind_old``: position there -> offset that should follow). ``offset``
+    should follow at ``position``. Gaps in front of old messages are unknown: a compressed one has
+    the offset of its last message.
     """
     bases, positions = table[kernel.BASE_OFFSET], table[kernel.POSITION]
     awaited = np.concatenate(([offset], table[kernel.LAST_OFFSET, :-1] + 1))
@@ -260,7 +262,9 @@ def _cut_before(segment: SegmentFile) -> Damage:
 def cut_short(
     segments: Iterable[SegmentFile], *, is_cut: bool = True
 ) -> Iterator[tuple[SegmentFile, Damage | None]]:
-    """(rest, damage) of each segment after a broker's start; uncut unless ``is_cut``."""
+    """(part that a broker's start keeps, damage) of each segment; the whole segment unless
+    ``is_cut``.
+    """
     ended: Replica | None = None
     for segment in segments:
         cut: Damage | None = None
@@ -276,8 +280,8 @@ def cut_short(
 
 
 def examine_recovered(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
-    """The segments of a replica; of those that a starting broker goes through it is known from now
-    on what it cuts. All cores of this machine look for it, so that tasks need not wait for others.
+    """Examine the segments that a starting broker would check, on all cores of this machine, and
+    note in them what it would cut off. So tasks need not wait for each other.
     """
     sought = [segment for segment in segments if segment.is_recovered]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # what is compiled lets other threads run
@@ -294,7 +298,9 @@ def examine_recovered(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
 
 
 def _cut_of(segment: SegmentFile) -> Damage | None:
-    """Where a broker cuts a segment; also None where that can't be read, as others will notice."""
+    """Where a starting broker cuts a segment; None without a cut, and for a segment that can't be
+    read, which its reader reports.
+    """
     try:
         examination = Examiner().examine(
             Path(segment.path),

@@ -44,30 +44,32 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a segment that is read apart from the rest (``soundness.verify``)."""
+    """A part of a segment that is read separately (``soundness.verify``)."""
 
     start: int
     """Position of its first batch."""
     first_offset: int
-    """Of that batch."""
+    """Base offset of that batch."""
     next_offset: int | None
     """Start of the next section or segment, above all own offsets; None if last."""
     has_followers: bool
-    """Another section of the segment lies behind it."""
+    """Whether another section of the segment follows."""
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a segment stops making sense, or is cut off."""
+    """The place where a segment stops making sense, or is cut off."""
 
     position: int
-    """Of the first byte that belongs to no batch."""
+    """Position of the first byte that belongs to no batch."""
     size: int
     """Bytes from there to the end of the file."""
     kind: str
-    """torn, format or length of where batches end; crc, records; behind a segment that is cut."""
+    """``torn``, ``format`` or ``length`` where batches end; ``crc``, ``records``; ``behind`` in
+    segments behind one that is cut.
+    """
     reason: str
     offset: int | None = None
-    """First record that a starting broker cuts off; None where no such cut was looked for."""
+    """First record that a starting broker cuts off; None where nobody computed that."""
 
 
 class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,33 +79,33 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     base_offset: int
     next_base_offset: int | None
-    """Of the segment behind it; all of its offsets are below."""
+    """Base offset of the next segment; all offsets of this one are below."""
     size: int
-    """Where reading ends: all that was there when the job was planned."""
+    """Position where reading ends: the size of the file when the job was planned."""
     is_recovered: bool = False
-    """A starting broker goes through it, and cuts off what is not sound."""
+    """Whether a starting broker checks it, and cuts off what is not sound."""
     is_clean: bool = True
-    """The broker has stopped in order, and has not been started since."""
+    """Whether the broker was stopped in order, and not started since."""
     is_looked_through: bool = False
-    """What it would cut was looked for before: ``cut``."""
+    """Whether ``cut`` has been found already."""
     cut: Damage | None = None
     start: int = 0
-    """Where reading begins: the position of a batch in front of all that are wanted."""
+    """Position where reading begins: that of a batch in front of all wanted ones."""
     sound_to: int = 0
-    """Position up to which no damage is looked for: a stream has read so far, and found none."""
+    """Position up to which a stream has read and found no damage; it is not looked for again."""
     span: tuple[int, int] | None = None
-    """Only batches that begin in this range of offsets are rows; None: all."""
+    """Range of offsets: only batches that begin in it become rows; None for all."""
     section: Section | None = None
     """The part to read, up to ``size``; None for all."""
 
     @property
     def topic(self) -> str:
-        """Of the replica."""
+        """Topic of the replica."""
         return self.replica.topic
 
     @property
     def partition(self) -> int:
-        """Of the replica."""
+        """Partition of the replica."""
         return self.replica.partition
 
     @property
@@ -126,8 +128,8 @@ def replicas_in(
     topics: frozenset[str] = frozenset(),
     on_problem: OnProblem = untold,
 ) -> tuple[Replica, ...]:
-    """The replicas under some paths, each once, by log directory, topic and partition; what has the
-    name of a replica's folder and can't be looked into is told.
+    """The replicas under some paths, each once, by log directory, topic and partition. A folder
+    with a replica's name that can't be listed is reported.
     """
     by_path: dict[str, Replica] = {}
     for path in paths:
@@ -138,13 +140,13 @@ def replicas_in(
 
 
 def log_dirs_in(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """The log directories among ``paths``, right below them, and around replicas' folders."""
+    """The log directories among ``paths``, directly below them, and above replicas' folders."""
     return tuple(dict.fromkeys(log_dir for path in paths for log_dir in _log_dirs_under(path)))
 
 
 def segments_of(replica: Replica, directory: LogDirectory | None = None) -> Iterator[SegmentFile]:
-    """Its segments in order of offset. Where compaction was interrupted they are those that a
-    starting broker would go by.
+    """The segments of a replica by offset. Where compaction was interrupted, those that a starting
+    broker would keep.
 
     Args:
         replica: Whose.
@@ -173,7 +175,9 @@ def segments_of(replica: Replica, directory: LogDirectory | None = None) -> Iter
 
 
 def size_of(path: Path) -> int:
-    """0 where that can't be had: who opens the file notices."""
+    """Size of a file in bytes; 0 where the system does not tell it: opening the file
+    reports that.
+    """
     try:
         return path.stat().st_size
     except OSError:
@@ -199,7 +203,8 @@ def one_cluster(log_dirs: Iterable[Path]) -> None:
 
 
 def refuse_two_clusters(owned: Iterable[tuple[str, str]]) -> None:
-    """The same of (place, cluster id); one without an id goes with all others.
+    """Refuse (place, cluster id) pairs of two clusters; a place without an id goes with any
+    cluster.
 
     Raises:
         BadInputError: They are of two clusters.
@@ -283,7 +288,7 @@ def _folders_in(log_dir: Path, on_problem: OnProblem) -> tuple[PartitionDirector
 
 
 def _why_no_folder(path: Path) -> str:
-    """Why a folder can't be looked into; empty where it can."""
+    """Why a folder can't be listed; empty where it can."""
     try:
         next(path.iterdir(), None)
     except OSError as error:
@@ -324,7 +329,7 @@ def _is_log_dir(path: Path) -> bool:
 
 
 def _has_files_of_kafka(folder: Path) -> bool:
-    """Whether a folder that is named as a replica's is one; ``notes-2`` may be anything."""
+    """Whether a folder named as a replica's has files of Kafka; ``notes-2`` may be anything."""
     try:
         return any(names.PartitionDirectory.has_files_named(path.name) for path in folder.iterdir())
     except OSError:

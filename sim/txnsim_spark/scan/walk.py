@@ -1,4 +1,5 @@
-"""One segment from its first batch to its last: rows of batches, of fragments, of endings.
+"""Walks over one segment from its first batch to its last: rows of batches, of fragments, of ended
+transactions.
 
 Each walk yields tables of bounded size, so memory does not grow with the segment, with its batches
 or with the number of its producers. When the table of fragments is full, its rows are yielded and a
@@ -51,9 +52,9 @@ class ScanLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     piece_bytes: int = PIECE_BYTES
     rows: int = 1 << 14
-    """Of a table of batches or endings: 2 MB."""
+    """Rows of a table of batches or endings; so many take 2 MB."""
     producers: int = 1 << 16
-    """Fragments before they are yielded: 13 MB."""
+    """So many fragments are yielded at once; they take 13 MB."""
 
 
 BOUNDS: Final = ScanLimits()
@@ -68,7 +69,7 @@ def batch_rows(
     on_old: OnOld | None = None,
     start: int = 0,
 ) -> Iterator[Ints]:
-    """Tables of a segment's batches, ``kernel.BATCH_COLUMNS`` by rows; each is the caller's.
+    """Tables of a segment's batches, ``kernel.BATCH_COLUMNS`` by rows. The caller may keep each.
 
     Args:
         path: The ``.log`` file.
@@ -116,8 +117,8 @@ def fragment_rows(
     bounds: ScanLimits = BOUNDS,
     start: int = 0,
 ) -> Iterator[Ints]:
-    """Tables of what each producer did in a segment, rows by ``kernel_fragments.FRAGMENT_COLUMNS``;
-    each is the caller's. Arguments as of ``batch_rows``.
+    """Tables of what each producer did in a segment, rows by ``kernel_fragments.FRAGMENT_COLUMNS``.
+    The caller may keep each. Arguments as of ``batch_rows``.
     """
     folding = Folding(bounds)
     for _ in _fold_segment(path, folding, on_damage, until, bounds, start=start):
@@ -134,9 +135,9 @@ def ending_rows(
     until: int | None = None,
     bounds: ScanLimits = BOUNDS,
 ) -> Iterator[Ints]:
-    """Tables of transactions that ended in a segment, ``kernel_fragments.ENDING_COLUMNS`` by rows;
-    each is the caller's. A transaction that began before the last full table of fragments is known
-    only by its end, as one that began in an earlier segment.
+    """Tables of transactions that ended in a segment, ``kernel_fragments.ENDING_COLUMNS`` by rows.
+    The caller may keep each. A transaction that began before the last full table of fragments is
+    known only by its end, as one that began in an earlier segment.
     """
     folding = Folding(bounds)
     for endings in _fold_segment(path, folding, on_damage, until, bounds):
@@ -153,8 +154,8 @@ def damage_of(
     bounds: ScanLimits = BOUNDS,
     on_old: OnDamage | None = None,
 ) -> Damage | None:
-    """Where a segment stops making sense; None where its last batch ends with it. Messages of
-    format 0 and 1 are passed over and told, too.
+    """Where a segment stops making sense; None where its last batch ends the file. Messages of
+    format 0 and 1 are skipped and reported, too.
     """
     damages: list[Damage] = []
     passed_over = None if on_old is None else lambda run: on_old(old_damage(run))
@@ -173,8 +174,8 @@ def _fold_segment(
     bounds: ScanLimits,
     start: int = 0,
 ) -> Iterator[Ints]:
-    """Fold a whole segment; yields the endings met, good for one step, whenever a table may be
-    full.
+    """Fold a whole segment. Whenever a table may be full it yields the endings met, which are valid
+    for one step.
     """
     with pieces_of(path, bounds.piece_bytes, until=until) as file:
         position = start
@@ -201,15 +202,17 @@ def _fold_segment(
 
 
 def old_damage(run: OldRun) -> Damage:
-    """The damage that messages of an old format are where they would be rows."""
+    """The ``Damage`` that stands for messages of an old format in a table that can't have them as
+    rows.
+    """
     size = run.end - run.position
     reason = f"{size} bytes, messages of format 0 or 1, which are passed over"
     return Damage(position=run.position, size=size, kind="format", reason=reason)
 
 
 def old_at(file: PieceReader, position: int) -> OldRun | None:
-    """The whole and sound messages of format 0 and 1 that begin at ``position``: they have no
-    producer and are passed over. None where there are none.
+    """The whole and sound messages of format 0 and 1 from ``position`` on. They have no producer
+    and are skipped. None where there are none.
     """
     end = position
     last_offset = -1
@@ -228,7 +231,7 @@ def old_at(file: PieceReader, position: int) -> OldRun | None:
 
 
 class Folding:
-    """Fragments as they grow, and room for endings."""
+    """Fragments that grow with each piece, and a table of endings."""
 
     def __init__(self, bounds: ScanLimits) -> None:
         self._producers_max = bounds.producers
@@ -248,19 +251,19 @@ class Folding:
         return self.count == self._producers_max
 
     def restart(self) -> None:
-        """Begin a segment: with no fragment, and with room for few."""
+        """Begin another segment, with a small empty table."""
         self._place[fk.REACH] = -1
         self._begin(min(_PRODUCERS_FIRST, self._producers_max))
 
     def take(self) -> Ints:
-        """The fragments; others are begun."""
+        """The fragments so far; the next ones go to a new table."""
         fragments = self._fragments[: self.count]
         self._begin(len(self._fragments))
         return fragments
 
     def fold(self, piece: Bytes, start: int, file_end: int, position: int) -> tuple[Ints, int, int]:
-        """Go on in a piece that begins at a position of the segment; the endings met (good until
-        the next call), where it stopped and why.
+        """Fold a piece that begins at a position of the segment. Returns the endings met (valid
+        until the next call), where it stopped and why.
         """
         if self.count == len(self._fragments):
             self._grow()
@@ -287,7 +290,7 @@ class Folding:
 
 
 MAY_BE_OLD: Final = frozenset({kernel.BAD_FORMAT, kernel.BAD_LENGTH})
-"""What the walk makes of messages of format 0 and 1."""
+"""What the walk reports at messages of format 0 and 1."""
 _REASONS: Final = {
     kernel.BAD_FORMAT: ("format", "a batch of another format than 2"),
     kernel.BAD_LENGTH: ("length", "a batch that claims an impossible length"),
@@ -297,7 +300,7 @@ _REASONS: Final = {
 
 
 def tell_damage(file: PieceReader, position: int, why: int, on_damage: OnDamage) -> None:
-    """Tell why a walk stopped at a position, unless the file ends there."""
+    """Report why a walk stopped at a position, unless the file ends there."""
     bytes_left = file.size - position
     if bytes_left > 0:
         kind, reason = _REASONS[why]

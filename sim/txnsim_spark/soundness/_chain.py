@@ -1,4 +1,4 @@
-"""The parts of one replica, put together in order of offset. Some errors show only across segments.
+"""Judges the parts of one replica in order of offset. Some errors show only across segments.
 
 The state of producers begins with the snapshot at the oldest segment, as in a broker. Behind a torn
 segment it begins again with the next segment's snapshot. Kafka's counterparts: LogLoader.load,
@@ -30,7 +30,9 @@ LACKING: Final = frozenset(
         Invariant.ABORTED_DIFFERS,
     }
 )
-"""What the cleaner leaves behind: it takes records, batches, markers and what was aborted."""
+"""What may be missing after the cleaner: it removes records, batches, markers and aborted
+transactions.
+"""
 
 Snapshots = Mapping[int, Sequence[SnapshotEntry]]
 
@@ -38,7 +40,7 @@ Snapshots = Mapping[int, Sequence[SnapshotEntry]]
 def judge_replica(
     facts: ReplicaFacts, parts: Sequence[SegmentPart], snapshots: Snapshots
 ) -> Iterator[Violation]:
-    """All that is wrong with a replica.
+    """All violations in a replica.
 
     Args:
         facts: What is known of it.
@@ -94,9 +96,10 @@ ITSELF: Final = frozenset(
 
 
 def without_followers(part: SegmentPart, violations: Iterable[Broken]) -> Iterator[Broken]:
-    """What is wrong with a segment. Behind a batch with a wrong CRC or offset only other such
-    damage is named; the rest is counted. One flipped bit changes a producer's state, and so
-    sequences, snapshots and indexes up to the end of the segment.
+    """The violations of a segment, without those that may follow from damage. Behind a batch with a
+    wrong CRC or offset only other such damage is named; the rest is counted. One flipped bit
+    changes a producer's state, and so sequences, snapshots and indexes up to the end of the
+    segment.
 
     Args:
         part: The segment.
@@ -126,7 +129,7 @@ def without_followers(part: SegmentPart, violations: Iterable[Broken]) -> Iterat
 
 
 def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[Broken]:
-    """Checkpoints against the log (UnifiedLog.maybeIncrementLogStartOffset and its like)."""
+    """Checks checkpoints against the log (UnifiedLog.maybeIncrementLogStartOffset and its like)."""
     start, end = parts[0].base_offset, parts[-1].end_offset
     for name, file, offset in (
         ("high watermark", names.FileName.HIGH_WATERMARKS, facts.high_watermark),
@@ -152,7 +155,7 @@ def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[
 
 
 class _Chain:
-    """The state of a replica after its segments so far."""
+    """The state of a replica behind the segments so far."""
 
     def __init__(self, facts: ReplicaFacts, snapshots: Snapshots, cleaned_until: int) -> None:
         self._facts = facts
@@ -163,7 +166,7 @@ class _Chain:
         self._first_offset = self._blind_below = 0
 
     def link(self, part: SegmentPart) -> Iterator[Broken]:
-        """Add the next segment; yield the violations."""
+        """Add the next segment; yields violations."""
         previous_part = self._before
         if previous_part is not None and previous_part.is_followed:
             yield from self._judge_seam(previous_part, part)
@@ -189,7 +192,7 @@ class _Chain:
     # Steps
 
     def _starts_anew(self, previous_part: SegmentPart, part: SegmentPart) -> bool:
-        """A whole segment is missing, and a snapshot tells how it ended."""
+        """Whether a whole segment is missing and a snapshot tells the state behind it."""
         return part.base_offset > previous_part.end_offset and part.base_offset in self._snapshots
 
     def _begin(self, offset: int) -> None:
@@ -226,7 +229,7 @@ class _Chain:
             )
 
     def _walk(self, part: SegmentPart) -> Iterator[Broken]:
-        """Judge the batches of producers, and snapshots as the log comes to their offsets."""
+        """Judge the batches of producers, and each snapshot when the log reaches its offset."""
         broken = Findings(part.file)
         start, end = part.base_offset, part.end_offset
         cuts = [offset for offset in sorted(self._snapshots) if start < offset <= part.last_base]
@@ -254,7 +257,7 @@ class _Chain:
 
 
 def gap(file: str, end: int, base: int) -> Broken:
-    """Offsets that are in no batch."""
+    """The violation that offsets are in no batch."""
     return Broken(
         rule=Invariant.OFFSET_GAP,
         file=file,

@@ -1,4 +1,4 @@
-"""All replicas of one partition, once their segments have been walked over."""
+"""Judges all replicas of one partition, once their segments have been walked over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from txnsim_spark.soundness.violations import Broken, Violation, read_or_tell
 
 
 def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
-    """All that is wrong with each replica and between them.
+    """All violations in each replica and between them.
 
     Args:
         replicas: By broker, each with at least one part, by offset.

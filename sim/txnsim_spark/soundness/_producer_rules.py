@@ -1,4 +1,4 @@
-"""What producers do in a replica's log, batch by batch, and where they break Kafka's rules.
+"""Checks what producers do in a replica's log, batch by batch, against Kafka's rules.
 
 The state is that of a partition (``txnsim.log.producer_state``). The rules are those by which a
 leader accepts a batch (``txnsim.log.leader_append``), so this walk and a broker decide alike.
@@ -27,7 +27,7 @@ RULES: Final = {
     ErrorCode.invalid_txn_state: Invariant.OUTSIDE_TRANSACTION,
     ErrorCode.transaction_coordinator_fenced: Invariant.COORDINATOR_EPOCH,
 }
-"""Error of a leader that refuses a batch -> rule that the batch breaks."""
+"""Error with which a leader refuses a batch -> the rule that the batch breaks."""
 EXPECTED: Final = {
     Invariant.SEQUENCE: "the sequence after the last one, 0 in a new epoch",
     Invariant.PRODUCER_EPOCH: "the producer's epoch or a higher one",
@@ -37,11 +37,11 @@ EXPECTED: Final = {
 NEVER_MS: Final = 1 << 63
 
 Row = list[int]
-"""Of a table of batches: ``kernel``'s columns and ``parts.GOES_ON``."""
+"""A row of a table of batches: the kernel's columns and ``GOES_ON``."""
 
 
 class Producers:
-    """What is known of a log's producers after so many batches.
+    """The state of a log's producers after the batches so far.
 
     Args:
         facts: Of the replica.
@@ -58,9 +58,9 @@ class Producers:
         """Producer id -> epoch of a producer first seen by its markers; its past is unknown."""
         self.state = PartitionProducers.of_snapshot(seeds, now_ms=0, expiration_ms=NEVER_MS)
         self.last_offsets: dict[int, int] = {}
-        """Producer id -> offset of its last batch, a marker included, of those that were met."""
+        """Producer id -> offset of its last batch so far, markers included."""
         self.aborted: list[AbortedTxn] = []
-        """What was aborted; the walk takes it segment by segment."""
+        """Aborted transactions since the walk last took them, which it does after each segment."""
 
     def take(self, row: Row, broken: Findings) -> None:
         """The next batch of a producer."""
@@ -89,7 +89,9 @@ class Producers:
         return entry.txn_first_offset == NO_OFFSET
 
     def _refusal_of_data(self, entry: ProducerEntry, row: Row) -> Refusal | None:
-        """Reason for a leader to refuse the batch; None also if it may have lost the producer."""
+        """Why a leader would refuse the batch; None also where the leader may have forgotten the
+        producer.
+        """
         silent_ms = row[kernel.MAX_TIMESTAMP] - entry.last_timestamp
         if silent_ms >= self._facts.producer_expiration_ms:
             return None
@@ -124,7 +126,7 @@ class Producers:
         self.state.apply(batch)
 
     def _apply_marker(self, row: Row) -> None:
-        """It ends its producer's transaction, if one is open."""
+        """End the producer's transaction, if one is open."""
         try:
             aborted = self.state.apply_marker(
                 producer_id=row[kernel.PRODUCER_ID],
@@ -152,14 +154,16 @@ def _refusal_of_marker(entry: ProducerEntry | None, row: Row) -> Refusal | None:
 
 
 def _tell(refusal: Refusal | None, row: Row, broken: Findings) -> None:
-    """A batch in the log that a leader would have refused."""
+    """The violation that a leader would have refused a batch of the log."""
     if refusal is not None:
         rule = RULES[refusal.error]
         broken.add(rule, refusal.reason, EXPECTED[rule], **_batch_location(row))
 
 
 def _report_idle_marker(row: Row, broken: Findings) -> None:
-    """A marker that ended nothing: sound, but worth a look where somebody misses a transaction."""
+    """The notice of a marker that ended nothing: sound, but useful to somebody who misses a
+    transaction.
+    """
     actual = f"a marker of producer {row[kernel.PRODUCER_ID]}, which has no transaction open"
     expected = "a transaction that it ends"
     broken.add(Invariant.IDLE_MARKER, actual, expected, **_batch_location(row), is_notice=True)

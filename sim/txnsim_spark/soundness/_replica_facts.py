@@ -1,4 +1,4 @@
-"""What is known of a replica before its segments are read: from the small files of its directory.
+"""The facts on a replica before its segments are read: from the small files of its directory.
 
 Kafka's counterparts: LogManager.loadLog, the checkpoints of OffsetCheckpointFile.
 """
@@ -19,7 +19,9 @@ from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Viola
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """Default of ``producer.id.expiration.ms``."""
 COORDINATED: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""What brokers write themselves: compacted, and without sequences (AppendOrigin.COORDINATOR)."""
+"""Topics that brokers write themselves: compacted, and without sequences
+(AppendOrigin.COORDINATOR).
+"""
 MENDED: Final = frozenset(
     {
         Invariant.TORN,
@@ -33,7 +35,9 @@ MENDED: Final = frozenset(
         Invariant.UNREADABLE_FILE,
     }
 )
-"""What a broker makes anew behind its recovery point, when it did not stop in order."""
+"""Rules whose violations a broker mends behind its recovery point when it starts after an unclean
+stop.
+"""
 END: Final = 1 << 63
 
 
@@ -51,7 +55,7 @@ class LogDirFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts on one replica, and the checks to apply."""
+    """The facts on one replica, and between which offsets replicas are compared."""
 
     replica: Replica
     is_clean: bool
@@ -68,7 +72,7 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
 
     def finding(self, broken: Broken, *, segment_end: int = 0) -> Violation:
-        """It, in this replica.
+        """The violation, placed in this replica and with its severity.
 
         Args:
             broken: What was found.
@@ -90,13 +94,13 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_sequences(self) -> bool:
-        """Whether clients wrote it."""
+        """Whether clients write it, so that batches have sequences."""
         return self.replica.topic not in COORDINATED
 
 
 def read_log_dir(log_dir: Path) -> LogDirFacts:
-    """What a log directory says of its replicas. A missing file says nothing; a file that can't be
-    read is broken.
+    """Read the checkpoints of a log directory. A missing file says nothing; a file that can't be
+    read is reported as broken.
     """
     broken: list[Broken] = []
 

@@ -26,7 +26,7 @@ Replica = tuple[ReplicaFacts, Sequence[SegmentPart]]
 
 
 def comparable(replicas: Sequence[ReplicaFacts], starts: Sequence[int]) -> tuple[ReplicaFacts, ...]:
-    """The replicas of one partition, with the offsets between which they must hold the same.
+    """The replicas of one partition, with the offsets between which they must agree.
 
     Args:
         replicas: All that there are.
@@ -46,8 +46,8 @@ def comparable(replicas: Sequence[ReplicaFacts], starts: Sequence[int]) -> tuple
 
 
 def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Violation]:
-    """Where replicas of a partition differ: for each one the first place at which it parts from the
-    first replica.
+    """The violations where replicas of a partition differ: for each replica the first place at
+    which it differs from the first one.
     """
     if any(
         part.shows_cleaning and not facts.cleaned_until
@@ -69,7 +69,9 @@ def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Violation]:
 
 
 def sums_of(parts: Sequence[SegmentPart]) -> dict[int, tuple[int, int]]:
-    """(batches, sum) by range; a range may lie in several segments."""
+    """Range of offsets -> (number of batches, sum of digests); a range may lie in
+    several segments.
+    """
     sums: defaultdict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for part in parts:
         for bucket, (batches, total) in part.digests.items():
@@ -110,7 +112,7 @@ def _first_difference(
 def _batches(
     facts: ReplicaFacts, parts: Sequence[SegmentPart], bucket: int
 ) -> dict[int, tuple[str, int | None, str]]:
-    """Base offset -> (file, position, what it is) of the batches of one range."""
+    """Base offset -> (file, position, text) of the batches of one range."""
     batches: dict[int, tuple[str, int | None, str]] = {}
     for part in parts:
         if bucket not in part.digests:

@@ -1,5 +1,5 @@
-"""What a segment leaves to be put together with its neighbours: what is wrong with it by itself,
-and the rows of batches that change what is known of producers.
+"""What the walk over a segment returns: its own violations, and the rows of batches that change the
+state of producers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.soundness.violations import Broken, Invariant
 
 GOES_ON: Final = kernel.BATCH_COLUMNS
-"""Behind the kernel's columns: the batch goes on where the one before of its producer ended."""
+"""Column behind those of the kernel: whether the batch continues the batch before of
+its producer.
+"""
 
 
 class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,29 +32,31 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
     end_offset: int
     first_epoch: int
     last_epoch: int
-    """Of leaders; -1 where it is empty."""
+    """Epoch of the last leader; -1 where the segment is empty."""
     is_torn: bool
     shows_cleaning: bool
-    """Batches have fewer records than offsets, or a delete horizon: the cleaner was here."""
+    """Whether the cleaner was here: a batch has fewer records than offsets, or a delete horizon."""
     gaps: tuple[tuple[int, int], ...]
     """(end of a batch, base offset of the next) where offsets are left out."""
     broken: tuple[Broken, ...]
     rows: tuple[Ints, ...]
-    """Batches of producers, ``GOES_ON`` included. Of those that go on one after the other only the
-    first and the last are there.
+    """Batches of producers, with the column ``GOES_ON``. Of a run of batches that continue each
+    other only the first and the last are there.
     """
     aborted_index: tuple[AbortedTxn, ...] | None
-    """None where the file can't be read."""
+    """Entries of the ``.txnindex``; None where it can't be read."""
     digests: Mapping[int, tuple[int, int]]
-    """Range of offsets -> (batches that begin there, a sum of them that knows no order)."""
+    """Range of offsets -> (number of batches that begin there, sum of their digests
+    in any order).
+    """
     doubtful_from: int | None = None
-    """First byte of a batch with a wrong CRC or offset: what else shows behind it in this segment
+    """Position of the first batch with a wrong CRC or offset; what shows behind it in this segment
     may follow from that.
     """
 
     @property
     def base_offset(self) -> int:
-        """The segment's own number."""
+        """The offset in the segment's name."""
         return self.segment.base_offset
 
     @property
@@ -72,7 +76,7 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def unread_part(segment: SegmentFile, reason: str) -> SegmentPart:
-    """What a segment leaves that could be opened when the verification was planned, and can't be
+    """The part for a segment that could be opened when the verification was planned, and can't be
     read any more.
     """
     broken = Broken(

@@ -1,4 +1,4 @@
-"""One segment from its first batch to its last, by the compiled walk: every CRC, every offset,
+"""Walks over one segment from its first batch to its last: checks every CRC, every offset, and
 leader epochs.
 
 What its producers did is judged when segments are put together (``chain``). The rows for that are
@@ -30,13 +30,13 @@ from txnsim_spark.soundness._segment_parts import SegmentPart
 from txnsim_spark.soundness.violations import Findings, Invariant, read_or_tell
 
 BUCKET_BITS: Final = 16
-"""Offsets of 65,536 are compared between replicas at once."""
+"""Replicas are compared by ranges of 65,536 offsets."""
 SUM_MASK: Final = (1 << 64) - 1
 GAPS_MAX: Final = 100
 ENDLESS: Final = (1 << 63) - 1
 
 Epochs = tuple[tuple[int, int], ...]
-"""(leader epoch, first offset) of a checkpoint."""
+"""(leader epoch, first offset) of each entry of a checkpoint."""
 
 
 def examine(
@@ -54,7 +54,7 @@ def examine(
 
 
 class _SegmentWalk:
-    """The state of the checks after the batches read so far."""
+    """The state of the checks behind the batches read so far."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class _SegmentWalk:
     # Commands
 
     def take(self, table: Ints, is_valid: Truths) -> None:
-        """The next batches."""
+        """Check the next batches."""
         bases, lasts = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
         awaited = np.concatenate(([self._end], lasts[:-1] + 1))
         while self._old and self._old[0].end <= table[kernel.POSITION, -1]:
@@ -103,11 +103,11 @@ class _SegmentWalk:
             self._take_producers(in_order, is_valid[~is_behind])
 
     def pass_over(self, old: OldRun) -> None:
-        """Messages of format 0 or 1, which have no producer."""
+        """Skip messages of format 0 or 1, which have no producer."""
         self._old.append(old)
 
     def tear(self, torn: Damage) -> None:
-        """Stop at a damaged part: the rest of the segment can't be read."""
+        """Stop at damage: the rest of the segment can't be read."""
         self._torn = True
         with RegularFile(self._path).open() as file:
             file.seek(torn.position)
@@ -145,11 +145,11 @@ class _SegmentWalk:
     # Steps
 
     def _next_offset_due(self) -> int:
-        """The offset that is awaited at the end."""
+        """The offset that should follow the last batch."""
         return max([self._end, *(old.next_offset for old in self._old)])
 
     def _doubt(self, table: Ints, number: int, awaited: int, *, is_valid: bool) -> None:
-        """From this batch on the segment says something else than was written."""
+        """Note that from this batch on the segment may not say what was written."""
         if self._doubtful_from is None:
             self._doubtful_from = int(table[kernel.POSITION, number])
         base = int(table[kernel.BASE_OFFSET, number])
@@ -201,7 +201,7 @@ class _SegmentWalk:
             self._epoch_until = ENDLESS  # reported once, not with each batch of it
 
     def _sum_up(self, table: Ints) -> None:
-        """Add to the sums by which replicas are compared."""
+        """Add the batches to the digests by which replicas are compared."""
         bases = table[kernel.BASE_OFFSET]
         facts = self._facts
         is_compared = (facts.compare_from <= bases) & (bases < facts.compare_until)
@@ -226,8 +226,8 @@ class _SegmentWalk:
             self._rows.append(rows[:, needed])
 
     def _is_marker(self, table: Ints, number: int) -> bool:
-        """Whether a control batch ends a transaction, looked at once more: it is put into its row.
-        An emptied one ends nothing. One that is no marker is noted.
+        """Whether a control batch ends a transaction, by its record, which completes its row. An
+        emptied batch ends nothing. One that is no marker is reported.
         """
         with RegularFile(self._path).open() as file:
             file.seek(int(table[kernel.POSITION, number]))
@@ -277,8 +277,8 @@ class _SegmentWalk:
 
 
 def with_what_goes_on(table: Ints) -> Ints:
-    """Batches of producers with one row more (``parts.GOES_ON``): whether each is data of the epoch
-    and kind of the batch before of its producer, and its sequence the next one.
+    """The rows of producers' batches with the column ``GOES_ON``: whether the batch has the epoch
+    and kind of the batch before of its producer, and the next sequence.
     """
     order = np.argsort(table[kernel.PRODUCER_ID], kind="stable")
     rows = table[:, order]
@@ -298,7 +298,9 @@ def with_what_goes_on(table: Ints) -> Ints:
 
 
 def _lie_between(rows: Ints, snapshots: Ints) -> Truths:
-    """Batches that continue and are followed by a continuing one before the next snapshot."""
+    """Which rows both continue the batch before and are continued by the next one, with no snapshot
+    between.
+    """
     order = np.argsort(rows[kernel.PRODUCER_ID], kind="stable")
     goes_on = rows[-1, order] != 0
     stretch = np.searchsorted(snapshots, rows[kernel.BASE_OFFSET, order], side="right")
@@ -310,8 +312,8 @@ def _lie_between(rows: Ints, snapshots: Ints) -> Truths:
 
 
 def epoch_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
-    """(leader epoch that wrote an offset, where the next one begins) by a checkpoint; epoch -1
-    where it does not reach back that far.
+    """(leader epoch of an offset, offset where the next epoch begins) by a checkpoint; epoch -1 for
+    offsets in front of its first entry.
     """
     next_number = bisect_right(epochs, offset, key=lambda entry: entry[1])
     until = epochs[next_number][1] if next_number < len(epochs) else ENDLESS
@@ -319,7 +321,7 @@ def epoch_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
 
 
 def digests_of(table: Ints) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """One number per batch from its header and position; its CRC covers the bytes."""
+    """One number per batch, from its header; the CRC in it covers the rest."""
     digests = np.zeros(table.shape[1], dtype=np.uint64)
     for column in (kernel.BASE_OFFSET, kernel.LAST_OFFSET, kernel.LEADER_EPOCH, kernel.CRC):
         digests = (digests ^ table[column].astype(np.uint64)) * _FACTOR
@@ -328,4 +330,4 @@ def digests_of(table: Ints) -> np.ndarray[Any, np.dtype[np.uint64]]:
 
 
 _FACTOR: Final = np.uint64(0xBF58476D1CE4E5B9)
-"""Of SplitMix64."""
+"""A factor of SplitMix64."""

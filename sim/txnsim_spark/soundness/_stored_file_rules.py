@@ -1,5 +1,5 @@
-"""What brokers keep beside a log, compared with the state to which the log leads: ``.txnindex`` and
-``.snapshot``.
+"""Checks the files that brokers keep beside a log, ``.txnindex`` and ``.snapshot``, against the
+state to which the log leads.
 
 An entry of a ``.txnindex`` stands in the segment of its marker, with the last stable offset of that
 moment. If all records of a producer lie before the oldest segment, its state is taken from the
@@ -28,7 +28,7 @@ def judge_aborted(
     file: str,
     blind_below: int,
 ) -> Iterator[Broken]:
-    """What the index of a segment says otherwise than its log.
+    """The violations of a segment's ``.txnindex``, compared with the log.
 
     Args:
         index: Its entries.
@@ -80,7 +80,7 @@ def judge_snapshot(
     judged_from: int,
     expiration_ms: int,
 ) -> Iterator[Broken]:
-    """What a snapshot says otherwise than the log.
+    """The violations of a snapshot, compared with the log.
 
     Args:
         entries: Of the snapshot.

@@ -1,5 +1,5 @@
-"""``txnsim logs verify``: are log directories sound? The rules are ``soundness``; here is how they
-are shared out to whatever ``engine`` there is.
+"""``txnsim logs verify``: are log directories sound? Plans the work and gives it to an ``engine``;
+the rules are in the other modules of ``soundness``.
 
 The driver looks at names, sizes and checkpoints only. Segments are walked over side by side, then
 all replicas of a partition come together in one place, as what their segments left. Nothing comes
@@ -36,12 +36,12 @@ from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Viola
 from txnsim_spark.tasks import shared_out
 
 TASK_BYTES: Final = 32 << 20
-"""Small segments share a task; about a second's work."""
+"""Small segments share a task of so many bytes: about a second's work."""
 TASKS_MIN: Final = 2
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """A segment to verify, with the facts of its replica."""
+    """A segment to verify, with the facts on its replica."""
 
     facts: ReplicaFacts
     segment: SegmentFile
@@ -55,7 +55,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     segments: int
     bytes: int
     findings: tuple[Violation, ...]
-    """What showed already: checkpoints that can't be read."""
+    """Violations found while planning: checkpoints that can't be read."""
 
 
 def plan(
@@ -65,7 +65,7 @@ def plan(
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
     task_bytes: int = TASK_BYTES,
 ) -> Plan:
-    """Share out all segments under some paths.
+    """Divide all segments under some paths into tasks.
 
     Args:
         paths: Log directories, folders of them, or replicas' folders.
@@ -110,7 +110,7 @@ def plan(
 
 
 def verify(engine: Engine, planned: Plan, way: Way) -> Iterator[Violation]:
-    """All that is wrong, by partition, replica and place."""
+    """All violations, by partition, replica and place."""
     yield from planned.findings
     violations = engine.results_of(
         EngineJob(tasks=planned.tasks, read=_parts_of, join=_judge_parts), way
@@ -134,14 +134,14 @@ def _sort_key(finding: Violation) -> tuple[object, ...]:
 
 
 def _parts_of(task: Sequence[Work]) -> Iterator[tuple[str, tuple[ReplicaFacts, SegmentPart]]]:
-    """Walks over the segments of a task: what each leaves, by partition."""
+    """Walk over the segments of a task; yields the partition and what each segment returns."""
     for work in task:
         key = f"{work.segment.topic}/{work.segment.partition:010}"
         yield key, (work.facts, examine_work(work))
 
 
 def examine_work(work: Work) -> SegmentPart:
-    """Walk over a segment; what else it takes is read from its replica's folder."""
+    """Walk over a segment; its replica's snapshots and leader epochs are read from the folder."""
     directory = Path(work.facts.replica.path)
     try:
         snapshots = names.Suffix.SNAPSHOT.files_in(directory)
@@ -154,7 +154,7 @@ def examine_work(work: Work) -> SegmentPart:
 def _judge_parts(
     _key: str, facts_and_parts: Sequence[tuple[ReplicaFacts, SegmentPart]]
 ) -> list[Violation]:
-    """All findings of one partition."""
+    """All violations of one partition."""
     replicas: defaultdict[bytes, list[SegmentPart]] = defaultdict(list)
     for facts, part in facts_and_parts:
         replicas[msgspec.msgpack.encode(facts)].append(part)
@@ -187,7 +187,7 @@ def _by_broker(facts: ReplicaFacts) -> tuple[int, str]:
 def _works(
     replicas: Sequence[ReplicaFacts], on_unreadable: Callable[[Violation], object]
 ) -> Iterator[Work]:
-    """The segments of one partition's replicas that can be read."""
+    """The segments of one partition's replicas that can be read, as work."""
     files = [_segments_of(facts, on_unreadable) for facts in replicas]
     starts = [numbered[0][0] if numbered else 0 for numbered in files]
     for facts, numbered in zip(comparable(replicas, starts), files, strict=True):
@@ -227,7 +227,7 @@ def _segments_of(
 
 
 def _passed_by(problem: str) -> Violation:
-    """What has the name of a replica's folder and can't be looked into."""
+    """The violation that a folder with a replica's name can't be listed."""
     path, _, reason = problem.partition(": ")
     return Violation(
         rule=Invariant.UNREADABLE_FILE,

@@ -1,4 +1,4 @@
-"""What is found in log directories, and the rules by name.
+"""Violations in log directories, and the rules by name.
 
 Kafka itself relies on each rule: a leader enforces it on append, or Kafka's tools check it. What a
 compacted log may lack, and what a retried marker leaves, is only a notice. So is damage behind the
@@ -34,7 +34,7 @@ class Severity(StrEnum):
 
 
 class Invariant(StrEnum):
-    """What was broken."""
+    """The rule that a log breaks."""
 
     CRC = "crc"
     TORN = "torn"
@@ -101,7 +101,7 @@ TOLD_BY: Final = {
     Invariant.UNREADABLE_MARKER: "a broker that recovers the segment ends",
     Invariant.UNREADABLE_FILE: "a broker that starts ends",
 }
-"""What else finds that a rule is broken; nothing finds it of the other rules."""
+"""Rule -> what else reports that it is broken; of the other rules nothing does."""
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +126,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):
-    """A violation before its replica, and so its severity, is known."""
+    """A violation whose replica, and so its severity, is not known yet."""
 
     rule: Invariant
     file: str
@@ -137,7 +137,7 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True):
     producer_id: int | None = None
     producer_epoch: int | None = None
     is_notice: bool = False
-    """Sound in any log."""
+    """Whether it is sound in any log."""
 
 
 class Findings:
@@ -153,7 +153,7 @@ class Findings:
         self.take(Broken(rule=rule, file=self._file, found=found, expected=expected, **where))
 
     def take(self, broken: Broken) -> None:
-        """Add a violation, which may be of a file beside this one."""
+        """Add a violation, which may be of a file beside the segment."""
         self._counts[broken.rule] += 1
         if self._counts[broken.rule] <= SAME_FINDINGS_MAX:
             self.found.append(broken)
@@ -184,8 +184,9 @@ def read_or_tell(
     is_there: bool = False,
     missing: T | None = None,
 ) -> T | None:
-    """What a file beside the log says; None where it can't be read, which is reported, with the
-    offset that it is about. A file whose name was not seen (``is_there``) may be missing.
+    """The decoded content of a file beside the log; None where it can't be read, which is reported
+    together with an offset. Where the file's name was seen (``is_there``), a missing file counts as
+    unreadable.
     """
     try:
         return decode(RegularFile(path).read(is_small=is_small))

@@ -38,11 +38,13 @@ BLOCK_BYTES: Final = 8 << 20
 AHEAD_BYTES: Final = 64 << 20
 """Upper bound of the bytes read ahead."""
 HELD_BYTES: Final = AHEAD_BYTES + (32 << 20)
-"""The same of all blocks: small files are opened several times, one after the other."""
+"""Upper bound of the bytes of all cached blocks: small files are opened several times, one after
+the other.
+"""
 SMALL_BYTES: Final = 1 << 20
-"""A file of so much is read at once, wherever somebody looks."""
+"""A file of at most so many bytes is read whole at the first read."""
 THREADS: Final = 32
-"""Requests that wait at a time."""
+"""Number of requests at a time."""
 _ANONYMOUS: Final = "AnonymousAWSCredentialsProvider"
 _NAMES_AT_ONCE: Final = 1_000
 """Keys in one page of a store's listing."""
@@ -51,7 +53,7 @@ _PROFILES: Final = ("AWS_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FI
 
 
 class NativeStore:
-    """Object stores, as settings say how to reach them."""
+    """Reads object stores by ``obstore``, with Hadoop's settings."""
 
     def __init__(self, conf: Mapping[str, str]) -> None:
         if find_spec("obstore") is None:
@@ -62,9 +64,9 @@ class NativeStore:
         self._pool = ThreadPoolExecutor(THREADS)
         self._lock = threading.Lock()
         self._expected: dict[FileStatus, None] = {}
-        """Files that are not read yet, in order."""
+        """Files announced by ``expect`` and not read yet, in order."""
         self._blocks: OrderedDict[tuple[FileStatus, int], Future[memoryview]] = OrderedDict()
-        """By file and number, the last one that somebody asked for last: read, or on the way."""
+        """(file, number) -> block, read or requested; the most recently used one is last."""
         self._held_bytes = 0
 
     # Names
@@ -136,18 +138,18 @@ class NativeStore:
     # Bytes
 
     def open(self, file: FileStatus, *, is_sequential: bool) -> ObjectFile:
-        """A file; the first read asks for it."""
+        """An open file; only its first read sends a request."""
         return ObjectFile(self, file, in_blocks=is_sequential or file.size <= SMALL_BYTES)
 
     def expect(self, files: Sequence[FileStatus]) -> None:
-        """Some files are going to be read, from beginning to end and in this order."""
+        """Announce files that will be read from beginning to end, in this order."""
         with self._lock:
             if not all(file in self._expected for file in files):
                 self._expected = dict.fromkeys(files)
                 self._ask_ahead()
 
     def block(self, file: FileStatus, number: int) -> memoryview:
-        """A block of a file. The next one is asked for, and the files behind it.
+        """A block of a file. It also requests the next block, or the files announced after it.
 
         Raises:
             OSError: It can't be read.
@@ -166,7 +168,7 @@ class NativeStore:
         return future.result()
 
     def part(self, file: FileStatus, position: int, count: int) -> memoryview:
-        """Bytes of a file, asked for now.
+        """Bytes of a file, requested now.
 
         Raises:
             OSError: They can't be read.
@@ -245,7 +247,7 @@ class ObjectFile:
 
 
 def store_of(scheme: str, bucket: str, conf: Mapping[str, str]) -> S3Store | GCSStore:
-    """What reads a bucket, as Hadoop's settings say.
+    """The store client for a bucket, with Hadoop's settings.
 
     Raises:
         BadInputError: A setting makes no sense.
@@ -260,7 +262,9 @@ def store_of(scheme: str, bucket: str, conf: Mapping[str, str]) -> S3Store | GCS
 
 
 def _s3(bucket: str, conf: Mapping[str, str]) -> S3Store:
-    """Hadoop's counterpart: S3AUtils.propagateBucketOptions, DefaultS3ClientFactory."""
+    """The client for a bucket of S3. Hadoop's counterparts: S3AUtils.propagateBucketOptions,
+    DefaultS3ClientFactory.
+    """
     from obstore.store import S3Store
 
     def told(name: str) -> str | None:
@@ -306,7 +310,9 @@ def _s3(bucket: str, conf: Mapping[str, str]) -> S3Store:
 def _role(
     keys: Mapping[str, str | None], *, region: str | None, sts: str | None, **role: str | None
 ) -> Callable[[], Mapping[str, Any]]:
-    """What assumes a role with some keys, else with those of the environment."""
+    """A credential provider that assumes a role, with the given keys or those of the
+    environment.
+    """
     names = {"access_key_id": "aws_access_key_id", "secret_access_key": "aws_secret_access_key"}
     named = {names.get(name, f"aws_{name}"): value for name, value in keys.items()}
     client = _boto3().Session(region_name=region, **named).client("sts", endpoint_url=sts)
@@ -341,7 +347,9 @@ def _boto3() -> Any:
 
 
 def _gcs(bucket: str, conf: Mapping[str, str]) -> GCSStore:
-    """Counterpart: the Cloud Storage connector's GoogleHadoopFileSystemConfiguration."""
+    """The client for a bucket of Google Cloud Storage. Counterpart: the connector's
+    GoogleHadoopFileSystemConfiguration.
+    """
     from obstore.store import GCSStore
 
     endpoint = _with_scheme(conf.get("fs.gs.storage.root.url"))
@@ -363,7 +371,7 @@ def _with_scheme(endpoint: str | None, *, is_tls: str | None = None) -> str:
 
 
 def _is_address(host: str | None) -> bool:
-    """Whether a host has no names below it, for buckets."""
+    """Whether a host is an IP address, below which buckets can't have names."""
     try:
         ip_address(host or "")
     except ValueError:
@@ -373,7 +381,9 @@ def _is_address(host: str | None) -> bool:
 
 @contextmanager
 def _os_errors(uri: str) -> Iterator[None]:
-    """What a store raises as Python's own reading of files has it, with the file's name."""
+    """Raise errors of a store as the OSError that reading a local file would raise, with the file's
+    name.
+    """
     from obstore.exceptions import BaseError
 
     try:
@@ -383,7 +393,7 @@ def _os_errors(uri: str) -> Iterator[None]:
 
 
 def os_error(error: Exception, uri: str) -> OSError:
-    """What ``obstore`` raised, with its kind and the file's name."""
+    """The OSError for an error of ``obstore``, with the file's name."""
     from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 
     if isinstance(error, FileNotFoundError):
@@ -400,7 +410,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _uri(uri_in_bucket: str, path: str) -> str:
-    """URI of a path in the bucket of another URI."""
+    """The URI of another path in the same bucket."""
     scheme, _, bucket_and_path = uri_in_bucket.partition("://")
     return f"{scheme}://{bucket_and_path.partition('/')[0]}/{path}"
 
@@ -410,7 +420,7 @@ def _folder(uri: str) -> FileStatus:
 
 
 def _files(uri: str, metas: Sequence[ObjectMeta]) -> tuple[FileStatus, ...]:
-    """Without the empty objects that some tools make for folders."""
+    """The listed files, without the empty objects that some tools create for folders."""
     folders = {meta["path"].rpartition("/")[0] for meta in metas}
     return tuple(
         FileStatus(

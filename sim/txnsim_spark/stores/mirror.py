@@ -1,6 +1,5 @@
-"""Names, sizes and times of a store's files as local files without content, so that planning, which
-goes by these alone, need not know where a directory lies. What is in a file comes from the store
-when somebody opens it (``storage.regular_file.mount``).
+"""A store's files as empty local files of the same names, sizes and times. Planning looks at these
+only, so it need not know where a directory lies.
 
 ``s3a://bucket/logs/broker-1`` stands at ``ROOT/s3a/bucket/logs/broker-1``, on the driver and on
 every worker. Output for people has the store's names (``with_store_names``).
@@ -28,11 +27,11 @@ from txnsim_spark.stores.settings import StoreSettings
 from txnsim_spark.stores.uris import FileStatus
 
 LISTED_NAME: Final = ".listed"
-"""Below the root: when the process that planned has asked the store for names the last time."""
+"""File in the mirror's root; its time says when the planning process last listed the store."""
 
 
 class Store(Protocol):
-    """What reads a store (``_native``)."""
+    """What the mirror needs of a store (``_native``)."""
 
     def folders_matching(self, uri: str) -> tuple[FileStatus, ...]: ...
 
@@ -52,7 +51,7 @@ class Store(Protocol):
 
 
 class Mirror:
-    """A store's files as far as somebody asked for them."""
+    """A store's files, as far as somebody listed them."""
 
     def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
@@ -60,7 +59,7 @@ class Mirror:
         self._known: dict[str, FileStatus] = {}
         """Local path -> status of the file in the store."""
         self.pattern = rf"{re.escape(settings.root)}/([^/\s]+)/"
-        """The scheme; a bucket follows."""
+        """Matches a mirrored path: scheme, then bucket."""
 
     @property
     def settings(self) -> StoreSettings:
@@ -73,7 +72,7 @@ class Mirror:
     # Places
 
     def path_of(self, uri: str) -> Path:
-        """Where a file or folder stands."""
+        """The mirrored path of a file or folder."""
         return Path(self._path_of(uri))
 
     def _path_of(self, uri: str) -> str:
@@ -81,7 +80,7 @@ class Mirror:
         return "/".join((self._settings.root, scheme, path.rstrip("/")))
 
     def with_store_names(self, text: str) -> str:
-        """A text with the store's names."""
+        """The text, with the store's URIs instead of mirrored paths."""
         return re.sub(self.pattern, r"\1://", text)
 
     def _uri_of(self, path: Path) -> str:
@@ -94,8 +93,8 @@ class Mirror:
     # Filling
 
     def local_folders(self, uris: Iterable[str]) -> tuple[Path, ...]:
-        """The folders that paths and patterns stand for, with all that is below them, and the notes
-        around a replica's folder.
+        """The mirrored folders for paths and patterns, with all that is below them, and with the
+        small files around a replica's folder.
 
         Raises:
             BadInputError: The store can't be asked, or there is nothing of this name.
@@ -119,7 +118,7 @@ class Mirror:
         return tuple(folders)
 
     def fill(self, folders: Iterable[Path]) -> None:
-        """Have the names in folders at hand that the process that planned has seen.
+        """Mirror on this machine the folders that the planning process has listed.
 
         Raises:
             OSError: The store can't be asked.
@@ -141,7 +140,7 @@ class Mirror:
 
     @cached_property
     def _is_planned_here(self) -> bool:
-        """Whether a process on this machine has listed what is to be read."""
+        """Whether the planning process runs on this machine."""
         try:
             noted = int((Path(self._settings.root) / LISTED_NAME).read_text())
         except OSError:
@@ -176,7 +175,7 @@ class Mirror:
     # Reading
 
     def open(self, path: Path, is_sequential: bool) -> RangeFile:  # noqa: FBT001 - Mounted's
-        """What a place stands for, to be read.
+        """Open the store's file for a mirrored path.
 
         Raises:
             OSError: It can't be.
@@ -185,7 +184,7 @@ class Mirror:
         return self._store.open(file, is_sequential=is_sequential)
 
     def expect(self, paths: Sequence[Path]) -> None:
-        """Files that are going to be read, from beginning to end and in this order."""
+        """Announce files that will be read from beginning to end, in this order."""
         files: list[FileStatus] = []
         for path in paths:
             with suppress(OSError):  # gone: told by who opens it
@@ -208,7 +207,7 @@ class Mirror:
 
 
 def _renew(path: str, status: FileStatus) -> None:
-    """A file of this name, size and time instead of the one that is there, in one step."""
+    """Replace a mirrored file by one of this name, size and time, in one step."""
     with suppress(FileNotFoundError):
         stat_result = os.stat(path)
         if (stat_result.st_size, stat_result.st_mtime_ns) == (status.size, status.modified_ns):
@@ -240,11 +239,11 @@ def _files_below(folder: str, *, is_deep: bool) -> Iterator[str]:
 # Of this process
 
 _HERE: dict[str, Mirror] = {}
-"""Root -> what is mounted there: one where a process reads for one session."""
+"""Root -> the mirror mounted there."""
 
 
 def mount(settings: StoreSettings) -> Mirror:
-    """The mirror of these settings; from now on files below its root are read from the store."""
+    """The mirror for these settings. From now on files below its root are read from the store."""
     mirror = _HERE.get(settings.root)
     if mirror is None or not mirror.settings.reaches_as(settings):
         mirror = _HERE[settings.root] = Mirror(settings)
@@ -254,12 +253,12 @@ def mount(settings: StoreSettings) -> Mirror:
 
 
 def mounted_settings() -> tuple[StoreSettings, ...]:
-    """What a task has to mount on a worker, so that it reads what this process reads."""
+    """The settings that a worker has to mount, so that it reads what this process reads."""
     return tuple(mirror.settings for mirror in _HERE.values())
 
 
 def mount_all(settings: Iterable[StoreSettings]) -> None:
-    """Mount what another process has."""
+    """Mount the stores of another process."""
     for store_settings in settings:
         mount(store_settings)
 
@@ -270,7 +269,7 @@ def is_mirrored(path: Path) -> bool:
 
 @contextmanager
 def overlapping_map(paths: Iterable[str]) -> Iterator[Callable[..., Iterator[Any]]]:
-    """``map``, or a thread pool's if a place is in a store, to overlap the requests."""
+    """``map``; with a thread pool if a path is in a store, so that requests overlap."""
     if not any(is_mirrored(Path(path)) for path in paths):
         yield map
         return
@@ -279,7 +278,7 @@ def overlapping_map(paths: Iterable[str]) -> Iterator[Callable[..., Iterator[Any
 
 
 def with_store_names(text: str) -> str:
-    """A text with the stores' names."""
+    """The text, with stores' URIs instead of mirrored paths."""
     for mirror in _HERE.values():
         text = mirror.with_store_names(text)
     return text

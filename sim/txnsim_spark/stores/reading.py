@@ -1,5 +1,5 @@
-"""The data source ``kafka_log`` on a store: paths become places of the mirror before anything is
-planned, rows have the store's names again.
+"""``kafka_log`` on a store: before planning, URIs become paths of the mirror; in rows they are URIs
+again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from txnsim_spark.stores.settings import StoreSettings, own_root
 
 
 class Stores:
-    """The session's stores, on their way to where tasks are planned and run."""
+    """The stores of a session, sent to where tasks are planned and run."""
 
     def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
@@ -30,11 +30,11 @@ class Stores:
         return mount(self._settings)
 
     def folders(self, uris: Iterable[str]) -> tuple[Path, ...]:
-        """This machine's folders for paths and patterns (``Mirror.local_folders``)."""
+        """The mirrored folders for paths and patterns (``Mirror.local_folders``)."""
         return self._mirror.local_folders(uris)
 
     def with_local_paths(self, options: KafkaLogOptions) -> KafkaLogOptions:
-        """Options with the mirrored folders in place of the URIs and patterns."""
+        """The options, with mirrored folders instead of URIs and patterns."""
         mirror = self._mirror
         own = tuple(map(mirror.with_store_names, map(str, filter(mirror.has, options.paths))))
         local_paths = tuple(path for path in options.paths if not mirror.has(path))
@@ -58,7 +58,7 @@ class Stores:
         self._mirror.fill(map(Path, dict.fromkeys(folders)))
 
     def with_store_names(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows with the store's names."""
+        """The rows, with stores' URIs instead of mirrored paths."""
         columns = [
             self._rename_texts(column)
             if pa.types.is_string(column.type)
@@ -68,7 +68,7 @@ class Stores:
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
     def _rename_lists(self, column: pa.Array) -> pa.Array:
-        """Names in lists of texts: those of findings, which are few."""
+        """Columns of lists of texts with URIs: those of findings, which have few rows."""
         if not pa.types.is_list(column.type) or not pa.types.is_string(column.type.value_type):
             return column
         from txnsim_spark.tables.arrays import of_values  # planning does without numpy
@@ -90,7 +90,7 @@ class Stores:
 def stores_of(
     settings: StoreSettings | None, options: Mapping[str, str], *, is_registered: bool = True
 ) -> Stores | None:
-    """What reads the paths of a data source's options; None where all are this machine's.
+    """The stores that a read's options need; None where all paths are on this machine.
 
     Args:
         settings: Of the session; None of Spark Connect's, and where it has not told them.

@@ -25,17 +25,17 @@ _PREFIX: Final = "fs."
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one driver's process; its workers have the same."""
+    """Settings of a driver's process; its workers have the same."""
 
     root: str
-    """The folder: the same path on every machine, made where it is needed."""
+    """The mirror's folder: the same path on every machine, created where it is needed."""
     conf: Mapping[str, str] = {}
     """Hadoop's settings of file systems (``fs.…``)."""
     listed_ms: int = 0
-    """When the process that planned has asked the store for names."""
+    """When the planning process last listed the store."""
 
     def reaches_as(self, other: StoreSettings) -> bool:
-        """Whether both reach the same stores; the listing time does not count."""
+        """Whether other settings reach the same stores; the listing time does not matter."""
         return msgspec.structs.replace(self, listed_ms=other.listed_ms) == other
 
     def with_conf(self, further_settings: Mapping[str, str]) -> StoreSettings:
@@ -45,7 +45,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def own_root() -> str:
-    """The folder of this process, removed at its end."""
+    """This process's mirror folder; it is removed at the end of the process."""
     # Files without content, by the thousand: making one in memory takes a quarter of the time.
     memory = MEMORY if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) else None
     root = tempfile.mkdtemp(prefix="txnsim-stores-", dir=memory)
@@ -54,7 +54,7 @@ def own_root() -> str:
 
 
 def settings_of(spark: SparkSession) -> StoreSettings | None:
-    """The settings of a session as they are now; None of a session that has no JVM at hand."""
+    """The present settings of a session; None of a session without a JVM at hand."""
     try:
         jvm, java_session = spark._jvm, spark._jsparkSession
     except Exception as error:

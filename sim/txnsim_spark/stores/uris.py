@@ -1,4 +1,4 @@
-"""Which paths lie in a store, and who reads them."""
+"""Which paths lie in an object store, and which of these can be read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COPY: Final = "Copy it to a directory, as with: hdfs dfs -get hdfs://namenode/k
 
 
 class FileStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store says of a file or folder."""
+    """What a store lists of a file or folder."""
 
     uri: str
     is_folder: bool
@@ -30,7 +30,8 @@ class FileStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_elsewhere(text: str) -> bool:
-    """Whether an object store has this path. What has no scheme, or ``file:``, is of this machine.
+    """Whether a path lies in an object store. A path without a scheme, or with ``file:``, is on
+    this machine.
 
     Raises:
         BadInputError: Nothing here reads such a path.
@@ -42,8 +43,8 @@ def is_elsewhere(text: str) -> bool:
 
 
 def refuse_outage(error: OSError) -> None:
-    """Refuse to go on where a store did not answer. A file of this machine that can't be read is a
-    damaged one, and so is one that a store denies; a store that is away has all of them.
+    """Refuse to go on when a store does not answer. A local file that can't be read is damaged, and
+    so is one that a store denies; a store that is away still has all of its files.
 
     Raises:
         BadInputError: It was such an error; the message has it.
@@ -53,13 +54,13 @@ def refuse_outage(error: OSError) -> None:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether it stands for several paths, as Hadoop has it."""
+    """Whether Hadoop would read a path as a pattern."""
     return _PATTERN.search(text) is not None
 
 
 def regex_of(pattern: str) -> re.Pattern[str]:
-    """What a pattern of names fits: ``*``, ``?``, ``[a-c]``, ``[^a-c]`` and ``{one,other}``.
-    Hadoop's counterpart: GlobPattern.
+    """A regular expression for a pattern of Hadoop's: ``*``, ``?``, ``[a-c]``, ``[^a-c]`` and
+    ``{one,other}``.
     """
     return re.compile("".join(_regex_parts(pattern)))
 

@@ -21,7 +21,7 @@ from txnsim_spark.streaming._lag_probe import PartitionLag
 
 
 class AlertEvent(StrEnum):
-    """What an alert reports of a hanging transaction."""
+    """What has happened to an alert: it began or it ended."""
 
     RAISED = "raised"
     ENDED = "ended"
@@ -40,18 +40,20 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: Annotated[Int, "Of its records."]
     transactional_id: Annotated[String | None, "Null: no coordinator knows the producer id."]
     start_offset: Annotated[Bigint, "Of its first record."]
-    """Where readers stand, unless an older transaction is open before it."""
+    """First offset of the transaction; readers stand there unless an older transaction is open
+    before it.
+    """
     last_timestamp_ms: Annotated[Bigint, "Of its last record, by its producer's clock."]
     last_stable_offset: Annotated[Bigint, "Where `read_committed` readers stop."]
     high_watermark: Annotated[Bigint, "Where all other readers stop."]
     lag: Annotated[Bigint, "The second less the first: offsets withheld."]
     reason: Annotated[String, "Which rule says that it hangs."]
-    """KIP-664 has it."""
+    """The cause, in the words of KIP-664."""
     command: Annotated[String, "What ends it, with the marker that was decided."]
 
     @property
     def sentence(self) -> str:
-        """For people, without a full stop."""
+        """The alert as a sentence without a full stop."""
         where = f"{self.topic}-{self.partition}"
         whose = f"producer {self.producer_id} epoch {self.producer_epoch}"
         if self.transactional_id is not None:
@@ -75,17 +77,17 @@ ALERT_TABLE: Final = Table(
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What a probe has changed."""
+    """What a probe changed."""
 
     events: tuple[Alert, ...]
     standing: tuple[Alert, ...]
-    """Alerts that have been raised and have not ended, with the figures of this probe."""
+    """Alerts that last, with the figures of this probe."""
 
 
 def step(
     standing: Sequence[Alert], rows: Iterable[PartitionLag], *, at_ms: int, program: str
 ) -> Step:
-    """Take in a probe.
+    """Compare a probe with the alerts that last.
 
     Args:
         standing: What the probe before has left.
@@ -117,7 +119,7 @@ def step(
 
 
 def _hanging(row: PartitionLag, *, at_ms: int, program: str) -> Iterator[Alert]:
-    """An alert for each transaction that hangs there."""
+    """The alerts for the hanging transactions of a partition."""
     assert row.topic is not None, "only of a partition is known who holds it"
     assert row.partition is not None, "the same"
     assert row.last_stable_offset is not None, "asked for before"

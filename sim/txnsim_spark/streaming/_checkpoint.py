@@ -1,4 +1,4 @@
-"""What a streaming query's checkpoint tells: whose it is, and which offsets a batch reaches.
+"""Reads the checkpoint of a streaming query: whose it is, and which offsets a batch reaches.
 
 Spark writes a batch's offsets down before it runs, and never changes them: a batch that is repeated
 has the same. Read here, never written; what is no batch may be swept away. Spark's counterparts are
@@ -39,7 +39,7 @@ class Checkpoint:
         return any(name.isdigit() for name in self._folder.names("commits"))
 
     def sweep(self) -> None:
-        """Remove what is there of a first batch that a killed stream was about to write down. Spark
+        """Remove what a killed stream left of its first batch before the batch was recorded. Spark
         would refuse the checkpoint because of it (SPARK-53103).
         """
         for name in ("offsets", "commits"):
@@ -48,12 +48,12 @@ class Checkpoint:
                 self._folder.remove(name)
 
     def newest(self) -> Offsets | None:
-        """Where the newest batch that has begun ends; None where none has."""
+        """End offsets of the newest batch that was begun; None without one."""
         batches = [int(name) for name in self._folder.names("offsets") if name.isdigit()]
         return self.offsets(max(batches)) if batches else None
 
     def offsets(self, batch_id: int) -> Offsets:
-        """Where a batch that has begun ends.
+        """End offsets of a batch that was begun.
 
         Raises:
             BadInputError: There is no such batch, or it is written down in a way that is not known.

@@ -1,5 +1,5 @@
-"""How far ``read_committed`` readers are held back, partition by partition, and by whom: one look
-from outside.
+"""Probes from outside how far ``read_committed`` readers are held back on each partition, and by
+whom.
 
 Spark's Kafka connector asks for the latest offset with its own isolation level. Where a transaction
 never ends, it gets the last stable offset, takes it for the latest, and reports a lag of 0. A probe
@@ -32,7 +32,7 @@ from txnsim_spark.schemas import Bigint, Int, String
 
 
 class HeldBy(msgspec.Struct, frozen=True, kw_only=True):
-    """An open transaction without a write for longer than was asked, and what becomes of it."""
+    """An open transaction without a write for longer than the given age, and the verdict on it."""
 
     producer_id: Annotated[Bigint, "Whose transaction it is."]
     producer_epoch: Annotated[Int, "Of its records."]
@@ -71,12 +71,12 @@ class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
     last_stable_offset: int | None = None
     high_watermark: int | None = None
     held_by: tuple[HeldBy, ...] = ()
-    """Old open transactions, the first to begin first."""
+    """Open transactions older than the given age, by their beginning."""
     error: str | None = None
 
     @property
     def lag(self) -> int | None:
-        """Offsets that are written and that no ``read_committed`` reader is given yet."""
+        """Number of written offsets that no ``read_committed`` reader is given yet."""
         if self.high_watermark is None or self.last_stable_offset is None:
             return None
         return self.high_watermark - self.last_stable_offset
@@ -89,7 +89,7 @@ async def probe(
     now_ms: int,
     older_than_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
 ) -> tuple[PartitionLag, ...]:
-    """Look at every partition once.
+    """Probe every partition once.
 
     Args:
         admin: The cluster.
@@ -129,8 +129,8 @@ def _sort_key(row: PartitionLag) -> tuple[str, int]:
 def _partitions(
     view: ClusterMetadata, *, everything: bool
 ) -> tuple[list[TopicPartition], list[PartitionLag]]:
-    """What can be asked about, and a row for each that can't: it has no leader, or the topic is not
-    there. Waiting for a leader would keep the others waiting too.
+    """Partitions that can be probed, and an error row for each other one: it has no leader, or its
+    topic does not exist. Waiting for a leader would delay all others.
     """
     partitions: list[TopicPartition] = []
     rows: list[PartitionLag] = []

@@ -1,4 +1,5 @@
-"""The query of records: Spark's own Kafka connector, ``read_committed``, each batch written once.
+"""The query of records: Spark's own Kafka connector, ``read_committed``; each batch is written
+once.
 
 What makes it exactly once: Spark writes down a batch's offsets before the batch runs. Below the
 last stable offset every transaction is decided, so the same offsets always give the same records.
@@ -32,7 +33,7 @@ COLUMNS: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,"
     " timestampType int, headers array<struct<key: string, value: binary>>"
 )
-"""The connector's."""
+"""Columns that the connector gives."""
 EARLIEST: Final = -2
 """The connector's number for the first offset of a partition."""
 NO_CONNECTOR: Final = (
@@ -42,7 +43,7 @@ NO_CONNECTOR: Final = (
 
 
 class RecordsQuery:
-    """What it reads, and what becomes of a batch."""
+    """Reads records by the connector and writes each batch to the sink."""
 
     def __init__(
         self, options: StreamOptions, sink: TableSink, checkpoint: Checkpoint, on_event: OnEvent
@@ -53,7 +54,7 @@ class RecordsQuery:
         self._on_event = on_event
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """What is read.
+        """The streaming DataFrame of records.
 
         Raises:
             BadInputError: Checkpoint and sink do not go together, or an option is wrong.
@@ -69,7 +70,7 @@ class RecordsQuery:
             raise BadInputError(str(failure)) from failure
 
     def take(self, rows: DataFrame, batch: int) -> None:
-        """Write a micro-batch, unless it is there."""
+        """Write a micro-batch, unless the sink has it already."""
         query_id = self._checkpoint.query_id()
         assert query_id is not None, "Spark writes it down before the first batch"
         count = self._sink.write(rows, batch, query_id=query_id)
@@ -90,7 +91,7 @@ class RecordsQuery:
         return options
 
     def _starting_offsets(self) -> str:
-        """Where a checkpoint that has not begun begins: behind what the sink holds already."""
+        """Offsets where a new checkpoint starts: behind what the sink already holds."""
         reached = self._checkpoint.newest()
         if reached is None:
             sink_ends = _ends(self._sink.rows())
@@ -114,7 +115,7 @@ class RecordsQuery:
 
 
 def _ends(rows: DataFrame | None) -> Offsets:
-    """End of each partition: the offset behind its last record."""
+    """Partition -> the offset behind its last record."""
     ends_by_topic: dict[str, dict[str, int]] = {}
     if rows is None:
         return ends_by_topic

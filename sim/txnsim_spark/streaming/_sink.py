@@ -1,4 +1,4 @@
-"""A table that micro-batches are written to by Spark's own writers, each of them once.
+"""A table to which Spark's own writers write each micro-batch once.
 
 Parquet::
 
@@ -34,7 +34,7 @@ _MARKED: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 
 
 class SinkFormat(StrEnum):
-    """What Spark writes."""
+    """File formats of a sink."""
 
     PARQUET = "parquet"
     DELTA = "delta"
@@ -45,7 +45,7 @@ class SinkError(BadInputError):
 
 
 class TableSink:
-    """One such table.
+    """A sink: a folder of Parquet files, or a table of Delta Lake.
 
     Args:
         spark: The session.
@@ -73,7 +73,9 @@ class TableSink:
     # Queries
 
     def rows(self, *, but: str | None = None) -> DataFrame | None:
-        """All rows with ``query`` and ``batch``, without query ``but``; None for an empty sink."""
+        """All rows with ``query`` and ``batch``, without those of the query ``but``; None for an
+        empty sink.
+        """
         folder_names = self._folder.names("")
         if self._format is SinkFormat.DELTA:
             if _DELTA_LOG not in folder_names:
@@ -90,14 +92,14 @@ class TableSink:
         return rows if but is None else rows.where(F.col("query") != but)
 
     def knows(self, query_id: str) -> bool:
-        """Whether a batch of a query was written here."""
+        """Whether a batch of a query was written."""
         name = _DELTA_LOG if self._format is SinkFormat.DELTA else f"query={query_id}"
         return name in self._folder.names("")
 
     # Commands
 
     def sweep(self) -> None:
-        """Remove what a writer that died has left behind; no writer may be at work."""
+        """Remove what a writer that died has left behind. No writer may run meanwhile."""
         for name in self._folder.names(""):
             if name.startswith("query="):
                 batches = [batch_name.partition("=")[2] for batch_name in self._folder.names(name)]
@@ -112,7 +114,7 @@ class TableSink:
                     self._folder.remove(batch)
 
     def write(self, rows: DataFrame, batch: int, *, query_id: str) -> int | None:
-        """Write a batch, once.
+        """Write a batch, unless it was written before.
 
         Args:
             rows: They are the same, however often the batch is given.

@@ -1,5 +1,5 @@
-"""The query of alerts: each probe is compared with the alerts that last, and what is new is printed
-and kept.
+"""The query of alerts: compares each probe with the alerts that last, prints what is new, and
+stores it.
 
 An alert is printed before it is written. So after a crash it may be printed twice, and it is
 never lost. The table of alerts has each event once, and tells a stream that starts which alerts
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class AlertsQuery:
-    """What it probes, and what becomes of a probe."""
+    """Reads probes and handles each of them."""
 
     def __init__(
         self,
@@ -75,8 +75,8 @@ class AlertsQuery:
             self.standing = alert_step.standing
 
     def _keep(self, events: tuple[Alert, ...], spark: SparkSession, batch: int) -> bool:
-        """Tell what is new, then write it. False: this batch was written before a crash, with
-        other news; the next probe finds these again.
+        """Print what is new, then write it. Returns False where this batch was written before a
+        crash with other news; the next probe finds these again.
         """
         connector_lag = self._connector_lag()
         for alert in events:
@@ -96,7 +96,7 @@ class AlertsQuery:
         writer.options(**self._options.kafka_options, topic=topic).save()
 
     def _tell_not_asked(self, lags: Iterable[PartitionLag]) -> None:
-        """Report each failing partition once, until its error is over."""
+        """Report each partition that can't be probed, once until it can be again."""
         failing = frozenset((_place_text(lag), lag.error) for lag in lags if lag.error is not None)
         for where, error in sorted(failing - self._not_asked):
             self._on_event(NotAsked(where=where, error=error))

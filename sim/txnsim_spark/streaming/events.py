@@ -1,4 +1,4 @@
-"""What a stream tells its caller while it runs."""
+"""Events that a stream reports to its caller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class BatchWritten(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlertChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert was raised or has ended; said before it is committed, so twice after a crash."""
+    """An alert began or ended. It is reported before it is stored, so after a crash
+    perhaps twice.
+    """
 
     alert: Alert
     connector_lag: int | None
@@ -36,4 +38,4 @@ class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
 
 StreamEvent = BatchWritten | AlertChanged | NotAsked
 OnEvent = Callable[[StreamEvent], None]
-"""Hears of it, from threads of Spark's."""
+"""Called with each event, from threads of Spark."""

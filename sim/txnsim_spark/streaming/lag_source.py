@@ -51,7 +51,7 @@ _AT: Final = "probed_at_ms"
 
 
 class LagDataSource(DataSource):
-    """Name ``kafka_lso_lag``; options and columns: docs/streaming.md."""
+    """The data source ``kafka_lso_lag``; options and columns: docs/streaming.md."""
 
     @classmethod
     def name(cls) -> str:
@@ -59,11 +59,11 @@ class LagDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """Of the rows."""
+        """The columns of a row."""
         return LAG.ddl
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
-        """Reads it."""
+        """A stream of probes."""
         return LagReader(LagOptions.of(self.options))
 
 
@@ -73,18 +73,18 @@ class LagReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: LagOptions) -> None:
         self._options = options
         self._last_ms: int | None = None
-        """Time of the only probe of a query that stops (Trigger.AvailableNow)."""
+        """Time of the only probe, for a query that stops (Trigger.AvailableNow)."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Before any probe."""
         return {_AT: 0}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """One probe, now."""
+        """Fix the time of the only probe: now."""
         self._last_ms = wall_ms()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802 - Spark's
-        """Now, if a probe is due; else where the last one was."""
+        """The present time if a probe is due, else the time of the last probe."""
         if self._last_ms is not None:
             return {_AT: max(start[_AT], self._last_ms)}
         now_ms = wall_ms()

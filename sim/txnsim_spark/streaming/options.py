@@ -1,4 +1,4 @@
-"""What ``txnsim stream`` and the source ``kafka_lso_lag`` are to do: values, without Spark."""
+"""Options of ``txnsim stream`` and of the source ``kafka_lso_lag``, without Spark."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ PROBE_INTERVAL_MS: Final = 10_000
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream from topics to a sink."""
+    """Options of a stream from topics to a sink."""
 
     client: Mapping[str, str]
-    """Kafka's own properties, ``bootstrap.servers`` among them: given to Spark's connector, to the
-    probe and to the writer of alerts."""
+    """Kafka's own properties, with ``bootstrap.servers``: for Spark's connector, for the probe and
+    for the writer of alerts.
+    """
     topics: tuple[str, ...]
     sink: str
     checkpoint: str
     sink_format: str = "parquet"
-    """Or ``delta``."""
+    """``parquet`` or ``delta``."""
     starting: str = "earliest"
-    """Where a topic is begun: ``earliest``, ``latest``, or JSON as the connector takes it."""
+    """Where a topic is read from: ``earliest``, ``latest``, or JSON as the connector takes it."""
     max_offsets: int | None = None
-    """In one batch (maxOffsetsPerTrigger)."""
+    """Maximum number of offsets in a batch (maxOffsetsPerTrigger)."""
     interval_ms: int = INTERVAL_MS
-    """Between two batches of records."""
+    """Time between two batches of records."""
     probe_interval_ms: int = PROBE_INTERVAL_MS
     older_than_ms: int = MAX_TRANSACTION_TIMEOUT_MS
     """Transactions without a write for longer are judged (KIP-664)."""
     once: bool = False
     """Process the available data with one probe, then stop."""
     alerts_topic: str | None = None
-    """Where alerts are sent to as well."""
+    """Topic that alerts are sent to as well; None for none."""
     program: str = "txnsim txns"
-    """How to call the tool that repairs, for the commands that alerts tell."""
+    """Command line of the repair tool, for the commands in alerts."""
 
     @property
     def kafka_options(self) -> dict[str, str]:
@@ -50,7 +51,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lag_options(self) -> dict[str, str]:
-        """What the source ``kafka_lso_lag`` is given."""
+        """Options for the source ``kafka_lso_lag``."""
         return {
             **self.kafka_options,
             "subscribe": ",".join(self.topics),
@@ -61,16 +62,18 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 FORMAT: Final = "kafka_lso_lag"
 CLIENT_PREFIX: Final = "kafka."
-"""In front of every property that is Kafka's, as the connector has it."""
+"""Options that begin so are properties of Kafka's clients, as with the connector."""
 LAG_INTERVAL_MS: Final = 10_000
 DEFAULTS: Final = ClientSettings(client_id="txnsim-lag-probe", api_timeout_ms=15_000)
-"""A probe that takes longer than the next one is due is reported, not waited for."""
+"""Client settings of a probe. A probe that is still running when the next one is due is reported,
+not waited for.
+"""
 _OWN: Final = {
     "subscribe": "topics, separated by commas; all but Kafka's own unless given",
     "olderThanMs": "transactions without a write for longer are judged",
     "intervalMs": "between two probes, at least",
 }
-"""Name → what it is; in any case, as Spark's options are."""
+"""Name -> description of each option; names are in any case, as with Spark's options."""
 
 
 class LagOptions(msgspec.Struct, frozen=True, kw_only=True):

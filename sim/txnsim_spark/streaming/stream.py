@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 RECORDS: Final = "records"
 ALERTS: Final = "alerts"
-"""Folders of the sink and of the checkpoint."""
+"""Names of folders, below the sink and below the checkpoint."""
 POLL_S: Final = 0.2
 STOP_POLLS: Final = 150
-"""How often a batch that runs is looked after before it is given up: half a minute."""
+"""A running batch is polled so often before it is given up: half a minute."""
 STARTS: Final = 3
 TOO_SLOW: Final = "Python worker failed to connect back"
 """What Spark says of a query that ends before its first batch: the Python process that plans the
@@ -49,7 +49,7 @@ class StreamError(BadInputError):
 
 
 class Stream:
-    """Both queries."""
+    """The two queries of a stream: records and alerts."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Stream:
             self._start(name)
 
     def wait(self, stop: threading.Event) -> None:
-        """Wait until somebody says stop, a query fails, or both have taken what there is.
+        """Wait until the stream is stopped, a query fails, or both have read what there is.
 
         Raises:
             StreamError: A query has failed, and the other one is stopped; or Spark is gone.
@@ -159,7 +159,9 @@ class Stream:
         self._running[name] = writer.start()
 
     def _goes_on(self) -> bool:
-        """Whether a query runs. One whose planning process came too late is started again."""
+        """Whether a query still runs. A query whose planning process came too late is started
+        again.
+        """
         running = any(query.isActive for query in self._running.values())
         for name, failure in self._failures():
             if TOO_SLOW not in failure or self._starts[name] == STARTS:
@@ -169,7 +171,7 @@ class Stream:
         return running
 
     def _failures(self) -> list[tuple[str, str]]:
-        """Queries that have failed, and what Spark says of each."""
+        """Messages of the queries that have failed."""
         exceptions = [(name, query.exception()) for name, query in self._running.items()]
         return [(name, str(failure)) for name, failure in exceptions if failure is not None]
 

@@ -1,5 +1,4 @@
-"""The tables of ``kafka_log``: what a unit of work has to say, as columns. One module per
-table, and ``_small_files`` for those that read no segment.
+"""The tables of ``kafka_log``: how a unit of work becomes columns.
 
 ``rows`` is what they have in common; ``txnsim_spark.source`` calls them.
 """

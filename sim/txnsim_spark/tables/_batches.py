@@ -40,7 +40,7 @@ CONTROL_TYPES: Final = (
     "kraft_version",
     "kraft_voters",
 )
-"""Kafka's ControlRecordType; those behind commit are found in ``__cluster_metadata`` only."""
+"""Kafka's ControlRecordType; those after commit occur only in ``__cluster_metadata``."""
 
 
 def read(segment: SegmentFile, job: TableJob) -> Iterator[Ints]:
@@ -57,7 +57,7 @@ def read(segment: SegmentFile, job: TableJob) -> Iterator[Ints]:
 
 
 def columns_of(rows: Ints, segment_tables: SegmentTables, check: Check) -> dict[str, ArrayMaker]:
-    """The columns of rows of the kernel's."""
+    """Columns from rows of the kernel's table."""
     table = rows.T
     attributes = table[kernel.ATTRIBUTES]
     return {
@@ -77,7 +77,7 @@ def columns_of(rows: Ints, segment_tables: SegmentTables, check: Check) -> dict[
 
 
 def of_headers(table: Ints) -> dict[str, ArrayMaker]:
-    """The columns of a batch's header that are true of each of its records, too."""
+    """Columns of a batch's header that hold for each of its records, too."""
     attributes = table[kernel.ATTRIBUTES]
     no_producer = table[kernel.PRODUCER_ID] < 0
     return {

@@ -14,7 +14,7 @@ from txnsim_spark.schemas import OFFSET_COLUMNS, TABLES, TIME_COLUMNS
 
 
 class ReadBounds:
-    """What the options of a read leave out.
+    """Removes the rows outside of the bounds in a read's options.
 
     Args:
         options: They have bounds (``are_in``).
@@ -23,16 +23,18 @@ class ReadBounds:
     def __init__(self, options: KafkaLogOptions) -> None:
         self._options = options
         self.are_by_partition = bool(options.starting_offsets or options.ending_offsets)
-        """Each batch of rows has to be of one replica."""
+        """Whether the bounds are per partition, so that a batch of rows has to be of
+        one replica.
+        """
 
     @staticmethod
     def are_in(options: KafkaLogOptions) -> bool:
-        """Whether the options leave out rows by offset or by time."""
+        """Whether options have bounds on offsets or times."""
         times = (options.start_ms, options.end_ms)
         return bool(options.starting_offsets or options.ending_offsets) or times != (None, None)
 
     def schema(self, requested_schema: pa.Schema) -> pa.Schema:
-        """The schema, then columns of offset and time that bounds compare."""
+        """The wanted columns, and those of offset and time that the bounds need."""
         table, names = self._options.table, [*requested_schema.names]
         if self.are_by_partition:
             names += ["topic", "partition", *OFFSET_COLUMNS[table]]

@@ -1,4 +1,4 @@
-"""What the tables of segments do about damage: which CRCs they compute, and what they refuse."""
+"""How the tables of segments treat damage: which CRCs they compute, and what they refuse."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from txnsim_spark.tables.rows import TableJob
 
 
 def checks_crcs(segment: SegmentFile, job: TableJob) -> bool:
-    """Whether the CRC of every batch of a segment is computed as its rows are made. What a starting
-    broker would go through was gone through before, and is cut where it is wrong.
+    """Whether each batch's CRC is computed as rows are made. Segments that a starting broker would
+    check were checked before, and are cut where a CRC is wrong.
     """
     check = job.options.check_crc
     return check is Check.ALL or (
@@ -87,7 +87,7 @@ def refuse_wrong_crcs(segment: SegmentFile, table: Ints, on_damage: OnDamage) ->
 
 
 def wrong_crc(table: Ints, number: int) -> Damage:
-    """The damage that a batch of a wrong CRC is where the batches behind it are read."""
+    """The ``Damage`` of a batch with a wrong CRC, where the batches behind it are read."""
     return Damage(
         position=int(table[kernel.POSITION, number]),
         size=int(table[kernel.SIZE, number]),

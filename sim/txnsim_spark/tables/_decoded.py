@@ -28,15 +28,15 @@ T = TypeVar("T")
 OnDamage = Callable[[Damage], object]
 
 STORED_MAX: Final = DECOMPRESSED_MAX
-"""A batch that is larger as it is stored is not looked into either."""
+"""A batch that is stored with more bytes is not decoded."""
 
 
 def decoded_batches(
     segment: SegmentFile, job: TableJob, on_damage: OnDamage
 ) -> Iterator[tuple[Ints, Iterator[Record]]]:
-    """The batches of a segment of the producers that are wanted: ``kernel.BATCH_COLUMNS`` of each,
-    and its records in order, up to damage, which is told. Records are good until the next batch is
-    asked for.
+    """The batches of wanted producers in a segment: ``kernel.BATCH_COLUMNS`` of each, and its
+    records in order, up to damage, which is reported. Records are valid until the next batch is
+    taken.
     """
     for data, start, run in chosen_runs(segment, job, on_damage):
         view = memoryview(data.data)
@@ -56,8 +56,8 @@ def _records(data: memoryview, columns: Ints, on_damage: OnDamage) -> Iterator[R
 def chosen_runs(
     segment: SegmentFile, job: TableJob, on_damage: OnDamage
 ) -> Iterator[tuple[Bytes, int, Ints]]:
-    """(bytes, their position in the file, chosen batches in them): batches that fit into a piece,
-    or one that is larger. The bytes are good until the next ones are asked for.
+    """(bytes, their position in the file, chosen batches in them): batches that fit into a piece
+    together, or one larger batch. The bytes are valid until the next ones are taken.
 
     Args:
         segment: What is read.
@@ -88,7 +88,7 @@ def chosen_runs(
 
 
 def decoded_records(segment: SegmentFile, job: TableJob) -> Iterator[tuple[Record, Ints]]:
-    """Each record of data with the columns of its batch (``decoded_batches``).
+    """Each data record with the columns of its batch (``decoded_batches``).
 
     Raises:
         CorruptLogFileError: Some can't be had, and the options don't pass over that.
@@ -103,7 +103,7 @@ def decoded_records(segment: SegmentFile, job: TableJob) -> Iterator[tuple[Recor
 def record_or_problem(
     record: Record, decode: Callable[[bytes, bytes | None], T], unknown: Callable[[], str]
 ) -> tuple[T | None, str | None]:
-    """What a record of a coordinator's log says, or the reason why it can't be told.
+    """The decoded record of a coordinator's log, or the reason why it can't be decoded.
 
     Args:
         record: The record.
@@ -127,8 +127,8 @@ def _choose_batches(segment: SegmentFile, table: Ints, job: TableJob) -> Any:
 def _right_crcs(
     path: Path, table: Ints, chosen: Any, job: TableJob, segment: SegmentFile, on_damage: OnDamage
 ) -> Any:
-    """Which rows are not known to be wrong: CRCs of chosen batches are computed as the options say,
-    and in any case of compressed ones, whose records may be others where a byte has changed.
+    """Rows whose CRC is right, or not computed: the options say which are. Those of compressed
+    batches always are, since a changed byte may give other records.
     """
     is_checked = chosen.copy()
     if not checks_crcs(segment, job):
@@ -142,7 +142,7 @@ def _right_crcs(
 
 
 def undecoded_batch_damage(columns: Ints, reason: str) -> Damage:
-    """The damage that a batch is whose records can't be had."""
+    """The ``Damage`` of a batch whose records can't be decoded."""
     return Damage(
         position=int(columns[kernel.POSITION]),
         size=int(columns[kernel.SIZE]),

@@ -1,5 +1,5 @@
-"""The table ``errors``: where a file stops making sense, and why. It looks at every kind of file of
-which another table is made. Nothing that it finds ends the job.
+"""The table ``errors``: where a file stops making sense, and why. It reads every kind of file that
+other tables read. Nothing that it finds ends the job.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _of_segment(segment: SegmentFile, job: TableJob, cut: Damage | None) -> Iter
 
 
 def _wrong_crcs(segment: SegmentFile, table: Ints, job: TableJob) -> Iterator[Damage]:
-    """Wrong CRCs of what any other table would have computed."""
+    """Wrong CRCs of the batches whose CRC any other table would have computed."""
     is_checked = np.full(table.shape[1], checks_crcs(segment, job))
     if not (segment.is_recovered and job.options.check_crc is Check.AUTO):
         is_checked |= (table[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION) != 0
@@ -82,7 +82,7 @@ def _wrong_crcs(segment: SegmentFile, table: Ints, job: TableJob) -> Iterator[Da
 
 
 def _undecodable(segment: SegmentFile, job: TableJob) -> Iterator[ErrorRow]:
-    """Batches whose records can't be had, whatever their CRCs say."""
+    """Batches whose records can't be decoded, whatever their CRCs are."""
     damages: list[Damage] = []
     options = msgspec.structs.replace(job.options, check_crc=Check.NONE)
     for _, records in decoded_batches(
@@ -117,7 +117,7 @@ def read_replica(replica: Replica, job: TableJob) -> Iterator[Rows]:
 
 
 def _of_replica(folder: Path) -> Iterator[tuple[int | None, Iterator[ErrorRow]]]:
-    """(segment, what is wrong with a file of it)."""
+    """(segment, problem) for the files of a replica."""
     try:
         aborted = txn_indexes(folder)
         snapshots = replica_files(folder).snapshots
@@ -156,7 +156,7 @@ def read_log_dir(path: Path, job: TableJob) -> Iterator[Rows]:
 
 
 def read_problem(problem: str) -> Iterator[Rows]:
-    """The row of a replica's folder that can't be looked into: a sentence that begins with its
+    """The row for a replica's folder that can't be listed, from a sentence that begins with its
     path.
     """
     name, _, reason = problem.partition(": ")
@@ -188,7 +188,7 @@ def _of_log_dir(path: Path) -> Iterator[ErrorRow]:
 
 
 def _missing_replicas(path: Path) -> Iterator[ErrorRow]:
-    """Replicas that the broker noted as it last ran, and whose folders are not there."""
+    """Replicas in the broker's checkpoints whose folders are missing."""
     checkpoint = path / names.FileName.HIGH_WATERMARKS
     noted = read_small(checkpoint, checkpoints.decode_offsets, untold) or {}
     for whose in sorted(noted):
@@ -210,7 +210,7 @@ def _text(decode: Callable[..., object]) -> Decode:
 
 
 def _of_file(path: Path, kind: str, decode: Decode) -> Iterator[ErrorRow]:
-    """What is wrong with a file that is read as a whole."""
+    """The problem of a file that is read as a whole."""
     size = 0
     try:
         data = RegularFile(path).read()

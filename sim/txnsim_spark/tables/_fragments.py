@@ -53,14 +53,14 @@ def _of_producers(table: Ints, producers: Ints, job: TableJob) -> Ints:
 
 
 def columns_of_endings(table: Ints, segment_tables: SegmentTables) -> dict[str, ArrayMaker]:
-    """The columns of rows of the kernel's."""
+    """Columns from rows of ended transactions."""
     del segment_tables
     is_commit = truths(table[:, fk.ENDED_COMMITTED] == 1)
     return {**_numbers_of("endings", table), "is_commit": is_commit}
 
 
 def columns_of(table: Ints, segment_tables: SegmentTables = ()) -> dict[str, ArrayMaker]:
-    """Columns of fragments."""
+    """Columns from rows of fragments."""
     del segment_tables
     head = table[:, fk.HEAD_IS_COMMIT]
     return {

@@ -63,7 +63,7 @@ def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
 
 
 def row_of(record: Record, batch: Ints) -> OffsetRow:
-    """What a record says.
+    """The row of a record.
 
     Args:
         record: The record.

@@ -22,7 +22,7 @@ from txnsim_spark.tables.arrays import of_lists, of_pieces, of_struct, repeat_va
 from txnsim_spark.tables.rows import ROWS_MAX, ArrayMaker, Rows, TableJob, integers, of_segment
 
 BYTES_MAX: Final = 8 << 20
-"""About how much of keys and values is handed over at once."""
+"""A batch of rows has about so many bytes of keys and values."""
 
 
 def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
@@ -36,8 +36,8 @@ def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
 def _unpack_batches(
     data: Bytes, start: int, run: Ints, on_damage: OnDamage
 ) -> Iterator[tuple[Bytes, Ints, Ints, Ints]]:
-    """(bytes, where each batch's records begin and end there, the batches): all of a run where
-    nothing is compressed, else as many as have some megabytes.
+    """(bytes, start and end of each batch's records in them, the batches): a whole run if nothing
+    is compressed, else batches of some megabytes together.
     """
     starts = run[kernel.POSITION] - start + BatchHeader.SIZE
     ends = run[kernel.POSITION] - start + run[kernel.SIZE]
@@ -156,7 +156,9 @@ def _headers(buffer: Bytes, records: Ints) -> ArrayMaker:
 
 
 def _sequences(table: Ints, offsets: Ints) -> ArrayMaker:
-    """Of each record; they begin anew behind the largest int32 (incrementSequence)."""
+    """The sequence of each record; after the largest int32 they begin again at 0
+    (incrementSequence).
+    """
     base = table[kernel.BASE_SEQUENCE]
     sequences = (base + offsets - table[kernel.BASE_OFFSET]) & BatchHeader.SEQUENCE_MAX
     return integers(sequences, absent=base < 0)

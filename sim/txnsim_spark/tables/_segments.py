@@ -1,4 +1,4 @@
-"""The table ``segments``: how large each segment is, and what it spans."""
+"""The table ``segments``: size, offsets and times of each segment."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The tables of what the small files of each replica say: ``aborted`` (the index of each segment),
-``leader_epochs`` (where each leader began to write), ``producer_state`` (the producers as each
-snapshot has them) and ``replicas``.
+"""Tables from the small files of each replica: ``aborted`` (the index of each segment),
+``leader_epochs`` (where each leader began to write), ``producer_state`` (the producers in each
+snapshot) and ``replicas``.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def replicas(replica: Replica, job: TableJob, directory: LogDirectory) -> Iterat
 
 
 def directory_of(log_dir: Path, options: KafkaLogOptions) -> LogDirectory:
-    """What the small files of a log directory say, for rows that are made of them.
+    """The small files of a log directory, decoded.
 
     Raises:
         CorruptLogFileError: One makes no sense, and the options don't pass over that.

@@ -77,7 +77,9 @@ def _entry(record: Record, entry: TxnTransition) -> TransactionRow:
 
 
 def version_of(data: bytes | None) -> int | None:
-    """What keys and values of the coordinators' logs begin with; None where there is no room."""
+    """Version in front of a key or value in a coordinator's log; None where there is no room for
+    one.
+    """
     if data is None or len(data) < _INT16.size:
         return None
     (version,) = _INT16.unpack_from(data)
@@ -85,7 +87,7 @@ def version_of(data: bytes | None) -> int | None:
 
 
 def _unknown_reason(key: bytes, value: bytes | None) -> str:
-    """Why a record was skipped that Kafka skips, too."""
+    """Why a record is of no known kind; Kafka skips it, too."""
     if version_of(key) != 0:
         return f"key of version {version_of(key)}, only 0 is known"
     return f"value of version {version_of(value)}, 0 and 1 are known"

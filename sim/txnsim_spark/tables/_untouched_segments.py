@@ -23,7 +23,7 @@ from txnsim_spark.scan.segments import SegmentFile
 def not_silent(
     segments: Sequence[SegmentFile], producer_ids: frozenset[int] | None
 ) -> Iterator[SegmentFile]:
-    """Those that may hold batches of some producers.
+    """The segments that may hold batches of some producers.
 
     Args:
         segments: In order.
@@ -52,7 +52,7 @@ def _snapshot(segment: SegmentFile, offset: int) -> Path:
 
 
 def _entries(path: Path) -> Mapping[int, SnapshotEntry]:
-    """By producer id; none where there is no sound snapshot."""
+    """Producer id -> entry of the snapshot at an offset; empty without a sound snapshot."""
     try:
         return {
             entry.producer_id: entry for entry in producer_snapshot.decode(RegularFile(path).read())

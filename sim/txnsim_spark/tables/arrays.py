@@ -1,4 +1,4 @@
-"""Values as Arrow arrays, made of their buffers.
+"""Arrow arrays from values, built from their buffers.
 
 ``pyarrow.array`` and ``pyarrow.scalar`` load pandas, if it is installed, to see whether a value is
 one of pandas': a third of a second of CPU in each process that reads a table, on workers of Spark
@@ -16,23 +16,23 @@ import numpy as np
 import pyarrow as pa
 
 _BYTES_MAX: Final = (1 << 31) - 1
-"""Of all texts of an array, whose places in it are numbers of 32 bits."""
+"""Maximum size of all texts in an array: its offsets are numbers of 32 bits."""
 _TIME_MAX_MS: Final = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 _REPEATED_KEPT: Final = 32
-"""Constant columns kept for reuse: thousands of rows of a segment share each."""
+"""So many constant columns are kept for reuse: thousands of rows of a segment share each."""
 
 
 def of_numbers(numbers: Any, kind: pa.DataType, *, absent: Any = None) -> pa.Array:
-    """Numbers of numpy as an array of integers or times, cut to its width; none where ``absent`` is
-    true.
+    """An Arrow array of integers or times from numpy numbers, in the width of the type; null where
+    ``absent`` is true.
     """
     as_integers = np.ascontiguousarray(numbers, dtype=f"<i{kind.bit_width // 8}")
     return _array(kind, len(as_integers), absent, as_integers)
 
 
 def as_times(milliseconds: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Milliseconds since 1970 as times in microseconds, those that a calendar has (Spark hands no
-    others over to Python); no time where there is no number.
+    """Milliseconds since 1970 as times in microseconds. Those outside of a calendar are null, since
+    Spark hands no such time over to Python.
     """
     validity, data = milliseconds.buffers()
     begin, end = milliseconds.offset, milliseconds.offset + len(milliseconds)
@@ -45,13 +45,13 @@ def as_times(milliseconds: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def of_truths(truths: Any, kind: pa.DataType, *, absent: Any = None) -> pa.Array:
-    """Booleans of numpy; none where ``absent`` is true."""
+    """An Arrow array from numpy booleans; null where ``absent`` is true."""
     return _array(kind, len(truths), absent, _bits(truths))
 
 
 def of_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values of Python, None where there is none: texts, bytes, booleans, integers, times in the
-    unit of the type, sequences of values, and mappings for structs.
+    """An Arrow array from Python values, null for None: texts, bytes, booleans, integers, times in
+    the unit of the type, sequences of values, and mappings for structs.
 
     Args:
         values: One per row.
@@ -89,7 +89,8 @@ def of_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def of_pieces(buffer: Any, begins: Any, sizes: Any, kind: pa.DataType) -> pa.Array:
-    """Pieces of bytes as an array of bytes or texts; what is no UTF-8 is replaced in texts.
+    """An Arrow array of bytes or texts from pieces of a buffer; in texts, bytes that are no UTF-8
+    are replaced.
 
     Args:
         buffer: What they are in.
@@ -120,18 +121,20 @@ def of_pieces(buffer: Any, begins: Any, sizes: Any, kind: pa.DataType) -> pa.Arr
 
 
 def of_lists(inner: pa.Array, counts: Any, kind: pa.DataType) -> pa.Array:
-    """Lists built of ``inner``; ``counts`` holds the length of each."""
+    """An Arrow array of lists over the values ``inner``; ``counts`` holds the length
+    of each list.
+    """
     return _array(kind, len(counts), None, _offsets_of_sizes(counts), children=[inner])
 
 
 def of_struct(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
-    """Structs of columns; none of them is null."""
+    """An Arrow array of structs from columns; none of the structs is null."""
     return _array(kind, len(parts[0]), None, children=parts)
 
 
 @lru_cache(_REPEATED_KEPT)
 def repeat_value(value: Hashable, count: int, kind: pa.DataType) -> pa.Array:
-    """One value in all rows."""
+    """An Arrow array of one repeated value."""
     return pa.repeat(of_values([value], kind)[0], count)
 
 
@@ -144,7 +147,7 @@ def _of_texts(texts: Sequence[Any], kind: pa.DataType, absent: Any) -> pa.Array:
 
 
 def _places(parts: Sequence[Any]) -> Any:
-    """Start of each part in their concatenation, then the end of the last one."""
+    """Offsets of concatenated parts: the start of each, then the end of the last one."""
     return _offsets_of_sizes(np.fromiter(map(len, parts), np.int64, len(parts)))
 
 

@@ -1,4 +1,4 @@
-"""The table ``findings``: open transactions, judged, as rows."""
+"""The table ``findings``: open transactions with the verdict on each."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tables of segments read as a job of an ``engine``: the plan, the walks and the rows of the data
-source.
-"""
+"""Rows of tables of segments, read as a job of an ``engine`` instead of Spark's data source."""
 
 from __future__ import annotations
 
@@ -25,11 +23,11 @@ from txnsim_spark.tables.row_sources import rows_of
 from txnsim_spark.tables.rows import TableJob
 
 Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
-"""Chooses rows where they are read."""
+"""Function that chooses rows, called where they are read."""
 
 DECODED: Final = frozenset({"records", "transactions", "offsets"})
 TASK_BYTES: Final = 16 << 20
-"""Tasks by size alone, so that no segment comes in parts."""
+"""Size of a task: so large that no segment is divided."""
 
 
 def kept_rows(
@@ -42,7 +40,7 @@ def kept_rows(
     scope: RowScope = RowScope(),  # noqa: B008 - frozen
     on_problem: OnProblem | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that are kept, those of a replica together, in any order.
+    """The chosen rows, those of a replica together, in any order.
 
     Args:
         engine: Reads them.
@@ -88,12 +86,12 @@ def kept_rows(
 
 
 _PROBLEMS: Final = ""
-"""Key of what is wrong with files, beside the folders of replicas."""
+"""Key of the problems, beside the replicas' folders as keys of rows."""
 
 
 def _kept_or_problem(job: TableJob, keep: Keep, share: Share) -> Iterator[tuple[str, Any]]:
-    """Rows by replica; where a file can't be read, what is wrong with the first one, too, and the
-    rows of the rest.
+    """Rows by replica; where a file can't be read, the first problem, too, and the rows of the
+    other files.
     """
     try:
         yield from list(_kept_by_replica(job, keep, share))

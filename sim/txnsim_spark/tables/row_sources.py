@@ -1,4 +1,4 @@
-"""Which function makes the rows of which table: one task's work, without Spark."""
+"""Table -> the function that makes its rows for one task, without Spark."""
 
 from __future__ import annotations
 
@@ -54,15 +54,17 @@ OF_SEGMENTS: Final[Mapping[str, Callable[[SegmentFile, TableJob], Iterator[Ints]
     "fragments": fragments.fragments,
     "endings": fragments.endings,
 }
-"""Tables whose rows come of several segments: the reader of one segment."""
+"""Tables whose rows come from several segments -> the function that reads one segment."""
 BY_PRODUCER: Final = frozenset({"batches", "endings", "fragments", "records"})
-"""Tables of segments whose rows are each of one producer."""
+"""Tables of segments in which each row is of one producer."""
 OF_REPLICA: Final[Mapping[str, Callable[[Replica, TableJob], Iterator[Rows]]]] = {
     "producer_state": small_files.producer_state,
     "aborted": small_files.aborted_transactions,
     "leader_epochs": small_files.leader_epochs,
 }
-"""All but those that need more than their unit: ``replicas``, ``errors`` and ``findings``."""
+"""Tables whose rows come from one replica's files; ``replicas``, ``errors`` and ``findings`` need
+more.
+"""
 
 
 def rows_of(share: Share, job: TableJob) -> Iterator[Rows]:
@@ -84,7 +86,7 @@ def rows_of(share: Share, job: TableJob) -> Iterator[Rows]:
 
 
 def batches_of(share: Share, job: TableJob, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of one task within the bounds that its options name, small batches together."""
+    """The rows of one task within the options' bounds; small batches are joined."""
     if not ReadBounds.are_in(job.options):
         return join_batches(rows.in_schema(schema) for rows in rows_of(share, job))
     bounds = ReadBounds(job.options)
@@ -117,7 +119,7 @@ def _of_segments(name: str, share: Share, job: TableJob) -> Iterator[Rows]:
 
 
 def _cut_segments(segments: Sequence[SegmentFile], job: TableJob) -> Iterator[SegmentFile]:
-    """Segments as far as a starting broker would keep them.
+    """The segments as a starting broker would leave them.
 
     Raises:
         BadInputError: It would cut off more than an unfinished end, and the options don't pass over
@@ -180,7 +182,7 @@ def _cuts(job: TableJob) -> bool:
 
 
 def _sound(path: str, job: TableJob, read: Callable[[], Iterator[T]]) -> Iterator[T]:
-    """What a file or folder gives.
+    """What reading a file or folder returns.
 
     Raises:
         LogFileError: It can't be read, and the options don't pass over that.

@@ -1,4 +1,4 @@
-"""Rows of a table as columns that are made only where they are asked for.
+"""Rows of a table, with columns that are made only if the query wants them.
 
 A table yields ``Rows``: how many, and per column a function that makes it. Columns that a query
 does not want cost nothing then; those of a place (directory, topic, segment) are the same in all
@@ -23,25 +23,25 @@ from txnsim_spark.schemas import milliseconds_of
 from txnsim_spark.tables.arrays import as_times, of_numbers, of_truths, of_values, repeat_value
 
 ArrayMaker = Callable[[pa.DataType], Any]
-"""An array of the type that the schema asks for."""
+"""Function that makes an Arrow array of the type that the schema asks for."""
 
 SegmentTables = Sequence[tuple[SegmentFile, Ints]]
-"""Tables of integers, the columns of each row, and the segments they are of."""
+"""Tables of integers (one column per row of the table), and the segments that they are of."""
 
 ROWS_MAX: Final = 1 << 13
-"""Rows of a decoded table that are made at once."""
+"""At most so many rows of a decoded table are made at once."""
 JOINED_BYTES_MAX: Final = 4 << 20
-"""Of batches that are put together."""
+"""Batches are joined up to so many bytes."""
 
 
 class TableJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Options and columns of a table, which all tasks share."""
+    """The options and columns of a table; all of its tasks have the same."""
 
     options: KafkaLogOptions
     columns: tuple[str, ...]
     producer_ids: frozenset[int] | None = None
     by_replica: bool = False
-    """No rows of two replicas at once."""
+    """Whether a batch of rows may only have rows of one replica."""
     refuses_loss: bool = False
     """Whether damage that cuts off rows fails the task (``failOnDataLoss`` of a stream)."""
 
@@ -56,7 +56,7 @@ class Rows:
         self.makers = makers
 
     def in_schema(self, schema: pa.Schema) -> pa.RecordBatch:
-        """As Arrow has them, with the columns of a schema; times are made of milliseconds."""
+        """An Arrow batch with the columns of a schema; times are computed from milliseconds."""
         arrays: dict[str, Any] = {}
         for field in schema:
             if field.name in self.makers:
@@ -69,8 +69,8 @@ class Rows:
 
 
 def join_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows, those of small batches together: where a batch goes to the JVM, it costs as
-    much as thousands of rows.
+    """The same rows in fewer batches: handing a batch to the JVM costs as much as thousands of
+    rows.
     """
     small_batches: list[pa.RecordBatch] = []
     rows = size = 0
@@ -146,7 +146,7 @@ def rows_of_tables(
     *,
     by_replica: bool,
 ) -> Iterator[Rows]:
-    """Rows of segments, those of small ones made at once: to make a column costs as much as a
+    """Rows of segments, those of small segments made at once: making a column costs as much as a
     hundred rows of it.
 
     Args:
@@ -188,7 +188,7 @@ def _of_segments(
 
 
 def in_span(offsets: Ints, segment: SegmentFile) -> Any:
-    """Which rows are asked for, by the offset at which their batch begins."""
+    """Which rows belong to the task, by the offset at which their batch begins."""
     if segment.span is None:
         return np.ones(len(offsets), dtype=np.bool_)
     first_offset, end_offset = segment.span
@@ -199,32 +199,32 @@ def in_span(offsets: Ints, segment: SegmentFile) -> Any:
 
 
 def constant(value: Hashable, count: int) -> ArrayMaker:
-    """One value in all rows."""
+    """A column with one value in all rows."""
     return lambda kind: repeat_value(value, count, kind)
 
 
 def nothing(count: int) -> ArrayMaker:
-    """Nulls."""
+    """A column of nulls."""
     return lambda kind: pa.nulls(count, kind)
 
 
 def integers(values: Ints, *, absent: Any = None) -> ArrayMaker:
-    """Numbers; null where ``absent`` is true."""
+    """A column of numbers; null where ``absent`` is true."""
     return lambda kind: of_numbers(values, kind, absent=absent)
 
 
 def not_negative(values: Ints) -> ArrayMaker:
-    """Numbers; the kernel's negative ones become null."""
+    """A column of numbers; negative ones of the kernel become null."""
     return integers(values, absent=values < 0)
 
 
 def truths(values: Any, *, absent: Any = None) -> ArrayMaker:
-    """Booleans; null where ``absent`` is true."""
+    """A column of booleans; null where ``absent`` is true."""
     return lambda kind: of_truths(values, kind, absent=absent)
 
 
 def words(indexes: Any, choice: Sequence[str]) -> ArrayMaker:
-    """Words by index; null for an index without a word."""
+    """A column of words by index; null for an index without a word."""
 
     def make(kind: pa.DataType) -> Any:
         least = int(indexes.min(initial=len(choice)))
@@ -241,7 +241,7 @@ def words(indexes: Any, choice: Sequence[str]) -> ArrayMaker:
 
 
 def values(values_of_rows: Callable[[], list[Any]]) -> ArrayMaker:
-    """Values of Python, one by one."""
+    """A column of Python values."""
     return lambda kind: of_values(values_of_rows(), kind)
 
 
@@ -249,15 +249,15 @@ def values(values_of_rows: Callable[[], list[Any]]) -> ArrayMaker:
 
 
 def or_none(number: int) -> int | None:
-    """A number of Kafka's; None if it is negative."""
+    """A number from Kafka; None if it is negative."""
     return None if number < 0 else number
 
 
 def of_structs(
     structs: Iterator[msgspec.Struct], place_columns: Callable[[int], dict[str, ArrayMaker]]
 ) -> Iterator[Rows]:
-    """Rows of values whose fields are named as the columns, and columns that are the same in so
-    many rows.
+    """Rows from structs whose fields are named as the columns, and columns that are the same in all
+    of these rows.
     """
     while chunk := list(islice(structs, ROWS_MAX)):
         yield Rows(

@@ -1,1 +1,1 @@
-"""Event traces as tables, and what is asked of them."""
+"""Event traces as tables, and analyses of them."""

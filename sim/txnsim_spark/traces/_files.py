@@ -1,4 +1,5 @@
-"""Which run a trace's file is, and what makes a file no trace. Pure: paths and lines, no Spark.
+"""Names of runs from the paths of traces, and why a file is no trace. Pure: paths and lines, no
+Spark.
 
 A trace is JSON lines with a header (``txnsim.runtime.trace``); what ``curl`` keeps of the control
 port's event stream (Server-Sent Events) is read as well, which has no header.
@@ -12,18 +13,19 @@ from typing import Final
 from urllib.parse import unquote
 
 SUFFIXES: Final = (".gz", ".zst", ".jsonl", ".ndjson", ".json", ".sse", ".txt")
-"""Left out of a run's name."""
+"""Suffixes that a run's name leaves out."""
 HEADER_START: Final = '{"k":"run"'
 TRAILER_START: Final = '{"k":"end"'
 """Starts of the first and the last line, found without reading the others."""
 DATA_PREFIX: Final = "data: "
 """Prefix of event stream lines that carry an event."""
 SILENT_LINE: Final = r"^(id|event|retry)?:|^\s*$"
-"""What is neither an event nor damage: the other lines of an event stream."""
+"""Matches lines of an event stream that carry no event and are no damage."""
 
 
 def run_names(files: Sequence[str]) -> dict[str, str]:
-    """What each file's run is called: its path without what all have in common, and without suffix.
+    """File -> name of its run: the path without what all paths have in common, and without suffix.
+    Two files that differ in their suffix alone keep it.
 
     Two files that differ in their suffix alone keep it.
 
@@ -41,12 +43,12 @@ def run_names(files: Sequence[str]) -> dict[str, str]:
 
 
 def path_of(uri: str) -> str:
-    """A file as people write it; what is no ``file:`` URI keeps its scheme."""
+    """A path as people write it; a URI that does not begin with ``file:`` keeps its scheme."""
     return unquote(uri).removeprefix("file://")
 
 
 def _shared_directory(paths: Sequence[str]) -> str:
-    """What every path begins with, up to a slash."""
+    """The beginning that all paths share, up to a slash."""
     if not paths:
         return ""
     directories = [posixpath.dirname(path).split("/") for path in paths]

@@ -22,8 +22,8 @@ LINE_DDL: Final = (
     " rules map<string,boolean>, level string,"
     " lost bigint, misfit string"
 )
-"""Every key of a header, an event and a trailer; the payload stays as it was written. ``misfit`` is
-where Spark puts a line that does not fit.
+"""Columns for every key of a header, an event and a trailer; the payload stays text. Spark puts a
+line that does not fit into ``misfit``.
 """
 TEXT_MAX: Final = 200
 """Characters kept of an unreadable line."""
@@ -44,7 +44,7 @@ GROUP BY named.file
 HAVING count_if(line.value LIKE '{%"k":"%') = 0
 ORDER BY named.file
 """
-"""Files in which nothing looks like a line of a trace: seen without parsing any."""
+"""Files in which no line looks like one of a trace; no line is parsed for that."""
 
 RUNS: Final = f"""
 SELECT
@@ -111,7 +111,7 @@ FROM trace_lines
 WHERE line.k IS NULL OR line.misfit IS NOT NULL
 """,
 }
-"""Table -> its query over ``trace_lines``. ``RUNS`` is one of them, but is made last."""
+"""Table -> its query over ``trace_lines``. ``RUNS`` is one of them, but is run last."""
 
 OF_EVENTS: Final = {
     "producers": f"""

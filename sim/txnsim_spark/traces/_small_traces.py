@@ -1,4 +1,6 @@
-"""Traces as tables without a JVM: what one process reads at once, in DuckDB (``embedded``)."""
+"""Traces as tables without a JVM: small ones are read by this process with DuckDB
+(``embedded``).
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ from txnsim_spark.traces._queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, 
 from txnsim_spark.traces.schemas import TABLES, view_of
 
 BYTES_MAX: Final = 64 << 20
-"""More is Spark's."""
+"""Larger traces are read by Spark."""
 _PATTERN: Final = frozenset("*?[")
 _LINE: Final = ("run", "file", "value", "misfit")
 
 
 def small_files(paths: Sequence[str]) -> tuple[Path, ...] | None:
-    """The files of this machine that traces are in; None where Spark has to read them: they are
-    elsewhere, they are many, or DuckDB is not installed.
+    """The local files with the traces; None where Spark has to read them: they are elsewhere, they
+    are too large, or DuckDB is not installed.
     """
     if find_spec("duckdb") is None:
         return None
@@ -52,7 +54,7 @@ def register_export(database: Embedded, directory: Path) -> None:
 
 
 def register_traces(database: Embedded, files: Sequence[Path]) -> str | None:
-    """The tables of traces, made now; the name of a file that holds none, where one is."""
+    """Create the tables of traces; returns the name of a file that holds none, if there is one."""
     import pyarrow as pa
 
     runs = run_names([str(file) for file in files])
@@ -131,7 +133,7 @@ def _path_below_anchor(path: Path) -> str:
 
 
 def _is_shown(file: Path) -> bool:
-    """Whether Spark would read it, too."""
+    """Whether Spark would read the file, too."""
     return file.is_file() and file.name[0] not in "._"
 
 

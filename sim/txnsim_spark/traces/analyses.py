@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LATE_AFTER_MS: Final = 1_200_000
-"""transaction.max.timeout.ms by default and the five minutes that a transaction may take to end
-after it (ProducerStateManager.LATE_TRANSACTION_BUFFER_MS).
+"""Age at which an open transaction is late: the default of transaction.max.timeout.ms, and five
+minutes that it may take to end after that (ProducerStateManager.LATE_TRANSACTION_BUFFER_MS).
 """
 BY_VERSION: Final = "transaction_version"
 BY_ID: Final = "transactional_id"
 """Values of ``grouped_by``, besides ``all``."""
 GROUPS_MAX: Final = 16
-"""More rows than there are transaction versions."""
+"""Maximum number of groups: more than there are transaction versions."""
 _KEYS: Final = """
   CASE
     WHEN grouping(transaction_version) = 1 THEN 'all'
@@ -42,7 +42,7 @@ ORDER BY grouping(transactional_id) + grouping(transaction_version) DESC,
 
 
 def _ms(us: str, name: str, *ranks: float) -> str:
-    """Percentiles of a duration and its maximum, in milliseconds."""
+    """SQL for percentiles and maximum of a duration, in milliseconds."""
     columns = [
         f"  round(percentile_approx({us}, {rank}, 10000) / 1000, 3) AS {name}_p{rank * 100:g}"
         for rank in ranks or (0.5, 0.9, 0.99)
@@ -51,7 +51,7 @@ def _ms(us: str, name: str, *ranks: float) -> str:
 
 
 class Analysis(msgspec.Struct, frozen=True, kw_only=True):
-    """One analysis, as commands and pages know it."""
+    """One analysis: its SQL and what commands and pages show of it."""
 
     title: str
     worst_by: str
@@ -75,7 +75,7 @@ ORDER BY grouped_by = '{BY_ID}', grouped_by = '{BY_VERSION}',
 """
 
     def run(self, spark: SparkSession, *, late_after_ms: int = LATE_AFTER_MS) -> DataFrame:
-        """Its answer.
+        """Run the analysis; returns its rows.
 
         Args:
             spark: With the views of a trace.
@@ -184,7 +184,7 @@ FROM (
 """,
     ),
 }
-"""By name, in the order of the documents."""
+"""Name -> analysis, in the order of the documents."""
 
 LSO_LAG_BY_PARTITION: Final = """
 SELECT

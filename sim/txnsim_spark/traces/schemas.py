@@ -325,9 +325,9 @@ TABLES: Final[dict[str, Table]] = {
         """,
     ),
 }
-"""By name; the order is that of the documents."""
+"""Name -> table, in the order of the documents."""
 
 
 def view_of(table: str) -> str:
-    """What a table is called in Spark SQL."""
+    """Name of a table's view in Spark SQL."""
     return VIEW_PREFIX + table

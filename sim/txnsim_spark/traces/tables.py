@@ -35,7 +35,9 @@ EXPECTED: Final = (
 
 
 class Ask(Protocol):
-    """Answers a query over the views of traces; a value stands for ``:name`` in it."""
+    """Function that answers a query over the views of traces; ``:name`` in it stands
+    for a value.
+    """
 
     def __call__(self, query: str, **values: int) -> list[dict[str, Any]]: ...
 
@@ -90,7 +92,7 @@ def register_views(spark: SparkSession, directory: str) -> None:
 def traces_as_views(
     spark: SparkSession, paths: Sequence[str], directory: str | None = None
 ) -> Iterator[None]:
-    """The same of traces that were not exported, for as long as the context lasts.
+    """Register the tables of traces that were not exported, for as long as the context lasts.
 
     Args:
         spark: The session.
@@ -108,7 +110,7 @@ def traces_as_views(
 
 
 def spark_queries(spark: SparkSession) -> Ask:
-    """A session's way to answer queries, row by row."""
+    """A function that answers queries by a Spark session, row by row."""
 
     def ask(query: str, **values: int) -> list[dict[str, Any]]:
         return [row.asDict() for row in spark.sql(query, args=values).toLocalIterator()]
@@ -117,8 +119,8 @@ def spark_queries(spark: SparkSession) -> Ask:
 
 
 def embedded_queries(paths: Sequence[str], *, are_exported: bool) -> Ask | None:
-    """What answers the same queries without Spark, over the same views; None where there is much,
-    it lies elsewhere, or DuckDB is not installed.
+    """A function that answers the same queries without Spark, over the same views; None where the
+    traces are large or elsewhere, or DuckDB is not installed.
 
     Raises:
         TraceError: It is no trace.
@@ -140,7 +142,7 @@ def embedded_queries(paths: Sequence[str], *, are_exported: bool) -> Ask | None:
 
 
 def _is_blank(file: Path) -> bool:
-    """Whether a small file has nothing but white space; a larger one is looked at by its reader."""
+    """Whether a small file has nothing but white space; a larger one is checked by its reader."""
     return file.stat().st_size <= _BLANK_BYTES_MAX and not file.read_bytes().strip()
 
 
@@ -155,7 +157,9 @@ _NAMES: Final = ("of_uri", "file", "run")
 
 
 def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
-    """Files and every line with something to say, as views; returns the names of the runs."""
+    """Create views of the files, and of every line that tells something; returns the names of the
+    runs.
+    """
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as fn
 
@@ -206,7 +210,7 @@ def _refuse_others(spark: SparkSession) -> None:
 
 @contextmanager
 def _disk_full_as_os_error(folder: str) -> Iterator[None]:
-    """Have Spark write somewhere; an OSError says that a disk is full."""
+    """Run Spark's writing; a full disk raises an OSError."""
     try:
         yield
     except Exception as error:
@@ -244,6 +248,6 @@ def _select_in_schema(name: str, frame: DataFrame) -> DataFrame:
 
 
 def _reason(error: Exception) -> str:
-    """What Spark found wrong, in a line."""
+    """The reason of Spark's error, in one line."""
     text = str(error)
     return "no such file or directory" if "PATH_NOT_FOUND" in text else text.splitlines()[0]

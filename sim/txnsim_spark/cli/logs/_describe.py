@@ -20,7 +20,7 @@ DESCRIPTION: Final = (
     " could not be read and was passed by; 2: a misuse."
 )
 INCOMPLETE: Final = 4
-"""Something could not be read; as that of ``logs find-hanging``."""
+"""Exit status where a file could not be read, as of ``logs find-hanging``."""
 COLUMNS: Final[Columns[ReplicaDescription]] = {
     "Replica": lambda replica: replica.directory,
     "Segments": lambda replica: replica.segments,
@@ -44,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Directory by directory, every replica that is there, one line each; what is torn below."""
+    """Print a line for each replica, by directory, and below it what is torn; returns the exit
+    status.
+    """
     from txnsim_spark.describe import describe_replicas
 
     problems: list[str] = []

@@ -31,7 +31,7 @@ DESCRIPTION: Final = (
 )
 HANGS: Final = 3
 INCOMPLETE: Final = 4
-"""As those of ``txnsim txns find-hanging --all``."""
+"""Exit status where something could not be judged, as of ``txnsim txns find-hanging --all``."""
 COLUMNS: Final[Columns[Finding]] = {
     "Topic": lambda row: row.topic,
     "Partition": lambda row: row.partition,
@@ -42,7 +42,7 @@ COLUMNS: Final[Columns[Finding]] = {
     "LastTimestamp": lambda row: row.last_timestamp_ms,
     "Duration(min)": lambda row: _duration_min(row),
 }
-"""Those of Kafka's ``find-hanging``."""
+"""The columns that Kafka's ``find-hanging`` prints."""
 FIGURES: Final[Columns[PartitionFigures]] = {
     "Topic": lambda row: row.topic,
     "Partition": lambda row: row.partition,
@@ -105,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look, judge and print; returns the exit status."""
+    """Search, judge and print; returns the exit status."""
     show = partial(_print, everything=args.all)
     return answering(_read, show, status_of)(args)
 
@@ -130,7 +130,7 @@ def _read(args: argparse.Namespace) -> Report:
 
 
 def status_of(report: Report) -> int:
-    """The exit status that a report means."""
+    """The exit status for a report."""
     from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
     if report.with_verdicts(OpenTxnStatus.HANGING, OpenTxnStatus.REPLICAS_DISAGREE):
@@ -168,7 +168,7 @@ def _print(report: Report, *, everything: bool) -> None:
 
 
 def _below(finding: Finding) -> Iterator[str]:
-    """The lines below a finding: faults of the evidence, and what to do."""
+    """The lines below a finding: doubts about the files, and the command to give."""
     from txnsim.text import time_text
     from txnsim.txn.past_decision import Decided
 

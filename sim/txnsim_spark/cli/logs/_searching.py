@@ -1,5 +1,5 @@
-"""What the actions have in common that search for open transactions first, or read something and
-print it.
+"""Shared by the actions that search for open transactions first, and by those that read something
+and print it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 _COUNT_RE: Final = re.compile(r"(\d+) of ([1-9]\d*)")
 _tenths: Final[dict[tuple[str, int], int]] = {}
-"""Of each kind of sentence and its total: the tenth that was reached."""
+"""Message of progress and its total -> the last tenth that was printed."""
 
 
 def add_as_of(parser: argparse.ArgumentParser) -> None:
-    """What ages are counted to."""
+    """Declare the option that says from which time ages are counted."""
     parser.add_argument(
         "--as-of",
         type=time_ms,
@@ -51,7 +51,7 @@ def search_of(args: argparse.Namespace) -> Search:
 
 
 def find(master: str | None, search: Callable[..., T], *questions: Any) -> T:
-    """Call what searches; Spark is started only where there is much to read."""
+    """Run a search. Spark is started only where there is much to read."""
     with ExitStack() as stack:
         return search(
             *questions,
@@ -61,8 +61,8 @@ def find(master: str | None, search: Callable[..., T], *questions: Any) -> T:
 
 
 def show_progress(text: str) -> None:
-    """Progress of a search, by its sentence: replaced on a terminal. Elsewhere the start of Spark
-    is printed, and each tenth of a count that is longer than a few.
+    """Show progress. On a terminal a message replaces the one before; elsewhere the start of Spark
+    and each tenth of a long count are printed.
     """
     if TERMINAL.may_move_cursor():
         TERMINAL.progress(text)
@@ -82,7 +82,7 @@ def _is_new_tenth(text: str) -> bool:
 
 
 def time_ms(text: str) -> int:
-    """A time that was asked for, in milliseconds since 1970."""
+    """The time that an option gives, in milliseconds since 1970."""
     if text == "now":
         from txnsim.runtime.wall_clock import wall_ms
 

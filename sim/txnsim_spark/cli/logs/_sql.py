@@ -1,4 +1,4 @@
-"""``txnsim logs sql``: a question of one's own, in SQL."""
+"""``txnsim logs sql``: a query of the user's own."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Directories in a store, at hand for any action, with what the arguments say of the store. Where
-the environment configures Spark, its session is asked. What is printed has the store's names.
+"""Makes directories in an object store available to any action. Where the environment configures
+Spark, its session gives the settings of the store. Output names the store's paths.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from txnsim.cli.output import TERMINAL
 from txnsim_spark.cli.logs.spark import GIVEN, session
 
 OWN_MASTER: Final = "the master of the session that runs"
-"""The master of an action that reads by Spark, however little there is."""
+"""Stands for a master where the arguments name none: the session that runs already has its own."""
 _HADOOP: Final = "spark.hadoop."
 _CONFIGURED: Final = ("HADOOP_CONF_DIR", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR", "SPARK_HOME")
-"""In the environment: a session knows more settings than the arguments say."""
+"""Environment variables that configure Spark: then a session knows more settings than the
+arguments.
+"""
 
 
 def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
-    """Have ``args.directory`` name folders of this machine that stand for those of stores.
+    """Replace directories in stores by folders of this machine that stand for them.
 
     Args:
         args: Of the action; what has no store among its directories is left as it is.

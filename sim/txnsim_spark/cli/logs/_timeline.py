@@ -23,7 +23,7 @@ DESCRIPTION: Final = (
 )
 DISAGREEMENT: Final = 1
 INCOMPLETE: Final = 4
-"""Something could not be read; as that of ``logs find-hanging``."""
+"""Exit status where a file could not be read, as of ``logs find-hanging``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +95,7 @@ def _where(event: Event) -> str:
 
 
 def _time(timestamp_ms: int) -> str:
-    """To the millisecond, in UTC."""
+    """A time in UTC, to the millisecond."""
     moment = datetime.fromtimestamp(timestamp_ms / 1_000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1_000:03d}Z"
 

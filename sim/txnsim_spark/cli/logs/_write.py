@@ -112,7 +112,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _write_apart(args: argparse.Namespace) -> list[dict[str, object]]:
-    """Write the directories of all brokers, or of none."""
+    """Write the directories of all brokers, each to a new folder; if one fails, none stays."""
     brokers = args.broker or [broker["id"] for broker in json.load(_open(args.url, "brokers"))]
     targets = {broker: args.directory / f"broker-{broker}" for broker in brokers}
     for target in targets.values():
@@ -178,7 +178,7 @@ def _write_into(args: argparse.Namespace) -> list[InstalledReplica]:
 
 
 def _by_leader(args: argparse.Namespace, targets: Sequence[Target]) -> dict[int, list[Target]]:
-    """The folders to fill, by the broker of the simulator that leads the partition."""
+    """The folders to fill, by the id of the simulator's broker that leads the partition."""
     leaders: dict[tuple[str, int], int] = {}
     for topic in json.load(_open(args.url, "topics")):
         for partition in topic["partitions"]:

@@ -1,5 +1,5 @@
-"""What the actions of ``txnsim logs`` that run on Spark have in common: arguments, the session, how
-far a job is.
+"""Shared by the actions of ``txnsim logs`` that run on Spark: arguments, the session, progress of a
+job.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 POLL_SECONDS: Final = 0.5
 JAVA_ENDS_SECONDS: Final = 1.2
-"""After Ctrl-C; until then it deletes its folders."""
+"""How long Java may take after Ctrl-C to delete its folders, in seconds; then it is killed."""
 PY4J_WORDS: Final = (
     "Exception while sending command.",
     "KeyboardInterrupt while sending command.",
 )
-"""What py4j logs at the root with a traceback, and raises."""
+"""Messages that py4j logs with a traceback, and raises as well."""
 GIVEN: ContextVar[Mapping[str, str]] = ContextVar("GIVEN", default={})  # noqa: B039 - never changed
-"""Settings of ``--spark-conf``, for a session that is started later."""
+"""Settings given by ``--spark-conf``, for a session that is started later."""
 
 
 def add_directories(parser: argparse.ArgumentParser, *, of_topics: bool = True) -> None:
@@ -60,7 +60,7 @@ def add_directories(parser: argparse.ArgumentParser, *, of_topics: bool = True) 
 
 
 def directory_or_uri(text: str) -> Path | str:
-    """A directory of this machine; text where it lies in a store."""
+    """A path of this machine, or the text of a URI if it lies in a store."""
     try:
         if is_elsewhere(text):
             return text
@@ -77,7 +77,7 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
-    """Where Spark runs."""
+    """Declare the option that says where Spark runs."""
     parser.add_argument(
         "--master",
         metavar="URL",
@@ -130,9 +130,9 @@ def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSess
 
 
 def kill_starting_java(interrupt: KeyboardInterrupt) -> None:
-    """Kill the Java process that PySpark was waiting for: it ends itself only once it has told its
-    port, and stays for ever where PySpark has taken away the folder for that. Only PySpark's own
-    frame knows the process.
+    """Kill the Java process that PySpark waits for. Java ends by itself only after it has told its
+    port; if PySpark has removed the folder for that, it never ends. Only PySpark's own frame knows
+    the process.
     """
     for frame, _ in walk_tb(interrupt.__traceback__):
         process = frame.f_locals.get("proc")
@@ -142,9 +142,9 @@ def kill_starting_java(interrupt: KeyboardInterrupt) -> None:
 
 
 def end_java(spark: SparkSession) -> bool:
-    """Have the Java process of a session end now, without its jobs and without a word of them;
-    False where another process started it. It takes its folders away when it is asked to end, and
-    is killed where that takes long.
+    """End the Java process of a session at once, without waiting for its jobs and without output.
+    It may delete its folders, and is killed if that takes long. Returns False where another process
+    started it.
     """
     process = getattr(spark.sparkContext._gateway, "proc", None)
     if not isinstance(process, Popen):
@@ -160,8 +160,8 @@ def end_java(spark: SparkSession) -> bool:
 
 
 def keep_py4j_silent() -> None:
-    """Have py4j print no traceback of a request that Ctrl-C has broken off: PySpark's handler of
-    that signal asks the JVM in the middle of it. py4j raises what it prints, so nothing is lost.
+    """Keep py4j from printing a traceback when Ctrl-C breaks off a request: PySpark's signal
+    handler calls the JVM in the middle of it. py4j raises what it prints, so nothing is lost.
     """
     root = logging.getLogger()
     if _is_not_of_py4j not in root.filters:
