@@ -1,10 +1,11 @@
-"""Parts of every node of the cluster. The controller is a node like any other.
+"""Parts of every node of the cluster. The controller is a node, too.
 
-- ``peers``: requests between brokers, typed.
-- ``controller_node``: the shell of the controller's decisions; ``metadata_publisher`` has its log,
-  ``image_intake`` takes up its news, ``broker_lifecycle`` is a broker towards it.
-- ``coordinator_loading``: the time between leading a partition and answering for it.
-- ``purgatory``: parked work, by key and deadline.
-- ``broker_fault_points``: the fault points inside of a broker; ``log_gate`` stands before its logs,
-  ``log_events`` tells what happens to them.
+- ``peers``: typed requests between brokers.
+- ``controller_node``: the shell of the controller's decisions; ``metadata_publisher`` publishes its
+  images, ``image_intake`` applies them at a broker, ``broker_lifecycle`` registers a broker with
+  it.
+- ``coordinator_loading``: a coordinator's load, after its broker has become the leader.
+- ``purgatory``: parked operations, by key and deadline.
+- ``broker_fault_points``: the fault points inside a broker; ``log_gate`` asks them before appends,
+  ``log_events`` traces what else happens to logs.
 """

@@ -1,9 +1,9 @@
-"""The fault points inside of one broker: what crosses them, and how it waits.
+"""The fault points inside one broker: the steps that cross them, and how a step waits.
 
-Requests cross their points in the network and the server. Other acts of a broker (an append, a
-scan, the intake of an image) cross one here: a shell names the act and asks whether it may go on,
-and knows no rule. While nothing is armed it does not ask. A broker that has stopped does nothing
-any more, whatever is released later.
+Requests cross fault points in the network and the server. Other steps of a broker (an append, a
+scan, the intake of an image) cross one here: a shell names the step and asks whether it may go on,
+and knows no rule. While no rule is armed it does not ask. After a broker has stopped, its waiting
+steps do nothing, even if they are released.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from txnsim.runtime.environment import Network, Tasks
 from txnsim.runtime.tasks import waited
 
 NO_API = -1
-"""These are no requests: rules that name an API don't concern them."""
+"""These steps are no requests: rules that name an API do not match them."""
 
 Then = Callable[[FaultEffect | None], object]
-"""The continuation; it gets the verdict, None if no rule objects."""
+"""The continuation of a step; it gets the verdict, or None if no rule objects."""
 
 
 class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
@@ -32,9 +32,9 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
     node: str
     """The broker's name in fault plans."""
     network: Network
-    """Holds the interceptor."""
+    """The network that has the interceptor."""
     tasks: Tasks
-    """Owner of what waits."""
+    """Runs the steps that wait."""
     _number: int = 0
     is_stopped: bool = False
 
@@ -44,13 +44,13 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
         return self.network.interceptor.is_armed
 
     def stop(self) -> None:
-        """Discard all waiting steps, as the broker is gone."""
+        """Discards all waiting steps, as the broker is gone."""
         self.is_stopped = True
 
     async def verdict(
         self, point: FaultPoint, subject: Subject = NO_SUBJECT, *, kind: str = "", role: str = ""
     ) -> FaultEffect | None:
-        """Wait for the verdict of the faults; None to proceed."""
+        """Waits for the verdict of the fault rules; None to proceed."""
         answer = self._cross(point, subject, kind, role)
         return answer if answer is None or isinstance(answer, FaultEffect) else await answer
 
@@ -63,7 +63,7 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
         kind: str = "",
         role: str = "",
     ) -> None:
-        """Call ``then`` with the verdict, synchronously unless a fault holds the step."""
+        """Calls ``then`` with the verdict, synchronously unless a fault holds the step."""
         if not self.is_armed:
             then(None)
             return
@@ -107,16 +107,16 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
 
 Scan = Callable[[], object]
 TimerGate = Callable[[str, Scan, Scan], None]
-"""(kind, the scan that is due, the action instead where it is left out)."""
+"""Called with (kind of scan, the scan that is due, the action to take if a fault drops it)."""
 
 
 def run_when_due(_kind: str, scan: Scan, _left_out: Scan) -> None:
-    """The gate where no fault can strike: scans run when they are due."""
+    """The gate if no fault can strike: runs each scan when it is due."""
     scan()
 
 
 def timer_gate(fault_points: BrokerFaultPoints) -> TimerGate:
-    """The gate before a broker's periodic scans (``clock.timer``)."""
+    """The gate in front of a broker's periodic scans (fault point ``clock.timer``)."""
 
     def gate(kind: str, scan: Scan, left_out: Scan) -> None:
         fault_points.go_on(
@@ -134,7 +134,7 @@ def is_lost(verdict: FaultEffect | None) -> bool:
 
 
 def error_in(verdict: FaultEffect | None) -> int:
-    """The error that the fault injects; 0 without one."""
+    """The error code that the fault injects; 0 if it injects none."""
     if verdict is None or verdict.outcome is not SubmitOutcome.ERROR:
         return 0
     return verdict.error

@@ -1,9 +1,10 @@
-"""A broker towards the controller: registration, heartbeats, controlled shutdown.
+"""A broker's requests to the controller about itself: registration, heartbeats, controlled
+shutdown.
 
-It registers until it gets an epoch, then sends a heartbeat every
-``broker.heartbeat.interval.ms``, one at a time: the next one waits for the answer or the deadline
-of the last. It says when the broker has been unfenced, and when it may stop. Kafka's counterpart:
-BrokerLifecycleManager.
+The broker registers until it gets an epoch. Then it sends a heartbeat every
+``broker.heartbeat.interval.ms``, one at a time: the next one waits for the answer to the last or
+for its deadline. Callbacks report when the broker is unfenced, and when it may stop. Kafka's
+counterpart: BrokerLifecycleManager.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from txnsim.settings import Settings
 from txnsim.types import BrokerId
 
 SOON_MS: Final = 10
-"""Pause before the first heartbeat that asks to be unfenced; as Kafka's after its catch-up."""
+"""Pause before the first heartbeat that asks to be unfenced, as Kafka's after its catch-up."""
 SHUTDOWN_PAUSE_MS: Final = 50
-"""Before the second heartbeat of a controlled shutdown: it is often over by then."""
+"""Pause before the second heartbeat of a controlled shutdown, which is often granted by then."""
 
 _log: Final = Logger("txnsim.broker")
 
@@ -39,23 +40,21 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
     """One incarnation of a broker, from its registration to its end."""
 
     broker_id: BrokerId
-    """The broker's."""
     broker_epoch: int = -1
     is_fenced: bool = True
-    """As the last heartbeat was answered."""
+    """Whether the broker is fenced, as the controller's last answer says."""
     is_stopped: bool = False
     has_failed_directory: bool = False
-    """Its log directory is offline."""
+    """Whether the broker's log directory is offline."""
     is_failure_known: bool = False
-    """The controller has learned of it."""
+    """Whether the controller knows that the log directory is offline."""
     peers: Peers
-    """Reach the controller."""
+    """Sends the requests to the controller."""
     clock: Clock
-    """Pauses go by the cluster clock, so that a broker that lives is heard during an advance."""
+    """Pauses follow the cluster clock, so that a live broker sends heartbeats during an advance."""
     settings: Settings
-    """Intervals and timeouts."""
     metadata_offset: Callable[[], int]
-    """How far the broker has followed the metadata."""
+    """Gives the metadata offset up to which the broker has read."""
     _registration: BrokerRegistrationCommand | None = None
     _on_registered: Callable[[int], object] | None = None
     _on_unfenced: Callable[[], object] | None = None
@@ -69,7 +68,9 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
     # Life
 
     def go_on(self, broker_epoch: int) -> None:
-        """The broker is registered and unfenced already: only heartbeats are left to send."""
+        """Starts with a broker that is registered and unfenced already, and only needs
+        heartbeats.
+        """
         self.broker_epoch = broker_epoch
         self.is_fenced = False
         self._schedule(self.settings.broker_heartbeat_interval_ms)
@@ -81,14 +82,14 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
         on_registered: Callable[[int], object],
         on_unfenced: Callable[[], object],
     ) -> None:
-        """Register, then ask to be unfenced."""
+        """Registers the broker, then asks for it to be unfenced."""
         self._registration = registration
         self._on_registered = on_registered
         self._on_unfenced = on_unfenced
         self._communicate()
 
     def shut_down(self, on_shutdown: Callable[[], object]) -> None:
-        """Ask for a controlled shutdown at once."""
+        """Asks for a controlled shutdown at once."""
         self._is_shutting_down = True
         self._on_shutdown = on_shutdown
         if self._in_flight:
@@ -97,8 +98,8 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
             self._schedule(0)
 
     def directory_failed(self) -> None:
-        """Tell the controller that the log directory is offline, at once and with every heartbeat
-        (BrokerLifecycleManager.propagateDirectoryFailure).
+        """Tells the controller that the log directory is offline, at once and in every later
+        heartbeat (BrokerLifecycleManager.propagateDirectoryFailure).
         """
         self.has_failed_directory = True
         if self._in_flight:
@@ -182,7 +183,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
     def _has_reply(
         self, answer: Pending[BrokerRegistrationReply] | Pending[BrokerHeartbeatReply], request: str
     ) -> bool:
-        """Whether the controller granted the request; schedule a retry if not."""
+        """Whether the controller granted the request; if not, schedules a retry."""
         error = answer.exception()
         if error is None and answer.result().error == ErrorCode.none:
             return True

@@ -1,9 +1,9 @@
-"""The controller as a node of the cluster: its answers to brokers, and its own acts.
+"""The controller as a node of the cluster: its answers to brokers, and its periodic work.
 
-The shell around the controller's decisions. Brokers reach it over links like any other: their
-registrations, heartbeats and AlterPartition can be delayed, lost or cut off. By itself it fences
-brokers whose session has ended, looks for partitions that allow an unclean election, and gives
-partitions back to their preferred leaders. Kafka's counterparts: QuorumController,
+The shell around the controller's decisions. Brokers reach it over links like any other node: their
+registrations, heartbeats and AlterPartition requests can be delayed, lost or cut off. On its own it
+fences brokers whose session has ended, looks for partitions that allow an unclean election, and
+gives partitions back to their preferred leaders. Kafka's counterparts: QuorumController,
 ControllerApis.
 """
 
@@ -46,13 +46,13 @@ from txnsim.txn.producer_ids import FIRST_PRODUCER_ID, ProducerIdAllocator
 from txnsim.types import BrokerId, ProducerId
 
 HEARTBEAT_MS: Final = 250
-"""What heartbeats have to arrive once an advance has ended sessions."""
+"""Time for heartbeats to arrive after an advance of the clock has ended sessions."""
 
 _log: Final = Logger("txnsim.controller")
 
 
 class ControllerNode:
-    """The controller, reachable for brokers."""
+    """The controller, which brokers reach over the network."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class ControllerNode:
     # Life
 
     def start(self) -> None:
-        """Become reachable. The brokers of the formatted cluster have a session from now on."""
+        """Becomes reachable, and starts a session for each broker of the formatted cluster."""
         self._is_running = True
         network = self._environment.network
         network.register(CONTROLLER_ID, self.handle_peer)
@@ -89,7 +89,7 @@ class ControllerNode:
             self._arm_rebalance()
 
     def stop(self) -> None:
-        """Become unreachable, stop the timers."""
+        """Becomes unreachable and stops the timers."""
         self._is_running = False
         self._environment.network.unregister(CONTROLLER_ID)
         if self._forget_heals is not None:
@@ -101,11 +101,11 @@ class ControllerNode:
 
     @property
     def next_producer_id(self) -> ProducerId:
-        """The lowest producer id not allocated in any block."""
+        """The lowest producer id that no allocated block contains."""
         return ProducerId(self._producer_ids.next_producer_id)
 
     def state(self, broker_id: BrokerId) -> BrokerState | None:
-        """The controller's state of a broker; None if never registered."""
+        """The controller's state of a broker; None if the broker has never registered."""
         return self._sessions.state(broker_id)
 
     # What brokers ask
@@ -113,7 +113,7 @@ class ControllerNode:
     async def handle_peer(
         self, _api_key: int, _api_version: int, command: object, source: BrokerId
     ) -> object:
-        """Answer a request of a broker."""
+        """Answers a broker's request."""
         match command:
             case BrokerHeartbeatCommand():
                 return self._heartbeat(command)
@@ -217,14 +217,14 @@ class ControllerNode:
             )
 
     def _end_sessions(self, due_ms: int, passed_ms: int) -> None:
-        """Fence brokers without a heartbeat in time, one after the other
+        """Fences brokers without a heartbeat in time, one after the other
         (ReplicationControlManager.maybeFenceOneStaleBroker).
 
-        Where this comes late, the whole process stood still, and heartbeats may be on their way
-        still. Kafka's controller fences no broker because of its own delay either: it notes when a
-        heartbeat arrives, before it gets to it (ClusterControlManager.trackBrokerHeartbeat). Where
-        an advance has ended sessions, the brokers that live send a heartbeat now, and have a moment
-        until it is here.
+        If this call is late, the whole process stood still, and heartbeats may still be on their
+        way. Kafka's controller fences no broker because of its own delay either: it notes when a
+        heartbeat arrives, before it handles it (ClusterControlManager.trackBrokerHeartbeat). If an
+        advance of the clock has ended sessions, the live brokers send a heartbeat now, and get a
+        moment for it to arrive.
         """
         clock = self._clock
         now_ms = clock.elapsed_ms()
@@ -283,7 +283,7 @@ class ControllerNode:
 
     @contextmanager
     def _timer_fired(self, timer: str, waited_ms: int) -> Iterator[None]:
-        """Trace a timer that found work, as the cause of all work inside."""
+        """Traces a timer that found work, as the cause of all work inside the block."""
         tracer = self._environment.tracer
         if not tracer.on:
             yield
@@ -304,5 +304,5 @@ class ControllerNode:
 
 
 def _advanced_ms(clock: Clock) -> int:
-    """Milliseconds by which the clock was advanced in all."""
+    """Total time by which the clock was advanced, in milliseconds."""
     return clock.elapsed_ms() - clock.monotonic_ms()

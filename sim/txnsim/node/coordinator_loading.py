@@ -1,8 +1,9 @@
-"""A coordinator's load: the time between leading a partition of its log and answering for it.
+"""A coordinator's load: from the moment when its broker leads a partition of the coordinator's log
+until it can answer.
 
-What makes a load last is declared: the setting ``coordinator_load_min_ms`` and the fault point
-``coordinator.load``. Reading a log in memory takes no time beyond that, but all brokers share one
-loop: a long log is read in slices, one load of a broker after the other. Meanwhile clients hear
+The setting ``coordinator_load_min_ms`` and the fault point ``coordinator.load`` make a load last.
+Reading a log in memory takes no simulated time, but all brokers share one event loop: a long log is
+read in slices, and a broker runs one load after the other. During a load clients get
 COORDINATOR_LOAD_IN_PROGRESS. Kafka's counterpart: the scheduled task of
 TransactionStateManager.loadTransactionsForTxnTopicPartition.
 """
@@ -25,15 +26,17 @@ from txnsim.runtime.loop_turns import SLICE_NS, TimeSlices
 from txnsim.types import TopicPartition
 
 RECORD_NS: Final = 15_000
-"""What reading a record counts for: slices end at the same place in every run."""
+"""Assumed time to read a record, in nanoseconds, so that slices end at the same record in every
+run.
+"""
 
 
 class Load(Protocol):
-    """The end of a load."""
+    """The function that performs a load."""
 
     def __call__(self, *, is_readable: bool) -> Iterator[int]:
-        """Read the log and own its entries; without reading it where it is not readable. Each step
-        yields how many records it has read.
+        """Reads the log and takes ownership of its entries; if the log is not readable, without
+        reading it. Yields the number of records that were read.
         """
 
 
@@ -45,15 +48,15 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
     tasks: Tasks
     min_ms: int
     _waiting: deque[Iterator[int]] = msgspec.field(default_factory=deque)
-    """Logs that are to be read."""
+    """Loads that are waiting to run."""
     _is_reading: bool = False
     _number: int = 0
     _timers: dict[int, TimerHandle] = {}
     _is_stopped: bool = False
 
     def load(self, topic_partition: TopicPartition, read: Load) -> None:
-        """Have the log read, at once where nothing makes the load last: what one slice bears is
-        read before this returns.
+        """Loads the log, at once if nothing delays it: as much as one slice allows is read before
+        this returns.
         """
         if self.min_ms == 0:
             self._cross(topic_partition, read)
@@ -68,7 +71,7 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
         self._timers[number] = self.clock.call_later(self.min_ms, after_a_while)
 
     def stop(self) -> None:
-        """The broker is gone: loads end without an effect."""
+        """Ends all loads without effect, because the broker is gone."""
         self._is_stopped = True
         for timer in self._timers.values():
             timer.cancel()
@@ -94,7 +97,7 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
             self.tasks.drive(self._read_waiting(), self._have_read, name="coordinator loading")
 
     async def _read_waiting(self) -> None:
-        """Read the logs one after the other; wait where a slice of the turn is used up."""
+        """Runs the loads one after the other; pauses when a slice of the turn is used up."""
         slices, spent_ns = TimeSlices(self.tasks.turns), 0
         while self._waiting:
             for records in self._waiting.popleft():

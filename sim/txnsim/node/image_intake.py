@@ -1,9 +1,9 @@
-"""A broker hears of new metadata and takes it up, unless a fault keeps the news from it.
+"""Applies new metadata at a broker, unless a fault keeps it from the broker.
 
-An image says all there is, so of several that wait only the newest is needed. They wait in a row,
-as in Kafka, where one thread hands images to the parts of a broker. One that changes many replicas
-is taken up in slices, as all brokers share one loop. Kafka's counterparts: MetadataLoader,
-BrokerMetadataPublisher.
+An image has all metadata, so of several waiting images only the newest is applied. They are applied
+one after the other, as in Kafka, where one thread hands images to the parts of a broker. An image
+that changes many replicas is applied in slices, because all brokers share one event loop. Kafka's
+counterparts: MetadataLoader, BrokerMetadataPublisher.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId
 
 AT_ONCE_MAX: Final = 500
-"""Partitions that are hosted without a break."""
+"""Most changed partitions of an image that is applied without a break."""
 
 
 class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
-    """The images of one broker."""
+    """The metadata images that one broker receives."""
 
     broker_id: BrokerId
     fault_points: BrokerFaultPoints
-    """Its fault points."""
     current: Callable[[], ClusterImage]
-    """The image last applied."""
+    """Gives the image that was applied last."""
     take_up: Callable[[ClusterImage], Iterable[int]]
-    """Lets an image take effect; each step yields how much it was."""
+    """Applies an image; yields the amount of work of each step."""
     clock: Clock
     _held: ClusterImage | None = None
     _next: ClusterImage | None = None
@@ -46,7 +45,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
     """Pending while an image is being applied in slices."""
 
     def receive(self, image: ClusterImage) -> None:
-        """Apply a new image, at once or after the images before it."""
+        """Applies a new image, at once or after the images before it."""
         if self._held is not None:
             self._next = image
         elif self.fault_points.is_armed:
@@ -61,7 +60,9 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             self._take_up(image)
 
     async def up_to_date(self) -> None:
-        """Wait for images being applied in slices, but not for those held by a fault."""
+        """Waits for images that are being applied in slices, but not for those that a fault
+        holds.
+        """
         while self._taken_up is not None:
             await self._taken_up
 
@@ -105,7 +106,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
 
 
 def _is_large(old: ClusterImage, new: ClusterImage) -> bool:
-    """Whether the changes concern too many partitions for one slice."""
+    """Whether the new image changes too many partitions for one slice."""
     names = new.changed_topics(old)
     if new.broker_configs is not old.broker_configs:
         names = tuple(dict.fromkeys((*names, *new.topics)))

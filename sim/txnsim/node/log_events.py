@@ -1,7 +1,7 @@
-"""What happens to a log besides appends, as events of the trace.
+"""Traces what happens to a log besides appends.
 
-A log is pure and knows no trace. The code that moves its start, cuts its end or forgets its
-producers tells it here, where ``tracer.on``.
+A log is pure and writes no trace. The code that moves its start, truncates it or expires its
+producers calls the methods here, if ``tracer.on``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from txnsim.runtime.trace import NO_CAUSE, Tracer
 
 
 class LogEvents:
-    """Events of the logs of one broker."""
+    """Traces changes of one broker's logs, other than appends."""
 
     __slots__ = ("broker", "tracer")
 
@@ -22,11 +22,13 @@ class LogEvents:
         self.broker = broker
 
     def trace_truncation(self, log: PartitionLog) -> None:
-        """The end of a log was cut off, or all of it dropped."""
+        """Traces that a log was truncated, or emptied."""
         self._emit("log.truncate", log, {"epoch": log.leader_epoch, "to": log.log_end_offset})
 
     def trace_start(self, log: PartitionLog, reason: str) -> None:
-        """The log begins at a later offset; transactions that were open there may be gone."""
+        """Traces that the log starts at a later offset, with the producers whose transactions are
+        still open.
+        """
         bounds = {"to": log.log_start_offset, "lso": log.last_stable_offset}
         open_producers = {
             "open": [producer.producer_id for producer in log.producers.open()],
@@ -35,14 +37,12 @@ class LogEvents:
         self._emit("log.start", log, {**bounds, **open_producers})
 
     def trace_expiry(self, log: PartitionLog, producer_ids: Iterable[int]) -> None:
-        """Idle producers were forgotten."""
+        """Traces that idle producers were forgotten."""
         for producer_id in producer_ids:
             self._emit("pid.expire", log, {"pid": producer_id, "rule": "producer.expires"})
 
     def timer(self, name: str, waited_ms: int) -> int:
-        """A timer of the broker has run out and finds something to do: the current cause from now
-        on; the one before.
-        """
+        """Traces a timer that found work as the current cause; returns the previous cause."""
         tracer, data = self.tracer, {"timer": name, "waited_ms": waited_ms}
         fired = tracer.emit("timer.fire", self.broker, parents=(NO_CAUSE,), data=data)
         return tracer.caused_by(fired)

@@ -1,12 +1,12 @@
-"""The gate before a broker's logs: an append asks here first, while something may object.
+"""The gate in front of a broker's logs: an append asks here first whether it may proceed.
 
 Two things can object: a full disk, which takes the log directory offline with the first write that
-fails, and fault rules at the points ``log.append``, ``log.flush`` and ``log.index``. Waiting here
-makes a request wait like a stopped request thread: other requests pass it, and their changes of the
-log are there when it goes on. So the caller checks leader, epochs and guards afterwards.
+fails, and fault rules at the points ``log.append``, ``log.flush`` and ``log.index``. A request that
+waits here is like a stopped request thread: other requests overtake it, and the log has their
+changes when it goes on. So the caller checks leader, epochs and guards afterwards.
 
-The log itself is pure and flushes, rolls and indexes in one step. What a rule takes away from that
-step is taken back behind it, before any reader can have looked. Kafka's counterparts:
+The log itself is pure: it flushes, rolls and indexes in one step. If a rule forbids a part of that
+step, the part is undone right after it, before any reader can see it. Kafka's counterparts:
 UnifiedLog.append's maybeHandleIOException, LogDirFailureChannel.
 """
 
@@ -44,14 +44,13 @@ class Durable(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogGate(msgspec.Struct, kw_only=True, eq=False):
-    """The gate of one broker."""
+    """The gate in front of one broker's logs."""
 
     fault_points: BrokerFaultPoints
-    """The broker's fault points."""
     disk: BrokerLogs
-    """Its logs."""
+    """The broker's logs."""
     directory_failed: Callable[[], object]
-    """Takes the log directory offline."""
+    """Called to take the log directory offline."""
 
     @property
     def is_open(self) -> bool:
@@ -59,14 +58,16 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
         return not (self.fault_points.network.interceptor.is_armed or self.disk.is_full)
 
     def refuse_full(self) -> ErrorCode | None:
-        """The error of a write for which there is no room; it takes the directory offline."""
+        """The error of a write if the disk is full, which also takes the directory offline; else
+        None.
+        """
         if not self.disk.is_full:
             return None
         self.directory_failed()
         return ErrorCode.kafka_storage_error
 
     async def admit(self, subject: Subject, *, kind: str, role: str = LEADER) -> ErrorCode | None:
-        """Wait until a batch may be appended; the error that it meets instead."""
+        """Waits until a batch may be appended; returns None, or the error that it gets instead."""
         fault_points = self.fault_points
         if fault_points.is_armed:
             error = error_in(
@@ -81,7 +82,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
     async def admit_replicated(
         self, topic_partition: TopicPartition, batch: ReplicatedBatch
     ) -> ErrorCode | None:
-        """The same for a follower and its leader's batches."""
+        """Does the same as ``admit``, for a follower that appends its leader's batch."""
         is_internal = topic_partition.topic in INTERNAL_TOPICS
         subject = Subject(
             producer_id=batch.producer_id if batch.producer_id >= 0 else None,
@@ -94,7 +95,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
     # Behind an append
 
     def durable(self, log: PartitionLog) -> Durable:
-        """The flushed part before an append, to be passed to ``after_append``."""
+        """The flushed part of the log before an append, to be passed to ``after_append``."""
         return Durable(log.local.recovery_point, log.producers.newest_snapshot_offset)
 
     def after_append(
@@ -106,8 +107,9 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
         aborted_at: int | None = None,
         producer_id: int | None = None,
     ) -> None:
-        """A batch is in the log: ask about the index entries and the flush that came with it.
-        ``aborted_at`` is its offset, if it is a marker that aborts.
+        """Asks the fault rules about the index entries and the flush that came with an append, and
+        undoes what they forbid. ``aborted_at`` is the offset of the batch, if it is an ABORT
+        marker.
         """
         if not self.fault_points.is_armed:
             return
@@ -137,7 +139,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
     def after_replication(
         self, log: PartitionLog, durable_before: Durable, batch: ReplicatedBatch
     ) -> None:
-        """Like ``after_append``, for a follower."""
+        """Does the same as ``after_append``, for a follower."""
         is_abort = batch.is_marker and not batch.committed
         self.after_append(
             log,

@@ -1,8 +1,8 @@
-"""The metadata log as one object: its publisher, and its subscribers.
+"""The metadata of a cluster, in one object that publishes each change to its subscribers.
 
 The shell around ``controller.controller``: it holds the current image, draws topic ids, and
 publishes every change to all brokers before the requester gets its answer. A broker whose link to
-the controller is cut goes on with its image, and gets the latest one after the heal. The requests
+the controller is cut keeps its image, and gets the latest one when the link is healed. The requests
 of brokers to the controller are in ``node.controller_node``. Kafka's counterparts:
 QuorumController's log and MetadataLoader.
 """
@@ -38,7 +38,7 @@ Subscriber = Callable[[ClusterImage], None]
 
 
 class _Subscription(msgspec.Struct, eq=False):
-    """A subscriber and the last image sent to it."""
+    """A subscriber and the last image that it was sent."""
 
     subscriber: Subscriber
     broker_id: BrokerId | None
@@ -50,13 +50,12 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
 
     image: ClusterImage
     settings: Settings
-    """Of the cluster."""
     random_bits: Callable[[int], int]
-    """Chance for topic ids."""
+    """Draws random bits for topic ids."""
     fleet: Fleet = msgspec.field(default_factory=Fleet)
-    """Which broker runs which release; all the newest unless given."""
+    """The release of each broker; the newest for all unless given."""
     reaches: Callable[[BrokerId], bool] = lambda _: True
-    """Whether the link from the controller to a broker is whole."""
+    """Whether the link from the controller to a broker is up."""
     _subscriptions: list[_Subscription] = []
     _unmade: Retries = msgspec.field(
         default_factory=lambda: Retries(_log, "topic.creation.refused", "topic")
@@ -67,14 +66,14 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
     def subscribe(
         self, subscriber: Subscriber, *, broker_id: BrokerId | None = None
     ) -> Callable[[], None]:
-        """Tell ``subscriber`` of every image from now on.
+        """Calls ``subscriber`` with every image from now on.
 
         Args:
-            subscriber: Is called with each new image.
-            broker_id: The broker that it belongs to: it hears nothing while its link is cut.
+            subscriber: Called with each new image.
+            broker_id: The subscriber's broker: it gets no image while its link is cut.
 
         Returns:
-            Ends the subscription.
+            A function that ends the subscription.
         """
         subscription = _Subscription(subscriber, broker_id, self.image)
         self._subscriptions.append(subscription)
@@ -86,7 +85,9 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         return unsubscribe
 
     def publish(self, image: ClusterImage) -> None:
-        """Make ``image`` the current one and publish it, in order of subscription."""
+        """Makes ``image`` the current one and sends it to the subscribers, in order of
+        subscription.
+        """
         if image is self.image:
             return
         self.image = image
@@ -94,7 +95,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
             self._tell(subscription)
 
     def catch_up(self, broker_id: BrokerId) -> None:
-        """The link to a broker is whole again: publish the latest image to it at once."""
+        """Sends the latest image to a broker whose link is up again."""
         for subscription in list(self._subscriptions):
             if subscription.broker_id == broker_id:
                 self._tell(subscription)
@@ -111,13 +112,13 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
     # Topics
 
     def new_topic_id(self) -> uuid.UUID:
-        """A random (version 4) topic id from the cluster's own stream of chance."""
+        """Draws a random (version 4) topic id from the cluster's random stream."""
         return uuid.UUID(int=self.random_bits(128), version=4)
 
     def create_topics(
         self, topics: Sequence[TopicToCreate], *, validate_only: bool = False
     ) -> list[TopicImage | Rejection]:
-        """Create the topics of one request, as far as they can be, and publish them together."""
+        """Creates those topics of a request that can be created, and publishes them together."""
         outcomes = controller.create_topics(
             self.image,
             topics,
@@ -130,8 +131,8 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
     async def create_topics_in_slices(
         self, topics: Sequence[TopicToCreate], pace: Pace | None, *, validate_only: bool = False
     ) -> list[TopicImage | Rejection]:
-        """The same for many topics, decided on with breaks; again where it no longer holds, because
-        the metadata have changed meanwhile. Without a pace it is one step.
+        """Does the same as ``create_topics`` with breaks, for many topics. If the metadata change
+        meanwhile in a way that matters, it decides again. Without a pace it is one step.
         """
         if pace is None:
             return self.create_topics(topics, validate_only=validate_only)
@@ -150,7 +151,9 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
                 return self._publish_created(outcomes, validate_only=validate_only)
 
     def _topic_configs(self) -> Mapping[str, ConfigKey]:
-        """Those that the controller, which is the first broker's node, knows."""
+        """The topic configs that the controller's release knows; the controller is the first
+        broker's node.
+        """
         return topic_configs(
             self.fleet.release_of(min(self.image.brokers, default=NO_BROKER)).rules
         )
@@ -167,19 +170,19 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         return outcomes
 
     def create_topic(self, topic: TopicToCreate) -> TopicImage | Rejection:
-        """Create one topic and publish it."""
+        """Creates one topic and publishes it."""
         return self.create_topics((topic,))[0]
 
     def auto_create(self, name: str) -> TopicImage | Rejection:
-        """Create a coordinator's topic, of which a client was the first to want something. As long
-        as it can't be made, every client that asks tries again.
+        """Creates a coordinator's topic, because a client needs it. If that fails, the next client
+        that needs it causes another try.
         """
         outcome = self.create_topic(self.automatic(name))
         self._log_unmade(name, outcome)
         return outcome
 
     async def auto_create_all(self, topics: Sequence[TopicToCreate], pace: Pace | None) -> None:
-        """Create the topics that clients have named, where possible."""
+        """Creates those topics that clients have named and that can be created."""
         for topic, outcome in zip(
             topics, await self.create_topics_in_slices(topics, pace), strict=True
         ):
@@ -193,7 +196,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
             self._unmade.failed(name, outcome.error.name.upper(), outcome.reason)
 
     def automatic(self, name: str) -> TopicToCreate:
-        """The topic that is made of a name; internal ones have settings of their own
+        """The topic to create for a name; internal topics have their own settings
         (AutoTopicCreationManager).
         """
         return controller.internal_topic(name, image=self.image, settings=self.settings)

@@ -1,8 +1,8 @@
-"""Requests between brokers, typed: which API, which version, which command, which answer.
+"""Typed requests between brokers: the API, the version, the command and the reply of each.
 
-The front of ``Network.ask`` that the shells of a broker use. It knows in which version each
-exchange goes (``releases.interbroker_versions``); it sends commands of ``txnsim.interbroker``.
-Kafka's counterparts: InterBrokerSendThread and NodeToControllerChannelManager.
+The shells of a broker use it in front of ``Network.ask``. It knows the version of each request
+(``releases.interbroker_versions``), and sends commands of ``txnsim.interbroker``. Kafka's
+counterparts: InterBrokerSendThread and NodeToControllerChannelManager.
 """
 
 from __future__ import annotations
@@ -73,34 +73,33 @@ ShareCommand = InitializeShareState | ReadShareState | WriteShareState | DeleteS
 ShareAnswer = ShareStateError | ShareState | ShareStateSummary
 
 BROKER_EPOCHS_FROM: Final = 15
-"""Version of Fetch that first carries the follower's broker epoch (KIP-903). Version 18 carries the
-high watermark that the follower knows (KIP-1166); below that the leader's session remembers what it
-has told.
+"""First version of Fetch with the follower's broker epoch (KIP-903).
+
+Version 18 also has the high watermark that the follower knows (KIP-1166); below that, the leader's
+session remembers the one that it sent last.
 """
 CLEAN_SHUTDOWNS_FROM: Final = 3
-"""Version of BrokerRegistration that first carries the epoch that a clean shutdown left behind
-(KIP-966).
-"""
+"""First version of BrokerRegistration with the broker epoch before a clean shutdown (KIP-966)."""
 VERIFICATION_FROM: Final = 4
-"""Version of AddPartitionsToTxn that first knows verification (KIP-890)."""
+"""First version of AddPartitionsToTxn with verification (KIP-890)."""
 COMPLETE_COUNTS_FROM: Final = 1
-"""Version of WriteShareGroupState that first carries the delivery complete count, as that of
-ReadShareGroupStateSummary answers it (KIP-1226).
+"""First version of WriteShareGroupState with the delivery complete count;
+ReadShareGroupStateSummary returns it from the same version on (KIP-1226).
 """
 TRANSACTION_VERSION_FROM: Final = 2
-"""Version of WriteTxnMarkers that first carries the transaction version (KIP-1228); the newest."""
+"""First version of WriteTxnMarkers with the transaction version (KIP-1228); the newest."""
 
 CONTROLLER_ID: Final = BrokerId(3000)
-"""The controller's address among the peers. Clients never see it (KRaft shows them a random broker
-instead).
+"""The controller's id in the network between brokers. Clients never see it (KRaft shows them a
+random broker instead).
 """
 
 
 class Peers:
-    """The requests of one broker to the others and to the controller.
+    """The requests of one broker to other brokers and to the controller.
 
-    Each method answers with a future, so that a caller may await it or be called back without a
-    task of its own. The futures raise ``PeerError`` where no answer came.
+    Each method returns a future, so that a caller may await it or add a callback without a task of
+    its own. A future fails with ``PeerError`` if no reply came.
     """
 
     __slots__ = (
@@ -123,23 +122,23 @@ class Peers:
         self._versions: dict[tuple[BrokerId, int], int] = {}
         self._changes = self._fleet.changes
         self.replica_fetch_version = FOLLOWER_FETCH.levels[-1][1]
-        """In which version a follower asks."""
+        """Version of Fetch that this broker sends as a follower."""
         self._list_offsets_version = FOLLOWER_LIST_OFFSETS.levels[-1][1]
 
     def apply(self, metadata_version: int) -> None:
-        """As a follower go by this level of the cluster's ``metadata.version``."""
+        """Sets the follower's request versions by the cluster's level of ``metadata.version``."""
         self.replica_fetch_version = FOLLOWER_FETCH.at_level(metadata_version)
         self._list_offsets_version = FOLLOWER_LIST_OFFSETS.at_level(metadata_version)
 
     def close(self) -> None:
-        """The broker is gone: the rest of it may not send requests."""
+        """Makes every later request fail, because the broker is gone."""
         self._network = _Gone()
 
     def add_partitions_to_txn(
         self, target: BrokerId, version: int, command: AddPartitionsToTxnCommand
     ) -> Pending[AddPartitionsToTxnReply]:
-        """Verify or add partitions at the coordinator on ``target``, which understands that from
-        ``VERIFICATION_FROM`` on.
+        """Asks the coordinator on ``target`` to verify or add partitions; the version is at least
+        ``VERIFICATION_FROM``.
         """
         return self._network.ask(
             self._broker_id,
@@ -153,9 +152,9 @@ class Peers:
     def write_txn_markers(
         self, target: BrokerId, command: WriteTxnMarkersCommand
     ) -> Pending[WriteTxnMarkersReply]:
-        """Have ``target`` write markers on partitions that it leads.
+        """Asks ``target`` to write markers on partitions that it leads.
 
-        Below v2 there is no room for the transaction version: the leader takes it for 0.
+        Below v2 the request has no transaction version: the leader assumes 0.
         """
         version = self.version(target, WRITE_TXN_MARKERS)
         if version < TRANSACTION_VERSION_FROM:
@@ -178,13 +177,13 @@ class Peers:
     def allocate_producer_ids(
         self, command: AllocateProducerIdsCommand
     ) -> Pending[AllocateProducerIdsReply]:
-        """Ask the controller for a block of producer ids."""
+        """Asks the controller for a block of producer ids."""
         return self._ask_controller(ALLOCATE_PRODUCER_IDS, command, self._timeout_ms)
 
     def replica_fetch(
         self, target: BrokerId, command: ReplicaFetchCommand
     ) -> Pending[ReplicaFetchReply]:
-        """Fetch what the leader on ``target`` has written."""
+        """Fetches new batches from the leader on ``target``."""
         return self._network.ask(
             self._broker_id,
             target,
@@ -197,7 +196,7 @@ class Peers:
     def replica_offset(
         self, target: BrokerId, command: ReplicaOffsetCommand
     ) -> Pending[ReplicaOffsetReply]:
-        """Ask the leader on ``target`` where its log begins or ends."""
+        """Asks the leader on ``target`` for its log start or log end."""
         return self._network.ask(
             self._broker_id,
             target,
@@ -210,7 +209,7 @@ class Peers:
     def latest_offset(
         self, target: BrokerId, topic_partition: TopicPartition
     ) -> Pending[ReplicaOffsetReply]:
-        """Ask the leader on ``target`` where its log ends, as a consumer does."""
+        """Asks the leader on ``target`` for its high watermark, as a consumer does."""
         command = ReplicaOffsetCommand(
             replica_id=NO_REPLICA,
             topic_partition=topic_partition,
@@ -229,7 +228,7 @@ class Peers:
     def dead_letters(
         self, target: BrokerId, command: DeadLettersCommand
     ) -> Pending[DeadLettersReply]:
-        """Have the leader on ``target`` append a batch of dead letters."""
+        """Asks the leader on ``target`` to append a batch of dead letters."""
         return self._network.ask(
             self._broker_id,
             target,
@@ -240,13 +239,13 @@ class Peers:
         )
 
     def alter_partition(self, command: AlterPartitionCommand) -> Pending[AlterPartitionReply]:
-        """Ask the controller for other ISRs of partitions that this broker leads."""
+        """Asks the controller to change the ISRs of partitions that this broker leads."""
         return self._ask_controller(ALTER_PARTITION, command, self._timeout_ms)
 
     def register_broker(
         self, command: BrokerRegistrationCommand, *, timeout_ms: int
     ) -> Pending[BrokerRegistrationReply]:
-        """Ask the controller for a broker epoch."""
+        """Asks the controller for a broker epoch."""
         if self.version(CONTROLLER_ID, BROKER_REGISTRATION) < CLEAN_SHUTDOWNS_FROM:
             command = msgspec.structs.replace(command, previous_broker_epoch=-1)
         return self._ask_controller(BROKER_REGISTRATION, command, timeout_ms)
@@ -254,18 +253,19 @@ class Peers:
     def heartbeat(
         self, command: BrokerHeartbeatCommand, *, timeout_ms: int
     ) -> Pending[BrokerHeartbeatReply]:
-        """Tell the controller that this broker lives."""
+        """Sends a heartbeat to the controller."""
         return self._ask_controller(BROKER_HEARTBEAT, command, timeout_ms)
 
     def share_state(
         self, target: BrokerId, api_key: int, commands: Sequence[ShareCommand]
     ) -> Pending[Sequence[ShareAnswer]]:
-        """Ask the share coordinator on ``target`` about share partitions of one group.
+        """Sends commands about share partitions of one group to the share coordinator on
+        ``target``.
 
         Args:
             target: The coordinator's broker.
             api_key: One of ``SHARE_STATE``.
-            commands: One for each share partition; the answers are in their order.
+            commands: One for each share partition; the replies are in the same order.
         """
         version = self.version(target, api_key)
         if api_key == WRITE_SHARE_GROUP_STATE and version < COMPLETE_COUNTS_FROM:
@@ -284,7 +284,9 @@ class Peers:
     # Parts
 
     def _ask_controller(self, api_key: int, command: object, timeout_ms: int) -> Pending[Any]:
-        """For rare requests; frequent ones go to the network without this call."""
+        """Sends a request to the controller. Frequent requests go to the network directly, to save
+        a call.
+        """
         # 2.8 has no AllocateProducerIds and asks the controller all the same (``releases.kafka``).
         version = max(0, self.version(CONTROLLER_ID, api_key))
         return self._network.ask(
@@ -292,7 +294,7 @@ class Peers:
         )
 
     def version(self, target: BrokerId, api_key: int) -> int:
-        """The highest version that both sides know, as ApiVersions would list it."""
+        """The highest version that both sides support, as ApiVersions would show."""
         fleet = self._fleet
         if self._changes != fleet.changes:
             self._changes = fleet.changes
@@ -306,7 +308,9 @@ class Peers:
 
 
 class _NoRunner:
-    """In place of a runner of coroutines: no task ever waits for a settled answer."""
+    """Stands for a runner of coroutines where the answer is there already, so that no task waits
+    for it.
+    """
 
     stepping = False
 
@@ -328,12 +332,12 @@ def _without_transaction_versions(command: WriteTxnMarkersCommand) -> WriteTxnMa
 
 
 class _Gone:
-    """The network as a broker that is gone has it: every request fails."""
+    """The network of a broker that is gone: every request fails."""
 
     __slots__ = ()
 
     def ask(
         self, source: BrokerId, _target: BrokerId, *_request: object, **_options: object
     ) -> Pending[Any]:
-        """Fail with PeerDisconnectedError."""
+        """Fails with PeerDisconnectedError."""
         return _disconnected_answer(f"broker {source} is gone")

@@ -1,10 +1,9 @@
-"""Parked work, by key and deadline: delayed fetches and produces.
+"""Parked operations, by key and deadline: delayed fetches and produces.
 
-A parked operation is a check that is run again whenever one of its keys is touched, and a deadline
-on the monotonic clock. It is answered once: by a check that says yes, by the deadline, or by
-``release_all``. It goes on after the present callback, in the same turn of the loop: the released
-work never interrupts the code that touches a key. Kafka's counterpart:
-DelayedOperationPurgatory.
+A parked operation has a check, which runs whenever one of its keys is touched, and a deadline on
+the monotonic clock. It is answered once: when its check succeeds, at its deadline, or by
+``release_all``. It goes on after the present callback, in the same turn of the event loop: it never
+interrupts the code that touches a key. Kafka's counterpart: DelayedOperationPurgatory.
 """
 
 from __future__ import annotations
@@ -23,30 +22,32 @@ from txnsim.runtime.tasks import Pending, settled
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 WIDE: Final = 500
-"""Entries with more keys are not indexed by key, as that would block others too long."""
+"""An operation with more keys is not indexed by key: indexing it would block the loop too long."""
 AT_ONCE: Final = 64
-"""So many of those who wait for a key are looked at without a break; more of them in slices."""
+"""Number of operations waiting for one key that are checked without a break; more are checked in
+slices.
+"""
 
 
 class Parked(Pending[Any], kw_only=True, eq=False):
-    """One parked operation, which is its own answer."""
+    """One parked operation, and the future of its answer."""
 
     keys: Collection[Any]
     timeout_ms: float
     check: Callable[[Any], Any]
     parked_ns: int = 0
-    """When it began to wait, by the stopwatch."""
+    """Time at which it began to wait, in nanoseconds of the stopwatch."""
     is_answered: bool = False
 
     def answer(self, *, done: bool) -> None:
-        """It was released (True), or the deadline has passed."""
+        """Answers the operation: ``done`` is True if it was released, False at its deadline."""
         self.resolve(done)
 
 
 class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
-    """Operations waiting for something to happen to one of their keys.
+    """Operations that wait until something happens to one of their keys.
 
-    There is no timer per operation: operations with one timeout are in the order of their
+    There is no timer per operation: operations with the same timeout are in the order of their
     deadlines, and one timer watches the first.
     """
 
@@ -56,10 +57,10 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
     parked: dict[KeyT, dict[Parked, None]] = {}
     _by_timeout: dict[float, dict[Parked, None]] = {}
     wide: dict[Parked, None] = {}
-    """Entries with too many keys for the index, checked for each key."""
+    """Operations with too many keys for the index; they are looked at for every key."""
     _late: dict[KeyT, bool | None] = {}
-    """Keys with too many entries for one step, in line: released (True), touched (False), or being
-    done (None).
+    """Keys with too many operations for one step, in line -> True if released, False if touched,
+    None while they are being checked.
     """
 
     def __post_init__(self) -> None:
@@ -73,17 +74,18 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         check: Callable[[KeyT], bool],
         prepare: Callable[[], Awaitable[bool]] | None = None,
     ) -> bool:
-        """Wait until ``check(key)`` holds after that one of ``keys`` was touched: it looks at no
-        other, since a request may wait for thousands.
+        """Waits until one of ``keys`` was touched and ``check`` succeeds for it.
+
+        Only touched keys are checked, because a request may wait for thousands.
 
         Args:
-            keys: What it waits for; whether a key is among many of them has to be found quickly.
-            timeout_ms: How long.
-            check: Is called with a key that was touched.
-            prepare: Is awaited once nothing is missed any more; True where the wait is over then.
+            keys: The keys; testing whether a key is among them has to be fast.
+            timeout_ms: Longest wait, in milliseconds.
+            check: Called with a key that was touched; True ends the wait.
+            prepare: Awaited after the keys are registered; True ends the wait.
 
         Returns:
-            True when the check held or the wait was released; False at the deadline.
+            True if the check succeeded or the wait was released; False at the deadline.
         """
         parked = Parked(self.tasks, keys=keys, timeout_ms=timeout_ms, check=check)
         self.park(parked)
@@ -97,7 +99,9 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             self._finish(parked, None)
 
     def park(self, parked: Parked) -> None:
-        """Like waiting, with a callback; a cancelled entry stays until its answer."""
+        """Parks an operation, whose future gets the answer. A cancelled operation stays until
+        then.
+        """
         timeout_ms = parked.timeout_ms
         parked.parked_ns = self._stopwatch_ns()
         same_timeout = self._by_timeout.get(timeout_ms)
@@ -112,7 +116,9 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
                 self.parked.setdefault(key, {})[parked] = None
 
     def touch(self, key: KeyT) -> None:
-        """Something happened to ``key``: run the checks of those who wait for it."""
+        """Runs the checks of the operations that wait for ``key``, because something has happened
+        to it.
+        """
         parked_here: Collection[Parked] = self.parked.get(key, ())
         if self.wide:
             parked_here = [
@@ -128,7 +134,9 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
                 self._finish(parked, partial(parked.resolve, outcome))
 
     def release(self, key: KeyT) -> None:
-        """Answer everything that waits for ``key`` (leadership moved, topic deleted)."""
+        """Answers all operations that wait for ``key`` (its leader has changed, its topic was
+        deleted).
+        """
         parked_here = self._waiting_for(key)
         if len(parked_here) > AT_ONCE:
             self._delay(key, is_released=True)
@@ -137,7 +145,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             self._finish(parked, partial(parked.answer, done=True))
 
     def release_all(self) -> None:
-        """Answer everything: the broker stops."""
+        """Answers all operations, because the broker stops."""
         narrow = dict.fromkeys(
             parked for parked_here in self.parked.values() for parked in parked_here
         )
@@ -145,11 +153,11 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             self._finish(parked, partial(parked.answer, done=True))
 
     def pace(self) -> Pace:
-        """For work in slices."""
+        """A new pace for work in slices."""
         return Pace(self.tasks.turns, self._stopwatch_ns)
 
     def __len__(self) -> int:
-        """How many operations are parked."""
+        """Number of parked operations."""
         narrow = {parked for parked_here in self.parked.values() for parked in parked_here}
         return len(narrow) + len(self.wide)
 
@@ -177,8 +185,8 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         ]
 
     def _delay(self, key: KeyT, *, is_released: bool) -> None:
-        """Put a key in line. An entry that begins to wait for a released key meanwhile is answered
-        too: it looks again.
+        """Puts a key in line. An operation that is parked for a released key meanwhile is answered,
+        too: its caller looks again.
         """
         is_first = not self._late
         self._late[key] = is_released or bool(self._late.get(key))

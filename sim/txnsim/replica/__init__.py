@@ -1,1 +1,3 @@
-"""What a broker knows of the partitions that it hosts: who leads, who follows, how far. Pure."""
+"""The replicas that a broker hosts: their leaders, their followers and the followers' positions.
+Pure.
+"""

@@ -1,8 +1,7 @@
-"""A broker's disk: its logs and its notes about them. It outlives the broker.
+"""A broker's disk: its logs and its checkpoints. It outlives the broker.
 
-A broker that starts again gets the logs of the one before, and the last checkpoints of their high
-watermarks and log starts. Kafka's counterparts: LogManager, the checkpoint files of a log
-directory.
+A broker that restarts gets the logs from before, and the last checkpoints of their high watermarks
+and log starts. Kafka's counterparts: LogManager, the checkpoint files of a log directory.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from txnsim.types import BrokerId, TopicPartition
 from txnsim.wire.codec import at_once
 
 LogKey = tuple[uuid.UUID, int]
-"""(topic id, partition): a topic that is deleted and created again has other logs."""
+"""(topic id, partition): a topic that is deleted and created again has different logs."""
 
 
 class BrokerLogs(msgspec.Struct, eq=False):
@@ -33,27 +32,27 @@ class BrokerLogs(msgspec.Struct, eq=False):
     rules: Rules
     """Rules of the release that runs on this disk."""
     allowance: Allowance | None = None
-    """What all logs of the cluster may write until their sizes are looked at."""
+    """Bytes that all logs of the cluster may write until their size is checked."""
     _logs: dict[LogKey, PartitionLog] = {}
     _high_watermarks: dict[LogKey, int] = {}
     _log_starts: dict[LogKey, int] = {}
-    """Log starts, of logs that start behind the beginning of their first segment."""
+    """Checkpointed log starts, of logs that do not start with their first segment."""
     is_full: bool = False
-    """There is no room: the next write fails, and the directory with it."""
+    """Whether the disk is full: the next write fails and takes the log directory offline."""
     has_failed: bool = False
-    """The log directory is offline; only a broker that starts anew brings it back, as in Kafka
-    (LogDirFailureChannel).
+    """Whether the log directory is offline; only a restart of the broker brings it back, as in
+    Kafka (LogDirFailureChannel).
     """
 
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(self._logs.values())
 
     def replicas(self) -> Iterator[tuple[uuid.UUID, PartitionLog]]:
-        """(topic id, log) of everything that is stored."""
+        """(topic id, log) of each stored log."""
         return ((topic_id, log) for (topic_id, _), log in self._logs.items())
 
     def log(self, topic: TopicImage, partition: int, config: LogConfig) -> PartitionLog:
-        """The log of a replica, made at first sight."""
+        """The log of a replica; it is created if it does not exist."""
         key = (topic.topic_id, partition)
         log = self._logs.get(key)
         if log is None:
@@ -66,12 +65,12 @@ class BrokerLogs(msgspec.Struct, eq=False):
         return log
 
     def config_of(self, image: ClusterImage, topic: TopicImage, broker_id: BrokerId) -> LogConfig:
-        """The config of a topic's logs."""
+        """The config of a topic's logs on a broker."""
         return log_config(image, topic, self.settings, broker_id, rules=self.rules)
 
     def adopt(self, topic_id: uuid.UUID, log: PartitionLog, *, high_watermark: int) -> None:
-        """Take over a log that was on the disk before, with the checkpoints of its start and its
-        high watermark.
+        """Adds a log that was read from a real disk, with checkpoints of its start and its high
+        watermark.
         """
         key = (topic_id, log.topic_partition.partition)
         log.allowance = self.allowance
@@ -80,7 +79,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
         self._log_starts[key] = log.log_start_offset
 
     def configure(self, topic: TopicImage, config: LogConfig) -> Generator[int, None, None]:
-        """Bring the configs of the topic's logs up to date; yields after each."""
+        """Updates the config of the topic's logs; yields after each."""
         for partition in range(len(topic.partitions)):
             log = self._logs.get((topic.topic_id, partition))
             if log is not None:
@@ -88,12 +87,12 @@ class BrokerLogs(msgspec.Struct, eq=False):
                 yield 1
 
     def forget(self, topic: TopicImage) -> Generator[int, None, None]:
-        """The topic was deleted; yields after each replica that is gone."""
+        """Deletes all logs of a deleted topic; yields after each."""
         yield from self._forget(topic, range(len(topic.partitions)))
 
     def forget_replicas(self, topic: TopicImage, partitions: Iterable[int]) -> None:
-        """The replicas are at other brokers now, or gone. The delete also notes the log starts of
-        the other replicas here, once (LogManager.asyncDelete).
+        """Deletes the logs of partitions that this broker no longer hosts. This also checkpoints
+        the log starts of the other logs, once (LogManager.asyncDelete).
         """
         for _ in self._forget(topic, partitions):
             pass
@@ -112,8 +111,8 @@ class BrokerLogs(msgspec.Struct, eq=False):
     # Stops and starts
 
     def checkpoint(self, is_over: Callable[[], bool] = lambda: False) -> Generator[int, None, None]:
-        """Note the high watermarks (ReplicaManager.checkpointHighWatermarks); yields after each,
-        and ends when the broker has stopped in a break.
+        """Checkpoints the high watermarks (ReplicaManager.checkpointHighWatermarks); yields after
+        each, and ends early if the broker has stopped meanwhile.
         """
         for key, log in tuple(self._logs.items()):
             if is_over():
@@ -123,7 +122,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
             yield 1
 
     def note_log_starts(self) -> None:
-        """Note where logs start that don't start with their first segment
+        """Checkpoints the log starts, of logs that do not start with their first segment
         (LogManager.checkpointLogStartOffsetsInDir).
         """
         self._log_starts = {
@@ -133,7 +132,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
         }
 
     def close(self) -> None:
-        """The broker stops in good order: everything is on disk and noted, unless the directory has
+        """Checkpoints and flushes everything at a clean shutdown, unless the directory has
         failed.
         """
         if self.has_failed:
@@ -144,7 +143,9 @@ class BrokerLogs(msgspec.Struct, eq=False):
             log.local.flush()
 
     def lose_unflushed(self, *, now_ms: int) -> list[PartitionLog]:
-        """The machine broke down: drop unflushed records, return the logs that lost some."""
+        """Drops unflushed records, as a crash of the machine does; returns the logs that lost
+        some.
+        """
         losers = [
             log for log in self._logs.values() if log.local.recovery_point < log.log_end_offset
         ]
@@ -153,8 +154,8 @@ class BrokerLogs(msgspec.Struct, eq=False):
         return losers
 
     def reopen(self, image: ClusterImage, broker_id: BrokerId, *, now_ms: int) -> None:
-        """A broker starts on this disk: delete logs of replicas that are gone, and take high
-        watermarks and log starts from the checkpoints.
+        """Opens the logs at a broker's start: deletes those of replicas that it no longer has, and
+        takes high watermarks and log starts from the checkpoints.
         """
         self.has_failed = False
         for key in [key for key in self._logs if not _has_replica(key, image, broker_id)]:
@@ -168,7 +169,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
 
 
 def _has_replica(key: LogKey, image: ClusterImage, broker_id: BrokerId) -> bool:
-    """Whether a broker has a replica of the partition (LogManager.isStrayReplica)."""
+    """Whether the broker has a replica of the partition (LogManager.isStrayReplica)."""
     topic_id, index = key
     topic = image.topic_by_id(topic_id)
     if topic is None or index >= len(topic.partitions):

@@ -1,19 +1,19 @@
-"""Fetch sessions: a reader says once which partitions it wants, and hears only of what changed.
+"""Fetch sessions: a reader names its partitions once, and then gets only what has changed.
 
-A session lives on one broker. Its reader names it by id and epoch in each request; a request lists
-what it adds or changes and what it forgets, the answer lists the partitions that have news:
-records, another high watermark, another log start, an error, a divergence. A last stable offset
-that moved alone is no news.
+A session lives on one broker. Its reader names it by id and epoch in each request. A request lists
+the partitions that it adds, changes or forgets; the response lists the partitions with news:
+records, a new high watermark or log start, an error, a divergence. A last stable offset that moved
+alone is no news.
 
 A Fetch is planned (``plan``), read by the caller, and concluded (``conclude``): a new session is
-kept, an old one remembers its answer. In between, another request may have moved the session on;
-then the Fetch is refused.
+stored, an old one remembers its response. If another request has advanced the session in between,
+the Fetch is refused.
 
-The cache is cut into shards that are filled in turn, each with its own ids. A session is evicted
-for a new one when it was idle for two minutes, or, once it has lived that long, when the new one
-has more partitions. Sessions of followers are worth more than those of consumers.
+The cache is split into shards that are filled in turn, each with its own ids. A session is evicted
+for a new one if it was idle for two minutes, or, when it has lived that long, if the new one has
+more partitions. Sessions of followers win over those of consumers.
 
-Pure: times and ids are handed in. Kafka's counterparts: FetchSession, FetchManager and the contexts
+Pure: times and ids are arguments. Kafka's counterparts: FetchSession, FetchManager and the contexts
 FullFetchContext, SessionlessFetchContext, IncrementalFetchContext (KIP-227, KIP-516).
 """
 
@@ -33,23 +33,25 @@ from txnsim.types import TopicPartition
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
-"""Epoch of a full fetch that wants a session."""
+"""Session epoch of a full fetch that asks for a session."""
 FINAL_EPOCH: Final = -1
-"""Epoch of a full fetch that wants none."""
+"""Session epoch of a full fetch that asks for no session."""
 
 LARGE: Final = 1_000
-"""Partitions of a session that is worth a look at all of them when it grows."""
+"""A session with more partitions is checked against the limit of partitions whenever it grows."""
 EVICTION_MS: Final = 120_000
-"""A session this old may be evicted (BrokerServer: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
+"""Age from which a session may be evicted (BrokerServer:
+MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
+"""
 SHARDS: Final = 8
-"""Parts of the cache, so that they need not share one lock in Kafka; slots are split evenly."""
+"""Number of parts of the cache, which in Kafka have separate locks; slots are split evenly."""
 _INT32_MAX: Final = 2**31 - 1
 _IDS_PER_SHARD: Final = _INT32_MAX // SHARDS
 
 Asked = Mapping[PartitionKey, FetchPartition]
 Results = list[tuple[PartitionKey, FetchOutcome]]
 _Rank = tuple[bool, int, int]
-"""The rank of a session at eviction: privileged, partitions, id (EvictableKey)."""
+"""(is privileged, number of partitions, id): the lowest rank is evicted first (EvictableKey)."""
 
 
 def next_session_epoch(session_epoch: int) -> int:
@@ -58,28 +60,28 @@ def next_session_epoch(session_epoch: int) -> int:
 
 
 class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a Fetch request that sessions are about."""
+    """The parts of a Fetch request that concern sessions."""
 
     session_id: int
     session_epoch: int
     partitions: Asked
-    """The listed partitions in order."""
+    """The listed partitions, in order."""
     forgotten: tuple[PartitionKey, ...] = ()
     by_topic_ids: bool
     is_privileged: bool
-    """It comes from a follower."""
+    """Whether the request comes from a follower."""
 
 
 # Plans: the partitions to read, and the outcome
 
 
 class Sessionless(msgspec.Struct, frozen=True, kw_only=True):
-    """A fetch that no session remembers. It may wait for long, and for many partitions, so it keeps
-    no key of each.
+    """A fetch without a session. It may wait for long, and for many partitions, so it stores no key
+    for each of them.
     """
 
     topics: tuple[str | uuid.UUID | None, ...]
-    """The first part of each key."""
+    """Topic name or id of each partition: the first part of its key."""
     partitions: tuple[FetchPartition, ...]
 
     @classmethod
@@ -90,7 +92,7 @@ class Sessionless(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def keys(self) -> tuple[PartitionKey, ...]:
-        """As the request names its partitions."""
+        """The partitions as the request names them."""
         return tuple(
             [
                 (topic, partition.topic_partition.partition)
@@ -100,7 +102,7 @@ class Sessionless(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """A full fetch that wants a session."""
+    """A full fetch that asks for a session."""
 
     keys: tuple[PartitionKey, ...]
     partitions: tuple[FetchPartition, ...]
@@ -114,14 +116,14 @@ class Incremental(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[FetchPartition, ...]
     session: Session
     session_epoch: int
-    """The session's epoch as long as no other request comes in between."""
+    """Epoch of the session, unless another request has advanced it meanwhile."""
 
 
 Plan = Sessionless | Opening | Incremental
 
 
 class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a Fetch answer, before it is encoded."""
+    """The content of a Fetch response, before it is encoded."""
 
     error: ErrorCode = ErrorCode.none
     session_id: int = NO_SESSION
@@ -132,14 +134,14 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CachedPartition(msgspec.Struct, eq=False):
-    """A partition of a session: the reader's request for it, and the last answer."""
+    """A partition of a session: the reader's request for it, and what the last response said."""
 
     request: FetchPartition
     high_watermark: int = -1
     log_start_offset: int = -1
 
     def ask(self, partition: FetchPartition) -> None:
-        """The reader wants it otherwise from now on; a name that was found once stays."""
+        """Replaces the reader's request; a topic name that was found once is kept."""
         if partition.naming is Naming.NO_NAME:
             cached = self.request
             partition = msgspec.structs.replace(
@@ -148,10 +150,11 @@ class CachedPartition(msgspec.Struct, eq=False):
         self.request = partition
 
     def resolve(self, name: str | None) -> None:
-        """Today the topic id means ``name`` (FetchSession.CachedPartition.maybeResolveUnknownName).
+        """Updates the topic's name; ``name`` is what the topic id stands for at present
+        (FetchSession.CachedPartition.maybeResolveUnknownName).
 
-        A name is looked up until it is found and then kept. When the id means nothing any more, a
-        topic of that name is another one.
+        A name is looked up until it is found and then kept. When the id no longer stands for
+        anything, a topic of that name is a different one.
         """
         partition = self.request
         if partition.naming is Naming.NO_NAME and name is not None:
@@ -163,7 +166,9 @@ class CachedPartition(msgspec.Struct, eq=False):
             self.request = msgspec.structs.replace(partition, naming=Naming.OTHER_TOPIC)
 
     def take(self, outcome: FetchOutcome) -> bool:
-        """Remember an answer; True if it has news (CachedPartition.maybeUpdateResponseData)."""
+        """Remembers an outcome; returns whether it is news for the reader
+        (CachedPartition.maybeUpdateResponseData).
+        """
         is_news = outcome.size > 0 or outcome.diverging is not None
         if self.high_watermark != outcome.high_watermark:
             self.high_watermark = outcome.high_watermark
@@ -181,7 +186,9 @@ class CachedPartition(msgspec.Struct, eq=False):
 # Not a struct: a field of one takes twice as long to set, and these are set all the time.
 @dataclass(slots=True, kw_only=True, eq=False)
 class Session:
-    """The partitions that one reader wants of this broker, in the order in which they are read."""
+    """The partitions that one reader fetches from this broker, in the order in which they are
+    read.
+    """
 
     session_id: int
     by_topic_ids: bool
@@ -189,7 +196,7 @@ class Session:
     created_ms: int
     last_used_ms: int
     epoch: int = next_session_epoch(INITIAL_EPOCH)
-    """Epoch that the next request must carry."""
+    """Session epoch that the next request must have."""
     partitions: dict[PartitionKey, CachedPartition] = field(default_factory=dict)
     rank: _Rank | None = None
     is_old: bool = False
@@ -197,7 +204,9 @@ class Session:
     _names: Mapping[uuid.UUID, str] | None = None
 
     def update(self, partitions: Asked, forgotten: Iterable[PartitionKey]) -> None:
-        """Add and change, then forget: a partition in both is forgotten (FetchSession.update)."""
+        """Adds and changes partitions, then forgets some: a partition in both lists is forgotten
+        (FetchSession.update).
+        """
         for key, partition in partitions.items():
             cached = self.partitions.get(key)
             if cached is None:
@@ -212,7 +221,9 @@ class Session:
     def fetch_plan(
         self, topic_names: Mapping[uuid.UUID, str]
     ) -> tuple[tuple[PartitionKey, ...], tuple[FetchPartition, ...]]:
-        """All partitions in order. Rebuilt only where partitions or topics have changed."""
+        """All partitions in order. The plan is rebuilt only if partitions or topics have
+        changed.
+        """
         if self._plan is None or self._names is not topic_names:
             if self.by_topic_ids:
                 for (topic, _), cached in self.partitions.items():
@@ -226,8 +237,8 @@ class Session:
         return self._plan
 
     def news(self, results: Results) -> Results:
-        """The results with news for the reader. Partitions with records go to the end of the order,
-        so that each gets its turn at the size limits.
+        """The results with news for the reader. Partitions with records move to the end of the
+        order, so that the size limits treat all partitions fairly.
         """
         partitions = self.partitions
         news: Results = []
@@ -242,7 +253,7 @@ class Session:
 
 
 class _Shard:
-    """A part of the cache."""
+    """One part of the cache."""
 
     __slots__ = ("_evictable_by_followers", "_evictable_by_readers", "_ids", "_slots", "sessions")
 
@@ -250,13 +261,13 @@ class _Shard:
         self._slots = slots
         self._ids = ids
         self.sessions: dict[int, Session] = {}
-        """By id, the least recently used first."""
+        """Session id -> session, the least recently used first."""
         # Sorted, the cheapest first. Consumers may evict only old sessions.
         self._evictable_by_readers: list[_Rank] = []
         self._evictable_by_followers: list[_Rank] = []
 
     def make_room(self, *, is_privileged: bool, size: int, now_ms: int) -> bool:
-        """Whether there is a free slot, after evicting one session where that is allowed
+        """Whether there is a free slot, after evicting a session if that is allowed
         (FetchSessionCacheShard.tryEvict).
         """
         if len(self.sessions) < self._slots:
@@ -281,14 +292,16 @@ class _Shard:
             self.remove(session)
 
     def new_id(self, draw: Callable[[int, int], int]) -> int:
-        """An id of this shard that is not in use."""
+        """Draws an unused session id of this shard."""
         while True:
             session_id = draw(*self._ids)
             if session_id not in self.sessions:
                 return session_id
 
     def touch(self, session: Session, now_ms: int) -> None:
-        """The session is used now, and may have another size (FetchSessionCacheShard.touch)."""
+        """Notes that the session is used now; its size may have changed
+        (FetchSessionCacheShard.touch).
+        """
         session.last_used_ms = now_ms
         self.sessions.pop(session.session_id, None)
         self.sessions[session.session_id] = session
@@ -304,7 +317,6 @@ class _Shard:
             insort(self._evictable_by_followers, rank)
 
     def remove(self, session: Session) -> None:
-        """Forget a session."""
         del self.sessions[session.session_id]
         self._unrank(session)
 
@@ -318,12 +330,12 @@ class _Shard:
 
 
 class FetchSessions:
-    """The sessions of one broker.
+    """The fetch sessions of one broker.
 
     Args:
-        slots: How many there may be (``max.incremental.fetch.session.cache.slots``).
-        draw: A random number from the first argument up to, not including, the second.
-        partitions: Of all sessions together. Kafka has no such bound.
+        slots: Most sessions (``max.incremental.fetch.session.cache.slots``).
+        draw: Draws a random number from its first argument up to, but not including, its second.
+        partitions: Most partitions of all sessions together. Kafka has no such limit.
     """
 
     __slots__ = ("_draw", "_partitions_max", "_shards", "_turn")
@@ -352,7 +364,7 @@ class FetchSessions:
     def plan(
         self, request: SessionRequest, *, topic_names: Mapping[uuid.UUID, str], now_ms: int
     ) -> Plan | ErrorCode:
-        """What the request wants read, or the error that answers all of it
+        """The partitions to read for a request, or the error of the whole request
         (FetchManager.newContext).
         """
         shard = self._shard_of(request.session_id)
@@ -392,7 +404,7 @@ class FetchSessions:
         )
 
     def conclude(self, plan: Plan, outcomes: Sequence[FetchOutcome], *, now_ms: int) -> Conclusion:
-        """The answer, given the outcome of each planned partition."""
+        """The response, from the outcome of each planned partition."""
         results = list(zip(plan.keys, outcomes, strict=True))
         match plan:
             case Incremental():
@@ -425,14 +437,14 @@ class FetchSessions:
         return None
 
     def _has_room(self, more: int) -> bool:
-        """Whether ``more`` partitions fit within the limit over all sessions."""
+        """Whether ``more`` partitions fit within the limit of all sessions."""
         sessions = (session for shard in self._shards for session in shard.sessions.values())
         partition_count = sum([len(session.partitions) for session in sessions])
         return partition_count + more <= self._partitions_max
 
     def _open(self, request: SessionRequest, results: Results, now_ms: int) -> int:
-        """Keep a session where there is room for one (FetchSessionCacheShard.maybeCreateSession);
-        its id.
+        """Stores a new session if there is room (FetchSessionCacheShard.maybeCreateSession);
+        returns its id, or ``NO_SESSION``.
         """
         if not self._has_room(len(results)):
             for cache_shard in self._shards:
@@ -461,7 +473,7 @@ class FetchSessions:
 
 
 def _missing_last(results: Results) -> Results:
-    """Partitions that don't exist come last: unknown ids, then the others (KafkaApis)."""
+    """Sorts partitions that don't exist to the end: unknown ids, then unknown names (KafkaApis)."""
     if not any(outcome.error and outcome.is_missing for _, outcome in results):
         return results
     return sorted(

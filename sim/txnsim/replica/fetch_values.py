@@ -1,7 +1,7 @@
-"""What a Fetch asks of one partition, and what the partition answers.
+"""The fetch of one partition, and its result.
 
-The words between the read path (``broker.fetch``) and the sessions (``replica.fetch_sessions``).
-Kafka's counterparts: FetchRequest.PartitionData and FetchPartitionData.
+Used by the read path (``broker.fetch``) and the sessions (``replica.fetch_sessions``). Kafka's
+counterparts: FetchRequest.PartitionData and FetchPartitionData.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from txnsim.log.txn_index import AbortedTxn
 from txnsim.types import TopicPartition
 
 PartitionKey = tuple[str | uuid.UUID | None, int]
-"""A partition as the request names it: topic name, or from v13 topic id (None: all zeros), and
-index.
+"""A partition as the request names it: (topic name, or from v13 topic id (None: all zeros),
+partition index).
 """
 
 
@@ -31,7 +31,7 @@ class Naming(Enum):
 
 
 class FetchPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The offset and the size limit of the fetch of one partition."""
+    """The offset and the size limit for one partition."""
 
     topic_partition: TopicPartition
     fetch_offset: int
@@ -42,22 +42,22 @@ class FetchPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The answer for one partition."""
+    """The result for one partition."""
 
     error: ErrorCode = ErrorCode.none
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
     aborted: tuple[AbortedTxn, ...] | None = None
-    """Aborted transactions in the records; None unless read_committed."""
+    """Aborted transactions among the records; None unless read_committed."""
     records: tuple[bytes, ...] = ()
     size: int = 0
     diverging: tuple[int, int] | None = None
-    """(epoch, end offset) where the reader's log has diverged (KIP-595)."""
+    """(epoch, end offset) at which the reader's log has diverged (KIP-595)."""
 
     @property
     def is_missing(self) -> bool:
-        """Whether the metadata has no such partition, so that no replica was read."""
+        """Whether the metadata have no such partition, so that no replica was read."""
         return self.error in _MISSING
 
 

@@ -1,13 +1,14 @@
-"""Keeps the logs of a cluster within a budget: at its edge the oldest closed segments go.
+"""The memory budget of a cluster's logs: when it is nearly used up, the oldest closed segments are
+deleted.
 
 A real broker has a disk, and ``log.retention.bytes`` for each log. Here the logs of all brokers
 share the memory of one process, so they have one budget, ``log_budget_bytes``. It works as
-retention does: whole segments go from the old end of a log, the log start rises, and a Fetch below
-it gets OFFSET_OUT_OF_RANGE. Never dropped are active segments, all from the first open transaction
-on, what is not replicated, and compacted topics.
+retention does: whole segments are deleted from the old end of a log, the log start rises, and a
+Fetch below it gets OFFSET_OUT_OF_RANGE. Never deleted are active segments, everything from the
+first open transaction on, records that are not replicated, and compacted topics.
 
-A log can only lose closed segments. So from half of the budget on an active segment ends at a
-sixteenth of it.
+A log can only lose closed segments. So from half of the budget on, an active segment is closed when
+it reaches a sixteenth of the budget.
 """
 
 from __future__ import annotations
@@ -28,40 +29,42 @@ DEVIATIONS: Final = (
 )
 
 PARTS: Final = 16
-"""Of a budget: two are freed at the edge, one may be written before the next look."""
+"""Number of parts of the budget: two parts are freed when it is nearly used up, and one may be
+written before the next check.
+"""
 LOGS_PER_STEP: Final = 256
-"""How many partitions are looked at between two pauses: about a millisecond."""
+"""Number of partitions that are checked between two pauses: about a millisecond."""
 BATCH_BYTES: Final = 48
-"""What a batch takes beside its bytes, once for all replicas that share it."""
+"""Memory that a batch takes in addition to its bytes, once for all replicas that share it."""
 PLACE_BYTES: Final = 28
-"""Bytes that a batch takes in the lists of each replica."""
+"""Memory that a batch takes in the lists of each replica, in bytes."""
 
 Replica = tuple[int, PartitionLog]
-"""(number of the disk, log)."""
+"""(index of the disk, log)."""
 
 
 class Look(msgspec.Struct, kw_only=True, gc=False):
-    """What a look at all logs comes to."""
+    """The result of a check of all logs."""
 
     held_bytes: int = 0
-    """Bytes of memory that the logs take."""
+    """Memory that the logs take, in bytes."""
     freed: int = 0
-    """Bytes that are gone now."""
+    """Bytes that were freed."""
 
 
 class _Closed(msgspec.Struct, frozen=True, order=True):
-    """A closed segment that may be deleted, together with all before it."""
+    """A closed segment that may be deleted, together with all segments before it."""
 
     written_ms: int
     index: int
-    """Of its partition."""
+    """Index of the partition."""
     upper: int
-    """Offset behind it."""
+    """Offset after the segment."""
     size: int
 
 
 def held_bytes(replicas: Sequence[Replica]) -> int:
-    """The memory that the replicas of a partition take; most batches are shared by all."""
+    """Memory that the replicas of a partition take, in bytes; most batches are shared by all."""
     largest = places = 0
     for _, log in replicas:
         batches = size = 0
@@ -74,7 +77,7 @@ def held_bytes(replicas: Sequence[Replica]) -> int:
 
 
 def by_partition(disks: Sequence[BrokerLogs]) -> list[list[Replica]]:
-    """The replicas of each partition."""
+    """Groups the replicas on all disks by partition."""
     replicas_by_key: dict[LogKey, list[Replica]] = {}
     for number, disk in enumerate(disks):
         for topic_id, log in disk.replicas():
@@ -87,10 +90,11 @@ def by_partition(disks: Sequence[BrokerLogs]) -> list[list[Replica]]:
 def enforce(
     disks: Sequence[BrokerLogs], budget: int, now_ms: int, look: Look
 ) -> Iterator[Replica | None]:
-    """Look at all logs, end large segments, and drop the oldest ones where the edge is reached.
+    """Checks all logs, closes large segments, and deletes the oldest ones when the budget is nearly
+    used up.
 
     Yields:
-        Each log that begins at a later offset now; None for a pause.
+        Each log whose start has risen; None for a pause.
     """
     part = budget // PARTS
     partitions = by_partition(disks)
@@ -138,8 +142,8 @@ def _closed_segments(index: int, replicas: Sequence[Replica]) -> Iterator[_Close
 def _end_segments(
     partitions: Sequence[Sequence[Replica]], part: int, missing: int, now_ms: int
 ) -> None:
-    """End active segments of a part, and smaller ones, the largest first, where closed segments
-    were too few: they may go the next time.
+    """Closes active segments that are at least ``part`` bytes large, and smaller ones, largest
+    first, while closed segments do not suffice: those may be deleted the next time.
     """
     active = [
         (max(log.local.segments.active.size_bytes for _, log in replicas), -index)

@@ -1,8 +1,8 @@
 """A led partition with followers, as its leader sees it (Kafka's Partition).
 
-It holds the followers and how far each is, the ISR that the controller has granted, and the ISR
-that the leader has asked for. While a request is open, the *maximal* ISR counts, the larger of
-both: the high watermark never relies on a replica that the controller may not know (KIP-497).
+It holds the followers and their positions, the ISR that the controller has granted, and the ISR
+that the leader has requested. While a request is open, the *maximal* ISR counts, the union of both:
+the high watermark never relies on a replica that the controller may not know of (KIP-497).
 Partitions without followers have none of this: their high watermark is the log end.
 
 It sends nothing: it returns the requests for the controller, and reaches followers through their
@@ -28,10 +28,10 @@ from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 UNKNOWN_OFFSET: Final = -1
 UNKNOWN_EPOCH: Final = -1
 NEVER_MS: Final = -(2**62)
-"""Longer ago than any lag that is allowed, on a clock that starts anywhere."""
+"""Longer ago than any allowed lag, on a monotonic clock that starts anywhere."""
 
 _RESET: Final = frozenset({ErrorCode.operation_not_attempted, ErrorCode.ineligible_replica})
-"""The controller has not taken the change: the ISR stays the same."""
+"""Errors with which the controller has not made the change: the ISR stays as it was."""
 _FINAL: Final = frozenset(
     {
         ErrorCode.unknown_topic_or_partition,
@@ -42,20 +42,24 @@ _FINAL: Final = frozenset(
         ErrorCode.new_leader_elected,
     }
 )
-"""Errors of a leader that is behind; the change stays requested until new metadata."""
+"""Errors of a leader with outdated metadata; the change stays pending until new metadata
+arrives.
+"""
 
 MayJoin = Callable[[BrokerId, int], bool]
-"""(broker, its epoch as its fetch gave it, -1 if it gave none) -> whether the controller would take
-it into an ISR: alive, not shutting down, and still the same process (KIP-903).
+"""(broker id, broker epoch from its fetch, -1 if it gave none) -> whether the controller would
+accept the broker in an ISR: alive, not shutting down, and not restarted since (KIP-903).
 """
 
 
 Terms = Callable[[], tuple[int, int]]
-"""(``replica.lag.time.max.ms``, the present time): asked only where a replica is about to join."""
+"""Gives (``replica.lag.time.max.ms``, the monotonic time in ms); called only if a replica is about
+to join.
+"""
 
 
 def effective_min_isr(min_isr: int, image: PartitionImage, rules: Rules) -> int:
-    """How many replicas a partition must have in sync (Partition.effectiveMinIsr)."""
+    """Number of replicas that must be in sync (Partition.effectiveMinIsr)."""
     return min(min_isr, len(image.replicas)) if rules.min_isr_is_bounded else min_isr
 
 
@@ -87,7 +91,7 @@ class LeaderPartition:
         self.partition_epoch = -1
         self.replicas: tuple[BrokerId, ...] = ()
         self.isr: tuple[BrokerId, ...] = ()
-        """As the controller has granted it."""
+        """The ISR that the controller has granted."""
         self.maximal_isr: frozenset[BrokerId] = frozenset()
         self.min_isr = 1
         """``min.insync.replicas``, at most the number of replicas (Partition.effectiveMinIsr)."""
@@ -98,7 +102,7 @@ class LeaderPartition:
     # Metadata
 
     def lead(self, image: PartitionImage, *, min_isr: int, now_ms: int) -> None:
-        """Take over what the controller says (Partition.makeLeader)."""
+        """Applies the partition's metadata (Partition.makeLeader)."""
         self.min_isr = effective_min_isr(min_isr, image, self.log.config.rules)
         self.is_under_min_isr = len(self.isr) < self.min_isr
         if image.partition_epoch <= self.partition_epoch:
@@ -123,8 +127,8 @@ class LeaderPartition:
     # Data
 
     def note_append(self, terms: Terms) -> bool:
-        """The log has new records: inform the followers; whether the high watermark moved
-        already.
+        """Tells the followers that the log has new records; returns whether the high watermark has
+        moved already.
         """
         end_before, self._end = self._end, self.log.local.end_offset
         topic_partition = self.topic_partition
@@ -143,7 +147,7 @@ class LeaderPartition:
         return self.advance(terms)
 
     def log_start_raised(self) -> None:
-        """Records were deleted: the followers shall delete them, too."""
+        """Tells the followers that records were deleted, so that they delete them, too."""
         for follower in self.followers.values():
             reader = follower.reader
             if reader is not None:
@@ -152,7 +156,7 @@ class LeaderPartition:
                     reader.answer_soon()
 
     def advance(self, terms: Terms) -> bool:
-        """Move the high watermark as far as it may go; whether it moved
+        """Moves the high watermark as far as possible; returns whether it has moved
         (Partition.maybeIncrementLeaderHW).
         """
         log = self.log
@@ -178,7 +182,9 @@ class LeaderPartition:
         return True
 
     def _joining(self, lag_max_ms: int, now_ms: int) -> frozenset[BrokerId]:
-        """Replicas about to join the ISR. They can join only if the high watermark waits."""
+        """Replicas that are about to join the ISR: the high watermark waits for them, or they could
+        never join.
+        """
         end = self.log.log_end_offset
         return frozenset(
             follower.broker_id
@@ -189,7 +195,7 @@ class LeaderPartition:
         )
 
     def low_watermark(self, is_alive: Callable[[BrokerId], bool]) -> int:
-        """First offset that some live replica has not deleted (Partition.lowWatermarkIfLeader)."""
+        """Lowest log start of all live replicas (Partition.lowWatermarkIfLeader)."""
         starts = [
             follower.log_start_offset
             for follower in self.followers.values()
@@ -200,7 +206,7 @@ class LeaderPartition:
     # In-sync replicas
 
     def expand_isr(self, follower: Follower) -> IsrChange | None:
-        """The ISR change to request now that this follower has fetched
+        """The ISR change to request after a fetch of this follower; None if there is none
         (Partition.maybeExpandIsr).
         """
         if self._asked is not None or follower.broker_id in self.isr:
@@ -214,7 +220,9 @@ class LeaderPartition:
         return self._ask(frozenset((*self.isr, follower.broker_id)))
 
     def shrunk(self, *, lag_max_ms: int, now_ms: int) -> IsrChange | None:
-        """The ISR change to request now that time has passed (Partition.maybeShrinkIsr)."""
+        """The ISR change to request because followers have fallen behind; None if none has
+        (Partition.maybeShrinkIsr).
+        """
         if self._asked is not None:
             return None
         late = out_of_sync(
@@ -227,7 +235,7 @@ class LeaderPartition:
         return self._ask(frozenset(self.isr).difference(late)) if late else None
 
     def take_answer(self, answer: AlteredPartition, request: IsrChange) -> IsrChange | None:
-        """Take the controller's answer; returns the change to ask for again, or None
+        """Applies the controller's answer; returns the change to request again, or None
         (Partition.submitAlterPartition).
         """
         if request is not self._asked:
@@ -271,26 +279,28 @@ class LeaderPartition:
 
 
 class FollowerReader(Protocol):
-    """Where a follower's requests come in: its fetch session."""
+    """A follower's fetch session, as the partition uses it."""
 
     last_fetch_ms: int
     stale: dict[TopicPartition, None]
-    """Partitions whose high watermark the follower does not know any more."""
+    """Partitions whose present high watermark the follower does not know."""
 
     news: dict[TopicPartition, None]
-    """Partitions with records or bounds that the follower has not received."""
+    """Partitions with records, or with a log start, that the follower has not received."""
     is_due: bool
-    """Whether its answer is already scheduled."""
+    """Whether an answer is already scheduled."""
 
     @property
     def parked_request(self) -> object | None:
-        """Its request that waits for news."""
+        """The follower's request that waits for news; None if there is none."""
 
     def answer_soon(self) -> None:
-        """Give that one its answer after the present callback."""
+        """Answers the parked request after the present callback."""
 
     def is_out(self, topic_partition: TopicPartition) -> None:
-        """The follower is out of the ISR: each Fetch checks whether it may join."""
+        """Notes that the follower is out of the partition's ISR: each Fetch checks whether it may
+        join.
+        """
 
 
 class Follower(msgspec.Struct, eq=False):
@@ -307,7 +317,7 @@ class Follower(msgspec.Struct, eq=False):
     reader: FollowerReader | None = None
 
     def reset(self, *, is_in_isr: bool, leader_end: int, now_ms: int) -> None:
-        """A new leader knows nothing of it yet but whether it was in the ISR
+        """Resets the position at a new leader, which knows only whether the follower was in the ISR
         (Replica.resetReplicaState).
         """
         self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET
@@ -325,7 +335,9 @@ class Follower(msgspec.Struct, eq=False):
         broker_epoch: int,
         now_ms: int,
     ) -> None:
-        """It proves all records below ``fetch_offset`` (Replica.updateFetchStateOrThrow)."""
+        """Notes a fetch: the follower has all records below ``fetch_offset``
+        (Replica.updateFetchStateOrThrow).
+        """
         if fetch_offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif fetch_offset >= self.last_fetch_leader_end:
@@ -350,7 +362,7 @@ def out_of_sync(
     lag_max_ms: int,
     now_ms: int,
 ) -> tuple[BrokerId, ...]:
-    """Members of the ISR that have not kept up for ``replica.lag.time.max.ms``."""
+    """Members of the ISR that have been behind for longer than ``replica.lag.time.max.ms``."""
     return tuple(
         follower.broker_id
         for follower in followers
@@ -370,12 +382,14 @@ def truncation_offset(
     leader_answer: tuple[int, int],
     own_answer: tuple[int, int],
 ) -> int:
-    """Where a diverging follower cuts off (AbstractFetcherThread.getOffsetTruncationState).
+    """The offset to which a diverging follower truncates its log
+    (AbstractFetcherThread.getOffsetTruncationState).
 
     Args:
-        log_end_offset: The follower's.
-        leader_answer: (epoch, where it ended) by the leader.
-        own_answer: (epoch, where it ended) by the follower's own log, asked for the leader's epoch.
+        log_end_offset: The follower's log end.
+        leader_answer: (epoch, end offset of that epoch) in the leader's log.
+        own_answer: (epoch, end offset of that epoch) in the follower's own log, looked up for the
+            leader's epoch.
     """
     leader_epoch, leader_end = leader_answer
     own_epoch, own_end = own_answer

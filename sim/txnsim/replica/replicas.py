@@ -1,7 +1,7 @@
 """The partition replicas that one broker hosts, and whether it may serve them.
 
-Each replica has a log of its own. This module works out what a new image means for them: which
-partitions the broker leads, which it follows and from whom. The broker acts on it. Kafka's
+Each replica has its own log. This module works out what a new image means for the replicas: which
+partitions the broker leads, which it follows, and from which broker. The broker acts on it. Kafka's
 counterpart: the partition map of ReplicaManager.
 """
 
@@ -24,15 +24,17 @@ from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
 
 STEP: Final = 16
-"""Replicas between two breaks."""
+"""Number of replicas between two breaks."""
 STEP_WEIGHT: Final = 8
-"""What hosting one counts for: as much as some elements of a request."""
+"""Work of hosting one replica, in elements of a request."""
 TOPIC_WEIGHT: Final = 8
-"""A topic counts for so many elements besides its replicas: thousands may have one each."""
+"""Work of a topic in addition to its replicas, in elements of a request: there may be thousands of
+topics with one partition each.
+"""
 
 
 class Following(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition that is to be fetched from its leader."""
+    """A partition to fetch from its leader."""
 
     topic_id: uuid.UUID
     log: PartitionLog
@@ -41,28 +43,30 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeadershipChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new image means for one broker; filled as its replicas are gone through."""
+    """What a new image means for one broker; the lists are filled replica by replica."""
 
     led: list[tuple[TopicPartition, LeaderEpoch]] = []
-    """Partitions led from now on, or led under a new epoch."""
+    """Partitions that the broker leads from now on, or leads in a new epoch."""
     lost: list[tuple[TopicPartition, LeaderEpoch]] = []
-    """Partitions led until now, with the epoch of the new leader."""
+    """Partitions that the broker no longer leads, with the epoch of the new leader."""
     deleted: list[TopicPartition] = []
-    """Partitions hosted until now: the topic is gone, or the replica is at another broker."""
+    """Partitions that the broker no longer hosts: the topic was deleted, or the replica has moved
+    to another broker.
+    """
     regrouped: list[LeaderPartition] = []
-    """Led partitions with followers whose ISR, epoch or minimum may be another: the high watermark
-    may move.
+    """Led partitions with followers whose ISR, epoch or minimum ISR may have changed: the high
+    watermark may move.
     """
     followed: list[Following] = []
-    """Partitions to be fetched from now on, or from another leader, or under another epoch."""
+    """Partitions to fetch from now on, or from another leader, or in another epoch."""
     unfollowed: list[TopicPartition] = []
-    """Partitions that are not to be fetched any more: led here, without a leader, or deleted."""
+    """Partitions that are no longer fetched: led here, without a leader, or deleted."""
 
 
 def changed_roles(
     old: ClusterImage, new: ClusterImage, broker_id: BrokerId
 ) -> tuple[TopicPartition, ...]:
-    """Partitions that a broker leads or follows under another leader epoch, or no longer."""
+    """Partitions that a broker leads or follows in a new leader epoch, or no longer hosts."""
     changed: dict[TopicPartition, None] = {}
     for name in new.changed_topics(old):
         topic_before, topic_after = old.topics.get(name), new.topics.get(name)
@@ -93,18 +97,18 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     settings: Settings
     image: ClusterImage
     dynamic: Settings = DEFAULTS
-    """Settings with the image's dynamic configs; the owner keeps them current."""
+    """Settings with the image's dynamic configs applied; the owner keeps them current."""
     hosted: dict[TopicPartition, PartitionLog] = {}
     led: dict[TopicPartition, PartitionLog] = {}
     """The hosted logs that this broker leads."""
     replicated: dict[TopicPartition, LeaderPartition] = {}
-    """Those led partitions that have followers."""
+    """The led partitions that have followers."""
     offline: set[TopicPartition] = msgspec.field(default_factory=set)
-    """Replicas of this broker that can't be served: its log directory has failed
+    """Hosted partitions that can't be served because the log directory has failed
     (HostedPartition.Offline).
     """
     _led_offline: set[TopicPartition] = msgspec.field(default_factory=set)
-    """Offline partitions without news of another leader."""
+    """Offline partitions that this broker led, while no other broker leads them."""
     _followed: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = {}
 
     # Lookups
@@ -115,8 +119,8 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         *,
         current_leader_epoch: int = -1,
     ) -> PartitionLog | Rejection:
-        """The log, if this broker leads the partition (ReplicaManager.getPartitionOrError,
-        Partition.checkCurrentLeaderEpoch).
+        """The log, if this broker leads the partition, else the error
+        (ReplicaManager.getPartitionOrError, Partition.checkCurrentLeaderEpoch).
         """
         log = self.led.get(topic_partition)
         if log is None or current_leader_epoch >= 0:
@@ -126,7 +130,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     def replica(
         self, topic_partition: TopicPartition, *, current_leader_epoch: int = -1
     ) -> PartitionLog | Rejection:
-        """The log, if this broker hosts any replica of the partition."""
+        """The log, if this broker hosts a replica of the partition, else the error."""
         log = self.hosted.get(topic_partition)
         if log is not None:
             return self._epoch_mismatch(log, current_leader_epoch) or log
@@ -149,12 +153,12 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def count(self, topic_partition: TopicPartition) -> int:
-        """How many replicas a led partition has."""
+        """Number of replicas of a led partition."""
         partition = self.replicated.get(topic_partition)
         return 1 if partition is None else len(partition.replicas)
 
     def too_few_in_sync(self, topic_partition: TopicPartition) -> Rejection | None:
-        """A rejection where too few replicas are in sync for acks=-1."""
+        """The error for acks=-1 if too few replicas are in sync, else None."""
         partition = self.replicated.get(topic_partition)
         if partition is None or not partition.is_under_min_isr:
             return None
@@ -167,7 +171,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     # Changes
 
     def apply(self, new: ClusterImage, *, now_ms: int) -> LeadershipChanges:
-        """Take over a new image in one step."""
+        """Applies a new image in one step."""
         steps = self.apply_in_steps(new, now_ms=now_ms)
         while True:
             try:
@@ -179,16 +183,16 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     def apply_in_steps(
         self, new: ClusterImage, *, now_ms: int
     ) -> Generator[int, None, LeadershipChanges]:
-        """Take over a new image: host, lead, follow and forget what it says. The image is the
-        current one at once, its replicas come one after the other (as in
+        """Applies a new image: hosts, leads, follows and deletes replicas as it says. The image is
+        the current one at once; its replicas follow one after the other (as in
         BrokerMetadataPublisher.onMetadataUpdate).
 
         Args:
             new: The metadata.
-            now_ms: Monotonic time: followers are given ``replica.lag.time.max.ms`` from now on.
+            now_ms: Monotonic time: followers get ``replica.lag.time.max.ms`` from now on.
 
         Yields:
-            How many replicas have been seen to since the last step.
+            Amount of work since the last step, in elements of a request.
         """
         old, self.image = self.image, new
         changes = LeadershipChanges()
@@ -219,10 +223,10 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         return changes
 
     def directory_failed(self) -> tuple[TopicPartition, ...]:
-        """No replica is served any more (ReplicaManager.handleLogDirFailure).
+        """Stops serving all replicas (ReplicaManager.handleLogDirFailure).
 
         Returns:
-            Partitions that were followed and are not to be fetched any more.
+            The followed partitions, which are no longer fetched.
         """
         self.offline.update(self.hosted)
         self._led_offline.update(self.led)
@@ -284,8 +288,8 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     def _leave_offline(
         self, topic_partition: TopicPartition, partition: PartitionImage, changes: LeadershipChanges
     ) -> None:
-        """Coordinators go by the metadata alone: they resign once another broker leads
-        (BrokerMetadataPublisher).
+        """Notes an offline partition. If another broker leads it now, this one's leadership counts
+        as lost: coordinators follow the metadata alone (BrokerMetadataPublisher).
         """
         self.offline.add(topic_partition)
         if partition.leader != self.broker_id and topic_partition in self._led_offline:
@@ -364,7 +368,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         yield from self.logs.forget(topic)
 
     def _give_up(self, topic_partition: TopicPartition, changes: LeadershipChanges) -> None:
-        """Stop hosting the partition."""
+        """Stops hosting the partition."""
         self.led.pop(topic_partition, None)
         self.replicated.pop(topic_partition, None)
         if self._followed.pop(topic_partition, None) is not None:
@@ -376,7 +380,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             changes.deleted.append(topic_partition)
 
     def _may_join(self, broker_id: BrokerId, broker_epoch: int) -> bool:
-        """Partition.isReplicaIsrEligible."""
+        """Whether the broker may join an ISR (Partition.isReplicaIsrEligible)."""
         if not self.image.is_active(broker_id):
             return False
         return broker_epoch in (-1, self.image.brokers[broker_id].epoch)
@@ -394,7 +398,9 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _epoch_mismatch(self, log: PartitionLog, current_leader_epoch: int) -> Rejection | None:
-        """Judged before leadership is (Partition.checkCurrentLeaderEpoch)."""
+        """The error for another leader epoch, which is checked before leadership
+        (Partition.checkCurrentLeaderEpoch); None if the epochs match.
+        """
         if current_leader_epoch < 0 or current_leader_epoch == log.leader_epoch:
             return None
         if current_leader_epoch < log.leader_epoch:

@@ -1,7 +1,7 @@
-"""Appends and the bounds that follow them, as events of the trace.
+"""Writes appends, and the offsets that move with them, as events of the trace.
 
-What an append has changed is in its answer (``Appended``), so nothing is compared. Each method is
-called only while the trace is on, after the log has taken or refused the batch.
+The result of an append (``Appended``) says what it has changed. Each method is called only while
+the trace is on, after the log has accepted or refused the batch.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from txnsim.types import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC, LeaderEpoch, 
 from txnsim.wire.batch_header import BatchHeader
 
 NAMES_MAX: Final = 4_096
-"""Producer ids whose transactional ids are remembered."""
+"""Number of producer ids whose transactional ids are remembered."""
 UNREPLICATED_MAX: Final = 1_024
-"""Appends of one partition that wait for the high watermark to pass."""
+"""Most appends of one partition that are remembered until the high watermark passes them."""
 CLOSED_MAX: Final = 1_024
-"""Markers of one partition that wait for the last stable offset to pass."""
+"""Most markers of one partition that are remembered until the last stable offset passes them."""
 
 
 class _PendingAppend(msgspec.Struct, frozen=True):
-    """A batch or a marker that a bound has not passed yet."""
+    """A batch or a marker that the high watermark or the last stable offset has not passed yet."""
 
     offset: int
     event: int
@@ -41,7 +41,7 @@ _NOTHING: Final = _PendingAppend(-1, NO_CAUSE, "")
 
 
 class _Log:
-    """Remembered values of a log."""
+    """What the trace remembers of one log."""
 
     __slots__ = ("closed", "is_routine", "name", "node", "replicas", "stable", "unreplicated")
 
@@ -49,22 +49,27 @@ class _Log:
         self.name = str(topic_partition)
         self.node = f"{broker}/log/{self.name}"
         self.is_routine = topic_partition.topic == TRANSACTION_STATE_TOPIC
-        """Whether it is a transaction coordinator's log, whose bounds follow each record."""
+        """Whether it is a log of transaction coordinators, whose high watermark follows each
+        record.
+        """
         self.unreplicated: deque[_PendingAppend] = deque(maxlen=UNREPLICATED_MAX)
-        """Above the high watermark, in the order of their offsets."""
+        """Appends above the high watermark, in the order of their offsets."""
         self.closed: dict[int, _PendingAppend] = {}
-        """Markers above the last stable offset, by the first offset of their transaction."""
+        """First offset of a transaction -> its marker, for markers above the last stable offset."""
         self.stable = 0
-        """The newest last stable offset in the trace; first, that at the start of this leader."""
+        """The last stable offset as the trace last reported it; at first, the one at the start of
+        this leader.
+        """
         self.replicas = 0
-        """Number of the partition's replicas, as last announced."""
+        """Number of the partition's replicas as the trace last reported it."""
 
 
 class AppendEvents(LogEvents):
-    """The events of one broker's logs.
+    """The append events of one broker's logs.
 
-    The main cause of a bound that moves is the append or the marker that it has passed: followers'
-    fetches, which move it, are many and say nothing. So both are remembered until then.
+    When the high watermark or the last stable offset moves, the main cause is the append or the
+    marker that it has passed, and not the follower's fetch that moved it: fetches are many and say
+    nothing. So appends and markers are remembered until they are passed.
     """
 
     __slots__ = ("_logs", "_names")
@@ -75,13 +80,14 @@ class AppendEvents(LogEvents):
         self._names: dict[int, str] = {}
 
     def led(self, log: PartitionLog, leader_epoch: LeaderEpoch, replicas: int) -> None:
-        """The broker leads the log from now on: what a reader of the trace must know of it; offsets
-        that are 0 are left out. Of coordinators' logs nothing is said.
+        """Traces that the broker leads a log from now on, with the log's offsets and open
+        producers; offsets that are 0 are left out. Nothing is traced for internal topics.
 
         Args:
-            log: It.
-            leader_epoch: From now on.
-            replicas: How many the partition has. The log end of a single one is its high watermark.
+            log: The log.
+            leader_epoch: The new leader epoch.
+            replicas: Number of the partition's replicas. With a single one, the log end is the high
+                watermark.
         """
         log_state = self._log(log.topic_partition)
         log_state.stable, log_state.replicas = log.last_stable_offset, replicas
@@ -109,8 +115,8 @@ class AppendEvents(LogEvents):
         self.tracer.emit("node.role", self.broker, data=data)
 
     def trace_replicas(self, log: PartitionLog, replicas: int) -> None:
-        """A log that the broker leads may have got or lost followers under the same leader epoch
-        (a reassignment): what a reader must know of that.
+        """Traces a new number of replicas of a led log in the same leader epoch (a
+        reassignment).
         """
         log_state = self._log(log.topic_partition)
         if log_state.replicas == replicas or log.topic_partition.topic in INTERNAL_TOPICS:
@@ -130,7 +136,9 @@ class AppendEvents(LogEvents):
         result: Appended,
         transactional_id: str | None,
     ) -> int:
-        """Trace an appended or duplicate batch as the current cause; returns the previous cause."""
+        """Traces an appended or duplicate batch as the current cause; returns the previous
+        cause.
+        """
         tracer, log_state = self.tracer, self._log(log.topic_partition)
         if transactional_id is not None:
             self._remember(header.producer_id, transactional_id)
@@ -176,7 +184,7 @@ class AppendEvents(LogEvents):
         self.tracer.emit("log.reject", log_state.node, tx=tx, data=data)
 
     def trace_marker(self, log: PartitionLog, marker: TxnMarker, result: Appended) -> int:
-        """A marker is in the log: the current cause from now on, as with ``trace_append``."""
+        """Traces an appended marker as the current cause; returns the previous cause."""
         tracer, log_state = self.tracer, self._log(log.topic_partition)
         first_offset, offset = result.open_before, result.base_offset
         tx = self._tx(marker.producer_id, marker.producer_epoch)
@@ -211,7 +219,7 @@ class AppendEvents(LogEvents):
     def marker_refused(
         self, topic_partition: TopicPartition, marker: TxnMarker, refusal: Rejection
     ) -> None:
-        """A marker was refused by the leader."""
+        """Traces a marker that the leader has refused."""
         log_state = self._log(topic_partition)
         error = {"error": refusal.error.name.upper(), "rule": refusal.rule}
         tx = self._tx(marker.producer_id, marker.producer_epoch)
@@ -219,12 +227,12 @@ class AppendEvents(LogEvents):
         self.tracer.emit("marker.refused", log_state.node, tx=tx, data=data)
 
     def covers(self, log: PartitionLog) -> None:
-        """The end of the log is due to the current cause."""
+        """Notes the current cause as the cause of the log's new end."""
         _note(self._log(log.topic_partition), log.log_end_offset - 1, self.tracer.cause, "")
 
     def trace_bounds(self, log: PartitionLog) -> int:
-        """The high watermark has moved, and the last stable offset perhaps with it; the event that
-        causes what follows.
+        """Traces that the high watermark has moved, and the last stable offset if it moved, too;
+        returns the event that causes what follows.
         """
         tracer, log_state = self.tracer, self._log(log.topic_partition)
         cause, high, unreplicated = tracer.cause, log.high_watermark, log_state.unreplicated
@@ -258,8 +266,8 @@ class AppendEvents(LogEvents):
         tx: Transaction,
         payload: LaterPayload,
     ) -> int:
-        """A batch or a marker is in the log; with it the producer's epoch may have risen. With a
-        transaction the event itself says so.
+        """Traces a stored batch or marker. If it has raised the producer's epoch, a ``pid.bump``
+        follows; in a transaction only at level full, because the event's own name has the epoch.
         """
         tracer = self.tracer
         cause = tracer.emit(kind, log_state.node, tx=tx, data=payload)
@@ -277,7 +285,9 @@ class AppendEvents(LogEvents):
         return cause
 
     def _note_end(self, log_state: _Log, last_offset: int, cause: int, tx: Transaction) -> int:
-        """The end of the log is due to ``cause``, the current one from now on; the one before."""
+        """Notes ``cause`` as the cause of the log's end and as the current cause; returns the
+        previous cause.
+        """
         _note(log_state, last_offset, cause, tx)
         return self.tracer.caused_by(cause)
 
@@ -289,7 +299,9 @@ class AppendEvents(LogEvents):
                 del names[next(iter(names))]
 
     def _tx(self, producer_id: int, epoch: int) -> Transaction:
-        """The transaction in the trace, where a batch has named its transactional id."""
+        """The transaction's name in the trace; "" if no batch has named the producer's
+        transactional id.
+        """
         name = self._names.get(producer_id)
         return "" if name is None else (name, producer_id, epoch)
 
@@ -302,7 +314,9 @@ class AppendEvents(LogEvents):
         tx: Transaction,
         importance: int | None = None,
     ) -> int:
-        """Trace a moved bound, unless the trace level leaves it out."""
+        """Traces a moved offset, unless the trace level leaves it out; returns the event, or the
+        joined causes.
+        """
         if importance == 0 and not self.tracer.full:
             return self.tracer.joined(causes)
         data = {"tp": log_state.name, "to": to}
@@ -325,7 +339,7 @@ def _note(log_state: _Log, last_offset: int, cause: int, tx: Transaction) -> Non
 
 
 def _closed_by(log_state: _Log, stable: int) -> _PendingAppend | None:
-    """The marker whose transaction held the last stable offset back."""
+    """The marker whose transaction held the last stable offset back; None if none did."""
     closed = log_state.closed
     if not closed:
         return None

@@ -1,8 +1,8 @@
-"""Looks at the logs of all brokers whenever enough has been written, and keeps them within their
-budget (``txnsim.replica.log_budget`` decides).
+"""Checks the size of all brokers' logs whenever enough has been written, and keeps them within
+their budget (``txnsim.replica.log_budget`` decides).
 
-From half of the budget on each look also sends the cleaners to compacted logs that are dirty
-enough: what is outdated there goes without waiting for ``log.cleaner.backoff.ms``.
+When the logs have reached half of the budget, each check also makes the cleaners clean compacted
+logs that are dirty enough, without waiting for ``log.cleaner.backoff.ms``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _log: Final = Logger("txnsim.logs")
 
 
 class BudgetKeeper:
-    """The budget of one cluster's logs.
+    """The memory budget of one cluster's logs.
 
-    ``allowance`` is for its logs. Call ``begin`` once they are there.
+    ``allowance`` is handed to the logs. Call ``begin`` when they exist.
     """
 
     def __init__(
@@ -45,7 +45,9 @@ class BudgetKeeper:
         self._has_told = False
 
     def begin(self, disks: Mapping[BrokerId, BrokerLogs]) -> None:
-        """What is on the disks already, as of a real cluster, is allowed beside the budget."""
+        """Starts with these logs. The size that they have already, as those of a real cluster, is
+        added to the budget.
+        """
         self._disks = disks
         self.budget += sum(map(held_bytes, by_partition(list(disks.values()))))
 

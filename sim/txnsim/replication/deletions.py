@@ -1,6 +1,6 @@
-"""DeleteRecords: the leader deletes, then every live replica has to have deleted the same records.
+"""DeleteRecords: the leader deletes records, then waits until every live replica has deleted them.
 
-The answer is the low watermark, the least log start of all live replicas. Kafka's counterparts:
+The answer is the low watermark, the lowest log start of all live replicas. Kafka's counterparts:
 Partition.deleteRecordsOnLeader, DelayedDeleteRecords, Partition.lowWatermarkIfLeader.
 """
 
@@ -19,25 +19,29 @@ from txnsim.types import TopicPartition
 
 
 class Late(msgspec.Struct, frozen=True, kw_only=True):
-    """Replicas did not follow in time."""
+    """Not every live replica has deleted the records in time."""
 
     low_watermark: int
-    """Low watermark at the leader's deletion."""
+    """Low watermark right after the leader's deletion."""
 
 
 Outcome = int | ErrorCode | Late
-"""A low watermark, or why it was not raised."""
+"""A low watermark, an error, or a timeout."""
 
 
 class Deletions(msgspec.Struct, kw_only=True, eq=False):
-    """The deletions of one broker, and those that wait for its followers."""
+    """The deletions of one broker, and the requests that wait for followers to delete the same
+    records.
+    """
 
     replicas: Replicas
     purgatory: Purgatory[TopicPartition]
     watermarks: Watermarks
 
     def delete(self, log: PartitionLog, offset: int) -> int | Rejection:
-        """Delete the records below an offset from a log that this broker leads; its start then."""
+        """Deletes the records below an offset from a log that this broker leads; returns the new
+        log start.
+        """
         start_before = log.log_start_offset
         log_start = log.delete_records_before(offset)
         if isinstance(log_start, Rejection):
@@ -51,8 +55,8 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
     async def wait(
         self, deleted: Mapping[TopicPartition, int], *, timeout_ms: int
     ) -> dict[TopicPartition, Outcome]:
-        """Wait until no live broker has records below these offsets. Returns the low watermark of
-        each partition, or the error that prevented it.
+        """Waits until no live broker has records below these offsets. Returns the low watermark of
+        each partition, or why it was not reached.
         """
         outcomes: dict[TopicPartition, Outcome] = {}
         late = dict(deleted)

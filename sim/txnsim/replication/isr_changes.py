@@ -1,8 +1,8 @@
-"""What the leaders of this broker ask of the controller: larger and smaller ISRs.
+"""Asks the controller for larger and smaller ISRs of the partitions that this broker leads.
 
 One AlterPartition is in flight at a time; changes that come up meanwhile go with the next. A
-request without an answer is sent again, with growing pauses: until then the larger ISR counts, so
-nothing is lost by waiting. Kafka's counterpart: AlterPartitionManager.
+request that gets no answer is sent again, with growing pauses. Until it is answered the larger ISR
+counts, so no committed record is lost by waiting. Kafka's counterpart: AlterPartitionManager.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from txnsim.types import BrokerId, TopicPartition
 RETRY_MS: Final = 50
 RETRY_MAX_MS: Final = 1_000
 PATIENCE: Final = 10
-"""Consecutive failures before a warning: the last pauses are 1 s each."""
+"""Failures in a row before a warning is logged: the last pauses are 1 s each."""
 
 _log: Final = Logger("txnsim.replication")
 
 
 class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
-    """The ISRs of the partitions that one broker leads."""
+    """Requests for changes of the ISRs of the partitions that one broker leads."""
 
     broker_id: BrokerId
     clock: Clock
@@ -56,7 +56,9 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
     # Life
 
     def start(self) -> None:
-        """Look after followers that fall behind (ReplicaManager's isr-expiration)."""
+        """Starts the periodic check for followers that fall behind (ReplicaManager's
+        isr-expiration).
+        """
         self._is_up = True
         self._arm_check()
 
@@ -69,12 +71,12 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
     # Changes
 
     def submit(self, partition: LeaderPartition, change: IsrChange) -> None:
-        """Send a change with the next AlterPartition request."""
+        """Sends a change with the next AlterPartition request."""
         self._queue[partition.topic_partition] = (partition, change)
         self._send()
 
     def check(self) -> None:
-        """Ask for smaller ISRs where followers have not kept up."""
+        """Asks for a smaller ISR of each partition with followers that have fallen behind."""
         lag_max_ms = self.settings().replica_lag_time_max_ms
         now_ms = self.clock.monotonic_ms()
         for partition in self.replicas.replicated.values():
@@ -148,7 +150,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
         changes: dict[TopicPartition, tuple[LeaderPartition, IsrChange]],
         reply: AlterPartitionReply,
     ) -> dict[TopicPartition, tuple[LeaderPartition, IsrChange]]:
-        """Hand the answers to their partitions; returns the changes to request again."""
+        """Hands the answers to their partitions; returns the changes to request again."""
         repeats: dict[TopicPartition, tuple[LeaderPartition, IsrChange]] = {}
         answers = {
             (answer.topic_id, answer.topic_partition.partition): answer

@@ -1,9 +1,8 @@
-"""The append of a batch to a log that this broker leads. Produce, markers and both coordinators
-share it.
+"""Appends a batch to a log that this broker leads. Produce, markers and both coordinators use it.
 
-Ask the log, ask the gate, append, write the trace, move the high watermark, ask about flush and
-index. While nothing is armed the gate costs one check and nothing waits. An answer to acks=-1
-waits in ``Commits`` until the records lie below the high watermark. Kafka's counterparts:
+The steps: ask the gate, append, trace, move the high watermark, ask about flush and index. While no
+fault rule is armed the gate costs one check and nothing waits. An answer to acks=-1 waits in
+``Commits`` until the records are below the high watermark. Kafka's counterparts:
 ReplicaManager.appendRecords, Partition.appendRecordsToLeader, updateFollowerFetchState and
 checkEnoughReplicasReachOffset, DelayedProduce, ActionQueue.
 """
@@ -33,43 +32,43 @@ from txnsim.types import TopicPartition
 _NONE: Final = ErrorCode.none
 
 Appends = list[tuple[PartitionLog, int]]
-"""(log, last offset) of each batch."""
+"""(log, last offset) of each appended batch."""
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """A batch on its way into a log, with its sender's data."""
+    """A batch to append, with what its sender knows of it."""
 
     write: Callable[..., Appended | Rejection]
-    """Appends it to the log itself; its arguments are the log and ``now_ms``."""
+    """Appends the batch to a log; its arguments are the log and ``now_ms``."""
 
     def trace_append(
         self, events: AppendEvents, log: PartitionLog, _appended: Appended
     ) -> int | None:
-        """Trace the append; returns the previous cause, None if nothing is traced."""
+        """Traces the append; returns the previous cause, or None if nothing was traced."""
         events.covers(log)
         return None
 
     def trace_refusal(self, events: AppendEvents, refusal: Rejection) -> None:
-        """Tell the trace that the log refuses it."""
+        """Traces that the log has refused the batch."""
 
     @property
     def aborts(self) -> int | None:
-        """The producer whose transaction it aborts, if it does."""
+        """Producer id of the transaction that the batch aborts; None if it aborts none."""
         return None
 
 
 class WaitingBatch(Batch, frozen=True, gc=False):
-    """A batch that may have to wait before its append."""
+    """A batch that may have to wait before it is appended."""
 
     kind: ClassVar[str] = DATA
-    """Its name in fault rules."""
+    """Name of this kind of batch in fault rules."""
 
     find: Callable[[], PartitionLog | Rejection]
-    """The led log that takes it, or the error. Called again after a wait."""
+    """The led log that takes the batch, or the error. Called again after a wait."""
 
     @abstractmethod
     def subject(self) -> Subject:
-        """Whom it concerns, for fault rules."""
+        """What the batch is about, for fault rules: its partition, transaction and so on."""
 
 
 class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
@@ -83,11 +82,13 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def is_open(self) -> bool:
-        """No fault rule and no full disk objects: ``admit`` need not be asked."""
+        """Whether neither a fault rule nor a full disk can object: then ``admit`` need not be
+        called.
+        """
         return self.gate.is_open
 
     def refuse_few(self, log: PartitionLog) -> AppendRejection | None:
-        """Why acks=-1 is refused before anything is written: too few replicas are in sync."""
+        """The error for acks=-1 if too few replicas are in sync to begin with, else None."""
         too_few = self.replicas.too_few_in_sync(log.topic_partition)
         if too_few is None:
             return None
@@ -100,7 +101,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         )
 
     async def admit(self, subject: Subject, kind: str) -> Rejection | None:
-        """Wait until a batch may be appended; the refusal that it meets instead."""
+        """Waits until a batch may be appended; returns None, or the error that it gets instead."""
         error = await self.gate.admit(subject, kind=kind)
         if error is None:
             return None
@@ -109,8 +110,8 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
     def append(
         self, batch: WaitingBatch, appends: Appends, *, now_ms: int | None = None
     ) -> Appended | Rejection | Coroutine[Any, Any, Appended | Rejection]:
-        """Append a batch; where something may object, what is returned does so as soon as possible.
-        ``appends`` gets each append to a log.
+        """Appends a batch. Returns the result, or a coroutine for it if a fault rule or a full disk
+        may object. ``appends`` gets each successful append.
         """
         log, gate = batch.find(), self.gate
         if isinstance(log, Rejection):
@@ -144,14 +145,15 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         now_ms: int | None = None,
         needs_isr: bool = False,
     ) -> Appended | Rejection:
-        """Append a batch that was admitted to the log that was found, with all that follows: the
-        followers are told; without any the records are replicated already.
+        """Appends an admitted batch to its log and does what follows: tells followers, or without
+        followers moves the high watermark at once.
 
         Args:
             log: The log.
             batch: The batch.
-            now_ms: The time; it is read unless given.
-            needs_isr: It is refused where too few replicas are in sync, and that was not asked yet.
+            now_ms: The time; read from the clock unless given.
+            needs_isr: Refuse the batch if too few replicas are in sync; for callers that have not
+                checked it.
         """
         gate, events, where = self.gate, self.log_events, log.topic_partition
         partition = self.replicas.replicated.get(where)
@@ -201,7 +203,9 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
     log_events: AppendEvents
 
     def advance(self, partition: LeaderPartition) -> bool:
-        """A follower or the ISR has changed: move the high watermark as far as it may go."""
+        """Moves the high watermark as far as possible after a follower or the ISR has changed;
+        returns whether it has moved.
+        """
         if not partition.advance(self.terms):
             return False
         tracer, where = self.log_events.tracer, partition.topic_partition
@@ -216,23 +220,25 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
         return True
 
     def terms(self) -> tuple[int, int]:
-        """What a partition asks for where a replica is about to join (``replica.partition``)."""
+        """(maximum lag in ms, monotonic time in ms), which a partition needs when a replica is
+        about to join (``replica.partition``).
+        """
         return self.replicas.dynamic.replica_lag_time_max_ms, self.clock.monotonic_ms()
 
     def log_start_raised(self, log: PartitionLog) -> None:
-        """Records of a led log were deleted: inform followers, and wake waiting requests."""
+        """Informs followers and wakes waiting requests after records of a led log were deleted."""
         partition = self.replicas.replicated.get(log.topic_partition)
         if partition is not None:
             partition.log_start_raised()
         self.purgatory.touch(log.topic_partition)
 
     def note_deletion(self, partition: LeaderPartition) -> None:
-        """A follower has deleted the same records as its leader."""
+        """Wakes waiting requests after a follower has deleted the same records as its leader."""
         self.purgatory.touch(partition.topic_partition)
 
 
 class Commits(msgspec.Struct, kw_only=True, eq=False):
-    """The appends of one broker that wait to be replicated."""
+    """The appends of one broker that wait until they are replicated."""
 
     replicas: Replicas
     purgatory: Purgatory[TopicPartition]
@@ -240,7 +246,9 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
     def wait_for_commit(
         self, log: PartitionLog, offset: int, *, timeout_ms: int
     ) -> Pending[ErrorCode]:
-        """Result once all records below ``offset`` are committed, or can't be any more."""
+        """A future for the result of an append, done when all records up to ``offset`` are
+        committed, or can't be any more.
+        """
         keys = (log.topic_partition,)
         commit = _Commit(
             self.purgatory.tasks,
@@ -258,14 +266,16 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
         return commit
 
     def are_late(self, appends: Appends) -> bool:
-        """Whether any append is not committed yet."""
+        """Whether any of the appends is not committed yet."""
         for log, last_offset in appends:  # noqa: SIM110 - a generator takes a frame more
             if log.high_watermark <= last_offset:
                 return True
         return False
 
     async def wait(self, appends: Appends, *, timeout_ms: int) -> dict[TopicPartition, ErrorCode]:
-        """Wait until each append is committed or can't be any more; what failed, by partition."""
+        """Waits until each append is committed or can't be any more; returns the errors by
+        partition.
+        """
         late: dict[TopicPartition, Appends] = {}
         for log, last_offset in appends:
             if log.high_watermark <= last_offset:
@@ -300,7 +310,7 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
     def outcome(
         self, log: PartitionLog, last_offset: int, _key: TopicPartition | None = None
     ) -> ErrorCode | None:
-        """Result of an append; None while it is pending."""
+        """The result of an append; None while it is pending."""
         topic_partition = log.topic_partition
         if self.replicas.led.get(topic_partition) is not log:
             is_offline = topic_partition in self.replicas.offline
@@ -316,7 +326,7 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
 
 
 class _Commit(Parked, kw_only=True, eq=False):
-    """One append that is waited for."""
+    """One append whose commit is waited for."""
 
     commits: Commits
     log: PartitionLog

@@ -1,11 +1,11 @@
 """Deletes old segments of a broker's logs, and cleans compacted topics.
 
-Three timers run on the cluster clock, so that advancing it shows the work of a day. One looks for
-old segments of logs without compaction. One looks for compacted logs that have become dirty, and
-deletes their old segments, too. The third notes where logs start. A round of cleaning pauses again
-and again, so that requests never wait long for it. ``txnsim.log.partition_log`` and
-``txnsim.log.cleaner`` decide what is deleted and cleaned. Kafka's counterparts:
-LogManager.cleanupLogs and checkpointLogStartOffsets, LogCleaner.
+Three timers run on the cluster clock, so that advancing the clock shows the work of a day. One
+looks for old segments of logs without compaction. One looks for compacted logs that have become
+dirty, and deletes their old segments, too. The third notes the start offsets of logs. A round of
+cleaning pauses again and again, so that requests never wait long for it.
+``txnsim.log.partition_log`` and ``txnsim.log.cleaner`` decide what is deleted and cleaned. Kafka's
+counterparts: LogManager.cleanupLogs and checkpointLogStartOffsets, LogCleaner.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log: Final = Logger("txnsim.replication")
 
 
 class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
-    """Background work of a broker on its logs."""
+    """Background work of one broker on its logs."""
 
     gate: TimerGate = run_when_due
     log_events: LogEvents
@@ -59,7 +59,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
             self._arm_cleaner()
 
     def stop(self) -> None:
-        """Stop them, and a round of cleaning that is under way."""
+        """Stops the timers and a round of cleaning that is under way."""
         self._is_stopped = True
         for timer in (self._retention_timer, self._notes_timer, self._cleaner_timer):
             if timer is not None:
@@ -69,25 +69,25 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def uncleanable_count(self) -> int:
-        """Kafka's uncleanable-partitions-count."""
+        """Number of logs that can't be cleaned (Kafka's metric uncleanable-partitions-count)."""
         return len(self._uncleanable)
 
     # At once, without waiting for a timer
 
     def roll_now(self, topic_partition: TopicPartition) -> None:
-        """End the active segment of a log that this broker hosts; nothing where it hosts none."""
+        """Closes the active segment of a log; does nothing if this broker does not host it."""
         log = self.hosted.get(topic_partition)
         if log is not None:
             log.roll(self.clock.now_ms())
 
     def delete_old_now(self, topic_partition: TopicPartition) -> None:
-        """Delete the segments that retention lets go."""
+        """Deletes the segments of a log whose retention is over."""
         log = self.hosted.get(topic_partition)
         if log is not None:
             self._delete_segments([log])
 
     def clean_now(self, topic_partition: TopicPartition) -> None:
-        """Clean a compacted log, however little of it is dirty.
+        """Cleans a compacted log, even if little of it is dirty.
 
         Raises:
             CorruptBatchError: A batch can't be read.
@@ -101,7 +101,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
             pass  # in one go: the caller waits for it
 
     def clean_soon(self) -> None:
-        """Look for compacted logs that are dirty enough now, instead of when the timer ends."""
+        """Looks now for compacted logs that are dirty enough, instead of when the timer fires."""
         if self._cleaner_timer is not None and self._round is None:
             self._cleaner_timer.cancel()
             self.gate("cleaner", self._look_for_dirt, self._arm_cleaner)
@@ -177,7 +177,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
             self._round = self.tasks.spawn(self._clean_all(), name="log cleaner")
 
     async def _clean_all(self) -> None:
-        """Clean until nothing is dirty enough any more (LogCleaner.CleanerThread.doWork)."""
+        """Cleans logs until none is dirty enough any more (LogCleaner.CleanerThread.doWork)."""
         while (filthiest := self._filthiest()) is not None:
             log, dirt = filthiest
             try:
@@ -208,7 +208,9 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
             unpacker.leave()
 
     def _filthiest(self) -> tuple[PartitionLog, Dirt] | None:
-        """The log with the largest dirty part, if any is due."""
+        """The log with the highest ratio of dirty records, among those that are due; None if none
+        is.
+        """
         now_ms = self.clock.now_ms()
         filthiest: tuple[PartitionLog, Dirt] | None = None
         for log in self._compacted_logs():

@@ -1,13 +1,13 @@
-"""A follower at work: it fetches its leaders' batches and takes them over.
+"""The fetches of a follower: it copies its leaders' batches to its own replicas.
 
-Each leader has one fetcher, with one Fetch outstanding for all partitions that this broker follows
-there. The fetcher appends the batches as they come, takes over the leader's high watermark and log
-start, and the next Fetch gives its own position: that is the acknowledgement. A log that parts from
-its leader's is cut off first (KIP-595). When the partitions change, a new Fetch is sent at once and
-the leader lets the old one go.
+There is one fetcher for each leader, with one outstanding Fetch for all partitions that this broker
+follows there. The fetcher appends the batches as they come, and takes over the leader's high
+watermark and log start. The next Fetch has the new position, which acknowledges the batches. A log
+that diverges from its leader's is truncated first (KIP-595). When the partitions change, a new
+Fetch is sent at once, and the leader answers the old one.
 
-An idle fetcher asks ever more seldom, up to a quarter of ``replica.lag.time.max.ms``: an append at
-the leader ends the wait at once anyway. Kafka's counterparts: ReplicaFetcherManager,
+An idle fetcher asks less and less often, down to once in a quarter of ``replica.lag.time.max.ms``:
+an append at the leader ends the wait at once anyway. Kafka's counterparts: ReplicaFetcherManager,
 ReplicaFetcherThread, AbstractFetcherThread.
 """
 
@@ -53,29 +53,31 @@ DEVIATIONS: Final = (
 )
 
 IDLE_SHARE: Final = 4
-"""Minimum number of fetches of an idle follower in ``replica.lag.time.max.ms``."""
+"""Minimum number of fetches of an idle follower per ``replica.lag.time.max.ms``."""
 LATEST: Final = -1
 EARLIEST: Final = -2
 PATIENCE: Final = 10
-"""Failures in a row, a ``replica.fetch.backoff.ms`` each, after which one is told of."""
+"""Failures in a row before one is logged; a ``replica.fetch.backoff.ms`` passes after each."""
 
 _log: Final = Logger("txnsim.replication")
 
 
 class _Followed(msgspec.Struct, eq=False):
-    """One partition under one leader epoch."""
+    """One followed partition in one leader epoch."""
 
     topic_id: uuid.UUID
     log: PartitionLog
     leader_epoch: LeaderEpoch
     first_request: int
-    """Answers to requests before this one are about another epoch."""
+    """Number of the first request in this leader epoch: answers to earlier requests are ignored."""
     is_delayed: bool = False
-    """After an error: not fetched until the pause ends or new metadata arrives."""
+    """Whether the partition is left out after an error, until the pause ends or new metadata
+    arrives.
+    """
 
 
 class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
-    """The fetchers of one broker."""
+    """All fetchers of one broker."""
 
     broker_id: BrokerId
     clock: Clock
@@ -86,11 +88,11 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
     gate: LogGate
     log_events: LogEvents
     lagging: set[TopicPartition] = msgspec.field(default_factory=set)
-    """Partitions that a fault lets fall behind; the owner of the broker may put a set here that
-    outlives it.
+    """Partitions that a fault lets fall behind. The broker's owner may set a set that outlives the
+    broker.
     """
     _held_back: dict[TopicPartition, Following] = {}
-    """Partitions held back from fetching that would otherwise be fetched."""
+    """The lagging partitions that would otherwise be fetched."""
     _by_leader: dict[BrokerId, _Fetcher] = {}
     _leaders: dict[TopicPartition, BrokerId] = {}
     unanswered: Retries = msgspec.field(
@@ -103,7 +105,7 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
     )
 
     def apply(self, followed: Iterable[Following], unfollowed: Iterable[TopicPartition]) -> None:
-        """Follow the new partitions from now on, and stop following the old ones."""
+        """Starts following the new partitions and stops following the old ones."""
         changed: dict[BrokerId, None] = {}
         for topic_partition in unfollowed:
             self._held_back.pop(topic_partition, None)
@@ -125,7 +127,7 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
             self.tasks.soon(self._by_leader[leader].send_changes)
 
     def lag(self, topic_partition: TopicPartition) -> None:
-        """Stop fetching this one until ``catch_up``, also after a change of its leader."""
+        """Stops fetching a partition until ``catch_up``, even if its leader changes."""
         self.lagging.add(topic_partition)
         leader = self._leaders.get(topic_partition)
         if leader is not None:
@@ -133,7 +135,7 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
             self.apply([following], [])
 
     def catch_up(self, topic_partition: TopicPartition) -> None:
-        """Undo ``lag``."""
+        """Fetches the partition again after ``lag``."""
         self.lagging.discard(topic_partition)
         following = self._held_back.pop(topic_partition, None)
         if following is not None:
@@ -154,7 +156,7 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
 
 
 class _Fetcher:
-    """What we fetch from one leader."""
+    """Fetches from one leader."""
 
     __slots__ = (
         *("_broker_id", "_changed", "_clock", "_followed", "_forgotten", "_gate"),
@@ -177,26 +179,26 @@ class _Fetcher:
         self._purgatory = fetchers.purgatory
         self._followed: dict[TopicPartition, _Followed] = {}
         self._names: tuple[TopicPartition, ...] | None = None
-        """Names of the followed partitions; None after a change."""
+        """Names of the followed partitions; None if they have changed."""
         self._changed: dict[TopicPartition, None] = {}
         """Partitions that the next request must name."""
         self._forgotten: dict[TopicPartition, uuid.UUID] = {}
         self._session_id = 0
         self._session_epoch = 0
         self._request = 0
-        """Number of the newest request: only its answer is followed by another one."""
+        """Number of the newest request: only after its answer is another one sent."""
         self._wait_ms = 0
         self._is_waiting = False
-        """After an error of the whole request."""
+        """Whether the fetcher pauses after an error of a whole request."""
         self._name = f"replica fetcher {fetchers.broker_id} of {leader}"
         self._is_standing = False
-        """An answer is being taken over, and an append may have to wait: as Kafka's fetcher thread
-        it does nothing else meanwhile.
+        """Whether an answer is being applied, and an append may have to wait. Meanwhile the fetcher
+        does nothing else, like Kafka's fetcher thread.
         """
         self._behind: deque[tuple[int, ReplicaFetchReply]] = deque()
-        """Answers that have come meanwhile, to requests that are older or newer."""
+        """Answers that arrived meanwhile, to older or newer requests."""
         self._is_late = False
-        """Whether something became fetchable while the fetcher was blocked."""
+        """Whether a request was due while an answer was being applied."""
         self._is_stopped = False
 
     # Partitions
@@ -211,7 +213,7 @@ class _Fetcher:
         self._forgotten.pop(topic_partition, None)
 
     def drop(self, topic_partition: TopicPartition) -> None:
-        """Stop fetching this one."""
+        """Stops fetching a partition."""
         followed = self._followed.pop(topic_partition, None)
         self._changed.pop(topic_partition, None)
         self._names = None
@@ -219,7 +221,9 @@ class _Fetcher:
             self._forgotten[topic_partition] = followed.topic_id
 
     def following(self, topic_partition: TopicPartition) -> Following:
-        """How this broker follows a partition that it fetches here."""
+        """How this broker follows a partition that it fetches here: topic id, log, leader and
+        leader epoch.
+        """
         followed = self._followed[topic_partition]
         return Following(
             topic_id=followed.topic_id,
@@ -229,18 +233,20 @@ class _Fetcher:
         )
 
     def stop(self) -> None:
-        """Stop; answers that still come are ignored."""
+        """Stops fetching; answers that still arrive are ignored."""
         self._is_stopped = True
 
     # Requests
 
     def send_changes(self) -> None:
-        """Send, unless a request since then has named all changes (two images in one turn)."""
+        """Sends a request, unless one has named all changes already (two images in one turn of the
+        loop).
+        """
         if self._changed or self._forgotten:
             self.send()
 
     def send(self) -> None:
-        """Fetch from the present position; a request that is still in flight is superseded."""
+        """Fetches from the present position; a request that is still in flight is superseded."""
         if self._is_stopped or self._is_waiting or self._is_standing or not self._followed:
             self._is_late = self._is_standing
             return
@@ -330,7 +336,9 @@ class _Fetcher:
             self._stand(request, reply)
 
     def _followed_of(self, request: int, fetched: ReplicaFetchedPartition) -> _Followed | None:
-        """The partition that an answer is about, if this broker still follows it."""
+        """The followed partition that an answer is about; None if this broker does not follow it
+        any more.
+        """
         followed = self._followed.get(fetched.topic_partition)
         if followed is None and not fetched.topic_partition.topic:
             followed = self._by_id(fetched)
@@ -339,8 +347,8 @@ class _Fetcher:
         return followed
 
     async def _take(self, request: int, reply: ReplicaFetchReply) -> None:
-        """Take over the leader's answer (AbstractFetcherThread.processFetchRequest); an append
-        that has to wait lets all that comes behind it wait, too.
+        """Applies the leader's answer (AbstractFetcherThread.processFetchRequest). An append that
+        has to wait delays everything after it.
         """
         now_ms = self._clock.now_ms() if reply.partitions else 0
         gate = self._gate
@@ -424,12 +432,14 @@ class _Fetcher:
             self.send()  # else a newer one is out, and another would only supersede it
 
     def _by_id(self, fetched: ReplicaFetchedPartition) -> _Followed | None:
-        """The partition by its topic's id: where answers are Kafka's bytes they name no topic."""
+        """The followed partition by its topic id: an answer that was decoded from Kafka's bytes
+        names no topic.
+        """
         name = self._replicas.image.topic_names.get(fetched.topic_id, "")
         return self._followed.get(TopicPartition(name, fetched.topic_partition.partition))
 
     def _wait_longer(self) -> None:
-        """Double the wait after an empty answer, up to a limit."""
+        """Doubles the wait after an empty answer, up to a limit."""
         settings = self._replicas.dynamic
         longest_ms = max(
             settings.replica_lag_time_max_ms // IDLE_SHARE, settings.replica_fetch_wait_max_ms
@@ -437,7 +447,7 @@ class _Fetcher:
         self._wait_ms = min(2 * self._wait_ms, longest_ms)
 
     def _begin_again(self, *, pause_ms: int) -> None:
-        """Begin a new session with all partitions."""
+        """Begins a new fetch session with all partitions."""
         self._session_id = self._session_epoch = 0
         self._forgotten.clear()
         self._changed = dict.fromkeys(self._followed)
@@ -456,7 +466,7 @@ class _Fetcher:
     # Answers
 
     async def _cut_where_parted(self, log: PartitionLog, diverging: tuple[int, int]) -> None:
-        """Truncate a log to the offset at which it diverges from the leader's."""
+        """Truncates a log to the offset at which it diverges from the leader's."""
         own = log.end_offset_for_epoch(diverging[0])
         offset = truncation_offset(
             log_end_offset=log.log_end_offset,
@@ -468,7 +478,7 @@ class _Fetcher:
             self._changed[log.topic_partition] = None
 
     def _was_sent_twice(self, log: PartitionLog, batch: ReplicatedBatch) -> bool:
-        """Whether a batch that begins below the log end was sent twice: the answer to a superseded
+        """Whether a batch that begins below the log end is a repetition: the answer to a superseded
         request was on its way.
         """
         if batch.last_offset < log.log_end_offset or log.log_end_offset > log.log_start_offset:
@@ -479,7 +489,7 @@ class _Fetcher:
         return False
 
     def _follow_start(self, log: PartitionLog, offset: int) -> bool:
-        """Take over the leader's log start; whether that is news."""
+        """Takes over the leader's log start; returns whether it has changed."""
         if not log.raise_log_start(offset):
             return False
         self._changed[log.topic_partition] = None
@@ -494,7 +504,9 @@ class _Fetcher:
         self._delay(followed, error)
 
     def _delay(self, followed: _Followed, error: int | None) -> None:
-        """Leave the partition alone for a while; new metadata may take it away meanwhile."""
+        """Leaves the partition out for ``replica.fetch.backoff.ms``; new metadata may end that
+        earlier.
+        """
         followed.is_delayed = True
         self._refused.failed(
             str(followed.log.topic_partition),
@@ -514,8 +526,8 @@ class _Fetcher:
     # Truncation
 
     async def _truncate(self, log: PartitionLog, offset: int) -> None:
-        """Cut a log off. What is known of producers is rebuilt with breaks: it may be read from
-        tens of thousands of batches.
+        """Truncates a log. The producer state is rebuilt with breaks: it may be read from tens of
+        thousands of batches.
         """
         end_before = log.log_end_offset
         steps = log.begin_truncation(offset, now_ms=self._clock.now_ms())
@@ -536,8 +548,8 @@ class _Fetcher:
     # Out of range
 
     def _ask_offset(self, followed: _Followed, timestamp_ms: int) -> None:
-        """Our log end lies outside of the leader's log: ask where that ends, then where it begins
-        (AbstractFetcherThread.fetchOffsetAndTruncate).
+        """Asks the leader for its log end, then for its log start, because this log ends outside of
+        the leader's (AbstractFetcherThread.fetchOffsetAndTruncate).
         """
         followed.is_delayed = True
         command = ReplicaOffsetCommand(
@@ -578,7 +590,7 @@ class _Fetcher:
         self._resume_fetching(followed, None, None)
 
     def _resume_fetching(self, followed: _Followed, _: None, error: BaseException | None) -> None:
-        """Our log ends within the leader's now."""
+        """Fetches the partition again: its log now ends within the leader's."""
         if error is not None and not isinstance(error, asyncio.CancelledError):
             raise error
         topic_partition = followed.log.topic_partition

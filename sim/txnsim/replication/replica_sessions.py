@@ -1,12 +1,12 @@
-"""Followers at their leader: the position of each, its news, and its parked Fetch.
+"""The leader's side of replication: the position of each follower, its news, and its parked Fetch.
 
 Each follower has one session, with all partitions that it follows here (KIP-227): a request names
-only what has changed, an answer only what is new. A Fetch that finds nothing new is parked. An
-append marks the partition as news; after the present callback all news goes out in one answer. The
-answer holds references to the leader's batches.
+only the partitions that have changed, an answer only those with news. A Fetch that finds no news is
+parked. An append marks the partition as news; after the present callback all news goes out in one
+answer. The answer holds references to the leader's batches.
 
-An answer is due with new records, a new log start or an error. A high watermark travels with the
-records of its partition; alone it waits for an answer after ``replica.fetch.wait.max.ms``. Kafka's
+An answer is due when there are new records, a new log start or an error. A high watermark is sent
+with the records of its partition; alone it is sent after ``replica.fetch.wait.max.ms``. Kafka's
 counterparts: ReplicaManager.fetchMessages for followers, Partition.fetchRecords and
 updateFollowerFetchState.
 """
@@ -41,19 +41,19 @@ from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId, TopicPartition
 
 LATEST: Final = -1
-"""Timestamp of ListOffsets that stands for the log end."""
+"""Timestamp in ListOffsets that asks for the log end."""
 FULL: Final = 0
 """Session epoch of a request that begins a session."""
 BATCHES_MAX: Final = 250
-"""Batches in one answer, from all partitions: sending and appending them takes 1 ms of the loop
-that all brokers share. Kafka's answer is bounded by bytes alone.
+"""Most batches in one answer, from all partitions: sending and appending them takes 1 ms of the
+event loop, which all brokers share. Kafka's answer is bounded by bytes alone.
 """
 
 
 # Not a struct: a field of one takes twice as long to set, and these are set all the time.
 @dataclass(slots=True, eq=False)
 class _FollowerSession:
-    """One follower's session; the ``Reader`` of its partitions."""
+    """The session of one follower; the ``Reader`` of its partitions."""
 
     _sessions: ReplicaSessions
     follower_id: BrokerId
@@ -63,9 +63,9 @@ class _FollowerSession:
     positions: dict[TopicPartition, ReplicaFetchPartition] = field(default_factory=dict)
     news: dict[TopicPartition, None] = field(default_factory=dict)
     stale: dict[TopicPartition, None] = field(default_factory=dict)
-    """Partitions whose high watermark the follower does not know."""
+    """Partitions whose present high watermark the follower does not know."""
     out_of_isr: dict[TopicPartition, None] = field(default_factory=dict)
-    """Partitions in whose ISR the follower is not."""
+    """Partitions whose ISR the follower is not in."""
     reported_all_ms: int = 0
     """Time at which the session last got the high watermarks of all its partitions."""
     parked_request: Pending[ReplicaFetchReply] | None = None
@@ -73,7 +73,7 @@ class _FollowerSession:
     last_fetch_ms: int = 0
     deadline_ms: int = 0
     timer_ms: int | None = None
-    """When the timer that watches the deadline fires; None while none is armed."""
+    """Time at which the timer for the deadline fires; None if none is armed."""
     response_max_bytes: int = 0
 
     def answer_soon(self) -> None:
@@ -86,7 +86,7 @@ class _FollowerSession:
 
 
 class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
-    """The followers of the partitions that one broker leads."""
+    """The sessions of all followers of the partitions that one broker leads."""
 
     clock: Clock
     tasks: Tasks
@@ -99,7 +99,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     # Commands
 
     def fetch(self, command: ReplicaFetchCommand) -> Pending[ReplicaFetchReply]:
-        """Note the follower's positions; answer with the news, now or when there is some."""
+        """Notes the follower's positions; answers with the news, now or when there is some."""
         session = self._by_follower.get(command.replica_id)
         if (
             session is not None
@@ -134,8 +134,8 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         return parked
 
     def offset(self, command: ReplicaOffsetCommand) -> ReplicaOffsetReply:
-        """Where the log begins or ends: for a consumer at the high watermark
-        (Partition.fetchOffsetForTimestamp).
+        """Answers ListOffsets with the log start or the log end; for a consumer the end is the high
+        watermark (Partition.fetchOffsetForTimestamp).
         """
         topic_partition = command.topic_partition
         log = self.replicas.leader(
@@ -148,7 +148,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         return ReplicaOffsetReply(topic_partition=topic_partition, offset=offset)
 
     def stop(self) -> None:
-        """Let everybody go: the broker stops."""
+        """Answers all parked requests, because the broker stops."""
         for session in self._by_follower.values():
             if session.parked_request is not None:
                 self._supersede(session)
@@ -180,7 +180,9 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             follower.reader = None
 
     def _with_name(self, topic_id: uuid.UUID, topic_partition: TopicPartition) -> TopicPartition:
-        """The partition with its name, which does not travel where requests are Kafka's bytes."""
+        """Adds the topic's name to a partition: a request that was decoded from Kafka's bytes has
+        only the topic id.
+        """
         if topic_partition.topic:
             return topic_partition
         name = self.replicas.image.topic_names.get(topic_id, "")
@@ -191,7 +193,9 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     def _take(
         self, session: _FollowerSession, command: ReplicaFetchCommand, now_ms: int
     ) -> list[ReplicaFetchedPartition]:
-        """Note the follower's position in each partition; the answers where it is refused."""
+        """Notes the follower's position in each partition; returns the answers for those that are
+        refused.
+        """
         refused: list[ReplicaFetchedPartition] = []
         follower_id, replica_epoch = session.follower_id, command.replica_epoch
         replicated = self.replicas.replicated
@@ -257,7 +261,9 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     def _divergence(
         self, session: _FollowerSession, position: ReplicaFetchPartition, log: PartitionLog
     ) -> ReplicaFetchedPartition | None:
-        """The answer to a follower whose log may part from this one (KIP-595)."""
+        """The answer to a follower whose log diverges from this one (KIP-595); None if it does
+        not.
+        """
         epoch_end = log.end_offset_for_epoch(position.last_fetched_epoch)
         if epoch_end.leader_epoch < 0 or epoch_end.end_offset < 0:
             return self._refused_partition(session, position, ErrorCode.offset_out_of_range)
@@ -308,7 +314,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _let_in(self, session: _FollowerSession, broker_epoch: int) -> None:
-        """Ask for larger ISRs where the follower has caught up and may join by now."""
+        """Asks the controller for a larger ISR of each partition whose follower has caught up."""
         for topic_partition in list(session.out_of_isr):
             partition = self.replicas.replicated.get(topic_partition)
             follower = None if partition is None else partition.followers.get(session.follower_id)
@@ -330,7 +336,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     def _reply(
         self, session: _FollowerSession, answers: list[ReplicaFetchedPartition]
     ) -> ReplicaFetchReply:
-        """Everything that is new, as far as the answer's size allows."""
+        """The reply with everything that is new, as far as its size allows."""
         news, session.news = session.news, {}
         stale, replicated = session.stale, self.replicas.replicated
         remaining, batches = session.response_max_bytes, BATCHES_MAX
@@ -420,14 +426,14 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             self.answer(session)
 
     def answer(self, session: _FollowerSession) -> None:
-        """Give a parked Fetch its answer."""
+        """Answers a parked Fetch."""
         parked, session.parked_request = session.parked_request, None
         session.is_due = False
         if parked is not None:
             parked.resolve(self._reply(session, []))
 
     def _supersede(self, session: _FollowerSession) -> None:
-        """Resolve the parked answer empty: the follower's next request has arrived."""
+        """Answers a parked Fetch with nothing, because the follower's next request has arrived."""
         parked, session.parked_request = session.parked_request, None
         if parked is not None:
             parked.resolve(ReplicaFetchReply(session_id=session.session_id))

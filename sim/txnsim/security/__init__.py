@@ -1,12 +1,13 @@
-"""Identity and rights of clients. Decisions only.
+"""Authentication and authorisation of clients. Decisions only.
 
-- ``principals``, ``principal_mapping``: who somebody is, by name and by certificate.
-- ``sasl``, ``login``: mechanisms, token by token, from both sides; ``jaas``: their syntax.
-- ``scram``: credentials, and how they are altered.
-- ``acls``, ``authorizer``: what is allowed, and whether it is.
-- ``options``: of a cluster.
+- ``principals``, ``principal_mapping``: the name of a user, and how a certificate gives it.
+- ``sasl``, ``login``: SASL mechanisms, token by token, of the broker and of the client; ``jaas``:
+  the syntax of their configs.
+- ``scram``: SCRAM credentials, and how they are altered.
+- ``acls``, ``authorizer``: the ACLs, and whether they allow an operation.
+- ``options``: the security options of a cluster.
 
-Where tokens come from and go to is ``server._sasl``; which check each API makes is
-``api.authorization``; ACLs and credentials are kept in the ``ClusterImage``. Kafka's counterparts:
+``server._sasl`` receives and sends the tokens; ``api.authorization`` says which check each API
+makes; the ``ClusterImage`` holds ACLs and credentials. Kafka's counterparts:
 org.apache.kafka.common.security, metadata.authorizer.
 """

@@ -1,4 +1,4 @@
-"""ACL bindings, filters over them, and the immutable set of all that a cluster has.
+"""ACL bindings, filters for them, and the immutable set of all ACLs of a cluster.
 
 The numbers are those of the protocol, so that handlers pass them through. Kafka's counterparts:
 AclBinding, AclBindingFilter, ResourcePatternFilter, AclControlManager.
@@ -19,9 +19,9 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.security.principals import EVERYBODY
 
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The one name of the CLUSTER resource (Resource.CLUSTER_NAME)."""
+"""The only name of the CLUSTER resource (Resource.CLUSTER_NAME)."""
 WILDCARD: Final = "*"
-"""As a literal resource name: every resource of the type; as a host: every host."""
+"""As a literal resource name: every resource of the type. As a host: every host."""
 
 
 class ResourceType(IntEnum):
@@ -38,7 +38,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a resource is named."""
+    """How a name in an ACL or a filter is compared with a resource's name."""
 
     UNKNOWN = 0
     ANY = 1
@@ -94,7 +94,7 @@ class AclBinding(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False
     permission: int
 
     def covers(self, name: str) -> bool:
-        """Whether this binding is for a resource of its type with that name."""
+        """Whether this binding applies to a resource of its type with that name."""
         if self.pattern == PatternType.LITERAL:
             return self.name in (name, WILDCARD)
         return name.startswith(self.name)
@@ -112,7 +112,7 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
     permission: int = Permission.ANY
 
     def takes(self, acl: AclBinding) -> bool:
-        """Whether the binding matches."""
+        """Whether the binding matches the filter."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self._takes_pattern(acl)
@@ -123,7 +123,9 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _takes_pattern(self, acl: AclBinding) -> bool:
-        """ResourcePatternFilter.matches: MATCH takes patterns with an effect on that name."""
+        """Whether pattern and name match. MATCH takes every pattern that applies to the name
+        (ResourcePatternFilter.matches).
+        """
         if self.pattern not in (PatternType.ANY, PatternType.MATCH, acl.pattern):
             return False
         if self.name is None or self.name == acl.name:
@@ -131,7 +133,9 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
         return self.pattern == PatternType.MATCH and acl.covers(self.name)
 
     def complaint(self) -> Rejection | None:
-        """The error of the filter (AclControlManager.validateFilter)."""
+        """The error of an invalid filter (AclControlManager.validateFilter); None if it is
+        valid.
+        """
         if not (_knows(ResourceType, self.resource_type) and _knows(PatternType, self.pattern)):
             return _invalid("Unknown patternFilter.")
         if not (_knows(AclOperation, self.operation) and _knows(Permission, self.permission)):
@@ -140,19 +144,19 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _Resource = tuple[int, int, str]
-"""What ACLs are for: the type of a resource, the type of its pattern, its name."""
+"""(resource type, pattern type, name): what an ACL applies to."""
 _Holders = Mapping[tuple[str, str], int]
-"""(Principal, host) -> allowed and denied operations as bits (``bit_of``)."""
+"""(principal, host) -> denied and allowed operations as bits (``bit_of``)."""
 
 
 def bit_of(operation: int, permission: int) -> int:
-    """The bit of an operation that is denied or allowed."""
+    """The bit that stands for an operation and its permission, DENY or ALLOW."""
     return 1 << operation + (len(AclOperation) if permission == Permission.ALLOW else 0)
 
 
 @lru_cache(maxsize=1_024)
 def _operations_of(bits: int) -> tuple[tuple[int, int], ...]:
-    """The operations and permissions of bits."""
+    """The (operation, permission) pairs that the bits stand for."""
     return tuple(
         (int(operation), int(permission))
         for operation in AclOperation
@@ -162,32 +166,35 @@ def _operations_of(bits: int) -> tuple[tuple[int, int], ...]:
 
 
 class Acls(msgspec.Struct, frozen=True, kw_only=True):
-    """Every binding of the cluster. Never changed in place.
+    """All bindings of a cluster. Never changed in place.
 
-    A check looks up what it needs, so that it takes no longer where others have many ACLs.
+    A check looks up only what it needs, so that it does not take longer when there are many ACLs of
+    others.
     """
 
     by_resource: Mapping[_Resource, _Holders] = {}
     prefixes: Mapping[tuple[int, int], int] = {}
-    """How many prefixed resources there are, by type and length of the name."""
+    """(resource type, length of the name) -> number of prefixed resource patterns."""
     count: int = 0
 
     def all_bindings(self) -> Iterator[AclBinding]:
-        """Every binding."""
+        """Yields every binding."""
         return self._bindings(self.by_resource)
 
     def bits_by_resource(
         self, resource_type: int, principal: str, host: str
     ) -> Iterator[tuple[int, str, int]]:
-        """Pattern, name and bits of the resources of one type that are said of that principal,
-        calling from that host.
+        """Yields (pattern, name, bits) for each resource pattern of one type: the bits that apply
+        to the principal when it calls from the host.
         """
         for (kind, pattern, name), holders in self.by_resource.items():
             if kind == resource_type:
                 yield pattern, name, _bits(holders, principal, host)
 
     def bits_for(self, resource_type: int, name: str, principal: str, host: str) -> int | None:
-        """The bits for a resource of that type and name; None where no binding is about it."""
+        """The bits that apply to the principal and the host for one resource; None if no binding
+        applies to the resource.
+        """
         matching_bits = [
             _bits(self.by_resource[resource], principal, host)
             for resource in self._covering(resource_type, name)
@@ -195,7 +202,7 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
         return reduce(or_, matching_bits) if matching_bits else None
 
     def candidates(self, acl_filter: AclFilter) -> Iterator[AclBinding]:
-        """Candidates for a filter: all bindings, or those that its name may match."""
+        """Bindings that may match a filter: all, or those that its name may match."""
         if acl_filter.name is None:
             return self.all_bindings()
         resources: list[_Resource] = []
@@ -208,7 +215,7 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
         return self._bindings(filter(self.by_resource.__contains__, resources))
 
     def plus(self, acls: Iterable[AclBinding]) -> Acls:
-        """The set with these bindings; the same object if all are present."""
+        """The set with these bindings added; the same object if all are present already."""
         return self._with_bits(acls, or_)
 
     def minus(self, acls: Iterable[AclBinding]) -> Acls:
@@ -231,7 +238,7 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
                     )
 
     def _covering(self, resource_type: int, name: str) -> Iterator[_Resource]:
-        """The resources that cover that one (``AclBinding.covers``)."""
+        """The resource patterns that cover a resource (``AclBinding.covers``)."""
         literal = (name,) if name == WILDCARD else (name, WILDCARD)
         resources = [(resource_type, int(PatternType.LITERAL), text) for text in literal]
         for kind, length in self.prefixes:
@@ -240,7 +247,7 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
         return filter(self.by_resource.__contains__, resources)
 
     def _with_bits(self, acls: Iterable[AclBinding], change: Callable[[int, int], int]) -> Acls:
-        """With ``change`` made to the bits where each binding is."""
+        """Applies ``change`` to (present bits, bit of the binding) for each binding."""
         changed: dict[_Resource, dict[tuple[str, str], int]] = {}
         count = self.count
         for acl in acls:
@@ -271,7 +278,7 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _bits(holders: _Holders, principal: str, host: str) -> int:
-    """What concerns a principal that calls from a host."""
+    """The bits that apply to a principal that calls from a host."""
     return (
         holders.get((principal, host), 0)
         | holders.get((principal, WILDCARD), 0)
@@ -284,8 +291,8 @@ NO_ACLS: Final = Acls()
 
 
 def creation_complaint(acl: AclBinding) -> Rejection | None:
-    """Why a binding can't be created: the checks of AclApis.handleCreateAcls, then those of
-    AclControlManager.validateNewAcl.
+    """The error if a binding can't be created, else None: the checks of AclApis.handleCreateAcls,
+    then those of AclControlManager.validateNewAcl.
     """
     if acl.resource_type == ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
         return _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
@@ -308,7 +315,7 @@ def creation_complaint(acl: AclBinding) -> Rejection | None:
 
 
 def is_for_filters(acl: AclBinding) -> bool:
-    """Whether a binding has a type that only a filter may have."""
+    """Whether a binding has a value that only filters may have: ANY or MATCH."""
     return (
         acl.resource_type == ResourceType.ANY
         or acl.pattern in (PatternType.ANY, PatternType.MATCH)

@@ -1,7 +1,8 @@
-"""May this principal do that to this resource? The rules of Kafka's StandardAuthorizer.
+"""Decides whether a principal may do an operation on a resource, by the rules of Kafka's
+StandardAuthorizer.
 
 In this order: a super user may do everything; a DENY that matches forbids; an ALLOW that matches
-allows; where no ACL is about the resource at all, ``allow.everyone.if.no.acl.found`` decides;
+allows; if no ACL applies to the resource at all, ``allow.everyone.if.no.acl.found`` decides;
 otherwise it is forbidden. Kafka's counterparts: StandardAuthorizerData,
 Authorizer.authorizeByResourceType.
 """
@@ -38,12 +39,12 @@ _IMPLIED_BY: Final = {
         {AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS}
     ),
 }
-"""Operations whose ALLOW allows another one as well. A DENY implies nothing."""
+"""Operation -> operations whose ALLOW allows it, too. A DENY implies nothing."""
 _DENIES: Final = {
     operation: bit_of(operation, Permission.DENY) | bit_of(AclOperation.ALL, Permission.DENY)
     for operation in AclOperation
 }
-"""The bits that forbid an operation."""
+"""Operation -> bits that forbid it."""
 _ALLOWS: Final = {
     operation: reduce(
         or_,
@@ -54,11 +55,11 @@ _ALLOWS: Final = {
     )
     for operation in AclOperation
 }
-"""Operation -> bits that allow the operation."""
+"""Operation -> bits that allow it."""
 
 
 class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
-    """The authorizer of a cluster; the ACLs are those of the broker's present image."""
+    """The authorizer of a cluster; the caller passes the ACLs of the broker's present image."""
 
     super_users: frozenset[str] = frozenset()
     """Principals that may do everything (``super.users``)."""
@@ -90,9 +91,9 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
         operation: AclOperation,
         resource_type: ResourceType,
     ) -> bool:
-        """Whether there may be any resource of that type to which the principal may do that.
+        """Whether the principal may do the operation on some resource of the type.
 
-        It checks only the ACLs: no resource need exist.
+        Only the ACLs are checked: no such resource needs to exist.
         """
         if self.allows(
             acls,
@@ -125,4 +126,4 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ANY_NAME: Final = "hardcode"
-"""A name that stands for any (Authorizer.authorizeByResourceType asks with this very one)."""
+"""A name that stands for any resource; Authorizer.authorizeByResourceType uses the same one."""

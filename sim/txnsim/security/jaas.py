@@ -1,8 +1,8 @@
-"""The syntax of ``sasl.jaas.config``: a login module, a flag, options.
+"""Parses ``sasl.jaas.config``: a login module, a flag, options.
 
-``org…PlainLoginModule required username="alice" password="alice-secret";``. It knows no module.
-Kafka's counterpart: JaasConfig, which reads with java.io.StreamTokenizer; JaasContext.load, which
-wants exactly one module.
+Example: ``org…PlainLoginModule required username="alice" password="alice-secret";``. It accepts any
+module. Kafka's counterparts: JaasConfig, which reads with java.io.StreamTokenizer;
+JaasContext.load, which wants exactly one module.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _TOKEN: Final = (
     r"|(?P<number>[-.]*\d[-\d.]*)"
     r"|(?P<sign>.)"
 )
-"""Compiled with the first login that is read: it takes as long as ten imports."""
+"""The pattern of a token. It is compiled when the first config is read: compiling takes as long as
+ten imports.
+"""
 _ESCAPE: Final = re.compile(r"\\(?P<octal>[0-3]?[0-7]{1,2})|\\(?P<char>.)", re.DOTALL)
 _CONTROLS: Final = {
     "a": "\a",
@@ -38,21 +40,21 @@ class LoginModule(msgspec.Struct, frozen=True, kw_only=True):
     """A login module and its options."""
 
     name: str
-    """The class in full."""
+    """The full name of the class."""
     options: Mapping[str, str]
 
 
 class _Token(msgspec.Struct, frozen=True):
     text: str
     is_word: bool
-    """Whether it can be a name or a value; a number and a sign can't."""
+    """Whether the token can be a name or a value; a number or a sign can't."""
 
 
 def parse_login(text: str) -> LoginModule:
-    """The one login module of a property.
+    """Parses a property that has exactly one login module.
 
     Raises:
-        ValueError: It is none, or there are several.
+        ValueError: The syntax is wrong, or there is no module or more than one.
     """
     tokens = _tokens(text)
     modules = []

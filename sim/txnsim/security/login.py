@@ -1,7 +1,7 @@
-"""SASL from the client's side, token by token: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
+"""The client's side of SASL, token by token: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
 
-A ``Login`` says the first token, then answers each of the broker's until it has nothing more to
-say. It knows nothing of Kafka's frames around them (``client.authentication``). Kafka's
+A ``Login`` gives the first token, then answers each token of the broker until it has nothing more
+to send. The Kafka requests that carry the tokens are in ``client.authentication``. Kafka's
 counterparts: PlainSaslClient, ScramSaslClient, OAuthBearerSaslClient,
 OAuthBearerUnsecuredLoginCallbackHandler.
 """
@@ -24,7 +24,7 @@ _RESERVED: Final = frozenset({"iat", "exp"})
 _EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7E \t\r\n]+")
 LIFETIME_SECONDS: Final = 3_600
-"""Default lifetime of a token."""
+"""Default lifetime of a token, in seconds."""
 
 
 class Password(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,12 +35,12 @@ class Password(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bearer(msgspec.Struct, frozen=True, kw_only=True):
-    """What an unsecured token says."""
+    """The content of an unsecured OAUTHBEARER token."""
 
     claims: Mapping[str, str | float | list[str]]
     lifetime_seconds: int = LIFETIME_SECONDS
     extensions: Mapping[str, str] = {}
-    """Sent beside the token (KIP-342)."""
+    """SASL extensions that are sent with the token (KIP-342)."""
 
 
 Credential = Password | Bearer
@@ -51,13 +51,14 @@ class LoginError(Exception):
 
 
 class Login(Protocol):
-    """One run of a mechanism."""
+    """One exchange of a mechanism, on the client's side."""
 
     def first_token(self) -> bytes:
         """The first token of the client."""
 
     def next(self, token: bytes) -> bytes | None:
-        """The answer to a token of the broker; None: nothing more is to be said.
+        """The client's answer to a token of the broker; None if the client has nothing more to
+        send.
 
         Raises:
             LoginError: The broker's token is wrong.
@@ -65,10 +66,10 @@ class Login(Protocol):
 
 
 def login(mechanism: str, credential: Credential, *, now_ms: int, nonce: str) -> Login:
-    """A new run of a mechanism of ``sasl.MECHANISMS``.
+    """Starts an exchange of one of ``sasl.MECHANISMS``.
 
     Raises:
-        MissingExtraError: It needs a library that is not installed.
+        MissingExtraError: The mechanism needs a library that is not installed.
     """
     if isinstance(credential, Bearer):
         return _BearerLogin(credential, now_ms=now_ms)
@@ -81,7 +82,7 @@ def credential_from(mechanism: str, module: LoginModule) -> Credential:
     """The credential from the options of a login module.
 
     Raises:
-        ValueError: Something is missing or wrong.
+        ValueError: An option is missing or wrong.
     """
     if mechanism == OAUTHBEARER:
         return _bearer(module.options)
@@ -147,7 +148,7 @@ class _BearerLogin:
 
 
 def _unsigned_token(bearer: Bearer, *, now_ms: int) -> str:
-    """A token without a signature (RFC 7515, appendix A.5)."""
+    """Encodes a token without a signature (RFC 7515, appendix A.5)."""
     now_seconds = now_ms / 1_000
     times = {"exp": now_seconds + bearer.lifetime_seconds, "iat": now_seconds}
     return f"{_part({'alg': 'none'})}.{_part({**times, **bearer.claims})}."
@@ -203,8 +204,8 @@ def _number(option: str, value: str) -> float:
 
 
 def _list(value: str) -> list[str]:
-    """The elements of a claim; the first character separates them. Empty ones are one, at the end,
-    as Java's split and what follows it make of them.
+    """The elements of a list claim, which the first character separates. Empty elements become a
+    single one at the end, as in Java's split and the code after it.
     """
     delimiter, text = value[:1], value[1:]
     if not text:

@@ -1,4 +1,4 @@
-"""The security options of a cluster; by default it has none.
+"""The security options of a cluster; by default it has no security.
 
 Kafka's counterparts: SocketServerConfigs, BrokerSecurityConfigs, StandardAuthorizer.configure.
 """
@@ -17,15 +17,15 @@ from txnsim.security.principal_mapping import DEFAULT, PrincipalMapping
 from txnsim.security.sasl import MECHANISMS, UNSECURED, BearerRules
 
 PLAIN_LISTENER: Final = "PLAINTEXT"
-"""The name of the listener that every broker has."""
+"""Name of the listener that every broker has unless it is turned off."""
 NO_REAUTH_MS: Final = 0
-"""Sessions without an end, Kafka's default of ``connections.max.reauth.ms``."""
+"""Sessions never expire: Kafka's default of ``connections.max.reauth.ms``."""
 FAILURE_DELAY_MS: Final = 100
 """Kafka's default of ``connection.failed.authentication.delay.ms``."""
 
 
 class SecurityProtocol(Enum):
-    """How a listener is spoken to."""
+    """The protocol of a listener: with or without TLS, with or without SASL."""
 
     PLAINTEXT = "in clear, for every client"
     SSL = "over TLS; a certificate can identify the client"
@@ -34,7 +34,7 @@ class SecurityProtocol(Enum):
 
     @property
     def has_tls(self) -> bool:
-        """Whether the socket is encrypted."""
+        """Whether connections are encrypted."""
         return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 
     @property
@@ -44,7 +44,7 @@ class SecurityProtocol(Enum):
 
 
 class ClientAuth(Enum):
-    """Whether a client shows a certificate (``ssl.client.auth``)."""
+    """Whether clients must show a certificate (``ssl.client.auth``)."""
 
     NONE = "none"
     REQUESTED = "requested"
@@ -52,61 +52,65 @@ class ClientAuth(Enum):
 
 
 class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """PEM files of a broker."""
+    """Paths of a broker's PEM files."""
 
     certificate: str
-    """The certificate, and its chain up to the authority."""
+    """The certificate with its chain up to the authority."""
     key: str
     key_password: str | None = None
     authority: str | None = None
-    """The authority that signs the certificates of clients (``ssl.truststore``)."""
+    """The certificate authority that signs clients' certificates (``ssl.truststore``)."""
 
 
 class TlsPem(msgspec.Struct, frozen=True, kw_only=True):
-    """The same as text: what keystores held, or properties that hold PEM."""
+    """The content of a broker's PEM files, from keystores or from properties that hold PEM."""
 
     certificate: str
     key: str
     key_password: str | None = None
     authority: str | None = None
     versions: tuple[str, ...] = ()
-    """``ssl.enabled.protocols``: TLSv1.2, TLSv1.3; both unless named."""
+    """TLS versions (``ssl.enabled.protocols``): TLSv1.2, TLSv1.3; both if empty."""
 
 
 class ClientTls(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client trusts, and who it is, as PEM text."""
+    """The certificates that a client trusts, and its own certificate, as PEM text."""
 
     authority: str | None = None
-    """Whom to trust; None: those that this machine trusts."""
+    """Certificate authorities to trust; None for those that the machine trusts."""
     certificate: str | None = None
     key: str | None = None
     key_password: str | None = None
     checks_host: bool = True
-    """``ssl.endpoint.identification.algorithm=https``: the broker's name has to be in its
-    certificate.
+    """Whether the broker's host name must be in its certificate
+    (``ssl.endpoint.identification.algorithm=https``).
     """
     versions: tuple[str, ...] = ()
-    """``ssl.enabled.protocols``."""
+    """TLS versions (``ssl.enabled.protocols``)."""
 
 
 class SecureListener(msgspec.Struct, frozen=True, kw_only=True):
-    """A further listener of every broker. None: as the cluster's ``SecurityOptions`` say."""
+    """An additional listener of every broker. A field that is None takes the value of the cluster's
+    ``SecurityOptions``.
+    """
 
     name: str
     protocol: SecurityProtocol
     host: str | None = None
-    """Where it listens; the cluster's host unless given."""
+    """Host to listen on; the cluster's unless given."""
     advertised_host: str | None = None
-    """The host that clients connect to; the cluster's unless given."""
+    """Host that clients connect to; the cluster's unless given."""
     advertised_port: int | None = None
-    """The port likewise, of a cluster of one broker."""
+    """Port that clients connect to, in a cluster of one broker; the listener's own unless given."""
     port: int = 0
-    """The first broker's; the others' follow. 0 picks free ones."""
+    """Port of the first broker's listener; those of the other brokers follow. 0 picks free
+    ports.
+    """
     mechanisms: tuple[str, ...] = MECHANISMS
-    """Those of SASL (``sasl.enabled.mechanisms``)."""
+    """SASL mechanisms (``sasl.enabled.mechanisms``)."""
     client_auth: ClientAuth = ClientAuth.NONE
     tls: TlsPem | None = None
-    """Its own keystore and truststore."""
+    """The listener's own certificates, instead of the cluster's."""
     plain_users: Mapping[str, str] | None = None
     bearer: BearerRules = UNSECURED
     max_reauth_ms: int | None = None
@@ -114,43 +118,45 @@ class SecureListener(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecurityOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Listeners, users and rights of a cluster."""
+    """Listeners, users and ACLs of a cluster."""
 
     listeners: tuple[SecureListener, ...] = ()
     has_plain_listener: bool = True
-    """Whether brokers have a plain listener; else the first of ``listeners`` is the main one."""
+    """Whether brokers have a plain listener; if not, the first of ``listeners`` is the main one."""
     tls: TlsFiles | TlsPem | None = None
     principal_mapping_rules: str = DEFAULT
     """``ssl.principal.mapping.rules``."""
     plain_users: Mapping[str, str] = {}
-    """User -> password of PLAIN."""
+    """User -> password for PLAIN."""
     scram_users: Mapping[str, str] = {}
-    """User -> password of both SCRAM mechanisms, set before the first start (``kafka-storage
+    """User -> password for both SCRAM mechanisms, set before the first start (``kafka-storage
     format --add-scram``).
     """
     scram_users_of: Mapping[str, Mapping[str, str]] = {}
-    """SASL mechanism -> user -> password of that mechanism alone, before ``scram_users``."""
+    """SASL mechanism -> user -> password for that mechanism alone; it wins over ``scram_users``."""
     max_reauth_ms: int = NO_REAUTH_MS
     """``connections.max.reauth.ms``."""
     failure_delay_ms: int = FAILURE_DELAY_MS
     """``connection.failed.authentication.delay.ms``."""
     has_authorizer: bool = False
-    """StandardAuthorizer as ``authorizer.class.name``; without it everybody may do everything."""
+    """Whether StandardAuthorizer is the ``authorizer.class.name``; without it every client may do
+    everything.
+    """
     super_users: frozenset[str] = frozenset()
     """``super.users``."""
     allow_everyone_if_no_acl_found: bool = False
     acls: tuple[AclBinding, ...] = ()
-    """Set before the first start."""
+    """ACLs that are created before the first start."""
 
 
 NO_SECURITY: Final = SecurityOptions()
 
 
 def check_security(options: SecurityOptions) -> None:
-    """Whether the options make sense together.
+    """Checks that the options are consistent.
 
     Raises:
-        ConfigError: They don't.
+        ConfigError: They are not.
     """
     names = [PLAIN_LISTENER] if options.has_plain_listener else []
     if not (names or options.listeners):

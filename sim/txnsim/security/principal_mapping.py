@@ -1,8 +1,9 @@
-"""``ssl.principal.mapping.rules``: a user's name from the subject of its certificate (KIP-371).
+"""``ssl.principal.mapping.rules``: gets a user's name from the subject of its certificate
+(KIP-371).
 
-Rules are tried in order, the first whose expression is the whole subject makes the name:
+Rules are tried in order; the first whose expression matches the whole subject gives the name:
 ``RULE:^CN=(.*?),.*$/$1/L,DEFAULT``. ``L`` and ``U`` change its case, ``DEFAULT`` takes the subject
-as it is. Kafka's counterpart: SslPrincipalMapper, with the expressions of java.util.regex.
+unchanged. Kafka's counterpart: SslPrincipalMapper, with the expressions of java.util.regex.
 """
 
 from __future__ import annotations
@@ -13,27 +14,27 @@ from typing import Final
 import msgspec
 
 DEFAULT: Final = "DEFAULT"
-"""The rules of a broker that names none."""
+"""The rules of a broker whose config has none."""
 
 _RULE: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
 _SPLITTER: Final = re.compile(rf"\s*({_RULE})\s*(?:,\s*|\Z)", re.ASCII)
 _PARSER: Final = re.compile(_RULE)
 _NAMED_GROUP: Final = re.compile(r"\(\?<(?=[A-Za-z])")
-"""Java's spelling of a group with a name."""
+"""The start of a named group in Java's syntax."""
 _REFERENCE: Final = re.compile(r"\\(?P<literal>.)|\$\{(?P<name>\w+)\}|\$(?P<digits>\d*)", re.DOTALL)
 
 
 class _Rule(msgspec.Struct, frozen=True, kw_only=True):
     pattern: re.Pattern[str] | None
-    """None for the unchanged subject (rule ``DEFAULT``)."""
+    """None for the rule ``DEFAULT``, which takes the subject unchanged."""
     replacement: str = ""
     case: str = ""
 
     def apply(self, subject: str) -> str | None:
-        """The name; None where the rule is about other subjects.
+        """The name for a subject; None if the rule does not match it.
 
         Raises:
-            ValueError: The replacement names a group that the expression has not.
+            ValueError: The replacement names a group that the expression does not have.
         """
         if self.pattern is None:
             return subject
@@ -53,13 +54,13 @@ class _Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PrincipalMapping:
-    """The rules of one broker."""
+    """The mapping rules of one listener."""
 
     def __init__(self, rules: str = DEFAULT) -> None:
-        """Read the rules.
+        """Parses the rules.
 
         Raises:
-            ValueError: One is none.
+            ValueError: A rule is malformed.
         """
         self._rules = [
             rule
@@ -68,7 +69,7 @@ class PrincipalMapping:
         ]
 
     def name(self, subject: str) -> str | None:
-        """The name of the user with that subject; None: no rule gives one, and the connection is
+        """The user's name for a subject; None if no rule gives one, and the connection is to be
         closed.
         """
         try:
@@ -80,7 +81,7 @@ class PrincipalMapping:
 
 
 def _parse_rule(text: str) -> _Rule | None:
-    """A rule; None where nothing stands between two commas."""
+    """Parses a rule; None if there is nothing between two commas."""
     match = _PARSER.match(text)
     assert match is not None, "the last alternative takes nothing at all"
     if match.end() != len(text):
@@ -100,8 +101,8 @@ def _parse_rule(text: str) -> _Rule | None:
 
 
 def _reference_text(match: re.Match[str], reference: re.Match[str]) -> str:
-    """The text of a reference in a replacement (Matcher.appendReplacement). One to a group
-    beyond the last is no reference, unless there are no groups at all
+    """The text that replaces a reference in a replacement (Matcher.appendReplacement). A reference
+    to a group beyond the last is plain text, unless there are no groups at all
     (SslPrincipalMapper.escapeLiteralBackReferences).
     """
     if reference["literal"] is not None:

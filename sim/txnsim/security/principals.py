@@ -1,6 +1,6 @@
-"""Principals: ``User:alice``, as ACLs and super users name them.
+"""Principals such as ``User:alice``, as ACLs and super users name them.
 
-A principal is a string ``Type:name`` here, because that is what ACLs compare. Kafka's counterparts:
+A principal is a string ``Type:name`` here, because ACLs compare strings. Kafka's counterparts:
 KafkaPrincipal, DefaultKafkaPrincipalBuilder.
 """
 
@@ -14,7 +14,7 @@ from txnsim.errors import ConfigError
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of a client without a login (KafkaPrincipal.ANONYMOUS)."""
 EVERYBODY: Final = "User:*"
-"""In an ACL: every user."""
+"""The principal of an ACL for every user."""
 
 _ATTRIBUTES: Final = {
     "commonName": "CN",
@@ -27,11 +27,13 @@ _ATTRIBUTES: Final = {
     "streetAddress": "STREET",
     "userId": "UID",
 }
-"""What RFC 2253 calls the attributes that Python's ``ssl`` names in full."""
+"""Attribute name in Python's ``ssl`` -> short name in RFC 2253."""
 _SPECIAL: Final = frozenset(',+"\\<>;')
 
 Subject = Iterable[Iterable[tuple[str, str]]]
-"""A certificate's subject as ``ssl`` has it: relative names, first the outermost."""
+"""A certificate's subject as Python's ``ssl`` has it: relative distinguished names, the outermost
+first.
+"""
 
 
 def user(name: str) -> str:
@@ -40,8 +42,8 @@ def user(name: str) -> str:
 
 
 def distinguished_name(subject: Subject) -> str:
-    """A certificate's subject as Java prints it, the innermost name first
-    (X500Principal.getName, RFC 2253): what mutual TLS makes the name of a user.
+    """A certificate's subject as Java prints it, the innermost name first (X500Principal.getName,
+    RFC 2253). With mutual TLS it is the user's name by default.
     """
     return ",".join(
         "+".join(
@@ -52,11 +54,11 @@ def distinguished_name(subject: Subject) -> str:
 
 
 def parse_principals(text: str) -> frozenset[str]:
-    """The principals of ``super.users``, which are separated by semicolons because
-    distinguished names have commas.
+    """Parses ``super.users``; semicolons separate the principals, because distinguished names have
+    commas.
 
     Raises:
-        ConfigError: One of them has no type.
+        ConfigError: A principal has no type.
     """
     names = [name.strip() for name in text.split(";") if name.strip()]
     for name in names:

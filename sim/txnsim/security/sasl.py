@@ -1,9 +1,9 @@
-"""SASL mechanisms, token by token: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
+"""The broker's side of SASL, token by token: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
 
-An exchange is fed the client's tokens and answers each with a ``Challenge``, ``Authenticated`` or
-``SaslRefusal``. It knows nothing of Kafka's frames around them (``server._sasl``). SCRAM's
-arithmetic is the library ``scramp``; the tokens of OAUTHBEARER are read with PyJWT. Kafka's
-counterparts: PlainSaslServer, ScramSaslServer, OAuthBearerSaslServer,
+An exchange gets the client's tokens and answers each with a ``Challenge``, ``Authenticated`` or
+``SaslRefusal``. The Kafka requests that carry the tokens are in ``server._sasl``. The library
+``scramp`` computes SCRAM; PyJWT decodes the tokens of OAUTHBEARER. Kafka's counterparts:
+PlainSaslServer, ScramSaslServer, OAuthBearerSaslServer,
 OAuthBearerUnsecuredValidatorCallbackHandler.
 """
 
@@ -22,42 +22,42 @@ from txnsim.security.scram import BY_SASL_NAME, Credentials
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = (PLAIN, *BY_SASL_NAME, OAUTHBEARER)
-"""Every mechanism that is spoken here."""
+"""All supported mechanisms."""
 
 PIP_LINE: Final = MissingExtraError.pip_line("security")
-"""Brings the libraries."""
+"""Command that installs the libraries."""
 _ESCAPE_LENGTH: Final = len("=2C")
 """Length of an escaped comma in a SCRAM user name."""
 _LONG_MAX: Final = 2**63 - 1
-"""No end is later, in Java."""
+"""Latest expiration time: Java's largest long."""
 
 
 class Challenge(msgspec.Struct, frozen=True, kw_only=True):
-    """The client's turn again."""
+    """The exchange goes on: the client has to answer this token."""
 
     token: bytes
 
 
 class Authenticated(msgspec.Struct, frozen=True, kw_only=True):
-    """The client's identity is proved."""
+    """The client has proved its identity."""
 
     user: str
     token: bytes = b""
     expires_ms: int | None = None
-    """When the credential ends, in wall time; None: never."""
+    """When the credential expires, in wall time; None if it never does."""
 
 
 class SaslRefusal(msgspec.Struct, frozen=True, kw_only=True):
     """The client failed to prove its identity, or its token is malformed."""
 
     message: str | None = None
-    """The text for the client; None: only that its credentials are invalid, because more would tell
-    a stranger which users exist.
+    """The text for the client; None says only that its credentials are invalid, because more would
+    reveal which users exist.
     """
 
 
 class BearerRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The checks of an unsecured token: the options ``unsecuredValidator…`` of
+    """How an unsecured token is checked: the options ``unsecuredValidator…`` of
     OAuthBearerUnsecuredValidatorCallbackHandler.
     """
 
@@ -68,26 +68,26 @@ class BearerRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 UNSECURED: Final = BearerRules()
-"""The default checks of tokens."""
+"""The default checks of a token."""
 
 Step = Challenge | Authenticated | SaslRefusal
 
 
 class SaslExchange(Protocol):
-    """One run of a mechanism."""
+    """One exchange of a mechanism, on the broker's side."""
 
     def feed(self, token: bytes) -> Step:
-        """Answer the client's next token."""
+        """Answers the client's next token."""
 
 
 class PlainExchange:
-    """PLAIN (RFC 4616): the password in clear."""
+    """PLAIN (RFC 4616): the client sends its password as plain text."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self._users = users
 
     def feed(self, token: bytes) -> Step:
-        """The one token: authorization id, user, password, separated by NUL."""
+        """Checks the only token: authorization id, user, password, separated by NUL."""
         # One more than there should be is all that PlainSaslServer looks for.
         parts = token.decode(errors="replace").split("\0", 4)[:4]
         if len(parts) != 3:
@@ -113,7 +113,7 @@ class ScramExchange:
     """SCRAM (RFC 5802), without channel binding."""
 
     def __init__(self, mechanism: str, credentials: Credentials, *, nonce: str) -> None:
-        """Begin.
+        """Starts an exchange.
 
         Raises:
             MissingExtraError: The library is not installed.
@@ -127,7 +127,7 @@ class ScramExchange:
         self._user = ""
 
     def feed(self, token: bytes) -> Step:
-        """The client's first message, then its final one."""
+        """Answers the client's first message, then its final one."""
         try:
             text = token.decode()
             if not self._has_begun:
@@ -143,9 +143,9 @@ class ScramExchange:
         return Authenticated(user=self._user, token=final)
 
     def _names_nobody(self, text: str) -> bool:
-        """Whether the name in the first message is too long for a user.
+        """Whether the name in the first message is too long for any user.
 
-        The library brings every name into a normal form first, which takes seconds for a long one.
+        The library normalises every name first, which takes seconds for a long one.
         """
         name = text.split(",", 3)[2:3]
         longest = max((len(user) for user, _ in self._credentials), default=0)
@@ -160,12 +160,12 @@ class ScramExchange:
 
 
 class BearerExchange:
-    """OAUTHBEARER (RFC 7628) with unsigned tokens: for tests, as in Kafka, where it
-    is the default of the broker's validator.
+    """OAUTHBEARER (RFC 7628) with unsigned tokens: for tests. Kafka's broker accepts them by
+    default, too.
     """
 
     def __init__(self, *, now_ms: int, rules: BearerRules = UNSECURED) -> None:
-        """Begin.
+        """Starts an exchange.
 
         Raises:
             MissingExtraError: The library is not installed.
@@ -176,7 +176,9 @@ class BearerExchange:
         self._failure: str | None = None
 
     def feed(self, token: bytes) -> Step:
-        """The client's token; after a bad one, the client's \\x01 that ends the exchange."""
+        """Checks the client's token; after a bad one, takes the client's byte 0x01, which ends the
+        exchange.
+        """
         if self._failure is not None:
             return SaslRefusal(message=self._failure)
         message = read_message(token.decode(errors="replace"))
@@ -206,7 +208,7 @@ class BearerExchange:
         return Challenge(token=why.encode())
 
     def _claims(self, token: str) -> dict[str, Any]:
-        """The claims of an unsecured token; none where it is anything else."""
+        """The claims of an unsecured token; empty if the token is of another kind."""
         try:
             # Without a signature there is nothing to verify; times are ours to compare.
             whole = self._jwt.decode_complete(
@@ -230,10 +232,10 @@ def exchange(
     now_ms: int,
     bearer: BearerRules = UNSECURED,
 ) -> SaslExchange:
-    """A new run of a mechanism of ``MECHANISMS``.
+    """Starts an exchange of one of ``MECHANISMS``.
 
     Raises:
-        MissingExtraError: It needs a library that is not installed.
+        MissingExtraError: The mechanism needs a library that is not installed.
     """
     if mechanism == PLAIN:
         return PlainExchange(plain_users)
@@ -243,7 +245,9 @@ def exchange(
 
 
 def _complaint(claims: Mapping[str, Any], rules: BearerRules, *, now_ms: int) -> str | None:
-    """The error of a token's claims (OAuthBearerUnsecuredValidatorCallbackHandler)."""
+    """What is wrong with a token's claims (OAuthBearerUnsecuredValidatorCallbackHandler); None if
+    nothing is.
+    """
     subject: object = claims.get(rules.principal_claim)
     expires: object = claims.get("exp")
     issued: object = claims.get("iat")
@@ -269,17 +273,17 @@ def _scope(claim: object) -> frozenset[str]:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a number of JSON; Python reads NaN as one, too."""
+    """Whether the value is a JSON number; Python's parser also accepts NaN."""
     if isinstance(value, float):
         return not math.isnan(value)
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def import_library(name: str) -> Any:
-    """A library of the extra ``security``.
+    """Imports a library of the extra ``security``.
 
     Raises:
-        MissingExtraError: It is not installed.
+        MissingExtraError: The library is not installed.
     """
     import importlib
 
@@ -292,14 +296,14 @@ def import_library(name: str) -> Any:
 _SEPARATOR: Final = "\x01"
 _AUTH: Final = "auth"
 _NAME: Final = re.compile(r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+")
-"""RFC 5801's saslname, with the separator in it, as Kafka has it."""
+"""RFC 5801's saslname, which in Kafka may contain the separator."""
 _KEY: Final = re.compile(r"[A-Za-z]+")
 _VALUE: Final = re.compile(r"[\x21-\x7E \t\r\n]+")
 _CREDENTIALS: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_.~+/a-zA-Z0-9]+=*)", re.ASCII)
 
 
 class BearerMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client of OAUTHBEARER says first (RFC 7628). Kafka's counterpart:
+    """The first message of an OAUTHBEARER client (RFC 7628). Kafka's counterpart:
     OAuthBearerClientInitialResponse.
     """
 
@@ -308,11 +312,11 @@ class BearerMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_message(text: str) -> BearerMessage | None:
-    """The message in ``text``; None where it is none.
+    """Parses the first message of an OAUTHBEARER client; None if it is malformed.
 
-    It is cut at its separators, so that reading takes time in proportion to its length. The header
-    is ``n,[a=NAME],``. Pairs of key and value follow, each between separators. One more
-    separator is the end. Of a key that comes several times the last value counts.
+    The text is cut at its separators, so that parsing takes time in proportion to its length. The
+    header is ``n,[a=NAME],``. Key-value pairs follow, each between separators. One more separator
+    is the end. If a key comes several times, its last value counts.
     """
     header, comma, parts_text = text.removeprefix("n,").partition(",")
     if not text.startswith("n,") or not comma:

@@ -1,7 +1,7 @@
-"""SCRAM credentials: what is kept of a password, and how users are altered.
+"""SCRAM credentials: what a broker stores of a password, and how credentials are altered.
 
-A credential holds what RFC 5802 lets a server keep: never the password, nor the salted one. Kafka's
-counterparts: ScramCredential, ScramFormatter, ScramControlManager.
+A credential holds what RFC 5802 lets a server keep: neither the password nor the salted password.
+Kafka's counterparts: ScramCredential, ScramFormatter, ScramControlManager.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import msgspec
 from txnsim.errors import ErrorCode, Rejection
 
 ITERATIONS_MIN: Final = 4_096
-"""For both mechanisms (ScramMechanism.minIterations)."""
+"""Fewest iterations of both mechanisms (ScramMechanism.minIterations)."""
 ITERATIONS_MAX: Final = 16_384
-"""ScramControlManager.MAX_ITERATIONS."""
+"""Most iterations (ScramControlManager.MAX_ITERATIONS)."""
 
 
 class ScramMechanism(IntEnum):
-    """The mechanisms, with their numbers in the protocol."""
+    """The SCRAM mechanisms, with their numbers in the protocol."""
 
     UNKNOWN = 0
     SCRAM_SHA_256 = 1
@@ -31,12 +31,12 @@ class ScramMechanism(IntEnum):
 
     @property
     def sasl_name(self) -> str:
-        """As SASL calls it: ``SCRAM-SHA-256``."""
+        """The mechanism's name in SASL: ``SCRAM-SHA-256``."""
         return self.name.replace("_", "-")
 
     @property
     def digest(self) -> str:
-        """Its hash, as ``hashlib`` calls it."""
+        """The mechanism's hash function, by its name in ``hashlib``."""
         return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"
 
 
@@ -47,7 +47,7 @@ BY_SASL_NAME: Final = {
 
 
 class ScramCredential(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server keeps of a user's password."""
+    """What a server stores of a user's password."""
 
     salt: bytes
     stored_key: bytes
@@ -60,14 +60,14 @@ Credentials = Mapping[tuple[str, int], ScramCredential]
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
-    """Forget a user's credential."""
+    """Deletes a user's credential."""
 
     user: str
     mechanism: int
 
 
 class Upsertion(msgspec.Struct, frozen=True, kw_only=True):
-    """Set a user's credential; the client has salted the password itself."""
+    """Sets a user's credential; the client has salted the password itself."""
 
     user: str
     mechanism: int
@@ -81,13 +81,15 @@ Outcomes = dict[str, Rejection | None]
 
 
 def credential_of(password: str, *, mechanism: ScramMechanism, salt: bytes) -> ScramCredential:
-    """The credential of a password, at Kafka's least number of iterations (RFC 5802's ``Hi``)."""
+    """Makes the credential of a password, with Kafka's fewest iterations (RFC 5802's ``Hi``)."""
     salted = hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, ITERATIONS_MIN)
     return _from_salted(salted, mechanism=mechanism, salt=salt, iterations=ITERATIONS_MIN)
 
 
 def derive_credential(upsertion: Upsertion) -> ScramCredential | Rejection:
-    """The credential to set, or an error; independent of state, and most of ``alter``'s time."""
+    """The credential to set, or an error. It does not depend on state, and takes most of the time
+    of a request.
+    """
     complaint = _upsertion_complaint(upsertion)
     if complaint is not None:
         return complaint
@@ -105,10 +107,10 @@ def alter(
     deletions: Iterable[Deletion],
     upsertions: Iterable[tuple[Upsertion, ScramCredential | Rejection]],
 ) -> tuple[Credentials, Outcomes]:
-    """Decide on a request to alter users; each user may be altered once in it.
+    """Applies a request that alters users; each user may be altered once in a request.
 
     Returns:
-        The credentials as they are then, and what is answered for each user.
+        The new credentials, and the result for each user.
     """
     to_delete: dict[str, Deletion] = {}
     to_set: dict[str, tuple[int, ScramCredential]] = {}

@@ -1,19 +1,20 @@
 """Share partitions on the leader of their partition, and share sessions (KIP-932). Pure.
 
 - ``partition``: a share partition: start reading here.
-- ``commands``: what it is asked and what it answers; states of records, settings.
-- ``sessions``: what each member fetches here, and what a closed connection gives back.
-- ``fetching``: how a ShareFetch spreads over partitions, which batches its answer has.
+- ``commands``: its commands and replies; states of records, settings.
+- ``sessions``: the partitions that each member fetches here, and what to release when a connection
+  closes.
+- ``fetching``: how a ShareFetch spreads over partitions, and which batches its response has.
 
-How its owner uses it. Times are handed in, settings are those of the group at that moment::
+How the owner uses it. Times are arguments, settings are those of the group at that moment::
 
-    session = sessions.open(...) or .resume(...)        # then rotated(...), for each partition:
+    session = sessions.open(...) or .resume(...)        # then rotate_partitions(...), for each:
     partition.start_loading()                           # ReadShareState to the share coordinator
     partition.load(answer, reset_offset, settings)      # or fail_loading: forget it
     partition.take_fetch_lock(fetch)                    # and can_acquire, else wait
     batches = read from next_fetch_offset()             # out of range: move_log_start
     partition.acquire(Acquire(...), settings, now_ms)   # then release_fetch_lock
-    session.conclude(...)                               # which partitions the answer names
+    session.conclude(...)                               # the partitions of the response
 
     write = partition.acknowledge(...) or .release(...) or .expire_locks(...)
     answer = send write.state to the share coordinator
@@ -21,6 +22,6 @@ How its owner uses it. Times are handed in, settings are those of the group at t
     for letter in done.dead_letters:                    # copied to their topic, or not:
         write = partition.archive_dead_letter(letter.token)
 
-Waiting fetches look again when locks have run out, where ``Concluded`` says so, and after every
+Waiting fetches look again when locks have expired, when ``Concluded`` says so, and after every
 acknowledgement and release. An error of ``FENCING`` ends the share partition: fence and forget it.
 """

@@ -1,8 +1,9 @@
-"""What a member says of the records that it has acquired, carried out record by record.
+"""Applies a member's acknowledgements to the records that it has acquired.
 
-Each record moves at once, but with the token of the write that persists the move: until that is
-answered nobody can acquire or acknowledge it. A refusal leaves the moves made so far to the caller,
-who takes them back. A lock that was renewed before a refusal stays renewed, as in Kafka.
+Each record changes its state at once, with the token of the write that persists the change: until
+the write is answered, no member can acquire or acknowledge the record. If an acknowledgement is
+refused, the caller undoes the changes made so far. A lock that was renewed before stays renewed, as
+in Kafka.
 
 Kafka's counterparts: SharePartition.acknowledge, acknowledgeBatchRecords, acknowledgeCompleteBatch,
 acknowledgePerOffsetBatchRecords, fetchSubMapForAcknowledgementBatch.
@@ -36,7 +37,7 @@ STATE_AFTER: Final[Mapping[int, RecordState]] = {
 }
 _TYPES: Final = frozenset(AcknowledgeType)
 Moved = list[tuple[InFlightState, DeadLetterReason]]
-"""States that have moved, each with its reason where it is on its way to the dead letters."""
+"""(changed state, reason to use if its records become dead letters) pairs."""
 
 _NOT_FOUND: Final = "Batch record not found. "
 _NO_BATCH: Final = f"{_NOT_FOUND}The request batch offsets are not found in the cache."
@@ -49,7 +50,7 @@ _NO_RENEWAL: Final = "Renewing acquisition locks is not enabled for the group."
 
 @dataclass(slots=True, kw_only=True)
 class Acknowledgement:
-    """Acknowledgements of one request for this share partition."""
+    """The acknowledgements of one request for one share partition."""
 
     records: InFlight
     member_id: str
@@ -59,7 +60,7 @@ class Acknowledgement:
     moved: Moved = field(default_factory=list)
 
     def carry_out(self, acknowledgement: AcknowledgementBatch) -> Rejection | None:
-        """Move the records of one range; below the start offset nothing is left to do."""
+        """Acknowledges the records of one range; does nothing below the start offset."""
         allowed_lengths = {1, acknowledgement.last_offset - acknowledgement.first_offset + 1}
         if len(acknowledgement.types) not in allowed_lengths or not _TYPES.issuperset(
             acknowledgement.types
@@ -79,7 +80,7 @@ class Acknowledgement:
         return None
 
     def _find(self, acknowledgement: AcknowledgementBatch) -> list[InFlightBatch] | Rejection:
-        """The batches in flight that these offsets lie in, gaps between them aside."""
+        """The batches in flight that contain these offsets, apart from gaps between them."""
         first_offset, last_offset = acknowledgement.first_offset, acknowledgement.last_offset
         batches = self.records.from_floor(first_offset, last_offset)
         if not batches and first_offset < self.records.start_offset:
@@ -153,7 +154,7 @@ class Acknowledgement:
 def _by_type(
     acknowledgement: AcknowledgementBatch, first_offset: int, last_offset: int
 ) -> Iterator[tuple[int, int, int]]:
-    """The range in parts of one type each: (type, first offset, last offset)."""
+    """Splits a range into parts of one type each: (type, first offset, last offset)."""
     if len(acknowledgement.types) == 1:
         yield acknowledgement.types[0], first_offset, last_offset
         return

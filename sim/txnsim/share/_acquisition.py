@@ -1,10 +1,10 @@
-"""Which of the records that were read a member acquires.
+"""Decides which of the records that were read a member acquires.
 
-Records in flight that are available again come first, by batch or by record, then new ones. A
-batch of the log is given whole, also beyond the limits, unless the member wants the limit kept.
-From half of the delivery count limit on, fewer and fewer records are delivered at a time, in the
-end one: what kills its consumer shall not take others along. Records of aborted transactions are
-archived.
+Records in flight that are available again come first, by batch or by record, then new ones. A batch
+of the log is given as a whole, even beyond the limits, unless the member wants the limit to be
+strict. From half of the delivery count limit on, fewer and fewer records are delivered at a time,
+in the end one: a record that kills its consumer should not affect others. Records of aborted
+transactions are archived.
 
 Kafka's counterparts: SharePartition.acquire, acquireNewBatchRecords, createBatches,
 acquireSubsetBatchRecords, filterAbortedTransactionalAcquiredRecords.
@@ -33,13 +33,13 @@ from txnsim.share.commands import (
 
 _NOTHING = Acquired()
 _ALONE_ABOVE = 2
-"""With a higher delivery count limit, a record is alone in its last delivery."""
+"""If the delivery count limit is higher, a record is delivered alone the last time."""
 
 
 def acquire(
     records: InFlight, command: Acquire, settings: SharePartitionSettings, now_ms: int
 ) -> Acquired | Rejection:
-    """Acquire what can be acquired of the batches that were read."""
+    """Acquires as many records as possible of the batches that were read."""
     if command.max_records <= 0 or not command.batches:
         return _NOTHING
     last_offset = command.batches[-1].last_offset
@@ -64,14 +64,16 @@ def acquire(
 
 @dataclass(slots=True)
 class _Acquisition:
-    """One member takes records."""
+    """The acquisition of records by one member."""
 
     _records: InFlight
     _command: Acquire
     _settings: SharePartitionSettings
     _now_ms: int
     _remaining: int
-    """Below 0 where a batch was given whole."""
+    """Number of records that may still be acquired; negative if a batch was given beyond the
+    limit.
+    """
     ranges: list[AcquiredRange] = field(default_factory=list)
     count: int = 0
 
@@ -83,7 +85,7 @@ class _Acquisition:
         self._records.lock(state, self._now_ms + self._settings.record_lock_duration_ms)
 
     def take(self, last_offset: int) -> Rejection | None:
-        """Take from the first batch that was read to ``last_offset``."""
+        """Acquires records from the first batch that was read up to ``last_offset``."""
         records = self._records
         read_from = self._command.batches[0].base_offset
         first_offset = read_from
@@ -115,7 +117,9 @@ class _Acquisition:
     def _take_in_flight(
         self, batches: Sequence[InFlightBatch], gap_from: int, last_offset: int
     ) -> bool | Rejection:
-        """Take what is available again, and new records between. Does throttling end it?"""
+        """Acquires available records in flight, and new records between them. Returns whether
+        throttling ends the acquisition.
+        """
         read_from = self._command.batches[0].base_offset
         limit = self._settings.throttled_from
         for batch in batches:
@@ -161,7 +165,7 @@ class _Acquisition:
     def _take_by_offset(
         self, batch: InFlightBatch, first_offset: int, last_offset: int
     ) -> Rejection | None:
-        """Take available records of this batch, one by one where they were delivered often."""
+        """Acquires available records of this batch, fewer of them if they were delivered often."""
         delivery_limit = self._settings.delivery_count_limit
         strict_limit = self._remaining
         throttle: int | None = None
@@ -198,9 +202,11 @@ class _Acquisition:
         return None
 
     def _stumble(self, batch: InFlightBatch, offset: int) -> Rejection:
-        """A record is available and has a lock: its batch was cut while it was being released.
+        """The error for a record that is available and still has a lock: its batch was split while
+        the record was being released.
 
-        Kafka acquires it, starts the time of another lock, and fails over the one that is there.
+        Kafka acquires the record, starts the timeout of another lock, and fails because of the
+        existing one.
         """
         deadline_ms = self._now_ms + self._settings.record_lock_duration_ms
         self._records.locks.add(LockDeadline(deadline_ms, offset, offset, is_stray=True))
@@ -210,7 +216,7 @@ class _Acquisition:
         return Rejection(error=ErrorCode.unknown_server_error, reason=reason)
 
     def _take_new(self, first_offset: int, last_offset: int) -> None:
-        """Take records that are not in flight yet."""
+        """Acquires records that are not in flight yet."""
         records = self._records
         if not len(records) and records.end_offset > first_offset:
             first_offset = records.end_offset
@@ -235,14 +241,16 @@ class _Acquisition:
         self._remaining -= acquired_to - first_offset + 1
 
     def _end_of_batch(self, offset: int) -> int:
-        """The end of the log's batch that has this offset; the offset itself without one."""
+        """Last offset of the log's batch that contains this offset; the offset itself if no batch
+        does.
+        """
         for batch in self._command.batches:
             if batch.base_offset <= offset <= batch.last_offset:
                 return batch.last_offset
         return offset
 
     def _add(self, first_offset: int, last_offset: int) -> list[AcquiredRange]:
-        """New batches in flight: one, or more where it would be larger than a batch may be."""
+        """Adds new batches in flight: one, or several if it would be larger than ``batch_size``."""
         firsts = [first_offset]
         limit = self._command.batch_size
         if not self._is_strict and last_offset - first_offset + 1 > limit:
@@ -262,7 +270,7 @@ class _Acquisition:
         ]
 
     def _add_in_part(self, first_offset: int, last_offset: int, limit: int) -> AcquiredRange:
-        """A batch in flight of which the member gets the first records."""
+        """Adds a batch in flight, of which the member gets only the first records."""
         records = self._records
         state = self._new_state(first_offset, first_offset + limit - 1)
         rest_state = InFlightState(first_offset + limit, last_offset, RecordState.AVAILABLE, 0)
@@ -277,7 +285,7 @@ class _Acquisition:
 
 
 def _join_ranges(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:
-    """Neighbours with the same delivery count as one.
+    """Joins adjacent ranges that have the same delivery count.
 
     Counterpart: ShareFetchUtils.accumulateAcquiredRecords.
     """
@@ -296,7 +304,9 @@ def _join_ranges(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:
 
 
 def _archive_cleaned(records: InFlight, fetch_offset: int, read_from: int) -> None:
-    """The log has nothing from where the fetch began to its first batch: compaction took it."""
+    """Archives available records between the fetch offset and the first batch that was read:
+    compaction has removed them from the log.
+    """
     if fetch_offset >= read_from:
         return
     floor = records.floor(fetch_offset)
@@ -314,7 +324,9 @@ def _archive_cleaned(records: InFlight, fetch_offset: int, read_from: int) -> No
 def _archive_aborted(
     records: InFlight, command: Acquire, ranges: Sequence[AcquiredRange]
 ) -> Acquired | Rejection:
-    """Archive what is of an aborted transaction, whoever holds it; the member gets the rest."""
+    """Archives records of aborted transactions, whichever member holds them; the member gets the
+    others.
+    """
     aborted = list(_aborted_batches(command.batches, command.aborted))
     for batch in aborted:
         base, last_offset = batch.base_offset, batch.last_offset
@@ -338,7 +350,7 @@ def _archive_aborted(
 def _aborted_batches(
     batches: Sequence[ReadBatch], aborted: Sequence[AbortedRange]
 ) -> Iterator[ReadBatch]:
-    """The batches whose records a reader with READ_COMMITTED drops; markers are not among them."""
+    """The batches whose records a READ_COMMITTED reader drops; markers are not among them."""
     upcoming = deque(sorted(aborted, key=lambda aborted_range: aborted_range.first_offset))
     producers: set[int] = set()
     for batch in batches:
@@ -355,7 +367,7 @@ def _aborted_batches(
 def _minus(
     ranges: Sequence[AcquiredRange], batches: Sequence[ReadBatch]
 ) -> Iterator[AcquiredRange]:
-    """What is left of the ranges without the batches; both are in the order of offsets."""
+    """The ranges without the offsets of the batches; both are in the order of offsets."""
     index = 0
     for acquired in ranges:
         first = acquired.first_offset

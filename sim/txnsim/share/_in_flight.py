@@ -1,9 +1,9 @@
 """The records of a share partition that are in flight, between its start and its end offset.
 
-Batches lie in the order of their offsets. ``start_offset`` moves behind records whose delivery is
-complete; ``end_offset`` is the last offset that was ever acquired, or the next one while nothing is
-in flight. In between may be offsets of no batch: the log has none there, or the state that was read
-from the share coordinator leaves them out (``gap``), and then they are still to be delivered.
+Batches are in the order of their offsets. ``start_offset`` moves past records whose delivery is
+complete. ``end_offset`` is the last offset that was ever acquired, or the next one while nothing is
+in flight. Offsets in between may belong to no batch: either the log has none there, or the state
+from the share coordinator leaves them out (``gap``), and then they must still be delivered.
 
 Kafka's counterpart: the offsets and ``cachedState`` of SharePartition.
 """
@@ -21,9 +21,9 @@ from txnsim.share.commands import TERMINAL, RecordState, SharePartitionSettings
 
 
 class Gap(msgspec.Struct, frozen=True, gc=False):
-    """Offsets that the persisted state leaves out begin at ``start_offset`` (GapWindow).
+    """Offsets that the persisted state leaves out, from ``start_offset`` on (GapWindow).
 
-    It counts while the end offset is the one of that state.
+    The gap is valid as long as the end offset is still the one of that state.
     """
 
     start_offset: int
@@ -46,10 +46,10 @@ class InFlight:
     )
 
     def __init__(self, added: Callable[[int], object] = abs) -> None:
-        """No record is in flight.
+        """Starts without records in flight.
 
         Args:
-            added: Is told the size of each new batch.
+            added: Called with the size of each new batch.
         """
         self._added = added
         self._firsts: list[int] = []
@@ -58,9 +58,9 @@ class InFlight:
         self.end_offset = 0
         self.gap: Gap | None = None
         self.find_next = False
-        """Records below the end offset may be available (findNextFetchOffset)."""
+        """Whether records below the end offset may be available (findNextFetchOffset)."""
         self.delivery_complete_count = 0
-        """Offsets from the start on whose delivery is complete."""
+        """Number of offsets from the start offset on whose delivery is complete."""
         self.locks = LockDeadlines()
 
     # Batches
@@ -72,7 +72,7 @@ class InFlight:
         return len(self._batches)
 
     def add(self, *states: InFlightState) -> None:
-        """A new batch of these records."""
+        """Adds a new batch with these states."""
         batch = InFlightBatch(*states)
         index = bisect_left(self._firsts, batch.first_offset)
         assert batch.first_offset not in self._firsts[index : index + 1]
@@ -89,22 +89,24 @@ class InFlight:
         return self._batches[-1]
 
     def floor(self, offset: int) -> InFlightBatch | None:
-        """The last batch that begins at this offset or below."""
+        """The last batch that begins at or below this offset."""
         index = bisect_right(self._firsts, offset)
         return self._batches[index - 1] if index else None
 
     def between(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
-        """Batches that begin in this range."""
+        """The batches that begin in this range."""
         start_index = bisect_left(self._firsts, first_offset)
         return self._batches[start_index : bisect_right(self._firsts, last_offset, lo=start_index)]
 
     def from_floor(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
-        """Batches from the one at or below the first offset to the last offset; none without it."""
+        """The batches from the one that begins at or below the first offset, up to the last offset;
+        empty if there is no such batch.
+        """
         floor = self.floor(first_offset)
         return [] if floor is None else self.between(floor.first_offset, last_offset)
 
     def states(self, first_offset: int, last_offset: int) -> Iterator[InFlightState]:
-        """States that have a record of this range."""
+        """The states that contain a record of this range."""
         start_index = max(bisect_right(self._firsts, first_offset) - 1, 0)
         for batch in self._batches[
             start_index : bisect_right(self._firsts, last_offset, lo=start_index)
@@ -115,37 +117,37 @@ class InFlight:
 
     @property
     def number(self) -> int:
-        """Records in flight, gaps among them."""
+        """Number of offsets in flight, including gaps."""
         return self.end_offset - self.start_offset + 1 if self._batches else 0
 
     def count_from_start(self, first_offset: int, last_offset: int) -> int:
-        """Offsets of this range that are not below the start offset."""
+        """Number of offsets of this range that are not below the start offset."""
         return max(last_offset - max(self.start_offset, first_offset) + 1, 0)
 
     # What to read next
 
     @property
     def gap_start(self) -> int | None:
-        """Where the gap begins that has still to be delivered; None without one."""
+        """First offset of the gap that must still be delivered; None if there is no gap."""
         gap = self.gap
         return gap.start_offset if gap and gap.end_offset == self.end_offset else None
 
     def move_gap(self, offset: int) -> None:
-        """What lies below ``offset`` was acquired."""
+        """Shortens the gap after everything below ``offset`` was acquired."""
         if self.gap is None:
             return
         is_within = self.gap.end_offset == self.end_offset and offset <= self.gap.end_offset
         self.gap = Gap(offset, self.gap.end_offset) if is_within else None
 
     def next_fetch_offset(self) -> int:
-        """The first offset to acquire: in flight and available, in a gap, or a new one."""
+        """The first offset to acquire: in flight and available, in a gap, or new."""
         offset = self._to_fetch()
         self.find_next = offset is not None
         return self._end_of_acquired if offset is None else offset
 
     @property
     def next_offset(self) -> int:
-        """The same, for who only looks: nothing is noted."""
+        """The same as ``next_fetch_offset``, without changing anything."""
         offset = self._to_fetch()
         return self._end_of_acquired if offset is None else offset
 
@@ -159,7 +161,7 @@ class InFlight:
         return self.end_offset if self._is_empty else self.end_offset + 1
 
     def _to_fetch(self) -> int | None:
-        """What is in flight and available, or in a gap; None without."""
+        """The first offset that is in flight and available, or in a gap; None if there is none."""
         if not self.find_next or self._is_empty:
             return None
         gap_start = self.gap_start
@@ -176,7 +178,7 @@ class InFlight:
     # Locks
 
     def lock(self, state: InFlightState, deadline_ms: int) -> None:
-        """Give acquired records a lock; another one that they had counts no more."""
+        """Locks acquired records until the deadline; an earlier lock of theirs no longer counts."""
         state.lock_deadline_ms = deadline_ms
         self.locks.add(LockDeadline(deadline_ms, state.first_offset, state.last_offset))
         if self.locks.needs_cleanup:
@@ -189,7 +191,9 @@ class InFlight:
         )
 
     def split_at_start(self, batch: InFlightBatch) -> None:
-        """Acquired records below and above the start offset go different ways."""
+        """Splits a batch of acquired records at the start offset, because the two parts go
+        different ways.
+        """
         if (
             not batch.is_by_offset
             and batch.states[0].state is RecordState.ACQUIRED
@@ -202,9 +206,9 @@ class InFlight:
     def give_back(
         self, state: InFlightState, settings: SharePartitionSettings, token: int | None = None
     ) -> None:
-        """Acquired records become available again; archived where the start offset is behind them.
+        """Makes acquired records available again; archives them if they are below the start offset.
 
-        They wait for the write of the token, or are it at once.
+        With a token, the change waits for that write; without one, it is final at once.
         """
         is_gone = state.last_offset < self.start_offset
         to = RecordState.ARCHIVED if is_gone else RecordState.AVAILABLE
@@ -225,7 +229,9 @@ class InFlight:
         *,
         is_counted: bool = True,
     ) -> bool:
-        """Archive the records of this range that are in that state. Was there any?"""
+        """Archives those records of this range that are in the given state; returns whether there
+        were any.
+        """
         is_any = False
         for batch in batches:
             if batch.first_offset > last_offset:
@@ -251,8 +257,9 @@ class InFlight:
         return is_any
 
     def move_log_start(self, offset: int, *, moves_gap: bool) -> None:
-        """The log begins at ``offset`` now. What is acquired below stays so until it is given back.
-        A gap below stays, too, unless it moves: then no read gets behind it any more.
+        """Moves the start offset to the log's new start. Acquired records below stay acquired until
+        they are given back. A gap below stays, too, unless ``moves_gap`` is set: then no read gets
+        past it any more.
 
         Counterpart: SharePartition.updateCacheAndOffsets.
         """
@@ -280,10 +287,12 @@ class InFlight:
     # The start offset
 
     def move_start(self) -> bool | None:
-        """Move the start offset behind records whose delivery is complete. Did it move?
+        """Moves the start offset past records whose delivery is complete; returns whether it has
+        moved.
 
-        None where Kafka runs into a null pointer: the batch below the start offset ends before it,
-        and goes by offset. Counterpart: SharePartition.maybeUpdateCachedStateAndOffsets.
+        Returns None where Kafka fails with a null pointer: the batch below the start offset ends
+        before it, and its records have states of their own. Counterpart:
+        SharePartition.maybeUpdateCachedStateAndOffsets.
         """
         batch = self.floor(self.start_offset)
         if batch is None:  # a gap that can still be acquired
@@ -318,7 +327,9 @@ class InFlight:
         return True
 
     def _complete_from_first(self) -> tuple[int | None, int]:
-        """The last offset of complete records without a break, and how many from the start on."""
+        """(last offset of the complete records without a gap from the first batch on, number of
+        them that are not below the start offset).
+        """
         complete_to, count = None, 0
         gap_start = self.gap_start
         for batch in self._batches:

@@ -1,8 +1,8 @@
-"""The state of a range of records in flight, and the table of its moves.
+"""The state of a range of records in flight, and the table of allowed changes.
 
-Kafka has a state per batch until something touches a part of it, then one per offset. Here a batch
-has one for each range of equal records, so a batch of a million costs no more than what was said of
-it. Kafka's counterparts: InFlightState, InFlightBatch, RecordState.validateTransition.
+Kafka has one state per batch until a part of the batch is touched, then one per offset. Here a
+batch has one state for each range of equal records, so that a batch of a million records costs
+little. Kafka's counterparts: InFlightState, InFlightBatch, RecordState.validateTransition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NO_MEMBER: Final = ""
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A move that is being persisted, and what comes back if that fails."""
+    """A change that is being persisted, and the values to restore if that fails."""
 
     token: int
     state: RecordState
@@ -39,7 +39,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(slots=True, eq=False)
 class InFlightState:
-    """The records of ``[first_offset, last_offset]``, which are all in this state."""
+    """The records from ``first_offset`` to ``last_offset``, which are all in the same state."""
 
     first_offset: int
     last_offset: int
@@ -49,7 +49,7 @@ class InFlightState:
     lock_deadline_ms: int | None = None
     transition: Transition | None = None
     is_archived: bool = False
-    """The log has lost the records, or aborted them: no transition brings them back."""
+    """Whether the records are gone from the log or aborted: no rollback brings them back."""
 
     @property
     def is_acquirable(self) -> bool:
@@ -57,7 +57,9 @@ class InFlightState:
 
     @property
     def holder(self) -> str:
-        """The member whose records they are. What it said does not count before it is persisted."""
+        """The member that holds the records. Its acknowledgement does not count until it is
+        persisted.
+        """
         transition = self.transition
         if transition is None or self.is_archived:
             return self.member_id
@@ -65,7 +67,7 @@ class InFlightState:
 
     @property
     def is_complete(self) -> bool:
-        """The delivery is over, and this is persisted."""
+        """Whether the delivery is complete, and this is persisted."""
         return self.state in TERMINAL and self.transition is None
 
     def move(
@@ -76,7 +78,7 @@ class InFlightState:
         member_id: str = NO_MEMBER,
         token: int | None = None,
     ) -> None:
-        """Go to another state: at once, or, with a token, until that write is answered.
+        """Changes the state: at once, or with a token until that write is answered.
 
         A record that was delivered often enough does not become available again.
         """
@@ -99,19 +101,23 @@ class InFlightState:
         self.member_id = member_id
 
     def archive(self) -> None:
-        """The records are gone or aborted, whatever is being persisted about them."""
+        """Archives the records because they are gone or aborted, whatever is being persisted about
+        them.
+        """
         self.is_archived = True
         self.state = RecordState.ARCHIVED
         self.member_id = NO_MEMBER
         self.lock_deadline_ms = None
 
     def commit(self) -> None:
-        """The transition is persisted."""
+        """Makes the change final, because it is persisted."""
         self.lock_deadline_ms = None
         self.transition = None
 
     def roll_back(self, now_ms: int) -> None:
-        """The transition could not be persisted. The lock may have run out meanwhile."""
+        """Undoes the change, because it could not be persisted. If the lock has expired meanwhile,
+        the records become available or archived.
+        """
         transition, self.transition = self.transition, None
         assert transition is not None
         if self.is_archived:
@@ -126,7 +132,7 @@ class InFlightState:
         self.lock_deadline_ms = None
 
     def split(self, offset: int) -> InFlightState:
-        """Keep what is below ``offset``; the rest is answered as a state of its own."""
+        """Keeps the records below ``offset``; returns the others as a new state."""
         upper_part = replace(self, first_offset=offset)
         self.last_offset = offset - 1
         return upper_part
@@ -136,7 +142,7 @@ _FIRST: Final = attrgetter("first_offset")
 
 
 class InFlightBatch:
-    """Offsets that were first acquired, or persisted, together."""
+    """Records that were acquired for the first time together, or loaded as one batch."""
 
     __slots__ = ("first_offset", "is_by_offset", "last_offset", "states")
 
@@ -145,14 +151,16 @@ class InFlightBatch:
         self.last_offset = states[-1].last_offset
         self.states = list(states)
         self.is_by_offset = len(states) > 1
-        """Its records may differ. That stays so, and decides what is refused in which words."""
+        """Whether its records may have different states. Once set it stays set, and decides the
+        error texts.
+        """
 
     @property
     def size(self) -> int:
         return self.last_offset - self.first_offset + 1
 
     def within(self, first_offset: int, last_offset: int) -> list[InFlightState]:
-        """States that have a record of this range."""
+        """The states that contain a record of this range."""
         start_index = max(bisect_right(self.states, first_offset, key=_FIRST) - 1, 0)
         end = bisect_right(self.states, last_offset, lo=start_index, key=_FIRST)
         return [
@@ -160,7 +168,9 @@ class InFlightBatch:
         ]
 
     def cut(self, first_offset: int, last_offset: int) -> list[InFlightState]:
-        """States of exactly the records of this range, as far as the batch has them."""
+        """Splits states so that some of them cover exactly this range, as far as the batch has it;
+        returns those.
+        """
         for offset in (first_offset, last_offset + 1):
             index = bisect_right(self.states, offset, key=_FIRST) - 1
             if (

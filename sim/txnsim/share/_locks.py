@@ -1,5 +1,5 @@
-"""When the next acquisition lock runs out. A deadline that was cleared meanwhile is found out when
-its time comes: the records have another one, or none.
+"""The deadlines of acquisition locks. A deadline that is no longer valid is noticed when it is due:
+by then the records have another deadline, or none.
 """
 
 from __future__ import annotations
@@ -10,21 +10,23 @@ from heapq import heappop, heappush
 import msgspec
 
 _ENOUGH = 64
-"""So few entries are not worth a clean-up."""
+"""With so few entries or fewer there is no clean-up."""
 
 
 class LockDeadline(msgspec.Struct, frozen=True, order=True, gc=False):
-    """Records whose lock was to run out at this time."""
+    """A range of records and the time at which their lock was to expire."""
 
     deadline_ms: int
     first_offset: int
     last_offset: int
     is_stray: bool = False
-    """It ends whatever lock the records have by then."""
+    """Whether it ends any lock that the records have by then."""
 
 
 class LockDeadlines:
-    """Deadlines in the order of time. Renewed locks do not pile up: half of the entries count."""
+    """Deadlines, the earliest first. Outdated ones are cleaned up, so that at least about half of
+    the entries are valid.
+    """
 
     __slots__ = ("_heap", "_kept")
 
@@ -40,7 +42,7 @@ class LockDeadlines:
         return len(self._heap) > max(_ENOUGH, 2 * self._kept)
 
     def keep(self, counts: Callable[[LockDeadline], bool]) -> None:
-        """Forget the others."""
+        """Drops all deadlines for which ``counts`` is False."""
         self._heap = sorted(filter(counts, self._heap))
         self._kept = len(self._heap)
 

@@ -1,4 +1,4 @@
-"""What the leader of a share partition is asked, and what it answers: typed values. Pure."""
+"""Commands to a share partition on its leader, and the results: typed values. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from txnsim.interbroker.share_state import WriteShareState
 
 
 class RecordState(IntEnum):
-    """Where the delivery of a record stands; the numbers are those of the share coordinator's log.
+    """The delivery state of a record; the numbers are those in the share coordinator's log.
 
     ARCHIVING is a record on its way to a dead letter topic (4.4).
     """
@@ -25,11 +25,11 @@ class RecordState(IntEnum):
 
 
 TERMINAL: Final = frozenset({RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
-"""States of a record whose delivery is complete."""
+"""States in which the delivery of a record is complete."""
 
 
 class AcknowledgeType(IntEnum):
-    """What a member says of a record. GAP: there is none at this offset, or a marker."""
+    """How a member acknowledges a record. GAP: the offset has no record, or a marker."""
 
     GAP = 0
     ACCEPT = 1
@@ -39,8 +39,8 @@ class AcknowledgeType(IntEnum):
 
 
 TRIPPED: Final = Rejection(error=ErrorCode.unknown_server_error, reason="a null pointer in Kafka")
-"""Refuses the acknowledgement of a range that the start offset lies in, while nothing is in flight
-there. It ends the whole request in Kafka.
+"""The error for acknowledging a range that contains the start offset while nothing is in flight
+there. In Kafka it ends the whole request.
 """
 
 
@@ -48,15 +48,15 @@ class AcquireMode(IntEnum):
     """How strictly a fetch keeps to its limit of records (KIP-1206; ShareAcquireMode)."""
 
     BATCH_OPTIMIZED = 0
-    """A batch of the log is given whole, also beyond the limit."""
+    """A batch of the log is given as a whole, even beyond the limit."""
     RECORD_LIMIT = 1
 
 
 class SharePartitionSettings(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the configs of the group say, or those of the broker where they don't.
+    """The group's configs that concern a share partition, or the broker's where the group has none.
 
-    A release without a config has its fixed value here: 4.2 always renews, and before 4.4 there are
-    no dead letters.
+    Where a release lacks a config, its fixed value is here: 4.2 always allows renewal, and before
+    4.4 there are no dead letters.
     """
 
     delivery_count_limit: int = 5
@@ -64,11 +64,11 @@ class SharePartitionSettings(msgspec.Struct, frozen=True, kw_only=True, gc=False
     record_lock_duration_ms: int = 30_000
     is_renew_enabled: bool = True
     has_dead_letter_topic: bool = False
-    """The group names one, and ``share.version`` is at level 2."""
+    """Whether the group names a dead letter topic and ``share.version`` is at level 2."""
 
     @property
     def throttled_from(self) -> int:
-        """From this delivery count on, fewer records are delivered at a time."""
+        """Delivery count from which fewer records are delivered at a time."""
         return max(2, (self.delivery_count_limit + 1) // 2)
 
 
@@ -78,32 +78,34 @@ class ReadBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     base_offset: int
     last_offset: int
     size: int = 0
-    """In bytes."""
+    """Size in bytes."""
     producer_id: int = -1
     is_transactional: bool = False
     is_abort_marker: bool = False
 
 
 class AbortedRange(msgspec.Struct, frozen=True, gc=False):
-    """An aborted transaction that touches what was read."""
+    """An aborted transaction that overlaps the batches that were read."""
 
     producer_id: int
     first_offset: int
 
 
 class Acquire(msgspec.Struct, frozen=True, kw_only=True):
-    """A member wants records that were read for it."""
+    """A member's request to acquire records that were read for it."""
 
     member_id: str
     mode: AcquireMode = AcquireMode.BATCH_OPTIMIZED
     batch_size: int
-    """Ranges of new records are cut at the first batch of the log behind so many offsets."""
+    """Most offsets in a batch of new records in flight; it is cut at the next batch of the log."""
     max_records: int
     fetch_offset: int
-    """Where the read began; its first batch may begin below or, in a compacted log, above."""
+    """Offset at which the read began; its first batch may begin below or, in a compacted log,
+    above.
+    """
     batches: tuple[ReadBatch, ...]
     aborted: tuple[AbortedRange, ...] = ()
-    """Empty with READ_UNCOMMITTED."""
+    """Aborted transactions; empty with READ_UNCOMMITTED."""
 
 
 class AcquiredRange(msgspec.Struct, frozen=True, gc=False):
@@ -111,19 +113,21 @@ class AcquiredRange(msgspec.Struct, frozen=True, gc=False):
 
     first_offset: int
     last_offset: int
-    """Inclusive."""
+    """The last offset, inclusive."""
     delivery_count: int
 
 
 class Acquired(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member got. ``count`` goes off its limit for the partitions that follow."""
+    """The acquired records. ``count`` is subtracted from the member's limit for the next
+    partitions.
+    """
 
     ranges: tuple[AcquiredRange, ...] = ()
     count: int = 0
 
 
 class AcknowledgementBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member says of a range: one type for all offsets, or one for each."""
+    """A member's acknowledgement of a range: one type for all offsets, or one for each."""
 
     first_offset: int
     last_offset: int
@@ -131,7 +135,7 @@ class AcknowledgementBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Write(msgspec.Struct, frozen=True, kw_only=True):
-    """What has to be persisted. Its answer goes to ``SharePartition.conclude`` with the token."""
+    """A state to persist. The answer goes to ``SharePartition.conclude`` with the token."""
 
     token: int
     state: WriteShareState
@@ -145,9 +149,9 @@ class DeadLetterReason(StrEnum):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """Records that are to be copied to the dead letter topic.
+    """Records to copy to the dead letter topic.
 
-    Once they are, or can't be, ``SharePartition.archive_dead_letter`` wants the token.
+    When they are copied, or can't be, pass the token to ``SharePartition.archive_dead_letter``.
     """
 
     token: int
@@ -158,17 +162,19 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Concluded(msgspec.Struct, frozen=True, kw_only=True):
-    """What follows when the share coordinator has answered a write."""
+    """The effects of the share coordinator's answer to a write."""
 
     rejection: Rejection | None = None
-    """The answer to the member; None where all is done, or nobody waits for it."""
+    """The error for the member; None if there is no error, or no member waits."""
     dead_letters: tuple[DeadLetter, ...] = ()
     wakes_fetches: bool = False
-    """The start offset has moved: fetches that wait for this share partition look again."""
+    """Whether the start offset has moved, so that fetches waiting for this share partition must
+    look again.
+    """
 
 
 class InFlightRange(msgspec.Struct, frozen=True, kw_only=True):
-    """Records in flight that are in the same state, as a view shows them."""
+    """Records in flight in the same state, for a view."""
 
     first_offset: int
     last_offset: int

@@ -1,4 +1,4 @@
-"""How a ShareFetch spreads over its partitions, and which batches its answer has.
+"""How a ShareFetch spreads over its partitions, and which batches its response has.
 
 Kafka's counterparts: PartitionRotateStrategy, PartitionMaxBytesStrategy, ShareFetchUtils.
 """
@@ -14,19 +14,22 @@ from txnsim.share.sessions import SharedPartition
 def rotate_partitions(
     partitions: Sequence[SharedPartition], session_epoch: int
 ) -> list[SharedPartition]:
-    """Each fetch begins one partition further, so that all get their turn."""
+    """Rotates the partitions: each fetch begins one partition further, so that all get their
+    turn.
+    """
     start = session_epoch % len(partitions) if partitions and session_epoch > 0 else 0
     return [*partitions[start:], *partitions[:start]]
 
 
 def max_bytes_each(max_bytes: int, partitions: int, acquired: int, *, chosen: int) -> list[int]:
-    """How much may be read of each partition, evenly.
+    """Most bytes to read of each partition, split evenly.
 
     Args:
-        max_bytes: what the request allows in all.
-        partitions: number of those that are to be read now.
-        acquired: number of those whose fetch lock the request has, those read before among them.
-        chosen: index of the partition that gets what is left over, drawn by chance.
+        max_bytes: Limit of the whole request.
+        partitions: Number of partitions to read now.
+        acquired: Number of partitions whose fetch lock the request has, including those read
+            before.
+        chosen: Index of the partition that gets the remainder, drawn by chance.
     """
     if max_bytes < partitions:
         few = {(chosen + number) % partitions for number in range(max_bytes)}
@@ -36,7 +39,7 @@ def max_bytes_each(max_bytes: int, partitions: int, acquired: int, *, chosen: in
 
 
 def batches_of_answer(batches: Sequence[ReadBatch], ranges: Sequence[AcquiredRange]) -> slice:
-    """Which of the batches that were read have acquired records, or lie between such."""
+    """The slice of the read batches from the first to the last one with acquired records."""
     first_offset, last_offset = ranges[0].first_offset, ranges[-1].last_offset
     begin = max(
         (index for index, batch in enumerate(batches) if batch.base_offset <= first_offset),

@@ -1,8 +1,8 @@
-"""A share partition on the leader of its partition: which member holds which record of a group.
+"""A share partition on the leader of its partition: which member of a group holds which record.
 
-It decides and remembers; whoever owns it reads the log, sends writes to the share coordinator and
-wakes waiting fetches. Every move that is to be persisted has a ``Write`` with a token. Its answer
-settles the move or takes it back.
+It decides and remembers; its owner reads the log, sends writes to the share coordinator and wakes
+waiting fetches. Every change of state that must be persisted has a ``Write`` with a token. The
+coordinator's answer to the write confirms the change or undoes it.
 
 Kafka's counterpart: SharePartition (KIP-932, KIP-1206, KIP-1222).
 """
@@ -52,8 +52,8 @@ FENCING: Final = frozenset(
         ErrorCode.unknown_topic_or_partition,
     }
 )
-"""A write or a read of the log that fails so ends this share partition; the next fetch makes
-another (SharePartitionManager.fencedSharePartitionHandler).
+"""Errors of a write, or of a read of the log, that end this share partition; the next fetch makes a
+new one (SharePartitionManager.fencedSharePartitionHandler).
 """
 
 _ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
@@ -65,13 +65,15 @@ _ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
     ErrorCode.fenced_leader_epoch: ErrorCode.not_leader_or_follower,
     ErrorCode.fenced_state_epoch: ErrorCode.not_leader_or_follower,
 }
-"""What a member hears when the share coordinator answers so; of all else UNKNOWN_SERVER_ERROR."""
+"""Error of the share coordinator -> error for the member; UNKNOWN_SERVER_ERROR for any other."""
 _STATES: Final = frozenset(RecordState)
 _NOT_SAID: Final = frozenset({ErrorCode.sasl_authentication_failed, ErrorCode.unsupported_version})
 
 
 class Phase(Enum):
-    """Kafka's SharePartitionState. Only an active one gives records."""
+    """The life of a share partition (Kafka's SharePartitionState). Only an active one gives
+    records.
+    """
 
     EMPTY = "Empty"
     INITIALIZING = "Initializing"
@@ -81,7 +83,7 @@ class Phase(Enum):
 
 
 class _Cause(Enum):
-    """What a write persists."""
+    """The reason for a write."""
 
     MEMBER = "what a member said; the answer decides whether it counts"
     LOCKS = "locks that ran out"
@@ -89,12 +91,12 @@ class _Cause(Enum):
 
 
 class _OpenWrite(msgspec.Struct, frozen=True, kw_only=True):
-    """A write to the share coordinator that waits for its answer."""
+    """A write to the share coordinator that has no answer yet."""
 
     cause: _Cause
     batches: tuple[StateBatch, ...]
     reasons: tuple[DeadLetterReason, ...]
-    """Of each batch, where it is on its way to the dead letters."""
+    """Reason of each batch, for those that become dead letters."""
 
 
 class SharePartition:
@@ -123,15 +125,15 @@ class SharePartition:
         *,
         rules: Rules = LATEST,
     ) -> None:
-        """It is not loaded yet.
+        """Makes a share partition that is not loaded yet.
 
         Args:
-            key: Whose records, and of what.
-            topic: Its name.
-            leader_epoch: That of the leader that has it.
-            added: Is told the size of each new batch in flight, for metrics.
-            rules: Of the release. Where a coordinator combines states in pairs, a leader that
-                writes each record by itself once its batch goes by offset is told apart.
+            key: The group, the topic id and the partition.
+            topic: Name of the topic.
+            leader_epoch: Leader epoch of the partition.
+            added: Called with the size of each new batch in flight, for metrics.
+            rules: Rules of the release. An old share coordinator combines states in pairs; then a
+                batch whose records differ is written record by record, which makes a difference.
         """
         self.key = key
         self.name = f"{key.group_id}-{key.topic_id}:{topic}-{key.partition}"
@@ -148,9 +150,9 @@ class SharePartition:
     # Loading
 
     def start_loading(self) -> ReadShareState | Rejection | None:
-        """What to ask the share coordinator; None where it is loaded already.
+        """The request to the share coordinator; None if the state is loaded already.
 
-        A fetch that meets LEADER_NOT_AVAILABLE waits; any other refusal is its answer.
+        A fetch that gets LEADER_NOT_AVAILABLE waits; any other error is its answer.
         """
         if self.phase is Phase.ACTIVE:
             return None
@@ -167,16 +169,16 @@ class SharePartition:
     def load(
         self, read: ShareState, reset_offset: int, settings: SharePartitionSettings
     ) -> Rejection | tuple[DeadLetter, ...]:
-        """Take over what the share coordinator has.
+        """Loads the state from the share coordinator's answer.
 
         Args:
-            read: its answer.
-            reset_offset: what the reset strategy of the group says; it counts where the answer
-                has no start offset.
-            settings: those of the group.
+            read: The answer.
+            reset_offset: Start offset by the group's reset strategy, for an answer without a start
+                offset.
+            settings: Settings of the group.
 
         Returns:
-            What was on its way to the dead letters, or why this share partition failed.
+            The records that were on their way to the dead letter topic, or why loading failed.
         """
         assert self.phase is Phase.INITIALIZING
         if read.error:
@@ -218,7 +220,9 @@ class SharePartition:
         return tuple(self._dead_letters_after_load(read.batches, settings))
 
     def fail_loading(self, rejection: Rejection) -> Rejection:
-        """Also where the log has no offset to begin at. The owner forgets this share partition."""
+        """Marks the share partition as failed, also if the log has no offset to start at. The owner
+        forgets it.
+        """
         self.phase = Phase.FAILED
         return rejection
 
@@ -234,13 +238,17 @@ class SharePartition:
                 )
 
     def fence(self) -> None:
-        """Another broker leads, the topic or the group is gone, or its state has another epoch."""
+        """Ends the share partition: another broker leads, the topic or the group is gone, or its
+        state has another epoch.
+        """
         self.phase = Phase.FENCED
 
     # Fetching
 
     def take_fetch_lock(self, fetch: object) -> bool:
-        """One fetch at a time reads for a share partition."""
+        """Locks the share partition for a fetch; returns False if it is not active or another fetch
+        has the lock. One fetch at a time reads.
+        """
         if self.phase is not Phase.ACTIVE or self._fetch_lock is not None:
             return False
         self._fetch_lock = fetch
@@ -251,11 +259,11 @@ class SharePartition:
         self._fetch_lock = None
 
     def next_fetch_offset(self) -> int:
-        """The offset that the next fetch reads from."""
+        """The offset at which the next fetch reads."""
         return self._records.next_fetch_offset()
 
     def can_acquire(self, settings: SharePartitionSettings) -> bool:
-        """A record in flight is available, or the group may lock more."""
+        """Whether a record in flight is available, or the group may lock more records."""
         records = self._records
         return (
             records.next_fetch_offset() != records.end_offset + 1
@@ -265,20 +273,22 @@ class SharePartition:
     def acquire(
         self, command: Acquire, settings: SharePartitionSettings, now_ms: int
     ) -> Acquired | Rejection:
-        """Lock records for a member; they are its own until it acknowledges or the lock ends.
+        """Locks records for a member, until it acknowledges them or the lock expires.
 
-        UNKNOWN_SERVER_ERROR, with a text of Kafka's, is the answer for all partitions of the fetch.
+        UNKNOWN_SERVER_ERROR, with Kafka's text, is the answer for all partitions of the fetch.
         """
         if self.phase is not Phase.ACTIVE:
             return Acquired()
         return acquire(self._records, command, settings, now_ms)
 
     def reach(self, read_from: int, settings: SharePartitionSettings) -> int:
-        """No acquisition of what was read from there needs a batch behind this offset."""
+        """Offset beyond which no batch is needed, for an acquisition that reads from
+        ``read_from``.
+        """
         return max(read_from, self._records.end_offset + 1) + settings.max_record_locks
 
     def move_log_start(self, offset: int) -> None:
-        """A read was out of range: the log begins at this offset."""
+        """Moves the log start to this offset, after a read was out of range."""
         self._records.move_log_start(offset, moves_gap=self._rules.share_gaps_begin_with_the_log)
 
     # What moves records
@@ -290,10 +300,10 @@ class SharePartition:
         settings: SharePartitionSettings,
         now_ms: int,
     ) -> Write | Rejection | None:
-        """Carry out what a member says, all of it or nothing.
+        """Applies a member's acknowledgements, all or none.
 
         Returns:
-            The write that the member's answer waits for; None where nothing is to be persisted.
+            The write whose answer the member waits for; None if there is nothing to persist.
         """
         work = Acknowledgement(
             records=self._records,
@@ -311,7 +321,7 @@ class SharePartition:
         return self._write(_Cause.MEMBER, work.moved)
 
     def release(self, member_id: str, settings: SharePartitionSettings) -> Write | None:
-        """The member is gone: what it holds becomes available."""
+        """Releases the records of a member that is gone; they become available."""
         moved: Moved = []
         for batch in self._records:
             if any(self._is_acquired_by(state, member_id) for state in batch.states):
@@ -327,13 +337,15 @@ class SharePartition:
         return state.state is RecordState.ACQUIRED and state.member_id == member_id
 
     def next_lock_deadline_ms(self) -> int | None:
-        """When to call ``expire_locks``, perhaps in vain; None while no record is locked."""
+        """Time at which to call ``expire_locks``, which may then find nothing; None if no record is
+        locked.
+        """
         return self._records.locks.next_ms()
 
     def expire_locks(self, now_ms: int, settings: SharePartitionSettings) -> Write | None:
-        """Take back what was not acknowledged in time: at once, whatever becomes of the write.
+        """Releases records whose lock has expired, at once and regardless of the write's result.
 
-        Where there is a write, waiting fetches have to look again, now.
+        If there is a write, waiting fetches must look again now.
         """
         records = self._records
         moved: Moved = []
@@ -352,7 +364,7 @@ class SharePartition:
     # Writes
 
     def conclude(self, token: int, error: int, message: str | None, now_ms: int) -> Concluded:
-        """The share coordinator has answered a write, or could not be asked."""
+        """Applies the share coordinator's answer to a write, or the failure to ask it."""
         write = self._writes.pop(token)
         records = self._records
         if write.cause is _Cause.MEMBER:
@@ -379,7 +391,9 @@ class SharePartition:
         return Concluded(dead_letters=dead_letters, wakes_fetches=wakes_fetches)
 
     def archive_dead_letter(self, token: int) -> Write:
-        """Dead letters are in their topic, or can't be: their delivery is complete either way."""
+        """Completes the delivery of dead letters, whether they were copied to their topic or
+        not.
+        """
         batch = self._dead_letters.pop(token)
         first_offset, last_offset = batch.first_offset, batch.last_offset
         records = self._records
@@ -438,7 +452,7 @@ class SharePartition:
         return Write(token=token, state=state)
 
     def _single_records(self, batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
-        """Records of batches that go by offset, one by one."""
+        """Splits batches whose records have states of their own into single records."""
         for batch in batches:
             in_flight = self._records.floor(batch.first_offset)
             if in_flight is None or not in_flight.is_by_offset:
@@ -448,7 +462,9 @@ class SharePartition:
                 yield StateBatch(offset, offset, batch.delivery_state, batch.delivery_count)
 
     def _roll_back(self, state: InFlightState, now_ms: int) -> None:
-        """A move is not persisted. Its records are the member's again, or anybody's."""
+        """Undoes a change that was not persisted. Its records are the member's again, or available
+        if the lock has expired.
+        """
         was_complete = state.state in TERMINAL
         state.roll_back(now_ms)
         self._records.find_next = self._records.find_next or state.is_acquirable
@@ -473,22 +489,22 @@ class SharePartition:
 
     @property
     def in_flight_number(self) -> int:
-        """Kafka's InFlightMessageCount: offsets from the start to the end offset."""
+        """Number of offsets from the start to the end offset (Kafka's InFlightMessageCount)."""
         return self._records.number
 
     @property
     def in_flight_batches(self) -> int:
-        """Kafka's InFlightBatchCount."""
+        """Number of batches in flight (Kafka's InFlightBatchCount)."""
         return len(self._records)
 
     @property
     def next_offset(self) -> int:
-        """Where the next fetch reads from."""
+        """The offset at which the next fetch reads; looking at it changes nothing."""
         return self._records.next_offset
 
     def holders(self, looked_at: int | None = None) -> Iterator[tuple[int, int, str]]:
-        """First and last offset of what a member holds, neighbours together, and the member; of so
-        many ranges of records, if any is given.
+        """Yields (first offset, last offset, member) of the records that members hold, neighbours
+        joined. ``looked_at`` limits the number of ranges that are looked at.
         """
         states = (state for batch in self._records for state in batch.states)
         held_ranges = (
@@ -508,7 +524,7 @@ class SharePartition:
             yield held_range
 
     def in_flight(self) -> Iterator[InFlightRange]:
-        """All records in flight, in the order of their offsets."""
+        """Yields all records in flight, by offset."""
         for batch in self._records:
             for state in batch.states:
                 yield InFlightRange(
@@ -523,7 +539,7 @@ class SharePartition:
 
 
 def member_error(error: int, message: str | None) -> Rejection:
-    """What a member hears of an error of the share coordinator.
+    """The error for a member when the share coordinator answers with an error.
 
     Counterpart: SharePartition.fetchPersisterError.
     """

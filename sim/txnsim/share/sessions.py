@@ -1,8 +1,8 @@
 """Share sessions: the partitions that a member of a share group fetches from one broker.
 
 A request with epoch 0 opens a session, the next ones continue it with epochs 1, 2 and so on, one
-with -1 ends it. A session belongs to a member and to the connection that opened it: when that
-closes, what the member holds is given back. No session is evicted for another one.
+with -1 ends it. A session belongs to a member and to the connection that opened it: when the
+connection closes, the member's records are released. No session is evicted for another one.
 
 Kafka's counterparts: ShareSession, ShareSessionCache, ShareSessionContext, FinalContext, and
 newContext, acknowledgeSessionUpdate and releaseSession of SharePartitionManager.
@@ -24,7 +24,7 @@ _INT32_MAX: Final = 2**31 - 1
 
 
 class SharedPartition(msgspec.Struct, frozen=True, order=True, gc=False):
-    """A partition, by topic id, in a share session."""
+    """A partition of a share session, by topic id."""
 
     topic_id: str
     partition: int
@@ -38,29 +38,33 @@ class SessionKey(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class PartitionNews(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a fetch brings for a partition, as far as it decides whether the answer names it."""
+    """Whether a fetch has records or an error for a partition; it decides whether the response
+    names the partition.
+    """
 
     has_records: bool
     error: int = 0
 
 
 class Departure(msgspec.Struct, frozen=True, kw_only=True):
-    """What a closed connection leaves behind."""
+    """What to do after a connection has closed."""
 
     member: SessionKey | None = None
-    """Member of the ended session; its acquired records are released."""
+    """Member whose session has ended; its acquired records must be released."""
     partitions: tuple[SharedPartition, ...] = ()
     empty_group: str | None = None
-    """No member of this group has a session here: its share partitions are fenced and forgotten."""
+    """Group of which no member has a session here any more: its share partitions must be fenced and
+    forgotten.
+    """
 
 
 def next_session_epoch(session_epoch: int) -> int:
-    """1 follows the highest (ShareRequestMetadata.nextEpoch)."""
+    """The next epoch; 1 follows the highest (ShareRequestMetadata.nextEpoch)."""
     return 1 if session_epoch == _INT32_MAX else session_epoch + 1
 
 
 class ShareSession:
-    """What one member fetches here."""
+    """The partitions that one member fetches here."""
 
     __slots__ = ("_must_answer", "connection", "epoch", "key", "topics")
 
@@ -71,12 +75,16 @@ class ShareSession:
         self.connection = connection
         self.epoch = next_session_epoch(INITIAL_EPOCH)
         self.topics = dict(topics)
-        """Topic names as they were when a partition joined; None of an id that was unknown.
+        """Partition -> its topic name when it joined the session; None if the topic id was unknown
+        then.
 
-        In the order in which they are fetched: what had records goes to the end.
+        They are in the order in which they are fetched: a partition that had records moves to the
+        end.
         """
         self._must_answer: set[SharedPartition] = set()
-        """The next answer names them, with or without news: new ones, and after an error."""
+        """Partitions that the next response names even without news: new ones, and those after an
+        error.
+        """
 
     def update(
         self,
@@ -94,10 +102,10 @@ class ShareSession:
     def conclude(
         self, session_epoch: int, news: Mapping[SharedPartition, PartitionNews]
     ) -> list[SharedPartition] | Rejection:
-        """Which partitions the answer to the request of this epoch names.
+        """The partitions that the response to the request with this epoch names.
 
-        The first and the last answer name all. INVALID_SHARE_SESSION_EPOCH where another request
-        has moved the session on meanwhile.
+        The first and the last response name all. The error is INVALID_SHARE_SESSION_EPOCH if
+        another request has advanced the session meanwhile.
         """
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             return list(news)
@@ -124,7 +132,7 @@ class ShareSession:
 
 
 class _Connection(msgspec.Struct):
-    """The session that a connection opened last. Ended, it is not the member's any more."""
+    """The session that a connection opened last, and whether it has ended since."""
 
     key: SessionKey
     is_ended: bool = False
@@ -139,14 +147,14 @@ class ShareSessions:
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._connections: dict[Hashable, _Connection] = {}
         self._members: Counter[str] = Counter()
-        """Of a group, until a connection of it closes."""
+        """Group -> number of its sessions; kept until a connection of the group closes."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     @property
     def partitions_number(self) -> int:
-        """Kafka's SharePartitionsCount."""
+        """Number of partitions in all sessions (Kafka's SharePartitionsCount)."""
         return sum(len(session.topics) for session in self._sessions.values())
 
     def open(
@@ -158,7 +166,9 @@ class ShareSessions:
         limit: int,
         has_acknowledgements: bool,
     ) -> ShareSession | Rejection:
-        """A request with epoch 0. The session that the member had before ends, also in vain."""
+        """Opens a session for a request with epoch 0. The member's old session ends, even if this
+        one is refused.
+        """
         if has_acknowledgements:
             return Rejection(
                 error=ErrorCode.invalid_request,
@@ -183,7 +193,7 @@ class ShareSessions:
         topics: Mapping[SharedPartition, str | None],
         forgotten: Iterable[SharedPartition],
     ) -> ShareSession | Rejection:
-        """A ShareFetch with an epoch above 0."""
+        """Continues a session for a ShareFetch with an epoch above 0."""
         session = self._session_at(key, session_epoch)
         if isinstance(session, ShareSession):
             session.update(topics, forgotten)
@@ -191,7 +201,9 @@ class ShareSessions:
         return session
 
     def acknowledge(self, key: SessionKey, session_epoch: int) -> Rejection | None:
-        """A ShareAcknowledge: it opens no session; with -1, the caller ends it (``end``)."""
+        """Advances a session for a ShareAcknowledge, which opens none; with epoch -1 the caller
+        ends it (``end``).
+        """
         if session_epoch == INITIAL_EPOCH:
             return Rejection(
                 error=ErrorCode.invalid_share_session_epoch,
@@ -210,15 +222,16 @@ class ShareSessions:
         return self._sessions.get(key) or _not_found(key)
 
     def end(self, key: SessionKey) -> tuple[SharedPartition, ...] | Rejection:
-        """Partitions whose acquired records the member releases."""
+        """Ends a session; returns the partitions whose acquired records are to be released."""
         session = self._end(key)
         return _not_found(key) if session is None else tuple(session.topics)
 
     def disconnect(self, connection: Hashable) -> Departure:
-        """A connection has closed.
+        """Ends the session of a closed connection.
 
-        A connection knows the session that it opened last, and every session of that connection
-        ends that one's claim: of two members on one connection, Kafka may give back nothing.
+        A connection knows only the session that it opened last. When any session that this
+        connection opened ends, that one counts as ended, too: with two members on one connection,
+        Kafka may release nothing.
         """
         member_connection = self._connections.pop(connection, None)
         if member_connection is None:
@@ -239,7 +252,7 @@ class ShareSessions:
         return not self._members[group_id]
 
     def clear(self) -> None:
-        """``share.version`` was switched off."""
+        """Ends all sessions, because ``share.version`` was switched off."""
         self._sessions.clear()
         self._members.clear()
 
