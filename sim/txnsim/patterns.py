@@ -1,4 +1,4 @@
-"""Regular expressions of clients, in RE2/J's syntax, with a bound on what a match may cost. Pure.
+"""Regular expressions of clients: RE2/J's syntax, bounded by what a match may cost. Pure.
 
 An expression is parsed as RE2/J parses it, and translated (``written``) for Rust's ``regex``. That
 library matches in time linear in the name and in the size of the compiled program, and a short

@@ -1,12 +1,12 @@
-"""The two sparse indexes of a segment, as a broker writes them beside its ``.log`` file.
+"""Writes the two sparse indexes of a segment, as a broker writes them for its ``.log`` file.
 
-- ``.index``: (offset relative to the base, position) in 4 bytes each, of a batch's last offset and
-  where the batch begins, once more than ``index.interval.bytes`` have been written since the last
-  entry (Kafka's OffsetIndex);
-- ``.timeindex``: (largest timestamp so far, relative offset of the batch that brought it) in 8 and
-  4 bytes, at the same moments and once more at the end of the segment (TimeIndex).
+- ``.index``: (offset relative to the base, position) in 4 bytes each: a batch's last offset and the
+  position where the batch begins. A broker adds an entry when more than ``index.interval.bytes``
+  were written since the last one (Kafka's OffsetIndex).
+- ``.timeindex``: (largest timestamp so far, relative offset of the batch that had it) in 8 and 4
+  bytes. A broker adds an entry at the same moments and at the end of the segment (TimeIndex).
 
-A broker makes missing ones again. While a segment is written, its indexes have their largest
+A broker rebuilds missing indexes. While a segment is written, its indexes have their largest
 possible size (``segment.index.bytes``); after an unclean stop the rest of such a file is zeros.
 """
 
@@ -20,13 +20,13 @@ from txnsim.wire.batch import read_batch_header
 
 _OFFSET: Final = Struct(">ii")
 _TIME: Final = Struct(">qi")
-"""Of ``.timeindex``: largest timestamp so far, relative offset."""
+"""Entry of ``.timeindex``: largest timestamp so far, relative offset."""
 
 
 def encode_indexes(
     batches: Iterable[bytes], *, base_offset: int, index_interval_bytes: int
 ) -> tuple[bytes, bytes]:
-    """The bytes of ``.index`` and ``.timeindex`` of a segment with these batches."""
+    """Encodes ``.index`` and ``.timeindex`` of a segment with these batches."""
     offsets: list[bytes] = []
     times: list[bytes] = []
     position = unindexed = 0

@@ -1,5 +1,5 @@
-"""Checkpoints: small text files of offsets, whose first line is a version and whose second is the
-number of lines that follow.
+"""Checkpoints: small text files of offsets. The first line is a version, the second the number of
+lines that follow.
 
 Kafka's counterparts: CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile.
 """
@@ -15,19 +15,21 @@ from txnsim.types import TopicPartition
 VERSION: Final = 0
 FRONT_LINES: Final = 2
 DIGITS_MAX: Final = 19
-"""Digits of a number of 64 bits; Python refuses thousands with an error of its own."""
+"""Most digits of a 64-bit number; for thousands of digits Python raises an error of its own."""
 
 
 def encode_leader_epochs(epochs: Iterable[tuple[int, int]]) -> str:
-    """``leader-epoch-checkpoint`` of (leader epoch, first offset)."""
+    """Encodes (leader epoch, first offset) pairs as ``leader-epoch-checkpoint``."""
     return _encode([f"{epoch} {offset}" for epoch, offset in epochs])
 
 
 def decode_leader_epochs(text: str, *, place: str) -> tuple[tuple[int, int], ...]:
-    """(leader epoch, first offset) in the order of the file.
+    """Decodes ``leader-epoch-checkpoint``: (leader epoch, first offset) pairs in the order of the
+    file.
 
     Raises:
-        CorruptLogRecordError: It can't be read; the message begins with ``place`` and the line.
+        CorruptLogRecordError: The text is malformed; the message begins with ``place`` and the
+            line.
     """
     return tuple(
         (int(epoch), int(offset))
@@ -38,17 +40,20 @@ def decode_leader_epochs(text: str, *, place: str) -> tuple[tuple[int, int], ...
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """An offset of each partition, as ``replication-offset-checkpoint`` and its like have it."""
+    """Encodes an offset of each partition, as in ``replication-offset-checkpoint`` and similar
+    files.
+    """
     return _encode(
         [f"{whose.topic} {whose.partition} {offset}" for whose, offset in sorted(offsets.items())]
     )
 
 
 def decode_offsets(text: str, *, place: str) -> dict[TopicPartition, int]:
-    """The offset of each partition.
+    """Decodes the offset of each partition.
 
     Raises:
-        CorruptLogRecordError: It can't be read; the message begins with ``place`` and the line.
+        CorruptLogRecordError: The text is malformed; the message begins with ``place`` and the
+            line.
     """
     offsets: dict[TopicPartition, int] = {}
     for line, line_place in _lines(text, place):
@@ -62,7 +67,7 @@ def _encode(lines: list[str]) -> str:
 
 
 def _lines(text: str, place: str) -> list[tuple[str, str]]:
-    """Pairs of an entry's line and its place."""
+    """(entry, its place in the file) pairs."""
     lines = text.splitlines()
     if not lines:  # a broker makes the file before it has anything to note
         return []
@@ -77,7 +82,7 @@ def _lines(text: str, place: str) -> list[tuple[str, str]]:
 
 
 def _fields(line: str, count: int, line_place: str, *, words: int = 0) -> list[str]:
-    """The fields of a line; all after the first ``words`` are numbers."""
+    """Splits an entry into its fields; all after the first ``words`` must be numbers."""
     fields = line.split(" ")
     if len(fields) != count or not all(map(_is_number, fields[words:])):
         raise CorruptLogRecordError(f"{line_place}: {line!r} is no entry")
@@ -85,6 +90,6 @@ def _fields(line: str, count: int, line_place: str, *, words: int = 0) -> list[s
 
 
 def _is_number(text: str) -> bool:
-    """Whether it is a number that a broker can have written: of 64 bits."""
+    """Whether the text is a 64-bit number, as a broker writes it."""
     digits = text.removeprefix("-")
     return digits.isascii() and digits.isdigit() and len(digits) <= DIGITS_MAX

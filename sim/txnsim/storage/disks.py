@@ -1,9 +1,9 @@
-"""The log directories of a cluster's brokers: the owner of each, its contents and its checkpoints.
-They are all checked before any data is read.
+"""The log directories of a cluster's brokers: their owners, contents and checkpoints. All
+directories are checked before any data is read.
 
-A broker may have several directories (JBOD); all of a cluster have one cluster id. Directories that
-can't belong together are refused, with the file that shows it. Kafka's counterparts:
-LogManager.loadLogs, MetaPropertiesEnsemble.verify.
+A broker may have several directories (JBOD); all directories of a cluster have the same cluster id.
+Directories that can't belong together are refused, with the file that shows it. Kafka's
+counterparts: LogManager.loadLogs, MetaPropertiesEnsemble.verify.
 """
 
 from __future__ import annotations
@@ -29,40 +29,40 @@ _METADATA: Final = names.topic_partition_of(StoredMetadata.FOLDER)
 
 
 class StoredFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica's folder with the checkpoints beside it."""
+    """A replica's folder with its checkpoints."""
 
     replica: names.PartitionDirectory
     topic_id: uuid.UUID | None
-    """None where there is no ``partition.metadata``, as before Kafka 2.8."""
+    """None if there is no ``partition.metadata``, as before Kafka 2.8."""
     noted: CheckpointedOffsets
     high_watermark: int
     was_clean: bool
-    """The broker had stopped in order."""
+    """Whether the broker's last shutdown was clean."""
     size: int
-    """Bytes of its segments."""
+    """Size of its segments in bytes."""
 
 
 class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
-    """One log directory."""
+    """One log directory of a broker."""
 
     path: Path
     meta: MetaProperties
     folders: tuple[StoredFolder, ...]
-    """By topic and partition, without the metadata log."""
+    """The replicas by topic and partition, without the metadata log."""
 
 
 class Disks(msgspec.Struct, frozen=True, kw_only=True):
-    """What all directories hold together."""
+    """The contents of all log directories of a cluster."""
 
     cluster_id: str
     folders: Mapping[BrokerId, tuple[StoredFolder, ...]]
-    """Broker -> its replicas, by topic and partition."""
+    """Broker id -> its replicas, by topic and partition."""
     metadata: StoredMetadata | None
-    """The metadata of the newest copy; None where there is no metadata log, as with ZooKeeper."""
+    """The metadata of the newest copy; None if there is no metadata log, as with ZooKeeper."""
 
     @property
     def size(self) -> int:
-        """Bytes of all segments."""
+        """Size of all segments in bytes."""
         return sum(folder.size for _, folder in self.all_folders())
 
     def all_folders(self) -> Iterator[tuple[BrokerId, StoredFolder]]:
@@ -86,10 +86,11 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_disks(paths: Sequence[Path]) -> Disks:
-    """Look through the log directories of a cluster.
+    """Reads the log directories of a cluster, without their segments.
 
     Raises:
-        ConfigError: They can't be loaded, or not together; the message names the file.
+        ConfigError: The directories can't be loaded, or don't belong together; the message names
+            the file.
         OSError: A file can't be read.
     """
     directories = [_directory(path) for path in paths]
@@ -170,7 +171,9 @@ def _topic_id(folder: Path) -> uuid.UUID | None:
 
 
 def _newest_metadata(directories: Iterable[LogDirectory]) -> StoredMetadata | None:
-    """The metadata of the copy whose end the last controller wrote; of several, the longest."""
+    """The metadata of the newest copy: the one with the latest controller epoch, then the
+    longest.
+    """
     readable = []
     for directory in directories:
         try:
@@ -187,10 +190,11 @@ def _newest_metadata(directories: Iterable[LogDirectory]) -> StoredMetadata | No
 def _by_broker(
     directories: Iterable[LogDirectory], metadata: StoredMetadata | None
 ) -> dict[BrokerId, tuple[StoredFolder, ...]]:
-    """The replicas of each broker; a directory of a mere controller has none and counts for none.
+    """The replicas of each broker; the directory of a controller without the broker role is left
+    out.
 
     Raises:
-        ConfigError: Two directories of a broker hold the same replica, or none is of a broker.
+        ConfigError: Two directories of a broker hold the same replica, or none belongs to a broker.
     """
     folders_by_broker: dict[BrokerId, dict[TopicPartition, StoredFolder]] = {}
     for directory in directories:
@@ -216,9 +220,11 @@ def _by_broker(
 
 
 def newest_time(disks: Disks) -> int | None:
-    """The newest time that the disks know, about when the cluster was stopped: milliseconds since
-    the epoch; None where there is no record. Coordinators stamp their records by their brokers'
-    clocks, so their logs come first; producers stamp theirs by any clock.
+    """The newest timestamp on the disks, about the time when the cluster was stopped: milliseconds
+    since the epoch; None if there is no record.
+
+    Timestamps in coordinators' logs win, because they come from brokers' clocks; those of other
+    records may come from any producer's clock.
 
     Raises:
         OSError: A file can't be read.
@@ -229,7 +235,7 @@ def newest_time(disks: Disks) -> int | None:
 
 
 def _newest(folders: Iterable[StoredFolder]) -> int | None:
-    """The newest time in the segments that were written last."""
+    """The newest timestamp in the last segment of each folder."""
     newest = 0
     for folder in folders:
         for segment in replica_files(folder.replica.path).segments[-1:]:

@@ -1,7 +1,8 @@
-"""The lock of a log directory: whether a broker runs on it now (LogManager.lockLogDirs).
+"""The lock of a log directory, which tells whether a broker runs on it (LogManager.lockLogDirs).
 
-A broker holds an exclusive lock on a file there as long as it lives; the system releases the lock
-however the broker ends. This module tries a shared lock, which needs only the right to read.
+A broker holds an exclusive lock on a file in the directory as long as it lives; the operating
+system releases the lock however the broker ends. This module tries a shared lock, which needs only
+the right to read.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ LOCK_NAME: Final = ".lock"
 
 
 def is_in_use(log_dir: Path) -> bool:
-    """Whether a broker of this machine holds the directory.
+    """Whether a broker on this machine uses the directory.
 
     Raises:
-        OSError: The file can't be read, or is no regular one.
+        OSError: The lock file can't be read, or is no regular file.
     """
     path = log_dir / LOCK_NAME
     if not path.exists():

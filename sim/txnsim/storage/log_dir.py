@@ -1,10 +1,10 @@
-"""The log directory of a broker, as it leaves it when it stops in order: a folder per replica,
-checkpoints of their offsets, whose directory it is.
+"""Writes the log directory of a broker, as the broker leaves it after a clean shutdown: a folder
+for each replica, checkpoints of their offsets, and the directory's owner.
 
-In a replica's folder are: each segment with its indexes and aborted transactions, the snapshots of
-producer state and one more at the log's end, leader epochs, the topic's id. A stopped broker that
-finds such a folder takes it as its own; ``kafka-dump-log`` reads every file. Kafka's counterparts:
-LogManager.shutdown, CleanShutdownFileHandler, MetaPropertiesEnsemble, LocalLog.close,
+A replica's folder has: each segment with its indexes and aborted transactions, the snapshots of
+producer state and one more at the log's end, leader epochs, the topic's id. A real broker that
+starts with such a folder accepts it as its own; ``kafka-dump-log`` reads every file. Kafka's
+counterparts: LogManager.shutdown, CleanShutdownFileHandler, MetaPropertiesEnsemble, LocalLog.close,
 LogSegment.flush, ProducerStateManager.takeSnapshot.
 """
 
@@ -34,7 +34,7 @@ CLEAN_SHUTDOWN_VERSION: Final = 0
 
 
 class StoredReplica(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica in the directory."""
+    """A replica to write into the directory."""
 
     log: PartitionLog
     topic_id: uuid.UUID
@@ -43,8 +43,8 @@ class StoredReplica(msgspec.Struct, frozen=True, kw_only=True):
 def log_dir_files(
     replicas: Iterable[StoredReplica], meta: MetaProperties, *, broker_epoch: int
 ) -> Iterator[StoredFile]:
-    """The files of a log directory, with the logs as they are now; ``broker_epoch``, of the life
-    that ends here, marks a clean shutdown.
+    """Yields the files of a log directory, with the present state of the logs; the file of a clean
+    shutdown has ``broker_epoch``.
     """
     stored = sorted(replicas, key=lambda replica: replica.log.topic_partition)
     for replica in stored:
@@ -76,7 +76,7 @@ def log_dir_files(
 
 
 def partition_files(log: PartitionLog, *, topic_id: uuid.UUID) -> Iterator[StoredFile]:
-    """The files of a replica's folder, with the log's state as it is now; the batches are referred
+    """Yields the files of a replica's folder, with the log's present state; batches are referred
     to, not copied.
     """
     state = log.snapshot()

@@ -1,8 +1,8 @@
-"""The ``.log`` file of a segment: whole record batches, one behind the other.
+"""Reads the ``.log`` file of a segment: record batches, one after the other.
 
-It is read in pieces of bounded size, also where it is long. The data after the last whole and sound
-batch is a *torn tail*: an unclean stop leaves one, and a broker cuts it off when it recovers the
-log (LogSegment.recover). Messages before format v2 are not read. Kafka's counterparts: FileRecords,
+The file is read in pieces of bounded size, even if it is long. The data after the last valid batch
+is a *torn tail*: an unclean stop leaves one, and a broker truncates it when it recovers the log
+(LogSegment.recover). Messages of formats before v2 are not read. Kafka's counterparts: FileRecords,
 FileLogInputStream.
 """
 
@@ -19,21 +19,21 @@ from txnsim.wire.batch import BatchHeader, crc_is_valid, read_batch_header
 from txnsim.wire.old_messages import OldMessage
 
 CHUNK_BYTES: Final = 1 << 20
-"""Bytes per read; more only for a larger batch."""
+"""Bytes of a read; a larger batch is read at once."""
 
 
 class TornTail(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a file stops making sense."""
+    """The end of a file from the first invalid byte on."""
 
     position: int
-    """Position of the first byte that belongs to no sound batch."""
+    """Position of the first byte that belongs to no valid batch."""
     size: int
-    """Bytes from there to the end of the file."""
+    """Number of bytes from there to the end of the file."""
     reason: str
 
     @staticmethod
     def reason_at(front: bytes, bytes_left: int) -> str:
-        """The error of a batch, as far as its header shows it; empty if there is none."""
+        """What is wrong with a batch, as far as its header shows; empty if nothing is."""
         if bytes_left < BatchHeader.SIZE:
             return f"{bytes_left} bytes, less than a header"
         magic = front[BatchHeader.MAGIC_POSITION]
@@ -62,15 +62,14 @@ def read_log_file(
     check_crc: bool = True,
     on_old: Callable[[int], object] | None = None,
 ) -> Iterator[StoredBatch]:
-    """The sound batches of a segment, in order.
+    """Yields the valid batches of a segment, in order.
 
     Args:
         path: The file.
-        on_torn: Called once with the place where the file stops making sense, if it does; nothing
-            follows then.
-        check_crc: Compute each batch's CRC; without it, damaged records stay undetected.
+        on_torn: Called once with the torn tail, if there is one; no batch follows.
+        check_crc: Whether to compute each batch's CRC; without it, damaged records stay undetected.
         on_old: Called with the offset of each message of format 0 or 1, which is skipped; without
-            it, the file stops making sense there.
+            it, such a message begins the torn tail.
 
     Raises:
         OSError: The file can't be read.
@@ -99,7 +98,7 @@ def read_log_file(
 
 
 def _old_at(window: Window, front: bytes, position: int, size: int) -> OldMessage | None:
-    """The whole and sound message of an old format that begins here, if any."""
+    """The valid message of an old format that begins at this position; None if there is none."""
     old = OldMessage.at(front)
     if old is None or old.size > min(size - position, BatchHeader.BYTES_MAX):
         return None
@@ -107,12 +106,12 @@ def _old_at(window: Window, front: bytes, position: int, size: int) -> OldMessag
 
 
 def _length_of(front: bytes) -> int:
-    """Size of a batch behind the field that says so, as it claims."""
+    """Size of a batch after its length field, as that field claims."""
     return int.from_bytes(front[8 : BatchHeader.OVERHEAD], "big", signed=True)
 
 
 class Window:
-    """A piece of a file in memory."""
+    """A part of a file in memory, to read batches from."""
 
     __slots__ = ("_chunk_bytes", "_data", "_file", "_start")
 
@@ -123,7 +122,7 @@ class Window:
         self._data = b""
 
     def bytes_at(self, position: int, length: int) -> bytes:
-        """``length`` bytes of the file from ``position`` on; fewer at its end."""
+        """``length`` bytes of the file from ``position`` on; fewer at the end of the file."""
         begin = position - self._start
         if begin < 0 or begin + length > len(self._data):
             self._file.seek(position)

@@ -1,5 +1,5 @@
-"""Two small files of properties: the owner of a log directory (``meta.properties``), and which
-topic's folder (``partition.metadata``).
+"""Two small files of properties: ``meta.properties``, with the owner of a log directory, and
+``partition.metadata``, with the topic of a folder.
 
 Kafka's counterparts: MetaProperties (version 1), PartitionMetadataFile. A topic's id is written as
 Kafka's Uuid, 22 characters of base64.
@@ -21,7 +21,7 @@ _META_VERSION: Final = "1"
 
 
 class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose log directory it is."""
+    """The owner of a log directory."""
 
     cluster_id: str
     node_id: int
@@ -29,11 +29,10 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def decode(cls, text: str, *, place: str) -> MetaProperties:
-        """What it says; version 0, of brokers with ZooKeeper, has ``broker.id``.
+        """Decodes ``meta.properties``; version 0, of brokers with ZooKeeper, has ``broker.id``.
 
         Raises:
-            CorruptLogRecordError: Something is missing or no number; the message begins with
-                ``place``.
+            CorruptLogRecordError: A value is missing or invalid; the message begins with ``place``.
         """
         properties = _properties(text)
         node = properties.get("node.id", properties.get("broker.id", ""))
@@ -48,7 +47,7 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_meta_properties(meta: MetaProperties) -> str:
-    """The text of ``meta.properties``."""
+    """Encodes ``meta.properties``."""
     lines = [f"cluster.id={meta.cluster_id}", f"node.id={meta.node_id}", f"version={_META_VERSION}"]
     if meta.directory_id is not None:
         lines.insert(1, f"directory.id={uuid_text(meta.directory_id)}")
@@ -56,15 +55,16 @@ def encode_meta_properties(meta: MetaProperties) -> str:
 
 
 def encode_partition_metadata(topic_id: uuid.UUID) -> str:
-    """The text of ``partition.metadata``."""
+    """Encodes ``partition.metadata``."""
     return f"version: {_PARTITION_METADATA_VERSION}\ntopic_id: {uuid_text(topic_id)}\n"
 
 
 def decode_partition_metadata(text: str, *, place: str) -> uuid.UUID:
-    """The topic's id.
+    """Decodes the topic id of ``partition.metadata``.
 
     Raises:
-        CorruptLogRecordError: Another version, or no id; the message begins with ``place``.
+        CorruptLogRecordError: The version is another one, or there is no topic id; the message
+            begins with ``place``.
     """
     properties = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
     if properties.get("version") != _PARTITION_METADATA_VERSION:

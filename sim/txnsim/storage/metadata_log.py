@@ -1,11 +1,11 @@
-"""The metadata log of a KRaft cluster as it lies on disk: what a broker's copy of it says about
-topics, features, configs and producer ids.
+"""Reads a broker's copy of the metadata log of a KRaft cluster: topics, features, configs and
+producer ids.
 
-Every KRaft broker has a copy, ``__cluster_metadata-0``: segments like any other log's, and
-snapshots (``OFFSET-EPOCH.checkpoint``) with all that is true at an offset. A copy knows no high
-watermark, so all of it counts. This module reads what a cluster needs to go on with those disks;
-security, quotas and log directories are skipped. Kafka's counterparts: MetadataRecordSerde,
-MetadataDelta.replay, PartitionRegistration.merge.
+Every KRaft broker has a copy, ``__cluster_metadata-0``: segments as in any other log, and snapshots
+(``OFFSET-EPOCH.checkpoint``) with the whole state at an offset. A copy has no high watermark, so
+all of it counts. This module reads what a cluster needs to go on with these disks; security, quotas
+and log directories are skipped. Kafka's counterparts: MetadataRecordSerde, MetadataDelta.replay,
+PartitionRegistration.merge.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NO_CHANGE: Final = -2
 
 
 class Key(IntEnum):
-    """Kinds of records that are read."""
+    """Kinds of records that are read, with their numbers."""
 
     REGISTER_BROKER = 0
     UNREGISTER_BROKER = 1
@@ -54,7 +54,7 @@ class Key(IntEnum):
 
 
 class Resource(IntEnum):
-    """Whose a config is (ConfigResource.Type)."""
+    """Type of the resource that a config belongs to (ConfigResource.Type)."""
 
     TOPIC = 2
     BROKER = 4
@@ -72,31 +72,32 @@ _SCHEMAS: Final[dict[Key, tuple[Any, ...]]] = {
     Key.PRODUCER_IDS: (schema.ProducerIdsRecord,),
     Key.CLEAR_ELR: (schema.ClearElrRecord,),
 }
-"""Kind -> schema by version."""
+"""Kind -> schemas by version."""
 
 
 class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """What a copy of the metadata log says."""
+    """The metadata in a copy of the metadata log."""
 
     FOLDER: ClassVar[str] = "__cluster_metadata-0"
 
     image: ClusterImage
-    """Topics, features and configs; no brokers, whose addresses are of another machine."""
+    """Topics, features and configs; without brokers, because their addresses are those of another
+    machine.
+    """
     broker_ids: frozenset[BrokerId]
-    """The registered brokers."""
+    """Ids of the registered brokers."""
     next_producer_id: int
-    """No block has handed out this id yet, nor any above."""
+    """The lowest producer id that is in no allocated block."""
     controller_epoch: int
-    """Epoch of the controller that wrote the end of the log."""
+    """Epoch of the controller that wrote the last batch."""
     removed: frozenset[uuid.UUID] = frozenset()
-    """Ids of topics that were deleted, as far back as its records go."""
+    """Ids of deleted topics, as far back as the copy's records go."""
     is_torn: bool = False
-    """What lies behind a torn batch is not known."""
+    """Whether a file has a torn tail, so that newer metadata may be missing."""
 
     @staticmethod
     def read(folder: Path, *, cluster_id: str) -> StoredMetadata | None:
-        """What the copy in a folder says, from its newest snapshot on; None where there is no
-        record.
+        """Reads the copy in a folder, from its newest snapshot on; None if there is no record.
 
         Raises:
             CorruptLogRecordError: A record can't be read; the message begins with the file.
@@ -127,17 +128,17 @@ class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def age(self) -> tuple[int, int]:
-        """The greater, the more a copy knows."""
+        """(controller epoch, offset): the copy with the highest value is the newest."""
         return (self.controller_epoch, self.image.offset)
 
 
 def _batches(path: Path, torn: list[TornTail]) -> Iterator[StoredBatch]:
-    """Up to a torn tail: a controller, too, cuts it off (KafkaRaftLog.recover)."""
+    """The batches up to a torn tail, which a controller truncates, too (KafkaRaftLog.recover)."""
     return read_log_file(path, on_torn=torn.append)
 
 
 class _Topic(msgspec.Struct, eq=False):
-    """A topic in the making."""
+    """A topic while records about it are read."""
 
     name: str
     topic_id: uuid.UUID
@@ -145,7 +146,7 @@ class _Topic(msgspec.Struct, eq=False):
 
 
 class _Metadata:
-    """The state after a number of records."""
+    """The state after the records that were read."""
 
     def __init__(self) -> None:
         self.batches = 0
@@ -162,10 +163,10 @@ class _Metadata:
         self._broker_ids: set[BrokerId] = set()
         self._next_producer_id = 0
         self._held: list[tuple[Key, Any]] | None = None
-        """Records of a metadata transaction that has not ended yet (KIP-868)."""
+        """Records of an unfinished metadata transaction (KIP-868); None outside of one."""
 
     def take(self, batch: StoredBatch, path: Path) -> None:
-        """The next batch.
+        """Applies the records of the next batch.
 
         Raises:
             CorruptLogRecordError: A record can't be read.
@@ -256,7 +257,7 @@ class _Metadata:
                 }
 
     def frozen(self, cluster_id: str) -> StoredMetadata:
-        """An immutable copy."""
+        """The state as an immutable value."""
         configs = {
             resource: {name: configs for name, configs in sorted(every.items()) if configs}
             for resource, every in self._configs.items()
@@ -292,9 +293,9 @@ class _Metadata:
 
 
 def _decode_record(value: bytes, place: str) -> tuple[Key, Any] | None:
-    """A record with its kind; None for a kind that is not read.
+    """Decodes a record: (kind, message); None for a kind that is not read.
 
-    Of a registration only the id is read: it is the first field in every version.
+    Of a broker registration only the id is decoded: it is the first field in every version.
     """
     try:
         frame, position = read_uvarint(value, 0)
@@ -337,8 +338,8 @@ def _whole(record: Any) -> PartitionImage:
 
 
 def _apply_change(was: PartitionImage, record: Any) -> PartitionImage:
-    """A null field leaves the old value; each leader has an epoch of its own, the same one
-    elected again, too.
+    """Applies a PartitionChangeRecord. A null field keeps the old value. Each election begins a new
+    leader epoch, even if the same leader is elected.
     """
 
     def either(

@@ -1,9 +1,9 @@
-"""A copy of the metadata log, as a broker has it after a snapshot: the whole state at one offset,
-as records.
+"""Writes a copy of the metadata log, as a broker has it after a snapshot: the whole state at one
+offset, as records.
 
 ``storage.metadata_log`` reads it back, and so does Kafka's own ``kafka-dump-log
---cluster-metadata-decoder``. It leaves out state that has no record of its own there: logins are
-kept elsewhere here. Kafka's counterparts: MetadataImage.write, RecordsSnapshotWriter.
+--cluster-metadata-decoder``. State that is not in our metadata is left out: logins are stored
+elsewhere here. Kafka's counterparts: MetadataImage.write, RecordsSnapshotWriter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RECORDS_PER_BATCH: Final = 1_000
 _CONTROL: Final = 0x20
 _HEADER_KEY: Final = b"\0\0\0\3"
 _HEADER: Final = b"\0\0" + bytes(8) + b"\0"
-"""SnapshotHeaderRecord: version, time of the last record, no tags."""
+"""SnapshotHeaderRecord: version, timestamp of the last record, no tags."""
 _FOOTER_KEY: Final = b"\0\0\0\4"
 _FOOTER: Final = b"\0\0\0"
 
@@ -49,7 +49,8 @@ def metadata_files_in_steps(
     next_producer_id: int,
     now_ms: int,
 ) -> Generator[None, None, list[StoredFile]]:
-    """The folder of the metadata log; the image never changes, so others may come between steps.
+    """Makes the files of the metadata log's folder; the image never changes, so other tasks may run
+    between steps.
 
     Yields:
         Nothing, after each batch: some ten milliseconds of work.

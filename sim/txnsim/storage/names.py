@@ -1,7 +1,7 @@
-"""What the names in a log directory say: partitions, segments, and the files beside them.
+"""The names of files and folders in a log directory: partitions, segments, and other files.
 
 A broker's log directory has one folder per partition, named ``TOPIC-PARTITION``. In it each segment
-has a ``.log`` file, named for its base offset in twenty digits, and files beside it of the same
+has a ``.log`` file, named for its base offset in twenty digits, and other files with the same
 number. Kafka's counterparts: LogFileUtils, UnifiedLog.parseTopicPartitionName.
 """
 
@@ -18,7 +18,7 @@ from txnsim.types import TopicPartition
 
 
 class FileName(StrEnum):
-    """A file that has one name wherever it lies."""
+    """A file that has the same name in every directory."""
 
     LEADER_EPOCHS = "leader-epoch-checkpoint"
     PARTITION_METADATA = "partition.metadata"
@@ -31,7 +31,7 @@ class FileName(StrEnum):
 
     @staticmethod
     def checkpoints() -> tuple[FileName, ...]:
-        """Those with offsets of all replicas of a log directory."""
+        """The checkpoint files with an offset of each replica of a log directory."""
         return (
             *(FileName.HIGH_WATERMARKS, FileName.RECOVERY_POINTS),
             *(FileName.LOG_STARTS, FileName.CLEANER_OFFSETS),
@@ -52,7 +52,7 @@ class Suffix(StrEnum):
         return f"{offset:0{OFFSET_DIGITS}d}{self}"
 
     def offset_of(self, name: str) -> int | None:
-        """Offset in a file name; None for names with another suffix."""
+        """The offset in a file name; None for names with another suffix."""
         match = _NUMBERED.fullmatch(name)
         return int(match[1]) if match is not None and match[2] == self else None
 
@@ -66,14 +66,14 @@ class Suffix(StrEnum):
 
 _DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
 _GOING: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
-"""A replica that is being deleted, moved to another directory, or that is stray."""
+"""Name of a folder that is being deleted or moved to another directory, or that is stray."""
 _TIERED: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)-([a-zA-Z0-9_-]{21}[AQgw])")
-"""The folder of a partition in Kafka's LocalTieredStorage: topic, partition, topic id. An id's last
-letter has two bits, so that such a name is never that of a replica's folder.
+"""Name of a partition's folder in Kafka's LocalTieredStorage: topic, partition, topic id. An id's
+last letter stands for two bits only, so that such a name is never that of a replica's folder.
 """
 _NUMBERED: Final = re.compile(r"(\d{20})(?:-[a-zA-Z0-9_-]{22}(?!\.snapshot))?(\.[a-z]+)")
-"""Kafka's LocalTieredStorage has a segment's id behind the offset. Its snapshots are those of the
-segment's end, under the offset of its beginning, so they are not taken for the others.
+"""Name of a file with an offset. In Kafka's LocalTieredStorage a segment's id follows the offset.
+Snapshots with an id do not match: they are those of the segment's end, under its base offset.
 """
 OFFSET_DIGITS: Final = 20
 
@@ -84,7 +84,9 @@ class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
     topic_partition: TopicPartition
     path: Path
     topic_id: str | None = None
-    """As the name tells it in Kafka's LocalTieredStorage (RemoteTopicPartitionDirectory)."""
+    """The topic id, if the folder's name has it, as in Kafka's LocalTieredStorage
+    (RemoteTopicPartitionDirectory).
+    """
 
     @classmethod
     def at(cls, path: Path) -> PartitionDirectory | None:
@@ -98,7 +100,7 @@ class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def has_files_named(name: str) -> bool:
-        """Whether a file of this name is one that a broker writes into a replica's folder."""
+        """Whether a broker writes files with this name into a replica's folder."""
         return bool(_NUMBERED.match(name)) or name in (
             FileName.LEADER_EPOCHS,
             FileName.PARTITION_METADATA,
@@ -106,7 +108,7 @@ class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def all_in(cls, log_dir: Path, *, with_tiered: bool = False) -> tuple[PartitionDirectory, ...]:
-        """Those in a log directory, by topic and partition."""
+        """The partition folders in a log directory, by topic and partition."""
         directories = [
             directory for path in log_dir.iterdir() if path.is_dir() and (directory := cls.at(path))
         ]
@@ -123,12 +125,14 @@ class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def directory_name(topic_partition: TopicPartition) -> str:
-    """The folder of a partition's replica."""
+    """Name of the folder of a partition's replica."""
     return f"{topic_partition.topic}-{topic_partition.partition}"
 
 
 def topic_partition_of(name: str) -> TopicPartition | None:
-    """Partition of a replica's folder; None for other folders and for deleted replicas."""
+    """The partition from the name of a replica's folder; None for other folders and deleted
+    replicas.
+    """
     if _GOING.fullmatch(name):
         return None
     match = _DIRECTORY.fullmatch(name)

@@ -1,10 +1,10 @@
-"""The file of a producer snapshot: ``00000000000000000042.snapshot`` holds the producers of a
-partition as all records below offset 42 have left them.
+"""The file of a producer snapshot: ``00000000000000000042.snapshot`` has the state of a partition's
+producers after all records below offset 42.
 
-Version 1: int16 version, uint32 CRC-32C of all that follows, then the entries, 46 bytes each. The
-last one of a partition that was stopped in order names each open transaction with its first offset,
-so it is the quickest way to ask a log directory for hanging ones. Kafka's counterparts:
-ProducerStateManager.readSnapshot and writeSnapshot, ProducerSnapshot.json.
+Version 1: int16 version, uint32 CRC-32C of everything that follows, then the entries of 46 bytes
+each. After a clean shutdown the last snapshot of a partition has each open transaction with its
+first offset, so it is the fastest way to find hanging transactions in a log directory. Kafka's
+counterparts: ProducerStateManager.readSnapshot and writeSnapshot, ProducerSnapshot.json.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ENTRY: Final = Struct(">qhiqiqiq")
 
 
 def encode(entries: Iterable[SnapshotEntry]) -> bytes:
-    """The bytes of the file."""
+    """Encodes the file."""
     packed = [_ENTRY.pack(*msgspec.structs.astuple(entry)) for entry in entries]
     covered = _COUNT.pack(len(packed)) + b"".join(packed)
     crc: int = crc32c.crc32c(covered)
@@ -35,10 +35,10 @@ def encode(entries: Iterable[SnapshotEntry]) -> bytes:
 
 
 def decode(data: bytes) -> tuple[SnapshotEntry, ...]:
-    """The entries of the file, in its order.
+    """Decodes the entries of the file, in its order.
 
     Raises:
-        CorruptLogRecordError: Another version, another CRC than stated, or cut off.
+        CorruptLogRecordError: The version is another one, the CRC is wrong, or the file is cut off.
     """
     start = _FRONT.size + _COUNT.size
     if len(data) < start:

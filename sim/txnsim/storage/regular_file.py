@@ -1,11 +1,12 @@
-"""Opening a file that may be anything: a named pipe never answers, a link to itself leads nowhere.
+"""Opens files that may be of any kind: a named pipe would never answer, a link to itself leads
+nowhere.
 
-A file that is not regular is an ``OSError`` here, so that a reader of log directories names it and
-goes on. A file that should be small is not read whole where it is not.
+A file that is not regular is an ``OSError`` here, so that a reader of log directories reports it
+and goes on. A file that should be small is refused if it is large.
 
-Who reads what a broker has left opens it here and nowhere else, so a folder whose content lies in
-another store (``MOUNTS``) is read by all of them: names, sizes and times are those of local files
-without content, bytes come from the store, range by range.
+All code that reads a broker's files opens them here and nowhere else. So all of it can read a
+folder whose content is in another store (``MOUNTS``): names, sizes and times are those of local
+files without content, the bytes come from the store, range by range.
 """
 
 from __future__ import annotations
@@ -22,27 +23,29 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 SMALL_BYTES_MAX: Final = 32 << 20
-"""Limit for a checkpoint file: one of 100,000 partitions with names of 249 characters is 27 MB."""
+"""Largest small file, in bytes: a checkpoint of 100,000 partitions with names of 249 characters has
+27 MB.
+"""
 _BUFFER_BYTES: Final = 64 << 10
-"""Smallest read from a store."""
+"""Smallest read from a store, in bytes."""
 
 
 class RangeFile(Protocol):
-    """An open file that is read at any place."""
+    """An open file that can be read at any position."""
 
     @property
     def size(self) -> int:
-        """In bytes, when it was opened."""
+        """Size in bytes when the file was opened."""
         ...
 
     def read_into(self, view: memoryview, position: int) -> int:
-        """Fill a view, or some of it, from a position on.
+        """Fills a view, or its beginning, with the bytes from a position on.
 
         Returns:
-            How many bytes; 0 at the end.
+            Number of bytes; 0 at the end of the file.
 
         Raises:
-            OSError: They can't be read.
+            OSError: The file can't be read.
         """
         ...
 
@@ -50,26 +53,28 @@ class RangeFile(Protocol):
 
 
 class Mounted(Protocol):
-    """A store that local files stand for."""
+    """A store that has the content of local files."""
 
     def open(self, place: Path, is_sequential: bool) -> RangeFile:  # noqa: FBT001 - internal
-        """Its file, to be read from beginning to end or not; an ``OSError`` where it can't be."""
+        """Opens the file of a local path; raises ``OSError`` if that fails. ``is_sequential`` says
+        that it will be read from beginning to end.
+        """
         ...
 
     def expect(self, places: Sequence[Path]) -> None:
-        """Files that are going to be read from beginning to end, in this order."""
+        """Announces files that will be read from beginning to end, in this order."""
         ...
 
 
 class Mounts:
-    """The folders whose files are read from a store, in this process."""
+    """The folders whose files this process reads from a store."""
 
     def __init__(self) -> None:
         self._stores: dict[str, Mounted] = {}
-        """Folder, with a slash at its end -> what its files are read from."""
+        """Folder, with a slash at its end -> its store."""
 
     def mount(self, root: Path, store: Mounted) -> None:
-        """Have all files below a folder read from a store."""
+        """Makes all files below a folder be read from a store."""
         self._stores[f"{root}/"] = store
 
     def at(self, path: Path) -> Mounted | None:
@@ -80,7 +85,9 @@ class Mounts:
         return next((store for root, store in self._stores.items() if text.startswith(root)), None)
 
     def expect(self, places: Sequence[str]) -> None:
-        """Files are going to be read from beginning to end, in this order: a store asks early."""
+        """Announces files that will be read from beginning to end, in this order, so that their
+        stores can read ahead.
+        """
         for root, store in self._stores.items():
             store.expect([Path(place) for place in places if place.startswith(root)])
 
@@ -89,16 +96,16 @@ MOUNTS: Final = Mounts()
 
 
 class RegularFile:
-    """A file by its path."""
+    """A file to be opened, by its path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def ranges(self, *, is_sequential: bool = False) -> RangeFile:
-        """Open it, to be read at any place.
+        """Opens the file for reads at any position.
 
         Raises:
-            OSError: It can't be opened, or is no regular file.
+            OSError: The file can't be opened, or is no regular file.
         """
         store = MOUNTS.at(self.path)
         if store is not None:
@@ -109,10 +116,10 @@ class RegularFile:
         return file
 
     def open(self, *, is_sequential: bool = False) -> BinaryIO:
-        """Open it, to be read from its beginning.
+        """Opens the file for reading from its beginning.
 
         Raises:
-            OSError: It can't be opened, or is no regular file.
+            OSError: The file can't be opened, or is no regular file.
         """
         file = self.ranges(is_sequential=is_sequential)
         if isinstance(file, _LocalFile):
@@ -120,10 +127,10 @@ class RegularFile:
         return io.BufferedReader(_Stream(file), _BUFFER_BYTES)
 
     def read(self, *, is_small: bool = False) -> bytes:
-        """All of it; one that should be small only where it is.
+        """Reads the whole file; with ``is_small``, refuses a large one.
 
         Raises:
-            OSError: It can't be read, is no regular file, or is too large.
+            OSError: The file can't be read, is no regular file, or is too large.
         """
         with self.open() as file:
             size = size_of_open(file)
@@ -137,15 +144,15 @@ class RegularFile:
             return file.read(SMALL_BYTES_MAX + 1) if is_small else file.read()
 
     def text(self) -> str:
-        """All of a small file; bytes that are no UTF-8 are replaced.
+        """Reads a whole small file as text; bytes that are no UTF-8 are replaced.
 
         Raises:
-            OSError: It can't be read, is no regular file, or is too large.
+            OSError: The file can't be read, is no regular file, or is too large.
         """
         return self.read(is_small=True).decode(errors="replace")
 
     def why_unreadable(self) -> str:
-        """Why it can't be opened; empty where it can."""
+        """Why the file can't be opened; empty if it can."""
         try:
             self.ranges().close()
         except OSError as error:
@@ -154,27 +161,27 @@ class RegularFile:
 
 
 def size_of_open(file: BinaryIO) -> int:
-    """In bytes; the file is at its beginning then."""
+    """Size of an open file in bytes; moves its position to the beginning."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     return size
 
 
 class _LocalFile:
-    """A file of this machine."""
-
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
 
     def read_ahead(self) -> None:
-        """The kernel reads further ahead then; not every system can do that."""
+        """Makes the kernel read further ahead, on systems that can."""
         advise: Any = getattr(os, "posix_fadvise", None)
         if advise is not None:
             advise(self.descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
     def read_into(self, view: memoryview, position: int) -> int:
-        """As the system reads."""
+        """Fills the view, or its beginning, with bytes from the position on; returns their
+        number.
+        """
         return os.preadv(self.descriptor, [view], position)
 
     def close(self) -> None:
@@ -182,7 +189,7 @@ class _LocalFile:
 
 
 class _Stream(io.RawIOBase):
-    """A file of a store as Python's own files are."""
+    """A file of a store as a Python file object."""
 
     def __init__(self, file: RangeFile) -> None:
         self._file = file
@@ -195,13 +202,13 @@ class _Stream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """What comes next."""
+        """Fills the buffer with the next bytes."""
         count = self._file.read_into(memoryview(buffer).cast("B"), self._position)
         self._position += count
         return count
 
     def readall(self) -> bytes:
-        """The rest at once: Python would ask for 8 kB at a time."""
+        """Reads the rest of the file at once: Python's own method would ask for 8 kB at a time."""
         unread = bytearray(max(0, self._file.size - self._position))
         filled = 0
         while filled < len(unread):
@@ -213,7 +220,7 @@ class _Stream(io.RawIOBase):
         return bytes(unread[:filled])
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go on elsewhere."""
+        """Moves the position."""
         begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._file.size}
         self._position = begin[whence] + offset
         return self._position

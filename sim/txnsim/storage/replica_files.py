@@ -1,9 +1,10 @@
-"""Which files of a replica's folder a starting broker takes for its log, and which it throws away.
+"""Decides which files of a replica's folder a starting broker uses for its log, and which it
+deletes.
 
-A broker that was killed in the midst of compaction leaves copies: ``.cleaned`` ones are not done
-and go; ``.swap`` ones are done and take the place of all files of the offsets that they cover;
-``.deleted`` ones have been given up already. Nothing is changed on disk here. Kafka's counterpart:
-LogLoader.removeTempFilesAndCollectSwapFiles and the passes behind it.
+A broker that was killed during compaction leaves copies: ``.cleaned`` files are unfinished and
+deleted; ``.swap`` files are finished and replace all files of the offsets that they cover;
+``.deleted`` files were replaced already. Nothing is changed on disk here. Kafka's counterpart:
+LogLoader.removeTempFilesAndCollectSwapFiles and the passes after it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from txnsim.storage.names import Suffix
 _NUMBERED: Final = re.compile(
     r"(\d{20})(?:-[a-zA-Z0-9_-]{22}(?!\.snapshot))?(\.[a-z]+)(\.cleaned|\.swap|\.deleted)?"
 )
-"""As ``names`` has it, and the marks of interrupted compaction."""
+"""Name of a file with an offset, as in ``names``, with the suffixes of interrupted compaction."""
 
 
 class SegmentFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,23 +31,23 @@ class SegmentFiles(msgspec.Struct, frozen=True, kw_only=True):
     log: Path
     txn_index: Path | None
     has_index: bool
-    """Without its offset index a segment is always recovered."""
+    """Whether the segment has an offset index; without one it is always recovered."""
 
 
 class ReplicaFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts in a folder."""
+    """The files of a replica's folder that a broker uses."""
 
     segments: tuple[SegmentFiles, ...]
-    """By base offset."""
+    """The segments, by base offset."""
     snapshots: tuple[tuple[int, Path], ...]
-    """Snapshots of the producers' state, by offset."""
+    """(offset, path) of the producer snapshots, by offset."""
 
 
 def replica_files(folder: Path) -> ReplicaFiles:
-    """What a broker would go by that starts with this folder.
+    """The files that a broker uses that starts with this folder.
 
     Raises:
-        OSError: It can't be read.
+        OSError: The folder or a file can't be read.
     """
     numbered = [
         (int(match[1]), match[2], match[3], path)
@@ -88,7 +89,7 @@ def replica_files(folder: Path) -> ReplicaFiles:
 
 
 def _covered_offsets(swapped: list[tuple[int, Path]]) -> range:
-    """Offsets whose files the compacted segments replace."""
+    """The offsets whose files the compacted segments replace."""
     if not swapped:
         return range(0)
     end_offsets = []

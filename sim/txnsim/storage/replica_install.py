@@ -1,10 +1,11 @@
-"""Replicas put into the log directory of a stopped broker, in place of empty ones of the same name.
+"""Installs replicas in the log directory of a stopped broker, in place of its replicas of the same
+name.
 
-The broker there takes them for its own: it made the folder when the topic was created, and its
-``partition.metadata``, which says which topic that is, stays. Leaders have other epochs there, so
-batches are of epoch 0, which no later one contradicts; that field is the broker's own, and no CRC
-covers it. The checkpoints of the directory are updated. Kafka's counterparts: LogManager.loadLogs,
-DefaultRecordBatch.setPartitionLeaderEpoch.
+The broker accepts them as its own: it created the folder with the topic, and the folder's
+``partition.metadata``, which has the topic id, stays. Leaders have other epochs there, so all
+batches get leader epoch 0, which no later one contradicts; that field is the broker's own, and no
+CRC covers it. The checkpoints of the directory are updated. Kafka's counterparts:
+LogManager.loadLogs, DefaultRecordBatch.setPartitionLeaderEpoch.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _NUMBERED: Final = re.compile(r"\d{20}\..+")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica's folder that is to be filled."""
+    """A replica's folder to install a replica in."""
 
     log_dir: Path
     replica: names.PartitionDirectory
@@ -50,9 +51,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         """The folders of these topics in the log directories of stopped brokers.
 
         Raises:
-            ConfigError: That is no log directory, a broker runs on it, a topic is not there, or not
-                all of its replicas: one that stays empty might lead, and the others would follow
-                it.
+            ConfigError: A path is no log directory, a broker runs on it, or a topic or one of its
+                replicas is missing: an empty replica might lead, and the others would follow it.
             OSError: A file can't be read.
         """
         targets = []
@@ -81,17 +81,17 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstalledReplica(msgspec.Struct, frozen=True, kw_only=True):
-    """The log installed in a folder."""
+    """A replica that was installed in a folder."""
 
     directory: str
     files: int
     bytes: int
-    """Bytes of segments."""
+    """Size of its segments in bytes."""
     end_offset: int
 
 
 def _check_replicas(log_dirs: Sequence[Path], targets: Sequence[Target]) -> None:
-    """Every replica that the metadata log knows is among those found."""
+    """Checks that every replica that the metadata log knows is among the targets."""
     replicas_there = {
         (_meta(target.log_dir).node_id, target.replica.topic_partition) for target in targets
     }
@@ -127,13 +127,13 @@ def install(
     *,
     on_folder: Callable[[Target], object] = lambda _: None,
 ) -> tuple[InstalledReplica, ...]:
-    """Fill folders with the replicas that lie in other log directories.
+    """Installs the replicas of other log directories in the target folders.
 
-    All that takes room is written before anything is replaced.
+    Everything that needs disk space is written before anything is replaced.
 
     Raises:
         ConfigError: A checkpoint can't be written.
-        OSError: Something else can't be read or written.
+        OSError: Another file can't be read or written.
     """
     with ExitStack() as ready:
         prepared = []
@@ -201,8 +201,8 @@ def _write(parts: Iterable[bytes], target: Path) -> None:
 
 
 def _note(installed: Sequence[tuple[Target, StoredFolder]], ready: ExitStack) -> None:
-    """Write the directories' checkpoints, which take effect when the stack ends: their old values
-    are of other logs.
+    """Writes the directories' checkpoints, which take effect when the stack ends: their old values
+    belong to the replaced logs.
     """
     values: defaultdict[Path, dict[TopicPartition, int | None]] = defaultdict(dict)
     for target, source in installed:

@@ -1,9 +1,9 @@
-"""A replica's log, made from its folder as a starting broker makes it.
+"""Loads a replica's log from its folder, as a starting broker does.
 
-After a clean stop every file is trusted. After a kill the segments from the recovery point on are
-read batch by batch: everything after the last sound batch is cut off, with all later segments;
-indexes and snapshots of that part are made again. The caller learns of all dropped data, with its
-place and its bytes. Nothing is written. Kafka's counterparts: LogLoader, LogSegment.recover.
+After a clean shutdown every file is trusted. After a kill the segments from the recovery point on
+are read batch by batch: everything after the last valid batch is dropped, with all later segments;
+indexes and snapshots of that part are rebuilt. The caller gets all dropped data, with place and
+size. Nothing is written. Kafka's counterparts: LogLoader, LogSegment.recover.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ DEVIATIONS: Final = (
 )
 
 _OLD_BATCH_MIN: Final = 14
-"""Least size of a message of format 0, behind offset and size."""
+"""Smallest size of a message of format 0, after offset and size."""
 _MILLION: Final = 1_000_000
 
 
 class CheckpointedOffsets(msgspec.Struct, frozen=True, kw_only=True):
-    """What the checkpoints of a log directory say of one replica."""
+    """The offsets of one replica in the checkpoints of its log directory."""
 
     recovery_point: int = 0
     log_start_offset: int = 0
@@ -49,13 +49,13 @@ class CheckpointedOffsets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a starting broker throws away."""
+    """Data that a starting broker drops."""
 
     path: str
     position: int
-    """Position of its first byte in the file."""
+    """Position of the first dropped byte in the file."""
     size: int
-    """How many bytes."""
+    """Number of dropped bytes."""
     reason: str
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadedReplica(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica and its lost data."""
+    """A replica's log, and the data that was dropped."""
 
     log: PartitionLog
     losses: tuple[Loss, ...]
@@ -78,11 +78,11 @@ def load_replica(
     was_clean: bool,
     now_ms: int,
 ) -> LoadedReplica:
-    """The log that a broker would go on with.
+    """Loads the log with which a broker would go on.
 
     Raises:
-        ConfigError: It holds batches of an old format, or a marker that can't be read where every
-            file is believed; the message names the place.
+        ConfigError: The log has batches of an old format, or after a clean shutdown a marker that
+            can't be read; the message names the place.
         OSError: A file can't be read.
     """
     try:
@@ -177,7 +177,9 @@ def _load_segments(
 def _batches(
     segment: SegmentFiles, torn: list[TornTail], *, least: int, check_crc: bool
 ) -> Iterator[tuple[bytes, BatchHeader]]:
-    """The batches of a segment, up to where it stops making sense."""
+    """The batches of a segment up to the first invalid one; that one and the rest become a torn
+    tail.
+    """
     for stored in read_log_file(segment.log, on_torn=torn.append, check_crc=check_crc):
         header = stored.header
         if header.base_offset < max(least, segment.base_offset):
@@ -201,7 +203,7 @@ def _tail(path: Path, position: int, reason: str) -> TornTail:
 
 
 def _refuse_old_format(path: Path, tail: TornTail) -> None:
-    """Whole messages of before format v2 are no damage."""
+    """Refuses whole messages of formats before v2: they are no damage."""
     with RegularFile(path).open() as file:
         file.seek(tail.position)
         front = file.read(BatchHeader.MAGIC_POSITION + 1)
@@ -219,8 +221,8 @@ def _refuse_old_format(path: Path, tail: TornTail) -> None:
 def _aborted_txns(
     segment: SegmentFiles, end: int | None, losses: list[Loss]
 ) -> tuple[AbortedTxn, ...] | None:
-    """The aborted transactions that the segment's index names; None where it is damaged, so that
-    the segment has to be recovered (TransactionIndex.sanityCheck).
+    """The aborted transactions in the segment's index; None if the index is damaged, so that the
+    segment must be recovered (TransactionIndex.sanityCheck).
     """
     if segment.txn_index is None:
         return ()
@@ -244,7 +246,9 @@ def _aborted_txns(
 
 
 def _epochs(folder: Path, losses: list[Loss]) -> tuple[tuple[int, int], ...]:
-    """Epochs of the checkpoint; empty if missing or damaged: the batches replace them."""
+    """The leader epochs of the checkpoint; empty if it is missing or damaged: the batches replace
+    it.
+    """
     path = folder / names.FileName.LEADER_EPOCHS
     if not path.exists():
         return ()
@@ -259,7 +263,7 @@ def _epochs(folder: Path, losses: list[Loss]) -> tuple[tuple[int, int], ...]:
 def _snapshots(
     files: ReplicaFiles, losses: list[Loss]
 ) -> list[tuple[int, tuple[SnapshotEntry, ...]]]:
-    """Those that can be read; one that can't is thrown away (CorruptSnapshotException)."""
+    """The producer snapshots that can be read; others are dropped (CorruptSnapshotException)."""
     snapshots = []
     for offset, path in files.snapshots:
         data = RegularFile(path).read(is_small=True)

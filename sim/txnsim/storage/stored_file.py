@@ -1,4 +1,6 @@
-"""A file before it is written: files on their way over a connection."""
+"""A file that is not written yet, and a tar archive of such files: to send files over a
+connection.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,15 @@ import msgspec
 
 
 class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
-    """Its place below some folder, and its bytes in pieces."""
+    """A file's relative path, and its bytes in pieces."""
 
     path: str
-    """With ``/`` between folders."""
+    """The path, with ``/`` between folders."""
     parts: tuple[bytes, ...]
 
     @classmethod
     def of(cls, path: str, data: bytes) -> StoredFile:
-        """A file in one piece."""
+        """Makes a file in one piece."""
         return cls(path=path, parts=(data,))
 
     @property
@@ -25,12 +27,12 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
         return sum(map(len, self.parts))
 
     def below(self, folder: str) -> StoredFile:
-        """The same file one folder deeper."""
+        """The same file in a folder."""
         return StoredFile(path=f"{folder}/{self.path}", parts=self.parts)
 
 
 def tar_of(files: Iterable[StoredFile], *, modified_ms: int) -> Iterator[bytes]:
-    """The bytes of a tar archive of them, piece by piece."""
+    """Yields the bytes of a tar archive of the files, piece by piece."""
     for file in files:
         info = tarfile.TarInfo(file.path)
         info.size = file.size

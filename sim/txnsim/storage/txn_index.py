@@ -1,7 +1,7 @@
 """The file of a segment's aborted transactions: ``00000000000000000042.txnindex``.
 
-Entries of 34 bytes in the order of their markers: int16 version 0, then int64 each of producer id,
-first offset, last offset (of the marker) and last stable offset. Kafka's counterpart:
+Entries of 34 bytes, in the order of their markers: int16 version 0, then int64 each of producer id,
+first offset, last offset (that of the marker) and last stable offset. Kafka's counterpart:
 TransactionIndex, AbortedTxn.
 """
 
@@ -22,16 +22,16 @@ ENTRY_BYTES: Final = _ENTRY.size
 
 
 def encode(entries: Iterable[AbortedTxn]) -> bytes:
-    """The bytes of the file."""
+    """Encodes the file."""
     return b"".join(_ENTRY.pack(VERSION, *msgspec.structs.astuple(entry)) for entry in entries)
 
 
 def decode(data: bytes, *, place: str) -> Iterator[AbortedTxn]:
-    """The entries of the file one by one, up to damage.
+    """Yields the entries of the file, up to damage.
 
     Raises:
-        CorruptLogRecordError: Behind the last sound entry: another version, offsets that do not
-            rise, or cut off; the message begins with ``place`` and the position.
+        CorruptLogRecordError: After the last valid entry there is another version, an offset that
+            does not rise, or a partial entry; the message begins with ``place`` and the position.
     """
     whole_bytes = len(data) - len(data) % ENTRY_BYTES
     previous = -1

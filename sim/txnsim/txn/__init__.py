@@ -1,8 +1,8 @@
 """The transaction coordinator's state and decisions, pure. Its shell: ``txnsim.coordinators.txn``.
 
-- ``state``: states, the table, stored and logged values: start reading here.
-- ``commands``: commands and answers.
-- ``refusals``: refusals that several decisions share.
+- ``state``: states, the table of allowed changes, stored and logged values: start reading here.
+- ``commands``: commands and replies.
+- ``refusals``: errors that several decisions share.
 - ``transitions``: the only place where state changes: begin, apply, withdraw, acknowledge.
 - ``machine``: decisions: adding and verifying partitions, timers, queries.
 - ``machine_init``: decisions: InitProducerId.
@@ -11,9 +11,10 @@
 - ``producer_ids``: producer ids in blocks, on the broker and on the controller.
 - ``list_filter``: filters of ListTransactions.
 - ``log_format``: records of ``__transaction_state``.
-- ``log_reader``: from the log to entries.
-- ``open_txn_verdict``: what becomes of an open transaction, and the words for it.
-- ``past_decision``: what was decided about a transaction that hangs; ``marker_payment``: which
-  decisions a partition has had its markers for.
-- ``kip_text``, ``two_phase``: what the texts of KIP-890 and KIP-939 ask where Kafka does otherwise.
+- ``log_reader``: reads the log into entries.
+- ``open_txn_verdict``: whether an open transaction will end, and the sentences that explain it.
+- ``past_decision``: the decision about a hanging transaction; ``marker_payment``: the decisions
+  whose markers a partition has.
+- ``kip_text``, ``two_phase``: what the texts of KIP-890 and KIP-939 ask for where Kafka behaves
+  differently.
 """

@@ -1,8 +1,9 @@
-"""Commands for a transaction coordinator, and its answers.
+"""Commands to a transaction coordinator, and its replies.
 
-The handlers have translated API versions away: the only rest is ``transaction_version``, the
-protocol a request speaks (KIP-890). A refusal is a ``Rejection``; it always names PRODUCER_FENCED,
-which the handlers of old versions turn into INVALID_PRODUCER_EPOCH.
+The handlers have translated API versions away; only ``transaction_version`` is left, the version of
+the transaction protocol that a request uses (KIP-890). An error is a ``Rejection``; a fenced
+producer always gets PRODUCER_FENCED, which the handlers of old versions turn into
+INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -22,34 +23,40 @@ from txnsim.types import (
 
 
 class InitProducerId(msgspec.Struct, frozen=True, kw_only=True):
-    """Request an identity; it fences the producer that held the transactional id before."""
+    """Requests a producer id and epoch; fences the producer that had the transactional id
+    before.
+    """
 
     transactional_id: TransactionalId | None
-    """None: an idempotent producer without transactions."""
+    """None for an idempotent producer without transactions."""
     timeout_ms: int
     expected: ProducerIdAndEpoch | None = None
-    """Identity that the caller believes to hold (KIP-360)."""
+    """The producer id and epoch that the caller believes it has (KIP-360)."""
     enable_two_phase_commit: bool = False
     keep_prepared: bool = False
     by_text: bool = False
-    """It came by the listener of ``--kip-text``, where KeepPreparedTxn is obeyed (KIP-939)."""
+    """Whether the request came through the listener of ``--kip-text``, where KeepPreparedTxn is
+    supported (KIP-939).
+    """
 
 
 class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The transaction is about to write to these partitions; opens it where none is open."""
+    """Adds partitions to the transaction, and opens it if none is open."""
 
     transactional_id: TransactionalId
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
     partitions: frozenset[TopicPartition]
     transaction_version: TransactionVersion
-    """TV_2 when a partition leader adds implicitly (request version 4 and up), TV_0 when a client
-    asks itself.
+    """TV_2 if a partition leader adds partitions implicitly (request version 4 and up), TV_0 if a
+    client asks.
     """
 
 
 class VerifyPartitions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Are these partitions part of the open transaction? Asked by partition leaders (KIP-890)."""
+    """Asks whether partitions are part of the open transaction; sent by partition leaders
+    (KIP-890).
+    """
 
     transactional_id: TransactionalId
     producer_id: ProducerId
@@ -58,8 +65,8 @@ class VerifyPartitions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class EndTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Commit or abort. The protocol version is that of the request; the cluster's level plays no
-    part.
+    """Commits or aborts. The protocol version is that of the request, whatever the cluster's
+    level.
     """
 
     transactional_id: TransactionalId
@@ -70,27 +77,29 @@ class EndTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PreparedKept(ProducerIdAndEpoch, frozen=True, kw_only=True):
-    """The next identity, for a client whose prepared transaction was kept (KIP-939)."""
+    """The new producer id and epoch for a client whose prepared transaction was kept (KIP-939)."""
 
     ongoing: ProducerIdAndEpoch
-    """The identity under which the transaction was written."""
+    """The producer id and epoch with which the transaction was written."""
 
 
 class PartitionsAdded(msgspec.Struct, frozen=True, kw_only=True):
-    """All partitions of the request are part of the transaction."""
+    """Reply: all partitions of the request are part of the transaction."""
 
 
 PARTITIONS_ADDED: Final = PartitionsAdded()
 
 
 class PartitionsVerified(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The error of each partition asked about, in request order."""
+    """Reply: the error code of each partition, in the order of the request."""
 
     results: tuple[tuple[TopicPartition, int], ...]
 
 
 class DescribedTxn(msgspec.Struct, frozen=True, kw_only=True):
-    """Committed fields of one transactional id, as DescribeTransactions shows them."""
+    """The state of one transactional id, without pending changes, as DescribeTransactions shows
+    it.
+    """
 
     transactional_id: TransactionalId
     state: str
@@ -100,18 +109,20 @@ class DescribedTxn(msgspec.Struct, frozen=True, kw_only=True):
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
     partitions: tuple[TopicPartition, ...]
-    """Sorted. In a prepared state only those without a marker yet."""
+    """Sorted; in a prepared state only the partitions that have no marker yet."""
 
 
 class NeedsProducerId(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision takes a new producer id: take one and decide again with it as ``fresh``."""
+    """The decision needs a new producer id: the caller takes one and decides again with it as
+    ``fresh``.
+    """
 
 
 NEEDS_PRODUCER_ID: Final = NeedsProducerId()
 
 
 class MarkersOwed(msgspec.Struct, frozen=True, kw_only=True):
-    """Effect of a prepared end: the completion is pending now and every partition is owed its
+    """Effect of a prepared end: its completion is pending now, and every partition is owed a
     marker.
     """
 

@@ -1,8 +1,8 @@
-"""What the text of KIP-890 asks of the transaction log where Kafka does otherwise.
+"""What the text of KIP-890 asks of the transaction log where Kafka behaves differently.
 
-Two pure functions between a coordinator and its log, used only where ``kip_text`` is set: for
-clusters whose clients are to be tried against the letter of the KIP. Kafka writes the previous
-producer id into every record and never restores the last producer epoch.
+Two pure functions between a coordinator and its log, used only if ``kip_text`` is set: for clusters
+whose clients are to be tested against the letter of the KIP. Kafka writes the previous producer id
+into every record and never restores the last producer epoch.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _PAST_THE_END = frozenset({TransactionState.EMPTY, TransactionState.ONGOING})
 
 
 def as_logged(record: TxnTransition) -> TxnTransition:
-    """The record to write of a transition. After the end of a transaction no producer can ask for
-    that end again, so the record drops the identity of the request.
+    """The record to write for a transition. After the next transaction has begun, no producer can
+    ask for the old end again, so the record has no previous producer id.
     """
     if record.state not in _PAST_THE_END or record.prev_producer_id == NO_PRODUCER_ID:
         return record
@@ -25,13 +25,13 @@ def as_logged(record: TxnTransition) -> TxnTransition:
 
 
 def as_loaded(txn: TxnMetadata) -> TxnMetadata:
-    """An entry read from the log, with the epoch of the request for its end."""
+    """Restores the last producer epoch of an entry that was read from the log."""
     return replace(txn, last_producer_epoch=_last_epoch(txn))
 
 
 def _last_epoch(txn: TxnMetadata) -> ProducerEpoch:
-    """The epoch is one less than the present one, which is why the record need not hold it; of a
-    producer id that was used up it is the last but one there is.
+    """The epoch of the EndTxn request: one less than the present epoch, so that the record need not
+    have it. If the producer id was used up, it is the last but one possible epoch.
     """
     if txn.client_version < TransactionVersion.TV_2 or txn.state in _PAST_THE_END:
         return NO_PRODUCER_EPOCH

@@ -20,20 +20,20 @@ from txnsim.wire.filters import TransactionFilters
 
 
 class ListTransactions(TransactionFilters, frozen=True, kw_only=True):
-    """Which transactional ids to list: what the client says, and what it does not."""
+    """The filters of a ListTransactions request, and the permission check."""
 
     running_only: bool = False
-    """Only transactions that are open or being ended (text of KIP-994)."""
+    """Whether to list only transactions that are open or being ended (text of KIP-994)."""
     may_describe: Callable[[str], bool] | None = None
-    """Decides which ids may be seen; others are not even matched with the pattern."""
+    """Says which transactional ids the client may see; the pattern is not matched with others."""
 
 
 class FilteredListing(msgspec.Struct, frozen=True, kw_only=True):
-    """All entries, and the filter; the caller takes breaks, as there may be many."""
+    """All entries, and the filter; the caller filters with breaks, as there may be many."""
 
     txns: Sequence[TxnMetadata]
     unknown_state_names: tuple[str, ...]
-    """Names of states in the request that do not exist."""
+    """State names in the request that do not exist."""
     query: ListTransactions
     names: frozenset[str]
     producer_ids: frozenset[int]
@@ -41,14 +41,14 @@ class FilteredListing(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: int
 
     def weight(self, txn: TxnMetadata) -> int:
-        """How much work an entry is at worst."""
+        """Work that filtering an entry takes at worst, in elements of a request."""
         return 1 if self.pattern is None else self.pattern.weight(txn.transactional_id)
 
     def has(self, txn: TxnMetadata) -> bool:
-        """Whether an entry passes all filters, by its committed fields.
+        """Whether an entry passes all filters, without its pending change.
 
         Raises:
-            PatternError: It can't be said in short time.
+            PatternError: The match could take too long.
         """
         query, transactional_id = self.query, txn.transactional_id
         if txn.state is TransactionState.DEAD:
@@ -74,7 +74,7 @@ _KNOWN_NAMES: Final = frozenset(WIRE_NAMES.values())
 def list_transactions(
     txns: Sequence[TxnMetadata], query: ListTransactions, *, now_ms: int
 ) -> FilteredListing | Rejection:
-    """Prepare a list."""
+    """Prepares the filter, or returns the error of its pattern."""
     try:
         pattern = compiled(query.pattern) if query.pattern else None
     except PatternError as error:
@@ -93,7 +93,7 @@ def list_transactions(
 
 
 def bad_pattern(query: ListTransactions, error: PatternError) -> Rejection:
-    """The refusal of its pattern."""
+    """The error for an invalid pattern."""
     return Rejection(
         error=ErrorCode.invalid_regular_expression,
         reason=f"not a valid RE2/J expression: {query.pattern!r}: {error}",

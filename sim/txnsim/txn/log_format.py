@@ -1,11 +1,11 @@
-"""Records of ``__transaction_state``, byte for byte as Kafka writes them.
+"""Encodes and decodes the records of ``__transaction_state``, byte for byte as Kafka does.
 
-Follows TransactionLogKey.json and TransactionLogValue.json: value version 0 while
+It follows TransactionLogKey.json and TransactionLogValue.json: value version 0 while
 ``transaction.version`` is finalized at 0, else version 1 with tagged fields. Both can always be
-read. Knows nothing of the log they go to.
+read. It does not know the log.
 
-The writer is hand-made: a record is built for every move of every transaction, and a coordinator
-that is slow here is slow everywhere. It makes the whole record batch, uncompressed, at once.
+The encoder is written by hand: every state change of every transaction is a record, and a slow
+coordinator slows everything down. It makes the whole record batch at once, uncompressed.
 
 Counterpart in Kafka: TransactionLog.
 """
@@ -61,16 +61,18 @@ _AT_0_RULES: Final = {
     TransactionState.EMPTY: "decide.init-after-2-to-0",
     TransactionState.ONGOING: "decide.add-at-0",
 }
-"""Rows of docs/rules.md about moves that can't be logged at level 0, but for ends."""
+"""State -> row of docs/rules.md for a change that can't be logged at level 0, except for ends."""
 
 
 # Writing
 
 
 def refuse_record(record: TxnRecord, level: TransactionVersion) -> Rejection | None:
-    """A value of version 0 has no room for the protocol version, which must not be dropped.
+    """The error for a record with a protocol version, which does not fit into value version 0 and
+    must not be dropped; None if it fits.
 
-    Met when ``transaction.version`` was lowered to 0 under live transactions of version 2.
+    It occurs when ``transaction.version`` was lowered to 0 while transactions of version 2 were
+    open.
     """
     if level >= TransactionVersion.TV_1 or isinstance(record, Tombstone):
         return None
@@ -91,7 +93,7 @@ def encode_batch(
     now_ms: int,
     rules: Rules,
 ) -> bytes:
-    """One uncompressed record batch, not transactional, without a producer."""
+    """Encodes records as one uncompressed record batch, not transactional, without a producer."""
     if len(records) == 1 and isinstance(record := records[0], TxnTransition):
         # What every step of a transaction writes, so without a detour.
         key = _key_field(record.transactional_id)
@@ -118,8 +120,8 @@ def encode_batch(
 def tombstone_batches(
     tombstones: Sequence[Tombstone], *, batch_bytes_max: int, rules: Rules
 ) -> list[list[Tombstone]]:
-    """Split tombstones so that each batch stays within ``batch_bytes_max``, the limit of the topic.
-    Where they go together they do so whatever their size (KAFKA-13099).
+    """Splits tombstones into batches of at most ``batch_bytes_max``, the limit of the topic.
+    Releases before KAFKA-13099 write one batch, whatever its size.
     """
     if rules.expired_ids_take_many_batches:
         batches = in_batches(tombstones, _tombstone_record, batch_bytes_max=batch_bytes_max)
@@ -134,25 +136,27 @@ def _tombstone_record(tombstone: Tombstone, number: int) -> bytes:
 
 @lru_cache(maxsize=4_096)
 def _length(length: int) -> bytes:
-    """A length as records have it, zigzag."""
+    """Encodes a length as records have it (zigzag)."""
     return uvarint(2 * length)
 
 
 @lru_cache(maxsize=65_536)
 def _key_field(transactional_id: TransactionalId) -> bytes:
-    """The key of a record with its length: the same in all records of a transactional id."""
+    """Encodes the key of a record with its length: the same in all records of a transactional
+    id.
+    """
     key = encode_key(transactional_id)
     return uvarint(2 * len(key)) + key  # zigzag
 
 
 def encode_key(transactional_id: TransactionalId) -> bytes:
-    """TransactionLogKey version 0."""
+    """Encodes TransactionLogKey version 0."""
     text = transactional_id.encode()
     return _KEY_HEAD.pack(0, len(text)) + text
 
 
 def encode_value(transition: TxnTransition, *, level: TransactionVersion, rules: Rules) -> bytes:
-    """TransactionLogValue in the version that ``level`` calls for."""
+    """Encodes TransactionLogValue in the version that ``level`` requires."""
     flexible = level >= _TV_1
     head = _VALUE_HEAD.pack(
         1 if flexible else 0,
@@ -191,10 +195,10 @@ def encode_value(transition: TxnTransition, *, level: TransactionVersion, rules:
 
 @lru_cache(maxsize=4_096)
 def _encode_partitions(partitions: frozenset[TopicPartition], *, flexible: bool) -> bytes:
-    """Grouped by topic and sorted, so that equal runs write equal logs.
+    """Encodes partitions grouped by topic and sorted, so that equal runs write equal logs.
 
-    Cached: the record that prepares an end repeats the set of the record before, and most
-    producers write to the same partitions in every transaction.
+    The result is cached: the record that prepares an end repeats the partitions of the record
+    before, and most producers write to the same partitions in every transaction.
     """
     topics = [
         (topic.encode(), [partition.partition for partition in group])
@@ -223,18 +227,18 @@ _COUNTS: Final = (b"\x00", b"\x01", b"\x02", b"\x03", b"\x04")
 # Reading
 
 _NO_TAGS: Final = (-1, -1, 0, -1)
-"""Tagged fields of a record without tags."""
+"""Values of the tagged fields of a record without tags."""
 
 
 def decode_record(key: bytes, value: bytes | None, *, rules: Rules) -> TxnRecord | None:
-    """What a record of the log says.
+    """Decodes a record of the log.
 
     Returns:
-        None where key or value have a version that is not known: Kafka skips these.
+        The record; None if key or value have an unknown version: Kafka skips these.
 
     Raises:
-        CorruptLogRecordError: The bytes end too early, name a state that is never written, or have
-            a version that this broker's release insists on knowing.
+        CorruptLogRecordError: The bytes end too early, have a state that is never written, or have
+            a version that this broker's release refuses.
     """
     try:
         key_version, size = _KEY_HEAD.unpack_from(key)
@@ -298,8 +302,8 @@ def _decode_value(
 
 
 def _plain_body(value: bytes) -> tuple[frozenset[TopicPartition], int, int, int] | None:
-    """The partitions of a value of version 1, when it was written, when the transaction began, and
-    where its tags begin; None where it has several topics, long names, or an end that is missing.
+    """Decodes a common value of version 1 quickly: (partitions, update time, start time, position
+    of the tags). None if it has several topics or long names, or is cut off.
     """
     offset = _VALUE_HEAD.size
     partitions = NO_PARTITIONS
@@ -329,7 +333,7 @@ def _partitions_in(data: bytes) -> frozenset[TopicPartition]:
 
 
 class _Cursor:
-    """Reads primitives one after the other."""
+    """Decodes primitive values one after the other."""
 
     __slots__ = ("_at", "_data")
 
@@ -355,8 +359,8 @@ class _Cursor:
         return frozenset(partitions)
 
     def tags(self) -> tuple[int, int, int, int]:
-        """Previous producer id, next producer id, protocol version, next producer epoch; unknown
-        tags are skipped.
+        """Decodes (previous producer id, next producer id, protocol version, next producer epoch);
+        unknown tags are skipped.
         """
         prev_id, next_id, client_version, next_epoch = _NO_TAGS
         for _ in range(self._uvarint()):
@@ -376,7 +380,7 @@ class _Cursor:
         return prev_id, next_id, client_version, next_epoch
 
     def _length(self, *, flexible: bool, fixed: struct.Struct) -> int:
-        """-1 for null."""
+        """Decodes a length; -1 for null."""
         return self._uvarint() - 1 if flexible else self._unpack_fixed(fixed)
 
     def _unpack_fixed(self, form: struct.Struct) -> int:

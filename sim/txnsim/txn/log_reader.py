@@ -1,8 +1,8 @@
-"""From a partition of ``__transaction_state`` to the entries that a coordinator starts with.
+"""Reads a partition of ``__transaction_state`` into the entries with which a coordinator starts.
 
-Every record goes through the same ``apply`` as a live one; the last one of each transactional id
-stays. Kafka logs an exception that it meets while reading, and goes on with the records that it has
-read. So does this module; it reports the exception.
+Every record goes through the same ``apply`` as a new one; the last one of each transactional id
+stays. When Kafka gets an exception while reading, it logs it and goes on with the records read so
+far. So does this module; it returns the exception's text.
 
 Counterpart in Kafka: TransactionStateManager.loadTransactionMetadata.
 """
@@ -23,14 +23,14 @@ from txnsim.wire.batch import iter_batches, read_records
 
 
 class CoordinatorLogEntries(msgspec.Struct, frozen=True, kw_only=True):
-    """The entries that were read, and why reading stopped early, if it did."""
+    """The entries that were read, and the error that ended the reading early, if any."""
 
     entries: dict[TransactionalId, TxnMetadata]
     problem: str | None = None
 
 
 def read_log(chunks: Iterable[bytes], *, rules: Rules) -> CoordinatorLogEntries:
-    """Replay a log; arguments as for ``read_in_steps``."""
+    """Replays a log in one step; arguments as for ``read_in_steps``."""
     steps = read_in_steps(chunks, rules=rules)
     while True:
         try:
@@ -43,7 +43,7 @@ def read_log(chunks: Iterable[bytes], *, rules: Rules) -> CoordinatorLogEntries:
 def read_in_steps(
     chunks: Iterable[bytes], *, rules: Rules
 ) -> Generator[int, None, CoordinatorLogEntries]:
-    """Replay a log, a batch at a time; each step yields how many records it has read."""
+    """Replays a log, a batch at a time; yields the number of records of each batch."""
     entries: dict[TransactionalId, TxnMetadata] = {}
     try:
         for chunk in chunks:

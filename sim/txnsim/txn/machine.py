@@ -1,12 +1,12 @@
-"""The decisions of a transaction coordinator: what a request or a timer makes of one transactional
-id.
+"""The decisions of a transaction coordinator: the effect of a request or a timer on one
+transactional id.
 
-Every ``decide_*`` reads an entry and answers with a ``Decision`` (record to append, reply to
-release, effects) or a ``Rejection``, and leaves no trace; ``txnsim.txn.transitions`` alone changes
-an entry. ``NeedsProducerId`` asks for the same call with an unused producer id.
+Every ``decide_*`` reads an entry and returns a ``Decision`` (record to append, reply to send,
+effects) or a ``Rejection``, and changes nothing; only ``txnsim.txn.transitions`` changes an entry.
+``NeedsProducerId`` asks for the same call with an unused producer id.
 
 Here: adding and verifying partitions, the two timers, queries. InitProducerId is in
-``machine_init``, ends in ``machine_end``.
+``machine_init``, ends are in ``machine_end``.
 
 Counterpart in Kafka: TransactionCoordinator.
 """
@@ -54,7 +54,7 @@ _ADDED_RULES: Final = {
     TransactionState.COMPLETE_COMMIT: "add.opens-after-commit",
     TransactionState.COMPLETE_ABORT: "add.opens-after-abort",
 }
-"""Previous state -> rule."""
+"""Previous state -> row of docs/rules.md."""
 
 
 # Partitions
@@ -63,7 +63,7 @@ _ADDED_RULES: Final = {
 def decide_add_partitions(
     txn: TxnMetadata | None, command: AddPartitions, *, now_ms: int, rules: Rules
 ) -> AddDecision | Rejection:
-    """Make partitions part of the transaction, opening it where none is open."""
+    """Adds partitions to the transaction, and opens it if none is open."""
     if txn is None:
         return _UNKNOWN_TO_ADD
     if txn.next_producer_epoch != NO_PRODUCER_EPOCH:
@@ -96,7 +96,7 @@ def decide_add_partitions(
 def decide_verify(
     txn: TxnMetadata | None, command: VerifyPartitions, *, rules: Rules
 ) -> PartitionsVerified | Rejection:
-    """Tell which partitions are part of the transaction. A pending move is not looked at
+    """Decides which partitions are part of the transaction, regardless of pending changes
     (KAFKA-14904).
     """
     if txn is None:
@@ -120,7 +120,7 @@ def decide_verify(
 
 
 def not_added_error(rules: Rules) -> ErrorCode:
-    """Error of a partition outside of the transaction. A broker from before 3.8 knows no
+    """The error for a partition outside of the transaction. Releases before 3.8 have no
     TRANSACTION_ABORTABLE (KAFKA-16314).
     """
     return (
@@ -134,7 +134,9 @@ def not_added_error(rules: Rules) -> ErrorCode:
 
 
 def is_timed_out(txn: TxnMetadata, *, now_ms: int, rules: Rules) -> bool:
-    """The abort scan must end this transaction: strictly later than its start plus its timeout."""
+    """Whether the abort scan must end this transaction: strictly later than its start plus its
+    timeout.
+    """
     return (
         txn.state is _ONGOING
         and txn.pending_state is None
@@ -144,7 +146,7 @@ def is_timed_out(txn: TxnMetadata, *, now_ms: int, rules: Rules) -> bool:
 
 
 def decide_expiry(txn: TxnMetadata, *, now_ms: int, expiration_ms: int) -> Tombstone | None:
-    """The record that forgets an idle transactional id, None while it must be kept."""
+    """The tombstone of an idle transactional id; None while the id must be kept."""
     expires = (
         txn.pending_state is None
         and txn.state in IDLE_STATES
@@ -159,7 +161,7 @@ def decide_expiry(txn: TxnMetadata, *, now_ms: int, expiration_ms: int) -> Tombs
 def describe(
     txn: TxnMetadata | None, transactional_id: TransactionalId
 ) -> DescribedTxn | Rejection:
-    """The committed fields of an entry, whatever is pending."""
+    """The state of an entry without its pending change, or the error."""
     if txn is None:
         return not_found(transactional_id)
     return DescribedTxn(

@@ -1,9 +1,9 @@
 """Decisions about the end of a transaction: EndTxn under either protocol, and the abort that a
 fence or the timeout forces.
 
-The request alone says which protocol applies (version 5 and up: version 2 of the protocol). Under
-versions 0 and 1 a late duplicate of an EndTxn looks like a new one at the same epoch. Version 2
-bumps the epoch at every end, so the two differ (KIP-890).
+The version of the request alone decides which protocol applies (from 5 on: version 2 of the
+protocol). Under versions 0 and 1 a late duplicate of an EndTxn looks like a new one at the same
+epoch. Version 2 bumps the epoch at every end, so the two differ (KIP-890).
 
 Counterpart in Kafka: TransactionCoordinator.endTransactionWithTV1 and endTransaction.
 """
@@ -66,7 +66,7 @@ _V1_COMMIT_RULES: Final = {
     TransactionState.COMPLETE_COMMIT: "end.v4.committed-commit",
     TransactionState.COMPLETE_ABORT: "end.v4.aborted-commit",
 }
-"""Under versions 0 and 1, by the state before."""
+"""State before a commit -> row of docs/rules.md, under protocol versions 0 and 1."""
 _V1_ABORT_RULES: Final = {
     TransactionState.EMPTY: "end.v4.empty-abort",
     TransactionState.ONGOING: "end.v4.abort",
@@ -81,7 +81,7 @@ _V2_COMMIT_RULES: Final = {
     TransactionState.COMPLETE_COMMIT: "end.v5.committed-commit",
     TransactionState.COMPLETE_ABORT: "end.v5.aborted-commit",
 }
-"""Under version 2, by the state before, at the present epoch."""
+"""State before a commit at the present epoch -> row of docs/rules.md, under protocol version 2."""
 _V2_ABORT_RULES: Final = {
     TransactionState.EMPTY: "end.v5.empty-abort",
     TransactionState.ONGOING: "end.v5.abort",
@@ -94,7 +94,9 @@ _V2_RETRY_RULES: Final = {
     (_COMPLETE_ABORT, True): "end.v5.aborted-commit-retry",
     (_COMPLETE_ABORT, False): "end.v5.aborted-abort-retry",
 }
-"""Under version 2, by the state and whether it is a commit, with the epoch from before."""
+"""(state, whether it is a commit) -> row of docs/rules.md, for a repeated EndTxn under protocol
+version 2.
+"""
 
 
 def decide_end_txn(
@@ -105,14 +107,14 @@ def decide_end_txn(
     fresh: ProducerId | None = None,
     rules: Rules,
 ) -> EndDecision | Rejection | NeedsProducerId:
-    """Commit or abort, as the producer asks.
+    """Decides about an EndTxn: commits or aborts, as the producer asks.
 
     Args:
-        txn: The entry, None where there is none.
+        txn: The entry; None if there is none.
         command: The request.
         now_ms: Cluster time.
         fresh: An unused producer id, on the second call after ``NeedsProducerId``.
-        rules: The broker's.
+        rules: Rules of the broker's release.
     """
     if txn is None:
         return _UNKNOWN_V2 if command.transaction_version >= _TV_2 else _UNKNOWN_V1
@@ -132,19 +134,19 @@ def decide_fence(
     by_timeout: bool = False,
     rules: Rules,
 ) -> EndDecision | Rejection | NeedsProducerId:
-    """Abort an open transaction against its producer's will, shutting the producer out.
+    """Aborts an open transaction against its producer's will, and fences the producer.
 
     Kafka raises the epoch first (PrepareEpochFence) and runs EndTxn on itself afterwards; here both
-    are one step, so no client can slip in between. The protocol is that of the cluster's finalized
-    level, whatever the producer speaks.
+    are one step, so no client can get in between. The protocol is that of the cluster's finalized
+    level, whatever the producer uses.
 
     Args:
         txn: The entry: Ongoing, nothing pending.
         finalized: Finalized level of ``transaction.version``.
         now_ms: Cluster time.
         fresh: An unused producer id, on the second call after ``NeedsProducerId``.
-        by_timeout: The timeout asks for it, not another producer.
-        rules: The broker's.
+        by_timeout: Whether the reason is the timeout, and not a new producer.
+        rules: Rules of the broker's release.
     """
     if txn.next_producer_epoch != NO_PRODUCER_EPOCH:
         return end_kept(txn, committed=False, now_ms=now_ms, fresh=fresh)
@@ -191,8 +193,9 @@ def _decide_v1(
 
 
 def _stuck(txn: TxnMetadata, command: EndTxn, end: EndDecision) -> EndDecision:
-    """Before KAFKA-9600 the end is logged, and the look at the entry behind that finds another
-    epoch: it sends no markers (sendTxnMarkersCallback). The next coordinator does, when it loads.
+    """The decision for a future epoch before KAFKA-9600: the end is logged, then the coordinator
+    finds another epoch in its entry and sends no markers (sendTxnMarkersCallback). The next
+    coordinator sends them when it loads.
     """
     refusal = Rejection(
         error=ErrorCode.invalid_producer_epoch,
@@ -244,7 +247,9 @@ def _decide_v2(
 def _decide_retry(
     txn: TxnMetadata, command: EndTxn, rules: Rules, *, is_overflow: bool
 ) -> EndDecision | Rejection:
-    """A producer that has not heard how its transaction ended asks with the epoch from before."""
+    """Decides about a repeated EndTxn, of a producer that did not get the reply and still has the
+    old epoch.
+    """
     rule = "end.v5.overflow-retry" if is_overflow else _V2_RETRY_RULES[txn.state, command.committed]
     if _agrees(txn, command):
         return Decision(reply=_identity(txn), rule=rule)
@@ -261,12 +266,14 @@ def _wrong_epoch(state: TransactionState) -> str:
 
 
 def _is_stuck(rules: Rules) -> bool:
-    """Before KAFKA-20090 no abort gets out of the last epoch."""
+    """Whether an abort at the last epoch fails, as before KAFKA-20090."""
     return not rules.last_epoch_recovers
 
 
 def _fence_twice(txn: TxnMetadata, now_ms: int, rules: Rules, rule: str) -> EndDecision | Rejection:
-    """Before KAFKA-19367: the fence raises the epoch, and the end that follows raises it again."""
+    """Aborts as before KAFKA-19367: the fence raises the epoch, and the end after it raises it
+    again.
+    """
     fence_epoch = fence_epoch_of(txn, rules)
     if fence_epoch == PRODUCER_EPOCH_MAX:
         return _no_epoch_left(txn)
@@ -297,7 +304,9 @@ def _end_v2(
 
 
 def _end(transition: TxnTransition, rule: str) -> EndDecision:
-    """Log the end. The producer gets the identity that holds once the transaction is complete."""
+    """Logs the end. The reply has the producer id and epoch that apply when the transaction is
+    complete.
+    """
     if transition.next_producer_id != NO_PRODUCER_ID:
         reply = ProducerIdAndEpoch(
             producer_id=transition.next_producer_id, producer_epoch=ProducerEpoch(0)
@@ -314,13 +323,15 @@ def _identity(txn: TxnMetadata) -> ProducerIdAndEpoch:
 
 
 def _agrees(txn: TxnMetadata, command: EndTxn) -> bool:
-    """Whether the transaction's end is the one that the producer asks for."""
+    """Whether the transaction was ended as the request asks: commit or abort."""
     commits = txn.state is TransactionState.PREPARE_COMMIT or txn.state is _COMPLETE_COMMIT
     return commits == command.committed
 
 
 def _no_epoch_left(txn: TxnMetadata) -> Rejection:
-    """An IllegalStateException of a real broker; the client sees its error code."""
+    """The error if no epoch is left. A real broker throws an IllegalStateException; the client gets
+    this error code.
+    """
     return Rejection(
         error=ErrorCode.unknown_server_error,
         reason=f"{txn.transactional_id}: no epoch is left after {txn.producer_epoch}",

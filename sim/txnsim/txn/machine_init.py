@@ -1,9 +1,8 @@
-"""Decisions about InitProducerId: who may have the transactional id, with which producer id and
-epoch.
+"""Decisions about InitProducerId: who gets the transactional id, with which producer id and epoch.
 
 A caller without an expected identity always fences every older session. A caller with one (KIP-360)
-gets a bump when it is current, the same answer again when it repeats its last successful call, and
-PRODUCER_FENCED otherwise.
+gets a higher epoch if its identity is current, the same reply again if it repeats its last
+successful call, and PRODUCER_FENCED otherwise.
 
 Counterpart in Kafka: TransactionCoordinator.handleInitProducerId and prepareInitProducerIdTransit.
 """
@@ -36,13 +35,15 @@ from txnsim.types import (
 )
 
 InitDecision = Decision[TxnTransition, ProducerIdAndEpoch | Rejection, MarkersOwed]
-"""The reply is a ``Rejection`` where an open transaction is aborted first: the caller must come
+"""The reply is a ``Rejection`` if an open transaction is aborted first: the caller must try
 again.
 """
 
 
 def check_init_producer_id(command: InitProducerId, settings: Settings) -> Rejection | None:
-    """Refusals that don't depend on the owner of the transactional id; checked before ownership."""
+    """Errors that are checked before the broker checks whether it coordinates the transactional id;
+    None if there is none.
+    """
     if command.transactional_id == "":
         return Rejection(
             error=ErrorCode.invalid_request,
@@ -81,16 +82,16 @@ def decide_init_producer_id(
     fresh: ProducerId | None = None,
     rules: Rules,
 ) -> InitDecision | Rejection | NeedsProducerId:
-    """Hand out an identity for a transactional id.
+    """Gives a transactional id its producer id and epoch.
 
     Args:
-        txn: The entry, None where there is none.
-        command: The request, which ``check_init_producer_id`` has passed.
-        finalized: Finalized level of ``transaction.version``; says how an open transaction is
+        txn: The entry; None if there is none.
+        command: The request, which ``check_init_producer_id`` has accepted.
+        finalized: Finalized level of ``transaction.version``; it decides how an open transaction is
             aborted.
         now_ms: Cluster time.
         fresh: An unused producer id, on the second call after ``NeedsProducerId``.
-        rules: The broker's.
+        rules: Rules of the broker's release.
     """
     timeout_ms = TIMEOUT_NEVER_MS if command.enable_two_phase_commit else command.timeout_ms
     if txn is None:
@@ -134,7 +135,9 @@ def _decide_idle(
     now_ms: int,
     fresh: ProducerId | None,
 ) -> InitDecision | Rejection | NeedsProducerId:
-    """From Empty and CompleteX: prepareProducerIdRotation or prepareIncrementProducerEpoch."""
+    """Decides in the states Empty and CompleteX (prepareProducerIdRotation,
+    prepareIncrementProducerEpoch).
+    """
     epoch = txn.producer_epoch
     expected_epoch = None if expected is None else expected.producer_epoch
     producer_id = txn.producer_id
@@ -177,7 +180,7 @@ def _decide_idle(
 
 
 def _is_identity_plausible(txn: TxnMetadata, expected: ProducerIdAndEpoch) -> bool:
-    """Only the producer id is compared: the epoch is judged later, by state."""
+    """Whether the expected producer id may be right; the epoch is checked later, by state."""
     return (
         txn.producer_epoch == NO_PRODUCER_EPOCH
         or expected.producer_id == txn.producer_id

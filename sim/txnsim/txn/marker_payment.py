@@ -1,22 +1,21 @@
-"""Which decisions of a coordinator a partition has had its markers for. Pure.
+"""Decides which decisions of a coordinator a partition has the markers of. Pure.
 
-A coordinator decides once for each transaction, and each partition in it gets one marker: the
-marker *pays* the decision there. What a partition has open behind the marker that paid the last
-decision was in no transaction that was decided. COMMIT would publish it. Where the marker never
-came (KAFKA-20734), the same decision is due. So whoever pairs a decision with a partition asks here
-first.
+A coordinator decides once for each transaction, and each partition of it gets one marker: the
+marker *pays* the decision there. Records after the marker that paid the last decision belong to no
+decided transaction; a COMMIT marker would publish them. If the marker never came (KAFKA-20734), the
+same decision is due. So all code that pairs a decision with a partition asks here first.
 
-Three things tell whether the last marker in front of the open transaction pays a decision:
+Three things tell whether the last marker before the open transaction pays a decision:
 
-- **Epoch.** A marker bears its decision's epoch. Transactions v2 raise it with each end, so there
-  it is proof. Before that an epoch has many transactions.
+- **Epoch.** A marker has its decision's epoch. Transactions v2 raise the epoch with each end, so
+  there it is proof. Before v2 an epoch has many transactions.
 - **Order.** The marker is written after the decision, and before the id's next transaction begins.
-  Two brokers stamp them. Their clocks are taken to agree within ``SKEW_MS``.
-- **Count.** Where both logs are whole since a moment between two transactions, each decision since
+  Two brokers set the timestamps; their clocks are assumed to agree within ``SKEW_MS``.
+- **Count.** If both logs are complete since a moment between two transactions, each decision since
   then has its marker, or one is lost. Clocks that differ by more show here: count and clocks
   contradict each other.
 
-Where these do not agree, or the markers are gone (retention, compaction) or could not be read, the
+If these do not agree, or the markers are gone (retention, compaction) or could not be read, the
 answer is ``UNKNOWN``. Kafka's counterparts: TransactionMetadata, ProducerStateManager.
 """
 
@@ -31,11 +30,11 @@ import msgspec
 from txnsim.types import TopicPartition
 
 SKEW_MS: Final = 1_000
-"""Clocks of two brokers differ by less."""
+"""Assumed limit for the difference between the clocks of two brokers, in milliseconds."""
 FROM_THE_START: Final = -(1 << 62)
-"""Milliseconds: before every marker."""
+"""A time in milliseconds before every marker."""
 NEVER_WHOLE: Final = 1 << 62
-"""Milliseconds: after every marker."""
+"""A time in milliseconds after every marker."""
 
 
 class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,11 +45,11 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     partitions: frozenset[TopicPartition]
     is_v2: bool
-    """Of transactions v2: its end stands at the next epoch."""
+    """Whether the record belongs to transactions v2, whose end has the next epoch."""
     timestamp_ms: int
-    """When the coordinator wrote it, by its own clock."""
+    """Time of the record by the coordinator's clock."""
     start_timestamp_ms: int
-    """When the coordinator's transaction began, by the same clock; ``timestamp_ms`` if unknown."""
+    """Start of the transaction by the same clock; ``timestamp_ms`` if unknown."""
 
     @property
     def is_decision(self) -> bool:
@@ -58,11 +57,11 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_commit(self) -> bool:
-        """Of decisions."""
+        """Whether a decision is a commit."""
         return self.state == "PrepareCommit"
 
     def may_end(self, producer_epoch: int) -> bool:
-        """Whether this decision can be that of records of a producer epoch. Transactions v2, and a
+        """Whether this decision can be about records with a producer epoch. Transactions v2, and a
         fence before them, raise the epoch with the end.
         """
         if self.producer_epoch == producer_epoch:
@@ -78,24 +77,24 @@ class PartitionMarker(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     is_commit: bool
     timestamp_ms: int
-    """When the leader wrote it, by its own clock."""
+    """Time of the marker by the leader's clock."""
 
 
 class PartitionMarkers(msgspec.Struct, frozen=True, kw_only=True):
-    """The markers of a producer on a partition in front of its open transaction."""
+    """The markers of a producer on a partition before its open transaction."""
 
     markers: tuple[PartitionMarker, ...] = ()
-    """By offset."""
+    """The markers in the order of their offsets."""
     whole_since_ms: int = NEVER_WHOLE
-    """No marker with this timestamp or a later one is missing."""
+    """Time since which no marker is missing."""
 
 
 NO_MARKERS: Final = PartitionMarkers()
-"""The log could not be read."""
+"""Stands for a log that could not be read."""
 
 
 class Payment(StrEnum):
-    """Whether a partition has had the marker of a decision."""
+    """Whether a partition has the marker of a decision."""
 
     PAID = "paid"
     UNPAID = "unpaid"
@@ -103,14 +102,20 @@ class Payment(StrEnum):
 
 
 class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
-    """A coordinator's decisions that list a partition, and whether its markers pay them."""
+    """A coordinator's decisions that list a partition; tells whether the partition's markers pay
+    them.
+    """
 
     decisions: tuple[CoordinatorRecord, ...]
-    """Oldest first. The newest decision is that of the partition's open transaction, if any is."""
+    """Oldest first. If any decision belongs to the partition's open transaction, it is the
+    newest.
+    """
     first_known_ms: int | None
-    """When their epoch began, by the coordinator's log; None where the log has that no more."""
+    """Time at which their epoch began, by the coordinator's log; None if the log no longer has
+    it.
+    """
     skew_ms: int = SKEW_MS
-    """By how much clocks differ; 0 where one clock stamps both sides."""
+    """Possible difference between the clocks; 0 if one clock sets the timestamps of both sides."""
 
     @classmethod
     def on(
@@ -122,17 +127,17 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         *,
         skew_ms: int = SKEW_MS,
     ) -> DueDecisions | None:
-        """Select them.
+        """Selects the decisions that list a partition and may be about its open transaction.
 
         Args:
-            partition: What has the transaction open.
-            producer_id: As its leader tells.
-            producer_epoch: As its leader tells.
-            log: What the coordinator wrote down of the producer's id, oldest first.
-            skew_ms: By how much the clocks of decisions and of markers may differ.
+            partition: The partition with the open transaction.
+            producer_id: Producer id of the open transaction, from the partition's leader.
+            producer_epoch: Its producer epoch, from the partition's leader.
+            log: The coordinator's records about the transactional id, oldest first.
+            skew_ms: Possible difference between the clocks of decisions and of markers.
 
         Returns:
-            None where no decision lists the partition.
+            The decisions; None if no decision lists the partition.
         """
         producer_records = [noted for noted in log if noted.producer_id == producer_id]
         decisions = [
@@ -162,11 +167,11 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def since_ms(self) -> int:
-        """The time from which on the markers are needed."""
+        """Time from which on the partition's markers are needed."""
         return self._count_from()[1]
 
     def payment(self, markers: PartitionMarkers) -> Payment:
-        """Whether the newest decision has its marker on the partition."""
+        """Whether the partition has the marker of the newest decision."""
         decision = self.newest
         if markers.whole_since_ms > min(decision.start_timestamp_ms, decision.timestamp_ms) - (
             self.skew_ms
@@ -186,14 +191,14 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         return Payment.UNKNOWN if self._is_before_decision(last_marker) else Payment.PAID
 
     def is_older_than_write(self, last_write_ms: int | None) -> bool:
-        """Whether the newest record of the open transaction, by its timestamp, came after the
-        newest decision. A producer writes before it asks for the end.
+        """Whether the newest decision is older than the newest record of the open transaction, by
+        their timestamps. A producer writes before it asks for the end.
         """
         return last_write_ms is not None and last_write_ms > self.newest.timestamp_ms + self.skew_ms
 
     def has_mixed_outcomes(self, markers: PartitionMarkers) -> bool:
         """Whether the open transaction may hold records of two decisions with different outcomes,
-        as an earlier one is not known to have its marker. The newest decision has none.
+        because an earlier one may have no marker either.
         """
         for number in range(len(self.decisions) - 1, 0, -1):
             earlier = msgspec.structs.replace(self, decisions=self.decisions[:number])
@@ -205,7 +210,9 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         return False
 
     def _payment_in_epoch(self, markers: PartitionMarkers, last_marker: PartitionMarker) -> Payment:
-        """Before transactions v2: whether the last marker of the epoch pays its last decision."""
+        """Whether the last marker of the epoch pays the epoch's last decision; for transactions
+        before v2.
+        """
         decision = self.newest
         number, since_ms = self._count_from()
         if self.first_known_ms is not None and markers.whole_since_ms == FROM_THE_START:
@@ -233,20 +240,23 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         return Payment.PAID if is_paid else Payment.UNKNOWN
 
     def _is_after_decision(self, marker: PartitionMarker) -> bool:
-        """Whether a marker was written after the decision, whatever the clocks."""
+        """Whether a marker was written after the newest decision, whatever the difference of the
+        clocks.
+        """
         return marker.timestamp_ms >= self.newest.timestamp_ms + self.skew_ms
 
     def _is_before_decision(self, marker: PartitionMarker) -> bool:
         return marker.timestamp_ms < self.newest.timestamp_ms - self.skew_ms
 
     def _of_epoch(self) -> tuple[CoordinatorRecord, ...]:
-        """The decisions whose markers bear the newest one's epoch."""
+        """The decisions with the epoch of the newest one."""
         epoch = self.newest.producer_epoch
         return tuple(decision for decision in self.decisions if decision.producer_epoch == epoch)
 
     def _count_from(self) -> tuple[int, int]:
-        """Where counting begins: number of a decision, and the time since which markers count. The
-        epoch begins with that decision, or a pause lies before it; number -1: nothing is countable.
+        """(index of the decision from which on to count, time from which on markers count). The
+        epoch begins with that decision, or a pause comes before it; the index is -1 if counting is
+        impossible.
         """
         decisions = self._of_epoch()
         for number in range(len(decisions) - 1, 0, -1):

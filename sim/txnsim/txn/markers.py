@@ -1,11 +1,11 @@
 """The transaction markers that each broker is owed.
 
 A prepared transaction owes one marker to the leader of each of its partitions. Markers are queued
-per leader. At most one request is in flight to each broker; markers that gather meanwhile go out
-in the next one. This module judges the answers. Their consequences (a transaction is complete, a
-partition must be tried again) are values that it returns to the caller.
+per leader. At most one request is in flight to each broker; markers that come up meanwhile go out
+in the next one. This module evaluates the replies and returns their consequences (a transaction is
+complete, a partition must be tried again) to the caller.
 
-The number of transactional ids is the only bound of the queue: each id owes markers of one
+The number of transactional ids is the only bound of the queue: each id owes the markers of one
 transaction at a time.
 
 Counterpart in Kafka: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler.
@@ -38,12 +38,12 @@ class NoLeader(Enum):
     """Why a marker has no destination."""
 
     UNKNOWN = "unknown"
-    """The partition exists; its leader is not known or not reachable. Asked again later."""
+    """The partition exists; its leader is unknown or unreachable. Tried again later."""
     # Enum's own hash is written in Python, and leaders are keys at every transaction's end.
     __hash__ = object.__hash__
 
     NO_SUCH_PARTITION = "no such partition"
-    """The partition, or its topic, is gone: no marker is needed any more."""
+    """The partition or its topic is gone: no marker is needed."""
 
 
 LeaderLookup = BrokerId | NoLeader
@@ -73,11 +73,13 @@ _GIVEN_UP: Final = frozenset(
 
 
 class Debt(msgspec.Struct, frozen=True, kw_only=True):
-    """The markers of one prepared transaction, and the record that completes it afterwards."""
+    """The markers that a prepared transaction still owes, and the record that completes it
+    afterwards.
+    """
 
     transactional_id: TransactionalId
     txn_partition: int
-    """Partition of ``__transaction_state``."""
+    """The transaction's partition of ``__transaction_state``."""
     coordinator_epoch: CoordinatorEpoch
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
@@ -85,13 +87,13 @@ class Debt(msgspec.Struct, frozen=True, kw_only=True):
     transaction_version: int
     completion: TxnTransition
     fences: bool = False
-    """Whether a fence that raised the epoch aborts; False if unknown."""
+    """Whether the abort comes from a fence that raised the epoch; False if unknown."""
     cause: int = -1
-    """Trace event that caused the debt."""
+    """Index of the trace event that caused the debt."""
 
     @property
     def epoch_rule(self) -> str:
-        """Row of docs/rules.md that says which identity its markers carry."""
+        """Row of docs/rules.md that explains the producer id and epoch in its markers."""
         if self.completion.producer_id != self.producer_id:
             return "sent.epoch-overflow"
         if self.fences:
@@ -100,7 +102,7 @@ class Debt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OwedMarker(msgspec.Struct, frozen=True, kw_only=True):
-    """A marker for some partitions of one leader."""
+    """A marker for some partitions with the same leader."""
 
     debt: Debt
     marker: TxnMarker
@@ -115,18 +117,18 @@ class MarkerBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarkerOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer means for one marker."""
+    """The consequences of a reply for one marker."""
 
     debt: Debt
     written_partitions: frozenset[TopicPartition]
-    """Partitions that have the marker or do not need one."""
+    """Partitions that have the marker or do not need it."""
     retry: frozenset[TopicPartition]
     retried: int = 0
-    """Error after which markers are sent again; 0 without an answer."""
+    """Error because of which markers are sent again; 0 if there was no reply."""
     refusal: int = 0
-    """Error for which the transaction is given up; 0 for none."""
+    """Error because of which the transaction is given up; 0 if it is not."""
     refused: frozenset[TopicPartition] = frozenset()
-    """Partitions that answered so."""
+    """Partitions with that error."""
 
     @property
     def refusal_rule(self) -> str:
@@ -144,7 +146,9 @@ def debt_of(
     fences: bool = False,
     cause: int = -1,
 ) -> Debt:
-    """What a prepared transaction owes. Its markers carry the identity it was prepared with."""
+    """The debt of a prepared transaction. Its markers have the producer id and epoch of the
+    preparation.
+    """
     return Debt(
         transactional_id=txn.transactional_id,
         txn_partition=txn_partition,
@@ -162,9 +166,10 @@ def debt_of(
 def judge(
     owed_marker: OwedMarker, errors: Mapping[TopicPartition, int], *, rules: Rules
 ) -> MarkerOutcome | None:
-    """What the errors of its partitions mean for a marker; None where one is never sent by Kafka.
+    """The consequences of the partitions' errors for a marker; None if Kafka never sends one of
+    them.
 
-    A partition that the answer leaves out stays owed and is not tried again.
+    A partition that the reply leaves out stays owed and is not tried again.
     """
     written_partitions, retry, refused, refusal, retried = [], [], [], 0, 0
     for partition in owed_marker.marker.partitions:
@@ -198,32 +203,30 @@ _Unrouted = tuple[Debt, frozenset[TopicPartition]]
 
 
 class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
-    """Everything one broker's coordinators owe."""
+    """All debts of one broker's coordinators."""
 
     rules: Rules
     _owing: dict[TransactionalId, Debt] = {}
     _queued: dict[BrokerId, list[OwedMarker]] = {}
     _waiting: list[_Unrouted] = []
     unknown: list[_Unrouted] = []
-    """Markers whose leader is not known."""
+    """Markers whose leader is unknown."""
     _in_flight: dict[BrokerId, MarkerBatch] = {}
 
     # Owing
 
     def owe(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
-        """Remember a debt and its markers; an older one of the same transactional id is
-        replaced.
-        """
+        """Adds a debt and its markers; it replaces an older debt of the same transactional id."""
         self._owing[debt.transactional_id] = debt
         self._waiting.append((debt, partitions))
 
     def wait(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
-        """These markers are to be routed, or routed again, in the next round."""
+        """Has markers routed, or routed again, in the next round."""
         self._waiting.append((debt, partitions))
 
     def forget(self, debt: Debt) -> bool:
-        """Drop this debt, never a later one of the same id (KAFKA-16352); True where it was still
-        owed.
+        """Drops this debt, but not a later one of the same id (KAFKA-16352); returns whether it was
+        still owed.
         """
         if self._owing.get(debt.transactional_id) is not debt:
             return False
@@ -231,14 +234,14 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         return True
 
     def forget_stale(self, debt: Debt) -> None:
-        """An answer came for a debt of an older coordinator epoch. Before KAFKA-16352 it took
-        whatever that transactional id owes with it.
+        """Handles a reply for a debt of an older coordinator epoch. Before KAFKA-16352 it dropped
+        any debt of that transactional id.
         """
         if not self.rules.stale_answers_spare_newer_debt:
             self._owing.pop(debt.transactional_id, None)
 
     def drop(self, txn_partition: int) -> tuple[Debt, ...]:
-        """Forget all debts of a partition of ``__transaction_state``, with their markers."""
+        """Drops all debts of a partition of ``__transaction_state``, with their markers."""
         dropped = tuple(
             debt for debt in self._owing.values() if debt.txn_partition == txn_partition
         )
@@ -265,7 +268,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
     def route(
         self, debt: Debt, partitions: Iterable[TopicPartition], leader_of: LeaderOf
     ) -> frozenset[TopicPartition]:
-        """Queue markers for the present leaders.
+        """Queues markers for the present leaders.
 
         Returns:
             Partitions that are gone: they count as marked.
@@ -291,14 +294,16 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         return deleted_partitions
 
     def take_waiting(self) -> list[_Unrouted]:
-        """Take all markers to route, also those whose leader was unknown last time."""
+        """Takes all markers to route, including those whose leader was unknown last time."""
         markers_to_route, self._waiting, self.unknown = self.unknown + self._waiting, [], []
         return markers_to_route
 
     # Sending
 
     def take_batches(self) -> list[MarkerBatch]:
-        """The requests to send now: one to each broker that is owed and has none under way."""
+        """The requests to send now: one to each broker that has markers waiting and no request in
+        flight.
+        """
         batches = []
         for broker_id in tuple(self._queued):
             if broker_id in self._in_flight:
@@ -314,10 +319,10 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         return batches
 
     def on_reply(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> list[MarkerOutcome]:
-        """The answer to a request.
+        """Evaluates the reply to a request.
 
-        Where a producer id is missing or an error is none that a leader gives, this and all later
-        markers of the request are left as they are, neither repeated nor done, as on a real broker.
+        If a producer id is missing, or an error is none that a leader sends, this and all later
+        markers of the request are neither repeated nor done, as on a real broker.
         """
         self.land(batch)
         errors = dict(reply.results)
@@ -335,7 +340,9 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         return outcomes
 
     def outcomes(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> Iterator[MarkerOutcome]:
-        """The same of a large request that has landed, one by one; for others a list is quicker."""
+        """Evaluates the reply to a large request that has landed, one marker at a time; for small
+        ones a list is faster.
+        """
         errors = dict(reply.results)
         for owed_marker in batch.owed_markers:
             marker_errors = errors.get(owed_marker.debt.producer_id)
@@ -349,7 +356,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
             yield outcome
 
     def on_lost(self, batch: MarkerBatch) -> list[MarkerOutcome]:
-        """No answer: everything in the request must be sent again."""
+        """Makes everything in the request be sent again, because there was no reply."""
         self.land(batch)
         return [
             MarkerOutcome(
@@ -364,20 +371,20 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def owing_count(self) -> int:
-        """Transactions that wait for markers, or were given up."""
+        """Number of transactions that wait for markers, or were given up."""
         return len(self._owing)
 
     @property
     def unknown_count(self) -> int:
-        """Kafka's UnknownDestinationQueueSize."""
+        """Number of entries with unknown leaders (Kafka's UnknownDestinationQueueSize)."""
         return len(self.unknown)
 
     @property
     def has_queued(self) -> bool:
-        """Some broker could be sent a request now."""
+        """Whether a broker could be sent a request now."""
         return not self._queued.keys() <= self._in_flight.keys()
 
     def land(self, batch: MarkerBatch) -> None:
-        """A request is no longer under way: its broker may get the next one."""
+        """Notes that a request is no longer in flight: its broker may get the next one."""
         if self._in_flight.pop(batch.broker_id, None) is not batch:
             raise InvariantViolation(f"an answer from broker {batch.broker_id} to no request")

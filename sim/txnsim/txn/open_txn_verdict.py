@@ -1,24 +1,25 @@
-"""The causes that keep records from read_committed readers: the verdict on an open transaction, and
-its explanation. Pure.
+"""Explains what keeps records from read_committed readers: the verdict on an open transaction, and
+the sentences for it. Pure.
 
-Three commands use it: ``txnsim txns why`` on the answers of brokers, ``txnsim explain`` and the
-page on a trace. All of them take verdict and sentences from here, so that they agree.
+Three commands use it: ``txnsim txns why`` with the answers of brokers, ``txnsim explain`` and the
+page with a trace. All of them take verdict and sentences from here, so that they agree.
 
-KIP-664 asks to compare what the partition's leader knows (DescribeProducers) with what the
+KIP-664 asks for a comparison of what the partition's leader knows (DescribeProducers) with what the
 coordinator knows (DescribeTransactions), epochs included. Kafka's tool compares only whether the
-coordinator lists the partition; here the comparison is whole:
+coordinator lists the partition; here the comparison is complete:
 
-- no coordinator has the producer, or its coordinator does not list the partition: no marker will
-  ever come, the transaction **hangs**;
-- the coordinator has decided (PrepareCommit, PrepareAbort) and lists the partition: **decided**,
-  the marker is owed and its coordinator keeps sending it, whatever the epochs say, as the marker's
-  may be one higher than the records';
-- the coordinator's transaction is Ongoing there under another epoch: it is another transaction, and
-  this one **hangs**;
-- else it is **alive**: it ends with its producer or by ``transaction.timeout.ms``.
+- No coordinator has the producer, or its coordinator does not list the partition: no marker will
+  ever come, the transaction **hangs**.
+- The coordinator has decided (PrepareCommit, PrepareAbort) and lists the partition: **decided**.
+  The marker is owed and the coordinator keeps sending it, whatever the epochs say: the marker's may
+  be one higher than the records'.
+- The coordinator's transaction is Ongoing there with another epoch: it is another transaction, and
+  this one **hangs**.
+- Otherwise it is **alive**: it ends with its producer or by ``transaction.timeout.ms``.
 
-Every command that ends an open transaction is made here from its verdict, too. Only what hangs has
-one: what is decided or alive ends by itself, and a marker that is written by hand would tear it.
+This module also makes every command that ends an open transaction, from its verdict. Only a hanging
+transaction has one: a decided or live transaction ends by itself, and a marker written by hand
+would tear it apart.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ from txnsim.types import TopicPartition
 
 PROGRAM: Final = "txnsim txns"
 NAMED_MAX: Final = 10
-"""Share groups that a sentence names."""
+"""Most share groups that a sentence names."""
 DISCARDS: Final = (
     "that discards its records on every partition, also those that a checkpoint of Flink, a"
     " connector or a two-phase commit may count as committed"
 )
-"""What fencing a producer does to its open transaction: an abort."""
+"""The effect of fencing a producer on its open transaction: an abort."""
 DECIDED_STATES: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
-"""Markers are owed to every partition that is still listed."""
+"""States of a coordinator that still owes a marker to every listed partition."""
 
 
 class OpenTxnStatus(StrEnum):
-    """What becomes of an open transaction. A leader that is asked knows the first three; files of
-    log directories may leave the others.
+    """The verdict on an open transaction. A leader's answer leads to one of the first three; the
+    files of log directories may lead to the others.
     """
 
     HANGING = "hanging"
@@ -56,7 +57,7 @@ class OpenTxnStatus(StrEnum):
     ALIVE = "alive"
     REPLICAS_DISAGREE = "replicas_disagree"
     RECENT = "recent"
-    """Too young to be judged at the time of the report."""
+    """Too young to be judged when the report was made."""
     UNKNOWN = "unknown"
 
     @classmethod
@@ -67,15 +68,15 @@ class OpenTxnStatus(StrEnum):
         transactional_id: str | None,
         entry: CoordinatedTxn | None,
     ) -> tuple[Self, str]:
-        """What becomes of a transaction that is open on a partition, and why: a sentence without
+        """The verdict on an open transaction of a partition, and the reason as a sentence without
         its full stop.
 
         Args:
-            producer_id: As the leader has it.
-            producer_epoch: As the leader has it.
-            transactional_id: Id with that producer id, as *all* coordinators list them; None
-                for none.
-            entry: Its coordinator's answer about that id; None where it has forgotten it.
+            producer_id: Producer id, from the leader.
+            producer_epoch: Producer epoch, from the leader.
+            transactional_id: Transactional id that *all* coordinators list for that producer id;
+                None if there is none.
+            entry: Its coordinator's answer about that id; None if the coordinator has forgotten it.
         """
         if transactional_id is None:
             return cls.HANGING, f"no coordinator knows producer id {producer_id}"
@@ -116,9 +117,9 @@ class OpenTxnStatus(StrEnum):
         )
 
     def repair_command(self, partition: TopicPartition, *, program: str = PROGRAM) -> str | None:
-        """What ends such a transaction; None unless it hangs. ``repair`` judges again right before
-        it writes, and writes the marker that was decided, COMMIT or ABORT. Kafka's own tool writes
-        an ABORT only.
+        """The command that ends a hanging transaction; None with any other verdict. ``repair``
+        checks again right before it writes, and writes the marker of the decision, COMMIT or ABORT.
+        Kafka's own tool writes an ABORT only.
         """
         if self is not OpenTxnStatus.HANGING:
             return None
@@ -127,24 +128,24 @@ class OpenTxnStatus(StrEnum):
 
 
 class Cause(StrEnum):
-    """The obstacle that holds readers back."""
+    """What holds readers back."""
 
     NOTHING = "nothing"
-    """No open transaction; the end is where the high watermark is."""
+    """No open transaction; readers can read up to the high watermark."""
     HANGING = "hanging transaction"
     DECIDED = "marker outstanding"
     ALIVE = "open transaction"
     UNREPLICATED = "marker not replicated"
     """The transaction has ended at the leader, and its marker is above the high watermark."""
     WRITTEN = "not yet on all replicas"
-    """No transaction is open at the leader; nobody told where the high watermark is."""
+    """No transaction is open at the leader; the high watermark is unknown."""
     UNTOLD = "open transaction that can't be judged"
-    """The brokers are too old to tell how it ends."""
+    """The brokers are too old to tell how the transaction ends."""
     OFFLINE = "no leader"
 
     @classmethod
     def of_status(cls, verdict: OpenTxnStatus) -> Cause:
-        """What an open transaction is to readers; its leader was asked."""
+        """The cause that belongs to the verdict on an open transaction whose leader answered."""
         return {
             OpenTxnStatus.HANGING: cls.HANGING,
             OpenTxnStatus.DECIDED: cls.DECIDED,
@@ -165,8 +166,8 @@ class CoordinatedTxn(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_two_phase(self) -> bool:
-        """It takes part in two-phase commit (KIP-939). A broker does not know whether it is
-        prepared yet; only its external coordinator knows its outcome.
+        """Whether the transaction takes part in two-phase commit (KIP-939). A broker does not know
+        whether it is prepared yet; only its external coordinator knows its outcome.
         """
         return is_two_phase(self.state, self.timeout_ms)
 
@@ -177,21 +178,21 @@ class BlockingTxn(msgspec.Struct, frozen=True, kw_only=True):
     producer_id: int
     producer_epoch: int
     quiet_ms: int
-    """Since the stamp of its newest record. The producer stamps, so it may be longer than the
-    transaction has been open.
+    """Milliseconds since the timestamp of its newest record. The producer sets timestamps, so it
+    may be longer than the transaction has been open.
     """
     verdict: OpenTxnStatus
     reason: str
-    """One sentence without its full stop."""
+    """The reason of the verdict, as a sentence without its full stop."""
     transactional_id: str | None
     coordinator_id: int | None
     is_two_phase: bool = False
     decided: Decided | None = None
-    """Marker due to a hanging transaction; None unless a coordinator answered."""
+    """The decision about a hanging transaction; None unless a coordinator answered."""
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition as its readers meet it."""
+    """How far readers of a partition get, and why not further."""
 
     partition: TopicPartition
     cause: Cause
@@ -199,16 +200,16 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     high_watermark: int
     holder: BlockingTxn | None = None
     other_holders: int = 0
-    """Transactions that are open behind the holder."""
+    """Number of open transactions after the blocking one."""
     not_in_sync: Sequence[int] = ()
-    """Replicas."""
+    """Ids of replicas that are not in sync."""
     share_groups: Sequence[tuple[str, int | None]] = ()
-    """Those with read_committed, with their start offsets."""
+    """(name, start offset) of the share groups with read_committed."""
     program: str = PROGRAM
-    """How ``txnsim txns`` is called for this cluster."""
+    """The command line of ``txnsim txns`` for this cluster."""
 
     def sentences(self) -> tuple[str, ...]:
-        """Why readers don't get further, and what to do."""
+        """Explains why readers don't get further, and what to do."""
         if self.cause is Cause.NOTHING:
             return (
                 f"No transaction holds readers back: the last stable offset is"
@@ -248,7 +249,7 @@ def is_two_phase(state: str, timeout_ms: int) -> bool:
 
 
 def withheld(last_stable_offset: int, high_watermark: int) -> str:
-    """Sentence on the offsets that read_committed consumers do not get."""
+    """Sentence about the offsets that read_committed consumers do not get."""
     count = high_watermark - last_stable_offset
     last_offsets = "offset" if count == 1 else f"{count} offsets"
     return (
@@ -268,7 +269,7 @@ def _sharing(groups: Sequence[tuple[str, int | None]]) -> str:
 
 
 def program_at(bootstrap: str | None, *options: str) -> str:
-    """How ``txnsim txns`` is called for a cluster."""
+    """The command line of ``txnsim txns`` for a cluster."""
     server = () if bootstrap is None else ("--bootstrap-server", bootstrap)
     return shlex.join((*PROGRAM.split(), *server, *options))
 

@@ -1,22 +1,23 @@
-"""What was decided about an open transaction that hangs: the marker that it should have had. Pure.
+"""Finds out how a hanging transaction was decided: the marker that it should have got. Pure.
 
-``txnsim txns why``, ``find-hanging --all`` and ``repair`` all read it here. Kafka's own tool
-does not ask: it writes an abort, which discards records that were acknowledged as committed
+``txnsim txns why``, ``find-hanging --all`` and ``repair`` all use it. Kafka's own tool does not
+find out: it writes an abort, which discards records that were acknowledged as committed
 (KAFKA-20734).
 
-Its log says it: the record of PrepareCommit or PrepareAbort that lists the partition, unless the
-partition has had the marker of that decision (``txn.marker_payment``). Records behind that marker
-were in no transaction, so they get ABORT. Where the log can't be read, or has the decision no more,
-the coordinator's newest state may tell of an abort. It never tells of a commit: a complete
-transaction no longer lists its partitions, and COMMIT would publish what was in none.
+The coordinator's log has the answer: the record of PrepareCommit or PrepareAbort that lists the
+partition, unless the partition has the marker of that decision (``txn.marker_payment``). Records
+after that marker were in no transaction, so they get ABORT. If the log can't be read, or no longer
+has the decision, the coordinator's newest state may show an abort. It never shows a commit: a
+complete transaction no longer lists its partitions, and COMMIT would publish records that were in
+no transaction.
 
-A coordinator tells its newest transaction only. That it is the one that hangs follows from the
-epoch and from the clock: transactions v2 raise the epoch with each end, so the transaction at epoch
-e was ended as the entry at e + 1 says; before that, one epoch has many transactions, and the
-hanging one is the newest if it was written to after that one began. Records carry their producers'
-clocks: one that is behind makes the answer ``unknown``. One that is ahead of the coordinator's by
-more than the time between two transactions of one epoch could make it wrong, so the answer names
-its reason.
+A coordinator describes only its newest transaction. Epoch and clock show that it is the hanging
+one: transactions v2 raise the epoch with each end, so the transaction at epoch e was ended as the
+entry at e + 1 says. Before v2, one epoch has many transactions, and the hanging one is the newest
+if it was written to after the newest one began. Records have their producers' timestamps: a
+producer's clock that is behind makes the answer ``unknown``. A clock that is ahead of the
+coordinator's by more than the time between two transactions of one epoch could make the answer
+wrong, so the answer gives its reason.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ READ_THE_LOG: Final = (
 
 
 class Decision(StrEnum):
-    """How the transaction was ended where it was ended."""
+    """How the transaction was ended on its other partitions."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -47,12 +48,14 @@ class Decision(StrEnum):
 
     @property
     def marker(self) -> str:
-        """What ends a transaction that was so decided; empty where that is unknown."""
+        """The marker that ends a transaction with this decision; empty if the decision is
+        unknown.
+        """
         return {self.COMMITTED: "COMMIT", self.ABORTED: "ABORT"}.get(self, "")
 
 
 GUESSES: Final = {"abort": Decision.ABORTED, "commit": Decision.COMMITTED}
-"""Values of ``--guess`` for an unknown decision."""
+"""Value of ``--guess`` -> decision to assume if it is unknown."""
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,9 +63,11 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 
     decision: Decision
     because: str
-    """A part of a sentence."""
+    """The evidence, as a part of a sentence."""
     lacks_right: bool = False
-    """Unknown for want of the right to read the coordinator's log."""
+    """Whether the decision is unknown because the right to read the coordinator's log is
+    missing.
+    """
 
     def __str__(self) -> str:
         sentence = f"{_SAID[self.decision]}, as {self.because}"
@@ -70,7 +75,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def with_guess(command: str, decided: Decided | None) -> str:
-        """The command for people, with ``--guess`` if the decision is unknown."""
+        """The command to show to users, with ``--guess`` if the decision is unknown."""
         if decided is not None and decided.decision is not Decision.UNKNOWN:
             return command
         return f"{command} --guess abort, which discards its records, or --guess commit"
@@ -83,17 +88,17 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         *,
         last_write_ms: int | None,
     ) -> Decided | None:
-        """What was decided about a transaction that a partition has open, by the coordinator's log
-        and the markers that the partition has.
+        """The decision about an open transaction of a partition, by the coordinator's log and the
+        partition's markers.
 
         Args:
-            due_decisions: The decisions that list the partition; None without one.
-            markers: The producer's markers there in front of the open transaction;
-                ``NO_MARKERS`` where the log could not be read.
+            due_decisions: The decisions that list the partition; None if there are none.
+            markers: The producer's markers on the partition before its open transaction;
+                ``NO_MARKERS`` if the log could not be read.
             last_write_ms: Timestamp of the newest record of the open transaction; None if unknown.
 
         Returns:
-            None where no record tells: the partition was in no transaction that was decided.
+            The decision; None if no record has one: the partition was in no decided transaction.
         """
         if due_decisions is None:
             return None
@@ -136,14 +141,15 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         last_timestamp_ms: int,
         newest: Newest | None,
     ) -> Decided:
-        """What was decided about a transaction that a partition has open and no coordinator lists.
+        """The decision about an open transaction that no coordinator lists, by the coordinator's
+        newest state.
 
         Args:
-            producer_id: As the leader tells.
-            producer_epoch: As the leader tells.
-            last_timestamp_ms: Of the producer's last write there.
-            newest: What the coordinator tells of the producer's transactional id; None where no
-                coordinator knows it any more.
+            producer_id: Producer id, from the leader.
+            producer_epoch: Producer epoch, from the leader.
+            last_timestamp_ms: Timestamp of the producer's last write to the partition.
+            newest: The newest transaction of the producer's transactional id; None if no
+                coordinator knows the id any more.
         """
         if newest is None:
             return _unknown_decision("no coordinator knows the producer any more")
@@ -185,13 +191,13 @@ _SAID: Final = {
 
 
 class Newest(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest transaction of a transactional id, as its coordinator tells it."""
+    """The newest transaction of a transactional id, as its coordinator describes it."""
 
     state: str
     producer_id: int
     producer_epoch: int
     start_time_ms: int | None
-    """None where none has begun under this identity."""
+    """Start of the transaction; None if none has begun with this producer id and epoch."""
 
 
 def _outcome(state: str) -> Decision | None:

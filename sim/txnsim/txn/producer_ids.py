@@ -1,9 +1,9 @@
-"""Producer ids, in blocks: how a broker uses up its blocks and how the controller gives them out.
+"""Producer ids in blocks: how a broker uses its blocks and how the controller allocates them.
 
 A broker never waits for a block. It asks for the next one when nine tenths of the present one are
-used, and when it has run dry it answers COORDINATOR_LOAD_IN_PROGRESS and asks (KAFKA-14694): the
-first InitProducerId after a start usually gets that. The rest of a block is lost at a restart;
-ids are never given out twice.
+used. When it has no ids left, it answers COORDINATOR_LOAD_IN_PROGRESS and asks (KAFKA-14694): the
+first InitProducerId after a start usually gets that. The rest of a block is lost at a restart; ids
+are never allocated twice.
 
 Counterparts in Kafka: RPCProducerIdManager, ProducerIdControlManager.
 """
@@ -31,19 +31,19 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 class ProducerIdBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """The ids ``first`` … ``first + length - 1``."""
+    """The ids from ``first_id`` to ``first_id + length - 1``."""
 
     first_id: int
     length: int
 
     @property
     def last_id(self) -> int:
-        """Last id of the block; ``first - 1`` where it is empty."""
+        """Last id of the block; ``first_id - 1`` if it is empty."""
         return self.first_id + self.length - 1
 
     @property
     def prefetch_at(self) -> int:
-        """The id whose use asks for the next block."""
+        """The id at whose use the next block is requested."""
         return self.first_id + self.length * _PREFETCH_NUMERATOR // _PREFETCH_DENOMINATOR
 
 
@@ -61,7 +61,9 @@ class ProducerIdPool(msgspec.Struct, eq=False):
     _retry_at_ms: int | None = None
 
     def take(self) -> ProducerId | None:
-        """An unused id; None where there is none now. ``wants_block`` may have changed after it."""
+        """Takes an unused id; None if there is none now. ``start_request`` may then have something
+        to send.
+        """
         if self._next_id > self._block.last_id:
             if self._following is None:
                 self._wanted = True
@@ -81,17 +83,17 @@ class ProducerIdPool(msgspec.Struct, eq=False):
 
     @property
     def is_asking(self) -> bool:
-        """A request is under way."""
+        """Whether a request is in flight."""
         return self._in_flight
 
     def want(self) -> None:
-        """Make the next ``start_request`` send a request, even if ids are left."""
+        """Makes the next ``start_request`` return True, even if ids are left."""
         self._wanted = True
 
     def start_request(self, *, now_ms: int) -> bool:
-        """True: send AllocateProducerIds now, and hand its answer to ``on_reply``.
+        """Whether to send AllocateProducerIds now; its reply goes to ``on_reply``.
 
-        A want that meets the pause after a failure is dropped; the next ``take`` renews it.
+        A wish for a block during the pause after a failure is dropped; the next ``take`` renews it.
         """
         is_wanted, self._wanted = self._wanted, False
         if not is_wanted or self._in_flight or self._following is not None:
@@ -103,9 +105,9 @@ class ProducerIdPool(msgspec.Struct, eq=False):
         return True
 
     def on_reply(self, reply: AllocateProducerIdsReply | None, *, now_ms: int) -> bool:
-        """The answer; None where there was none. False where it brought no block.
+        """Takes the reply, or None if there was none; returns whether it brought a block.
 
-        A block that does not lie above the present one is refused (KAFKA-20031).
+        A block that is not above the present one is refused (KAFKA-20031).
         """
         self._in_flight = False
         if reply is None or reply.error != ErrorCode.none or reply.first <= self._block.last_id:
@@ -116,14 +118,14 @@ class ProducerIdPool(msgspec.Struct, eq=False):
 
 
 class ProducerIdAllocator(msgspec.Struct, frozen=True, kw_only=True):
-    """The controller's share: the next id that no block has held."""
+    """The controller's side: the next id that is in no block yet."""
 
     next_producer_id: int = FIRST_PRODUCER_ID
 
     def allocate(
         self, command: AllocateProducerIdsCommand, *, broker_epoch: int | None
     ) -> tuple[ProducerIdAllocator, AllocateProducerIdsReply]:
-        """The allocator afterwards, and the answer."""
+        """Allocates a block: (the new allocator, the reply)."""
         if broker_epoch is None:
             return self, _refusal(ErrorCode.broker_id_not_registered)
         if broker_epoch != command.broker_epoch:

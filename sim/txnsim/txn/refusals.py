@@ -1,6 +1,6 @@
-"""The refusals that several decisions of the coordinator share, each with its reason.
+"""Errors that several decisions of the coordinator share, each with its reason.
 
-Who refuses says by which row of docs/rules.md.
+The caller gives the row of docs/rules.md.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from txnsim.types import TransactionalId
 
 
 def empty_id(rule: str) -> Rejection:
-    """No transactional id is given."""
+    """The error for a missing or empty transactional id."""
     return Rejection(
         error=ErrorCode.invalid_request,
         reason="the transactional id is missing or empty",
@@ -20,7 +20,7 @@ def empty_id(rule: str) -> Rejection:
 
 
 def unknown_id(rule: str) -> Rejection:
-    """The transactional id has no entry."""
+    """The error for a transactional id without an entry."""
     return Rejection(
         error=ErrorCode.invalid_producer_id_mapping,
         reason="the transactional id is not known to its coordinator, or has expired",
@@ -29,7 +29,7 @@ def unknown_id(rule: str) -> Rejection:
 
 
 def no_id_block(rule: str) -> Rejection:
-    """A new producer id is needed, and there is none."""
+    """The error if a new producer id is needed and there is none."""
     return Rejection(
         error=ErrorCode.coordinator_load_in_progress,
         reason="no block of producer ids is at hand; one was asked for (KAFKA-14694)",
@@ -38,7 +38,7 @@ def no_id_block(rule: str) -> Rejection:
 
 
 def concurrent(txn: TxnMetadata, rule: str) -> Rejection:
-    """A move is being logged, or an end waits for its markers."""
+    """The error while a change is being logged, or an end waits for its markers."""
     moving_to = txn.state if txn.pending_state is None else txn.pending_state
     return Rejection(
         error=ErrorCode.concurrent_transactions,
@@ -48,7 +48,7 @@ def concurrent(txn: TxnMetadata, rule: str) -> Rejection:
 
 
 def other_producer(txn: TxnMetadata, producer_id: int, rule: str) -> Rejection:
-    """The transactional id has another producer id."""
+    """The error for another producer id than that of the transactional id."""
     return Rejection(
         error=ErrorCode.invalid_producer_id_mapping,
         reason=f"{txn.transactional_id}: belongs to producer id {txn.producer_id}, "
@@ -67,7 +67,7 @@ def fencing_rejection(txn: TxnMetadata, producer_epoch: int, rule: str) -> Rejec
 
 
 def not_found(transactional_id: TransactionalId) -> Rejection:
-    """Nothing to describe."""
+    """The error for a transactional id that can't be described."""
     return Rejection(
         error=ErrorCode.transactional_id_not_found,
         reason=f"{transactional_id} is not known to its coordinator, or has expired",

@@ -1,9 +1,10 @@
-"""States of a transaction, the moves between them, and the values a coordinator keeps and logs.
+"""States of a transaction, the allowed changes between them, and the values that a coordinator
+stores and logs.
 
-The table ``VALID_PREVIOUS_STATES`` is the truth: code asks it, tests and diagrams are made from it.
-What a coordinator knows of one transactional id is a ``TxnMetadata``; what it writes to
-``__transaction_state`` is a ``TxnTransition`` (or a ``Tombstone``). Both are frozen: a change makes
-a new value, and only ``txnsim.txn.transitions`` makes it.
+The table ``VALID_PREVIOUS_STATES`` decides: code uses it, tests and diagrams are made from it. A
+coordinator keeps a ``TxnMetadata`` for each transactional id, and writes a ``TxnTransition`` (or a
+``Tombstone``) to ``__transaction_state``. Both are frozen: a change makes a new value, and only
+``txnsim.txn.transitions`` makes it.
 
 Counterpart in Kafka: TransactionState, TransactionMetadata, TxnTransitMetadata.
 """
@@ -27,13 +28,13 @@ from txnsim.types import (
 )
 
 NO_TIMESTAMP: Final = -1
-"""Start of a transaction that never started."""
+"""Start time if no transaction has started."""
 
 TIMEOUT_NEVER_MS: Final = 2_147_483_647
 """Timeout of a transaction under two-phase commit (KIP-939): the abort scan leaves it alone."""
 
 EPOCH_EXHAUSTED: Final = 32_766
-"""From this epoch on a producer id must be rotated: 32767 is kept for the coordinator's last
+"""Epoch from which on a producer id must be replaced: 32767 is reserved for the coordinator's last
 fence.
 """
 
@@ -43,29 +44,30 @@ NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 class TransactionState(IntEnum):
     """The state of a transactional id; the number is its id in the log.
 
-    While a move is being logged the entry is *pending* and nearly every call meets
+    While a change is being logged, the entry is *pending* and nearly every request gets
     CONCURRENT_TRANSACTIONS.
     """
 
     EMPTY = 0
-    """Has an identity, no transaction. Adding partitions opens one; InitProducerId bumps the epoch;
-    a commit is INVALID_TXN_STATE, an abort too before KIP-890's version 2 and an empty abort from
-    it on. Expires. Leaves to: Ongoing, Empty, PrepareAbort (version 2), Dead.
+    """Has a producer id and epoch, but no transaction. Adding partitions opens one; InitProducerId
+    raises the epoch; a commit gets INVALID_TXN_STATE, and so does an abort before version 2 of the
+    protocol (KIP-890), which makes an empty abort of it. Expires. Leaves to: Ongoing, Empty,
+    PrepareAbort (version 2), Dead.
     """
 
     ONGOING = 1
-    """A transaction is open. Adding partitions enlarges it; EndTxn prepares its end; InitProducerId
+    """A transaction is open. Adding partitions extends it; EndTxn prepares its end; InitProducerId
     or the timeout fences it. Never expires. Leaves to: Ongoing, PrepareCommit, PrepareAbort.
     """
 
     PREPARE_COMMIT = 2
-    """Committed for certain, markers under way. Calls meet CONCURRENT_TRANSACTIONS, an abort that
-    is not held up by the pending completion meets INVALID_TXN_STATE. Leaves to: CompleteCommit,
-    once every partition has its marker.
+    """The commit is decided, and markers are under way. Requests get CONCURRENT_TRANSACTIONS; an
+    abort that is not stopped by the pending completion gets INVALID_TXN_STATE. Leaves to:
+    CompleteCommit, when every partition has its marker.
     """
 
     PREPARE_ABORT = 3
-    """Aborted for certain, markers under way. Answers as PrepareCommit does. Leaves to:
+    """The abort is decided, and markers are under way. Answers like PrepareCommit. Leaves to:
     CompleteAbort.
     """
 
@@ -78,12 +80,12 @@ class TransactionState(IntEnum):
     Leaves to: Ongoing, Empty, PrepareAbort (version 2), Dead."""
 
     DEAD = 6
-    """Expired: only ever pending, while the tombstone is being written. Calls meet
+    """Expired; only ever pending, while the tombstone is being written. Requests get
     CONCURRENT_TRANSACTIONS.
     """
 
     PREPARE_EPOCH_FENCE = 7
-    """A newer producer or the timeout is about to abort the transaction: only ever pending, on the
+    """A new producer or the timeout is about to abort the transaction; only ever pending, on the
     way to PrepareAbort. Fencing and preparing the abort are one step here, so no client sees it.
     """
 
@@ -92,14 +94,14 @@ class TransactionState(IntEnum):
 
     @property
     def wire_name(self) -> str:
-        """The name ListTransactions and DescribeTransactions show."""
+        """The state's name in ListTransactions and DescribeTransactions."""
         return WIRE_NAMES[self]
 
 
 WIRE_NAMES: Final[Mapping[TransactionState, str]] = {
     state: state.name.title().replace("_", "") for state in TransactionState
 }
-"""PREPARE_COMMIT is PrepareCommit."""
+"""State -> its name in requests: PREPARE_COMMIT is PrepareCommit."""
 
 _IDLE: Final = frozenset(
     {
@@ -136,10 +138,12 @@ VALID_PREVIOUS_STATES: Final[
         TransactionState.PREPARE_ABORT: _FENCEABLE | _IDLE,
     },
 }
-"""For each version of the protocol: target state -> states it may be entered from."""
+"""Version of the protocol -> target state -> states from which it may be entered."""
 
 IDLE_STATES: Final = _IDLE
-"""No transaction is open or ending: the states that expire and that InitProducerId starts from."""
+"""States without an open or ending transaction: they expire, and InitProducerId starts from
+them.
+"""
 
 PREPARED_STATES: Final = frozenset(
     {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
@@ -147,43 +151,45 @@ PREPARED_STATES: Final = frozenset(
 
 
 class TxnMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """All a coordinator knows of one transactional id."""
+    """The coordinator's state of one transactional id."""
 
     transactional_id: TransactionalId
     producer_id: ProducerId
     prev_producer_id: ProducerId = NO_PRODUCER_ID
-    """Producer id held just before the last transition."""
+    """Producer id before the last transition."""
     next_producer_id: ProducerId = NO_PRODUCER_ID
     """Producer id that takes over when the ending transaction is complete (epoch overflow,
     KIP-890).
     """
     producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     next_producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
-    """Epoch under which a prepared transaction that was kept is ended (text of KIP-939)."""
+    """Epoch with which a prepared transaction that was kept is ended (text of KIP-939)."""
     last_producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
-    """Epoch before the last bump, to distinguish a retry from a zombie. Never logged: lost when
-    the coordinator moves.
+    """Epoch before it was last raised, to tell a retry from a zombie. Never logged: lost when the
+    coordinator moves.
     """
     txn_timeout_ms: int
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = NO_PARTITIONS
-    """Ongoing: all that were added. Prepared: those still waiting for their marker."""
+    """In Ongoing, all partitions that were added; in a prepared state, those that still wait for a
+    marker.
+    """
     start_timestamp_ms: int = NO_TIMESTAMP
     last_update_timestamp_ms: int
     client_version: TransactionVersion = TransactionVersion.TV_0
-    """Protocol version that the transaction was opened or ended with."""
+    """Protocol version with which the transaction was opened or ended."""
     pending_state: TransactionState | None = None
-    """Target of the move whose record is being appended, or of the completion that waits for
+    """Target of the change whose record is being appended, or of the completion that waits for
     markers.
     """
     has_failed_epoch_fence: bool = False
-    """A fence raised the epoch and its record was lost: the next fence keeps this epoch
+    """Whether a fence has raised the epoch and its record was lost: the next fence keeps this epoch
     (KAFKA-9666).
     """
 
 
 class TxnTransition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One record of ``__transaction_state``: everything an entry is after the move."""
+    """One record of ``__transaction_state``: the whole entry after a change."""
 
     transactional_id: TransactionalId
     producer_id: ProducerId
@@ -191,7 +197,7 @@ class TxnTransition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     next_producer_id: ProducerId
     producer_epoch: ProducerEpoch
     last_producer_epoch: ProducerEpoch
-    """Not logged."""
+    """Epoch before the change; not logged."""
     txn_timeout_ms: int
     state: TransactionState
     partitions: frozenset[TopicPartition]
@@ -199,14 +205,14 @@ class TxnTransition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     last_update_timestamp_ms: int
     client_version: TransactionVersion
     fences_epoch: bool = False
-    """Not logged: before version 2 a fence raises the entry's epoch at once, whether or not the
-    record is written.
+    """Whether the change is a fence that raises the entry's epoch at once, even if the record is
+    not written (before version 2); not logged.
     """
     next_producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
-    """The record that forgets a transactional id."""
+    """The record that deletes a transactional id."""
 
     transactional_id: TransactionalId
 

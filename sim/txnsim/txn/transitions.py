@@ -1,11 +1,11 @@
 """The only place where the state of a transaction changes. Its rules:
 
-1. ``to_*`` compute the target of a move and touch nothing.
-2. ``begin`` marks a move as pending. Apart from the fence of protocol versions 0 and 1 nothing else
-   changes yet.
-3. ``apply`` finishes it once its record is in the log. Loading calls the same function with every
-   record it reads.
-4. ``withdraw`` forgets a move whose record did not make it.
+1. ``to_*`` compute the target of a change and change nothing.
+2. ``begin`` marks a change as pending. Apart from the fence of protocol versions 0 and 1 nothing
+   else changes yet.
+3. ``apply`` finishes it when its record is in the log. Loading calls the same function with every
+   record that it reads.
+4. ``withdraw`` cancels a change whose record could not be written.
 5. A prepared transaction becomes complete only when ``acknowledge`` has removed its last partition.
 
 Counterpart in Kafka: TransactionMetadata.prepare* and completeTransitionTo.
@@ -60,13 +60,13 @@ _COMPLETE_ABORT: Final = TransactionState.COMPLETE_ABORT
 def begin(txn: TxnMetadata | None, record: TxnRecord, *, now_ms: int) -> TxnMetadata:
     """The entry while ``record`` is being appended.
 
-    A transactional id never seen before gets its entry now, before its first record: if that is
-    lost the entry stays, Empty and without an epoch, as on a real broker.
+    A new transactional id gets its entry now, before its first record: if that record is lost the
+    entry stays, Empty and without an epoch, as on a real broker.
 
     Raises:
-        InvariantViolation: The move is not allowed from here (TransactionMetadata.
-            prepareTransitionTo): another is in flight, the target has no identity, or the table has
-            no such move.
+        InvariantViolation: The change is not allowed (TransactionMetadata.prepareTransitionTo):
+            another one is pending, the target has no producer id or epoch, or the table does not
+            have it.
     """
     if isinstance(record, Tombstone):
         return _begin_expiry(txn, record)
@@ -99,16 +99,16 @@ def begin(txn: TxnMetadata | None, record: TxnRecord, *, now_ms: int) -> TxnMeta
 
 
 def apply(txn: TxnMetadata | None, record: TxnRecord, *, rules: Rules) -> TxnMetadata | None:
-    """The entry after ``record`` was written; None when it was a tombstone.
+    """The entry after ``record`` was written; None if it is a tombstone.
 
     Args:
-        txn: The pending entry, or None while loading: the log of a compacted topic need not hold
-            the record before.
-        record: The record that was written, or read.
-        rules: The broker's.
+        txn: The pending entry, or None while loading: the log of a compacted topic may lack the
+            record before.
+        record: The record that was written or read.
+        rules: Rules of the broker's release.
 
     Raises:
-        InvariantViolation: The record does not finish the pending move.
+        InvariantViolation: The record does not finish the pending change.
     """
     if isinstance(record, Tombstone):
         return None
@@ -136,10 +136,10 @@ def apply(txn: TxnMetadata | None, record: TxnRecord, *, rules: Rules) -> TxnMet
 
 
 def check_complete(txn: TxnMetadata, transition: TxnTransition) -> None:
-    """Refuse to finish a move that is not the one begun (TransactionMetadata.completeTransitionTo).
+    """Checks that a record finishes the pending change (TransactionMetadata.completeTransitionTo).
 
     Raises:
-        InvariantViolation: The pending state or a field that must not change differs.
+        InvariantViolation: The pending state, or a field that must not change, differs.
     """
     if txn.pending_state is not transition.state:
         raise InvariantViolation(
@@ -189,8 +189,8 @@ def check_complete(txn: TxnMetadata, transition: TxnTransition) -> None:
 
 
 def withdraw(txn: TxnMetadata, record: TxnRecord) -> TxnMetadata:
-    """The entry after the append of ``record`` failed: nothing pending, and a failed fence
-    remembered (KAFKA-9666; whether it is heeded, ``fence_epoch_of`` says).
+    """The entry after the append of ``record`` failed: nothing is pending, and a failed fence is
+    remembered (KAFKA-9666; ``fence_epoch_of`` decides whether it matters).
     """
     fenced = isinstance(record, TxnTransition) and record.fences_epoch
     fenced = fenced or txn.has_failed_epoch_fence
@@ -198,7 +198,7 @@ def withdraw(txn: TxnMetadata, record: TxnRecord) -> TxnMetadata:
 
 
 def acknowledge(txn: TxnMetadata, partitions: frozenset[TopicPartition]) -> TxnMetadata:
-    """The entry after these partitions have, or no longer need, their marker.
+    """The entry after these partitions have got their marker, or no longer need it.
 
     Raises:
         InvariantViolation: The transaction is not waiting for markers.
@@ -220,7 +220,7 @@ def to_empty(
     timeout_ms: int,
     now_ms: int,
 ) -> TxnTransition:
-    """A new session: prepareIncrementProducerEpoch and prepareProducerIdRotation."""
+    """The record of a new session (prepareIncrementProducerEpoch, prepareProducerIdRotation)."""
     return TxnTransition(
         transactional_id=txn.transactional_id,
         producer_id=producer_id,
@@ -240,7 +240,7 @@ def to_empty(
 def to_first(
     transactional_id: TransactionalId, *, producer_id: ProducerId, timeout_ms: int, now_ms: int
 ) -> TxnTransition:
-    """The first session of a transactional id."""
+    """The record of the first session of a transactional id."""
     return TxnTransition(
         transactional_id=transactional_id,
         producer_id=producer_id,
@@ -264,7 +264,9 @@ def to_ongoing(
     client_version: TransactionVersion,
     now_ms: int,
 ) -> TxnTransition:
-    """Partitions added, the transaction opened where it was not: prepareAddPartitions."""
+    """The record of added partitions, which opens the transaction if none is open
+    (prepareAddPartitions).
+    """
     ongoing = txn.state is _ONGOING
     return TxnTransition(
         transactional_id=txn.transactional_id,
@@ -289,7 +291,9 @@ def to_prepared_v1(
     now_ms: int,
     fence_epoch: ProducerEpoch | None = None,
 ) -> TxnTransition:
-    """The end decided under protocol version 0 or 1: the epoch stays, unless a fence raises it."""
+    """The record of an end under protocol version 0 or 1: the epoch stays, unless a fence raises
+    it.
+    """
     fences = fence_epoch is not None
     return TxnTransition(
         transactional_id=txn.transactional_id,
@@ -316,14 +320,14 @@ def to_prepared_v2(
     now_ms: int,
     fence_epoch: ProducerEpoch | None = None,
 ) -> TxnTransition:
-    """The end decided under protocol version 2: every end bumps the epoch (KIP-890).
+    """The record of an end under protocol version 2: every end raises the epoch (KIP-890).
 
     Args:
         txn: The entry; not Ongoing for an empty abort.
         committed: Commit or abort.
         fresh: The producer id that takes over; given if and only if the epoch is exhausted.
         now_ms: Cluster time.
-        fence_epoch: Epoch that a fence has raised the entry to already (before KAFKA-19367).
+        fence_epoch: Epoch to which a fence has raised the entry already (before KAFKA-19367).
     """
     epoch = txn.producer_epoch if fence_epoch is None else fence_epoch
     # KAFKA-20090: only bugs lead to 32767 before the end, and then an abort must still get through
@@ -346,7 +350,9 @@ def to_prepared_v2(
 
 
 def to_kept(txn: TxnMetadata, *, following: ProducerIdAndEpoch, now_ms: int) -> TxnTransition:
-    """An open transaction kept for a client that comes back under another identity (KIP-939)."""
+    """The record of an open transaction that is kept for a client, which gets a new producer id and
+    epoch (KIP-939).
+    """
     return replace(
         to_ongoing(
             txn, partitions=txn.partitions, client_version=txn.client_version, now_ms=now_ms
@@ -359,8 +365,8 @@ def to_kept(txn: TxnMetadata, *, following: ProducerIdAndEpoch, now_ms: int) -> 
 def to_prepared_kept(
     txn: TxnMetadata, *, committed: bool, following: ProducerIdAndEpoch, now_ms: int
 ) -> TxnTransition:
-    """The end of a transaction that was kept. The previous producer id is that of the request for
-    the end, by which a repeated one is known (KIP-939).
+    """The record of the end of a kept transaction. Its previous producer id is that of the EndTxn
+    request, so that a repeated one is recognised (KIP-939).
     """
     return replace(
         to_prepared_v2(txn, committed=committed, fresh=None, now_ms=now_ms),
@@ -371,8 +377,9 @@ def to_prepared_kept(
 
 
 def to_complete(txn: TxnMetadata, *, now_ms: int) -> TxnTransition:
-    """All markers written: prepareComplete. On overflow the next producer id takes over at epoch 0;
-    after a transaction that was kept, the next identity.
+    """The record of a completed end, when all markers are written (prepareComplete). On an epoch
+    overflow the next producer id takes over at epoch 0; after a kept transaction, the client's
+    producer id and epoch.
 
     Raises:
         InvariantViolation: The transaction is not prepared.
@@ -399,10 +406,10 @@ def to_complete(txn: TxnMetadata, *, now_ms: int) -> TxnTransition:
 
 
 def fence_epoch_of(txn: TxnMetadata, rules: Rules) -> ProducerEpoch:
-    """Epoch that shuts the present producer out: prepareFenceProducerEpoch.
+    """The epoch that fences the present producer (prepareFenceProducerEpoch).
 
-    Not raised again after a fence whose record was lost (KAFKA-9666), nor beyond the last epoch
-    there is.
+    It is not raised again after a fence whose record was lost (KAFKA-9666), nor above the last
+    possible epoch.
     """
     is_repeated = txn.has_failed_epoch_fence and rules.failed_fence_keeps_epoch
     if is_repeated or txn.producer_epoch == PRODUCER_EPOCH_MAX:
@@ -414,7 +421,7 @@ def fence_epoch_of(txn: TxnMetadata, rules: Rules) -> ProducerEpoch:
 
 
 def is_epoch_exhausted(producer_epoch: int) -> bool:
-    """True when the next bump must come with another producer id."""
+    """Whether the next raise needs a new producer id."""
     return producer_epoch >= EPOCH_EXHAUSTED
 
 
@@ -424,8 +431,8 @@ def _fence_epoch(record: TxnTransition) -> ProducerEpoch:
 
 
 def _partly(txn: TxnMetadata, record: TxnTransition) -> TxnTransition:
-    """The record as far as an entry of Kafka before 4.1 took it over: a new session keeps the old
-    start, and the swapped producer ids stay where no end under version 2 moves them.
+    """The record as an entry of Kafka before 4.1 takes it over: a new session keeps the old start,
+    and only some changes replace the previous and next producer id.
     """
     state = record.state
     completes = state is _COMPLETE_COMMIT or state is _COMPLETE_ABORT

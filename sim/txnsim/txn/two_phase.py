@@ -1,10 +1,11 @@
-"""What the text of KIP-939 makes of a prepared transaction: InitProducerId with KeepPreparedTxn
-keeps it open and gives its caller a second identity, under which it can only be ended.
+"""Prepared transactions by the text of KIP-939: InitProducerId with KeepPreparedTxn keeps a
+transaction open and gives its caller a second producer id and epoch, with which it can only be
+ended.
 
-The entry keeps the identity under which the records are written, for the markers, and the next one,
-which the client holds. Another InitProducerId of this kind fences the holder of the next identity,
-and the transaction stays. No shipped broker has any of this (KAFKA-20739): only requests at the
-listener of ``--kip-text`` lead here.
+The entry keeps the producer id and epoch with which the records are written, for the markers, and
+the next ones, which the client has. Another InitProducerId of this kind fences the client with the
+next ones, and the transaction stays open. No released broker has any of this (KAFKA-20739): only
+requests at the listener of ``--kip-text`` lead here.
 
 Counterpart in Kafka: none yet; apache/kafka#21735 proposes one.
 """
@@ -40,7 +41,7 @@ KeptDecision = Decision[TxnTransition, ProducerIdAndEpoch | Rejection, MarkersOw
 def decide_keep(
     txn: TxnMetadata, *, finalized: TransactionVersion, now_ms: int, fresh: ProducerId | None
 ) -> KeptDecision | Rejection | NeedsProducerId:
-    """Keep what is open, and hand out the next identity.
+    """Keeps the open transaction, and gives out the next producer id and epoch.
 
     Args:
         txn: The entry: Ongoing, nothing pending.
@@ -71,7 +72,9 @@ def decide_keep(
 def decide_end_kept(
     txn: TxnMetadata, command: EndTxn, *, now_ms: int, fresh: ProducerId | None
 ) -> KeptDecision | Rejection | NeedsProducerId:
-    """EndTxn of a kept transaction: only the holder of the next identity may send it."""
+    """Decides about the EndTxn of a kept transaction: only the client with the next producer id and
+    epoch may send it.
+    """
     refusal = _refuse_stranger(txn, command.producer_id, command.producer_epoch)
     if refusal is not None:
         return refusal
@@ -83,8 +86,8 @@ def decide_end_kept(
 def end_kept(
     txn: TxnMetadata, *, committed: bool, now_ms: int, fresh: ProducerId | None
 ) -> KeptDecision | NeedsProducerId:
-    """End it. The next identity goes up once more, so that a late EndTxn under the one that was
-    handed out can't end the transaction after this one.
+    """Ends a kept transaction. The epoch is raised once more, so that a late EndTxn with the epoch
+    that was given out can't end the next transaction.
     """
     following = _following(_client_identity(txn), fresh)
     if following is None:
@@ -96,18 +99,18 @@ def end_kept(
 def refuse_more(
     txn: TxnMetadata, producer_id: ProducerId, producer_epoch: ProducerEpoch
 ) -> Rejection:
-    """Nothing is written in a transaction that was kept, under whatever identity."""
+    """The error for adding to a kept transaction, which no producer may do."""
     refusal = _refuse_stranger(txn, producer_id, producer_epoch)
     return _invalid(txn, "can only be ended") if refusal is None else refusal
 
 
 def as_shipped(txn: TxnMetadata) -> TxnMetadata:
-    """An entry read from the log, as a broker takes it that does not know NextProducerEpoch."""
+    """An entry read from the log by a broker that does not know NextProducerEpoch."""
     return replace(txn, next_producer_epoch=NO_PRODUCER_EPOCH)
 
 
 def _client_identity(txn: TxnMetadata) -> ProducerIdAndEpoch:
-    """The identity that the client holds."""
+    """The producer id and epoch that the client has."""
     if txn.next_producer_epoch == NO_PRODUCER_EPOCH:
         return ProducerIdAndEpoch(producer_id=txn.producer_id, producer_epoch=txn.producer_epoch)
     return ProducerIdAndEpoch(
@@ -116,7 +119,7 @@ def _client_identity(txn: TxnMetadata) -> ProducerIdAndEpoch:
 
 
 def _following(identity: ProducerIdAndEpoch, fresh: ProducerId | None) -> ProducerIdAndEpoch | None:
-    """The identity behind another one; None where that takes a new producer id."""
+    """The next producer id and epoch; None if that needs a new producer id."""
     if not is_epoch_exhausted(identity.producer_epoch):
         return replace(identity, producer_epoch=ProducerEpoch(identity.producer_epoch + 1))
     if fresh is None:
