@@ -290,7 +290,7 @@ def test_eight_stories_need_a_simulator() -> None:
         scenario.name
         for scenario in catalog.scenarios().values()
         for run in scenario.runs
-        if only_simulated(scenario, run, "armed", can=STARTED) is not None
+        if only_simulated(scenario, run, "armed", abilities=STARTED) is not None
     }
     page = (ROOT / "docs/on-real-kafka.md").read_text("utf-8")
     assert len(need) == 8

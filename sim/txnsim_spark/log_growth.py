@@ -80,9 +80,9 @@ def look_at(options: KafkaLogOptions) -> Look:
     if options.table not in LOGS:
         return Look(options=options, scope=scope)
     by_replica = segments_in(options, READS[options.table])
-    many = {path: segments for path, segments in by_replica.items() if segments}
-    places = _places_of([segments[0].replica for segments in many.values()])
-    segments = dict(zip(places, many.values(), strict=True))
+    segments_there = {path: segments for path, segments in by_replica.items() if segments}
+    places = _places_of([segments[0].replica for segments in segments_there.values()])
+    segments = dict(zip(places, segments_there.values(), strict=True))
     return Look(options=options, scope=scope, segments=segments)
 
 
@@ -122,7 +122,9 @@ def refuse_nothing(look: Look) -> None:
     options, problems = look.options, list[str]()
     named = replicas_of(options, RowScope(), READS[options.table], problems.append)
     refuse_unknown_names(options, named)
-    segments = (segment for many in look.segments.values() for segment in many)
+    segments = (
+        segment for segments_of_replica in look.segments.values() for segment in segments_of_replica
+    )
     refuse_unreadable(options.table, named, segments, problems)
 
 
@@ -137,7 +139,10 @@ class Ends:
         """Place of each replica -> where its log ends; those that can't be read now are left out,
         as a later look may find them.
         """
-        last_segments = {partition: many[-1] for partition, many in segments.items()}
+        last_segments = {
+            partition: segments_of_replica[-1]
+            for partition, segments_of_replica in segments.items()
+        }
         with overlapping_map(segment.path for segment in last_segments.values()) as mapped:
             end_offsets: dict[str, int | None] = dict(
                 zip(last_segments, mapped(self._end_or_none, last_segments.values()), strict=True)
@@ -241,7 +246,10 @@ def end_within_limits(
     }
     ends = dict(begun)
     bytes_left = sys.maxsize if bytes_max is None else bytes_max
-    place_of = {many[0].replica.path: partition for partition, many in look.segments.items()}
+    place_of = {
+        segments_of_replica[0].replica.path: partition
+        for partition, segments_of_replica in look.segments.items()
+    }
     queues = _by_replica(_between(look, start, end))
     oldest_first = heapq.merge(*queues, key=_time_and_path)
     for segment in islice(oldest_first, files_max):
@@ -292,7 +300,10 @@ def _between(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[Seg
 
 
 def _by_replica(segments: Iterable[SegmentFile]) -> list[list[SegmentFile]]:
-    return [list(mine) for _, mine in groupby(segments, key=lambda segment: segment.replica.path)]
+    return [
+        list(neighbours)
+        for _, neighbours in groupby(segments, key=lambda segment: segment.replica.path)
+    ]
 
 
 def _time_and_path(segment: SegmentFile) -> tuple[int, str]:

@@ -149,7 +149,11 @@ def shares_of(
     of_replicas = dict(_by_replica(replicas, problems.append)) if reads.segments else {}
     if is_asked:
         refuse_unknown_names(options, named)
-        every_one = (segment for many in of_replicas.values() for segment in many)
+        every_one = (
+            segment
+            for segments_of_replica in of_replicas.values()
+            for segment in segments_of_replica
+        )
         refuse_unreadable(options.table, replicas, every_one, problems)
     shares: list[Share] = []
     if problems and options.table == "errors":
@@ -162,8 +166,8 @@ def shares_of(
     if reads.segments:
         segments = [
             segment
-            for many in of_replicas.values()
-            for segment in _segments_in_scope(many, options, scope)
+            for segments_of_replica in of_replicas.values()
+            for segment in _segments_in_scope(segments_of_replica, options, scope)
         ]
         shares += [Share(segments=part) for part in divide_in_tasks(segments, options)]
     if reads.replicas:
@@ -299,12 +303,18 @@ def in_tasks(
     long at the end; large segments in sections where they may be cut. The segments were readable
     before: the folders are not listed again.
     """
-    total = sum(segment.size + _OPEN_BYTES for mine in replicas for segment in mine)
+    total = sum(
+        segment.size + _OPEN_BYTES
+        for segments_of_replica in replicas
+        for segment in segments_of_replica
+    )
     task_bytes = min(max(total // (_TASKS_PER_CORE * cores), _TASK_BYTES_MIN), _TASK_BYTES_MAX)
     segments = [
         segment
-        for mine in replicas
-        for segment in (in_sections(mine, task_bytes) if are_cut else mine)
+        for segments_of_replica in replicas
+        for segment in (
+            in_sections(segments_of_replica, task_bytes) if are_cut else segments_of_replica
+        )
     ]
     return tasks.shared_out(
         segments,
@@ -373,12 +383,12 @@ def _in_time(
     with overlapping_map([segment.path for segment in segments[:1]]) as mapped:
         greatest = list(mapped(_greatest_or_none, segments))
     newest = -1
-    for segment, mine in zip(segments, greatest, strict=True):
-        is_older = time_min_ms is not None and mine is not None and mine < time_min_ms
+    for segment, greatest_ms in zip(segments, greatest, strict=True):
+        is_older = time_min_ms is not None and greatest_ms is not None and greatest_ms < time_min_ms
         is_later = time_max_ms is not None and newest - (late_by_max_ms or 0) > time_max_ms
         if segment.is_recovered or not (is_older or is_later):
             yield segment
-        newest = max(newest, -1 if mine is None else mine)
+        newest = max(newest, -1 if greatest_ms is None else greatest_ms)
 
 
 def _greatest_or_none(segment: SegmentFile) -> int | None:

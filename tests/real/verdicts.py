@@ -97,7 +97,7 @@ def _cell(
 ) -> str:
     if why_not_there(scenario, run, release) is not None:
         return "–"
-    obstacle = only_simulated(scenario, run, "armed", can=STARTED)
+    obstacle = only_simulated(scenario, run, "armed", abilities=STARTED)
     if obstacle is not None:
         return f"*{obstacle.partition(':')[0]}*"
     kept = found.get((scenario.name, run, release), [])
@@ -160,7 +160,7 @@ def obstacles() -> tuple[Row, list[Row]]:
     """Head and rows: each story that real brokers can't play, and the step that is in the way."""
     body: list[Row] = []
     for scenario in sorted(scenarios().values(), key=lambda one: (one.anomaly, one.name)):
-        whys = {only_simulated(scenario, run, "armed", can=STARTED) for run in scenario.runs}
+        whys = {only_simulated(scenario, run, "armed", abilities=STARTED) for run in scenario.runs}
         body += [
             (scenario.anomaly, f"`{scenario.name}`", why) for why in sorted(filter(None, whys))
         ]

@@ -120,8 +120,8 @@ class SharePartitions:
         return iter(tuple(self._led.values()))
 
     def find(self, key: ShareKey) -> SharePartition | None:
-        led = self._led.get(key)
-        return None if led is None else led.core
+        led_share = self._led.get(key)
+        return None if led_share is None else led_share.core
 
     def now_ms(self) -> int:
         """By the clock that times locks."""
@@ -140,9 +140,9 @@ class SharePartitions:
 
     def snapshots(self) -> Iterator[dict[str, object]]:
         """Where each share partition stands, as the trace tells it."""
-        for led in self:
-            if led.core.phase is Phase.ACTIVE:
-                yield self.trace.snapshot(led)
+        for led_share in self:
+            if led_share.core.phase is Phase.ACTIVE:
+                yield self.trace.snapshot(led_share)
 
     # Making and loading
 
@@ -156,8 +156,8 @@ class SharePartitions:
             topic_partition: Where its records are.
             refuse: Is called where it can't be loaded.
         """
-        led = self._led.get(key)
-        if led is None:
+        led_share = self._led.get(key)
+        if led_share is None:
             log = self._replicas.leader(topic_partition)
             if isinstance(log, Rejection):
                 return log
@@ -169,30 +169,30 @@ class SharePartitions:
                 added=meter.batch_records.observe,
                 rules=self._rules,
             )
-            led = LedShare(core, topic_partition, meter, self._clock.elapsed_ms())
-            self._led[key] = led
+            led_share = LedShare(core, topic_partition, meter, self._clock.elapsed_ms())
+            self._led[key] = led_share
             self._groups.setdefault(key.group_id, {})[key] = None
             self._places.setdefault(topic_partition, {})[key] = None
-        state_request = led.core.start_loading()
+        state_request = led_share.core.start_loading()
         if isinstance(state_request, ReadShareState):
-            self._to_load.append((led, state_request, refuse))
+            self._to_load.append((led_share, state_request, refuse))
             self._load_more()
         elif (
             isinstance(state_request, Rejection)
             and state_request.error is not ErrorCode.leader_not_available
         ):
-            self._forget(led)
+            self._forget(led_share)
             return state_request
-        return led
+        return led_share
 
     def _load_more(self) -> None:
         while self._to_load and self._loading < LOADS_AT_ONCE:
             self._loading += 1
-            led, state_request, refuse = self._to_load.popleft()
+            led_share, state_request, refuse = self._to_load.popleft()
             self._tasks.drive(
-                self._load(led, state_request, refuse),
+                self._load(led_share, state_request, refuse),
                 self._on_loaded,
-                name=f"load {led.core.name}",
+                name=f"load {led_share.core.name}",
             )
 
     def _on_loaded(self, result: object, error: BaseException | None) -> None:
@@ -200,41 +200,45 @@ class SharePartitions:
         settled(result, error)
         self._tasks.soon(self._load_more)
 
-    async def _load(self, led: LedShare, state_request: ReadShareState, refuse: Refuse) -> None:
+    async def _load(
+        self, led_share: LedShare, state_request: ReadShareState, refuse: Refuse
+    ) -> None:
         error = 0
         if self._fault_points.is_armed:
-            about = Subject(partitions=(led.topic_partition,))
+            about = Subject(partitions=(led_share.topic_partition,))
             error = error_in(
                 await self._fault_points.verdict(FaultPoint.SHARE_PERSIST, about, kind="read")
             )
         if error:
-            read = ShareState(key=led.core.key, error=error)
+            read = ShareState(key=led_share.core.key, error=error)
         else:
             (answer,) = self._persister.read((state_request,))
             read = await answer
         reset: int | Rejection = UNKNOWN_OFFSET
         if not read.error and read.start_offset == UNKNOWN_OFFSET:
-            reset = await self._reset_offset(led)
-        core = led.core
-        self.meter.load_ms.observe(self._clock.elapsed_ms() - led.made_ms)
+            reset = await self._reset_offset(led_share)
+        core = led_share.core
+        self.meter.load_ms.observe(self._clock.elapsed_ms() - led_share.made_ms)
         if core.phase is not Phase.INITIALIZING:  # it was fenced meanwhile
             return
         if isinstance(reset, Rejection):
             loaded: Rejection | tuple[DeadLetter, ...] = core.fail_loading(reset)
         else:
             loaded = core.load(read, reset, self.settings_of(core.key.group_id))
-        self.trace.trace_load(led, loaded if isinstance(loaded, Rejection) else None)
+        self.trace.trace_load(led_share, loaded if isinstance(loaded, Rejection) else None)
         if isinstance(loaded, Rejection):
             refuse(loaded)
-            self._forget(led)
+            self._forget(led_share)
             return
-        self._archive(led, loaded)
+        self._archive(led_share, loaded)
         self._purgatory.touch(core.key)
 
-    async def _reset_offset(self, led: LedShare) -> int | Rejection:
+    async def _reset_offset(self, led_share: LedShare) -> int | Rejection:
         """Where a group begins that has no start offset (startOffsetDuringInitialization)."""
-        core = led.core
-        log = self._replicas.leader(led.topic_partition, current_leader_epoch=core.leader_epoch)
+        core = led_share.core
+        log = self._replicas.leader(
+            led_share.topic_partition, current_leader_epoch=core.leader_epoch
+        )
         if isinstance(log, Rejection):
             return log
         target = share_reset(
@@ -244,7 +248,7 @@ class SharePartitions:
             return log.log_start_offset
         if target == RESET_LATEST:
             if log.leader_epoch_start_offset > log.high_watermark:  # KIP-207
-                return _not_available("latest timestamp", led)
+                return _not_available("latest timestamp", led_share)
             return log.high_watermark
         look = LookAhead(self._tasks)
         try:
@@ -253,7 +257,7 @@ class SharePartitions:
             )
         finally:
             look.leave()
-        return _not_available(f"timestamp {target}", led) if stamp is None else stamp.offset
+        return _not_available(f"timestamp {target}", led_share) if stamp is None else stamp.offset
 
     # What moves records
 
@@ -261,22 +265,26 @@ class SharePartitions:
         self, key: ShareKey, member_id: str, batches: Sequence[AcknowledgementBatch]
     ) -> Pending[Rejection | None]:
         """Carry out what a member says; the answer comes once it is persisted."""
-        led = self._led.get(key)
-        if led is None:
+        led_share = self._led.get(key)
+        if led_share is None:
             return self._resolved_answer(_NOT_HERE)
         now_ms = self._clock.elapsed_ms()
-        write = led.core.acknowledge(member_id, batches, self.settings_of(key.group_id), now_ms)
-        outcome = (
-            self._persist(led, write) if isinstance(write, Write) else self._resolved_answer(write)
+        write = led_share.core.acknowledge(
+            member_id, batches, self.settings_of(key.group_id), now_ms
         )
-        self._time_locks(led)
+        outcome = (
+            self._persist(led_share, write)
+            if isinstance(write, Write)
+            else self._resolved_answer(write)
+        )
+        self._time_locks(led_share)
         self._purgatory.touch(key)
-        outcome.on_done(partial(self._on_acknowledged, led, member_id, batches))
+        outcome.on_done(partial(self._on_acknowledged, led_share, member_id, batches))
         return outcome
 
     def _on_acknowledged(
         self,
-        led: LedShare,
+        led_share: LedShare,
         member_id: str,
         batches: Sequence[AcknowledgementBatch],
         outcome: Pending[Rejection | None],
@@ -284,30 +292,32 @@ class SharePartitions:
         rejection = outcome.result()
         if rejection is None:
             self.meter.has_acknowledged(batches)
-        self.trace.trace_acknowledgement(led, member_id, batches, rejection)
+        self.trace.trace_acknowledgement(led_share, member_id, batches, rejection)
 
     def release(self, member_id: str, key: ShareKey) -> None:
         """A member's session has ended: what it holds of a share partition becomes available."""
-        led = self._led.get(key)
-        if led is None:
+        led_share = self._led.get(key)
+        if led_share is None:
             return
-        write = led.core.release(member_id, self.settings_of(key.group_id))
+        write = led_share.core.release(member_id, self.settings_of(key.group_id))
         if write is not None:
-            self.trace.trace_release(led, write.state.batches, reason="session", member=member_id)
-            self._persist(led, write)
+            self.trace.trace_release(
+                led_share, write.state.batches, reason="session", member=member_id
+            )
+            self._persist(led_share, write)
         self._purgatory.touch(key)
 
-    def acquire(self, led: LedShare, command: Acquire) -> Acquired | Rejection:
+    def acquire(self, led_share: LedShare, command: Acquire) -> Acquired | Rejection:
         """Lock records that were read for a member."""
-        settings = self.settings_of(led.core.key.group_id)
-        core = led.core
+        settings = self.settings_of(led_share.core.key.group_id)
+        core = led_share.core
         state_before = core.end_offset, core.delivery_complete_count
         acquired = core.acquire(command, settings, self._clock.elapsed_ms())
-        self._time_locks(led)
+        self._time_locks(led_share)
         if isinstance(acquired, Acquired):
             is_moved = state_before != (core.end_offset, core.delivery_complete_count)
             if acquired.ranges or is_moved:  # aborted records have no owner
-                self.trace.trace_acquisition(led, command.member_id, acquired.ranges)
+                self.trace.trace_acquisition(led_share, command.member_id, acquired.ranges)
         return acquired
 
     def _resolved_answer(self, rejection: Rejection | None) -> Pending[Rejection | None]:
@@ -317,73 +327,80 @@ class SharePartitions:
 
     # Persisting
 
-    def _persist(self, led: LedShare, write: Write) -> Pending[Rejection | None]:
+    def _persist(self, led_share: LedShare, write: Write) -> Pending[Rejection | None]:
         """Write a move to the share coordinator; None, or the error that rolls it back."""
         outcome: Pending[Rejection | None] = Pending(self._tasks)
 
         def then(verdict: FaultEffect | None) -> None:
             error = error_in(verdict)
             if error:
-                self._conclude(led, write, outcome, error, None)
+                self._conclude(led_share, write, outcome, error, None)
                 return
             (answer,) = self._persister.write((write.state,))
             answer.on_done(
                 lambda write_answer: self._conclude(
-                    led, write, outcome, write_answer.result().error, write_answer.result().message
+                    led_share,
+                    write,
+                    outcome,
+                    write_answer.result().error,
+                    write_answer.result().message,
                 )
             )
 
         self._fault_points.go_on(
-            then, FaultPoint.SHARE_PERSIST, Subject(partitions=(led.topic_partition,)), kind="write"
+            then,
+            FaultPoint.SHARE_PERSIST,
+            Subject(partitions=(led_share.topic_partition,)),
+            kind="write",
         )
         return outcome
 
     def _conclude(
         self,
-        led: LedShare,
+        led_share: LedShare,
         write: Write,
         outcome: Pending[Rejection | None],
         error: int,
         message: str | None,
     ) -> None:
-        core = led.core
+        core = led_share.core
         conclusion = core.conclude(write.token, error, message, self._clock.elapsed_ms())
-        self.trace.trace_persisting(led, write.state.batches, conclusion.rejection)
-        self._archive(led, conclusion.dead_letters)
+        self.trace.trace_persisting(led_share, write.state.batches, conclusion.rejection)
+        self._archive(led_share, conclusion.dead_letters)
         if conclusion.rejection is not None and conclusion.rejection.error in FENCING:
-            self._forget(led)
+            self._forget(led_share)
         elif conclusion.wakes_fetches:
             self._purgatory.touch(core.key)
         outcome.resolve(conclusion.rejection)
 
-    def _archive(self, led: LedShare, letters: Iterable[DeadLetter]) -> None:
+    def _archive(self, led_share: LedShare, letters: Iterable[DeadLetter]) -> None:
         ordered_letters = sorted(letters, key=attrgetter("first_offset"))
         if ordered_letters:
-            name = f"dead letters of {led.core.name}"
-            self._tasks.drive(self._send(led, ordered_letters), settled, name=name)
+            name = f"dead letters of {led_share.core.name}"
+            self._tasks.drive(self._send(led_share, ordered_letters), settled, name=name)
 
-    async def _send(self, led: LedShare, letters: Sequence[DeadLetter]) -> None:
+    async def _send(self, led_share: LedShare, letters: Sequence[DeadLetter]) -> None:
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-        group_id = led.core.key.group_id
-        archive = partial(self._archive_letter, led)
+        group_id = led_share.core.key.group_id
+        archive = partial(self._archive_letter, led_share)
         if self._letters.may_be_sent(group_id):
-            await self._letters.send(group_id, led.topic_partition, letters, archive, pace)
+            await self._letters.send(group_id, led_share.topic_partition, letters, archive, pace)
             return
         for letter in letters:
             archive(letter)
             await rest_where_due(pace, 4)
 
-    def _archive_letter(self, led: LedShare, letter: DeadLetter) -> None:
-        self._persist(led, led.core.archive_dead_letter(letter.token))
+    def _archive_letter(self, led_share: LedShare, letter: DeadLetter) -> None:
+        self._persist(led_share, led_share.core.archive_dead_letter(letter.token))
 
     # Locks: one timer for the share partition whose next one is due first
 
-    def _time_locks(self, led: LedShare) -> None:
-        due_ms = led.core.next_lock_deadline_ms()
-        if due_ms is None or (led.due_ms is not None and led.due_ms <= due_ms):
+    def _time_locks(self, led_share: LedShare) -> None:
+        due_ms = led_share.core.next_lock_deadline_ms()
+        if due_ms is None or (led_share.due_ms is not None and led_share.due_ms <= due_ms):
             return
-        led.due_ms = due_ms
-        heapq.heappush(self._due, (due_ms, next(self._numbers), led))
+        led_share.due_ms = due_ms
+        heapq.heappush(self._due, (due_ms, next(self._numbers), led_share))
         self._arm()
 
     def _arm(self) -> None:
@@ -405,25 +422,25 @@ class SharePartitions:
         for _ in range(LOCKS_AT_ONCE):
             if not self._due or self._due[0][0] > now_ms:
                 break
-            due_ms, _, led = heapq.heappop(self._due)
-            if led.due_ms != due_ms:
+            due_ms, _, led_share = heapq.heappop(self._due)
+            if led_share.due_ms != due_ms:
                 continue  # it was looked at earlier
-            led.due_ms = None
-            key = led.core.key
-            if self._led.get(key) is not led:
+            led_share.due_ms = None
+            key = led_share.core.key
+            if self._led.get(key) is not led_share:
                 continue
             settings = self.settings_of(key.group_id)
-            write = led.core.expire_locks(now_ms, settings)
+            write = led_share.core.expire_locks(now_ms, settings)
             if write is not None:
-                led.lock_timeouts += sum(
+                led_share.lock_timeouts += sum(
                     batch.last_offset - batch.first_offset + 1 for batch in write.state.batches
                 )
                 old_cause = self.trace.lock_ran_out(settings.record_lock_duration_ms)
-                self.trace.trace_release(led, write.state.batches, reason="locks")
-                self._persist(led, write)
+                self.trace.trace_release(led_share, write.state.batches, reason="locks")
+                self._persist(led_share, write)
                 self._purgatory.touch(key)
                 self.trace.caused_by(old_cause)
-            self._time_locks(led)
+            self._time_locks(led_share)
         self._arm()
 
     # The end
@@ -451,9 +468,9 @@ class SharePartitions:
         for key in tuple(self._groups.get(group_id, ())):
             if not is_empty(group_id):
                 return
-            led = self._led.get(key)
-            if led is not None:
-                self._forget(led)
+            led_share = self._led.get(key)
+            if led_share is not None:
+                self._forget(led_share)
             yield 1
 
     def stop(self) -> None:
@@ -468,18 +485,18 @@ class SharePartitions:
         for key in keys:
             self._forget(self._led[key])
 
-    def _forget(self, led: LedShare) -> None:
+    def _forget(self, led_share: LedShare) -> None:
         """Fence a share partition and drop it from the cache; the next fetch creates another."""
-        key = led.core.key
-        led.core.fence()
-        if self._led.get(key) is not led:
+        key = led_share.core.key
+        led_share.core.fence()
+        if self._led.get(key) is not led_share:
             return
         del self._led[key]
-        self.trace.trace_unload(led)
+        self.trace.trace_unload(led_share)
         _drop(self._groups, key.group_id, key)
         if key.group_id not in self._groups:
             self.meter.groups.pop(key.group_id, None)
-        _drop(self._places, led.topic_partition, key)
+        _drop(self._places, led_share.topic_partition, key)
         self._purgatory.touch(key)
 
 
@@ -489,8 +506,8 @@ def _drop(index: dict[T, dict[ShareKey, None]], where: T, key: ShareKey) -> None
         del index[where]
 
 
-def _not_available(target: str, led: LedShare) -> Rejection:
+def _not_available(target: str, led_share: LedShare) -> Rejection:
     return Rejection(
         error=ErrorCode.offset_not_available,
-        reason=f"Offset for {target} not found for topic partition: {led.topic_partition}",
+        reason=f"Offset for {target} not found for topic partition: {led_share.topic_partition}",
     )

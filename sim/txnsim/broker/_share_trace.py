@@ -34,13 +34,13 @@ class ShareTrace:
         self._node = node
         self._isolation_of = isolation_of
 
-    def standing(self, led: LedShare) -> Data:
+    def standing(self, led_share: LedShare) -> Data:
         """Where a share partition stands.
 
         ``next`` is where the next fetch reads, ``held`` has ``first-last:member`` of what members
         hold, the first ones. What a member said does not count before it is persisted.
         """
-        core = led.core
+        core = led_share.core
         holders = islice(core.holders(LOOKED_AT_MAX), TOLD_MAX)
         return {
             "start": core.start_offset,
@@ -52,19 +52,19 @@ class ShareTrace:
             "isolation": self._isolation_of(core.key.group_id).name.lower(),
         }
 
-    def snapshot(self, led: LedShare) -> Data:
-        return {**_names(led), **self.standing(led), "node": self._node}
+    def snapshot(self, led_share: LedShare) -> Data:
+        return {**_names(led_share), **self.standing(led_share), "node": self._node}
 
-    def trace_load(self, led: LedShare, refused: Rejection | None) -> None:
-        core = led.core
+    def trace_load(self, led_share: LedShare, refused: Rejection | None) -> None:
+        core = led_share.core
         data: Data = {"state_epoch": core.state_epoch, "leader_epoch": core.leader_epoch}
         if refused is None:
             data["end"] = core.end_offset
-        self._tell("share.load", led, {**data, **_error(refused)}, is_here=refused is None)
+        self._tell("share.load", led_share, {**data, **_error(refused)}, is_here=refused is None)
 
     def trace_acquisition(
         self,
-        led: LedShare,
+        led_share: LedShare,
         member_id: str,
         ranges: Sequence[AcquiredRange],
     ) -> None:
@@ -73,11 +73,11 @@ class ShareTrace:
             f"{acquired_range.first_offset}-{acquired_range.last_offset}:{acquired_range.delivery_count}"
             for acquired_range in ranges[:TOLD_MAX]
         ]
-        self._tell("share.acquire", led, {"member": member_id, "ranges": range_texts})
+        self._tell("share.acquire", led_share, {"member": member_id, "ranges": range_texts})
 
     def trace_acknowledgement(
         self,
-        led: LedShare,
+        led_share: LedShare,
         member_id: str,
         batches: Sequence[AcknowledgementBatch],
         refused: Rejection | None,
@@ -89,7 +89,7 @@ class ShareTrace:
             for batch in batches[:TOLD_MAX]
         ]
         data = {"member": member_id, "batches": batch_texts, **_error(refused)}
-        self._tell("share.acknowledge", led, data, is_here=False)
+        self._tell("share.acknowledge", led_share, data, is_here=False)
 
     def lock_ran_out(self, lock_ms: int) -> int:
         """A lock ends, and there is something to take back: the current cause from now on; the one
@@ -105,46 +105,46 @@ class ShareTrace:
 
     def trace_release(
         self,
-        led: LedShare,
+        led_share: LedShare,
         batches: Iterable[StateBatch],
         **why: str,
     ) -> None:
         if self._tracer.on:
-            self._tell("share.release", led, {"batches": _batch_texts(batches), **why})
+            self._tell("share.release", led_share, {"batches": _batch_texts(batches), **why})
 
     def trace_persisting(
         self,
-        led: LedShare,
+        led_share: LedShare,
         batches: Iterable[StateBatch],
         refused: Rejection | None,
     ) -> None:
         if self._tracer.on:
             data = {"batches": _batch_texts(batches), **_error(refused)}
-            self._tell("share.persist", led, data)
+            self._tell("share.persist", led_share, data)
 
-    def log_start_moved(self, led: LedShare) -> None:
-        self._tell("share.start", led, {})
+    def log_start_moved(self, led_share: LedShare) -> None:
+        self._tell("share.start", led_share, {})
 
-    def trace_unload(self, led: LedShare) -> None:
-        self._tell("share.unload", led, {}, is_here=False)
+    def trace_unload(self, led_share: LedShare) -> None:
+        self._tell("share.unload", led_share, {}, is_here=False)
 
     def _tell(
         self,
         kind: str,
-        led: LedShare,
+        led_share: LedShare,
         data: Data,
         *,
         is_here: bool = True,
     ) -> None:
         if self._tracer.on:
-            about = {**_names(led), **data}
+            about = {**_names(led_share), **data}
             if is_here:
-                about |= self.standing(led)
+                about |= self.standing(led_share)
             self._tracer.emit(kind, self._node, data=about)
 
 
-def _names(led: LedShare) -> Data:
-    return {"group": led.core.key.group_id, "tp": str(led.topic_partition)}
+def _names(led_share: LedShare) -> Data:
+    return {"group": led_share.core.key.group_id, "tp": str(led_share.topic_partition)}
 
 
 def _batch_texts(batches: Iterable[StateBatch]) -> list[str]:

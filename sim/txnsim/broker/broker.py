@@ -447,14 +447,14 @@ class Broker:
             return
         self.logs.has_failed = True
         _log.error("broker.directory_failed", broker=self.broker_id)
-        led = tuple(self.replicas.led)
+        led_partitions = tuple(self.replicas.led)
         self.replica_fetchers.apply((), self.replicas.directory_failed())
         self.transaction_host.directory_failed()
         self.group_host.directory_failed()
         self.share_host.directory_failed()
         if self.shares_made is not None:
-            self.shares_made.shares.forget_places(led)
-        for topic_partition in led:
+            self.shares_made.shares.forget_places(led_partitions)
+        for topic_partition in led_partitions:
             self.purgatory.release(topic_partition)
         self.on_directory_failure()
 
@@ -876,8 +876,8 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         log = self.replicas.led.get(topic_partition)
         if log is None:
             return self.replicas.leader(topic_partition)
-        led = self.replicas.replicated.get(topic_partition)
-        if led is not None and led.is_under_min_isr:
+        replicated_log = self.replicas.replicated.get(topic_partition)
+        if replicated_log is not None and replicated_log.is_under_min_isr:
             return self.appends.refuse_few(log) or log
         is_positions = topic_partition.topic == CONSUMER_OFFSETS_TOPIC
         if is_positions and self.groups.refuses_markers(topic_partition):

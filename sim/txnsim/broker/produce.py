@@ -313,8 +313,12 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         log = replicas.led.get(partition)
         if log is None:
             return replicas.leader(partition)
-        led = replicas.replicated.get(partition)
-        if led is not None and led.is_under_min_isr and command.acks == ACKS_ALL:
+        replicated_log = replicas.replicated.get(partition)
+        if (
+            replicated_log is not None
+            and replicated_log.is_under_min_isr
+            and command.acks == ACKS_ALL
+        ):
             return self.appends.refuse_few(log) or log
         return log
 

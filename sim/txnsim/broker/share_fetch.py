@@ -240,13 +240,13 @@ class _Fetch:
         """Find a share partition, or have it made and loaded."""
         command = self._command
         key, topic_partition = _key(command.member, partition), command.partitions[partition]
-        led = self._owner.shares.begin(key, topic_partition, partial(self._refuse, partition))
-        if isinstance(led, Rejection):
-            self._refuse(partition, led)
+        led_share = self._owner.shares.begin(key, topic_partition, partial(self._refuse, partition))
+        if isinstance(led_share, Rejection):
+            self._refuse(partition, led_share)
             return
-        self.shares[partition] = led
+        self.shares[partition] = led_share
         for watched in (key, topic_partition):
-            self._by_key.setdefault(watched, []).append(led)
+            self._by_key.setdefault(watched, []).append(led_share)
 
     def _refuse(self, partition: SharedPartition, rejection: Rejection) -> None:
         self.refused[partition] = ShareFetchAnswer(error=rejection.error)
@@ -265,8 +265,8 @@ class _Fetch:
         )
 
     async def _prepare(self, pace: Pace | None) -> bool:
-        for led in self.shares.values():
-            self._look(led)
+        for led_share in self.shares.values():
+            self._look(led_share)
             if pace is not None and pace.has_done(1):
                 await pace.rest()
         return self._is_enough
@@ -276,12 +276,12 @@ class _Fetch:
         can be acquired now, and of nothing that comes until it reads (partitionsAcquired).
         """
         touched = self._by_key[key]
-        for led in touched:
-            self._look(led)
+        for led_share in touched:
+            self._look(led_share)
         if not self._is_enough:
             return False
-        for led in touched:
-            self._lock(led)
+        for led_share in touched:
+            self._lock(led_share)
         for locked_partition in self._known:
             self._lock(self._by_key[locked_partition][0])
         return True
@@ -290,56 +290,56 @@ class _Fetch:
     def _is_enough(self) -> bool:
         return self._is_wrong or (bool(self._known) and self._total >= self._min_bytes)
 
-    def _look(self, led: LedShare) -> None:
+    def _look(self, led_share: LedShare) -> None:
         """What could be acquired of a share partition (DelayedShareFetch.tryComplete)."""
-        key = led.core.key
+        key = led_share.core.key
         self._total -= self._known.pop(key, 0)
-        if not self._lock(led):
+        if not self._lock(led_share):
             return
-        available = self._available(led)
-        self._unlock(led)
+        available = self._available(led_share)
+        self._unlock(led_share)
         if available is None:
             self._is_wrong = True
         else:
             self._known[key] = available
             self._total += available
 
-    def _available(self, led: LedShare) -> int | None:
+    def _available(self, led_share: LedShare) -> int | None:
         """Bytes that could be read; None where a read has an error, or is beyond the end."""
-        log = self._owner.replicas.leader(led.topic_partition)
+        log = self._owner.replicas.leader(led_share.topic_partition)
         if isinstance(log, Rejection):
             return None
-        offset = led.core.next_fetch_offset()
+        offset = led_share.core.next_fetch_offset()
         if not log.log_start_offset <= offset <= log.latest(self._isolation):
             return None
         return min(log.readable_bytes(offset, self._isolation), self._max_bytes)
 
     # Locks
 
-    def _lock(self, led: LedShare) -> bool:
+    def _lock(self, led_share: LedShare) -> bool:
         """Take the fetch lock, if something can be acquired."""
-        key = led.core.key
+        key = led_share.core.key
         if key in self._locked:
             return True
-        if not led.take_fetch_lock(self, self._owner.shares.now_ms()):
+        if not led_share.take_fetch_lock(self, self._owner.shares.now_ms()):
             return False
-        self._locked[key] = led
-        if led.core.can_acquire(self._owner.shares.settings_of(key.group_id)):
+        self._locked[key] = led_share
+        if led_share.core.can_acquire(self._owner.shares.settings_of(key.group_id)):
             return True
-        self._unlock(led)
+        self._unlock(led_share)
         return False
 
-    def _unlock(self, led: LedShare) -> None:
-        del self._locked[led.core.key]
-        led.release_fetch_lock(self, self._owner.shares.now_ms())
+    def _unlock(self, led_share: LedShare) -> None:
+        del self._locked[led_share.core.key]
+        led_share.release_fetch_lock(self, self._owner.shares.now_ms())
 
     def release_locks(self) -> None:
-        for led in tuple(self._locked.values()):
-            self._unlock(led)
+        for led_share in tuple(self._locked.values()):
+            self._unlock(led_share)
 
     async def _release_in_slices(self, pace: Pace | None) -> None:
-        for led in tuple(self._locked.values()):
-            self._unlock(led)
+        for led_share in tuple(self._locked.values()):
+            self._unlock(led_share)
             await rest_where_due(pace, 1)
 
     # Reading and acquiring
@@ -348,11 +348,11 @@ class _Fetch:
         """Read what can be acquired, and acquire it."""
         fetch_offsets: dict[SharedPartition, int] = {}
         is_chosen = bool(self._locked)
-        for partition, led in self.shares.items():
-            if partition in self.refused or (is_chosen and led.core.key not in self._locked):
+        for partition, led_share in self.shares.items():
+            if partition in self.refused or (is_chosen and led_share.core.key not in self._locked):
                 pass
-            elif self._lock(led):
-                fetch_offsets[partition] = led.core.next_fetch_offset()
+            elif self._lock(led_share):
+                fetch_offsets[partition] = led_share.core.next_fetch_offset()
             if pace is not None and pace.has_done(1):
                 await pace.rest()
         shares = self._owner.shares
@@ -416,16 +416,16 @@ class _Fetch:
         records_left = self._command.max_records
         for (partition, offset), fetched in zip(fetch_offsets.items(), read, strict=True):
             await rest_where_due(pace, ACQUISITION_WEIGHT)
-            led = self.shares[partition]
+            led_share = self.shares[partition]
             if fetched.error is ErrorCode.offset_out_of_range:
-                outcomes[partition] = self._log_start_moved(led)
+                outcomes[partition] = self._log_start_moved(led_share)
                 continue
             if fetched.error:
                 outcomes[partition] = ShareFetchAnswer(error=fetched.error)
                 continue
-            batches = await self._batches(led, offset, fetched, pace)
+            batches = await self._batches(led_share, offset, fetched, pace)
             command = self._command_of(batches, offset, records_left, fetched)
-            acquired = self._owner.shares.acquire(led, command)
+            acquired = self._owner.shares.acquire(led_share, command)
             if isinstance(acquired, Rejection):  # an exception in Kafka, which ends it for all
                 return {
                     shared_partition: ShareFetchAnswer(error=acquired.error)
@@ -436,19 +436,19 @@ class _Fetch:
         return outcomes, with_data
 
     async def _batches(
-        self, led: LedShare, offset: int, fetched: FetchOutcome, pace: Pace | None
+        self, led_share: LedShare, offset: int, fetched: FetchOutcome, pace: Pace | None
     ) -> tuple[ReadBatch, ...]:
         """As many of the batches that were read as an acquisition needs; there may be hundreds of
         thousands.
         """
-        settings = self._owner.shares.settings_of(led.core.key.group_id)
+        settings = self._owner.shares.settings_of(led_share.core.key.group_id)
         if pace is None and len(fetched.records) > UNPACED_BATCHES:
             pace = self._owner.purgatory.pace()
         batches: list[ReadBatch] = []
         end = offset
         for batch in _read_batches(fetched.records):
             if not batches:
-                end = led.core.reach(max(offset, batch.base_offset), settings)
+                end = led_share.core.reach(max(offset, batch.base_offset), settings)
             batches.append(batch)
             if batch.last_offset >= end and len(batches) > 1:
                 break
@@ -475,17 +475,17 @@ class _Fetch:
             else (),
         )
 
-    def _log_start_moved(self, led: LedShare) -> ShareFetchAnswer:
+    def _log_start_moved(self, led_share: LedShare) -> ShareFetchAnswer:
         """A read was out of range: what the share partition has below the log's start is gone."""
         log = self._owner.replicas.leader(
-            led.topic_partition, current_leader_epoch=led.core.leader_epoch
+            led_share.topic_partition, current_leader_epoch=led_share.core.leader_epoch
         )
         if isinstance(log, Rejection):
             if log.error in FENCING:
-                self._owner.shares.forget_places((led.topic_partition,))
+                self._owner.shares.forget_places((led_share.topic_partition,))
             return ShareFetchAnswer(error=log.error)
-        led.core.move_log_start(log.log_start_offset)
-        self._owner.shares.trace.log_start_moved(led)
+        led_share.core.move_log_start(log.log_start_offset)
+        self._owner.shares.trace.log_start_moved(led_share)
         return _NOTHING
 
 

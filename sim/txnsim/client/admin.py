@@ -139,8 +139,8 @@ class Admin(TransactionAdmin):
         """
 
         def is_named(view: ClusterMetadata) -> bool:
-            led = view.leader(partition)
-            return led is not None and led.leader_id == broker_id
+            leader = view.leader(partition)
+            return leader is not None and leader.leader_id == broker_id
 
         return await self._each_says([partition.topic], is_named, timeout_ms)
 

@@ -232,8 +232,11 @@ class Connection(asyncio.Protocol):
             ConnectionLostError: The connection was cut before the answer came.
             RequestTimeoutError: No answer in time; the connection is closed.
         """
-        theirs = self.versions.get(api_key)
-        if theirs is None or not theirs.lowest <= version <= theirs.highest:
+        broker_versions = self.versions.get(api_key)
+        if (
+            broker_versions is None
+            or not broker_versions.lowest <= version <= broker_versions.highest
+        ):
             raise NotSupportedError(
                 f"The node does not support version {version} of {api_name(api_key)}",
                 error=ErrorCode.unsupported_version,
@@ -312,8 +315,12 @@ class Connection(asyncio.Protocol):
                 f" of security.protocol={self._settings.security.protocol.name}?"
             ) from error
         if answer.error_code == ErrorCode.unsupported_version:
-            theirs = {row.api_key: row for row in answer.api_keys}.get(ClientApi.API_VERSIONS)
-            version = min(highest, theirs.max_version if theirs is not None else 0)
+            broker_versions = {row.api_key: row for row in answer.api_keys}.get(
+                ClientApi.API_VERSIONS
+            )
+            version = min(
+                highest, broker_versions.max_version if broker_versions is not None else 0
+            )
             answer = await self._send(self._api_versions(), version)
         if answer.error_code != ErrorCode.none:
             raise NotSupportedError(

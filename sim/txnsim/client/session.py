@@ -256,6 +256,6 @@ def identity_in(answer: Any) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
 
 
-def unexpected(what: str, error: ErrorCode) -> ClientError:
+def unexpected(request_name: str, error: ErrorCode) -> ClientError:
     """An answer's error as an exception; the session decides how bad it is."""
-    return ClientError(f"{what}: {error.name.upper()}", error=error)
+    return ClientError(f"{request_name}: {error.name.upper()}", error=error)

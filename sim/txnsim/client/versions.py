@@ -139,28 +139,28 @@ def choose_version(
         ClientTooOldError: The versions that the broker has, or that are wanted, are newer.
         NotSupportedError: The broker does not know the API, or its versions are older.
     """
-    theirs = broker.get(api)
-    if theirs is None:
+    broker_range = broker.get(api)
+    if broker_range is None:
         raise NotSupportedError(
             f"The node does not support {api.name}", error=ErrorCode.unsupported_version
         )
-    ours = api.ours
-    highest = min(ours.highest, theirs.highest, within.highest)
-    lowest = max(ours.lowest, theirs.lowest, within.lowest)
+    own_range = api.ours
+    highest = min(own_range.highest, broker_range.highest, within.highest)
+    lowest = max(own_range.lowest, broker_range.lowest, within.lowest)
     if highest < lowest:
-        wanted_low = max(ours.lowest, within.lowest)
-        wanted_high = min(ours.highest, within.highest)
-        needed = max(theirs.lowest, within.lowest)
-        if needed > ours.highest:
+        wanted_low = max(own_range.lowest, within.lowest)
+        wanted_high = min(own_range.highest, within.highest)
+        needed = max(broker_range.lowest, within.lowest)
+        if needed > own_range.highest:
             raise ClientTooOldError(
-                f"This client speaks {api.name} up to version {ours.highest}; version {needed} is"
-                f" needed. The node supports [{theirs.lowest},{theirs.highest}].",
+                f"This client speaks {api.name} up to version {own_range.highest}; version {needed}"
+                f" is needed. The node supports [{broker_range.lowest},{broker_range.highest}].",
                 error=ErrorCode.unsupported_version,
             )
         raise NotSupportedError(
             f"The node does not support {api.name} with version in range"
             f" [{wanted_low},{wanted_high}]. The supported range is"
-            f" [{theirs.lowest},{theirs.highest}].",
+            f" [{broker_range.lowest},{broker_range.highest}].",
             error=ErrorCode.unsupported_version,
         )
     return highest

@@ -162,8 +162,8 @@ class _Problems:
         return ConfigError("\n".join(message for _line, message in sorted(set(self._found))))
 
     def _too_many(self) -> ConfigError:
-        more = f"{self._file}: {PROBLEMS_MAX} problems; more are not looked for"
-        return ConfigError(f"{self.error()}\n{more}")
+        too_many_text = f"{self._file}: {PROBLEMS_MAX} problems; more are not looked for"
+        return ConfigError(f"{self.error()}\n{too_many_text}")
 
     def _problem_line(self, line: int, field: str, message: str) -> tuple[int, str]:
         file_and_line = f"{self._file}:{line}" if self._has_lines else self._file
@@ -463,9 +463,9 @@ def _stranger(label: str, *, ours: bool) -> _PassedBy | _Unknown:
     """
     if label.startswith(CONFLUENT):
         return _PassedBy()
-    mine = documentation()
-    similar = nearest(label, mine if ours else ())
-    is_misplaced = label in mine or (ours and "." not in label)
+    documented = documentation()
+    similar = nearest(label, documented if ours else ())
+    is_misplaced = label in documented or (ours and "." not in label)
     return _PassedBy() if similar is None and not is_misplaced else _unknown_property(similar)
 
 

@@ -97,9 +97,11 @@ def without_effect() -> dict[str, str]:
 def known() -> frozenset[str]:
     """Names of all properties that a broker of the simulator knows."""
     idle = {name for name, why in without_effect().items() if why != BEFORE_4}
-    ours = {setting.kafka for setting in documentation().values() if setting.kafka is not None}
+    own_settings = {
+        setting.kafka for setting in documentation().values() if setting.kafka is not None
+    }
     return frozenset(
-        idle | LISTENER_PROPERTIES | (SECURITY_PROPERTIES - AUTHORIZER_PROPERTIES) | ours
+        idle | LISTENER_PROPERTIES | (SECURITY_PROPERTIES - AUTHORIZER_PROPERTIES) | own_settings
     )
 
 
@@ -128,9 +130,9 @@ def nearest(name: str, other_names: Iterable[str] = ()) -> str | None:
         return matches[0]
     words = _words(name)
     for candidate in names:
-        theirs = _words(candidate)
-        if sorted(theirs) == sorted(words) or (
-            len(words) >= _WORDS_MIN and theirs[: len(words)] == words
+        candidate_words = _words(candidate)
+        if sorted(candidate_words) == sorted(words) or (
+            len(words) >= _WORDS_MIN and candidate_words[: len(words)] == words
         ):
             return candidate
     return None

@@ -21,10 +21,12 @@ def cluster_schema() -> dict[str, Any]:
     section = settings_model().model_json_schema()
     settings: dict[str, Any] = dict(section["properties"])
     for name, about in documentation().items():
-        ours = settings[name]
-        ours["description"] = f"{about.reason} ({about.unit})" if about.unit else about.reason
+        setting_schema = settings[name]
+        setting_schema["description"] = (
+            f"{about.reason} ({about.unit})" if about.unit else about.reason
+        )
         if about.kafka is not None:
-            settings[about.kafka] = ours
+            settings[about.kafka] = setting_schema
     definitions = {**schema.get("$defs", {}), **section.get("$defs", {})}
     properties = dict(schema["properties"])
     settings[PRESET] = {

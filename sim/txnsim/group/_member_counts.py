@@ -105,9 +105,9 @@ class Tally:
             self._count_settled(new, 1)
             return
         old_sources = () if old is None else tuple(_sources(old))
-        came = () if new is None else tuple(_sources(new))
-        self._count_names(*self._name_changes(old_sources, came, {}))
-        for source in came:
+        new_sources = () if new is None else tuple(_sources(new))
+        self._count_names(*self._name_changes(old_sources, new_sources, {}))
+        for source in new_sources:
             self._count_source(source, 1)
         for source in old_sources:
             self._count_source(source, -1)
@@ -161,11 +161,11 @@ class Tally:
         self._hash.refresh(self._names, image)
         changed = self._changed_in(image, leaving, joining, resolved or {})
         counts = self._names
-        came = [name for name in changed if name not in counts]
+        new_topics = [name for name in changed if name not in counts]
         removed_topics = [
-            name for name, more in changed.items() if name in counts and not counts[name] + more
+            name for name, change in changed.items() if name in counts and not counts[name] + change
         ]
-        return self._hash.value_with(came, removed_topics, image)
+        return self._hash.value_with(new_topics, removed_topics, image)
 
     def topics_after(
         self, image: ClusterImage, *, leaving: Iterable[Counted], joining: Iterable[Counted]
@@ -173,8 +173,8 @@ class Tally:
         """Existing topics that are subscribed after members leave and join."""
         counts = self._names
         topics = set(image.existing(counts))
-        for name, more in self._changed_in(image, leaving, joining, {}).items():
-            if counts[name] + more:
+        for name, change in self._changed_in(image, leaving, joining, {}).items():
+            if counts[name] + change:
                 topics.add(name)
             else:
                 topics.discard(name)
@@ -205,19 +205,19 @@ class Tally:
     def _name_changes(
         self,
         old_sources: Iterable[Source],
-        came: Iterable[Source],
+        new_sources: Iterable[Source],
         resolved: Mapping[str, frozenset[str]],
     ) -> tuple[list[frozenset[str]], list[frozenset[str]]]:
         """Sets of names that are to count from now on, and those that no longer count."""
-        net: Counter[Source] = Counter(came)
+        net: Counter[Source] = Counter(new_sources)
         net.subtract(old_sources)
         net.update(dict.fromkeys(resolved, 0))
         added, removed = [], []
-        for source, more in net.items():
+        for source, change in net.items():
             users = self._users[source]
             topics_before = self._topics(source) if users else _NO_NAMES
             topics_after = _NO_NAMES
-            if users + more:
+            if users + change:
                 topics_after = (
                     resolved[source]
                     if isinstance(source, str) and source in resolved

@@ -151,9 +151,9 @@ class GroupOffsets(msgspec.Struct, eq=False):
             producers = self._open[group_id]
             positions = self._committed.setdefault(group_id, {})
             for topic_partition, (record, record_offset) in pending.items():
-                theirs = producers[topic_partition]
-                theirs.discard(producer_id)
-                if not theirs:
+                producer_offsets = producers[topic_partition]
+                producer_offsets.discard(producer_id)
+                if not producer_offsets:
                     del producers[topic_partition]
                 position = positions.get(topic_partition)
                 if (

@@ -69,11 +69,11 @@ class TopicsHash:
         self._changed.clear()
 
     def value_with(
-        self, came: Iterable[str], removed_topics: Iterable[str], image: ClusterImage
+        self, added_topics: Iterable[str], removed_topics: Iterable[str], image: ClusterImage
     ) -> int:
         """Hash with existing topics added to the subscribed ones, and others removed."""
         total = self._sum
-        for name in came:
+        for name in added_topics:
             total += _number(image.topics[name])
         for name in self._counted.keys() & removed_topics:
             total -= self._counted[name][1]

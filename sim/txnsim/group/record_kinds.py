@@ -184,8 +184,8 @@ _OURS: Final = {
 def message_of(cls: Any, record: Any) -> Any:
     """A message with what a record has for its fields."""
     message_fields = {}
-    for name, ours, written in _plan_of(cls):
-        value = getattr(record, ours)
+    for name, own_field, written in _plan_of(cls):
+        value = getattr(record, own_field)
         message_fields[name] = value if written is None else written(value)
     return cls(**message_fields)
 

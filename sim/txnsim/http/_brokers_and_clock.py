@@ -165,7 +165,7 @@ class LifeRoutes(ClusterNoun):
     def _view(self, member: ClusterMember) -> BrokerView:
         image = self._cluster.metadata.image
         broker_image = image.brokers[member.broker_id]
-        led = sum(
+        led_count = sum(
             partition.leader == member.broker_id
             for topic in image.topics.values()
             for partition in topic.partitions
@@ -181,7 +181,7 @@ class LifeRoutes(ClusterNoun):
             in_controlled_shutdown=broker_image.in_controlled_shutdown,
             isolated=self._cluster.is_isolated(member.broker_id),
             cut_off_from_clients=member.is_cut_off_from_clients,
-            leads=led,
+            leads=led_count,
         )
 
     # Leaders

@@ -315,9 +315,9 @@ class _Packer:
         for first_position, count, rows in islice(tracer.batches(cursor), BATCHES_PER_TURN_MAX):
             pieces += (_PAIR, _pack(first_position), rows)
             cursor = first_position + count
-        if more := tracer.nodes[self._nodes_told :]:
-            notes["nodes"] = more
-            self._nodes_told += len(more)
+        if new_nodes := tracer.nodes[self._nodes_told :]:
+            notes["nodes"] = new_nodes
+            self._nodes_told += len(new_nodes)
         if notes:
             pieces.insert(0, _pack(notes))
         return cursor, b"".join(pieces)

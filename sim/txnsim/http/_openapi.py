@@ -42,11 +42,11 @@ def document(
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         if operation.body is not None:
-            more = next(
+            path_refusals = next(
                 (refusal for path, refusal in refusals.items() if operation.path.startswith(path)),
                 (),
             )
-            operation = replace(operation, refusals=(*operation.refusals, *more))
+            operation = replace(operation, refusals=(*operation.refusals, *path_refusals))
         paths.setdefault(operation.path, {})[operation.method] = _operation(operation, references)
     return {
         "openapi": "3.1.0",

@@ -289,16 +289,16 @@ def requested_metrics(
     names: dict[str, None] = {}
     characters = 0
     for configs in subscriptions.values():
-        wish = subscription(configs)
-        if _matches(wish, attributes):
-            interval_ms = min(interval_ms, wish.interval_ms)
-            for name in _java_hash_order(wish.metrics) if ALL not in names else ():
+        metrics_subscription = subscription(configs)
+        if _matches(metrics_subscription, attributes):
+            interval_ms = min(interval_ms, metrics_subscription.interval_ms)
+            for name in _java_hash_order(metrics_subscription.metrics) if ALL not in names else ():
                 if name not in names:
                     names[name] = None
                     characters += len(name)
             if len(names) > NAMES_MAX or characters > CHARACTERS_MAX:
                 names = {ALL: None}
-        yield WEIGHT + len(wish.metrics)
+        yield WEIGHT + len(metrics_subscription.metrics)
     metrics = (ALL,) if ALL in names else tuple(_java_hash_order(names))
     return MetricsToPush(
         instance_id=instance_id,
@@ -308,11 +308,13 @@ def requested_metrics(
     )
 
 
-def _matches(wish: MetricsSubscription, attributes: Mapping[str, str | None]) -> bool:
+def _matches(
+    metrics_subscription: MetricsSubscription, attributes: Mapping[str, str | None]
+) -> bool:
     try:
         return all(
             (value := attributes[name]) is not None and pattern.matches(value)
-            for name, pattern in wish.match.items()
+            for name, pattern in metrics_subscription.match.items()
         )
     except PatternError:
         return False  # a client whose name is thousands of letters long

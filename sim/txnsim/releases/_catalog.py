@@ -46,15 +46,15 @@ def fleet_from(
     known_ids = range(1, brokers + 1) if broker_ids is None else broker_ids
     fleet.first = BrokerId(min(known_ids, default=fleet.first))
     named: list[tuple[BrokerId, Release]] = []
-    for wish in (part.strip() for text in wishes for part in text.split(",")):
-        broker, separator, name = wish.rpartition("=")
+    for version_text in (part.strip() for text in wishes for part in text.split(",")):
+        broker, separator, name = version_text.rpartition("=")
         release = release_named(name.strip())
         if not separator:
             fleet.default = release
         elif broker.strip().isdigit() and int(broker) in known_ids:
             named.append((BrokerId(int(broker)), release))
         else:
-            raise ConfigError(f"as version {wish}: there is no broker {broker.strip()!r}")
+            raise ConfigError(f"as version {version_text}: there is no broker {broker.strip()!r}")
     for broker_id, release in named:
         fleet.assign(broker_id, release)
     return fleet

@@ -436,11 +436,11 @@ class FetchSessions:
             return self._shards[max(0, session_id) // _IDS_PER_SHARD]
         return None
 
-    def _has_room(self, more: int) -> bool:
-        """Whether ``more`` partitions fit within the limit of all sessions."""
+    def _has_room(self, added_count: int) -> bool:
+        """Whether ``added_count`` partitions fit within the limit of all sessions."""
         sessions = (session for shard in self._shards for session in shard.sessions.values())
         partition_count = sum([len(session.partitions) for session in sessions])
-        return partition_count + more <= self._partitions_max
+        return partition_count + added_count <= self._partitions_max
 
     def _open(self, request: SessionRequest, results: Results, now_ms: int) -> int:
         """Stores a new session if there is room (FetchSessionCacheShard.maybeCreateSession);

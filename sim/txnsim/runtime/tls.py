@@ -49,8 +49,10 @@ def server_context(tls: TlsFiles | TlsPem, client_auth: ClientAuth) -> ssl.SSLCo
                 context.load_verify_locations(cadata=tls.authority)
             _limit(context, tls.versions)
     except (OSError, ssl.SSLError) as error:
-        what = f"{tls.certificate}, {tls.key}" if isinstance(tls, TlsFiles) else "of the keystore"
-        raise ConfigError(f"TLS files {what}: {problem_of(error)}") from error
+        source_text = (
+            f"{tls.certificate}, {tls.key}" if isinstance(tls, TlsFiles) else "of the keystore"
+        )
+        raise ConfigError(f"TLS files {source_text}: {problem_of(error)}") from error
     context.verify_mode = _VERIFY[client_auth]
     return context
 

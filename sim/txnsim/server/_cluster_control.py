@@ -278,7 +278,7 @@ class SimClusterControl:
         """Whether the member still belongs to the cluster, which may have been rebuilt."""
         return self._cluster.members.get(member.broker_id) is member
 
-    async def _try(self, member: ClusterMember, what: str) -> None:
+    async def _try(self, member: ClusterMember, action: str) -> None:
         """Start a broker, after a stop where it runs; another start or kill meanwhile has
         the last word.
         """
@@ -287,7 +287,7 @@ class SimClusterControl:
                 await member.stop()
             await self._cluster.start_broker(member.broker_id)
         except ConfigError as error:
-            _log.info("fault.not_undone", broker=member.broker_id, what=what, why=str(error))
+            _log.info("fault.not_undone", broker=member.broker_id, what=action, why=str(error))
 
 
 def _broker_of(named: int | None, struck: BrokerId | None) -> BrokerId:

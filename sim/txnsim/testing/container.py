@@ -84,18 +84,18 @@ def start_of(environment: Mapping[str, str], more: Sequence[str] = ()) -> Contai
     Raises:
         ConfigError: A variable of ours is unknown or wrong, or two contradict each other.
     """
-    ours = {**DEFAULTS, **{k: v for k, v in environment.items() if is_given(k, v)}}
-    strangers = sorted(ours.keys() - OPTIONS.keys())
+    own_variables = {**DEFAULTS, **{k: v for k, v in environment.items() if is_given(k, v)}}
+    strangers = sorted(own_variables.keys() - OPTIONS.keys())
     if strangers:
         raise ConfigError("\n".join(unknown("variable", name, OPTIONS) for name in strangers))
     properties, remarks = _properties(environment, has_file="TXNSIM_CONFIG" in environment)
     if "listeners" in properties and "TXNSIM_HOST" not in environment:
-        del ours["TXNSIM_HOST"]  # they say where to listen
-    config = ours.pop("TXNSIM_CONFIG", None)
+        del own_variables["TXNSIM_HOST"]  # they say where to listen
+    config = own_variables.pop("TXNSIM_CONFIG", None)
     if config is not None and properties and not config.endswith(".properties"):
         raise ConfigError(f"TXNSIM_CONFIG={config}: {KAFKA}… only go with a .properties file")
     try:
-        arguments = words_of(ours, ())
+        arguments = words_of(own_variables, ())
     except ValueError as error:
         raise ConfigError(str(error)) from None
     if "--http" in arguments:
@@ -120,7 +120,7 @@ def _properties(
         if is_given(name, value, KAFKA) and name not in NOT_FOR_BROKERS
     }
     foreign = {name: KAFKA + name.removeprefix(BITNAMI) for name in variables if _is_bitnamis(name)}
-    properties = {property_name(ours): variables[name] for name, ours in foreign.items()}
+    properties = {property_name(own_name): variables[name] for name, own_name in foreign.items()}
     properties |= {
         property_name(name): value for name, value in variables.items() if name not in foreign
     }

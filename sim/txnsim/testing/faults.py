@@ -181,12 +181,12 @@ class AsyncFaults(ClusterPart):
         """The same as ``states``, for callers in the cluster's loop, or that only look."""
         injector = self._rebuilt.injector if self._rebuilt.is_running else None
         in_force = () if injector is None else injector.rules()
-        ours = [(fault.armed, fault.may_miss) for fault in self._armed]
-        our_ids = {id(armed) for armed, _ in ours}
+        armed_here = [(fault.armed, fault.may_miss) for fault in self._armed]
+        our_ids = {id(armed) for armed, _ in armed_here}
         # Rules that came another way, by the control port for instance, count as well.
         others_rules = [(armed, False) for armed in in_force if id(armed) not in our_ids]
         states = []
-        for armed, may_miss in (*ours, *others_rules):
+        for armed, may_miss in (*armed_here, *others_rules):
             doubt = injector.doubt(armed.rule, in_hindsight=True) if injector else None
             known_of_it = msgspec.structs.asdict(fault(armed, doubt))
             states.append(FaultState(may_miss=may_miss, **known_of_it))

@@ -264,8 +264,11 @@ def _sharing(groups: Sequence[tuple[str, int | None]]) -> str:
         name if start is None else f"{name} (start offset {start})"
         for name, start in groups[:NAMED_MAX]
     )
-    more = f" and {len(groups) - NAMED_MAX} more" if len(groups) > NAMED_MAX else ""
-    return f"Share groups with read_committed get nothing from there on either: {names}{more}."
+    unlisted_text = f" and {len(groups) - NAMED_MAX} more" if len(groups) > NAMED_MAX else ""
+    return (
+        "Share groups with read_committed get nothing from there on either:"
+        f" {names}{unlisted_text}."
+    )
 
 
 def program_at(bootstrap: str | None, *options: str) -> str:

@@ -435,8 +435,10 @@ class FrameReader:
         while end - position >= _SIZE_BYTES:
             size = _SIZE(data, position)[0]
             if size < 0 or size > self.limit:
-                what = _no_kafka(data[position : position + _SIZE_BYTES])
-                raise MalformedFrameError(f"frame size {size} is outside 0..{self.limit}{what}")
+                protocol_remark = _no_kafka(data[position : position + _SIZE_BYTES])
+                raise MalformedFrameError(
+                    f"frame size {size} is outside 0..{self.limit}{protocol_remark}"
+                )
             start = position + _SIZE_BYTES
             position = start + size
             if position > end:

@@ -137,8 +137,13 @@ def _spells_of_decided(history: History) -> dict[str, _Spell]:
             spells.pop(observation.transactional_id, None)
             continue
         trouble = f"{ONGOING} past its timeout" if is_overdue else observation.state
-        what = (trouble, observation.producer_id, observation.producer_epoch, observation.start_ms)
-        _note(spells, observation.transactional_id, what, index=index, at_ms=observation.at_ms)
+        spell_key = (
+            trouble,
+            observation.producer_id,
+            observation.producer_epoch,
+            observation.start_ms,
+        )
+        _note(spells, observation.transactional_id, spell_key, index=index, at_ms=observation.at_ms)
         if is_overdue:
             spells[observation.transactional_id].grace_ms = SCANS_MS
     return spells
@@ -172,14 +177,14 @@ def _spells_of_busy(history: History) -> dict[str, _Spell]:
 def _note(
     spells: dict[str, _Spell],
     transactional_id: str,
-    what: tuple[object, ...],
+    spell_key: tuple[object, ...],
     *,
     index: int,
     at_ms: int,
 ) -> None:
     spell = spells.get(transactional_id)
-    if spell is None or spell.what != what:
-        spell = spells[transactional_id] = _Spell(what, index, at_ms)
+    if spell is None or spell.what != spell_key:
+        spell = spells[transactional_id] = _Spell(spell_key, index, at_ms)
     spell.last_index, spell.waited_ms = index, at_ms - spell.at_ms
 
 

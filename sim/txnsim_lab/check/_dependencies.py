@@ -296,11 +296,12 @@ def lost_updates(history: History) -> tuple[Anomaly, ...]:
     for label, register, evidence in _replaced_positions(history, committed):
         readers[register][label] = evidence
     anomalies = []
-    for (what, partition, version), updates in sorted(readers.items()):
+    for (register_name, partition, version), updates in sorted(readers.items()):
         if len(updates) > 1:
             labels = sorted(updates)
             because = (
-                f"{' and '.join(labels)} each replaced {what} as it stood at {partition}@{version}"
+                f"{' and '.join(labels)} each replaced {register_name} as it stood at"
+                f" {partition}@{version}"
             )
             evidence = [index for label in labels for index in updates[label]]
             anomalies.append(convict(Kind.LOST_UPDATE, because, *evidence))
@@ -333,17 +334,17 @@ def _replaced_positions(
     for _, sent in history.all_of(SentOffsets):
         if sent.outcome is not Outcome.FAILED:
             set_to[sent.group, sent.place, sent.position] += 1
-    got: dict[tuple[str, str, TopicPartition], tuple[int, int]] = {}
+    positions_read: dict[tuple[str, str, TopicPartition], tuple[int, int]] = {}
     replacements = []
     for index, observation in enumerate(history):
         if isinstance(observation, PositionsRead) and observation.transaction in committed:
             for position in () if observation.error else observation.positions:
-                got[observation.transaction, observation.group, position.place] = (
+                positions_read[observation.transaction, observation.group, position.place] = (
                     position.offset,
                     index,
                 )
         elif isinstance(observation, SentOffsets) and observation.transaction in committed:
-            version, read_index = got.get(
+            version, read_index = positions_read.get(
                 (observation.transaction, observation.group, observation.place), (-1, -1)
             )
             unique = set_to[observation.group, observation.place, version] < 2

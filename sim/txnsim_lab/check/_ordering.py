@@ -91,10 +91,10 @@ def _overtook(low: _Attempt, high: _Attempt) -> bool:
 
 def _undeliverable(sequence: int, attempts: list[_Attempt], visible: Visibility) -> bool:
     """Whether a record is nowhere: every attempt was refused, and no reader has got it."""
-    mine = [wrote for number, _, wrote in attempts if number == sequence]
+    same_sequence = [wrote for number, _, wrote in attempts if number == sequence]
     return all(
         wrote.outcome is Outcome.FAILED and (wrote.place, wrote.value) not in visible.sights
-        for wrote in mine
+        for wrote in same_sequence
     )
 
 

@@ -70,10 +70,10 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
         missed = _unprocessed_records(history, partition, group, reads)
         if missed:
             offsets = sorted(missed)
-            more = f" and {len(offsets) - _NAMED} more" if len(offsets) > _NAMED else ""
+            unlisted_text = f" and {len(offsets) - _NAMED} more" if len(offsets) > _NAMED else ""
             because = (
                 f"the position of {name} on {partition} was {group.reached}, and no member of the "
-                f"group has processed {', '.join(map(str, offsets[:_NAMED]))}{more}"
+                f"group has processed {', '.join(map(str, offsets[:_NAMED]))}{unlisted_text}"
             )
             evidence = (group.index, missed[offsets[0]])
             anomalies.append(convict(Kind.SKIPPED_INPUT, because, *evidence))

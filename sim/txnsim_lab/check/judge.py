@@ -122,6 +122,9 @@ def _refuse_shared_values(history: History) -> None:
             first_writes[name] = (index, wrote)
 
 
-def _elsewhere(ours: Wrote, theirs: Wrote) -> bool:
+def _elsewhere(write: Wrote, other_write: Wrote) -> bool:
     """Whether both were acknowledged, at two offsets."""
-    return UNKNOWN_OFFSET not in (ours.offset, theirs.offset) and ours.offset != theirs.offset
+    return (
+        UNKNOWN_OFFSET not in (write.offset, other_write.offset)
+        and write.offset != other_write.offset
+    )

@@ -80,15 +80,15 @@ def risks(old: Release, new: Release) -> tuple[list[str], list[str]]:
     asks_first = new.rules.transactions_are_verified and not old.rules.transactions_are_verified
     for name in OF_TRANSACTIONS:
         switch = Rules.documentation()[name]
-        had, has = switch.is_on(old.patch_release), switch.is_on(new.patch_release)
+        had, is_on_after = switch.is_on(old.patch_release), switch.is_on(new.patch_release)
         if asks_first and name == "verification_follows_peer_version":
             had = True  # no broker asked another
-        if had != has:
+        if had != is_on_after:
             sentence = (
                 f"{switch.ticket}: {switch.behaviour_after}; without that,"
                 f" {switch.behaviour_before}."
             )
-            (mended if has else brought).append(sentence)
+            (mended if is_on_after else brought).append(sentence)
     return mended, brought
 
 
@@ -159,10 +159,15 @@ class _Upgrade:
 
     async def _lead_again(self, admin: Admin) -> None:
         """Preferred leaders lead, as after five minutes (auto.leader.rebalance.enable)."""
-        ours = {await self._kafka.topics.of_transactional_id(name) for name in IDS}
+        coordinating_partitions = {
+            await self._kafka.topics.of_transactional_id(name) for name in IDS
+        }
         deadline = Deadline(admin.cluster.clock, IN_SYNC_MS)
         for topic_partition in sorted(
-            {*ours, *(TopicPartition(TOPIC, partition) for partition in range(PARTITIONS))}
+            {
+                *coordinating_partitions,
+                *(TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)),
+            }
         ):
             while not deadline.passed:
                 await admin.elect_preferred_leader(topic_partition)

@@ -360,16 +360,16 @@ class _Cluster:
 
     def _delete_groups(self, prefix: str) -> list[str]:
         listed = self._ask("ListGroups", states_filter=[], types_filter=[])
-        mine = [
+        own_groups = [
             group_state.group_id
             for group_state in listed.groups
             if group_state.group_id.startswith(prefix)
         ]
-        if not mine:
+        if not own_groups:
             return []
-        for group in mine:
+        for group in own_groups:
             self._empty_group(group)
-        deleted = self._ask("DeleteGroups", groups_names=mine)
+        deleted = self._ask("DeleteGroups", groups_names=own_groups)
         return [
             f"group {group_state.group_id}: {ErrorCode(group_state.error_code).name.upper()}"
             for group_state in deleted.results
@@ -395,13 +395,13 @@ class _Cluster:
 
     def _delete_topics(self, prefix: str) -> list[str]:
         metadata = self._ask("Metadata", topics=None)
-        mine = [topic.name for topic in metadata.topics if topic.name.startswith(prefix)]
-        if not mine:
+        own_topics = [topic.name for topic in metadata.topics if topic.name.startswith(prefix)]
+        if not own_topics:
             return []
         deleted = self._ask(
             "DeleteTopics",
-            topics=[{"name": name, "topic_id": None} for name in mine],
-            topic_names=mine,
+            topics=[{"name": name, "topic_id": None} for name in own_topics],
+            topic_names=own_topics,
             timeout=30_000,
         )
         return [

@@ -547,13 +547,15 @@ class Application(DriverSession):
         admin = await self.target.admin()
         been: list[int] = []
         for move in range(1 if to is not None else self.moves):
-            led = await admin.describe_partition(partition)
+            leadership = await admin.describe_partition(partition)
             candidates = [
-                replica for replica in led.isr if replica != led.leader_id and to in (replica, None)
+                replica
+                for replica in leadership.isr
+                if replica != leadership.leader_id and to in (replica, None)
             ]
             if not candidates:
                 raise NotAskedError(f"no other replica of {partition} is in sync")
-            been.append(led.leader_id)
+            been.append(leadership.leader_id)
             preferred = (
                 candidates
                 if move == 1

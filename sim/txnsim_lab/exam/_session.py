@@ -65,14 +65,14 @@ class DriverSession:
 
     # What it should have told
 
-    def expect(self, actual: object, expected: object, what: str) -> None:
+    def expect(self, actual: object, expected: object, subject: str) -> None:
         """Hold one against the other.
 
         Raises:
             MissError: They differ.
         """
         if actual != expected:
-            raise MissError(f"{what}: {actual}; expected: {expected}")
+            raise MissError(f"{subject}: {actual}; expected: {expected}")
 
     def expect_told(self, entry: Entry, expected: Told) -> None:
         """Hold what the library has told of a transaction's end against what it has to tell.
@@ -85,17 +85,17 @@ class DriverSession:
             claim = f'the library says "{entry.told}" of the transaction{of_values}'
             raise MissError(f'{claim}, and "{expected}" was expected{self.after_errors}')
 
-    def expect_done(self, answer: Answer, what: str) -> None:
+    def expect_done(self, answer: Answer, subject: str) -> None:
         """Hold a call to its success.
 
         Raises:
             MissError: It has failed.
         """
         if answer.error is not None:
-            raise MissError(f"{what} failed: {_words(answer.error)}")
+            raise MissError(f"{subject} failed: {_words(answer.error)}")
 
     @asynccontextmanager
-    async def within(self, seconds: float, what: str) -> AsyncIterator[None]:
+    async def within(self, seconds: float, subject: str) -> AsyncIterator[None]:
         """Hold the library to a time for several calls.
 
         Raises:
@@ -105,7 +105,9 @@ class DriverSession:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError:
-            raise MissError(f"{what} takes longer than {seconds:g} s{self.after_errors}") from None
+            raise MissError(
+                f"{subject} takes longer than {seconds:g} s{self.after_errors}"
+            ) from None
 
     @property
     def after_errors(self) -> str:

@@ -110,14 +110,14 @@ class Sharers:
                 return values
         raise MissError(f"{name} gets nothing{self._app.after_errors}")
 
-    async def gets_nothing(self, name: str = "m", *, what: str = "the member gets") -> None:
+    async def gets_nothing(self, name: str = "m", *, subject: str = "the member gets") -> None:
         """Poll a few times.
 
         Raises:
             MissError: Something comes.
         """
         for _ in range(EMPTY_POLLS):
-            self._app.expect(await self.poll(name), [], what)
+            self._app.expect(await self.poll(name), [], subject)
 
     async def say(self, how: How, name: str = "m") -> bool:
         """Acknowledge every record of the last poll, and commit that.

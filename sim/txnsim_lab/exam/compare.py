@@ -201,9 +201,9 @@ class _Pair:
         return results[0], results[1]
 
 
-def part(ours: Result, theirs: Result) -> bool:
+def part(result: Result, other_result: Result) -> bool:
     """Whether two results differ in what a user would see."""
-    return (ours.outcome, ours.choices) != (theirs.outcome, theirs.choices)
+    return (result.outcome, result.choices) != (other_result.outcome, other_result.choices)
 
 
 # Hints

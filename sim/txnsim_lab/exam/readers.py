@@ -101,16 +101,19 @@ def misses(topics: Sequence[Expected], statements: Sequence[Said]) -> Iterator[s
         if answer is None:
             yield f"{topic.topic}: nothing is said of it"
             continue
-        if answer.values is not None and (got := short_values(answer.values)) != topic.values:
-            yield _wrong(topic, "values", _value_list(got), _value_list(topic.values))
+        if (
+            answer.values is not None
+            and (values_text := short_values(answer.values)) != topic.values
+        ):
+            yield _wrong(topic, "values", _value_list(values_text), _value_list(topic.values))
         for name, field in SIDE.items():
             stated, right = getattr(answer, name), getattr(topic, field, 0)
             if stated is not None and stated != right:
                 yield _wrong(topic, name, stated, right)
 
 
-def _wrong(topic: Expected, what: str, stated: object, right: object) -> str:
-    return f"{topic.topic}: {what} {stated}; expected: {right}. {topic.about}"
+def _wrong(topic: Expected, subject: str, stated: object, right: object) -> str:
+    return f"{topic.topic}: {subject} {stated}; expected: {right}. {topic.about}"
 
 
 def _value_list(values: Sequence[str]) -> str:

@@ -133,9 +133,9 @@ def values_of(value: Any) -> Any:
     return _by_partition(value, "values, such as {orders-1: second}")
 
 
-def _by_partition(value: Any, what: str) -> Any:
+def _by_partition(value: Any, value_kind: str) -> Any:
     if not isinstance(value, dict):
-        raise ValueError(f"expected partitions with {what}")
+        raise ValueError(f"expected partitions with {value_kind}")
     return {partition(name): of_partition for name, of_partition in value.items()}
 
 

@@ -97,19 +97,19 @@ class ForkServer:
         """
         with self._lock:
             control = self._control or self._start()
-            ours, theirs = socket.socketpair()
+            parent_end, child_end = socket.socketpair()
             try:
-                socket.send_fds(control, [b"b"], [theirs.fileno()])
+                socket.send_fds(control, [b"b"], [child_end.fileno()])
                 answer = control.recv(_PID.size)
             except OSError:
                 answer = b""
             finally:
-                theirs.close()
+                child_end.close()
             if len(answer) != _PID.size:
-                ours.close()
+                parent_end.close()
                 self._end()
                 raise ProcessEndedError("the helper process for runs has ended")
-            return Child(ours, _PID.unpack(answer)[0])
+            return Child(parent_end, _PID.unpack(answer)[0])
 
     def warm_up(self) -> None:
         """Start the helper now, so that the first child begins at once. Blocks.
@@ -131,22 +131,22 @@ class ForkServer:
             if self._control is not None or not HAS_FORK or threading.active_count() > 1:
                 return
             module = importlib.import_module(self._module)
-            ours, theirs = socket.socketpair()
+            parent_end, child_end = socket.socketpair()
             sys.stdout.flush()
             sys.stderr.flush()
             pid = os.fork()
             if pid:
-                theirs.close()
-                self._control, self._process = ours, _Forked(pid)
+                child_end.close()
+                self._control, self._process = parent_end, _Forked(pid)
                 return
             status = 1
             try:
-                ours.close()
+                parent_end.close()
                 os.setpgid(0, 0)  # Ctrl-C in a terminal is for the server alone
                 nothing = os.open(os.devnull, os.O_RDONLY)
                 os.dup2(nothing, 0)
                 os.close(nothing)
-                sys.argv = [self._module, str(theirs.detach())]
+                sys.argv = [self._module, str(child_end.detach())]
                 module.main()
                 status = 0
             finally:
@@ -159,20 +159,20 @@ class ForkServer:
         self._end()  # without the lock: who starts it now ends it again
 
     def _start(self) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            number = theirs.fileno()
+        parent_end, child_end = socket.socketpair()
+        with child_end:
+            number = child_end.fileno()
             self._process = subprocess.Popen(
                 [sys.executable, "-m", self._module, str(number)],
                 pass_fds=(number,),
                 stdin=subprocess.DEVNULL,
                 process_group=0,  # Ctrl-C in a terminal is for the server alone
             )
-        self._control = ours
+        self._control = parent_end
         if self._is_closed:
             self._end()
             raise ProcessEndedError("the server is closing")
-        return ours
+        return parent_end
 
     def _end(self) -> None:
         control, self._control = self._control, None

@@ -306,17 +306,17 @@ class _Checks:
         cast = self._scenario.cast
         if call.who not in cast:
             yield (*path, "who"), unknown("actor", call.who, cast)
-            calls = {name for can in CALLS.values() for name in can}
+            calls = {name for calls_of_actor in CALLS.values() for name in calls_of_actor}
             if call.do not in calls:
                 yield (*path, "do"), unknown("call", call.do, sorted(calls))
             plays = ""
         else:
             plays = cast[call.who].plays
-            can = CALLS[plays]
-            if call.do not in can:
-                yield (*path, "do"), unknown(f"call of {_article(plays)}", call.do, can)
+            calls_of_actor = CALLS[plays]
+            if call.do not in calls_of_actor:
+                yield (*path, "do"), unknown(f"call of {_article(plays)}", call.do, calls_of_actor)
             else:
-                yield from _fields(path, call.do, call.given_fields, *can[call.do])
+                yield from _fields(path, call.do, call.given_fields, *calls_of_actor[call.do])
         yield from self._call_fields(path, call, plays)
 
     def _call_fields(self, path: Place, call: Call, plays: str) -> Problems:
@@ -498,11 +498,11 @@ class _Checks:
             yield from self._words((*path, word), inner)
 
     @staticmethod
-    def _check_declared(path: Place, what: str, name: str, declared_names: list[str]) -> Problems:
+    def _check_declared(path: Place, noun: str, name: str, declared_names: list[str]) -> Problems:
         if name not in declared_names:
             yield (
                 path,
-                unknown(what, name, declared_names)
+                unknown(noun, name, declared_names)
                 if declared_names
                 else f"no step before names {name!r}",
             )

@@ -266,7 +266,7 @@ def expected_offset(by_word: OffsetByRun | None, situation: RunSelection) -> int
 
 def _compare(
     stage: Stage,
-    what: str,
+    subject: str,
     answer: CallResult,
     expected_code: str,
     offset_by_run: OffsetByRun | None,
@@ -274,16 +274,16 @@ def _compare(
     hint: str = "",
 ) -> None:
     if answer.error != NONE or expected_code not in (NONE, ANY):
-        stage.say(what.split(":")[0], f"{what.split(': ')[1]} is answered {answer.error}")
+        stage.say(subject.split(":")[0], f"{subject.split(': ')[1]} is answered {answer.error}")
     if expected_code not in (ANY, answer.error):
         because = f" ({answer.because})" if answer.because else ""
         raise StoryFailedError(
-            f"{what} is answered {answer.error}{because}, expected {expected_code}{hint}",
+            f"{subject} is answered {answer.error}{because}, expected {expected_code}{hint}",
             answered=answer.error,
         )
     offset = expected_offset(offset_by_run, stage.situation)
     if offset is not None and answer.error == NONE and answer.offset != offset:
-        raise StoryFailedError(f"{what} is at offset {answer.offset}, expected {offset}")
+        raise StoryFailedError(f"{subject} is at offset {answer.offset}, expected {offset}")
 
 
 # Faults
@@ -424,7 +424,7 @@ async def wait_until(stage: Stage, condition: Condition) -> None:
         armed = stage.in_force(struck.rule if isinstance(struck, StruckTimes) else struck)
         await until_struck(stage, armed.rule.id, count=times)
         return
-    what, look = _look_for(stage, condition)
+    awaited_state, look = _look_for(stage, condition)
     case: list[str] = []
 
     async def holds() -> bool:
@@ -433,7 +433,7 @@ async def wait_until(stage: Stage, condition: Condition) -> None:
         return is_so
 
     try:
-        await poll(stage, holds, what)
+        await poll(stage, holds, awaited_state)
     except StoryFailedError as error:
         lines = dict.fromkeys([str(error), *case, *still_held(stage, case)])
         raise StoryFailedError("; ".join(lines)) from None
@@ -445,21 +445,23 @@ def _look_for(stage: Stage, condition: Condition) -> tuple[str, Look]:
         background = stage.background_call(condition.answered)
         return f"{condition.answered} is answered", partial(_has_answer, background)
     if (transaction := condition.transaction) is not None:
-        what = f"{transaction.id} is {' or '.join(transaction.is_)}"
-        return what, partial(_in_state, stage, transaction)
+        awaited_state = f"{transaction.id} is {' or '.join(transaction.is_)}"
+        return awaited_state, partial(_in_state, stage, transaction)
     if (partition := condition.marker) is not None:
-        what = f"DescribeProducers shows a marker on {partition}"
-        return what, partial(_producers, stage, partition, _has_marker)
+        awaited_state = f"DescribeProducers shows a marker on {partition}"
+        return awaited_state, partial(_producers, stage, partition, _has_marker)
     if (partition := condition.open) is not None:
         return f"DescribeProducers shows {partition} open", partial(
             _producers, stage, partition, _is_open
         )
     if (high := condition.high_watermark) is not None:
-        what = f"the high watermark of {high.partition} is {high.offset}"
-        return what, partial(_reaches, stage, high, lambda fetched: fetched.high_watermark)
+        awaited_state = f"the high watermark of {high.partition} is {high.offset}"
+        return awaited_state, partial(_reaches, stage, high, lambda fetched: fetched.high_watermark)
     if (stable := condition.stable) is not None:
-        what = f"the last stable offset of {stable.partition} is {stable.offset}"
-        return what, partial(_reaches, stage, stable, lambda fetched: fetched.last_stable_offset)
+        awaited_state = f"the last stable offset of {stable.partition} is {stable.offset}"
+        return awaited_state, partial(
+            _reaches, stage, stable, lambda fetched: fetched.last_stable_offset
+        )
     if (leader := condition.leader) is not None:
         who = "no broker" if leader.is_ == NO_LEADER else f"broker {leader.is_}"
         return f"{who} leads {leader.partition}", partial(_is_led_by, stage, leader)
@@ -467,14 +469,14 @@ def _look_for(stage: Stage, condition: Condition) -> tuple[str, Look]:
     return f"all replicas of {whole} are in sync", partial(_is_in_sync, stage, whole)
 
 
-async def poll(stage: Stage, holds: Callable[[], Awaitable[bool]], what: str) -> None:
+async def poll(stage: Stage, holds: Callable[[], Awaitable[bool]], awaited_state: str) -> None:
     """Look until it holds.
 
     Raises:
         StoryFailedError: Patience has run out.
     """
     try:
-        await until(stage.environment.clock, holds, what, patience_ms=PATIENCE_MS)
+        await until(stage.environment.clock, holds, awaited_state, patience_ms=PATIENCE_MS)
     except TargetError as error:
         raise StoryFailedError(str(error)) from None
 
@@ -503,13 +505,13 @@ def strangers(stage: Stage, rule: FaultRule) -> Iterator[str]:
         for name, actor in cast.items()
         if actor.plays in ("wire", "application")
     ]
-    for what, name_in_rule, known_names in (
+    for noun, name_in_rule, known_names in (
         ("transactional id", rule.transactional_id, ids),
         ("client id", rule.client_id, [*clients.values()]),
         ("topic", rule.topic, [*stage.target.topics]),
     ):
         if name_in_rule is not None and name_in_rule not in known_names:
-            yield unknown(what, name_in_rule, known_names)
+            yield unknown(noun, name_in_rule, known_names)
 
 
 async def expect(stage: Stage, expectation: Expectation) -> None:
@@ -536,15 +538,15 @@ async def expect(stage: Stage, expectation: Expectation) -> None:
             _expect(f"{isolation.name.lower()} readers of {partition} get", values, expected)
     if expectation.records is not None:
         values, _ = await stage.beginner().read(partition, IsolationLevel.READ_UNCOMMITTED)
-        what = f"the number of records that read_uncommitted readers of {partition} get is"
-        _expect(what, len(values), expectation.records)
+        subject = f"the number of records that read_uncommitted readers of {partition} get is"
+        _expect(subject, len(values), expectation.records)
     _, last_fetch = await stage.reader.read(partition, IsolationLevel.READ_COMMITTED)
     if expectation.stable is not None:
-        what = f"the last stable offset of {partition} is"
-        _expect(what, last_fetch.last_stable_offset, expectation.stable)
+        subject = f"the last stable offset of {partition} is"
+        _expect(subject, last_fetch.last_stable_offset, expectation.stable)
     if expectation.high_watermark is not None:
-        what = f"the high watermark of {partition} is"
-        _expect(what, last_fetch.high_watermark, expectation.high_watermark)
+        subject = f"the high watermark of {partition} is"
+        _expect(subject, last_fetch.high_watermark, expectation.high_watermark)
 
 
 async def _positions(stage: Stage, group: str, expected: Mapping[TopicPartition, int]) -> None:
@@ -555,9 +557,9 @@ async def _positions(stage: Stage, group: str, expected: Mapping[TopicPartition,
         _expect(f"the position of group {group} on {partition} is", offsets[partition], position)
 
 
-def _expect(what: str, actual: object, expected: object) -> None:
+def _expect(subject: str, actual: object, expected: object) -> None:
     if actual != expected:
-        raise StoryFailedError(f"{what} {actual}, expected {expected}")
+        raise StoryFailedError(f"{subject} {actual}, expected {expected}")
 
 
 def still_held(stage: Stage, lines: Sequence[str] = ()) -> list[str]:
@@ -622,16 +624,16 @@ async def _reaches(
 
 
 async def _is_led_by(stage: Stage, condition: LeaderIs) -> tuple[bool, list[str]]:
-    view, led, case = await _led(stage, condition.partition)
-    if led is None:
+    view, leader, case = await _led(stage, condition.partition)
+    if leader is None:
         is_there = view.topic(condition.partition.topic) is not None
         return condition.is_ == NO_LEADER and is_there, case
-    return led.leader_id == condition.is_, case
+    return leader.leader_id == condition.is_, case
 
 
 async def _is_in_sync(stage: Stage, partition: TopicPartition) -> tuple[bool, list[str]]:
-    _, led, case = await _led(stage, partition)
-    return led is not None and set(led.isr) == set(led.replicas), case
+    _, leader, case = await _led(stage, partition)
+    return leader is not None and set(leader.isr) == set(leader.replicas), case
 
 
 async def _led(
@@ -639,12 +641,12 @@ async def _led(
 ) -> tuple[ClusterMetadata, PartitionMetadata | None, list[str]]:
     """What clients see of a partition, also in words."""
     view = await (await stage.operator.admin()).cluster.refresh((partition.topic,))
-    led = view.leader(partition)
-    if led is None:
+    leader = view.leader(partition)
+    if leader is None:
         return view, None, [f"{partition} has no leader"]
-    in_sync, replicas = _id_list(led.isr), _id_list(led.replicas)
-    text = f"{partition}: broker {led.leader_id} leads; in sync {in_sync} of {replicas}"
-    return view, led, [text]
+    in_sync, replicas = _id_list(leader.isr), _id_list(leader.replicas)
+    text = f"{partition}: broker {leader.leader_id} leads; in sync {in_sync} of {replicas}"
+    return view, leader, [text]
 
 
 def _id_list(ids: Iterable[int]) -> str:

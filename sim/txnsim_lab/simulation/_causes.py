@@ -160,13 +160,13 @@ def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
     if not plan.world.settings.keys().isdisjoint(EXPIRATIONS):
         present.add(SHORT_EXPIRATIONS)
     present |= {habit for habit, is_it in BY_ACT.items() if any(map(is_it, plan.acts))}
-    for habit, (what, anomalies) in HARMFUL.items():
+    for habit, (ticket, anomalies) in HARMFUL.items():
         if habit in present:
-            cause = Cause(habit=habit, ticket=what, anomalies=anomalies)
+            cause = Cause(habit=habit, ticket=ticket, anomalies=anomalies)
             yield without_habit(plan, habit), partial(_known_cause, cause)
     if (careful := with_care(plan)) != plan:
-        what, anomalies = HARMFUL["unknown-end"]
-        cause = Cause(habit="going on after errors", ticket=what, anomalies=anomalies)
+        ticket, anomalies = HARMFUL["unknown-end"]
+        cause = Cause(habit="going on after errors", ticket=ticket, anomalies=anomalies)
         yield careful, partial(_known_cause, cause)
 
 

@@ -46,8 +46,8 @@ _NOT_A_MEMBER_ERRORS: Final = (ErrorCode.unknown_member_id, ErrorCode.fenced_mem
 class Curious:
     """Requests anything, and remembers the answers."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._around = surroundings
         self._cluster: Cluster | None = None
         self._remembered_fields: dict[tuple[str, str], Any] = {}
         self._sequences: dict[tuple[Any, ...], int] = {}

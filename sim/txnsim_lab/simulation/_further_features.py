@@ -243,12 +243,12 @@ def _moves_while_held(dice: Dice, brokers: int, places: Sequence[str]) -> Iterat
         yield Act({"disarm": rule}, dice.up_to(defaults.MOVE_PAUSES_MS), unit, HELD)
 
 
-def _held_match(dice: Dice, broker: int, what: str) -> Body:
+def _held_match(dice: Dice, broker: int, held_request: str) -> Body:
     """Match of a fault: a broker's loading, or its requests or responses to peers."""
-    if what == "load":
+    if held_request == "load":
         return {"point": "coordinator.load", "broker": broker}
-    way = "peer.request" if what == "Fetch" or dice.happens(0.5) else "peer.response"
-    return {"point": way, "api": what, "source": f"broker/{broker}"}
+    way = "peer.request" if held_request == "Fetch" or dice.happens(0.5) else "peer.response"
+    return {"point": way, "api": held_request, "source": f"broker/{broker}"}
 
 
 def _fully_replicated(dice: Dice, world: World) -> World:

@@ -135,10 +135,10 @@ def _groups(broker: Broker) -> Iterator[Violation]:
         )
         for _ in reread_shard.read(log.batches()):
             pass
-        for what, tell in (("positions", _committed_positions), ("pending positions", _pending)):
+        for noun, tell in (("positions", _committed_positions), ("pending positions", _pending)):
             lives, stored = tell(shard), tell(reread_shard)
             if lives != stored:
-                yield FORGETFUL_GROUP, f"{what} are {lives}, the log says {stored}"
+                yield FORGETFUL_GROUP, f"{noun} are {lives}, the log says {stored}"
 
 
 def _committed_positions(shard: GroupShard) -> dict[str, int]:
@@ -172,14 +172,14 @@ def _producers(broker: Broker) -> Iterator[Violation]:
             _reload_producers(log, how) for how in (_copy_snapshots, _without_snapshots)
         )
         lives, early = _open(log.producers), _open_before(log)
-        for what, stored in (
+        for noun, stored in (
             ("snapshot and log", _open(reloaded)),
             ("log", {**_open(replayed), **early}),
         ):
             if lives != stored:
                 yield (
                     FORGETFUL_PRODUCERS,
-                    (f"{partition}: transactions are open since {lives}, by {what} since {stored}"),
+                    (f"{partition}: transactions are open since {lives}, by {noun} since {stored}"),
                 )
         yield from _epochs(partition, log, reloaded)
 
@@ -316,14 +316,14 @@ def _coordinated_partitions(cluster: SimCluster) -> Iterator[Violation]:
         for name, indexes in owned.items():
             topic = cluster.metadata.image.topics.get(name)
             partitions = () if topic is None else topic.partitions
-            led = {
+            led_partitions = {
                 index for index, partition in enumerate(partitions) if partition.leader == broker_id
             }
-            if indexes != led:
+            if indexes != led_partitions:
                 yield (
                     WRONG_COORDINATOR,
-                    f"broker {broker_id} leads partitions {sorted(led)} of {name}, and coordinates"
-                    f" those of {sorted(indexes)}",
+                    f"broker {broker_id} leads partitions {sorted(led_partitions)} of {name}, and"
+                    f" coordinates those of {sorted(indexes)}",
                 )
 
 

@@ -243,9 +243,9 @@ def without_habit(plan: Plan, habit: str) -> Plan:
         }
         world = msgspec.structs.replace(plan.world, settings=settings)
         return msgspec.structs.replace(plan, world=world)
-    goes = BY_ACT.get(habit) or (lambda act: act.habit == habit)
+    is_dropped = BY_ACT.get(habit) or (lambda act: act.habit == habit)
     tracks = [
-        msgspec.structs.replace(track, acts=tuple(act for act in track.acts if not goes(act)))
+        msgspec.structs.replace(track, acts=tuple(act for act in track.acts if not is_dropped(act)))
         for track in plan.tracks
     ]
     return _with_tracks(plan, tracks)

@@ -127,13 +127,13 @@ def difference(plan: Plan, other: Plan) -> RunDifference:
 def _sentence(left_run: PlayedRun, right_run: PlayedRun) -> str:
     parting = _first_parting(left_run, right_run)
     if parting is not None:
-        ours, theirs = parting.ours, parting.theirs
-        act = ours or theirs
+        left_act, right_act = parting.ours, parting.theirs
+        act = left_act or right_act
         assert act is not None
         parted = f"They part at {act.at_us / 1e6:.3f} s, when {sentence_of(act.step)}"
-        if ours is not None and theirs is not None and ours.error == theirs.error:
-            return f"{parted}: both answer {ours.error}, and do not say the same."
-        return f"{parted}: A {_answer_text(ours)}, B {_answer_text(theirs)}."
+        if left_act is not None and right_act is not None and left_act.error == right_act.error:
+            return f"{parted}: both answer {left_act.error}, and do not say the same."
+        return f"{parted}: A {_answer_text(left_act)}, B {_answer_text(right_act)}."
     if left_run.kinds != right_run.kinds:
         return (
             f"All clients are answered alike; A has {_kinds(left_run)}, B has {_kinds(right_run)}."
@@ -146,10 +146,14 @@ def _first_parting(left: PlayedRun, right: PlayedRun) -> _Parting | None:
     left_acts, right_acts = _by_actor(left.acts), _by_actor(right.acts)
     partings: list[_Parting] = []
     for actor in dict.fromkeys((*left_acts, *right_acts)):
-        for ours, theirs in zip_longest(left_acts[actor], right_acts[actor]):
-            if ours is None or theirs is None or _comparable(ours) != _comparable(theirs):
-                at_us = min(act.at_us for act in (ours, theirs) if act is not None)
-                partings.append(_Parting(at_us, actor, ours, theirs))
+        for left_act, right_act in zip_longest(left_acts[actor], right_acts[actor]):
+            if (
+                left_act is None
+                or right_act is None
+                or _comparable(left_act) != _comparable(right_act)
+            ):
+                at_us = min(act.at_us for act in (left_act, right_act) if act is not None)
+                partings.append(_Parting(at_us, actor, left_act, right_act))
                 break
     return min(partings, key=lambda parting: (parting.at_us, parting.actor), default=None)
 

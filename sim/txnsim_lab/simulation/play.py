@@ -700,14 +700,14 @@ Told = dict[tuple[str, int], frozenset[TopicPartition]]
 """(member id, generation) -> what the member had."""
 
 
-def of_two_members(around: Surroundings, cluster: SimCluster) -> Iterator[Broken]:
+def of_two_members(surroundings: Surroundings, cluster: SimCluster) -> Iterator[Broken]:
     """Partitions that two members of a group have at once, both of which their coordinator knows:
     neither protocol gives a partition away before it was let go, but for a member that has not
     polled for too long, which takes notice with its next poll. Partitions go by name, so this
     can't be asked where a topic is deleted and made again: its new partition is another one.
     """
     holders: dict[tuple[str, TopicPartition], str] = {}
-    for name, member in sorted(around.members.items()):
+    for name, member in sorted(surroundings.members.items()):
         group_id = member.options.group_id
         group, _ = _group(cluster, group_id)
         if not (member.takes_part and member.polls_in_time) or group is None:
@@ -720,14 +720,14 @@ def of_two_members(around: Surroundings, cluster: SimCluster) -> Iterator[Broken
                 yield TWO_MEMBERS, f"{other} and {name} of group {group_id} both have {partition}"
 
 
-def changed_assignments(around: Surroundings, assignments: Told) -> Iterator[Broken]:
+def changed_assignments(surroundings: Surroundings, assignments: Told) -> Iterator[Broken]:
     """A member of a classic group has other partitions than before, at the same generation.
 
     Args:
-        around: The members as they are now.
+        surroundings: The members as they are now.
         assignments: What each one had, which is brought up to date.
     """
-    for name, member in around.members.items():
+    for name, member in surroundings.members.items():
         if not member.is_joined or member.options.protocol != "classic" or not member.assigned:
             continue
         metadata = member.metadata
@@ -757,19 +757,19 @@ class PositionCommit(NamedTuple):
 
 
 def asked_of_group(
-    around: Surroundings, cluster: SimCluster, call: Call | None
+    surroundings: Surroundings, cluster: SimCluster, call: Call | None
 ) -> PositionCommit | None:
     """A call's request to a group in a member's name; None for other calls."""
     if call is None or call.do != "commit-offsets":
         return None
-    member = around.members.get(call.member or call.who)
+    member = surroundings.members.get(call.member or call.who)
     if member is None or not member.is_joined:
         return None
     places = member.positions if call.offsets is None else call.offsets
     label = call.generation
-    if not places or (isinstance(label, str) and label not in around.generations):
+    if not places or (isinstance(label, str) and label not in surroundings.generations):
         return None  # without positions nothing is asked for
-    metadata = group_metadata(call, member.metadata, around)
+    metadata = group_metadata(call, member.metadata, surroundings)
     group, rules = _group(cluster, member.options.group_id)
     if metadata is None or group is None:
         return None

@@ -244,13 +244,13 @@ class Cleaner:
             if not isinstance(description, ClientError)
         ]
         open_ids = {description.producer_id for description in states if _is_open(description)}
-        ours = {description.producer_id for description in states} - open_ids
+        ended_producer_ids = {description.producer_id for description in states} - open_ids
         positions = {
             TopicPartition(
                 CONSUMER_OFFSETS_TOPIC, partition_for(group, belongings.position_partitions)
             )
             for group in belongings.groups
-            if ours
+            if ended_producer_ids
         }
         own = {
             TopicPartition(name, index)
@@ -266,7 +266,7 @@ class Cleaner:
                 continue
             for producer in producers:
                 # In a topic of the story's everything is its own, also of an id that is used up.
-                is_ours = producer.producer_id in ours or (
+                is_ours = producer.producer_id in ended_producer_ids or (
                     partition in own and producer.producer_id not in open_ids
                 )
                 if is_ours and producer.txn_start_offset is not None:

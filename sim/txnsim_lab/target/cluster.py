@@ -214,13 +214,13 @@ def replicas_from(leader: int, replicas: int, *, brokers: int) -> tuple[BrokerId
     return tuple(BrokerId((leader - 1 + away) % brokers + 1) for away in range(replicas))
 
 
-def need(can: frozenset[Ability], ability: Ability, act: str) -> None:
+def need(abilities: frozenset[Ability], ability: Ability, act: str) -> None:
     """Refuse an act that a target is not able to do.
 
     Raises:
         TargetError: It is not.
     """
-    if ability not in can:
+    if ability not in abilities:
         why = _WITHOUT.get(ability)
         raise TargetError(
             f"a real cluster can't {act}: only a simulator can" if why is None else f"{act}: {why}"
@@ -230,7 +230,7 @@ def need(can: frozenset[Ability], ability: Ability, act: str) -> None:
 async def until(
     clock: Clock,
     holds: Callable[[], Awaitable[bool]],
-    what: str,
+    awaited_state: str,
     *,
     patience_ms: int = PATIENCE_MS,
 ) -> None:
@@ -243,6 +243,6 @@ async def until(
     pause_ms: float = POLL_FIRST_MS
     while not await holds():
         if deadline.passed:
-            raise TargetError(f"waited {patience_ms} ms in vain until {what}")
+            raise TargetError(f"waited {patience_ms} ms in vain until {awaited_state}")
         await pause(clock, pause_ms)
         pause_ms = min(pause_ms * 1.5, POLL_MAX_MS)

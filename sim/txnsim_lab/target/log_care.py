@@ -106,10 +106,10 @@ async def delete_old(admin: Admin, clock: Clock, disks: Disks, partition: TopicP
 
 
 async def _in_sync(admin: Admin, partition: TopicPartition) -> Sequence[int]:
-    led: Any = (await admin.cluster.refresh((partition.topic,))).leader(partition)
-    if led is None:
+    leadership: Any = (await admin.cluster.refresh((partition.topic,))).leader(partition)
+    if leadership is None:
         raise TargetError(f"{partition} has no leader")
-    return tuple(led.isr)
+    return tuple(leadership.isr)
 
 
 async def until(clock: Clock, holds: Callable[[], Awaitable[bool]], most_ms: int) -> bool:

@@ -302,30 +302,30 @@ class RealTarget:
 
     async def reload_coordinator(self, partition: TopicPartition) -> None:
         self._need_ours(partition, "reload-coordinator")
-        led = await self._led(partition)
-        if led is None:
+        leadership = await self._led(partition)
+        if leadership is None:
             raise TargetError(f"{partition} has no leader")
-        away = next(broker for broker in led.isr if broker != led.leader_id)
+        away = next(broker for broker in leadership.isr if broker != leadership.leader_id)
         await self._move_leader(partition, away)
-        await self._move_leader(partition, led.leader_id)
+        await self._move_leader(partition, leadership.leader_id)
 
     def _need_ours(self, partition: TopicPartition, act: str) -> None:
         if partition.topic in INTERNAL_TOPICS:
             need(self.can, Ability.WHOLE_CLUSTER, act)
 
     async def _move_leader(self, partition: TopicPartition, to: int) -> None:
-        led = await self._led(partition)
-        if led is not None and led.leader_id == to:
+        leadership = await self._led(partition)
+        if leadership is not None and leadership.leader_id == to:
             return
-        if led is None or to not in led.replicas:
+        if leadership is None or to not in leadership.replicas:
             raise TargetError(f"broker {to} has no replica of {partition}")
-        other_replicas = tuple(replica for replica in led.replicas if replica != to)
+        other_replicas = tuple(replica for replica in leadership.replicas if replica != to)
         await self._reassign(partition, (to, *other_replicas))
 
         async def is_leader() -> bool:
             await self._admin.elect_preferred_leader(partition)
-            led = await self._led(partition)
-            return led is not None and led.leader_id == to
+            leadership = await self._led(partition)
+            return leadership is not None and leadership.leader_id == to
 
         await self._until(is_leader, f"broker {to} leads {partition}")
         if not await self._admin.wait_for_leader(partition, to, timeout_ms=FOLLOWED_MAX_MS):
@@ -344,8 +344,8 @@ class RealTarget:
             raise TargetError(f"{partition} is not given to {replicas}: {code_name(error)}")
 
         async def is_so() -> bool:
-            led = await self._led(partition)
-            return led is not None and set(led.replicas) == set(replicas)
+            leadership = await self._led(partition)
+            return leadership is not None and set(leadership.replicas) == set(replicas)
 
         await self._until(is_so, f"the replicas of {partition} are {replicas}")
 
@@ -388,9 +388,9 @@ class RealTarget:
         del transactional_id, epoch
         need(self.can, Ability.INSIDE, "age")
 
-    async def _until(self, holds: Callable[[], Awaitable[bool]], what: str) -> None:
+    async def _until(self, holds: Callable[[], Awaitable[bool]], awaited_state: str) -> None:
         if not await log_care.until(self.environment.clock, holds, FOLLOWED_MAX_MS):
-            raise TargetError(f"waited {FOLLOWED_MAX_MS} ms in vain until {what}")
+            raise TargetError(f"waited {FOLLOWED_MAX_MS} ms in vain until {awaited_state}")
 
     # Logs
 

@@ -143,7 +143,7 @@ def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReplicaRead:
     """The merged pieces of a replica, given in any order."""
     known_pieces = [] if state.memory is None else list(_known_pieces(state.memory, state.unread))
     by_segment = list(_in_order(state.unread, [*known_pieces, *pieces]))
-    all_pieces = [piece for _, many in by_segment for piece in many]
+    all_pieces = [piece for _, pieces in by_segment for piece in pieces]
     return ReplicaRead(
         opened=_merge_open(
             state.seeds, [piece for piece in all_pieces if not isinstance(piece, Note)]
@@ -212,11 +212,11 @@ def _in_order(
     for (base_offset, start), piece in pieces:
         by_segment[base_offset].append((start, piece))
     for segment in unread:
-        mine = by_segment[segment.base_offset]
-        if any(_is_note_of(piece, NoteKind.AGAIN) for _, piece in mine):
-            mine = [(0, piece) for _, piece in walk_segments([segment])]
-        cuts = [start for start, piece in mine if _is_note_of(piece, NoteKind.CUT)]
-        yield segment, [piece for start, piece in mine if not cuts or start <= min(cuts)]
+        segment_pieces = by_segment[segment.base_offset]
+        if any(_is_note_of(piece, NoteKind.AGAIN) for _, piece in segment_pieces):
+            segment_pieces = [(0, piece) for _, piece in walk_segments([segment])]
+        cuts = [start for start, piece in segment_pieces if _is_note_of(piece, NoteKind.CUT)]
+        yield segment, [piece for start, piece in segment_pieces if not cuts or start <= min(cuts)]
         if cuts:
             return
 

@@ -435,14 +435,14 @@ class Reading:
         state = next(state for state in replicas if state.replica == holder.replica)
         notes = self.notes_on(state)
         txn = spread.transaction
-        mine = lookups[state.replica.path]
+        own_lookups = lookups[state.replica.path]
         whose = holder.replica.topic_partition
         undecided = self._identities.undecided.get(whose.topic, "")
         return ReplicaBasis(
             state=state,
             notes=notes,
-            gaps=mine.gaps_behind(notes, txn.start_offset),
-            start_batch=mine.start_batch_of(txn),
+            gaps=own_lookups.gaps_behind(notes, txn.start_offset),
+            start_batch=own_lookups.start_batch_of(txn),
             brokers_seen=tuple(sorted(state.replica.broker for state in replicas)),
             assignment=None if undecided else self.known.assignments.get(whose),
             undecided=undecided,
@@ -535,9 +535,9 @@ def _judge(
                     finding_of(spread, partition, coordinators, question, facts, markers)
                 )
         counts = leading(ends)
-        mine = txns_of.get(counts.replica.path)
-        if mine is not None:
-            figures.append(figures_of(ends, counts, tuple(mine.values()), question))
+        open_txns = txns_of.get(counts.replica.path)
+        if open_txns is not None:
+            figures.append(figures_of(ends, counts, tuple(open_txns.values()), question))
     findings.sort(key=lambda finding: (finding.last_timestamp_ms, finding.topic_partition))
     return tuple(findings), tuple(figures)
 

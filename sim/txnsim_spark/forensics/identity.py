@@ -77,12 +77,12 @@ def stale_words(stale: Iterable[Stale]) -> tuple[str, ...]:
     by_topic: defaultdict[tuple[str, int, str], list[Stale]] = defaultdict(list)
     for replica in stale:
         by_topic[replica.topic, replica.broker, replica.topic_id or ""].append(replica)
-    return tuple(_words(many) for _, many in sorted(by_topic.items()))
+    return tuple(_words(replicas_of_topic) for _, replicas_of_topic in sorted(by_topic.items()))
 
 
-def _words(many: Sequence[Stale]) -> str:
-    first_stale = many[0]
-    numbers = ", ".join(str(replica.partition) for replica in many)
+def _words(stale_replicas: Sequence[Stale]) -> str:
+    first_stale = stale_replicas[0]
+    numbers = ", ".join(str(replica.partition) for replica in stale_replicas)
     reason = (
         "that topic was deleted"
         if first_stale.living_topic_id is None

@@ -176,19 +176,19 @@ def spread_of(
     counts = leading(replicas)
     holders = tuple(replica for replica in replicas if replica.replica.path in opens)
     without_it = tuple(replica for replica in replicas if replica.replica.path not in opens)
-    mine = opens.get(counts.replica.path)
-    if mine is not None:
+    open_there = opens.get(counts.replica.path)
+    if open_there is not None:
         against = [
-            replica for replica in without_it if _has_ended(mine, counts, replica, has_marker)
+            replica for replica in without_it if _has_ended(open_there, counts, replica, has_marker)
         ]
         not_there_yet = [replica for replica in without_it if replica not in against]
         against += [
             replica
             for replica in holders
-            if _began_elsewhere(mine, counts, opens[replica.replica.path], replica)
+            if _began_elsewhere(open_there, counts, opens[replica.replica.path], replica)
         ]
         return Spread(
-            transaction=mine,
+            transaction=open_there,
             counts=counts,
             open_on=holders,
             behind=tuple(not_there_yet),
@@ -224,10 +224,10 @@ def _has_ended(
 
 
 def _began_elsewhere(
-    mine: OpenTxn, counts: ReplicaEnds, theirs: OpenTxn, other_replica: ReplicaEnds
+    txn: OpenTxn, counts: ReplicaEnds, other_txn: OpenTxn, other_replica: ReplicaEnds
 ) -> bool:
-    later = max(mine.start_offset, theirs.start_offset)
-    if mine.start_offset == theirs.start_offset or later >= common_end(counts, other_replica):
+    later = max(txn.start_offset, other_txn.start_offset)
+    if txn.start_offset == other_txn.start_offset or later >= common_end(counts, other_replica):
         return False
     # Behind a deleted segment the first record that is left looks like the beginning.
     return later > max(counts.log_start_offset, other_replica.log_start_offset)

@@ -96,14 +96,14 @@ def _first_difference(
     )
     file, position, actual = batches.get(offset, (Path(facts.replica.path).name, None, "no batch"))
     _, _, expected = reference_batches.get(offset, ("", None, "no batch"))
-    more = f"; {len(buckets)} ranges of {1 << BUCKET_BITS} offsets differ"
+    range_count_text = f"; {len(buckets)} ranges of {1 << BUCKET_BITS} offsets differ"
     return facts.finding(
         Broken(
             rule=Invariant.REPLICAS,
             file=file,
             position=position,
             offset=offset,
-            found=actual + (more if len(buckets) > 1 else ""),
+            found=actual + (range_count_text if len(buckets) > 1 else ""),
             expected=f"{expected}, as {_broker_name(reference)} has it",
         )
     )

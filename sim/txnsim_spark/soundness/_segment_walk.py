@@ -208,10 +208,10 @@ class _SegmentWalk:
         sums = digests_of(table[:, is_compared])
         buckets = bases[is_compared] >> BUCKET_BITS
         for bucket in np.unique(buckets).tolist():
-            mine = sums[buckets == bucket]
+            bucket_sums = sums[buckets == bucket]
             count, total = self._digests.get(bucket, (0, 0))
-            total = (total + int(mine.sum(dtype=np.uint64))) & SUM_MASK
-            self._digests[bucket] = count + len(mine), total
+            total = (total + int(bucket_sums.sum(dtype=np.uint64))) & SUM_MASK
+            self._digests[bucket] = count + len(bucket_sums), total
 
     def _take_producers(self, table: Ints, is_valid: Truths) -> None:
         counts = table[kernel.PRODUCER_ID] >= 0

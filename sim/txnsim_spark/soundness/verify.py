@@ -84,7 +84,9 @@ def plan(
         partitions[replica.topic_partition].append(facts)
     one_cluster(map(Path, log_dirs))
     facts_by_log_dir = {
-        facts.replica.log_dir: facts for many in partitions.values() for facts in many
+        facts.replica.log_dir: facts
+        for facts_of_partition in partitions.values()
+        for facts in facts_of_partition
     }
     for log_dir, facts in facts_by_log_dir.items():
         nowhere = msgspec.structs.replace(facts.replica, topic="", partition=-1)

@@ -74,17 +74,17 @@ def chosen_runs(
             chosen = _choose_batches(segment, table, job)
             chosen &= _right_crcs(path, table, chosen, job, segment, on_damage)
             for run_begin, run_end in runs_of(table):
-                run, mine = table[:, run_begin:run_end], chosen[run_begin:run_end]
+                run, chosen_in_run = table[:, run_begin:run_end], chosen[run_begin:run_end]
                 start = int(run[kernel.POSITION, 0])
                 size = int(run[kernel.POSITION, -1] + run[kernel.SIZE, -1]) - start
-                if not mine.any():
+                if not chosen_in_run.any():
                     continue
                 if size > STORED_MAX:
                     text = f"a batch of {size} bytes; at most {STORED_MAX} are looked into"
                     on_damage(undecoded_batch_damage(run[:, 0], text))
                     continue
                 data = np.frombuffer(file.read_whole(start, size), dtype=np.uint8)
-                yield data, start, run if mine.all() else run[:, mine]
+                yield data, start, run if chosen_in_run.all() else run[:, chosen_in_run]
 
 
 def decoded_records(segment: SegmentFile, job: TableJob) -> Iterator[tuple[Record, Ints]]:

@@ -74,9 +74,9 @@ def of_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
             raise OverflowError(f"a number that is no {kind}")
         return of_numbers(numbers, kind, absent=absent)
     if pa.types.is_list(kind):
-        many = [() if value is None else value for value in values]
-        inner = of_values(list(chain.from_iterable(many)), kind.value_type)
-        return _array(kind, len(values), absent, _places(many), children=[inner])
+        sequences = [() if value is None else value for value in values]
+        inner = of_values(list(chain.from_iterable(sequences)), kind.value_type)
+        return _array(kind, len(values), absent, _places(sequences), children=[inner])
     if pa.types.is_struct(kind):
         parts = [
             of_values(

@@ -38,8 +38,8 @@ def read(job: TableJob) -> Iterator[Rows]:
     report = find_hanging(search)
     if report.source.problems and not options.passes_over_corrupt:
         problem, *further_problems = report.source.problems
-        more = f"; and {len(further_problems)} more" if further_problems else ""
-        refuse_problem(f"not everything can be judged: {problem}{more}", options)
+        count_text = f"; and {len(further_problems)} more" if further_problems else ""
+        refuse_problem(f"not everything can be judged: {problem}{count_text}", options)
     return rows_of(report)
 
 

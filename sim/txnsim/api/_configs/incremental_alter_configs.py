@@ -85,8 +85,10 @@ def _logger_refusal(request: Request, resource: Any) -> Rejection | None:
                     error=ErrorCode.invalid_config, reason=f"Logger {config.name} does not exist!"
                 )
             case ConfigOperation.APPEND | ConfigOperation.SUBTRACT as operation:
-                which = ConfigOperation(operation).name
-                return invalid(f"{which} operation is not allowed for the BROKER_LOGGER resource")
+                operation_name = ConfigOperation(operation).name
+                return invalid(
+                    f"{operation_name} operation is not allowed for the BROKER_LOGGER resource"
+                )
             case other if request.broker.release.rules.logger_operations_are_checked:
                 return invalid(
                     f"Unknown operation type {other} is not allowed for the BROKER_LOGGER resource"

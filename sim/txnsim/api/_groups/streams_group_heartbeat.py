@@ -153,8 +153,8 @@ def _making(request: Request, reply: StreamsReply) -> tuple[Told, ...]:
     if not problems:
         return reply.statuses
     shown_problems = ", ".join(f"{name} ({text})" for name, text in list(problems.items())[:_SHOWN])
-    more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-    return _with_detail(reply.statuses, f"Creation failed: {shown_problems}{more}.")
+    unlisted_text = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    return _with_detail(reply.statuses, f"Creation failed: {shown_problems}{unlisted_text}.")
 
 
 def _new_topic(topic: TopicInfo) -> TopicToCreate:

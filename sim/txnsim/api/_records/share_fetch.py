@@ -144,8 +144,8 @@ def _session(request: Request) -> ShareSession | Rejection:
     }
     settings = request.broker.metadata.settings
     session = sessions.find(key)
-    has = session.topics if isinstance(session, ShareSession) else {}
-    new = sum(partition not in has for partition in topic_names)
+    session_topics = session.topics if isinstance(session, ShareSession) else {}
+    new = sum(partition not in session_topics for partition in topic_names)
     if new and sessions.partitions_number + new > settings.fetch_session_partitions_max:
         return Rejection(
             error=ErrorCode.share_session_limit_reached,

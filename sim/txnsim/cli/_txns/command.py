@@ -181,11 +181,11 @@ def _add_abort(parser: argparse.ArgumentParser) -> None:
     older.add_argument("--producer-id", type=_long, help="producer id")
     older.add_argument("--producer-epoch", type=_short, help="producer epoch")
     older.add_argument("--coordinator-epoch", type=_integer, help="coordinator epoch")
-    ours = parser.add_argument_group("beyond Kafka's tool")
-    ours.add_argument(
+    own_arguments = parser.add_argument_group("beyond Kafka's tool")
+    own_arguments.add_argument(
         "--force", action="store_true", help="abort also what is known to be committed"
     )
-    _add_audit_file(ours)
+    _add_audit_file(own_arguments)
 
 
 def _add_find_hanging(parser: argparse.ArgumentParser) -> None:
@@ -365,9 +365,10 @@ def _advise(error: ClientError, command: str) -> None:
             TERMINAL.warn("The broker's release is too old for this, or it is no Kafka broker.")
         case _ if error.error is not None:
             missing = missing_right(command, error.error)
-            more = "" if missing is None else f" {missing}"
+            missing_text = "" if missing is None else f" {missing}"
             TERMINAL.warn(
-                f"The broker answered {error.error.name.upper()} ({int(error.error)}).{more}"
+                f"The broker answered {error.error.name.upper()} ({int(error.error)})."
+                f"{missing_text}"
             )
         case _:
             pass
@@ -763,8 +764,8 @@ def _abort(args: argparse.Namespace, program: str) -> Command:
     )
     if not args.kip_text or start_offset is None:
         return shipped
-    which = OpenSince(partition=partition, start_offset=start_offset)
-    return txns_kip_text.Abort(shipped=shipped, which=which)
+    open_since = OpenSince(partition=partition, start_offset=start_offset)
+    return txns_kip_text.Abort(shipped=shipped, which=open_since)
 
 
 def _broker_id(args: argparse.Namespace) -> int | None:

@@ -264,8 +264,10 @@ class Abort(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _speaks_the_text(admin: Admin) -> bool:
     """Only the listener of ``--kip-text`` has DescribeTransactions v1."""
-    theirs = (await admin.cluster.any_connection()).versions.get(ClientApi.DESCRIBE_TRANSACTIONS)
-    return theirs is not None and theirs.highest >= 1
+    broker_versions = (await admin.cluster.any_connection()).versions.get(
+        ClientApi.DESCRIBE_TRANSACTIONS
+    )
+    return broker_versions is not None and broker_versions.highest >= 1
 
 
 def _seconds(duration_ms: int) -> str:

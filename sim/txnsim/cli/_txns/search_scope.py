@@ -136,8 +136,8 @@ def _tell_unread(search: SearchResult) -> None:
     for partition, why in sorted(search.unread.items()):
         by_reason.setdefault(str(why), []).append(str(partition))
     for reason, partitions in by_reason.items():
-        more = f" and {len(partitions) - _FEW} more" if len(partitions) > _FEW else ""
-        TERMINAL.warn(f"not searched: {', '.join(partitions[:_FEW])}{more}: {reason}")
+        unlisted_text = f" and {len(partitions) - _FEW} more" if len(partitions) > _FEW else ""
+        TERMINAL.warn(f"not searched: {', '.join(partitions[:_FEW])}{unlisted_text}: {reason}")
     tell_missing("find-hanging", (why.error for why in search.unread.values()))
     if any(isinstance(why, NotSupportedError) for why in search.unread.values()):
         TERMINAL.warn(

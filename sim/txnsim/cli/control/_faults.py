@@ -86,9 +86,9 @@ def _add_rule(arm: argparse.ArgumentParser) -> None:
     end.add_argument(
         "--aborted", dest="committed", action="store_const", const=False, help="only aborts"
     )
-    which = arm.add_argument_group("which of them")
+    selection = arm.add_argument_group("which of them")
     for name, (kind, metavar, line) in _CHOICE.items():
-        which.add_argument(_flag(name), type=kind, metavar=metavar, help=line)
+        selection.add_argument(_flag(name), type=kind, metavar=metavar, help=line)
     effect = arm.add_argument_group("what happens to them")
     effect.add_argument(
         "--do", metavar="ACTION", help="hold, delay, drop, error, disconnect, crash …"

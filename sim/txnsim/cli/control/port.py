@@ -114,8 +114,8 @@ class ControlPort:
             return ControlPortError(
                 f"{self.url} answers {error.code} {error.reason}: is it a control port of txnsim?"
             )
-        for theirs, ours in _IN_COMMANDS.items():
-            reason = reason.replace(theirs, ours)
+        for their_word, own_word in _IN_COMMANDS.items():
+            reason = reason.replace(their_word, own_word)
         return ControlPortError(reason)
 
     def _absent(self, reason: object) -> ControlPortError:

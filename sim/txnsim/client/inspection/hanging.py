@@ -31,8 +31,8 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_that_of(self, row: ProducerState) -> bool:
         """Whether a later answer still has this very transaction."""
-        mine = self.producer
-        return (mine.producer_id, mine.producer_epoch, mine.txn_start_offset) == (
+        producer = self.producer
+        return (producer.producer_id, producer.producer_epoch, producer.txn_start_offset) == (
             row.producer_id,
             row.producer_epoch,
             row.txn_start_offset,

@@ -181,8 +181,8 @@ async def _markers_since(
             offset = read.next_offset
     except ClientError:
         return ()  # it is ended, which is what matters
-    mine = finding.transaction.producer.producer_id
-    return tuple(marker for marker in markers if marker.producer_id == mine)
+    producer_id = finding.transaction.producer.producer_id
+    return tuple(marker for marker in markers if marker.producer_id == producer_id)
 
 
 def _outcome_by_markers(repair_done: Repair, markers: Sequence[SeenMarker]) -> Repair:

@@ -57,9 +57,9 @@ def fence_failure(key: str, error: ErrorCode) -> str:
             return f"{start} unexpected error"
 
 
-def marker_failure(what: str, error: ErrorCode, coordinator_epoch: int) -> str:
+def marker_failure(subject: str, error: ErrorCode, coordinator_epoch: int) -> str:
     """The wording of AbortTransactionHandler."""
-    start = f"WriteTxnMarkers request with {what} failed"
+    start = f"WriteTxnMarkers request with {subject} failed"
     match error:
         case _E.cluster_authorization_failed:
             return f"{start} due to cluster authorization error"

@@ -693,8 +693,10 @@ class Joining:
             if until is None or membership.assigned == until:
                 return
             if deadline.passed:
-                has = ", ".join(map(str, sorted(membership.assigned))) or "nothing"
-                raise RetriableError(f"assigned is {has} after {deadline.timeout_ms:.0f} ms")
+                assigned_text = ", ".join(map(str, sorted(membership.assigned))) or "nothing"
+                raise RetriableError(
+                    f"assigned is {assigned_text} after {deadline.timeout_ms:.0f} ms"
+                )
             await looks.wait(deadline)
 
     async def _beat(self) -> None:

@@ -155,6 +155,6 @@ class Membership(ABC):
             del self._positions[partition]
 
 
-def refused(what: str, group_id: str, error: ErrorCode) -> ClientError:
+def refused(request_name: str, group_id: str, error: ErrorCode) -> ClientError:
     """The error of a member that can't go on."""
-    return ClientError(f"{what} of group {group_id!r}: {code_name(error)}", error=error)
+    return ClientError(f"{request_name} of group {group_id!r}: {code_name(error)}", error=error)

@@ -195,7 +195,7 @@ class ShareMember(Joining):
 
     def _take(self, session: _ShareSession) -> list[Said]:
         """What is queued for a leader."""
-        mine = [
+        own_acknowledgements = [
             acknowledgement
             for acknowledgement in self._queued
             if acknowledgement.place in session.places
@@ -205,7 +205,7 @@ class ShareMember(Joining):
             for acknowledgement in self._queued
             if acknowledgement.place not in session.places
         ]
-        return mine
+        return own_acknowledgements
 
     def _settle_lost(self, answers: Iterable[tuple[Said, ...]]) -> tuple[Said, ...]:
         """Acknowledgements with their errors; without a session the locks are lost."""

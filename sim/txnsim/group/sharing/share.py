@@ -243,16 +243,16 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
 def _check_epoch(member: ShareGroupMember, epoch: int) -> Rejection | None:
     """GroupMetadataManager.throwIfShareGroupMemberEpochIsInvalid."""
     current_epoch, previous = member.member_epoch, member.previous_member_epoch
-    word, more = "greater", ""
+    word, mismatch_text = "greater", ""
     if epoch <= current_epoch:
         if epoch in (0, current_epoch, previous):
             return None
         word = "smaller"
-        more = f", and it does not match the previous member epoch ({previous})"
+        mismatch_text = f", and it does not match the previous member epoch ({previous})"
     return Rejection(
         error=ErrorCode.fenced_member_epoch,
         reason=f"The share group member has a {word} member epoch ({epoch}) than the one known by"
-        f" the group coordinator ({current_epoch}){more}. The member must abandon all its"
+        f" the group coordinator ({current_epoch}){mismatch_text}. The member must abandon all its"
         " partitions and rejoin.",
     )
 

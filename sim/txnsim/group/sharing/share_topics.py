@@ -376,9 +376,9 @@ def _without_topics(
     return {topic_id: topic for topic_id, topic in topics.items() if topic_id not in removed_ids}
 
 
-def _combine_topics(topics: ShareTopics, more: ShareTopics) -> dict[uuid.UUID, ShareTopic]:
+def _combine_topics(topics: ShareTopics, other_topics: ShareTopics) -> dict[uuid.UUID, ShareTopic]:
     combined = dict(topics)
-    for topic_id, topic in more.items():
+    for topic_id, topic in other_topics.items():
         partitions_before = topics[topic_id].partitions if topic_id in topics else ()
         combined[topic_id] = msgspec.structs.replace(
             topic, partitions=tuple(sorted({*partitions_before, *topic.partitions}))

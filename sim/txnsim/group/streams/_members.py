@@ -237,16 +237,16 @@ def target_record(group_id: str, member_id: str, tasks: Tasks) -> StreamsTargetS
 
 def current_record(group_id: str, member: StreamsGroupMember) -> StreamsCurrentStored:
     """The record of what a member has for the log."""
-    has, revoked = member.assigned, member.pending_revocation
+    assigned, revoked = member.assigned, member.pending_revocation
     return StreamsCurrentStored(
         group_id=group_id,
         member_id=member.member_id,
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
         state=member.state,
-        active=_epochs(has),
-        standby=tuple(sorted(has.standby)),
-        warmup=tuple(sorted(has.warmup)),
+        active=_epochs(assigned),
+        standby=tuple(sorted(assigned.standby)),
+        warmup=tuple(sorted(assigned.warmup)),
         active_revoked=_epochs(revoked),
         standby_revoked=tuple(sorted(revoked.standby)),
         warmup_revoked=tuple(sorted(revoked.warmup)),

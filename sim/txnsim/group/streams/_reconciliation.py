@@ -202,24 +202,24 @@ class _Step:
             return self._member_in(
                 StreamsMemberState.UNREVOKED_TASKS, member_epoch, kept_tasks, lost
             )
-        got = dict.fromkeys(sorted(active.got), goal.assignment_epoch)
-        has = MemberTasks(
-            active={**kept_tasks.active, **got},
+        new_active = dict.fromkeys(sorted(active.got), goal.assignment_epoch)
+        tasks_after = MemberTasks(
+            active={**kept_tasks.active, **new_active},
             standby=kept_tasks.standby | standby.got,
             warmup=kept_tasks.warmup | warmup.got,
         )
         waits = active.waits or standby.waits or warmup.waits
         state = StreamsMemberState.UNRELEASED_TASKS if waits else StreamsMemberState.STABLE
-        return self._member_in(state, goal.assignment_epoch, has, NOTHING_HELD)
+        return self._member_in(state, goal.assignment_epoch, tasks_after, NOTHING_HELD)
 
     def _member_in(
-        self, state: StreamsMemberState, member_epoch: int, has: MemberTasks, revoked: MemberTasks
+        self, state: StreamsMemberState, member_epoch: int, tasks: MemberTasks, revoked: MemberTasks
     ) -> StreamsGroupMember:
         return msgspec.structs.replace(
             self._member,
             state=state,
             previous_member_epoch=self._member.member_epoch,
             member_epoch=member_epoch,
-            assigned=has,
+            assigned=tasks,
             pending_revocation=revoked,
         )

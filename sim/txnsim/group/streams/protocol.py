@@ -696,11 +696,11 @@ class _Heartbeat:
     def _endpoint_partitions(
         self, member: StreamsGroupMember, configured: Configured
     ) -> EndpointPartitions | Rejection:
-        has = member.assigned
-        active = self._partitions(has.active, configured)
+        assigned = member.assigned
+        active = self._partitions(assigned.active, configured)
         if isinstance(active, Rejection):
             return active
-        standby = self._partitions(has.standby | has.warmup, configured)
+        standby = self._partitions(assigned.standby | assigned.warmup, configured)
         if isinstance(standby, Rejection):
             return standby
         assert member.endpoint is not None

@@ -331,17 +331,17 @@ def _copartition_counts(
     ]
     fixed = {topic.name for topic in all_repartition if topic.partitions}
     flexible = {topic.name for topic in all_repartition if not topic.partitions}
-    ours = {name: counts.count_of(name) for name in group if name in fixed | flexible}
-    source_counts = {name: counts.count_of(name) for name in group if name not in ours}
+    counts_in_group = {name: counts.count_of(name) for name in group if name in fixed | flexible}
+    source_counts = {name: counts.count_of(name) for name in group if name not in counts_in_group}
     if not group:
         return {}
     if source_counts:
         partition_count = _common_count(source_counts.values(), source_counts)
     elif fixed:
-        partition_count = _common_count([counts.count_of(name) for name in fixed], ours)
+        partition_count = _common_count([counts.count_of(name) for name in fixed], counts_in_group)
     else:
-        partition_count = max(ours.values())
-    for name, number in sorted(ours.items()):
+        partition_count = max(counts_in_group.values())
+    for name, number in sorted(counts_in_group.items()):
         if name in fixed and number != partition_count:
             raise _WrongTopicsError(
                 _wrongly(
@@ -349,7 +349,7 @@ def _copartition_counts(
                     f"number of partitions [{partition_count}] of the source topic."
                 )
             )
-    return dict.fromkeys(ours, partition_count)
+    return dict.fromkeys(counts_in_group, partition_count)
 
 
 def _common_count(numbers: Collection[int], count_by_topic: Mapping[str, int]) -> int:
@@ -414,8 +414,10 @@ _SHOWN: Final = 3
 
 def _summary(names: Collection[str]) -> str:
     listed = list(names)
-    more = len(listed) - _SHOWN
-    return ", ".join(listed[:_SHOWN]) + (f" and {more} additional topics" if more > 0 else "")
+    unlisted_count = len(listed) - _SHOWN
+    return ", ".join(listed[:_SHOWN]) + (
+        f" and {unlisted_count} additional topics" if unlisted_count > 0 else ""
+    )
 
 
 def _wrongly(text: str) -> Told:

@@ -186,17 +186,17 @@ def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Readin
             (table.SHARE_FETCH_LOCK_RATIO, group.fetch_lock_ratio),
         ):
             yield found.reading(metric, (*labels, group_id))
-    for led in fetching.shares:
+    for led_share in fetching.shares:
         partition_labels = (
             *labels,
-            led.core.key.group_id,
-            led.topic_partition.topic,
-            str(led.topic_partition.partition),
+            led_share.core.key.group_id,
+            led_share.topic_partition.topic,
+            str(led_share.topic_partition.partition),
         )
         for metric, value in (
-            (table.SHARE_IN_FLIGHT, led.core.in_flight_number),
-            (table.SHARE_IN_FLIGHT_BATCHES, led.core.in_flight_batches),
-            (table.SHARE_LOCK_TIMEOUTS, led.lock_timeouts),
+            (table.SHARE_IN_FLIGHT, led_share.core.in_flight_number),
+            (table.SHARE_IN_FLIGHT_BATCHES, led_share.core.in_flight_batches),
+            (table.SHARE_LOCK_TIMEOUTS, led_share.lock_timeouts),
         ):
             if value:
                 yield Reading(metric=metric, labels=partition_labels, value=value)

@@ -62,12 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _run_options(run_some)
     chosen = run_some.add_argument_group("which runs")
-    which = chosen.add_mutually_exclusive_group()
-    which.add_argument("--armed", action="store_true", help="only with the fault")
-    which.add_argument(
+    run_choice = chosen.add_mutually_exclusive_group()
+    run_choice.add_argument("--armed", action="store_true", help="only with the fault")
+    run_choice.add_argument(
         "--disarmed", action="store_true", help="only without the fault, to see the difference"
     )
-    which.add_argument(
+    run_choice.add_argument(
         "--control", action="store_true", help="only what looks like the anomaly and is none"
     )
     run_some.add_argument(

@@ -72,7 +72,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 def _counts(results: Sequence[RunResult]) -> list[str]:
     """Runs as declared, by take."""
     lines = []
-    for take, what in (
+    for take, verdict_kind in (
         ("armed", "with the fault"),
         ("disarmed", "without the fault, healthy"),
         ("control", "controls, healthy"),
@@ -80,5 +80,5 @@ def _counts(results: Sequence[RunResult]) -> list[str]:
         of_take = [result for result in results if result.take == take]
         if of_take:
             good = sum(result.as_declared for result in of_take)
-            lines.append(f"{good} of {len(of_take)} runs {what}: as declared")
+            lines.append(f"{good} of {len(of_take)} runs {verdict_kind}: as declared")
     return lines

@@ -181,9 +181,9 @@ def table(cells: Sequence[ComparedRun]) -> str:
     if all(cell.simulated is None for cell in cells):
         return "\n".join(lines)
     agree = sum(cell.agrees for cell in real_cells)
-    came = f"{agree} of {len(real_cells)} runs on real brokers agree with the simulator"
+    agreement_text = f"{agree} of {len(real_cells)} runs on real brokers agree with the simulator"
     silent = sum(cell.real is None and cell.simulated is not None for cell in cells)
-    lines.append(f"{came}; no verdict on {silent}" if silent else came)
+    lines.append(f"{agreement_text}; no verdict on {silent}" if silent else agreement_text)
     return "\n".join(lines)
 
 

@@ -51,7 +51,7 @@ def show_of(scenario: Scenario, path: Path) -> str:
         for name, run in scenario.runs.items()
     ]
     other_takes = ("fault not armed", "control")[: 2 if scenario.control else 1]
-    rows += [("any", what, kinds(scenario.disarmed), "") for what in other_takes]
+    rows += [("any", take, kinds(scenario.disarmed), "") for take in other_takes]
     table = Table.formatted(("Run", "World", "Expected verdict", "Cured"), rows)
     lines += ["", *(line.rstrip() for line in table.splitlines()), ""]
     lines += [f"Source: {source}" for source in scenario.sources]
@@ -74,10 +74,12 @@ def _cured_kinds(scenario: Scenario, run: Run) -> str:
 
 def story_of(world: Run, result: RunResult, *, said: set[str]) -> str:
     """One run, sentence by sentence, and its verdict."""
-    what = {"armed": "", "disarmed": ", fault not armed", "control": ", control"}[result.take]
+    take_remark = {"armed": "", "disarmed": ", fault not armed", "control": ", control"}[
+        result.take
+    ]
     players = f" Played by: {', '.join(result.players)}." if result.players else ""
     lines = [
-        wrap_text(f"── {result.scenario} {result.run}: {world.description}{what}.{players}"),
+        wrap_text(f"── {result.scenario} {result.run}: {world.description}{take_remark}.{players}"),
         "",
     ]
     for sentence in result.story:

@@ -32,13 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Exit status: 0 nothing was found, 1 something was, or --against makes a difference,"
         " 2 a wrong argument, or nothing was exercised."
     )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
+    seed_choice = parser.add_mutually_exclusive_group()
+    seed_choice.add_argument(
         "--seeds",
         metavar="A..B",
         help=f"from A to before B (default {SEEDS_DEFAULT}; with --time, from 0 until it is over)",
     )
-    which.add_argument("--seed", type=int, metavar="N", help="one seed, in full")
+    seed_choice.add_argument("--seed", type=int, metavar="N", help="one seed, in full")
     parser.add_argument("--time", metavar="DURATION", help="begin no seed after that: 10m")
     parser.add_argument(
         "--guided",

@@ -119,12 +119,12 @@ def _further_section_lines(sections: Sequence[Section]) -> Iterator[str]:
 
 
 def _not_found_sentence(finding: SectionMatch) -> str:
-    what = "no section fits"
+    not_found_text = "no section fits"
     if finding.error is not None:
-        what = f"{finding.error} is an error of Kafka, and {PAGE} has no section of it"
+        not_found_text = f"{finding.error} is an error of Kafka, and {PAGE} has no section of it"
     near = "; ".join(_quote(section.title) for section in finding.nearest)
     of_traces = "of a trace: `txnsim explain lso` and `txnsim explain txn`"
-    return f"{what}; nearest: {near}" if near else f"{what}; {of_traces}"
+    return f"{not_found_text}; nearest: {near}" if near else f"{not_found_text}; {of_traces}"
 
 
 def _quote(title: str) -> str:

@@ -44,7 +44,7 @@ def add_arguments(actions: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "convert",
         help="a trace in the format of another tool",
         description="A trace in the format of another tool: "
-        + "; ".join(f"{name}: {what}" for name, what in FORMS.items())
+        + "; ".join(f"{name}: {form_meaning}" for name, form_meaning in FORMS.items())
         + ". Exit status: 0, 2 for what is no trace.",
     )
     convert.add_argument("file", type=Path, metavar="FILE", help="a trace")

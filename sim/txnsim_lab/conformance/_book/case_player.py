@@ -247,12 +247,12 @@ class CasePlayer:
         else:
             answer = connection.ask(KEYS[request.api], request.version, **request.values)
         if request.api == "ListTransactions":
-            mine = [
+            own_transactions = [
                 transaction
                 for transaction in answer.transaction_states
                 if self._is_mine(transaction)
             ]
-            answer = replace(answer, transaction_states=tuple(mine))
+            answer = replace(answer, transaction_states=tuple(own_transactions))
         elif request.api == "ListGroups":
             own = [group for group in answer.groups if group.group_id.startswith(f"{self._scene}-")]
             answer = replace(answer, groups=tuple(own))
@@ -324,17 +324,17 @@ class CasePlayer:
         return self._connections[name]
 
     def _address(self, via: str) -> str:
-        *words, what = via.split()
+        *words, address_kind = via.split()
         if words == ["broker"]:
-            return self._addresses[int(what) - 1]
+            return self._addresses[int(address_kind) - 1]
         if words[-2:] == ["coordinator", "of"]:
-            coordinator = self._coordinator(self._variables[what].id)
+            coordinator = self._coordinator(self._variables[address_kind].id)
             if words[0] == "not":
                 return next(address for address in self._addresses if address != coordinator)
             return coordinator
         if words not in (["leader", "of"], ["not", "leader", "of"]):
             raise CaseError(f"via {via}: unknown")
-        topic, _, partition = what.partition(".")
+        topic, _, partition = address_kind.partition(".")
         metadata = self._player.quiet(
             "Metadata", 12, topics=[{"name": self._variables[topic].name}]
         )

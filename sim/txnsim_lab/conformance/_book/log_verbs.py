@@ -39,8 +39,8 @@ def look(
     values: Values = {**fetch(("", None)), "topics": [], "forgotten_topics_data": []}
     for name in [of] if isinstance(of, str) else of:
         topic, partition = partition_of(variables, name)
-        more = {"current_leader_epoch": epoch, "last_fetched_epoch": fetched}
-        whole = fetch((topic.name, topic.id), offset, partition=partition, **more)
+        epoch_fields = {"current_leader_epoch": epoch, "last_fetched_epoch": fetched}
+        whole = fetch((topic.name, topic.id), offset, partition=partition, **epoch_fields)
         whole["topics"][0]["partitions"][0]["partition_max_bytes"] = each
         values["topics"] += whole["topics"]
     for name in forget:

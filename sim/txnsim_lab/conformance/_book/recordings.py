@@ -67,8 +67,10 @@ def unlike(recording: Recording, transcript: Transcript) -> Iterator[str]:
     """Where a play says something else than the recording allows, one line each."""
     expected = Transcript()
     for index, exchange in enumerate(recording):
-        ours = _json(transcript.entries[index][1]) if index < len(transcript.entries) else ""
-        chosen = ours if ours in exchange.answers else exchange.answers[0]
+        played_answer = (
+            _json(transcript.entries[index][1]) if index < len(transcript.entries) else ""
+        )
+        chosen = played_answer if played_answer in exchange.answers else exchange.answers[0]
         expected.entries.append((exchange.asked, json.loads(chosen)))
     yield from differences(expected, transcript)
 

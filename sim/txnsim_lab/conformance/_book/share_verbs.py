@@ -173,10 +173,10 @@ def _next_epoch(variables: Variables, group: str, member: str, named_epoch: int 
 def _topics(variables: Variables, of: Sequence[str], acks: Sequence[str]) -> list[Any]:
     acknowledgements: dict[str, list[Any]] = {name: [] for name in of}
     for acknowledgement in acks:
-        name, _, what = acknowledgement.partition(" ")
+        name, _, acknowledge_type = acknowledgement.partition(" ")
         acknowledgements.setdefault(name, [])
-        if what:
-            acknowledgements[name].append(_acknowledgement(what))
+        if acknowledge_type:
+            acknowledgements[name].append(_acknowledgement(acknowledge_type))
     topics: dict[Any, list[Any]] = {}
     for name, batches in acknowledgements.items():
         topic, partition = partition_of(variables, name)

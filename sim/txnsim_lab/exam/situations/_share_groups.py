@@ -100,7 +100,7 @@ async def stops_at_open(app: Application, sharers: Sharers) -> None:
     await app.must_transact("c-1", producer="q")
     await sharers.join()
     await sharers.work(wanted=("a-1",))
-    await sharers.gets_nothing(what="behind the open transaction the member gets")
+    await sharers.gets_nothing(subject="behind the open transaction the member gets")
     await app.must_end(open_entry, "p", "commit")
     await sharers.work(wanted=("a-1", "b-1", "c-1"))
 
@@ -118,7 +118,7 @@ async def behind_hanging(app: Application, sharers: Sharers) -> None:
     await app.must_transact("b-1")
     await sharers.join()
     await sharers.work(wanted=("a-1",))
-    await sharers.gets_nothing(what="behind the hanging transaction the member gets")
+    await sharers.gets_nothing(subject="behind the hanging transaction the member gets")
     app.steps.append("an operator aborts it")
     for producer in await admin.producers_of(partition):
         if producer.txn_start_offset is not None:
@@ -135,7 +135,7 @@ async def behind_timed_out(app: Application, sharers: Sharers) -> None:
     await app.open("lost-1", producer="p")
     await app.must_transact("a-1", producer="q")
     await sharers.join()
-    await sharers.gets_nothing(what="behind the open transaction the member gets")
+    await sharers.gets_nothing(subject="behind the open transaction the member gets")
     await app.time_out()
     await sharers.work(wanted=("a-1",))
 
@@ -180,7 +180,7 @@ async def renew(app: Application, sharers: Sharers) -> None:
         app.expect(await sharers.poll("n"), [], "the other member gets")
         await asyncio.sleep(LOCK_MS / 3_000)
     await sharers.must_say("accept", "m")
-    await sharers.gets_nothing("n", what="the other member gets")
+    await sharers.gets_nothing("n", subject="the other member gets")
 
 
 @_asks("share-delivery-limit", "A record was given back as often as the group delivers one: is it"
@@ -194,7 +194,7 @@ async def delivery_limit(app: Application, sharers: Sharers) -> None:
     for _ in range(LIMIT):
         app.expect(await sharers.get(), ["bad-1"], "the member gets")
         await sharers.must_say("release")
-    await sharers.gets_nothing(what="after the last delivery the member gets")
+    await sharers.gets_nothing(subject="after the last delivery the member gets")
     await app.must_transact("a-1")
     await sharers.work(wanted=("a-1",))
 

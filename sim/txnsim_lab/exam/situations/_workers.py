@@ -94,13 +94,15 @@ class Worker:
         if not answer.records:
             return None
         partition = answer.records[0][0]
-        ours = [(offset, value) for where, offset, value in answer.records if where == partition]
-        assert len(ours) == len(answer.records), "the input is in one partition"
+        records_of_partition = [
+            (offset, value) for where, offset, value in answer.records if where == partition
+        ]
+        assert len(records_of_partition) == len(answer.records), "the input is in one partition"
         return Taken(
-            values=tuple(value for _, value in ours),
+            values=tuple(value for _, value in records_of_partition),
             partition=partition,
-            first=ours[0][0],
-            following=ours[-1][0] + 1,
+            first=records_of_partition[0][0],
+            following=records_of_partition[-1][0] + 1,
         )
 
     async def take(self) -> Taken:
@@ -151,13 +153,13 @@ class Worker:
         self,
         inputs: Sequence[str],
         *,
-        around: AbstractAsyncContextManager[None] | None = None,
+        fault_context: AbstractAsyncContextManager[None] | None = None,
     ) -> None:
         """Write a record for each input, until all are told committed; the application obeys.
 
         Args:
             inputs: What was fed.
-            around: What happens around the first transaction, behind its poll.
+            fault_context: What happens around the first transaction, behind its poll.
 
         Raises:
             MissError: Not all can be worked on, or one counts twice.
@@ -169,7 +171,7 @@ class Worker:
                 await self.start()
             batch = await self.take()
             values = [f"{value}.{number}" for value in batch.values]
-            async with around if around is not None and not number else nullcontext():
+            async with fault_context if fault_context is not None and not number else nullcontext():
                 entry = await self.transact(*values, inputs=batch)
             if entry.told is Told.COMMITTED:
                 finished |= set(batch.values)
@@ -252,7 +254,7 @@ async def ends_when_refused(app: Application) -> None:
 
     await app.arm(point="client.request", api="EndTxn", limit=1,
                    action=_error("UNKNOWN_SERVER_ERROR"))  # fmt: skip
-    await worker.work(_INPUTS, around=to_its_end())
+    await worker.work(_INPUTS, fault_context=to_its_end())
 
 
 @situation("worker-is-rebalanced", "groups", "Another member joins between the poll and the commit"
@@ -270,7 +272,7 @@ async def worker_rebalanced(app: Application) -> None:
         yield
         await other.end()
 
-    await worker.work(_INPUTS, around=another_member())
+    await worker.work(_INPUTS, fault_context=another_member())
 
 
 @situation("worker-without-input", "liveness", "The topic of a worker's inputs is not there yet:"

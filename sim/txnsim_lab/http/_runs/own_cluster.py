@@ -120,10 +120,10 @@ class OwnClusterRoutes(ClusterNoun):
         """Note what the learner's client saw, in order: observations of docs/checkers.md."""
         lesson, _ = _lesson_of(request)
         noted = self._noted.setdefault(lesson.id, [])
-        more = await body.read()
-        if len(noted) + len(more) > NOTED_MAX:
+        new_bytes = await body.read()
+        if len(noted) + len(new_bytes) > NOTED_MAX:
             raise RefusedError(413, f"a lesson takes at most {NOTED_MAX} observations")
-        noted += more
+        noted += new_bytes
         return Noted(observations=len(noted))
 
     @Operation(

@@ -72,20 +72,20 @@ class Replayed:
             return self._stand([])
         return self._stand([message])
 
-    def _stand(self, more: list[bytes]) -> list[bytes]:
-        replay = _Replay([self._order, *self._obeyed, *more])
+    def _stand(self, messages: list[bytes]) -> list[bytes]:
+        replay = _Replay([self._order, *self._obeyed, *messages])
         try:
             run_driven(replay, replay)
         except _NoMore:
             if replay.kept > len(self._obeyed):
-                self._obeyed += more
+                self._obeyed += messages
             return [replay.last]
         except _Return as wanted:
-            refusal = [] if _is_back(more) else [replay.last]
-            self._obeyed = [*self._obeyed, *more][: replay.kept - wanted.count]
+            refusal = [] if _is_back(messages) else [replay.last]
+            self._obeyed = [*self._obeyed, *messages][: replay.kept - wanted.count]
             return [*refusal, *self._stand([])]
         return [replay.last]
 
 
-def _is_back(more: list[bytes]) -> bool:
-    return bool(more) and isinstance(to_command(more[0]), Back)
+def _is_back(messages: list[bytes]) -> bool:
+    return bool(messages) and isinstance(to_command(messages[0]), Back)

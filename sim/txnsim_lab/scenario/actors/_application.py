@@ -16,13 +16,17 @@ class ApplicationActor:
     """One transactional program."""
 
     def __init__(
-        self, name: str, transactional_id: str, player: ApplicationPlayer, around: Surroundings
+        self,
+        name: str,
+        transactional_id: str,
+        player: ApplicationPlayer,
+        surroundings: Surroundings,
     ) -> None:
         self.name = name
         self.player = player
         self._id = transactional_id
-        self._around = around
-        self._recorder = around.recorder
+        self._around = surroundings
+        self._recorder = surroundings.recorder
         self._transaction: str | None = None
         self._begun = 0
         self._sent: list[Batch] = []

@@ -22,8 +22,8 @@ TOLD_MAX: Final = 5
 class BystanderActor(ClientActor):
     """An idempotent producer of ``txnsim.client``."""
 
-    def __init__(self, name: str, around: Surroundings) -> None:
-        super().__init__(name, around)
+    def __init__(self, name: str, surroundings: Surroundings) -> None:
+        super().__init__(name, surroundings)
         self._producer: Producer | None = None
 
     async def call(

@@ -32,8 +32,8 @@ class MemberActor(ClientActor):
     starts another. While it lives, a ``subscribe`` names other topics.
     """
 
-    def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
-        super().__init__(name, around, part.client_id)
+    def __init__(self, name: str, part: Actor, surroundings: Surroundings) -> None:
+        super().__init__(name, surroundings, part.client_id)
         self._part = part
         self._lives = 0
         self._isolation = (
@@ -50,8 +50,10 @@ class MemberActor(ClientActor):
             await self._do(call, expected_code=expected_code)
         except RetriableError as error:
             if call.assigned is not None and error.error is None:
-                wish = ", ".join(map(str, sorted(call.assigned)))
-                raise StoryFailedError(f"{self.name}: {error}, expected {wish}") from None
+                assignment_text = ", ".join(map(str, sorted(call.assigned)))
+                raise StoryFailedError(
+                    f"{self.name}: {error}, expected {assignment_text}"
+                ) from None
             return failure(error)
         except ClientError as error:
             return failure(error)
@@ -152,9 +154,11 @@ class MemberActor(ClientActor):
     def _tell_place(self, member: GroupMember) -> None:
         parts = ", ".join(map(str, sorted(member.assigned))) or "nothing"
         generation = member.metadata.generation
-        what = "generation" if self._part.group_protocol == "classic" else "member epoch"
+        epoch_name = "generation" if self._part.group_protocol == "classic" else "member epoch"
         group = member.options.group_id
-        self._around.tell(self.name, f"{what} {generation} of group {group}: assigned is {parts}")
+        self._around.tell(
+            self.name, f"{epoch_name} {generation} of group {group}: assigned is {parts}"
+        )
 
     def _note_poll(self, call: Call, member: GroupMember, polled: Polled) -> None:
         recorder = self._around.recorder
@@ -167,8 +171,10 @@ class MemberActor(ClientActor):
                 self.name, fetch_offset, self._isolation, result, transaction=call.transaction
             )
             values += [decode_value(record.value) for record in result.records]
-        got = values_text(values)
-        self._around.tell(self.name, f"polls {got}")
+        given_text = values_text(values)
+        self._around.tell(self.name, f"polls {given_text}")
         expected = expected_values(call.reads, self._around.situation)
         if expected not in (None, tuple(values)):
-            raise StoryFailedError(f"{self.name} polls {got}, expected {values_text(expected)}")
+            raise StoryFailedError(
+                f"{self.name} polls {given_text}, expected {values_text(expected)}"
+            )

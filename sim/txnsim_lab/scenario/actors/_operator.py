@@ -25,8 +25,8 @@ TIMEOUT_MS: Final = 30_000
 class OperatorActor(ClientActor):
     """Kafka's admin client in somebody's hands."""
 
-    def __init__(self, name: str, around: Surroundings) -> None:
-        super().__init__(name, around)
+    def __init__(self, name: str, surroundings: Surroundings) -> None:
+        super().__init__(name, surroundings)
         self._found: tuple[tuple[TopicPartition, ProducerState], ...] = ()
         """What find-hanging named last."""
 
@@ -237,14 +237,16 @@ class OperatorActor(ClientActor):
             f" {where}",
         )
         start = "none" if description.start_time_ms is None else "known"
-        for what, expected, actual in (
+        for field_name, expected, actual in (
             ("", call.state, description.state),
             ("with ", _partition_list(call.partitions), _partition_list(description.partitions)),
             ("at epoch ", call.epoch, description.producer_epoch),
             ("begun at a time that is ", call.start, start),
         ):
             if expected not in (None, actual):
-                raise StoryFailedError(f"{transactional_id} is {what}{actual}, expected {expected}")
+                raise StoryFailedError(
+                    f"{transactional_id} is {field_name}{actual}, expected {expected}"
+                )
         return CallResult()
 
     async def describe_all(self) -> None:

@@ -25,8 +25,8 @@ NO_WAIT_MS: Final = 0
 class ReaderActor(ClientActor):
     """Reads partitions, each from its own position on."""
 
-    def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
-        super().__init__(name, around, part.client_id)
+    def __init__(self, name: str, part: Actor, surroundings: Surroundings) -> None:
+        super().__init__(name, surroundings, part.client_id)
         self._part = part
         self._positions: dict[tuple[TopicPartition, IsolationLevel], int] = {}
 
@@ -144,10 +144,11 @@ def _sentence_of_read(
         error = last_fetch.error.name.upper()
         return f"a {name} Fetch of {partition} at {last_fetch.next_offset}: {error}"
     stable, high = last_fetch.last_stable_offset, last_fetch.high_watermark
-    more = ", and then nothing more" if values else ""
+    end_text = ", and then nothing more" if values else ""
     starves = last_fetch.next_offset < high and stable <= last_fetch.next_offset
     why = (
-        f"{more}, though the high watermark is {high}: the last stable offset stands at {stable}"
+        f"{end_text}, though the high watermark is {high}: the last stable offset stands at"
+        f" {stable}"
         if starves and isolation is IsolationLevel.READ_COMMITTED
         else f"; the last stable offset is {stable}, the high watermark {high}"
     )

@@ -31,8 +31,8 @@ class ShareMemberActor(ClientActor):
     ``subscribe`` starts another.
     """
 
-    def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
-        super().__init__(name, around, part.client_id)
+    def __init__(self, name: str, part: Actor, surroundings: Surroundings) -> None:
+        super().__init__(name, surroundings, part.client_id)
         self._group = part.group or ""
         self._lives = 0
         self._member: ShareMember | None = None
@@ -50,8 +50,10 @@ class ShareMemberActor(ClientActor):
             return await self._do(call)
         except RetriableError as error:
             if call.assigned is not None and error.error is None:
-                wish = ", ".join(map(str, sorted(call.assigned)))
-                raise StoryFailedError(f"{self.name}: {error}, expected {wish}") from None
+                assignment_text = ", ".join(map(str, sorted(call.assigned)))
+                raise StoryFailedError(
+                    f"{self.name}: {error}, expected {assignment_text}"
+                ) from None
             return failure(error)
         except ClientError as error:
             return failure(error)
@@ -162,11 +164,13 @@ class ShareMemberActor(ClientActor):
                 self._held[value] = (acquired.place, record.offset)
                 values.append(value)
         answer = self._note_answers(shared)
-        got = values_text(values)
-        self._around.tell(self.name, f"is given {got}")
+        given_text = values_text(values)
+        self._around.tell(self.name, f"is given {given_text}")
         expected = expected_values(call.reads, self._around.situation)
         if expected not in (None, tuple(values)):
-            raise StoryFailedError(f"{self.name} is given {got}, expected {values_text(expected)}")
+            raise StoryFailedError(
+                f"{self.name} is given {given_text}, expected {values_text(expected)}"
+            )
         return answer
 
     def _note_answers(self, shared: Shared) -> CallResult:

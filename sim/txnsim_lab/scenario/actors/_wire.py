@@ -45,14 +45,14 @@ Note = Callable[[CallResult], None]
 class WireActor(ClientActor):
     """One transactional producer, request by request."""
 
-    def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
-        super().__init__(name, around, part.client_id)
+    def __init__(self, name: str, part: Actor, surroundings: Surroundings) -> None:
+        super().__init__(name, surroundings, part.client_id)
         self.identity = ProducerIdAndEpoch.NONE
         """Identity that the coordinator gave last."""
         self._part = part
-        self._recorder = around.recorder
+        self._recorder = surroundings.recorder
         self._id = part.transactional_id or name
-        v2 = around.transactions_v2 if part.protocol is None else part.protocol == 2
+        v2 = surroundings.transactions_v2 if part.protocol is None else part.protocol == 2
         self._protocol = TxnProtocol.V2 if v2 else TxnProtocol.V1
         self._sequences: dict[TopicPartition, int] = {}
         self._transaction: str | None = None

@@ -103,9 +103,9 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 class ClientActor:
     """An actor with its own connections, opened when first needed."""
 
-    def __init__(self, name: str, around: Surroundings, client_id: str | None = None) -> None:
+    def __init__(self, name: str, surroundings: Surroundings, client_id: str | None = None) -> None:
         self.name = name
-        self._around = around
+        self._around = surroundings
         self._client_id = client_id or name
         self._cluster: Cluster | None = None
 
@@ -125,7 +125,7 @@ class ClientActor:
 
 
 def group_metadata(
-    call: Call, member_metadata: GroupMetadata | None, around: Surroundings
+    call: Call, member_metadata: GroupMetadata | None, surroundings: Surroundings
 ) -> GroupMetadata | None:
     """The member that commits positions: ``member_metadata``, unless the step names another; None
     for a producer that names no member.
@@ -135,13 +135,13 @@ def group_metadata(
     base = GroupMetadata() if member_metadata is None else member_metadata
     generation = call.generation
     if isinstance(generation, str):
-        if generation not in around.generations:
+        if generation not in surroundings.generations:
             raise StoryFailedError(f"no member has had the generation {generation} yet")
-        generation = around.generations[generation]
+        generation = surroundings.generations[generation]
     return GroupMetadata(
         generation=base.generation if generation is None else generation,
         member_id=base.member_id
         if call.member_id is None
-        else around.member_ids.get(call.member_id, call.member_id),
+        else surroundings.member_ids.get(call.member_id, call.member_id),
         instance_id=base.instance_id if call.instance_id is None else call.instance_id,
     )

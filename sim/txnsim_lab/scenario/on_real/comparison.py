@@ -365,13 +365,13 @@ def why_not(scenario_run: ScenarioRun, on: str, generation: Generation | None = 
     """
     scenario, run = scenario_run.scenario, scenario_run.run
     if generation is None:
-        not_there, can = why_not_there(scenario, run, on), STARTED
+        not_there, abilities = why_not_there(scenario, run, on), STARTED
     else:
-        not_there, can = why_not_of(generation, scenario, run), THERE
+        not_there, abilities = why_not_of(generation, scenario, run), THERE
     if not_there is not None:
         return not_there
     for take in dict.fromkeys(("armed", scenario_run.take)):
-        why = only_simulated(scenario, run, take, can=can)
+        why = only_simulated(scenario, run, take, abilities=abilities)
         if why is not None:
             return why
     return None
@@ -581,19 +581,19 @@ def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> s
         if name == STRICT_MARKERS or getattr(rules_there, name) is is_on:
             continue
         switch = Rules.documentation()[name]
-        came = switch.came(REFERENCE.patch_release)
+        release_text = switch.came(REFERENCE.patch_release)
         if switch.until or not switch.since:
             return (
-                f"{switch.ticket}: {came} {switch.behaviour_after}; elsewhere"
+                f"{switch.ticket}: {release_text} {switch.behaviour_after}; elsewhere"
                 f" {switch.behaviour_before}"
             )
         behaviour = switch.behaviour_after if is_on else switch.behaviour_before
-        return f"{switch.ticket} came with {came}: {behaviour}"
+        return f"{switch.ticket} came with {release_text}: {behaviour}"
     return None
 
 
 def only_simulated(
-    scenario: Scenario, run_name: str, take: str, *, can: frozenset[Ability]
+    scenario: Scenario, run_name: str, take: str, *, abilities: frozenset[Ability]
 ) -> str | None:
     """The first step of a run that real brokers can't take, and why; None if they can all.
 
@@ -601,7 +601,7 @@ def only_simulated(
         scenario: The story.
         run_name: Its run.
         take: ``armed``, ``disarmed`` or ``control``.
-        can: What the target is able to do.
+        abilities: What the target is able to do.
     """
     situation = RunSelection(run=run_name, mode=scenario.runs[run_name].mode, take=take)
     steps = (*scenario.steps_of(situation), *scenario.cure_of(situation))
@@ -613,9 +613,9 @@ def only_simulated(
     cleans = any(step.cluster is not None and step.cluster.do == "clean" for step in steps)
     passed_ms = 0
     for step in steps:
-        if Ability.LOGS in can and cleans and (step.advance or 0) >= RETAINED_MS:
+        if Ability.LOGS in abilities and cleans and (step.advance or 0) >= RETAINED_MS:
             continue  # what the cleaner keeps for that long it keeps for some seconds there
-        for why in _obstacles(step, timeouts, passed_ms=passed_ms, can=can):
+        for why in _obstacles(step, timeouts, passed_ms=passed_ms, abilities=abilities):
             return f"{_where(step)}: {why}"
         passed_ms += step.advance or 0
     return None
@@ -625,15 +625,15 @@ def _where(step: Step) -> str:
     """``step 14``, as its place in the file says, counted from 1."""
     part, _, index_and_field = step.place.rpartition(": ")[2].partition(".")
     number = index_and_field.partition(".")[0]
-    what = "step of the cure" if part == "cure" else "step"
-    return f"{what} {int(number) + 1}" if number.isdigit() else what
+    step_noun = "step of the cure" if part == "cure" else "step"
+    return f"{step_noun} {int(number) + 1}" if number.isdigit() else step_noun
 
 
 def _obstacles(
-    step: Step, timeouts: list[int], *, passed_ms: int, can: frozenset[Ability]
+    step: Step, timeouts: list[int], *, passed_ms: int, abilities: frozenset[Ability]
 ) -> Iterator[str]:
     if step.rule is not None:
-        refused = meanings.refusal(step.rule, has_peers=Ability.PEERS in can)
+        refused = meanings.refusal(step.rule, has_peers=Ability.PEERS in abilities)
         if refused is not None:
             point = step.rule.point
             yield (
@@ -641,35 +641,35 @@ def _obstacles(
                 if point in FaultPoint.of_peers()
                 else f"a fault at {point}, inside of a broker"
             )
-        elif Ability.BROKERS not in can and (
+        elif Ability.BROKERS not in abilities and (
             step.rule.broker is not None or step.rule.source is not None
         ):
             yield "a fault that names a broker by its number"
     if step.cluster is not None:
-        yield from _of_cluster(step.cluster, can=can)
+        yield from _of_cluster(step.cluster, abilities=abilities)
     if step.advance is not None:
         yield from _of_time(step.advance, timeouts, passed_ms=passed_ms)
     if step.call is not None:
         if step.call.producer_id is not None:
             yield "it names a producer id, which a real cluster chooses itself"
-        elif step.call.do == "update-feature" and Ability.WHOLE_CLUSTER not in can:
+        elif step.call.do == "update-feature" and Ability.WHOLE_CLUSTER not in abilities:
             yield "it changes a feature of the whole cluster"
-        elif step.call.broker is not None and Ability.BROKERS not in can:
+        elif step.call.broker is not None and Ability.BROKERS not in abilities:
             yield "it asks a broker by its number"
 
 
-def _of_cluster(act: ClusterAct, *, can: frozenset[Ability]) -> Iterator[str]:
+def _of_cluster(act: ClusterAct, *, abilities: frozenset[Ability]) -> Iterator[str]:
     if act.do in INSIDE:
         yield f"it {INSIDE[act.do]}"
     elif act.lose_unflushed:
         yield "a broker loses what it had not flushed"
     elif act.as_version is not None:
         yield "a broker starts as another release"
-    elif act.do in OF_BROKERS and Ability.BROKERS not in can:
+    elif act.do in OF_BROKERS and Ability.BROKERS not in abilities:
         yield f"it has to {OF_BROKERS[act.do]}, and these brokers are yours"
-    elif act.do in OF_LOGS and Ability.LOGS not in can:
+    elif act.do in OF_LOGS and Ability.LOGS not in abilities:
         yield f"it has to {OF_LOGS[act.do]}, and these brokers are yours"
-    elif Ability.WHOLE_CLUSTER in can:
+    elif Ability.WHOLE_CLUSTER in abilities:
         return
     elif act.topic in INTERNAL_TOPICS:
         yield f"it configures {act.topic}"

@@ -66,13 +66,13 @@ def _verdict(history: History, partition: TopicPartition) -> str:
 def _reads(history: History, partition: TopicPartition) -> str:
     """The items that the last read_committed reader from the start was given, in order."""
     items = {(wrote.place, wrote.value): wrote.item for _, wrote in history.writes()}
-    got: list[str] = []
+    values_read: list[str] = []
     for _, read in history.committed_reads(partition):
-        got = [] if read.asked == 0 else got
-        got += [
+        values_read = [] if read.asked == 0 else values_read
+        values_read += [
             str(items.get((partition, record.value)) or record.value) for record in read.records
         ]
-    return ", ".join(got) or NOTHING
+    return ", ".join(values_read) or NOTHING
 
 
 def _unanswered_transactions(history: History, partition: TopicPartition) -> str:

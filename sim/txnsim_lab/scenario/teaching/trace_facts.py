@@ -125,7 +125,7 @@ def _gets(run: Recording, partition: str) -> str:
         raise BadInputError(f"the trace tells nothing of {partition}")
     markers = _markers_by_offset(run, partition)
     batches = {data["base"]: data for data in _payloads_of(run, ("log.append",), partition)}
-    got: list[str] = []
+    offsets_given: list[str] = []
     for base, data in sorted(batches.items()):
         ends = (
             marker for marker in markers if marker["pid"] == data["pid"] and marker["offset"] > base
@@ -133,8 +133,8 @@ def _gets(run: Recording, partition: str) -> str:
         if data.get("control") or (data["txn"] and not next(ends, _ABORTED)["committed"]):
             continue
         last_offset = min(data["last"], log["lso"] - 1)
-        got += map(str, range(max(base, log["start"]), last_offset + 1))
-    return ", ".join(got) or NONE
+        offsets_given += map(str, range(max(base, log["start"]), last_offset + 1))
+    return ", ".join(offsets_given) or NONE
 
 
 def _answer(run: Recording, call: str) -> str:
@@ -147,15 +147,15 @@ def _answer(run: Recording, call: str) -> str:
 
 def _delivered_records(run: Recording, partition: str) -> str:
     """How many records the last read_uncommitted reader of a partition got."""
-    got, is_it = 0, False
+    record_count, is_it = 0, False
     for kind, data in _payloads(run, ("client.call", "client.deliver")):
         if kind == "client.deliver":
-            got += is_it and data["tp"] == partition
+            record_count += is_it and data["tp"] == partition
         elif data["call"] == "read":
             args = data["args"]
             is_it = args.get("tp") == partition and args.get("isolation") == "read_uncommitted"
-            got = 0 if is_it else got
-    return str(got)
+            record_count = 0 if is_it else record_count
+    return str(record_count)
 
 
 def _struck(run: Recording, rule: str) -> str:

@@ -184,14 +184,14 @@ def _by_leader(args: argparse.Namespace, targets: Sequence[Target]) -> dict[int,
         for partition in topic["partitions"]:
             leaders[topic["name"], partition["partition"]] = partition["leader"]
     for name in args.topic:
-        ours = {partition for topic, partition in leaders if topic == name}
+        simulated_partitions = {partition for topic, partition in leaders if topic == name}
         where = (target.replica.topic_partition for target in targets)
-        theirs = {partition.partition for partition in where if partition.topic == name}
-        if ours != theirs:
+        given_partitions = {partition.partition for partition in where if partition.topic == name}
+        if simulated_partitions != given_partitions:
             raise ConfigError(
-                f"topic {name}: the simulator has the partitions {sorted(ours)}, the directories "
-                f"given {sorted(theirs)}; create it with as many there, and name with --into the "
-                "directories of all brokers that have a replica"
+                f"topic {name}: the simulator has the partitions {sorted(simulated_partitions)},"
+                f" the directories given {sorted(given_partitions)}; create it with as many"
+                " there, and name with --into the directories of all brokers that have a replica"
             )
     by_leader: dict[int, list[Target]] = {}
     for target in targets:

@@ -161,30 +161,35 @@ def test_what_only_a_simulator_can_do_is_named_with_its_step(
 ) -> None:
     story = small([call("begin"), step])
     for can, why in ((STARTED, reason_of_ours), (THERE, reason_of_theirs)):
-        reason = only_simulated(story, "V-", "armed", can=can)
+        reason = only_simulated(story, "V-", "armed", abilities=can)
         assert reason == (None if why is None else f"step 2: {why}")
 
 
 def test_a_long_time_in_which_nothing_is_due_can_pass() -> None:
-    assert only_simulated(find("lingering-is-not-hanging")[1], "V-", "armed", can=STARTED) is None
-    control = only_simulated(find("lingering-is-not-hanging")[1], "V-", "control", can=STARTED)
+    assert (
+        only_simulated(find("lingering-is-not-hanging")[1], "V-", "armed", abilities=STARTED)
+        is None
+    )
+    control = only_simulated(
+        find("lingering-is-not-hanging")[1], "V-", "control", abilities=STARTED
+    )
     assert control == "step 12: it moves the clock by 50 minutes"
 
 
 def test_a_day_is_waited_for_only_where_our_cleaner_keeps_things_so_long() -> None:
     cleans = find("abort-marker-before-its-data")[1]
-    assert only_simulated(cleans, "V-/fixed", "armed", can=STARTED) is None
-    reason = only_simulated(cleans, "V-/fixed", "armed", can=THERE)
+    assert only_simulated(cleans, "V-/fixed", "armed", abilities=STARTED) is None
+    reason = only_simulated(cleans, "V-/fixed", "armed", abilities=THERE)
     assert reason == "step 27: it has to end a segment, and these brokers are yours"
     story = small([call("begin"), {"advance": "25h"}])
     for can in (STARTED, THERE):
-        why = only_simulated(story, "V-", "armed", can=can)
+        why = only_simulated(story, "V-", "armed", abilities=can)
         assert why == "step 2: it moves the clock by 1500 minutes"
 
 
 def test_a_step_of_the_cure_is_called_so() -> None:
     story = small([call("begin")], cure=[{"advance": "11m"}])
-    why = only_simulated(story, "V-", "armed", can=STARTED)
+    why = only_simulated(story, "V-", "armed", abilities=STARTED)
     assert why == "step of the cure 1: it moves the clock by 11 minutes"
 
 
