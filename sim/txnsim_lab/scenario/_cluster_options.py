@@ -1,7 +1,7 @@
-"""From a run of a scenario to the cluster it is played on.
+"""The options of the cluster on which a run of a scenario is played.
 
 A mode is a level of ``transaction.version`` with or without verification, and, for transactions v2,
-with or without KIP-1228's strict markers; a run may turn further switches and settings.
+with or without KIP-1228's strict markers; a run may change further switches and settings.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from txnsim_lab.target.cluster import replicas_from
 TRANSACTION_VERSION: Final = {"V-": 0, "V+": 1, "TV2": 2, "TV2+": 2}
 VERIFICATION: Final = {"V-": False, "V+": True, "TV2": True, "TV2+": True}
 STRICT_MARKERS: Final = "v2_markers_need_higher_epoch"
-"""The switch of KIP-1228: what TV2+ has and TV2 has not."""
+"""The switch of KIP-1228: on in mode TV2+, off in TV2."""
 REPLICAS_MAX: Final = 3
 TRANSACTION_LOG_PARTITIONS: Final = 6
-"""Fewer than Kafka's 50: a story has a handful of transactional ids, and a leader of each kind."""
+"""Fewer than Kafka's 50: a story has few transactional ids, and this is enough for each broker to
+lead some of the partitions.
+"""
 
 
 def options_of(scenario: Scenario, run: Run) -> ClusterOptions:
-    """The cluster of a run.
+    """The options of the cluster for a run.
 
     Raises:
-        ConfigError: A setting is none.
+        ConfigError: A setting is unknown or its value is wrong.
     """
     rules = dict(run.rules)
     if run.mode in ("TV2", "TV2+"):
@@ -61,7 +63,7 @@ def _settings(scenario: Scenario, run: Run) -> Settings:
 
 
 def new_topic(name: str, topic: Topic, *, brokers: int) -> TopicToCreate:
-    """A topic whose leaders are where the story wants them."""
+    """The topic, with the leaders that the story declares for its partitions."""
     replicas = topic.replication_factor or min(REPLICAS_MAX, brokers)
     return TopicToCreate(
         name=name,
@@ -74,7 +76,7 @@ def new_topic(name: str, topic: Topic, *, brokers: int) -> TopicToCreate:
 
 
 def topic_of(act: ClusterAct) -> Topic:
-    """The topic that a step creates."""
+    """The topic that a ``create-topic`` step creates."""
     return Topic.model_validate(
         {
             "partitions": act.partitions or 1,
@@ -86,5 +88,5 @@ def topic_of(act: ClusterAct) -> Topic:
 
 
 def leaders_of(topic: Topic, *, brokers: int) -> tuple[int, ...]:
-    """The broker that leads each partition at first."""
+    """The broker that leads each partition when the topic is created."""
     return topic.leaders or tuple(index % brokers + 1 for index in range(topic.partitions))

@@ -1,9 +1,9 @@
-"""A story with mistakes, without its wrong parts: so that one look names the mistakes of the rest.
+"""Takes the wrong parts out of a story, so that one reading finds all of its mistakes.
 
-The model judges fields, ``scenario_reader`` the names that steps use. Where a field is wrong there
-is no model, and names could not be judged. So the wrong part is taken out, the smallest that is
-enough, and what follows from its absence is not told. It knows the shape of a story, not what is in
-it.
+The model checks fields, ``scenario_reader`` the names that steps use. If a field is wrong there is
+no model, and names could not be checked. So the smallest wrong part is taken out, and errors that
+only follow from its absence are not reported. This module knows the shape of a story, not its
+content.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 Place = tuple[int | str, ...]
-"""Keys and positions from the top of the document down."""
+"""Path of keys and list indices from the top of the document."""
 Complaint = tuple[Place, str]
 
 ROUNDS_MAX: Final = 20
-"""Wrong parts lie in one another at most so deep."""
+"""Limit of passes over a document: wrong parts may be nested this deep."""
 _RUN: Final = {"mode": "V-", "verdict": "healthy"}
 _DECLARED: Final[Mapping[str, Mapping[str, Any]]] = {
     "runs": _RUN,
@@ -25,7 +25,7 @@ _DECLARED: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """Replaces a wrong mode, verdict, partition count or player: later steps still know the label."""
 _STEP: Final = {"advance": "1ms"}
-"""A step that names nothing."""
+"""A step that uses no names."""
 _SKELETON: Final[Mapping[str, Any]] = {
     "name": "name", "title": "title", "goal": "goal", "method": "method",
     "topics": {"topic": {"partitions": 1}},
@@ -34,30 +34,30 @@ _SKELETON: Final[Mapping[str, Any]] = {
     "steps": [_STEP],
 }  # fmt: skip
 _DECLARES: Final = frozenset({"id", "background", "generation", "topic"})
-"""Fields of a step that give a name to later steps."""
+"""Fields of a step that declare a name for later steps."""
 
 
 class Pruning:
     """Takes wrong parts out of a document.
 
     Args:
-        document: A story, as YAML has it; it is not changed.
+        document: A story, as parsed from YAML; it is not changed.
     """
 
     def __init__(self, document: Mapping[Any, Any]) -> None:
         self.document = _copy(document)
         self._taken: set[Place] = set()
         self._names: set[str] = set()
-        """Names that the parts which are gone had declared."""
+        """Names that the removed parts had declared."""
         self._strangers: set[str] = set()
-        """Actors with a wrong ``plays``: their calls are not judged."""
+        """Actors whose ``plays`` is wrong: their calls are not checked."""
         self._lacks_declarations = False
 
     def take_out(self, complaints: Iterable[Complaint]) -> list[Complaint]:
         """Remove every wrong field or step.
 
         Returns:
-            The complaints, without consequences of an earlier removal.
+            The complaints, without those that follow from an earlier removal.
         """
         fresh = []
         for path, words in complaints:
@@ -68,7 +68,7 @@ class Pruning:
         return fresh
 
     def follows(self, path: Place, words: str) -> bool:
-        """True for a name that a removed step or run had declared."""
+        """Whether a complaint follows from the removal of a step or a run."""
         if self._lacks_declarations or any(f"{name!r}" in words for name in self._names):
             return True
         if any(
@@ -101,7 +101,9 @@ class Pruning:
                 self._lacks_declarations = True
 
     def _take_from_declaration(self, part: str, name: str, keys: Sequence[Any]) -> None:
-        """What others name stays declared, as far as it is right."""
+        """Removes a wrong field of a declaration; the name itself stays declared, since steps use
+        it.
+        """
         defaults = _DECLARED.get(part, {})
         declaration = self.document[part].get(name)
         if keys and isinstance(declaration, dict):
@@ -138,10 +140,10 @@ def complaints_of(
     judge: Callable[[Mapping[Any, Any]], tuple[Any, list[Complaint]]],
     judge_names: Callable[[Any], Iterable[Complaint]],
 ) -> list[Complaint]:
-    """Every mistake of a document with wrong fields.
+    """Finds every mistake of a document with wrong fields.
 
     Args:
-        document: As YAML has it.
+        document: The parsed YAML.
         judge: Gives the model of a document, or what is wrong with its fields.
         judge_names: Says what is wrong with the names in a model.
     """
@@ -159,7 +161,7 @@ def complaints_of(
 
 
 def _is_within(path: Place, other_path: Place) -> bool:
-    """Compares paths of YAML keys: ``runs.V-`` is within ``runs`` and around ``runs.V-.mode``."""
+    """Whether one of two paths begins with the other: ``runs.V-`` and ``runs.V-.mode``."""
     shorter = min(len(path), len(other_path))
     return path[:shorter] == other_path[:shorter]
 
@@ -172,7 +174,9 @@ def _declared_names(part: Any) -> set[str]:
 
 
 def _key_of(mapping: Mapping[Any, Any], key: Any) -> Any:
-    """Finds ``wait_until`` for ``wait-until``; None for a missing field."""
+    """The key of a field, however it is spelled (``wait_until``, ``wait-until``); None if
+    missing.
+    """
     return next((name for name in mapping if _with_hyphens(name) == key), None)
 
 
@@ -181,7 +185,7 @@ def _with_hyphens(key: Any) -> Any:
 
 
 def _copy(value: Any) -> Any:
-    """Of mappings and lists, as deep as YAML has them."""
+    """Copies nested mappings and lists."""
     if isinstance(value, dict):
         return {key: _copy(inner) for key, inner in value.items()}
     return [_copy(inner) for inner in value] if isinstance(value, list) else value

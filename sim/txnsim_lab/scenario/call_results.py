@@ -1,4 +1,4 @@
-"""What a call of an actor comes to: an error by Kafka's name, or none."""
+"""The result of an actor's call: an error by Kafka's name, or NONE."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from txnsim_lab.check.observations import Outcome
 
 NONE: Final = "NONE"
 ANY: Final = "any"
-"""Instead of an error: whatever is answered."""
+"""Stands for the expected error of a call that may end with any error, or none."""
 LOST: Final = "CONNECTION_LOST"
 TIMED_OUT: Final = "REQUEST_TIMED_OUT"
 ABORTABLE: Final = "TRANSACTION_ABORTABLE"
@@ -29,31 +29,31 @@ UNKNOWN_ERRORS: Final = frozenset({LOST, TIMED_OUT, "NETWORK_EXCEPTION"})
 
 
 class StoryFailedError(TxnsimError):
-    """A story could not be played to its end: a step's condition did not come about, an answer was
-    not the expected one, or a fault never struck.
+    """A story could not be played to its end: a step's condition was not reached, an answer was not
+    the expected one, or a fault never struck.
     """
 
     def __init__(self, message: str, *, answered: str = "") -> None:
         super().__init__(message)
         self.answered: Final = answered
-        """The error that was not expected, by Kafka's name; "" where it was none."""
+        """The unexpected error, by Kafka's name; "" if the story failed for another reason."""
 
 
 class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a call."""
 
     error: str = NONE
-    """Kafka's name of it, or ``CONNECTION_LOST``."""
+    """Kafka's name of the error, ``NONE``, or ``CONNECTION_LOST``."""
     offset: int = -1
-    """Offset of the first record; -1 without one."""
+    """Offset of the first record; -1 if there is none."""
     because: str = ""
-    """What the client said, or what was seen, in words."""
+    """What the client reported or observed, in words."""
     in_doubt: bool = False
-    """Whether an earlier attempt may have taken effect despite the error."""
+    """Whether an earlier attempt may have taken effect although the call failed."""
 
     @property
     def outcome(self) -> Outcome:
-        """What the caller may conclude."""
+        """Whether the request took effect, failed, or may have done either."""
         if self.error == NONE:
             return Outcome.OK
         unknown = self.in_doubt or self.error in UNKNOWN_ERRORS
@@ -64,12 +64,12 @@ GIVEN_UP: Final = CallResult(error=TIMED_OUT, because="the answer is not waited 
 
 
 def error_name_of(error: ClientError | StoryFailedError) -> str:
-    """The error by which a story failed, by Kafka's name; "" where it was none."""
+    """The error by which a story failed, by Kafka's name; "" if it failed for another reason."""
     return error.answered if isinstance(error, StoryFailedError) else failure(error).error
 
 
 def failure(error: ClientError) -> CallResult:
-    """What went wrong for a client, as an answer."""
+    """A client's exception as a call result."""
     if isinstance(error, ConnectionLostError):
         name = LOST
     elif isinstance(error, RequestTimeoutError):
@@ -88,7 +88,7 @@ def _leaves_outcome_unknown(error: ErrorCode | None) -> bool:
 
 
 def read_answer(message: Any) -> CallResult:
-    """Error of an answer, the first telling one of its partitions, and first offset."""
+    """The first significant error of an answer and its first offset, as a call result."""
     errors, offsets = _errors(message), _offsets(message)
     bad = [error for error in errors if error != ErrorCode.none]
     telling = [error for error in bad if error != ErrorCode.operation_not_attempted]
@@ -97,7 +97,7 @@ def read_answer(message: Any) -> CallResult:
 
 
 def answers_of(message: Any) -> dict[TopicPartition, CallResult]:
-    """What the answer to a Produce says of each partition."""
+    """The result for each partition of a Produce response."""
     return {
         TopicPartition(topic.name, row.index): CallResult(
             error=code_name(row.error_code),

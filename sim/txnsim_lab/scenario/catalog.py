@@ -1,5 +1,5 @@
-"""Where scenario files are: in the wheel beside the package, in a checkout at its top; or anywhere,
-by path.
+"""Finds scenario files: in the wheel, next to the package; in a checkout, at its top; or by
+path.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 SUFFIXES: Final = (".yaml", ".yml")
 ERRORS: Final = "errors"
-"""The folder of small stories, one for an error or symptom of docs/troubleshooting.md. They have
-names, and are no anomalies: `scenarios` leaves them out.
+"""The folder of small stories, one for an error or symptom of docs/troubleshooting.md. They can be
+found by name, but are no anomalies, so ``scenarios()`` leaves them out.
 """
 
 
@@ -29,7 +29,7 @@ def directory() -> Path:
     """The folder of the scenarios that come with txnsim.
 
     Raises:
-        ConfigError: This installation carries none.
+        ConfigError: This installation has no scenarios.
     """
     package = Path(txnsim_lab.__file__).parent
     for candidate in (package / "scenarios", package.parent.parent / "scenarios"):
@@ -39,15 +39,15 @@ def directory() -> Path:
 
 
 def scenarios() -> dict[Path, Scenario]:
-    """Every scenario that comes with txnsim and its file, by name; a file that has not changed is
-    read once.
+    """Every scenario that comes with txnsim, by its file; a file is read again only when it has
+    changed.
     """
     return {path: _load_once(path, path.stat().st_mtime_ns) for path in _files()}
 
 
 def heads() -> Iterator[Mapping[str, Any]]:
-    """What the files of those scenarios say at their top level, by name. Nothing is checked: these
-    files are ours, and a model of them takes longer to import than all of them to read.
+    """The top level of each of those files. Nothing is checked: the files are ours, and importing
+    the model takes longer than reading all of them.
     """
     import yaml
 
@@ -62,10 +62,10 @@ def _files(below: str = "") -> list[Path]:
 
 
 def find(name: str) -> tuple[Path, Scenario]:
-    """The scenario of that name or alias, or in that file; and the file.
+    """Finds a scenario by its name or alias, or reads the given file; returns the file, too.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is no such scenario.
     """
     if name.endswith(SUFFIXES):
         return Path(name), load(Path(name))
@@ -79,15 +79,16 @@ def find(name: str) -> tuple[Path, Scenario]:
 
 
 def of_name(name: str) -> tuple[Path, Scenario] | None:
-    """The scenario that comes with txnsim under a name or alias, in any case, and its file; None
-    where there is none. Only files that mention the name are read: reading all takes a second.
+    """The scenario that comes with txnsim under a name or alias (in upper or lower case), and its
+    file; None if there is none. Only files that mention the name are read: reading all takes a
+    second.
     """
     lowered = name.lower()
     return _of_exact_name(lowered) or _of_exact_name(_two_digits(lowered))
 
 
 def _two_digits(name: str) -> str:
-    """``z1`` is ``z01``; a name without a number, or with more, stays."""
+    """Writes ``z1`` as ``z01``; other names stay as they are."""
     numbered = re.fullmatch(r"([a-z]+)0*(\d{1,2})", name)
     return name if numbered is None else f"{numbered[1]}{int(numbered[2]):02}"
 
@@ -107,7 +108,7 @@ def _load_once(path: Path, _changed_ns: int) -> Scenario:
 
 
 def load(path: Path) -> Scenario:
-    """The scenario in a file.
+    """Reads the scenario in a file.
 
     Raises:
         ConfigError: The file can't be read or is no scenario.

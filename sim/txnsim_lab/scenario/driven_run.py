@@ -1,8 +1,9 @@
-"""A run that somebody drives: it stops before a step, takes inputs there, and goes back exactly.
+"""A run that a user drives: it stops before a step, takes inputs there, and can return to an
+earlier stop.
 
 It lives in a process of its own (``python -m txnsim_lab.scenario.driven_run`` is the helper that
-forks them), as a run takes its whole thread. An input is one more step of the story. Before each
-step that is taken on demand the process forks: to go back is to end the newer one
+forks them), as a run occupies its whole thread. An input is an additional step of the story. The
+process forks before each step that the user requests; to go back, the newer process ends
 (``Checkpoints``).
 """
 
@@ -46,56 +47,56 @@ from txnsim_lab.scenario.teaching.lessons import goals, reaches_goal
 WARM_UP: Final = "z01"
 WARM_UP_RUN: Final = "V-"
 POSTED: Final = "posted.yaml"
-"""What messages call a scenario without a file."""
+"""File name in messages about a scenario that was posted without a file."""
 
 
 class DriverChannel(Protocol):
-    """The channel to the driver of the run."""
+    """Connects the run to the user who drives it."""
 
     def send(self, message: bytes) -> None: ...
 
     def hear(self) -> bytes:
-        """The next command."""
+        """Waits for the next command."""
         ...
 
 
 class Kept(Protocol):
-    """Earlier moments of the run, to return to."""
+    """Checkpoints of the run, which it can return to."""
 
     kept: int
 
     def keep(self) -> bool:
-        """Keep this moment; True where the run has returned to it."""
+        """Makes a checkpoint; True when the run has returned to it."""
         ...
 
     def back(self, count: int) -> None:
-        """Return to the ``count``-th newest moment; does not come back.
+        """Returns to the ``count``-th newest checkpoint; the call itself does not return.
 
         Raises:
-            ValueError: So many are not kept.
+            ValueError: There are fewer checkpoints.
         """
         ...
 
 
 class DrivenPace:
-    """The pace of a driven run."""
+    """The pace of a driven run: it stops before steps and obeys the driver's commands."""
 
     def __init__(self, channel: DriverChannel, order: Order, checkpoints: Kept) -> None:
         self._channel = channel
         self._given = GivenInputs(order.inputs)
         self._left: int | None = 0 if order.paused else None
-        """Steps until the run stops; None for never."""
+        """Steps until the run stops; None if it does not stop."""
         self._checkpoints = checkpoints
         self._goals = goals(order.lesson) if order.lesson else []
         self.inputs = self._given.done
 
     @property
     def checkpoint_count(self) -> int:
-        """To so many earlier stops it can return."""
+        """Number of earlier stops that the run can return to."""
         return self._checkpoints.kept
 
     async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
-        """Do the inputs for this step; then wait for commands, if a stop is due."""
+        """Does the inputs for this step; then, if a stop is due, waits for commands."""
         await self._given.wait_before_step(stage, step)
         if self._left is None:
             return
@@ -152,7 +153,7 @@ class DrivenPace:
         return command
 
     def _judge(self, tracer: Tracer) -> None:
-        """Tell the trace when the next goal of the lesson is reached."""
+        """Records in the trace that the next goal of the lesson is reached, if it is."""
         if not self._goals:
             return
         lines = b"".join(tracer.pieces()).splitlines()
@@ -161,17 +162,17 @@ class DrivenPace:
             tracer.emit("goal", "lesson", parents=(NO_CAUSE,), data=data)
 
     def _tell_failure(self, error: str) -> None:
-        """Report an input's error, then go back to the checkpoint before the input."""
+        """Reports an input's error, then returns to the checkpoint before the input."""
         self._channel.send(encode(Failed(error=error)))
         self._checkpoints.back(1)
 
     def take_back(self, why: str) -> None:
-        """Undo the last command, which blocks the story, if a checkpoint is left."""
+        """Undoes the last command, because it blocks the story, if there is a checkpoint."""
         if self.checkpoint_count:
             self._tell_failure(f"{why}. What was done to the run is in its way: change that here.")
 
     def back(self, count: int) -> str | None:
-        """Return to an earlier stop; comes back only with the reason why it can't."""
+        """Returns to an earlier stop. If that fails, returns the reason."""
         try:
             self._checkpoints.back(count)
         except ValueError as wrong:
@@ -180,12 +181,12 @@ class DrivenPace:
 
 
 def make(channel: Channel) -> None:
-    """Make one run in this process, to the orders of the other end."""
+    """Plays one run in this process, as the driver commands."""
     run_driven(channel, Checkpoints())
 
 
 def run_driven(channel: DriverChannel, checkpoints: Kept) -> None:
-    """Make one run, to the orders of the other end; its end is not the end of the orders."""
+    """Plays one run as the driver commands; after its end the driver may still go back."""
     order = to_order(channel.hear())
     driver = DrivenPace(channel, order, checkpoints)
     try:
@@ -211,7 +212,7 @@ def run_driven(channel: DriverChannel, checkpoints: Kept) -> None:
 
 
 def warm_up() -> None:
-    """Tell a story once, so that the children find imported what a run needs."""
+    """Plays a story once, so that the forked children have all imports."""
     scenario_run = ScenarioRun(scenario=find(WARM_UP)[1], run=WARM_UP_RUN)
     run_in_virtual_time(scenario_run)
     gc.collect()
@@ -219,8 +220,8 @@ def warm_up() -> None:
 
 
 def main() -> None:
-    """The helper process. It logs only errors. A run tells its own events, and its log lines would
-    bring dates of virtual time into the server's log.
+    """The helper process. It logs only errors: a run has a trace of its own, and its log lines
+    would have dates of virtual time.
     """
     set_up()
     only_errors = structlog.make_filtering_bound_logger(logging.ERROR)

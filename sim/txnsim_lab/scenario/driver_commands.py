@@ -1,5 +1,5 @@
-"""What a run in a process of its own is asked, and its answers (``scenario.driven_run``). Light:
-who only asks for runs imports no story.
+"""Commands to a run in its own process (``scenario.driven_run``), and its answers. This module is
+light: a process that only starts runs imports no scenario code.
 """
 
 from __future__ import annotations
@@ -10,58 +10,58 @@ from typing import Any, Final
 import msgspec
 
 MODULE: Final = "txnsim_lab.scenario.driven_run"
-"""Run by the helper process (``scenario.forked_processes``)."""
+"""The module that the helper process runs (``scenario.forked_processes``)."""
 
 
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step about to be taken."""
+    """A step that is played next."""
 
     number: int
-    """From 0 on."""
+    """Number of the step, from 0 on."""
     of: int
     """Number of steps in the story."""
     text: str
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What somebody does to a run, besides its story."""
+    """A user's input to a run: a step that the story does not have."""
 
     before: int
-    """Before this step of the story, counted from 0."""
+    """The input is done before this step of the story, counted from 0."""
     step: Mapping[str, Any]
-    """A step, as a story's file has it."""
+    """The step, as a scenario file has it."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """The run that a process has to make."""
+    """A request to play a run."""
 
     yaml: str
-    """The scenario."""
+    """The scenario file."""
     run: str
     take: str
     seed: int
     paused: bool = False
-    """Stop before the first step."""
+    """Whether the run stops before the first step."""
     inputs: tuple[Input, ...] = ()
     lesson: str = ""
-    """Whose goal is judged after each input; the trace tells when it is reached."""
+    """Lesson whose goals are checked after each input; the trace records when one is reached."""
 
 
 class Go(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Go on."""
+    """Command: go on."""
 
     steps: int | None = None
-    """None to run to the end."""
+    """Number of steps to play before the next stop; None plays to the end."""
 
 
 class Drive(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """An input, now."""
+    """Command: do this input now."""
 
     step: Mapping[str, Any]
 
 
 class Back(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Return to an earlier stop."""
+    """Command: return to an earlier stop."""
 
     count: int = 1
 
@@ -74,12 +74,12 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     next: PlannedStep
     back: int
-    """To so many earlier stops it can return."""
+    """Number of earlier stops that the run can return to."""
     inputs: tuple[Input, ...]
-    """All so far: with seed and scenario they repeat the run."""
+    """All inputs so far. Together with the seed and the scenario they repeat the run."""
     trace: bytes
     error: str | None = None
-    """Reason why the last command failed; the run is as before the command."""
+    """Why the last command failed; the run is as it was before the command."""
 
 
 class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -93,7 +93,7 @@ class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The run could not be made."""
+    """The run could not be played."""
 
     error: str
 

@@ -1,5 +1,5 @@
-"""The values of a scenario file that need reading: durations, partitions, fault rules, bytes, and
-what differs between runs.
+"""Parses values of a scenario file: durations, partitions, fault rules, bytes, and values that
+differ between runs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ DURATION_MS_MAX: Final = DURATION_DAYS_MAX * 86_400_000
 
 
 class Model(BaseModel):
-    """What all parts of a file have in common: hyphens in names, nothing unknown, no changes."""
+    """Base of all parts of a file: names have hyphens, unknown fields are errors, values are
+    immutable.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
@@ -47,12 +49,14 @@ class Model(BaseModel):
     )
 
     former_names: ClassVar[Mapping[str, str]] = {}
-    """Names that fields had, and files may still use -> the names that they have."""
+    """Former name of a field, which files may still use -> its present name."""
 
     @model_validator(mode="before")
     @classmethod
     def _other_spellings(cls, value: Any) -> Any:
-        """``transactional_id`` is ``transactional-id``: rules of faults are written so."""
+        """Accepts ``transactional_id`` for ``transactional-id``, since fault rules are written with
+        underscores.
+        """
         if not isinstance(value, dict):
             return value
         own = {field.alias or name for name, field in cls.model_fields.items()}
@@ -67,12 +71,12 @@ class Model(BaseModel):
 
 
 Change = Callable[[Model | None, str, Any], Any]
-"""(part of a step, its field, a single value there) -> the value that stands there instead."""
+"""(part of a step, its field, a single value in it) -> the value to put in its place."""
 
 
 def map_values(value: Any, change: Change, part: Model | None = None, field: str = "") -> Any:
-    """A step, or a part of it, in which each single value is changed, of mappings the keys; the
-    same object where none is another.
+    """Applies a change to each single value in a step, or in a part of it, including the keys of
+    mappings; returns the same object if nothing changes.
     """
     if isinstance(value, Model):
         update = {}
@@ -101,7 +105,7 @@ def with_numbers(value: Any, settings: Settings) -> Any:
 
 
 def duration_ms(value: Any) -> Any:
-    """``21m``, ``500ms``, ``-10s`` as milliseconds."""
+    """Parses ``21m``, ``500ms`` or ``-10s`` into milliseconds."""
     if not isinstance(value, str):
         raise ValueError("expected a duration such as 500ms, 30s, 21m, 2h or 7d")
     milliseconds = read_ms(value)
@@ -111,7 +115,7 @@ def duration_ms(value: Any) -> Any:
 
 
 def partition(value: Any) -> Any:
-    """``t-0`` as a partition."""
+    """Parses ``t-0`` into a partition."""
     if not isinstance(value, str):
         raise ValueError("expected a partition such as orders-0")
     served = by_name(value)
@@ -124,12 +128,12 @@ def partition(value: Any) -> Any:
 
 
 def offsets(value: Any) -> Any:
-    """``{t-0: 10}`` as offsets of partitions."""
+    """Parses ``{t-0: 10}`` into offsets by partition."""
     return _by_partition(value, "offsets, such as {orders-0: 10}")
 
 
 def values_of(value: Any) -> Any:
-    """``{t-1: r2}`` as values for partitions."""
+    """Parses ``{t-1: r2}`` into values by partition."""
     return _by_partition(value, "values, such as {orders-1: second}")
 
 
@@ -147,14 +151,16 @@ def _by_partition_name(value: dict[TopicPartition, Any]) -> dict[str, Any]:
 
 
 def fault_rule(value: Any) -> Any:
-    """The fields of a fault rule; a hold unless it says otherwise."""
+    """Completes the fields of a fault rule: its action is ``hold`` unless given."""
     if not isinstance(value, dict):
         raise ValueError("expected the fields of a fault rule")
     return converted({"action": {"do": "hold"}, **_with_underscores(value)}, FaultRule)
 
 
 def _with_underscores(value: Any) -> Any:
-    """Names of fields, here and inside, with underscores: those of rules have no hyphens."""
+    """Replaces hyphens in field names by underscores, at every depth: fault rules have no
+    hyphens.
+    """
     if isinstance(value, dict):
         return {_with_underscore(name): _with_underscores(inner) for name, inner in value.items()}
     return [_with_underscores(inner) for inner in value] if isinstance(value, list) else value
@@ -165,7 +171,7 @@ def _with_underscore(name: Any) -> Any:
 
 
 def content(value: Any) -> Any:
-    """The bytes of a key: text, or ``{hex: "0000"}`` for what is none."""
+    """Parses the bytes of a key: text, or ``{hex: "0000"}`` for bytes that are no text."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, dict) and set(value) == {"hex"} and isinstance(value["hex"], str):
@@ -174,12 +180,12 @@ def content(value: Any) -> Any:
 
 
 def as_tuple(value: Any) -> Any:
-    """One value where several are possible."""
+    """A single value as a tuple, where a file may have one or several."""
     return (value,) if isinstance(value, str | int) else value
 
 
 def groups(value: Any) -> Any:
-    """``only`` as a tuple of groups of words."""
+    """Parses ``only`` into a tuple of groups of words."""
     if isinstance(value, list | tuple) and any(isinstance(word, list | tuple) for word in value):
         return tuple(as_tuple(word) for word in value)
     words = as_tuple(value)
@@ -191,7 +197,7 @@ def _shown_content(key: bytes) -> str | dict[str, str]:
 
 
 FAULT_RULE_TITLE: Final = "FaultRule"
-"""Stands in a JSON Schema where the schema of fault rules belongs (``scenario.json_schema``)."""
+"""Placeholder in a JSON Schema for the schema of fault rules (``scenario.json_schema``)."""
 
 # Behind each reader, what an editor is shown: the form that people write.
 _DURATION: Final = {"type": "string", "pattern": r"^-?[0-9]+(ms|s|m|h|d)$", "examples": ["30s"]}
@@ -289,7 +295,7 @@ class RecordAt(Model):
 
     @property
     def position(self) -> Position:
-        """As a history names it."""
+        """The position in the form that histories use."""
         topic_partition = self.partition
         return Position(
             topic=topic_partition.topic, partition=topic_partition.partition, offset=self.offset
@@ -305,32 +311,32 @@ Only = Annotated[
     PlainSerializer(lambda value: value[0] if len(value) == 1 else value, when_used="json"),
     WithJsonSchema(_one_or_several(_NAME)),
 ]
-"""Groups of words, one around the other: of each one word must fit (``Scenario.meant_for``)."""
+"""Groups of words; a run is meant if it has a word of each group (``Scenario.meant_for``)."""
 ByRun = str | dict[str, str | dict[str, str]]
-"""What is expected: the same everywhere, or by run, mode or take; ``else`` for the others. By two
-words at once where mappings stand in the mapping.
+"""An expected value: the same for all runs, or by run, mode or take, with ``else`` for the others.
+A mapping in the mapping selects by two words.
 """
 OffsetByRun = int | dict[str, int | dict[str, int]]
 Values = tuple[str | None, ...]
 ValuesByRun = Values | dict[str, Values | dict[str, Values]]
 ELSE: Final = "else"
 HARMLESS: Final = ("disarmed", "control")
-"""Takes without the fault: the expectations of runs do not apply."""
+"""Takes without the fault: the values that are expected of an armed run do not apply."""
 
 
 class RunSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which run is played: what ``only`` and expectations by run are looked up with."""
+    """Identifies the run that is played; ``only`` and expectations by run are looked up with it."""
 
     run: str
     mode: str
     take: str
     """``armed``, ``disarmed`` or ``control``."""
     program: bool = False
-    """Whether a program plays a producer, in one go."""
+    """Whether a program plays the producer from start to end, without stopping at steps."""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All words that name this run, the most specific first."""
+        """All words that select this run, the most specific first."""
         player = "program" if self.program else "step-by-step"
         if self.take == "armed":
             return (self.run, self.mode, self.take, player)
@@ -340,13 +346,14 @@ class RunSelection(msgspec.Struct, frozen=True, kw_only=True):
 def by_run(
     by_word: Mapping[str, Any], situation: RunSelection, *, holds: bool | None = None
 ) -> Any:
-    """What a file says for the first word of this run that it has; without the fault, and of a
-    control, only what it says for those. None where it says nothing.
+    """Looks up the expected value for a run: the value of the first of the run's words that the
+    file has. For a disarmed or control take, only values count that the file gives for these takes.
+    None if the file says nothing.
 
     Args:
-        by_word: What is said, by words; a mapping in it says more about its word.
-        situation: Which run.
-        holds: Whether a word before has let this take in.
+        by_word: Expected values by word; a mapping as a value selects by a second word.
+        situation: The run.
+        holds: Whether an outer word already selected the take; None at the outermost level.
     """
     allowed = holds if holds is not None else situation.take not in HARMLESS
     for word in (*situation.words, ELSE):
@@ -363,5 +370,5 @@ def by_run(
 
 
 def expected_values(values: ValuesByRun | None, situation: RunSelection) -> Any:
-    """The values that a run expects to read; None for whatever it is."""
+    """The values that a run expects to read; None if any are accepted."""
     return by_run(values, situation) if isinstance(values, dict) else values

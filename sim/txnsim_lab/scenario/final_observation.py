@@ -1,6 +1,5 @@
-"""Looking at everything, as somebody outside can: what a judge needs at the end of a story.
-
-Open transactions are looked at before and after their coordinators are asked, because one
+"""Observes the whole cluster through its protocol at the end of a story, for the judges. Open
+transactions are observed before and after the coordinators are asked, because a single
 contradiction between two answers proves nothing.
 """
 
@@ -18,19 +17,22 @@ from txnsim_lab.scenario.actors._share_member import ShareMemberActor
 from txnsim_lab.scenario.stage import LOOKER, Stage
 
 SETTLED_LOOKS: Final = 3
-"""So many equal looks in a row are called peace."""
+"""After this number of equal observations in a row, the cluster counts as settled."""
 SETTLE_POLL_MS: Final = 40
 SETTLE_MAX_MS: Final = 5_000
 DECIDED_POLL_MS: Final = 1_000
 DECIDED_MAX_MS: Final = 35_000
-"""A little more than the 30 s after which brokers retry."""
+"""A little longer than the 30 s after which brokers retry."""
 LATE_GAUGE: Final = "PartitionsWithLateTransactionsCount"
 LONG_MS: Final = 21 * 60_000
-"""Longer than find-hanging's 15 minutes, and than the late gauge's 20."""
+"""Longer than the 15 minutes of find-hanging and the 20 minutes of the gauge of late transactions.
+"""
 
 
 async def look_at_everything(stage: Stage) -> None:
-    """Open transactions, coordinators, open transactions again, readers, share groups, gauges."""
+    """Observes open transactions, coordinators, open transactions again, readers, share groups,
+    gauges.
+    """
     with stage.recorder.asking():
         await _look_at_producers(stage)
         await stage.operator.describe_all()
@@ -47,7 +49,7 @@ async def look_at_everything(stage: Stage) -> None:
 
 
 async def look_twice(stage: Stage) -> None:
-    """Look when peace has come, and again after longer than anything may take."""
+    """Observes everything when the cluster has settled, and again after longer than any timeout."""
     stuck = await settle(stage)
     await look_at_everything(stage)
     late_before = stage.target.late()
@@ -60,18 +62,18 @@ async def look_twice(stage: Stage) -> None:
 
 
 async def settle(stage: Stage, *, patient: bool = True, overdue: bool = False) -> bool:
-    """Wait until what can be seen does not change any more, or too long: then it is judged so.
+    """Waits until the observable state stops changing, at most for a limit.
 
-    What a coordinator has decided it may have to say again, which takes it a request timeout.
+    A coordinator may have to repeat its decision to brokers, which takes a request timeout.
 
     Args:
-        stage: What is looked at.
-        patient: Wait so long.
-        overdue: The timeout of each open transaction is over. Its coordinator is about to abort
-            it, and the abort shows only when it is replicated.
+        stage: The stage of the run.
+        patient: Whether to wait that long for decided transactions.
+        overdue: Whether the timeout of each open transaction has passed. Then its coordinator is
+            about to abort it, and the abort is visible only when it is replicated.
 
     Returns:
-        Whether something is due all the same: marked everywhere, or aborted.
+        Whether a transaction still waits for its markers or its abort.
     """
     clock = stage.environment.clock
     peace, decided = Deadline(clock, SETTLE_MAX_MS), Deadline(clock, DECIDED_MAX_MS * patient)
@@ -98,12 +100,14 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The state that changes while transactions are unfinished."""
 
     states: tuple[str, ...]
-    """Of transactional ids, by broker."""
+    """States of transactional ids, per broker."""
     open: tuple[str, ...]
-    """Who writes to the partitions, and since when."""
+    """Producers with an open transaction, and its start, per partition."""
 
     def is_due(self, *, overdue: bool) -> bool:
-        """A transaction is decided and not marked everywhere, or open and ``overdue``."""
+        """Whether a transaction is decided and its markers are not all written, or is open and
+        ``overdue``.
+        """
         due = ("Prepare", "Ongoing") if overdue else ("Prepare",)
         return any(state in states for states in self.states for state in due)
 
@@ -123,7 +127,7 @@ async def _snapshot(stage: Stage) -> _Snapshot:
 def _of_ours(
     listings: tuple[TransactionListing, ...] | ClientError, stage: Stage
 ) -> tuple[TransactionListing, ...] | ClientError:
-    """Without the ids of others who use the same cluster."""
+    """Removes the ids of others who use the same cluster."""
     prefix = stage.target.prefix
     if not prefix or isinstance(listings, ClientError):
         return listings

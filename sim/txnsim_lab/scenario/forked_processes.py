@@ -1,10 +1,9 @@
-"""Processes that begin at once: a helper process imports what they need, and forks one per task.
-
-A server with threads and a loop of its own can't be forked; the helper has neither. Each child gets
-one end of a socket pair, and both ends send whole messages. A child may fork again to keep a
-checkpoint (``Checkpoints``), in the same process group, which is ended as one.
-
-Not on Windows, which has no fork, nor in WebAssembly, where it always fails.
+"""Processes that start at once: a helper process imports the modules that they need, and forks a
+child per task. A server can't fork itself, because it has threads and a loop; the helper has
+neither. Each child gets one end of a socket pair, and both ends send whole messages. A child may
+fork again to keep a checkpoint (``Checkpoints``); it stays in the same process group, which is
+ended together. This does not work on Windows, which has no fork, nor in WebAssembly, where fork
+always fails.
 """
 
 from __future__ import annotations
@@ -28,17 +27,19 @@ _LENGTH: Final = struct.Struct(">Q")
 _PID: Final = struct.Struct(">i")
 _POLL_S: Final = 0.005
 _BACK: Final = 100
-"""Exit status of a process that returns to its newest checkpoint; above: to an older one."""
+"""Exit status of a process that returns to its newest checkpoint; higher values return to older
+ones.
+"""
 BACK_MAX: Final = 100
 CHILD_BYTES_MAX: Final = 1 << 30
-"""Memory limit of a child, which may run a stranger's file."""
+"""Memory limit of a child, since it may run a stranger's file."""
 CHILD_CPU_S_MAX: Final = 600
 END_S: Final = 1.0
-"""The helper's end is waited for so long, then it is killed. On a busy machine the end of 200
-processes takes the system seconds, and a server has five for all of its own.
+"""Seconds to wait for the helper's end before it is killed. On a busy machine, ending 200 processes
+takes seconds, and a server has five seconds to stop.
 """
 LOWEST: Final = 19
-"""The least priority (nice)."""
+"""The lowest scheduling priority (nice)."""
 
 
 class ProcessEndedError(Exception):
@@ -46,21 +47,22 @@ class ProcessEndedError(Exception):
 
 
 class _Forked:
-    """A helper that was forked from this process."""
+    """A helper process that was forked from this process; it has the methods of ``Popen`` that we
+    need.
+    """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
 
     def terminate(self) -> None:
-        """Send SIGTERM."""
         os.kill(self._pid, signal.SIGTERM)  # it is not waited for yet, so the number is its own
 
     def kill(self) -> None:
-        """Send SIGKILL."""
         os.kill(self._pid, signal.SIGKILL)
 
     def wait(self, timeout: float) -> int:
-        """Wait so many seconds for its end; returns its exit status.
+        """Waits for the end of the process, at most for ``timeout`` seconds; returns its exit
+        status.
 
         Raises:
             subprocess.TimeoutExpired: It has not ended.
@@ -76,11 +78,11 @@ class _Forked:
 
 
 class ForkServer:
-    """The helper process, from the outside; started when the first child is wanted."""
+    """Starts children in the helper process, which starts when the first child is wanted."""
 
     def __init__(self, module: str) -> None:
         """Args:
-        module: Run as ``python -m``; it calls ``serve``.
+        module: The module to run with ``python -m``; it calls ``serve``.
         """
         self._module = module
         self._lock = threading.Lock()
@@ -89,11 +91,11 @@ class ForkServer:
         self._is_closed = False
 
     def begin(self) -> Child:
-        """Start a child. Blocks, the first time for as long as the imports take: to be called in a
-        thread beside a loop.
+        """Starts a child. This blocks, the first time for as long as the imports take: a program
+        with a loop calls it in a thread.
 
         Raises:
-            EndedError: The helper process could not be started.
+            ProcessEndedError: The helper process could not be started.
         """
         with self._lock:
             control = self._control or self._start()
@@ -112,20 +114,20 @@ class ForkServer:
             return Child(parent_end, _PID.unpack(answer)[0])
 
     def warm_up(self) -> None:
-        """Start the helper now, so that the first child begins at once. Blocks.
+        """Starts the helper now, so that the first child starts at once. This blocks.
 
         Raises:
-            EndedError: It was closed meanwhile.
+            ProcessEndedError: The server was closed meanwhile.
         """
         with self._lock:
             if self._control is None:
                 self._start()
 
     def fork(self) -> None:
-        """Import the module, whose function ``main`` calls ``serve``, and fork the helper from this
-        process: what is imported here need not be imported there. This process must not have a loop
-        or open sockets yet. Where there are threads already, or no fork, the helper starts later,
-        when it is wanted.
+        """Imports the module, whose function ``main`` calls ``serve``, and forks the helper from
+        this process, so that the helper shares what is imported here. This process must not have a
+        loop or open sockets yet. If there are threads already, or no fork, the helper starts when
+        the first child is wanted.
         """
         with self._lock:
             if self._control is not None or not HAS_FORK or threading.active_count() > 1:
@@ -154,7 +156,7 @@ class ForkServer:
                 os._exit(status)
 
     def close(self) -> None:
-        """End the helper; children end by themselves when their sockets close."""
+        """Ends the helper; children end when their sockets are closed."""
         self._is_closed = True
         self._end()  # without the lock: who starts it now ends it again
 
@@ -192,7 +194,7 @@ class ForkServer:
 
 
 class Child:
-    """One child, from the loop of the server."""
+    """A child process, as the server's loop sees it."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
         self._connection = connection
@@ -205,7 +207,7 @@ class Child:
         """Send a message.
 
         Raises:
-            EndedError: The child was ended before its first message.
+            ProcessEndedError: The child was ended before its first message.
         """
         _, writer = await self._open()
         writer.write(_LENGTH.pack(len(message)) + message)
@@ -213,10 +215,10 @@ class Child:
             await writer.drain()
 
     async def hear(self) -> bytes:
-        """The next message.
+        """Waits for the next message.
 
         Raises:
-            EndedError: The child has ended, or was.
+            ProcessEndedError: The child has ended, or was killed.
         """
         reader, _ = await self._open()
         try:
@@ -226,7 +228,7 @@ class Child:
             raise ProcessEndedError("the process of the run has ended") from error
 
     def kill(self) -> None:
-        """Kill the process and its checkpoints at once."""
+        """Kills the process and its checkpoints at once."""
         self._killed.set()
         if self._streams is not None:
             self._streams[1].close()
@@ -255,20 +257,20 @@ class Child:
 
 
 class Channel:
-    """A child's end of the socket pair. It blocks: a child has nothing else to do."""
+    """A child's end of the socket pair. It blocks, as a child has nothing else to do."""
 
     def __init__(self, number: int) -> None:
         self._connection = socket.socket(fileno=number)
 
     def send(self, message: bytes) -> None:
-        """Send a message; without a receiver the process ends."""
+        """Sends a message; if the other end is closed, the process exits."""
         try:
             self._connection.sendall(_LENGTH.pack(len(message)) + message)
         except OSError:
             os._exit(0)
 
     def hear(self) -> bytes:
-        """The next message; the process exits when the channel is closed."""
+        """Waits for the next message; if the other end is closed, the process exits."""
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         return self._exactly(length)
 
@@ -286,17 +288,20 @@ class Channel:
 
 
 class Checkpoints:
-    """Moments to return to: at each the process forks, and one of the two waits there."""
+    """Checkpoints of a process: at each the process forks; the child goes on, and the parent waits
+    until it is returned to.
+    """
 
     def __init__(self) -> None:
         self.kept = 0
         """Number of checkpoints to return to."""
 
     def keep(self) -> bool:
-        """Keep this moment and go on.
+        """Makes a checkpoint.
 
         Returns:
-            False where the process goes on; True where it has returned to this moment.
+            False in the process that goes on; True in a process that has returned to this
+            checkpoint.
         """
         loop = asyncio._get_running_loop()
         pid = os.fork()
@@ -311,10 +316,10 @@ class Checkpoints:
         os._exit(code - 1 if code > _BACK else max(code, 0))
 
     def back(self, count: int) -> None:
-        """Return to the ``count``-th newest moment; does not come back.
+        """Returns to the ``count``-th newest checkpoint; the call itself does not return.
 
         Raises:
-            ValueError: So many are not kept.
+            ValueError: There are fewer checkpoints.
         """
         if not 1 <= count <= min(self.kept, BACK_MAX):
             raise ValueError(f"{self.kept} moments are kept, {count} back was asked for")
@@ -322,7 +327,7 @@ class Checkpoints:
 
 
 def _bound() -> None:
-    """Limit memory (MemoryError) and CPU time (the process ends), also for forked children."""
+    """Limits memory (MemoryError) and CPU time (the process ends), also of forked children."""
     import resource  # no such module on Windows
 
     resource.setrlimit(resource.RLIMIT_DATA, (CHILD_BYTES_MAX, CHILD_BYTES_MAX))
@@ -330,9 +335,10 @@ def _bound() -> None:
 
 
 def serve(handle: Callable[[Channel], None]) -> None:
-    """The main function of a helper: fork a child per request and let it ``handle`` its channel.
+    """The main function of a helper: forks a child per request, which calls ``handle`` with its
+    channel.
 
-    Its own socket's number is the program's only argument.
+    The program's only argument is the file descriptor of its own socket.
     """
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for here

@@ -1,8 +1,7 @@
-"""A transaction that hangs, made on a running cluster, with its story told into the trace.
-
-The page's button makes it, and nothing beside it. It is made as it happens in production: a Produce
-is late, its producer gives up and aborts, and the Produce arrives behind the ABORT marker.
-Verification is off meanwhile, as before Apache Kafka 3.6; with it the leader refuses (KIP-890).
+"""Makes a hanging transaction on a running cluster, and explains it in the trace. A button of the
+page starts it. It is made as it happens in production: a Produce is late, its producer gives up and
+aborts, and the Produce arrives behind the ABORT marker. Verification is off meanwhile, as before
+Apache Kafka 3.6; with verification the leader refuses the Produce (KIP-890).
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ CLIENT: Final = "app"
 OTHER: Final = "other"
 """The client id of a producer without transactions."""
 READER: Final = "reader"
-"""The client id of the consumer that waits."""
+"""The client id of the consumer that is blocked."""
 RULE: Final = "late-produce"
-"""Id of the rule that holds the Produce; it is gone when the story has ended."""
+"""Id of the rule that holds the Produce; it is removed at the end."""
 TARGET: Final = TopicPartition("orders", 0)
 _OLD_FLOW: Final = TxnProtocol.V1
 
@@ -45,16 +44,16 @@ _OLD_FLOW: Final = TxnProtocol.V1
 async def make(
     cluster: SimCluster, outside: Callable[[str], Cluster], *, transactional_id: str
 ) -> None:
-    """Tell the story once, on a cluster that has the topic.
+    """Makes the hanging transaction once, on a cluster that has the topic.
 
     Args:
-        cluster: Where.
-        outside: Client id -> connections of a client of that name, not opened.
-        transactional_id: Of the application. A new one each time, or the transaction that hangs
-            already would only go on.
+        cluster: The cluster.
+        outside: Client id -> a client with that id, not yet connected.
+        transactional_id: The application's id. Use a new one each time; with an old one the
+            existing transaction would go on.
 
     Raises:
-        ClientError: A request was refused or not answered.
+        ClientError: A broker refused a request or did not answer.
     """
     async with outside(CLIENT) as client:
         admin = Admin(client)
@@ -68,7 +67,7 @@ async def make(
 
 
 class _Story:
-    """One scenario_run."""
+    """The steps that make the transaction hang."""
 
     def __init__(
         self,
@@ -134,7 +133,7 @@ class _Story:
             self._tracer.emit("note", NARRATOR, data={"text": text})
 
     async def _identity(self) -> ProducerIdAndEpoch:
-        """A new epoch, as InitProducerId gives a starting producer."""
+        """Raises the epoch with InitProducerId, as a starting producer does."""
         return await Producer(self._client, transactional_id=self._id).init_transactions()
 
     async def _begin(self, identity: ProducerIdAndEpoch) -> None:

@@ -1,10 +1,10 @@
-"""A story as a hypothesis: is it so, is it not so, or can it not happen?
+"""Checks a story as a hypothesis: is it true, is it false, or is it impossible?
 
-A hypothesis is a scenario file. It claims the verdict of its runs and the answers of its steps.
-It is reproduced if each step was answered as it says, and the judges saw the verdict. It is not
-reproduced if readers or judges saw something else, or a state did not come about. It is impossible
-if a broker refused a step. Then the answer has the nearest possible story, too. It is the same
-story, and it expects the refusal.
+A hypothesis is a scenario file. It states the verdict of its runs and the answers to its steps. It
+is reproduced if each step got the stated answer and the judges reached the stated verdict. It is
+not reproduced if readers or judges saw something else, or a state was not reached. It is impossible
+if a broker refused a step. Then the answer also has the nearest possible story: the same one, but
+expecting the refusal.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.runner import FAILED, RunResult, ScenarioRun, run_in_virtual_time
 
 EVENTS_MAX: Final = 12
-"""Sentences of the story that a verdict carries, from its end backwards."""
+"""Number of sentences of the story in a verdict; the last ones are taken."""
 REFUSALS_MAX: Final = 5
 """Highest number of refusals that the nearest story expects."""
 
 
 class HypothesisVerdict(StrEnum):
-    """Of a hypothesis."""
+    """The verdict on a hypothesis."""
 
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"
@@ -33,7 +33,7 @@ class HypothesisVerdict(StrEnum):
 
 
 class Happened(msgspec.Struct, frozen=True, kw_only=True):
-    """An event in the cluster, or what a client did."""
+    """Something that happened in a run: an event in the cluster, or an act of a client."""
 
     at_ms: int
     who: str
@@ -41,37 +41,38 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Nearest(msgspec.Struct, frozen=True, kw_only=True):
-    """The story that comes nearest to an impossible one."""
+    """The possible story that is nearest to an impossible one."""
 
     expects: tuple[str, ...]
-    """Refusals that were added, each with its place in the file."""
+    """The refusals that it expects additionally, each with its place in the file."""
     seen: tuple[str, ...]
-    """Anomalies; none for a healthy end."""
+    """Kinds of anomalies that the judges saw; none for a healthy end."""
     because: tuple[str, ...]
 
 
 class RunOfIt(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the hypothesis."""
+    """The verdict on one run of the hypothesis."""
 
     run: str
     take: str
     seed: int
     verdict: HypothesisVerdict
     claimed: tuple[str, ...]
-    """Anomalies; none for a healthy end."""
+    """Kinds of anomalies that the file declares; none for a healthy end."""
     seen: tuple[str, ...]
     because: tuple[str, ...]
-    """Why the judges convict, or the step that failed: its place in the file, and what came
-    instead."""
+    """The judges' reasons, or the step that failed, with its place in the file and what happened
+    instead.
+    """
     answered: str
-    """The error that was not expected, by Kafka's name; empty where it was none."""
+    """The unexpected error, by Kafka's name; empty if there was none."""
     decisive: tuple[Happened, ...]
     nearest: Nearest | None = None
-    """Of what is impossible: what happens where the refusal is expected."""
+    """For an impossible run: what happens if the refusal is expected."""
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on a file: that of its runs, the least favourable first."""
+    """The verdict on a file: the least favourable verdict of its runs."""
 
     hypothesis: str
     verdict: HypothesisVerdict
@@ -79,10 +80,11 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(scenario: Scenario, *, seeds: Sequence[int] = (1,)) -> Judged:
-    """Play every run as it is declared; of several seeds the first that reproduces it counts.
+    """Plays every run as it is declared. With several seeds, the first one that reproduces the
+    hypothesis counts.
 
     Raises:
-        ConfigError: The cluster can't be what the story wants.
+        ConfigError: The cluster can't be configured as the story needs.
     """
     runs = tuple(
         _first_reproducing(ScenarioRun(scenario=scenario, run=name), seeds)
@@ -111,7 +113,7 @@ def _first_reproducing(run: ScenarioRun, seeds: Sequence[int]) -> RunOfIt:
 
 
 def _nearest(run: ScenarioRun, judged: RunOfIt) -> Nearest | None:
-    """Play it again with each refusal expected; None where that comes to no end."""
+    """Plays the run again with each refusal expected; None if no possible story is reached."""
     expects: list[str] = []
     scenario, judged_run = run.scenario, judged
     while judged_run.answered:

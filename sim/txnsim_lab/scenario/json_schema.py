@@ -1,10 +1,8 @@
-"""The JSON Schema of a scenario file, for editors: made of the models that read it, so that both
-know the same fields.
-
-It can't say everything: that a step does exactly one thing, or that two places of a file fit
-together, is checked by ``scenario_reader`` and ``consistency`` alone. Nothing sound is refused by
-it, but for names of fields in their other spelling (``transactional_id``), which are read all the
-same.
+"""The JSON Schema of a scenario file, for editors. It is generated from the models that read the
+file, so both know the same fields. The schema can't express everything: only ``scenario_reader``
+and ``consistency`` check that a step does exactly one thing, and that two places of a file fit
+together. The schema accepts every valid file, except for field names in their other spelling
+(``transactional_id``), which can be read nevertheless.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 def scenario_schema() -> dict[str, Any]:
-    """Of a scenario file."""
+    """The JSON Schema of a scenario file."""
     schema = Scenario.model_json_schema(by_alias=True)
     rule = fault_schema()
     definitions = {**schema["$defs"], **rule["$defs"]}
@@ -43,7 +41,7 @@ def scenario_schema() -> dict[str, Any]:
 
 
 def _block() -> dict[str, Any]:
-    """What is rolled out before the models read the file."""
+    """The schema of a block of steps, which is expanded before the models read the file."""
     inside = {"anyOf": [{"$ref": "#/$defs/Block"}, {"$ref": "#/$defs/Step"}]}
     step_list = {"type": "array", "minItems": 1, "items": inside}
     return {
@@ -63,7 +61,7 @@ def _block() -> dict[str, Any]:
 
 
 def fault_schema() -> dict[str, Any]:
-    """Of a fault rule, as JSON or YAML."""
+    """The JSON Schema of a fault rule, in JSON or YAML."""
     (schema,), definitions = msgspec.json.schema_components(
         [FaultRule], ref_template="#/$defs/{name}"
     )
@@ -71,7 +69,7 @@ def fault_schema() -> dict[str, Any]:
 
 
 def _point_to(node: Any, name: str) -> None:
-    """Put a reference where a fault rule belongs."""
+    """Replaces each placeholder of a fault rule by a reference to its schema, in place."""
     if isinstance(node, dict):
         if node.get("title") == FAULT_RULE_TITLE and "properties" not in node:
             node.clear()

@@ -1,6 +1,6 @@
-"""What a scenario file may say: its head. Steps are in ``steps_model``, values that need reading in
-``fields``; ``scenario_reader`` turns a file into these, and ``consistency`` sees to what concerns
-two places of a file.
+"""The model of a scenario file without its steps. Steps are in ``steps_model``, the parsing of
+values in ``fields``; ``scenario_reader`` reads a file into the model, and ``consistency`` checks
+rules that concern two places of a file.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ MODES: Final = {
     "TV2": "transactions v2 (KIP-890 part 2)",
     "TV2+": "transactions v2 with strict markers (KIP-1228)",
 }
-"""The generations of the protocol, and what they are called."""
+"""The versions of the transaction protocol, with a description."""
 TAKES: Final = ("armed", "disarmed", "control")
-"""With the fault, without it, and a healthy run that looks similar, if declared."""
+"""The takes of a run: with the fault; without it; and, if declared, a healthy run that looks
+similar.
+"""
 PLAYING: Final = ("program", "step-by-step")
 HEALTHY: Final = "healthy"
 RESERVED: Final = (*TAKES, *PLAYING, "else")
 IMPLIED_ACTORS: Final = ("bystander", "reader", "operator")
-"""Everybody's neighbours: there without being declared."""
+"""Actors that every story has without declaring them."""
 
 DeclaredVerdict = Annotated[
     tuple[str, ...],
     BeforeValidator(lambda value: () if value == HEALTHY else _list(value)),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
-"""Kinds of anomalies, sorted; ``healthy`` for none."""
+"""The kinds of anomalies that a run is declared to show, sorted; ``healthy`` for none."""
 
 
 def _list(value: Any) -> Any:
@@ -45,53 +47,54 @@ class Topic(Model):
 
     partitions: int = Field(default=1, ge=1, le=100)
     replication_factor: int | None = Field(default=None, ge=1, le=15)
-    """None: the number of brokers, at most 3."""
+    """Replicas per partition; unless given, the number of brokers, at most 3."""
     leaders: tuple[int, ...] = ()
-    """Of each partition; brokers 1, 2, 3, … in turn unless given."""
+    """The first leader of each partition; brokers 1, 2, 3, … in turn unless given."""
     configs: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
 
 class Actor(Model):
-    """Somebody who acts, under the name that steps call."""
+    """An actor, under the name that steps call."""
 
     plays: Literal[
         "wire", "application", "member", "share-member", "bystander", "reader", "operator"
     ]
     transactional_id: str | None = None
     client_id: str | None = None
-    """The actor's name unless given."""
+    """Unless given, the actor's name."""
     transaction_timeout: Milliseconds = 60_000
     protocol: Literal[1, 2] | None = None
-    """The flow that a wire actor speaks; that of the mode unless given."""
+    """The transaction protocol of a wire actor; that of the run's mode unless given."""
     players: tuple[str, ...] = ("own",)
-    """Who may play an application over TCP, the preferred one first."""
+    """Players that may play an application over TCP, the preferred one first."""
     uncommitted: bool = False
-    """A reader or member that sees everything."""
+    """Whether a reader or member reads with read_uncommitted."""
     group: str | None = None
-    """Of a member, or of a share group's member."""
+    """The group of a member or share group member."""
     group_protocol: Literal["classic", "consumer", "streams"] = "classic"
     instance_id: str | None = None
-    """group.instance.id: a static member (KIP-345)."""
+    """group.instance.id: makes it a static member (KIP-345)."""
     session_timeout: Milliseconds = 45_000
-    """Of a classic member; the consumer protocol goes by the broker's setting."""
+    """Session timeout of a classic member; with the consumer protocol the broker's setting applies.
+    """
     rebalance_timeout: Milliseconds = 300_000
     """max.poll.interval.ms of a member."""
 
 
 class Run(Model):
-    """One declared run: a world, and what it comes to there."""
+    """A declared run: its cluster, and the verdict that is expected there."""
 
     mode: Literal["V-", "V+", "TV2", "TV2+"]
     title: str = ""
     rules: dict[str, bool] = Field(default_factory=dict)
-    """Switches of releases (docs/releases.md) turned by hand: a bug before its fix."""
+    """Switches of releases (docs/releases.md) to set: for example, a bug before its fix."""
     as_version: str | None = None
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
     players: tuple[str, ...] | None = None
-    """Players able to play the application in this run; None for all."""
+    """Players that can play the application in this run; None for all."""
     verdict: DeclaredVerdict
     cured: DeclaredVerdict | None = None
-    """Verdict after the cure; None: the same as before it."""
+    """Expected verdict after the cure; None: the same as before it."""
 
     @property
     def description(self) -> str:
@@ -99,13 +102,15 @@ class Run(Model):
 
 
 class Scenario(Model):
-    """One story."""
+    """A scenario file."""
 
     former_names: ClassVar[Mapping[str, str]] = {"animal": "anomaly"}
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     aliases: tuple[str, ...] = ()
     anomaly: str = ""
-    """Its number in the zoo of anomalies; scenarios that share one are variants of each other."""
+    """Its number in the list of anomalies; scenarios with the same number are variants of each
+    other.
+    """
     title: str
     goal: str
     method: str
@@ -121,13 +126,13 @@ class Scenario(Model):
     runs: dict[str, Run]
     disarmed: DeclaredVerdict = ()
     control: str = ""
-    """What looks like the anomaly and is none; played by steps with ``only: control``."""
+    """A healthy situation that looks like the anomaly; steps with ``only: control`` play it."""
     steps: tuple[Step, ...]
     cure: tuple[Step, ...] = ()
 
     @property
     def cast(self) -> dict[str, Actor]:
-        """Everybody who can act."""
+        """All actors, by name."""
         return {name: Actor(plays=name) for name in IMPLIED_ACTORS} | self.actors
 
     @property
@@ -154,10 +159,8 @@ class Scenario(Model):
         return all(self._selects_run(group, situation) for group in only)
 
     def _selects_run(self, only: Names, situation: RunSelection) -> bool:
-        """Whether a run has these words.
-
-        Runs and modes are one kind of word, takes another, ways of playing a third; of each kind
-        that is named, one word must fit.
+        """Whether the words of one group select a run. A word names a run or mode, a take, or a way
+        of playing. Of each of these three kinds that the group names, one word must fit.
         """
         kinds = ((*TAKES,), (*PLAYING,))
         worlds = tuple(word for word in only if not any(word in kind for kind in kinds))
@@ -165,7 +168,7 @@ class Scenario(Model):
         return all(not group or not set(group).isdisjoint(situation.words) for group in groups)
 
     def steps_of(self, situation: RunSelection) -> tuple[Step, ...]:
-        """The steps of one run; a disarmed one leaves out what is about faults."""
+        """The steps of one run; a disarmed run leaves out the steps about faults."""
         return tuple(step for step in self.steps if self.belongs(step, situation))
 
     def cure_of(self, situation: RunSelection) -> tuple[Step, ...]:
@@ -179,5 +182,5 @@ class Scenario(Model):
         return self.meant_for(step.only, situation)
 
     def verdict_of(self, run: str, take: str) -> tuple[str, ...]:
-        """What is declared for a run, before any cure."""
+        """The declared verdict of a run, before any cure."""
         return self.runs[run].verdict if take == "armed" else self.disarmed

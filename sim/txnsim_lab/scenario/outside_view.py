@@ -1,9 +1,9 @@
-"""One look at a partition, as somebody outside has it, written down for the judges.
+"""Observes a partition through the protocol, and writes the observation down for the judges.
 
-What a client library does not tell (who has a transaction open, what coordinators list, the last
-stable offset) is asked for over the wire here, for tests whose applications are such clients. Open
-transactions are looked at before and after their coordinators are asked: one contradiction between
-two answers proves nothing.
+Tests whose applications use client libraries need it, since the libraries do not show the open
+transactions, the listings of coordinators and the last stable offset. Open transactions are
+observed before and after the coordinators are asked, because a single contradiction between two
+answers proves nothing.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.scenario.recorder import Recorder
 
 ONLOOKER: Final = "onlooker"
-"""Who looks, in the history."""
+"""Name of the observer in the history."""
 NO_WAIT_MS: Final = 0
-"""A Fetch that waits could be answered with later things."""
+"""A Fetch must not wait: it could be answered with records that are written later."""
 
 
 async def look(
     outside: Cluster, partition: TopicPartition, recorder: Recorder, *, offset: int = 0
 ) -> None:
-    """Look at everything that concerns a partition.
+    """Observes everything that concerns a partition.
 
     Raises:
-        ClientError: Somebody did not answer.
+        ClientError: A broker did not answer.
     """
     with recorder.asking():
         await _look(Admin(outside), outside, partition, recorder, offset=offset)
@@ -72,7 +72,7 @@ async def _read(
     isolation: IsolationLevel,
     recorder: Recorder,
 ) -> None:
-    """Read until a fetch makes no progress."""
+    """Reads until a Fetch makes no progress."""
     while True:
         result = await fetch(
             outside,

@@ -1,8 +1,9 @@
-"""What ``txnsim practise`` finds open: one transaction that hangs, and two that look like it.
+"""Makes the situation of ``txnsim practise``: one transaction that hangs, and two that look like
+it.
 
-It is made as in a real cluster: by requests over the wire, with verification switched off for one
-late Produce (KIP-890 part 1 refuses it otherwise). Records are stamped an hour back, so that tools
-which look at ages find them at once.
+It is made by requests over the wire, as in a real cluster. Verification is off for one late
+Produce, which KIP-890 part 1 refuses otherwise. The timestamps of the records are an hour old, so
+that tools which search by age find the transaction at once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from txnsim.types import TopicPartition
 from txnsim.wire.batch import Record, build_batch
 
 TOPICS: Final = {"orders": 3, "payments": 1}
-"""Names, with their numbers of partitions."""
+"""Number of partitions of each topic."""
 MARKER_RULE: Final = "slow-marker"
 """Id of the rule that holds the marker of payments-0."""
 
@@ -34,18 +35,21 @@ VERIFICATION: Final = "transaction.partition.verification.enable"
 HOUR_MS: Final = 3_600_000
 _QUARTER_HOUR_MS: Final = 900_000
 _BEFORE_JOINING: Final = VersionRange(11, 11)
-"""Of Produce: from 12 on it would join the transaction by itself (transactions v2)."""
+"""Versions of Produce before 12, since from 12 on a Produce adds its partition to the transaction
+itself (transactions v2).
+"""
 
 
 async def make(cluster: SimCluster) -> None:
-    """Open the three transactions on a running cluster that has ``TOPICS``.
+    """Opens the three transactions on a running cluster that has ``TOPICS``.
 
     - orders-0: ``billing`` is over, and a late Produce has opened it again. It hangs.
-    - orders-1: ``report`` is Ongoing. It takes long.
+    - orders-1: ``report`` is Ongoing. It takes a long time.
     - payments-0: ``shop`` is decided; its marker is held by the rule ``slow-marker``.
 
-    Another broker leads orders-1, if there is one: a coordinator's markers for one broker wait for
-    each other, so ``report`` could not be ended, as its readers are advised.
+    If possible, another broker leads orders-1. A coordinator's markers for one broker wait for each
+    other, so with the same leader ``report`` could not be ended, which is what the readers are
+    advised to do.
     """
     rule = FaultRule(
         id=MARKER_RULE,
@@ -77,7 +81,7 @@ async def make(cluster: SimCluster) -> None:
 
 
 async def _late_produce(client: Cluster, target: TopicPartition, *, timestamp_ms: int) -> None:
-    """A Produce of an ended transaction, as if delayed on the network."""
+    """Sends a Produce for an ended transaction, as if it was delayed by the network."""
     admin = Admin(client)
     await admin.set_broker_default(VERIFICATION, "false")
     billing = Producer(client, transactional_id="billing")

@@ -1,4 +1,4 @@
-"""Writes down what the actors of a story see, as the history that judges read."""
+"""Records what the actors of a story see, as the history that judges read."""
 
 from __future__ import annotations
 
@@ -58,24 +58,24 @@ from txnsim_lab.check.observations import (
 from txnsim_lab.scenario.call_results import NONE, CallResult
 
 _asked_ms: Final[ContextVar[int | None]] = ContextVar("txnsim_asked_ms", default=None)
-"""Since when the present call is under way."""
+"""Start time of the present call."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """Records that were sent together, as their producer knows them."""
+    """Records that a producer sent in one batch."""
 
     partition: TopicPartition
     values: tuple[str | None, ...]
-    """None for a tombstone."""
+    """Values of the records; None for a tombstone."""
     key: bytes | None = None
     item: str | None = None
-    """Unit of work; None: each value is its own."""
+    """Unit of work that the records stand for; None: each value is a unit of its own."""
     of: tuple[Position, ...] = ()
-    """The inputs whose output they are."""
+    """The inputs whose output the records are."""
     identity: ProducerIdAndEpoch | None = None
     sequence: int | None = None
     asked_ms: int | None = None
-    """Time of sending; None: that of the noted call."""
+    """Time of sending; None: the time of the noted call."""
 
 
 class _ObserverFields(TypedDict):
@@ -101,14 +101,14 @@ class _AnswerFields(TypedDict):
 
 
 class _IdentityFields(TypedDict):
-    """Fields of an observation of what a producer sent; None where it had no identity."""
+    """Fields of an observation of a producer's request; None if it had no identity."""
 
     producer_id: int | None
     producer_epoch: int | None
 
 
 class Recorder:
-    """The history of one run, while it is being written."""
+    """Records the history of one run."""
 
     def __init__(self, clock: Clock, tracer: Tracer | None = None) -> None:
         self.history = History()
@@ -117,7 +117,9 @@ class Recorder:
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[None]:
-        """What is noted inside was not asked for before now."""
+        """Observations that are noted inside this context were asked for at its beginning, not
+        before.
+        """
         token = _asked_ms.set(self._clock.now_ms())
         try:
             yield
@@ -125,7 +127,7 @@ class Recorder:
             _asked_ms.reset(token)
 
     def _add(self, observation: Seen) -> None:
-        """Note an observation, with the number of the event that it was learnt from."""
+        """Adds an observation, with the number of the event that caused it."""
         if self._tracer is not None and self._tracer.on:
             call = ClientTrace.current_call()
             event = self._tracer.cause if call is None else max(call.event, call.answered)
@@ -134,7 +136,9 @@ class Recorder:
         self.history.add(observation)
 
     def _observer_fields(self, who: str, asked_ms: int | None = None) -> _ObserverFields:
-        """What this client sees now; ``asked_ms`` is by default that of the noted call."""
+        """Fields of an observer's observation now; ``asked_ms`` is by default that of the noted
+        call.
+        """
         return {
             "at_ms": self._clock.now_ms(),
             "who": who,
@@ -152,7 +156,7 @@ class Recorder:
         *,
         timeout_ms: int | None = None,
     ) -> None:
-        """InitProducerId was answered."""
+        """Notes the answer to InitProducerId."""
         has_identity = answer.error == NONE
         self._add(
             Initialised(
@@ -166,7 +170,7 @@ class Recorder:
         )
 
     def note_begin(self, who: str, transactional_id: str, transaction: str) -> None:
-        """A program began a transaction."""
+        """Notes that a program began a transaction."""
         self._add(
             Began(
                 **self._observer_fields(who),
@@ -183,7 +187,7 @@ class Recorder:
         answer: CallResult,
         identity: ProducerIdAndEpoch,
     ) -> None:
-        """AddPartitionsToTxn or AddOffsetsToTxn was answered."""
+        """Notes the answer to AddPartitionsToTxn or AddOffsetsToTxn."""
         if transaction is not None:
             self._add(
                 Added(
@@ -198,7 +202,7 @@ class Recorder:
     def note_write(
         self, who: str, transaction: str | None, batch: Batch, answer: CallResult
     ) -> None:
-        """Note the records of a batch that was answered or given up."""
+        """Notes the records of a batch that was answered or given up."""
         for index, value in enumerate(batch.values):
             self._add(
                 Wrote(
@@ -227,7 +231,9 @@ class Recorder:
         *,
         member: str | None = None,
     ) -> None:
-        """TxnOffsetCommit was answered, or given up; or OffsetCommit, which has no identity."""
+        """Notes that TxnOffsetCommit was answered or given up; or OffsetCommit, which has no
+        identity.
+        """
         for partition, position in offsets.items():
             self._add(
                 SentOffsets(
@@ -253,7 +259,7 @@ class Recorder:
         sent: ProducerIdAndEpoch | None = None,
         following: ProducerIdAndEpoch | None = None,
     ) -> None:
-        """EndTxn was answered, or given up."""
+        """Notes that EndTxn was answered or given up."""
         if transaction is None:
             return
         self._add(
@@ -279,7 +285,7 @@ class Recorder:
         *,
         transaction: str | None = None,
     ) -> None:
-        """A Fetch was answered; ``transaction`` is the one as a part of which it was read."""
+        """Notes the answer to a Fetch; ``transaction`` names the transaction that read it."""
         failed = result.error.name.upper() != NONE
         # What coordinators write into their logs is no record of anybody's.
         records = () if result.partition.topic in INTERNAL_TOPICS else result.records
@@ -310,7 +316,7 @@ class Recorder:
     def note_positions(
         self, who: str, group: str, offsets: Mapping[TopicPartition, int], *, error: str = ""
     ) -> None:
-        """OffsetFetch was answered."""
+        """Notes the answer to OffsetFetch."""
         positions = tuple(
             Position(topic=partition.topic, partition=partition.partition, offset=offset)
             for partition, offset in offsets.items()
@@ -332,7 +338,9 @@ class Recorder:
         isolation: Isolation,
         delivery_limit: int | None,
     ) -> None:
-        """Leaders have answered what a member said of records, and given it others."""
+        """Notes the leaders' answers to a member: to its acknowledgements, and the records that it
+        acquired.
+        """
         for acknowledgement in shared.said:
             error = "" if not acknowledgement.error else code_name(acknowledgement.error)
             outcome = CallResult(
@@ -376,13 +384,13 @@ class Recorder:
             )
 
     def note_share_leave(self, who: str, group: str) -> None:
-        """A member gave up its records."""
+        """Notes that a member gave up its acquired records."""
         self._add(ShareLeft(**self._observer_fields(who), group=group))
 
     # Operators
 
     def note_description(self, who: str, description: TransactionDescription) -> None:
-        """DescribeTransactions was answered."""
+        """Notes the answer to DescribeTransactions."""
         self._add(
             Described(
                 **self._observer_fields(who),
@@ -397,7 +405,7 @@ class Recorder:
         )
 
     def note_listing(self, who: str, transactions: Sequence[TransactionListing]) -> None:
-        """ListTransactions was answered by every broker."""
+        """Notes the answers of all brokers to ListTransactions."""
         listings = tuple(
             Listing(
                 transactional_id=transaction.transactional_id,
@@ -411,7 +419,7 @@ class Recorder:
     def note_producers(
         self, who: str, partition: TopicPartition, states: Sequence[ProducerState]
     ) -> None:
-        """DescribeProducers was answered."""
+        """Notes the answer to DescribeProducers."""
         producers = tuple(
             ProducerSeen(
                 producer_id=state.producer_id,
@@ -428,7 +436,7 @@ class Recorder:
         )
 
     def note_search(self, who: str, findings: Sequence[NamedHanging]) -> None:
-        """find-hanging has named these."""
+        """Notes the transactions that find-hanging has named."""
         self._add(Searched(**self._observer_fields(who), findings=tuple(findings)))
 
     def note_operator_abort(
@@ -440,7 +448,7 @@ class Recorder:
         producer_id: int,
         start: int,
     ) -> None:
-        """An operator's abort was answered."""
+        """Notes the answer to an operator's abort."""
         self._add(
             Aborted(
                 **self._observer_fields(who),
@@ -452,19 +460,19 @@ class Recorder:
         )
 
     def note_cleaning(self, who: str, partition: TopicPartition) -> None:
-        """The cleaner has had its turn."""
+        """Notes that the log cleaner has run."""
         self._add(Cleaned(**self._observer_fields(who), **_partition_fields(partition)))
 
     def note_topic_deletion(self, who: str, topic: str, *, asked_ms: int) -> None:
-        """A topic was deleted."""
+        """Notes that a topic was deleted."""
         self._add(Deleted(at_ms=self._clock.now_ms(), who=who, topic=topic, asked_ms=asked_ms))
 
     def note_healing(self, who: str) -> None:
-        """The faults that the story made are over."""
+        """Notes that the faults of the story have ended."""
         self._add(Healed(**self._observer_fields(who)))
 
     def note_gauge(self, who: str, name: str, value: float) -> None:
-        """A metric was read."""
+        """Notes the value of a metric."""
         self._add(Gauge(**self._observer_fields(who), name=name, value=value))
 
 
@@ -488,10 +496,10 @@ def values_text(values: Iterable[str | None]) -> str:
 
 
 def encode_value(value: str | None) -> bytes | None:
-    """The value of a record; none of a tombstone."""
+    """Bytes of a record's value; None for a tombstone."""
     return None if value is None else value.encode()
 
 
 def decode_value(value: bytes | None) -> str | None:
-    """A key or value of a record, whatever its bytes are."""
+    """Text of a record's key or value, whatever its bytes are."""
     return None if value is None else value.decode(errors="backslashreplace")

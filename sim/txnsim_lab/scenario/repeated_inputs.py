@@ -1,5 +1,5 @@
-"""What somebody did to a run besides its story, done again at the same steps: with scenario, run,
-take and seed it gives the same run.
+"""Repeats a user's inputs to a run at the same steps: with the same scenario, run, take and seed
+they give the same run.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from txnsim_lab.scenario.steps_model import Step
 
 
 def inputs_of(text: str) -> tuple[Input, ...]:
-    """Inputs as the page and the control port tell them.
+    """Parses inputs in the JSON form of the page and the control port.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: The text is no list of inputs.
     """
     try:
         inputs = msgspec.json.decode(text, type=tuple[Input, ...])
@@ -35,7 +35,7 @@ def inputs_of(text: str) -> tuple[Input, ...]:
 
 
 class GivenInputs:
-    """The pace of a run that goes straight on, with these inputs."""
+    """The pace of a run that plays without stops, with the given inputs."""
 
     def __init__(self, inputs: Iterable[Input]) -> None:
         self._left = sorted(inputs, key=lambda given_input: given_input.before)
@@ -48,7 +48,7 @@ class GivenInputs:
 
 
 async def do_input(stage: Stage, step: Step) -> None:
-    """An input: the root of what follows from it."""
+    """Does an input, traced as the cause of everything that follows from it."""
     if step.advance is not None:
         await act(stage, step)  # it is an input by itself
         return

@@ -1,8 +1,8 @@
-"""A scenario from its file to its verdict.
+"""Plays a scenario and judges it.
 
-Armed and disarmed runs differ by one thing: in the disarmed one no fault is armed. All of them go
-through the same steps, the same looks at the end and the same judges, who know nothing but what
-clients were answered. In virtual time a run is a function of its seed.
+Armed and disarmed runs differ by one thing: in the disarmed one no fault is armed. All of them have
+the same steps, the same observations at the end and the same judges, who know only the answers that
+clients got. In virtual time a run depends on nothing but its seed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 FAILED: Final = "story-failed"
-"""Stands for the verdict of a story that did not reach its end; never declared."""
+"""Verdict of a story that did not reach its end; a file can't declare it."""
 SEED_DEFAULT: Final = 1
 JUDGES: Final = "judges"
 
@@ -67,21 +67,21 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     mode: str
     take: str
     seed: int | None
-    """None in real time."""
+    """None if the run was in real time."""
     players: tuple[str, ...]
     verdict: JudgesResult
     cured: JudgesResult | None
-    """None without a cure."""
+    """The verdict after the cure; None without a cure."""
     story: tuple[Sentence, ...]
     remarks: tuple[str, ...]
-    """Other players available, and unprompted messages of clients."""
+    """Other available players, and what clients logged."""
     duration_ms: int
     history: bytes
-    """What everybody saw, JSON lines."""
+    """The observations of all actors, as JSON lines."""
     trace: bytes
-    """The whole trace, JSON lines."""
+    """The whole trace, as JSON lines."""
     answered: str = ""
-    """The error by which the story failed, by Kafka's name."""
+    """The unexpected error by which the story failed, by Kafka's name; empty if there was none."""
 
     @property
     def as_declared(self) -> bool:
@@ -89,7 +89,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScenarioRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to tell one run."""
+    """A run to play: a scenario, one of its runs, and the take."""
 
     scenario: Scenario
     run: str
@@ -97,7 +97,6 @@ class ScenarioRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mode(self) -> str:
-        """The mode of its run."""
         return self.scenario.runs[self.run].mode
 
     def __str__(self) -> str:
@@ -111,13 +110,13 @@ def run_in_virtual_time(
     trace_level: TraceLevel = TraceLevel.BRIEF,
     pace: Pace | None = None,
 ) -> RunResult:
-    """Tell a story once, in virtual time, with our own client as every application.
+    """Plays a story once, in virtual time; our own client plays every application.
 
     Args:
-        scenario_run: Which story, which run.
-        seed: Of all chance in it: the same seed, the same trace.
-        trace_level: How much of it is recorded.
-        pace: Is asked before each step; the story goes straight on unless given.
+        scenario_run: The run to play.
+        seed: Seed of all randomness: the same seed gives the same trace.
+        trace_level: How much the trace records.
+        pace: Is awaited before each step; unless given, the story plays without stops.
     """
     casts = casts_of(scenario_run, Casting(player="own"))
     return run_virtual(
@@ -128,11 +127,11 @@ def run_in_virtual_time(
 
 
 async def run_in_real_time(scenario_run: ScenarioRun, casting: Casting | None = None) -> RunResult:
-    """Tell a story once, in real time and over TCP.
+    """Plays a story once, in real time and over TCP.
 
     Raises:
-        ConfigError: Who is wanted can't play it.
-        MissingExtraError: Who is wanted is not installed.
+        ConfigError: The wanted player can't play the run.
+        MissingExtraError: The wanted player is not installed.
     """
     casts = casts_of(scenario_run, casting or Casting())
     environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_bytes=None)
@@ -140,11 +139,11 @@ async def run_in_real_time(scenario_run: ScenarioRun, casting: Casting | None = 
 
 
 def casts_of(scenario_run: ScenarioRun, casting: Casting) -> dict[str, Cast]:
-    """Who plays each application.
+    """Chooses the player of each application.
 
     Raises:
-        ConfigError: Who is wanted can't play it, or there is nothing to play.
-        MissingExtraError: Who is wanted is not installed.
+        ConfigError: The wanted player can't play the run, or there is no application.
+        MissingExtraError: The wanted player is not installed.
     """
     scenario, able = scenario_run.scenario, scenario_run.scenario.runs[scenario_run.run].players
     casts = {
@@ -183,18 +182,19 @@ async def run_on(
     seed: int | None = None,
     pace: Pace | None = None,
 ) -> RunResult:
-    """Tell a story once, wherever it stands.
+    """Plays a story once, on any target.
 
     Args:
-        scenario_run: Which story, which run.
-        environment: The run's world. What its trace has already is left out of the result.
+        scenario_run: The run to play.
+        environment: The run's environment. Events that its trace already has are left out of the
+            result.
         casts: Who plays each application.
-        opened: The cluster, which is opened here and closed afterwards.
-        seed: Of all chance in it; None in real time.
-        pace: Is asked before each step; the story goes straight on unless given.
+        opened: The target, which is opened here and closed afterwards.
+        seed: Seed of all randomness; None in real time.
+        pace: Is awaited before each step; unless given, the story plays without stops.
 
     Raises:
-        ConfigError: The cluster can't be what the story wants.
+        ConfigError: The cluster can't be configured as the story needs.
     """
     scenario = scenario_run.scenario
     situation = RunSelection(
@@ -246,7 +246,7 @@ async def run_on(
 
 
 class _Notes:
-    """What is learnt while a story is played, up to where it fails."""
+    """What is known of a story while it is played, up to its failure."""
 
     def __init__(self, *, remarks: list[str]) -> None:
         self.remarks = remarks
@@ -258,7 +258,7 @@ class _Notes:
 
 
 async def _tell(built: Stage, notes: _Notes, pace: Pace | None) -> None:
-    """Act out every step, look, cure, look again."""
+    """Plays every step, observes, plays the cure, observes again."""
     scenario, situation = built.scenario, built.situation
     shuffle = built.environment.rng.stream(STREAM).shuffle
     steps = in_drawn_order(scenario.steps_of(situation), shuffle)
@@ -292,7 +292,7 @@ async def _tell(built: Stage, notes: _Notes, pace: Pace | None) -> None:
 
 
 async def _take(built: Stage, step: Step) -> None:
-    """Act one step out; a failure says where it stands."""
+    """Plays one step; an error names the step."""
     try:
         await act(built, step)
     except (ClientError, StoryFailedError) as error:
@@ -302,7 +302,7 @@ async def _take(built: Stage, step: Step) -> None:
 
 
 async def _end(built: Stage) -> None:
-    """Nothing is broken on purpose any more, and everybody looks."""
+    """Ends all faults of the story, and observes everything."""
     built.target.injector.disarm_all()
     if not built.healed:
         built.recorder.note_healing(LOOKER)
@@ -331,7 +331,7 @@ def _verdicts(
 
 
 def _tell_verdict(tracer: Tracer, finding: JudgesResult) -> None:
-    """Append the verdict to the trace; the judges themselves see only the history."""
+    """Appends the verdict to the trace; the judges themselves read only the history."""
     for sentence in finding.because:
         rule, _, text = sentence.partition(": ")
         expected = rule if rule in finding.expected else ""
@@ -351,7 +351,9 @@ def _judge_history(history: History, expected: tuple[str, ...]) -> JudgesResult:
 
 
 def _name_run(tracer: Tracer, scenario_run: ScenarioRun) -> None:
-    """The cluster adds its own part (``server.user_inputs``)."""
+    """Writes the scenario and the run into the trace; the cluster adds its own part
+    (``server.user_inputs``).
+    """
     tracer.run = msgspec.structs.replace(
         tracer.run,
         scenario=scenario_run.scenario.name,
@@ -366,14 +368,14 @@ def _name_run(tracer: Tracer, scenario_run: ScenarioRun) -> None:
 # A story that holds in one order alone has a race in it; told under many seeds it shows.
 
 STREAM = "any-order"
-"""Of the run's chance."""
+"""Name of the random stream for the order of steps."""
 
 
 def in_drawn_order(
     steps: Sequence[Step], shuffle: Callable[[list[Any]], object]
 ) -> tuple[Step, ...]:
-    """The steps, in each block in any order with its parts as they are drawn; a part keeps the
-    order of its own steps.
+    """The steps in drawn order: shuffles the parts of each ``any-order`` block; the steps within a
+    part keep their order.
     """
     ordered: list[Step] = []
     for block, inside in groupby(steps, key=lambda step: step.unit and step.unit[0]):
@@ -395,15 +397,15 @@ LOOK_AGAIN: Final = "The cluster is looked at again."
 
 
 class Pace(Protocol):
-    """Lets a story go on."""
+    """Decides when a story goes on."""
 
     async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
-        """Return when the step may be taken; changes to the cluster meanwhile are inputs."""
+        """Returns when the step may be played; the user may change the cluster meanwhile."""
         ...
 
 
 def plan_steps(steps: Sequence[Step | str]) -> list[PlannedStep]:
-    """Steps in words, numbered."""
+    """Numbers the steps and describes them in words."""
     return [
         PlannedStep(
             number=number, of=len(steps), text=step if isinstance(step, str) else _words(step)

@@ -28,7 +28,7 @@ def story_with_inputs(
     name: str,
     verdict: str,
 ) -> str:
-    """The story up to the last input, with all inputs as steps."""
+    """The story up to the last input, with all inputs as additional steps."""
     pending = deque(sorted(inputs, key=lambda given_input: given_input.before))
     situation = RunSelection(run=run, mode=scenario.runs[run].mode, take=take)
     without_faults = msgspec.structs.replace(situation, take="disarmed")
@@ -67,12 +67,12 @@ def _plain(step: Step) -> dict[str, Any]:
 
 
 def _is_giving_up(step: Mapping[str, Any]) -> bool:
-    """Whether a step gives up a call: dropped in a run without the fault."""
+    """Whether a step gives up a call; such steps are dropped in a run without the fault."""
     return "give-up" in step or step.get("call", {}).get("do") == "give-up"
 
 
 def _of_one_run(value: Any, words_of_others: set[str]) -> Any:
-    """The value without the parts for other runs."""
+    """Removes the parts of a value that are for other runs."""
     if isinstance(value, dict):
         return {
             key: _of_one_run(part, words_of_others)

@@ -1,7 +1,6 @@
-"""From a YAML file to a scenario, or to errors that say file, line and field.
+"""Reads a YAML file into a scenario, or reports errors with file, line and field.
 
-What the model can't see by itself, because it concerns two places of the file, is checked in
-``consistency``.
+The model can't check rules that concern two places of the file; ``consistency`` does.
 """
 
 from __future__ import annotations
@@ -32,10 +31,11 @@ from txnsim_lab.scenario.steps_model import CALLS, CLUSTER, UPDATE, Awaited, Cal
 
 
 def read(file: str, text: str) -> Scenario:
-    """The scenario in ``text``.
+    """Reads the scenario in ``text``.
 
     Raises:
-        ConfigError: It is no scenario; one line per problem, with file, line and field.
+        ConfigError: The text is no scenario; the message has one line per problem, with file, line
+            and field.
     """
     document, lines = parse_document(file, text)
     document, origins, blocks = rolled_out(document)
@@ -60,7 +60,7 @@ def read(file: str, text: str) -> Scenario:
 def _validate(
     document: Mapping[Any, Any],
 ) -> tuple[Scenario | None, list[tuple[Place, str]]]:
-    """The model of a document, or what is wrong with its fields."""
+    """Validates a document: its model, or what is wrong with its fields."""
     try:
         return Scenario.model_validate(document), []
     except ValidationError as error:
@@ -68,10 +68,10 @@ def _validate(
 
 
 def read_step(data: object) -> Step:
-    """A single step, as a story's file has it.
+    """Reads a single step, as a scenario file has it.
 
     Raises:
-        ConfigError: It is none; one line per problem, with its field.
+        ConfigError: It is no valid step; the message has one line per problem, with its field.
     """
     try:
         return Step.model_validate(data)
@@ -90,7 +90,7 @@ def read_step(data: object) -> Step:
 def place_error(
     file: str, lines: dict[Place, int], problems: Iterable[tuple[Place, str]]
 ) -> ConfigError:
-    """One line per problem, with file, line and field."""
+    """The error message: one line per problem, with file, line and field."""
     located = sorted({(_line(lines, path), _field(path), message) for path, message in problems})
     return ConfigError(
         "\n".join(f"{file}:{line}: {field}: {message}" for line, field, message in located)
@@ -102,7 +102,7 @@ def _field(path: Place) -> str:
 
 
 def _line(lines: dict[Place, int], path: Place) -> int:
-    """Line of a place, or of the nearest enclosing place that has a line."""
+    """Line of a path in the file, or of the nearest enclosing path that has a line."""
     if path not in lines:  # in its other spelling, perhaps
         lines, path = (
             {_hyphenated_path(known_path): line for known_path, line in lines.items()},
@@ -121,10 +121,10 @@ def _hyphenated_path(path: Place) -> Place:
 
 
 def parse_document(file: str, text: str) -> tuple[dict[Any, Any], dict[Place, int]]:
-    """The document and the line of every value in it, counted from 1.
+    """Parses YAML: the document, and the line of every value in it, counted from 1.
 
     Raises:
-        ConfigError: It is no YAML, or no mapping.
+        ConfigError: The text is no YAML, or no mapping.
     """
     lines: dict[Place, int] = {(): 1}
     try:
@@ -163,7 +163,7 @@ def _collect(node: yaml.Node, path: Place, lines: dict[Place, int], file: str) -
 # fit what they belong to.
 
 Place = tuple[int | str, ...]
-"""Keys and positions from the top of the document down."""
+"""Path of keys and list indices from the top of the document."""
 Problems = Iterator[tuple[Place, str]]
 
 KINDS = tuple(str(kind) for kind in Kind)
@@ -232,18 +232,18 @@ def _verdict(path: Place, kinds: tuple[str, ...]) -> Problems:
 
 
 class _Checks:
-    """What the steps so far have declared."""
+    """Checks the steps in order, and remembers what they have declared."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self._rules: list[str] = []
         self._generations: list[str] = []
         self._background: dict[str, str] = {}
-        """Name -> what the caller plays."""
+        """Name of a call in the background -> what its actor plays."""
         self._topics = {name: topic.partitions for name, topic in scenario.topics.items()}
         """Topic -> highest number of partitions so far."""
         self._values: dict[tuple[TopicPartition, str], list[Only]] = {}
-        """Records by partition and value -> in which runs they are written."""
+        """Records by partition and value -> the runs in which they are written."""
 
     def step(self, path: Place, step: Step) -> Problems:
         words = self._scenario.words
@@ -320,7 +320,7 @@ class _Checks:
         yield from self._call_fields(path, call, plays)
 
     def _call_fields(self, path: Place, call: Call, plays: str) -> Problems:
-        """Partitions, topics, errors and names, whichever actor makes the call."""
+        """Checks the partitions, topics, errors and names of a call, for any actor."""
         cast = self._scenario.cast
         if "value" in call.given_fields and call.values is not None:
             yield (*path, "values"), "either value or values"
@@ -367,7 +367,9 @@ class _Checks:
         yield from self._words((*path, "offset"), call.offset)
 
     def _generation(self, path: Place, call: Call) -> Problems:
-        """A member's generation has a name from the step on that gives it."""
+        """Checks the name of a member's generation: it is known only after the step that gives
+        it.
+        """
         generation = call.generation
         if call.do in ("subscribe", "poll"):
             if isinstance(generation, str):
@@ -378,7 +380,9 @@ class _Checks:
             yield from self._check_declared(path, "generation", generation, self._generations)
 
     def _records(self, path: Place, call: Call, only: Only) -> Problems:
-        """Check that each value is written once; a retry or a refusable record may repeat one."""
+        """Checks that each value is written once; a retry or a record that may be refused can
+        repeat one.
+        """
         target = call.partition
         may_repeat = call.sequence is not None or call.error is not None
         if target is None or may_repeat or call.do not in WRITES:
@@ -398,7 +402,7 @@ class _Checks:
             earlier.append(only)
 
     def _together(self, first_only: Only, second_only: Only) -> bool:
-        """Whether some run has steps that are meant for both."""
+        """Whether some run has both steps."""
         scenario = self._scenario
         return any(
             scenario.meant_for(first_only, situation) and scenario.meant_for(second_only, situation)
@@ -425,7 +429,9 @@ class _Checks:
         yield from self._topic(path, act)
 
     def _topic(self, path: Place, act: ClusterAct) -> Problems:
-        """Topics that come, go and grow; one that went may still be named, to be refused."""
+        """Checks topics that are created, deleted and grown; a deleted topic may still be named, to
+        be refused.
+        """
         if act.topic is None:
             return
         count_before = self._topics.get(act.topic, 0)
@@ -473,14 +479,14 @@ class _Checks:
             yield path, f"topic {partition.topic} has the partitions 0 to {last_partition}"
 
     def _by_run(self, path: Place, by_word: ByRun | None) -> Problems:
-        """Check that words and errors of a by-run value are known."""
+        """Checks that the words and errors of a value by run are known."""
         for where, error in self._by_words(path, by_word):
             if isinstance(error, str) and error not in _ERRORS:
                 yield where, unknown("error", error, sorted(_ERRORS))
         yield from self._words(path, by_word)
 
     def _by_words(self, path: Place, by_word: Any) -> Iterator[tuple[Place, Any]]:
-        """Each expected value with its place, through any depth of words."""
+        """Each expected value with its path, at any depth of words."""
         if not isinstance(by_word, Mapping):
             yield path, by_word
             return
@@ -488,7 +494,7 @@ class _Checks:
             yield from self._by_words((*path, word), inner)
 
     def _words(self, path: Place, by_word: Any) -> Problems:
-        """The words by which something differs between runs."""
+        """Checks that the words which select runs are known."""
         if not isinstance(by_word, Mapping):
             return
         words = (*self._scenario.words, ELSE)

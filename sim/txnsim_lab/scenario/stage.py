@@ -1,5 +1,5 @@
-"""Where a story is acted out: a cluster, and everybody who acts on it. Built for one run and taken
-down after it.
+"""The stage of a run: the cluster and all actors on it. It is built for one run and taken down
+after it.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from txnsim_lab.target.cluster import Target, TargetError
 from txnsim_lab.target.simulated import SimulatedTarget
 
 LOOKER: Final = "onlooker"
-"""Who looks at everything at the end of a story."""
+"""Name of the actor that observes everything at the end of a story."""
 PATIENCE_MS: Final = 60_000
-"""For a condition: longer than brokers take until they repeat what was lost (30 s)."""
+"""Limit of the wait for a condition: longer than the 30 s after which brokers retry."""
 
 
 class Background:
@@ -69,13 +69,15 @@ class Stage:
         self.armed: dict[str, ArmedRule] = {}
         """All faults armed so far, also those no longer in force."""
         self.armed_at: dict[str, str] = {}
-        """Where the story arms each, as ``late.yaml:24: steps.3.hold: ``; empty without a file."""
+        """Where the story arms each rule, as ``late.yaml:24: steps.3.hold: ``; empty without a
+        file.
+        """
         self.healed = False
-        """Nothing is broken on purpose any more, the story says."""
+        """Whether the story has ended all faults."""
         self._touched: set[TopicPartition] = set()
-        """Partitions of internal topics."""
+        """Partitions of internal topics that a step has named or used."""
         self.onlookers: dict[str, str] = {}
-        """Rule -> the rule that counts the answers to what it held."""
+        """Id of a rule -> id of the rule that counts the answers to the requests it held."""
         self.around = Surroundings(
             environment=target.environment,
             bootstrap=target.bootstrap,
@@ -94,13 +96,12 @@ class Stage:
 
     @property
     def environment(self) -> Environment:
-        """The run's world."""
         return self.target.environment
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """Every partition of the story that there is now: of its topics, also of those that it has
-        made or grown, and the internal ones that it has touched.
+        """All present partitions of the story: those of its topics, including topics that it has
+        created or grown, and the internal partitions that it has used.
         """
         topics = self.target.topics
         own = [name for name in self.scenario.topics if name in topics]
@@ -112,7 +113,7 @@ class Stage:
         ) + tuple(partition for partition in sorted(self._touched) if partition.topic in topics)
 
     def with_numbers(self, step: Step) -> Step:
-        """The step with each internal partition by its number, noted as touched."""
+        """A copy of the step in which internal partitions have numbers; notes them as used."""
         settings = self.target.settings
         numbered: Step = with_numbers(step, settings)
         call = numbered.call
@@ -131,10 +132,10 @@ class Stage:
         return partition in self._touched or not self.target.is_hidden(partition)
 
     def background_call(self, name: str) -> Background:
-        """A call in the background.
+        """The call of this name in the background.
 
         Raises:
-            StoryFailedError: No step of this run has made it.
+            StoryFailedError: No step of this run has made the call.
         """
         background = self.background.get(name)
         if background is None:
@@ -142,11 +143,11 @@ class Stage:
         return background
 
     def in_force(self, rule_id: str) -> ArmedRule:
-        """A fault that is armed now.
+        """The fault rule of this id, which must be armed now.
 
         Raises:
-            StoryFailedError: No step of this run has armed it, or one has released it or taken it
-                back.
+            StoryFailedError: No step of this run has armed the rule, or a step has released or
+                disarmed it.
         """
         armed = self.armed.get(rule_id)
         if armed is None:
@@ -168,11 +169,11 @@ class Stage:
             tracer.emit("note", who, data={"text": text})
 
     def tell(self, text: str) -> None:
-        """Put a sentence of the story itself into the trace."""
+        """Puts a sentence of the story itself into the trace."""
         self.say(NARRATOR, text)
 
     async def close(self) -> None:
-        """Everybody leaves; who still waits for something has waited in vain."""
+        """Closes all actors, and cancels the calls that still wait."""
         for actor in (*self.actors.values(), *self._beginners, self.operator, self.reader):
             await actor.close()
         for background in self.background.values():
@@ -182,7 +183,9 @@ class Stage:
 
 
 class _Looker:
-    """Acts on the cluster are the onlooker's: ``target.cluster.Operator``."""
+    """The name under which observations of ``target.cluster.Operator`` are recorded: the
+    onlooker.
+    """
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -198,10 +201,10 @@ class _Looker:
 async def simulated_target(
     scenario: Scenario, run: Run, environment: Environment
 ) -> AsyncIterator[SimulatedTarget]:
-    """Start the cluster of a run, and stop it afterwards.
+    """Starts the simulated cluster of a run, and stops it afterwards.
 
     Raises:
-        ConfigError: A setting or a release is none.
+        ConfigError: A setting or a release is unknown.
     """
     cluster = SimCluster(environment, options_of(scenario, run))
     await cluster.start()
@@ -220,7 +223,7 @@ async def stage(
     target: Target,
     recorder: Recorder,
 ) -> AsyncIterator[Stage]:
-    """Build the stage of one run on its target, and take it down again.
+    """Builds the stage of one run on its target, and takes it down afterwards.
 
     Raises:
         ConfigError: A topic of the story can't be created.
@@ -262,7 +265,9 @@ def _actor(built: Stage, name: str, part: Actor, casts: Mapping[str, Cast]) -> A
 
 
 def _part(built: Stage, name: str, part: Actor) -> PlayerPart:
-    """The part of an application; a program gets the partition that it sends to first."""
+    """The part that a player plays; a program gets the first partition that the application sends
+    to.
+    """
     steps = built.scenario.steps
     places = [
         step.call.partition

@@ -1,4 +1,4 @@
-"""One step of a story acted out."""
+"""Plays one step of a story."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ T = TypeVar("T")
 
 
 async def act(stage: Stage, step: Step) -> None:
-    """Act one step out.
+    """Plays one step.
 
     Raises:
         StoryFailedError: What the step waits for or expects did not happen.
-        ClientError: An actor could not do its part.
+        ClientError: A request failed that the step needs.
     """
     step = stage.with_numbers(step)
     if step.say:
@@ -90,10 +90,10 @@ async def act(stage: Stage, step: Step) -> None:
 
 
 def need_strikes(stage: Stage) -> None:
-    """See to it that every fault of the story was part of it.
+    """Checks that every fault of the story has struck.
 
     Raises:
-        StoryFailedError: One never struck.
+        StoryFailedError: A fault never struck.
     """
     for rule_id, where in stage.armed_at.items():
         armed = stage.armed.get(rule_id)  # none where this take arms nothing
@@ -110,7 +110,7 @@ def need_strikes(stage: Stage) -> None:
 
 
 async def _act_on_cluster(stage: Stage, act: ClusterAct) -> None:
-    """Act on the cluster, and note the acts that judges need to know."""
+    """Changes the cluster, and records the changes that judges need to know."""
     asked_ms = stage.environment.clock.now_ms()
     await act_on_cluster(stage, act)
     if act.do == "clean" and act.partition is not None:
@@ -144,7 +144,9 @@ async def _call(stage: Stage, call: Call) -> None:
 
 
 async def _outcome_of_call(call: Awaitable[CallResult]) -> CallResult | StoryFailedError:
-    """What a call in the background comes to; where it is awaited, it may fail the story."""
+    """The result of a call in the background. A failure of the story is returned here, and raised
+    where the call is awaited.
+    """
     try:
         return await call
     except StoryFailedError as failed:
@@ -152,7 +154,7 @@ async def _outcome_of_call(call: Awaitable[CallResult]) -> CallResult | StoryFai
 
 
 def _nothing() -> None:
-    """Default: a foreground call needs no signal that its request was sent."""
+    """Default of ``sent``: a foreground call needs no signal that its request was sent."""
 
 
 async def make_call(
@@ -163,7 +165,7 @@ async def make_call(
     expected_code: str,
     sent: Callable[[], object] = _nothing,
 ) -> CallResult:
-    """Let an actor make a call, traced as its own; returns the result."""
+    """Lets an actor make a call, and records the call and its result in the trace."""
     part = stage.scenario.cast.get(call.who)
     client = (None if part is None else part.client_id) or call.who
     trace = ClientTrace(stage.environment.tracer, client)
@@ -200,12 +202,12 @@ async def _await(stage: Stage, awaited: str | Awaited) -> None:
 
 
 def first_answers(stage: Stage, *, failure: str) -> Iterator[str]:
-    """Calls of the background that ended with an answer after which clients ask again: often the
+    """Lines about background calls that ended with an error after which clients retry: often the
     reason why a later step waits in vain.
 
     Args:
-        stage: With the calls so far.
-        failure: The failure; a call that it names already is left out.
+        stage: The stage with the calls so far.
+        failure: Text of the failure; calls that it names are left out.
     """
     for name, background in stage.background.items():
         task = background.task
@@ -222,7 +224,7 @@ def first_answers(stage: Stage, *, failure: str) -> Iterator[str]:
 
 
 async def _await_answer(stage: Stage, name: str) -> CallResult:
-    """The answer to a call of the background."""
+    """Waits for the result of a call in the background."""
     task = stage.background[name].task
     is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -252,14 +254,15 @@ async def _give_up(stage: Stage, name: str) -> None:
 
 
 def expected_error(by_word: ByRun | None, situation: RunSelection) -> str:
-    """The error that a run expects; without the fault, and of a control, NONE
-    unless the file says otherwise."""
+    """The error that a run expects. For a disarmed or control take it is NONE unless the file gives
+    one.
+    """
     error = by_run(by_word, situation) if isinstance(by_word, dict) else by_word
     return NONE if error is None else str(error)
 
 
 def expected_offset(by_word: OffsetByRun | None, situation: RunSelection) -> int | None:
-    """The offset that a run expects; None for whatever it is."""
+    """The offset that a run expects; None if any is accepted."""
     offset: int | None = by_run(by_word, situation) if isinstance(by_word, dict) else by_word
     return offset
 
@@ -337,11 +340,11 @@ async def _release(stage: Stage, release: str | ReleasedAs) -> None:
 
 
 async def act_on_cluster(stage: Stage, act: ClusterAct) -> None:
-    """Do what a step says.
+    """Changes the cluster as a step says.
 
     Raises:
-        ConfigError: There is no such broker or partition, or it can't do that.
-        StoryFailedError: The cluster can't do that, or did not follow.
+        ConfigError: There is no such broker or partition, or the act is not possible for it.
+        StoryFailedError: The cluster can't do it, or did not reach the state in time.
     """
     try:
         await _act(stage, act, stage.target)
@@ -387,7 +390,9 @@ async def _act(stage: Stage, act: ClusterAct, target: Target) -> None:
 
 
 async def _partition_of_act(target: Target, act: ClusterAct) -> TopicPartition:
-    """The partition of the act; for a transactional id, that of its coordinator's log."""
+    """The partition of the act; for a transactional id, its partition of
+    ``__transaction_state``.
+    """
     if act.partition is not None:
         return act.partition
     return await target.home_of_id(required(act.coordinator_of))
@@ -407,16 +412,16 @@ async def _care_for_broker(act: ClusterAct, target: Target) -> None:
 # sleeps.
 
 NO_LEADER: Final = "none"
-"""Condition word for a partition without a leader."""
+"""Word of a condition for a partition without a leader."""
 Look = Callable[[], Awaitable[tuple[bool, list[str]]]]
-"""Returns whether a condition holds, and the present state in words."""
+"""Checks a condition: returns whether it holds, and the present state in words."""
 
 
 async def wait_until(stage: Stage, condition: Condition) -> None:
-    """Wait until it holds.
+    """Waits until a condition holds.
 
     Raises:
-        StoryFailedError: It did not come about.
+        StoryFailedError: The condition did not hold in time.
     """
     if condition.struck is not None:
         struck = condition.struck
@@ -440,7 +445,7 @@ async def wait_until(stage: Stage, condition: Condition) -> None:
 
 
 def _look_for(stage: Stage, condition: Condition) -> tuple[str, Look]:
-    """A description of the condition, and its look."""
+    """The condition in words, and the function that checks it."""
     if condition.answered is not None:
         background = stage.background_call(condition.answered)
         return f"{condition.answered} is answered", partial(_has_answer, background)
@@ -470,10 +475,10 @@ def _look_for(stage: Stage, condition: Condition) -> tuple[str, Look]:
 
 
 async def poll(stage: Stage, holds: Callable[[], Awaitable[bool]], awaited_state: str) -> None:
-    """Look until it holds.
+    """Waits until ``holds`` returns True.
 
     Raises:
-        StoryFailedError: Patience has run out.
+        StoryFailedError: The time limit has passed.
     """
     try:
         await until(stage.environment.clock, holds, awaited_state, patience_ms=PATIENCE_MS)
@@ -482,10 +487,10 @@ async def poll(stage: Stage, holds: Callable[[], Awaitable[bool]], awaited_state
 
 
 async def until_struck(stage: Stage, rule_id: str, *, count: int) -> None:
-    """Wait until a rule has struck so often.
+    """Waits until a rule has struck ``count`` times.
 
     Raises:
-        StoryFailedError: It has not.
+        StoryFailedError: It has not struck so often in time.
     """
     try:
         await stage.target.injector.wait_until_struck(rule_id, count=count, timeout_ms=PATIENCE_MS)
@@ -497,7 +502,9 @@ async def until_struck(stage: Stage, rule_id: str, *, count: int) -> None:
 
 
 def strangers(stage: Stage, rule: FaultRule) -> Iterator[str]:
-    """The names in a rule that the story does not have, each with the nearest known name."""
+    """Lines about names in a rule that the story does not have, each with the nearest known
+    name.
+    """
     cast = stage.scenario.cast
     clients = {name: actor.client_id or name for name, actor in cast.items()}
     ids = [
@@ -515,10 +522,10 @@ def strangers(stage: Stage, rule: FaultRule) -> Iterator[str]:
 
 
 async def expect(stage: Stage, expectation: Expectation) -> None:
-    """Look from outside, as a reader that begins anew.
+    """Checks what a new reader sees.
 
     Raises:
-        StoryFailedError: It is not as expected.
+        StoryFailedError: It differs from the expectation.
     """
     if expectation.unanswered is not None:
         background = stage.background_call(expectation.unanswered)
@@ -563,7 +570,7 @@ def _expect(subject: str, actual: object, expected: object) -> None:
 
 
 def still_held(stage: Stage, lines: Sequence[str] = ()) -> list[str]:
-    """Lines for faults that still hold something, unless a line already names the fault."""
+    """Lines about faults that still hold something, except those that ``lines`` already name."""
     return [
         f"the fault {armed.rule.id} still holds {len(armed.held)} at {armed.rule.point}: a step"
         " before"
@@ -600,7 +607,9 @@ async def _producers(
 
 
 def _has_marker(producer: ProducerState) -> bool:
-    """Only a marker brings a coordinator epoch, and it closes what is open."""
+    """Whether the producer's last write was a marker: only a marker sets a coordinator epoch, and
+    it closes the open transaction.
+    """
     return producer.coordinator_epoch is not None and not _is_open(producer)
 
 
@@ -639,7 +648,7 @@ async def _is_in_sync(stage: Stage, partition: TopicPartition) -> tuple[bool, li
 async def _led(
     stage: Stage, partition: TopicPartition
 ) -> tuple[ClusterMetadata, PartitionMetadata | None, list[str]]:
-    """What clients see of a partition, also in words."""
+    """The metadata that clients see of a partition, and the same in words."""
     view = await (await stage.operator.admin()).cluster.refresh((partition.topic,))
     leader = view.leader(partition)
     if leader is None:

@@ -1,8 +1,6 @@
-"""What a step of a scenario may say.
-
-A step does exactly one thing: an actor's ``call``, an ``await`` or ``give-up`` of a call in the
-background, something with faults (``hold``, ``arm``, ``release``, ``disarm``), something with the
-``cluster``, ``advance``, ``wait-until``, ``expect`` or ``observe``.
+"""The model of a scenario's steps. A step does exactly one thing: an actor's ``call``, an ``await``
+or ``give-up`` of a call in the background, an act on faults (``hold``, ``arm``, ``release``,
+``disarm``) or on the ``cluster``, ``advance``, ``wait-until``, ``expect`` or ``observe``.
 """
 
 from __future__ import annotations
@@ -39,11 +37,12 @@ T = TypeVar("T")
 _STATES: Final = tuple(state.wire_name for state in TransactionState)
 _PLACE: Final = "place "
 _UNIT: Final = "unit "
-"""Names that no field can have."""
+"""Keys of a step's ``__dict__`` that no field can have, as they contain a space."""
 PARTITIONS_MAX: Final = 100
-"""Of a topic."""
+"""Limit of a topic's partitions."""
 COUNT_MAX: Final = 10_000
-"""Of records in a call and strikes of a rule; stories that come along have 2,000 at most."""
+"""Limit of records in a call and of strikes of a rule; the scenarios of txnsim use 2,000 at most.
+"""
 _IDENTITY: Final = ("producer_id", "epoch", "first_identity_of")
 _SENT: Final = ("connection", "broker", "once", "background", "error")
 _MEMBER: Final = ("generation", "member_id", "instance_id")
@@ -51,7 +50,7 @@ _MARKER: Final = ("producer_id", "epoch", "coordinator_epoch", "decision", "tran
 _RECORDS: Final = ("value", "values", "key", "item", "of")
 
 UPDATE: Final = "update"
-"""What ``count`` records are called that have no value."""
+"""Value of the ``count`` records of a call that gives none."""
 
 CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
     "wire": {
@@ -129,7 +128,7 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
 """Role -> call -> fields that the call needs, fields that it may have."""
 
 FOR_OTHER_MEMBERS: Final = frozenset({"subscribe", "poll"})
-"""A member that does this waits for the others of its group, whatever faults there are."""
+"""Calls that wait for the other members of the group, even without faults."""
 
 CLUSTER: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "move-leader": (("to",), ("partition", "coordinator_of")),
@@ -154,18 +153,18 @@ CLUSTER: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 
 
 class OneOf(Model):
-    """Exactly one field is given, besides those in ``BESIDES``."""
+    """A model of which exactly one field is given, besides those in ``BESIDES``."""
 
     BESIDES: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def choices(cls) -> tuple[str, ...]:
-        """Python names of the fields of which exactly one is given."""
+        """Python names of the fields, of which exactly one is given."""
         return tuple(name for name in cls.model_fields if name not in cls.BESIDES)
 
     @property
     def choice(self) -> str:
-        """Python name of the given field."""
+        """Python name of the field that is given."""
         return next(name for name in self.choices() if getattr(self, name) is not None)
 
     @model_validator(mode="after")
@@ -180,7 +179,7 @@ class Doing(Model):
 
     @property
     def given_fields(self) -> frozenset[str]:
-        """The fields that were given, by the names of Python."""
+        """Python names of the fields that the file gives."""
         return frozenset(self.model_fields_set) - {"who", "do"}
 
 
@@ -190,48 +189,51 @@ class Call(Doing):
     who: str
     do: str
     transaction: str | None = None
-    """A name for the transaction, in the history and in verdicts; T1, T2… unless given."""
+    """Name of the transaction in the history and in verdicts; T1, T2… unless given."""
     bump: bool | None = None
-    """InitProducerId with the identity in use, which raises its epoch (KIP-360)."""
+    """Sends InitProducerId with the present identity, which raises the epoch (KIP-360)."""
     two_phase: bool | None = None
-    """InitProducerId that takes part in two-phase commit: no timeout ends its transactions
-    (KIP-939)."""
+    """Sends InitProducerId for two-phase commit: no timeout ends the transactions (KIP-939)."""
     producer_id: int | None = None
     epoch: int | None = None
     first_identity_of: str | None = None
-    """Under the producer id and epoch that this wire actor was given first."""
+    """Sends the producer id and epoch that this wire actor got first."""
     partition: Partition | None = None
     partitions: Partitions | None = None
     value: str | None = None
-    """Null is a tombstone."""
+    """The value of the record; null is a tombstone."""
     values: Values | None = None
     key: Content | None = None
     beside: ValuesOf | None = None
-    """Records that the same request brings to other partitions, one to each."""
+    """Records of the same request for other partitions, one per partition."""
     item: str | None = None
-    """The unit of work that the record stands for; its value unless given."""
+    """The unit of work that the record stands for; the record's value unless given."""
     of: Inputs = ()
     """The inputs whose output the record is."""
     sequence: int | None = None
     plain: bool | None = None
-    """Outside of any transaction."""
+    """Whether the request is outside of any transaction."""
     always: bool | None = None
-    """Also where a client of transactions v2 would not send it."""
+    """Sends the request even if a client of transactions v2 would not send it."""
     offset: OffsetByRun | None = None
     """Offset that the answer must contain."""
     group: str | None = None
     offsets: Offsets | None = None
     positions: Offsets | None = None
     require_stable: bool | None = None
-    """Rather UNSTABLE_OFFSET_COMMIT than what an open transaction may change (KIP-447)."""
+    """Asks for stable offsets only: the broker answers UNSTABLE_OFFSET_COMMIT while an open
+    transaction may change them (KIP-447).
+    """
     generation: int | str | None = None
-    """Of the member that commits, or its epoch in the new protocol (KIP-447); of one that has
-    joined or polled, a name for what it has then.
+    """Generation of the member that commits, or its epoch in the new protocol (KIP-447). In
+    ``subscribe`` and ``poll``, a name for the generation that the member then has.
     """
     member_id: str | None = None
     instance_id: str | None = None
     member: str | None = None
-    """Commit as this actor's member is now, what it has polled unless ``offsets`` say more."""
+    """Commits in the name of this actor's member, and the positions that it has polled unless
+    ``offsets`` are given.
+    """
     as_: Literal["accept", "release", "reject", "renew"] = Field(default="accept", alias="as")
     """Acknowledge type of a share group's member, for the records with these ``values`` or for all
     that it holds.
@@ -245,47 +247,53 @@ class Call(Doing):
     reads: ValuesByRun | None = None
     uncommitted: bool | None = None
     max_bytes: int | None = Field(default=None, ge=1)
-    """Of each Fetch; a batch that is larger comes all the same."""
+    """Limit of the bytes of each Fetch; a first batch that is larger is returned nevertheless."""
     name: str | None = None
-    """Of a feature, or of a group's config."""
+    """Name of a feature, or of a group's config."""
     level: int | None = Field(default=None, ge=0)
     """New level of a feature; 0 removes the feature."""
     names: Partitions | None = None
     tool: Literal["before-3.1", "today"] | None = None
-    """Whose rules find-hanging follows; before 3.1 internal topics were left out (KAFKA-13288)."""
+    """Version of Kafka's find-hanging to follow; before 3.1 it left out internal topics
+    (KAFKA-13288).
+    """
     coordinator_epoch: int | None = None
-    """That the operator's marker names; what DescribeProducers tells unless given."""
+    """Coordinator epoch of the operator's marker; unless given, the one that DescribeProducers
+    returns.
+    """
     decision: Literal["abort", "commit"] | None = None
-    """Of the operator's marker; Kafka's tool knows only the abort."""
+    """Decision of the operator's marker; Kafka's tool can only abort."""
     transaction_version: int | None = None
-    """That the operator's marker names (KIP-1228); 0 unless given."""
+    """Transaction version of the operator's marker (KIP-1228); 0 unless given."""
     open_since: tuple[int, ...] | None = None
-    """Where the open transactions begin that DescribeProducers must show."""
+    """Start offsets of the open transactions that DescribeProducers must return."""
     start_offset: int | None = None
     before: int | None = None
     transactional_id: str | None = None
     state: str | None = None
     start: Literal["none", "known"] | None = None
-    """Whether the coordinator must tell when the transaction has begun."""
+    """Whether the coordinator must report the start time of the transaction."""
     broker: int | None = None
-    """Ask this broker, right or wrong, instead of the one that leads or coordinates."""
+    """Sends the request to this broker, even if it is not the leader or coordinator."""
     connection: str | None = None
-    """Requests of one connection are handled one after the other; ``main`` unless given."""
+    """Name of the connection, ``main`` unless given. A broker handles the requests of one
+    connection one after the other.
+    """
     once: bool | None = None
-    """Take the first answer, even where clients retry."""
+    """Takes the first answer, even if clients would retry."""
     background: str | None = None
-    """Go on at once; the call is awaited under this name."""
+    """Lets the story go on at once; later steps await the call by this name."""
     error: ByRun | None = None
     """Expected error; None means ``NONE``."""
 
     @property
     def records(self) -> Values:
-        """The values of all records; None is a tombstone."""
+        """The values of all records; None for a tombstone."""
         return self.values if self.values is not None else (self.value,)
 
     @property
     def inputs(self) -> tuple[Position, ...]:
-        """The inputs whose output the records are, as a history names them."""
+        """The inputs whose output the records are, in the form of a history."""
         return tuple(record.position for record in self.of)
 
 
@@ -295,12 +303,12 @@ class ClusterAct(Doing):
     do: str
     partition: Partition | None = None
     coordinator_of: str | None = None
-    """Instead of a partition: the one that keeps this transactional id."""
+    """Instead of a partition: the coordinator's partition for this transactional id."""
     to: int | None = None
     broker: int | None = None
     kill: bool | None = None
     as_version: str | None = None
-    """The release that the broker runs from now on, as in a rolling upgrade."""
+    """The release that the broker runs from now on, as after a rolling upgrade."""
     lose_unflushed: bool | None = None
     from_clients: bool | None = None
     replicas: tuple[int, ...] | None = None
@@ -309,17 +317,18 @@ class ClusterAct(Doing):
     value: str | None = None
     transactional_id: str | None = None
     epoch: int | None = Field(default=None, ge=1, le=PRODUCER_EPOCH_MAX)
-    """At which an idle transactional id goes on, as after so many transactions."""
+    """Epoch at which an idle transactional id continues, as if it had made that many transactions.
+    """
     partitions: int | None = Field(default=None, ge=1, le=PARTITIONS_MAX)
     """New number of partitions."""
     replication_factor: int | None = Field(default=None, ge=1, le=15)
     leaders: tuple[int, ...] = ()
-    """Of each new partition; brokers 1, 2, 3, … in turn unless given."""
+    """Leader of each new partition; brokers 1, 2, 3, … in turn unless given."""
     configs: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
 
 class TransactionIs(Model):
-    """DescribeTransactions shows one of these states."""
+    """Waits until DescribeTransactions returns one of these states."""
 
     id: str
     is_: Names = Field(alias="is")
@@ -334,60 +343,62 @@ class TransactionIs(Model):
 
 
 class Reaches(Model):
-    """An offset of a partition, as a reader gets it."""
+    """Waits until a partition has reached an offset, as a reader sees it."""
 
     partition: Partition
     offset: int
 
 
 class LeaderIs(Model):
-    """The leader that clients see."""
+    """Waits until clients see this leader."""
 
     partition: Partition
     is_: int | Literal["none"] = Field(alias="is")
 
 
 class StruckTimes(Model):
-    """A rule that must have struck several times."""
+    """Waits until a rule has struck that many times."""
 
     rule: str
     times: int = Field(ge=1, le=COUNT_MAX)
 
 
 class Condition(OneOf):
-    """What is waited for; exactly one."""
+    """The condition that the step waits for; exactly one is given."""
 
     struck: str | StruckTimes | None = None
-    """A fault rule has struck."""
+    """The fault rule has struck."""
     answered: str | None = None
-    """A call in the background has its answer, or has failed."""
+    """The call in the background has its answer, or has failed."""
     transaction: TransactionIs | None = None
     marker: Partition | None = None
-    """DescribeProducers shows a producer with a marker there, and no transaction open."""
+    """DescribeProducers shows a marker of a producer on the partition, and no open transaction."""
     open: Partition | None = None
-    """DescribeProducers shows an open transaction there."""
+    """DescribeProducers shows an open transaction on the partition."""
     high_watermark: Reaches | None = None
     stable: Reaches | None = None
-    """The last stable offset."""
+    """The last stable offset has reached a value."""
     leader: LeaderIs | None = None
     in_sync: Partition | None = None
-    """All replicas are in sync."""
+    """All replicas of the partition are in sync."""
 
 
 class Expectation(Model):
-    """What somebody outside must see now: of a partition, of a group, or of a call."""
+    """What a new reader must see now of a partition, a group, or a call."""
 
     partition: Partition | None = None
     group: str | None = None
     positions: Offsets | None = None
-    """Of the group; -1 where there is none. What an open transaction may change is not counted."""
+    """Committed offsets of the group; -1 for a partition without one. Offsets that an open
+    transaction may change are left out.
+    """
     unanswered: str | None = None
     """A call in the background that has no answer yet."""
     committed: Values | None = None
     """Values that a read_committed reader gets from the beginning of the log."""
     uncommitted: Values | None = None
     records: int | None = None
-    """How many a read_uncommitted reader gets from the beginning of the log."""
+    """Number of records that a read_uncommitted reader gets from the beginning of the log."""
     stable: int | None = None
     """The last stable offset."""
     high_watermark: int | None = None
@@ -406,11 +417,11 @@ class Expectation(Model):
 
 
 class Awaited(Model):
-    """A background call that must be over."""
+    """Waits for the end of a call in the background."""
 
     call: str
     error: ByRun | None = None
-    """Expected error; None means ``NONE``, ``any`` accepts every result."""
+    """The expected error; None means ``NONE``, and ``any`` accepts every result."""
     offset: OffsetByRun | None = None
 
 
@@ -428,11 +439,11 @@ class Step(OneOf):
 
     say: str = ""
     only: Only = ()
-    """Only in these runs, modes and takes; see ``meant_for``."""
+    """The runs, modes and takes that have this step; see ``meant_for``."""
     call: Call | None = None
     await_: str | Awaited | None = Field(default=None, alias="await")
     give_up: str | None = None
-    """The client does not wait for this call any longer: its connection is closed."""
+    """Stops waiting for the answer to this call: its connection is closed."""
     hold: FaultRuleField | None = None
     arm: FaultRuleField | None = None
     release: str | ReleasedAs | None = None
@@ -445,26 +456,28 @@ class Step(OneOf):
 
     @property
     def place(self) -> str:
-        """Where it stands, as ``late.yaml:24: steps.3.await``; empty where no file has it."""
+        """Where the step stands, as ``late.yaml:24: steps.3.await``; empty if it is not from a
+        file.
+        """
         return str(self.__dict__.get(_PLACE, ""))
 
     def stands_at(self, position: str) -> None:
-        """Note where it was read, as ``late.yaml:24: steps.3``."""
+        """Stores the place where the step was read, as ``late.yaml:24: steps.3``."""
         # Beside the fields, as a cached property is: where it stands is no part of what it says.
         self.__dict__[_PLACE] = f"{position}.{_names((self.choice,))}"
 
     @property
     def unit(self) -> tuple[int, int] | None:
-        """Number of the ``any-order`` block and of the part in it; None outside of one."""
+        """Number of the ``any-order`` block and of the part in it; None outside of such blocks."""
         return self.__dict__.get(_UNIT)
 
     def stands_in(self, unit: tuple[int, int]) -> None:
-        """Note the block in any order that it was read in."""
+        """Stores the ``any-order`` block and part that contain the step."""
         self.__dict__[_UNIT] = unit
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """Every single partition that it names."""
+        """All partitions that the step names."""
         call, wait = self.call, self.wait_until
         reached = () if wait is None else (wait.high_watermark, wait.stable, wait.leader)
         partitions = (
@@ -478,29 +491,29 @@ class Step(OneOf):
 
     @property
     def rule(self) -> FaultRule | None:
-        """The rule that it puts in force."""
+        """The fault rule that the step arms."""
         return self.hold if self.hold is not None else self.arm
 
     @property
     def released_rule(self) -> str | None:
-        """The rule that it releases."""
+        """The fault rule that the step releases."""
         return self.release.rule if isinstance(self.release, ReleasedAs) else self.release
 
     @property
     def struck(self) -> str | None:
-        """The rule whose strike it waits for."""
+        """The fault rule whose strike the step waits for."""
         struck = None if self.wait_until is None else self.wait_until.struck
         return struck.rule if isinstance(struck, StruckTimes) else struck
 
     @property
     def is_about_faults(self) -> bool:
-        """Whether it has no meaning where no fault is armed."""
+        """Whether the step makes no sense if no fault is armed."""
         acts = (self.rule, self.release, self.disarm, self.struck, self.give_up)
         return any(act is not None for act in acts)
 
 
 def required(value: T | None) -> T:
-    """A field that validation has guaranteed."""
+    """The value of a field that the file's validation guarantees."""
     assert value is not None, "the file was accepted"
     return value
 

@@ -1,6 +1,7 @@
-"""Blocks of steps: ``repeat: N`` takes them so often, ``only`` restricts all of them, ``any-order``
-takes its parts in an order that the seed draws. Rolled out before the file is read, so that all
-else knows only single steps. Errors keep naming the line and the field that people wrote.
+"""Blocks of steps: ``repeat: N`` plays them N times, ``only`` restricts all of them, ``any-order``
+plays its parts in an order that the seed draws. Blocks are expanded into single steps before the
+models read the file, so no other module knows blocks. Errors still name the line and the field in
+the file.
 """
 
 from __future__ import annotations
@@ -19,31 +20,33 @@ STEPS: Final = "steps"
 TURN: Final = "{n}"
 """Placeholder for the number of the turn, from 1 on."""
 BESIDE: Final = {STEPS: (REPEAT, ONLY), ANY_ORDER: (ONLY,)}
-"""Key of a block's steps -> keys allowed beside it."""
+"""Key of a block's steps -> keys that may stand next to it."""
 
 
 class StepGroup(NamedTuple):
-    """A part of a block in any order; its steps keep their own."""
+    """One part of an ``any-order`` block; its steps keep their order."""
 
     block: int
     part: int
 
 
 class Origins:
-    """Where the rolled-out steps stand in the file."""
+    """For each expanded step: where it stands in the file."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, int], Place] = {}
         self._only: dict[tuple[str, int], tuple[Place, ...]] = {}
         self.units: dict[tuple[str, int], StepGroup] = {}
-        """Units of the steps in ``any-order`` blocks."""
+        """The ``any-order`` block and part of each step that stands in one."""
 
     def note(self, part: str, index: int, path: Place, only: tuple[Place, ...]) -> None:
         self._places[part, index] = path
         self._only[part, index] = only
 
     def place_in_file(self, path: Place) -> Place:
-        """The place in the file; the same if no block was expanded."""
+        """The path in the file for a path in the expanded document; the same if no block was
+        expanded.
+        """
         if len(path) < 2 or not isinstance(path[1], int):
             return path
         step = (str(path[0]), path[1])
@@ -55,7 +58,7 @@ class Origins:
 
 
 class _Around(NamedTuple):
-    """The blocks around a step."""
+    """What the enclosing blocks say about a step."""
 
     only: tuple[Any, ...] = ()
     only_places: tuple[Place, ...] = ()
@@ -73,10 +76,10 @@ class _WrongBlockError(Exception):
 
 
 def rolled_out(document: Mapping[Any, Any]) -> tuple[dict[Any, Any], Origins, list[Any]]:
-    """The document with each block replaced by its steps.
+    """Replaces each block of a document by its steps.
 
     Returns:
-        The document; where its steps come from; what is wrong, as (place, words).
+        The document; where its steps come from; what is wrong, as (path, message).
     """
     unrolled, origins = dict(document), Origins()
     problems: list[tuple[Place, str]] = []
@@ -95,7 +98,7 @@ def rolled_out(document: Mapping[Any, Any]) -> tuple[dict[Any, Any], Origins, li
 
 
 class _Rolling:
-    """One list of steps, while it is rolled out."""
+    """Expands one list of steps."""
 
     def __init__(self, part: str, origins: Origins) -> None:
         self.steps: list[Any] = []
@@ -104,10 +107,10 @@ class _Rolling:
         self._blocks = 0
 
     def take(self, part: Any, path: Place, around: _Around) -> None:
-        """A step, or the steps of a block.
+        """Adds a step, or the steps of a block.
 
         Raises:
-            _WrongBlockError: A block is none.
+            _WrongBlockError: A block is malformed.
         """
         if not _is_block(part):
             self._step(part, path, around)
@@ -155,7 +158,7 @@ def _is_block(step: object) -> bool:
 
 
 def _see(path: Place, block: Mapping[Any, Any], holds: str, around: _Around) -> None:
-    """See that a block is one."""
+    """Checks that a block is well-formed; raises ``_WrongBlockError`` if not."""
     for name in block:
         if name != holds and name not in BESIDE[holds]:
             words = (
@@ -181,7 +184,7 @@ def _see(path: Place, block: Mapping[Any, Any], holds: str, around: _Around) -> 
 
 
 def _in_turn(value: Any, turn: str) -> Any:
-    """A copy with the number of the turn wherever ``{n}`` stands."""
+    """A copy in which the number of the repetition replaces each ``{n}``."""
     if isinstance(value, str):
         return value.replace(TURN, turn)
     if isinstance(value, dict):

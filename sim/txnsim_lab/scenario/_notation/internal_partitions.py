@@ -1,8 +1,8 @@
-"""Partitions of internal topics by whom they serve: ``__transaction_state@ID`` is where a
-transactional id lives, ``__consumer_offsets@GROUP`` where a group does.
+"""Partitions of internal topics, named by the id that they serve: ``__transaction_state@ID`` keeps
+the state of a transactional id, ``__consumer_offsets@GROUP`` that of a group.
 
-``@`` can't stand in a topic's name, so nothing else is meant by it. A step keeps the name until it
-is acted out, as the number of partitions is a setting of the run.
+A topic's name can't contain ``@``, so the notation is unambiguous. A step keeps this name until it
+is played, because the number of partitions is a setting of the run.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from txnsim.types import (
 
 AT: Final = "@"
 BY_NAME: Final = -1
-"""Stands for a partition number: the topic and a name determine the partition."""
+"""Stands in place of a partition number: the partition follows from the topic and the id."""
 PLACED: Final = (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
 
 
 def by_name(text: str) -> TopicPartition | None:
-    """The partition that serves a named id; None if the text names none."""
+    """Reads ``__transaction_state@ID`` or ``__consumer_offsets@GROUP``; None for any other text."""
     topic, separator, whose = text.partition(AT)
     if not separator or topic not in PLACED or not whose:
         return None
@@ -40,14 +40,14 @@ def is_internal(partition: TopicPartition) -> bool:
 
 
 def count_of(topic: str, settings: Settings) -> int:
-    """How many partitions an internal topic gets."""
+    """Number of partitions of an internal topic."""
     if topic == TRANSACTION_STATE_TOPIC:
         return settings.transaction_state_log_num_partitions
     return settings.offsets_topic_num_partitions
 
 
 def with_partition_number(partition: TopicPartition, settings: Settings) -> TopicPartition:
-    """The partition with its number."""
+    """Replaces a partition that is named by an id by the numbered one."""
     if partition.partition != BY_NAME:
         return partition
     topic, _, whose = partition.topic.partition(AT)
@@ -55,7 +55,7 @@ def with_partition_number(partition: TopicPartition, settings: Settings) -> Topi
 
 
 def of_group(group: str, settings: Settings) -> TopicPartition:
-    """Where a group lives."""
+    """The partition of ``__consumer_offsets`` that keeps a group."""
     return with_partition_number(
         TopicPartition(f"{CONSUMER_OFFSETS_TOPIC}{AT}{group}", BY_NAME), settings
     )

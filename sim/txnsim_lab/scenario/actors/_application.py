@@ -1,4 +1,6 @@
-"""A program that uses a client library as programs do; which one is the player's affair."""
+"""An application that uses a client library as programs do; a player (``players``) runs the
+library.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from txnsim_lab.scenario.steps_model import Call, required
 
 
 class ApplicationActor:
-    """One transactional program."""
+    """An application with one transactional producer."""
 
     def __init__(
         self,
@@ -87,7 +89,7 @@ class ApplicationActor:
         return CallResult()
 
     def _note(self, answer: CallResult) -> None:
-        """Note the result of all sent batches; only the last one gets the offset."""
+        """Notes the result of all sent batches; only the last batch gets the offset."""
         sent, self._sent = self._sent, []
         for batch in sent:
             answer_of_batch = answer if batch is sent[-1] else CallResult(error=answer.error)
@@ -97,10 +99,10 @@ class ApplicationActor:
         self._recorder.note_end(self.name, self._transaction, answer, committed=committed)
 
     async def give_up(self, call: Call) -> None:
-        """Never called: an application has no calls in the background."""
+        """Never called: an application makes no calls in the background."""
 
     async def close(self) -> None:
-        """Leave."""
+        """Closes the player."""
         if self._sent:
             self._note(GIVEN_UP)
         await self.player.close()

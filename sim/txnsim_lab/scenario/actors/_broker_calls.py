@@ -1,4 +1,4 @@
-"""One call's way to a broker, with the attempts that every client would make."""
+"""Sends the requests of one call to a broker, and retries as every client would."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from txnsim_lab.scenario.steps_model import Call
 PATIENCE_MS: Final = 60_000
 """Limit for retries and for the wait for an answer."""
 BACKGROUND_PATIENCE_MS: Final = 3_600_000
-"""Long: a story may hold a call in the background as long as it needs."""
+"""Long, because a story may hold a call in the background for a long time."""
 MAIN: Final = "main"
-"""The connection of requests that name none."""
+"""Name of the connection that a call uses unless it names another."""
 ASKED_AGAIN: Final = frozenset(
     code_name(error)
     for error in (
@@ -36,12 +36,12 @@ ASKED_AGAIN: Final = frozenset(
         ErrorCode.unknown_topic_or_partition,
     )
 )
-"""Errors after which every client tries again."""
+"""Errors after which every client retries."""
 _UNSAID: Final = frozenset(map(code_name, UNSAID))
 
 
 class Asking:
-    """The attempts of one call."""
+    """Sends the request of one call, and retries."""
 
     def __init__(
         self, cluster: Cluster, call: Call, *, expected_code: str, sent: Callable[[], object]
@@ -56,7 +56,7 @@ class Asking:
         """Whether an attempt may have taken effect without saying so."""
 
     async def coordinator(self, transactional_id: str, request: VersionedRequest) -> CallResult:
-        """Ask the transaction coordinator."""
+        """Sends a request to the transaction coordinator of the id."""
         cluster = self._cluster
         return await self._ask(
             request,
@@ -67,7 +67,7 @@ class Asking:
     async def leader(
         self, target: TopicPartition, request: VersionedRequest, *, once: bool = False
     ) -> CallResult:
-        """Ask the leader of a partition; ``once``, whatever it answers."""
+        """Sends a request to the leader of a partition; with ``once``, without retries."""
         cluster = self._cluster
 
         async def find() -> int:
@@ -78,7 +78,7 @@ class Asking:
         )
 
     async def group_coordinator(self, group: str, request: VersionedRequest) -> CallResult:
-        """Ask the coordinator of a group."""
+        """Sends a request to the coordinator of a group."""
         cluster = self._cluster
         return await self._ask(
             request, lambda: cluster.group_coordinator(group, cluster.deadline()), _nothing
@@ -120,4 +120,4 @@ class Asking:
 
 
 def _nothing() -> None:
-    """Nothing to forget: a group's coordinator is asked for each time."""
+    """For a group's coordinator, which is looked up each time: there is nothing to forget."""

@@ -1,4 +1,4 @@
-"""Somebody else, who writes to the same partitions without transactions."""
+"""A producer without transactions that writes to the same partitions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from txnsim_lab.scenario.recorder import Batch, encode_value, values_text
 from txnsim_lab.scenario.steps_model import UPDATE, Call, required
 
 AT_ONCE_MAX: Final = 200
-"""Limit of unacknowledged records when many are written."""
+"""Limit of unacknowledged records in a call with ``count``."""
 TOLD_MAX: Final = 5
-"""Records that are named one by one in a story."""
+"""Up to this number of records, the trace names each offset."""
 
 
 class BystanderActor(ClientActor):
@@ -29,7 +29,7 @@ class BystanderActor(ClientActor):
     async def call(
         self, call: Call, *, expected_code: str, sent: Callable[[], object]
     ) -> CallResult:
-        """Append; the answer has the offset of the first record."""
+        """Appends the records; the result has the offset of the first one."""
         del expected_code  # a client's own retries are what a bystander does
         producer = await self._writer()
         sent()
@@ -81,14 +81,16 @@ class BystanderActor(ClientActor):
         self._around.tell(self.name, text)
 
     async def close(self) -> None:
-        """Leave."""
+        """Closes the producer."""
         if self._producer is not None:
             await self._producer.close()
         await super().close()
 
 
 def _records(call: Call) -> Iterator[Batch]:
-    """Each record: those named, or ``count`` under ``keys`` keys in turn."""
+    """One batch per record: those that the call names, or ``count`` updates of ``keys`` keys in
+    turn.
+    """
     if call.count is None:
         for value in call.records:
             yield _batch(call, value, call.key)

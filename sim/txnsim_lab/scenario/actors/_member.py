@@ -1,6 +1,5 @@
-"""A member of a consumer group: it subscribes, polls, seeks, commits, stands still, leaves or dies.
-
-What it polls, a wire actor may commit in a transaction: ``commit-offsets`` with ``member``.
+"""A member of a consumer group: it subscribes, polls, seeks, commits, pauses, leaves or dies. A
+wire actor may commit the member's positions in a transaction: ``commit-offsets`` with ``member``.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
 
 
 class MemberActor(ClientActor):
-    """One consumer in a group, in one process at a time: after ``leave`` or ``die`` a ``subscribe``
-    starts another. While it lives, a ``subscribe`` names other topics.
+    """One consumer in a group, in one process at a time: after ``leave`` or ``die``, ``subscribe``
+    starts a new process. In a running process it changes the topics.
     """
 
     def __init__(self, name: str, part: Actor, surroundings: Surroundings) -> None:
@@ -107,7 +106,7 @@ class MemberActor(ClientActor):
     # Life
 
     async def _born(self) -> GroupMember:
-        """A new process."""
+        """Starts the consumer in a new process, with a new member id."""
         self._lives += 1
         part = self._part
         ids = self._around.environment.rng.stream(f"member {self.name}")
@@ -141,7 +140,7 @@ class MemberActor(ClientActor):
             await cluster.close()
 
     async def close(self) -> None:
-        """Leave, as a program that ends."""
+        """Leaves the group, as a program does that ends."""
         if self._cluster is not None and self.name in self._around.members:
             # The story is over: where the coordinator is gone, or never took it, nothing is lost.
             with contextlib.suppress(ClientError, TimeoutError):

@@ -1,4 +1,6 @@
-"""Who looks after the cluster: searches, aborts, deletes, fences, describes."""
+"""The operator of the cluster: searches for hanging transactions, aborts, deletes, fences,
+describes.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,12 @@ TIMEOUT_MS: Final = 30_000
 
 
 class OperatorActor(ClientActor):
-    """Kafka's admin client in somebody's hands."""
+    """An operator who uses Kafka's admin client."""
 
     def __init__(self, name: str, surroundings: Surroundings) -> None:
         super().__init__(name, surroundings)
         self._found: tuple[tuple[TopicPartition, ProducerState], ...] = ()
-        """What find-hanging named last."""
+        """Result of the last find-hanging."""
 
     async def call(
         self, call: Call, *, expected_code: str, sent: Callable[[], object]
@@ -82,11 +84,12 @@ class OperatorActor(ClientActor):
     async def find_hanging(
         self, names: tuple[TopicPartition, ...] | None = None, *, internal: bool = True
     ) -> CallResult:
-        """Search the whole cluster.
+        """Searches the whole cluster for hanging transactions.
 
         Args:
-            names: The partitions that must be named.
-            internal: Also in internal topics, as Kafka's tool does since 3.1 (KAFKA-13288).
+            names: The partitions that the search must name.
+            internal: Whether internal topics are searched too, as Kafka's tool does since 3.1
+                (KAFKA-13288).
         """
         hanging = await (await self.admin()).find_hanging(
             now_ms=self._around.environment.clock.now_ms()
@@ -170,7 +173,7 @@ class OperatorActor(ClientActor):
         epoch: int,
         coordinator_epoch: int | None,
     ) -> CallResult:
-        """Write a marker whose every field the story names."""
+        """Writes a marker, all of whose fields the story gives."""
         marker = Marker(
             producer_id=producer_id,
             producer_epoch=epoch,
@@ -211,7 +214,7 @@ class OperatorActor(ClientActor):
         return answer
 
     async def _update_feature(self, name: str, level: int) -> None:
-        """To a lower level as well, where that is safe."""
+        """Sets a feature to a level; to a lower one by a safe downgrade (KIP-584)."""
         admin = await self.admin()
         old_level = (await admin.cluster.refresh_features()).level(name)
         upgrade_type = UPGRADE if level >= old_level else SAFE_DOWNGRADE
@@ -250,7 +253,7 @@ class OperatorActor(ClientActor):
         return CallResult()
 
     async def describe_all(self) -> None:
-        """Look at every transaction of the cluster."""
+        """Describes every transaction of the cluster."""
         admin = await self.admin()
         listed = await admin.list_transactions()
         described = [answer for answer in listed.values() if not isinstance(answer, ClientError)]
@@ -268,7 +271,7 @@ class OperatorActor(ClientActor):
                 self._around.recorder.note_description(self.name, answer)
 
     async def _producers(self, call: Call, partition: TopicPartition) -> CallResult:
-        """What the leader, or the named replica, knows of producers."""
+        """Asks the leader, or the named replica, for the producers of a partition."""
         producers = await self.producers(partition, broker=call.broker)
         starts = tuple(
             producer.txn_start_offset
@@ -289,15 +292,15 @@ class OperatorActor(ClientActor):
     async def producers(
         self, partition: TopicPartition, *, broker: int | None = None
     ) -> tuple[ProducerState, ...]:
-        """Look at who has written to a partition.
+        """Asks a broker for the producers of a partition (DescribeProducers).
 
         Args:
-            partition: Which.
-            broker: The replica to ask; the leader unless given. A follower may lag behind, so what
-                it tells is no observation for the judges.
+            partition: The partition.
+            broker: The replica to ask; the leader unless given. A follower may lag behind, so its
+                answer is not shown to the judges.
 
         Raises:
-            ClientError: It was not answered.
+            ClientError: The broker did not answer, or refused.
         """
         producers = await (await self.admin()).producers_of(partition, broker_id=broker)
         if broker is None:

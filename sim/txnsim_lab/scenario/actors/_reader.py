@@ -1,4 +1,4 @@
-"""A consumer that continues from its position, and an application that reads positions."""
+"""A consumer that continues from its position, or reads the committed positions of a group."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from txnsim_lab.scenario.steps_model import Call, required
 
 READ_BYTES_MAX: Final = 1_000_000
 NO_WAIT_MS: Final = 0
-"""A look wants the answer as it stands: a Fetch that waits could be answered with later things."""
+"""A Fetch must not wait: it could be answered with records that are written later."""
 
 
 class ReaderActor(ClientActor):
-    """Reads partitions, each from its own position on."""
+    """Reads partitions, each from its last position."""
 
     def __init__(self, name: str, part: Actor, surroundings: Surroundings) -> None:
         super().__init__(name, surroundings, part.client_id)
@@ -33,7 +33,7 @@ class ReaderActor(ClientActor):
     async def call(
         self, call: Call, *, expected_code: str, sent: Callable[[], object]
     ) -> CallResult:
-        """Read what there is, or ask for a group's positions."""
+        """Reads all records there are, or the committed positions of a group."""
         del expected_code
         sent()
         if call.do == "read-positions":
@@ -64,10 +64,10 @@ class ReaderActor(ClientActor):
         start: int | None = None,
         max_bytes: int = READ_BYTES_MAX,
     ) -> tuple[Values, FetchResult]:
-        """Everything that there is now.
+        """Reads all records that the partition has now.
 
         Returns:
-            The values, and the last answer.
+            The values of the records, and the last answer to a Fetch.
         """
         trace = ClientTrace(self._around.environment.tracer, self._part.client_id or self.name)
         with trace.call("read", tp=str(partition), isolation=isolation.name.lower(), start=start):

@@ -27,8 +27,8 @@ WAIT_MS: Final = 500
 
 
 class ShareMemberActor(ClientActor):
-    """One consumer in a share group, in one process at a time: after ``leave`` or ``die`` a
-    ``subscribe`` starts another.
+    """One consumer in a share group, in one process at a time: after ``leave`` or ``die``,
+    ``subscribe`` starts a new process.
     """
 
     def __init__(self, name: str, part: Actor, surroundings: Surroundings) -> None:
@@ -37,7 +37,7 @@ class ShareMemberActor(ClientActor):
         self._lives = 0
         self._member: ShareMember | None = None
         self._held: dict[str | None, tuple[TopicPartition, int]] = {}
-        """Acquired records without an acknowledgement, by value."""
+        """Acquired records that are not acknowledged yet, by value."""
         self._isolation = Isolation.READ_UNCOMMITTED
         self._delivery_limit: int | None = None
 
@@ -82,7 +82,7 @@ class ShareMemberActor(ClientActor):
         return CallResult()
 
     async def look(self) -> None:
-        """Poll, if it is a member: whether its group is given anything shows in no other answer."""
+        """Polls, if it is a member: only a poll shows whether the group still gets records."""
         if self._member is not None:
             with contextlib.suppress(ClientError):
                 self._note_answers(
@@ -104,7 +104,7 @@ class ShareMemberActor(ClientActor):
     # Life
 
     async def _born(self) -> ShareMember:
-        """A new process."""
+        """Starts the consumer in a new process, with a new member id."""
         self._lives += 1
         ids = self._around.environment.rng.stream(f"member {self.name}")
         member_id = f"{self.name}-{self._lives}-{ids.getrandbits(64):016x}"
@@ -119,7 +119,7 @@ class ShareMemberActor(ClientActor):
         return self._member
 
     async def _learn_configs(self) -> None:
-        """What the judges have to know of its group."""
+        """Reads the configs of its group that the judges need."""
         admin = Admin(await self._ready())
         configs = await admin.group_configs(
             self._group, ("share.isolation.level", "share.delivery.count.limit")
@@ -139,7 +139,7 @@ class ShareMemberActor(ClientActor):
             await cluster.close()
 
     async def close(self) -> None:
-        """Leave, as a program that ends."""
+        """Leaves the group, as a program does that ends."""
         if self._member is not None:
             # The story is over: where the coordinator is gone, or never took it, nothing is lost.
             with contextlib.suppress(ClientError, TimeoutError):
@@ -174,7 +174,7 @@ class ShareMemberActor(ClientActor):
         return answer
 
     def _note_answers(self, shared: Shared) -> CallResult:
-        """Note what leaders answered; the first error is the answer."""
+        """Notes the answers of the leaders; returns the first error."""
         self._around.recorder.note_share_answers(
             self.name,
             self._group,

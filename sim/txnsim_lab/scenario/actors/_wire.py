@@ -1,8 +1,8 @@
-"""A producer whose every request is sent by hand, in the order of the story.
-
-It keeps what a client keeps, identity and sequences, so that a step only says what is unusual; and
-it asks again where every client does, unless a step forbids it. It has a connection per broker and
-name: requests on one of them are handled one after the other, so what is held needs one of its own.
+"""A producer that sends each request when a step of the story says so. It keeps the producer id,
+epoch and sequences as a client does, so that a step only states what is unusual. It retries where
+every client does, unless a step forbids it. It has a connection per broker and name. A broker
+handles the requests of one connection one after the other, so a request that is held needs a
+connection of its own.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _OFFSETS: Final[Mapping[TxnProtocol, VersionRange]] = {
     TxnProtocol.V1: VersionRange(0, 4),
     TxnProtocol.V2: VersionRange(5, 32767),
 }
-"""Versions of TxnOffsetCommit that mean a protocol."""
+"""Versions of TxnOffsetCommit by protocol: transactions v1 or v2."""
 _SEQUENCES: Final = 1 << 31
 
 Note = Callable[[CallResult], None]
 
 
 class WireActor(ClientActor):
-    """One transactional producer, request by request."""
+    """A transactional producer that sends request by request."""
 
     def __init__(self, name: str, part: Actor, surroundings: Surroundings) -> None:
         super().__init__(name, surroundings, part.client_id)
         self.identity = ProducerIdAndEpoch.NONE
-        """Identity that the coordinator gave last."""
+        """Producer id and epoch from the coordinator's last answer."""
         self._part = part
         self._recorder = surroundings.recorder
         self._id = part.transactional_id or name
@@ -80,7 +80,7 @@ class WireActor(ClientActor):
         raise InvariantViolation(f"{self.name} can't {call.do!r}, and the file was accepted")
 
     async def give_up(self, call: Call) -> None:
-        """Close the connection of a call that is not waited for any longer."""
+        """Closes the connection of a call whose answer is no longer awaited."""
         _, note = self._unanswered.pop(id(call), (call, None))
         if note is not None:
             note(GIVEN_UP)
@@ -88,7 +88,7 @@ class WireActor(ClientActor):
             await self._cluster.disconnect(lane=call.connection or MAIN)
 
     async def close(self) -> None:
-        """Leave; what was not answered has an unknown outcome."""
+        """Closes the connections; calls without an answer are noted with an unknown outcome."""
         unanswered, self._unanswered = self._unanswered, {}
         for _, note in unanswered.values():
             note(GIVEN_UP)
@@ -123,7 +123,7 @@ class WireActor(ClientActor):
         return answer
 
     async def _add(self, call: Call, asking: Asking) -> CallResult:
-        """AddPartitionsToTxn; or AddOffsetsToTxn, where the call names a group."""
+        """Sends AddPartitionsToTxn; or AddOffsetsToTxn, if the call names a group."""
         group, partitions = call.group, call.partitions or ()
         if self._protocol is TxnProtocol.V2 and not call.always:
             by = "the first record adds its partition"
@@ -175,15 +175,15 @@ class WireActor(ClientActor):
         answers: dict[TopicPartition, CallResult],
         answer: CallResult,
     ) -> CallResult:
-        """Ask again for those of several partitions for which every client does, each by itself.
-        Returns the first answer that is no success.
+        """Retries a Produce for each partition whose error makes every client retry. Returns the
+        first answer with an error, else the answer of the first partition.
 
         Args:
             call: The call.
-            asking: Its way to the brokers.
-            batches: What one request has brought, or could not.
-            answers: Is filled: what was answered for each partition.
-            answer: To that request as a whole.
+            asking: Sends the requests of the call.
+            batches: The batches of the first request, one per partition.
+            answers: Filled with the answer for each partition.
+            answer: The answer to the first request as a whole.
         """
         if asking.message is not None:
             answers.update(answers_of(asking.message))
@@ -259,7 +259,7 @@ class WireActor(ClientActor):
         return self._note_answer(call, answer)
 
     def _note_answer(self, call: Call, answer: CallResult) -> CallResult:
-        """Record the result of a call, unless the call was given up."""
+        """Records the result of a call, unless it was given up."""
         _, note = self._unanswered.pop(id(call), (call, None))
         if note is not None:
             note(answer)
@@ -268,7 +268,9 @@ class WireActor(ClientActor):
     # State of a client
 
     def _adopt(self, message: Any) -> None:
-        """Go on as the coordinator says; under a new identity sequences begin anew."""
+        """Takes the producer id and epoch of an answer; with a new identity, sequences begin at
+        0.
+        """
         if message.producer_id < 0:
             return
         new_identity = ProducerIdAndEpoch(
@@ -303,7 +305,7 @@ class WireActor(ClientActor):
         first_sequence: int | None = None,
         item: str | None = None,
     ) -> Batch:
-        """The next batch of a partition; ``first_sequence`` overrides its first sequence."""
+        """The next batch for a partition; ``first_sequence`` replaces the next sequence."""
         first_sequence = (
             self._sequences.get(target, 0) if first_sequence is None else first_sequence
         )

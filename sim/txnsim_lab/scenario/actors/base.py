@@ -1,4 +1,4 @@
-"""What all actors share: what a step asks of them, and the world around them."""
+"""What all actors share: their interface, and the environment that they act in."""
 
 from __future__ import annotations
 
@@ -20,60 +20,59 @@ from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.steps_model import Call
 
 FAREWELL_S: Final = 5
-"""How long the coordinator may take to answer a member that leaves with the end of the story."""
+"""How long the coordinator may take to answer a member that leaves at the end of the story."""
 RETRY_BACKOFF_MS: Final = 5
 RETRY_BACKOFF_MAX_MS: Final = 100
-"""Stories are short, and these brokers answer at once."""
+"""Short: stories are short, and simulated brokers answer at once."""
 
 
 class StoryActor(Protocol):
-    """Anyone who takes steps in a story."""
+    """An actor of a story: it makes calls when steps say so."""
 
     async def call(
         self, call: Call, *, expected_code: str, sent: Callable[[], object]
     ) -> CallResult:
-        """Do what a step says.
+        """Makes the call of a step.
 
         Args:
-            call: What.
-            expected_code: The error that the step expects; other passing ones are retried.
-            sent: Called once the first request is on its way.
+            call: The call.
+            expected_code: The error that the step expects. After any other retriable error the
+                actor retries.
+            sent: Called when the first request has been sent.
         """
 
     async def give_up(self, call: Call) -> None:
-        """The answer to this call of the background is not waited for any longer."""
+        """Stops waiting for the answer to a call in the background."""
 
-    async def close(self) -> None:
-        """Leave."""
+    async def close(self) -> None: ...
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """The world that an actor finds."""
+    """What an actor knows of the run: the cluster, the clock, the trace, the other actors."""
 
     environment: Environment
     bootstrap: str
     situation: RunSelection
     recorder: Recorder
     tell: Callable[[str, str], None]
-    """(who, text): a sentence of somebody, for the trace."""
+    """(who, text): puts a sentence of an actor into the trace."""
     transactions_v2: bool
     is_ours: Callable[[TopicPartition], bool]
     """Whether a partition belongs to the story; others may share the cluster."""
     first_identities: dict[str, ProducerIdAndEpoch] = msgspec.field(default_factory=dict)
     """First identity of each wire actor, by its name."""
     members: dict[str, GroupMember] = msgspec.field(default_factory=dict)
-    """Each member that has subscribed, by its actor's name; also one that has died."""
+    """Each member that has subscribed, by its actor's name; includes members that have died."""
     generations: dict[str, int] = msgspec.field(default_factory=dict)
     member_ids: dict[str, str] = msgspec.field(default_factory=dict)
-    """The id of the member by the name of a generation of it."""
-    """Of members, by the names that steps have given them."""
+    """Member ids, by the name that a step has given to a generation of the member."""
     prefix: str = ""
-    """What transactional ids of the story begin with."""
+    """Prefix of every transactional id of the story."""
     security: ClientSecurity = ClientSecurity()
     """How clients log in."""
 
     def member(self, name: str) -> GroupMember:
-        """The member that an actor is.
+        """The group member of an actor.
 
         Raises:
             StoryFailedError: It has not subscribed yet.
@@ -84,7 +83,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         return member
 
     def client(self, client_id: str, *, request_timeout_ms: int = 30_000) -> Cluster:
-        """Connections of one actor."""
+        """Opens no connection yet: a client for one actor, with short backoffs."""
         return Cluster(
             self.bootstrap,
             settings=ClientSettings(
@@ -101,7 +100,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientActor:
-    """An actor with its own connections, opened when first needed."""
+    """An actor with connections of its own, which are opened when first needed."""
 
     def __init__(self, name: str, surroundings: Surroundings, client_id: str | None = None) -> None:
         self.name = name
@@ -116,10 +115,10 @@ class ClientActor:
         return self._cluster
 
     async def give_up(self, call: Call) -> None:
-        """Never called: most actors have no calls in the background."""
+        """Never called: most actors make no calls in the background."""
 
     async def close(self) -> None:
-        """Leave."""
+        """Closes the connections."""
         if self._cluster is not None:
             await self._cluster.close()
 
@@ -127,8 +126,8 @@ class ClientActor:
 def group_metadata(
     call: Call, member_metadata: GroupMetadata | None, surroundings: Surroundings
 ) -> GroupMetadata | None:
-    """The member that commits positions: ``member_metadata``, unless the step names another; None
-    for a producer that names no member.
+    """The member in whose name positions are committed: ``member_metadata``, with the fields that
+    the step overrides; None for a producer that names no member.
     """
     if {"generation", "member_id", "instance_id"}.isdisjoint(call.given_fields):
         return member_metadata

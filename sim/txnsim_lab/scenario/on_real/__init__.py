@@ -1,3 +1,3 @@
-"""Stories on real brokers: ``comparison`` says what keeps a story from there, how it is changed for
-them, and plays it on both.
+"""Plays stories on real brokers: ``comparison`` says which stories can't be played there, adapts
+the others, and plays them on the simulator and on real brokers.
 """

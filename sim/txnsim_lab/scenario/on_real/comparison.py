@@ -1,4 +1,4 @@
-"""Stories played twice: on the simulator, and on real brokers behind a fault proxy."""
+"""Plays stories twice: on the simulator, and on real brokers behind a fault proxy."""
 
 from __future__ import annotations
 
@@ -57,34 +57,36 @@ TROUBLES: Final = frozenset(
         "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
     }
 )
-"""A broker that answers one of these to a story that expects something else is busy or alone. It
-says nothing of transactions.
+"""Errors of a broker that is busy or alone, if the story expects something else. They say nothing
+about transactions.
 """
 TRIES: Final = 3
-"""As often is a story told whose brokers are in trouble."""
+"""How often a story is tried while its brokers answer with such an error."""
 CLEANER_MEMORY: Final = "log.cleaner.dedupe.buffer.size"
 CLEANER_MEMORY_MIN: Final = 2 * 1024 * 1024
-"""Real brokers want more than 1 MiB."""
+"""More than the 1 MiB that real brokers need at least."""
 DELETE_RETENTION: Final = "log.cleaner.delete.retention.ms"
 CLEANER_LOAD: Final = 0.9
-"""``log.cleaner.io.buffer.load.factor``, unless set."""
+"""Default of ``log.cleaner.io.buffer.load.factor``."""
 
 
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, and what it came to on both sides."""
+    """One run, and its results on both sides."""
 
     scenario_run: ScenarioRun
     on: str
-    """``4.0.2``, or the address of a cluster."""
+    """The release of the real brokers, such as ``4.0.2``, or the address of a cluster."""
     simulated: RunResult | None = None
     real: RunResult | None = None
     why_not: str = ""
-    """Why it was not played on real brokers."""
+    """Why the run was not played on real brokers; empty if it was."""
     left: tuple[Left, ...] = ()
 
     @property
     def agrees(self) -> bool:
-        """Whether both sides reached the same verdicts; True if only one was asked."""
+        """Whether both sides reached the same verdicts; True if the run was played on one side
+        only.
+        """
         if self.simulated is None:
             return True
         if self.real is None:  # it could be played, and the brokers did not let it begin
@@ -97,7 +99,7 @@ def _verdicts(result: RunResult) -> tuple[object, object]:
 
 
 Say = Callable[[str], object]
-"""Gets a line of progress."""
+"""Takes a line of progress."""
 
 
 # Releases that are started
@@ -111,14 +113,15 @@ async def run_on_apache(
     say: Say,
     on_cell: Callable[[ComparedRun], object],
 ) -> None:
-    """Tell stories on the simulator and on brokers of a release, which are started for them.
+    """Plays stories on the simulator and on brokers of a release, which are started for them.
 
     Args:
         version: Such as ``4.0.2``.
-        plan: What to tell; what the release or real brokers can't be or do is left out, said why.
+        plan: The runs to play. Those that the release or real brokers can't play are left out, with
+            the reason.
         casting: Who plays applications.
-        say: Gets lines of progress.
-        on_cell: Gets each cell when it is done, those that are left out first.
+        say: Takes lines of progress.
+        on_cell: Takes each result when it is there, first those of the runs that are left out.
 
     Raises:
         ConfigError: There is no Java or Maven, or a broker did not come up.
@@ -155,7 +158,7 @@ async def run_on_apache(
 
 
 class _World(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs of one world share their brokers."""
+    """What the brokers of a run must be like; runs with the same world share their brokers."""
 
     brokers: int
     transaction_version: int
@@ -189,7 +192,7 @@ def _world_of(scenario_run: ScenarioRun) -> _World:
 
 
 def simulated_counterpart(scenario_run: ScenarioRun, version: str) -> ScenarioRun:
-    """The same run in the simulated world that a real release is held against."""
+    """The same run, on the simulated release that is compared with a real release."""
     counterpart = counterpart_of(version)
     scenario, run = scenario_run.scenario, scenario_run.scenario.runs[scenario_run.run]
     strict = counterpart.effective.v2_markers_need_higher_epoch
@@ -214,16 +217,16 @@ async def run_on_cluster(
     say: Say,
     on_cell: Callable[[ComparedRun], object],
 ) -> None:
-    """Tell stories on a cluster that runs already, under names of their own.
+    """Plays stories on a cluster that runs already, with prefixed names.
 
     Args:
-        bootstrap: ``host:port`` of brokers.
-        plan: What to tell; what can't be done there is left out, said why.
+        bootstrap: ``host:port`` of brokers, separated by commas.
+        plan: The runs to play. Those that the cluster can't play are left out, with the reason.
         casting: Who plays applications.
-        settings: How the cluster is reached.
-        generation: What it is.
-        say: Gets lines of progress.
-        on_cell: Gets each cell when it is done.
+        settings: The settings of the clients.
+        generation: The transaction protocol of the cluster.
+        say: Takes lines of progress.
+        on_cell: Takes each result when it is there.
 
     Raises:
         ClientError: No broker answers.
@@ -261,7 +264,7 @@ async def run_on_cluster(
 
 
 class _There(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster and the players that tell stories there."""
+    """The real cluster and the players that play stories there."""
 
     environment: Environment
     cluster: RealCluster
@@ -273,8 +276,8 @@ class _There(msgspec.Struct, frozen=True, kw_only=True):
 async def _cell_of(
     scenario_run: ScenarioRun, brokers: _There, *, prefix: str, leftovers: list[Left]
 ) -> ComparedRun:
-    """Play a story, and again while its brokers are in trouble. What can't be cleaned is added to
-    ``leftovers``, also when the story is cut short.
+    """Plays a story, and again while its brokers are in trouble. Topics and groups that can't be
+    removed are added to ``leftovers``, even if the story is cancelled.
     """
     trouble = ""
     for number in range(1, TRIES + 1):
@@ -326,7 +329,7 @@ def target_of(
     prefix: str,
     processes: Processes | None,
 ) -> RealTarget:
-    """The target of one story on real brokers: what the story may make is taken away afterwards."""
+    """The target for one story on real brokers; what the story created is removed at the end."""
     steps = (*scenario.steps, *scenario.cure)
     actors = scenario.actors.values()
     groups = {step.call.group for step in steps if step.call is not None}
@@ -347,8 +350,8 @@ def target_of(
 def beforehand(
     plan: Sequence[ScenarioRun], on: str, generation: Generation | None = None
 ) -> dict[str, RunResult]:
-    """What the simulator comes to for each run that will be played on real brokers, by the
-    run's name; in virtual time, so outside of any event loop.
+    """The simulator's result for each run that real brokers will play, by the run's name. It uses
+    virtual time, so it must be called outside of any event loop.
     """
     return {
         str(scenario_run): run_in_virtual_time(
@@ -360,8 +363,8 @@ def beforehand(
 
 
 def why_not(scenario_run: ScenarioRun, on: str, generation: Generation | None = None) -> str | None:
-    """Why a run can't be played on real brokers; None if it can. Where it can't be played
-    with its fault, a run without it says nothing.
+    """Why a run can't be played on real brokers; None if it can. If it can't be played with its
+    fault, its disarmed run is left out as well, since it would prove nothing.
     """
     scenario, run = scenario_run.scenario, scenario_run.run
     if generation is None:
@@ -378,7 +381,7 @@ def why_not(scenario_run: ScenarioRun, on: str, generation: Generation | None = 
 
 
 def _strip_prefix(prefix: str, cell: ComparedRun) -> ComparedRun:
-    """The cell under the story's own names."""
+    """Removes the prefix from all names in the result of a run."""
     if cell.real is None:
         return cell
 
@@ -404,16 +407,17 @@ def _strip_prefix(prefix: str, cell: ComparedRun) -> ComparedRun:
 # A story as it can be played on real brokers: under names of its own, and with short timeouts
 
 NAMES: Final = frozenset({"group", "transactional_id", "coordinator_of", "topic", "topics"})
-"""Fields of steps and rules that name something of the cluster's."""
+"""Fields of steps and rules that name topics, groups or transactional ids of the cluster."""
 ORDINARY_MS: Final = 60_000
-"""The timeout of a transaction whose length is no part of its story."""
+"""The transaction timeout of actors that do not need a certain timeout."""
 SHORT_MS: Final = 20_000
-"""What it is on real brokers, whose clocks can't be moved; a story takes some seconds."""
+"""The transaction timeout on real brokers, whose clocks can't be moved; a story takes some seconds.
+"""
 
 
 def with_prefixed_names(scenario: Scenario, prefix: str) -> Scenario:
-    """The same story, every topic, group and transactional id of which begins with a prefix, and
-    whose ordinary timeouts are short.
+    """A copy of a story in which the name of every topic, group and transactional id has a prefix,
+    and ordinary timeouts are short.
     """
     advances = [step.advance or 0 for step in (*scenario.steps, *scenario.cure)]
     # A story that lets almost a whole timeout pass means it.
@@ -477,11 +481,11 @@ def _prefixed_partition(partition: TopicPartition, prefix: str) -> TopicPartitio
 # world that a release does not have. Asked before anything is started.
 
 OLDEST_HERE: Final = (3, 6)
-"""Older releases are compared with this one."""
+"""The oldest release that the simulator has; older real releases are compared with it."""
 WAITED_MAX_MS: Final = 120_000
-"""A longer advance is more than a transaction's timeout: something else is to expire."""
+"""A longer advance exceeds a transaction's timeout, so something else must be meant to expire."""
 OF_STRICT_MARKERS: Final = ("repeated_v2_markers_are_written",)
-"""Switches that mean something only where a marker must carry a higher epoch."""
+"""Switches that matter only with strict markers, which must have a higher epoch (KIP-1228)."""
 INSIDE: Final = {
     "age": "moves an epoch near its end",
     "isolate": "cuts a broker off",
@@ -494,24 +498,24 @@ OF_LOGS: Final = {
     "clean": "wait for the cleaner",
     "delete-old": "wait for retention",
 }
-"""What needs the settings and the disks of brokers."""
+"""Acts that need the settings and the disks of brokers."""
 
 
 class Counterpart(msgspec.Struct, frozen=True, kw_only=True):
-    """The simulated release that a real one is held against."""
+    """The simulated release that is compared with a real release."""
 
     release: Release
     rules: dict[str, bool]
-    """Switches in which the two differ."""
+    """Switches in which the real release differs from the simulated one."""
 
     @property
     def effective(self) -> Rules:
-        """The rules of the real release, as far as they are known."""
+        """The switches of the real release, as far as they are known."""
         return msgspec.structs.replace(self.release.rules, **self.rules)
 
 
 def counterpart_of(version: str) -> Counterpart:
-    """Newest simulated release not newer than the real one, without its later rules."""
+    """The newest simulated release that is not newer than the real one, without later changes."""
     line = max(Release.line_of(version), OLDEST_HERE)
     newest = max((name for name in RELEASES if Release.line_of(name) <= line), key=Release.line_of)
     release = RELEASES[newest]
@@ -520,7 +524,7 @@ def counterpart_of(version: str) -> Counterpart:
 
 
 def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None:
-    """Reason why a release does not fit a run; None if it does."""
+    """Why a release can't play a run; None if it can."""
     run = scenario.runs[run_name]
     counterpart = counterpart_of(version)
     if run.mode == "V+" and not counterpart.effective.transactions_are_verified:
@@ -544,10 +548,9 @@ def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None
 
 
 def why_not_of(generation: Generation, scenario: Scenario, run_name: str) -> str | None:
-    """Reason why a cluster that runs already does not fit a run; None if it does.
-
-    A mode of a story is a world: another cluster's verdict on it says nothing, and may wait for a
-    minute for what can't come about.
+    """Why a cluster that runs already can't play a run; None if it can. The cluster must have the
+    mode of the run: on another one the verdict would say nothing, and a step might wait for a state
+    that can't be reached.
     """
     mode = scenario.runs[run_name].mode
     is_v2 = generation.transaction_version >= TRANSACTION_VERSION["TV2"]
@@ -559,14 +562,14 @@ def why_not_of(generation: Generation, scenario: Scenario, run_name: str) -> str
 
 
 def markers_matter(scenario: Scenario, run_name: str) -> bool:
-    """Whether a run says something only of brokers with strict markers, or without."""
+    """Whether the result of a run depends on strict markers being on or off."""
     modes = {run.mode for run in scenario.runs.values()}
     rules = scenario.runs[run_name].rules
     return {"TV2", "TV2+"} <= modes or not rules.keys().isdisjoint(OF_STRICT_MARKERS)
 
 
 def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> str | None:
-    """A switch that the release has otherwise, of those by which the runs of this mode differ."""
+    """A switch that the release sets otherwise, of those in which the runs of this mode differ."""
     rules_there = counterpart.effective
     base = LATEST if run.as_version is None else RELEASES[run.as_version].rules
     rules_of_run = msgspec.structs.replace(base, **run.rules)
@@ -595,13 +598,13 @@ def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> s
 def only_simulated(
     scenario: Scenario, run_name: str, take: str, *, abilities: frozenset[Ability]
 ) -> str | None:
-    """The first step of a run that real brokers can't take, and why; None if they can all.
+    """The first step of a run that real brokers can't play, and why; None if they can play all.
 
     Args:
         scenario: The story.
-        run_name: Its run.
+        run_name: Name of the run.
         take: ``armed``, ``disarmed`` or ``control``.
-        abilities: What the target is able to do.
+        abilities: The abilities of the target.
     """
     situation = RunSelection(run=run_name, mode=scenario.runs[run_name].mode, take=take)
     steps = (*scenario.steps_of(situation), *scenario.cure_of(situation))
@@ -622,7 +625,7 @@ def only_simulated(
 
 
 def _where(step: Step) -> str:
-    """``step 14``, as its place in the file says, counted from 1."""
+    """The step's number from its place in the file, counted from 1: ``step 14``."""
     part, _, index_and_field = step.place.rpartition(": ")[2].partition(".")
     number = index_and_field.partition(".")[0]
     step_noun = "step of the cure" if part == "cure" else "step"
@@ -680,8 +683,9 @@ def _of_cluster(act: ClusterAct, *, abilities: frozenset[Ability]) -> Iterator[s
 
 
 def _of_time(ms: int, timeouts: list[int], *, passed_ms: int) -> Iterator[str]:
-    """Short spells are waited for. A long one passes where nothing is due in it; else only its
-    transactions' timeouts can be waited for.
+    """Why real brokers can't advance the clock by this time. Short times are really waited for, and
+    so is a long one after which only its transactions time out; a long time in which nothing is due
+    is skipped.
     """
     if ms <= REALLY_WAITED_MS or (timeouts and passed_ms + ms < min(timeouts)):
         return

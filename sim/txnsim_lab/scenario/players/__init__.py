@@ -1,3 +1,3 @@
-"""Who can play the producer of a story: our client, ``_kafka_python``, or any other client, as
-a process; ``casting`` chooses.
+"""Players of an application: our client, ``_kafka_python``, or any other client, as a process;
+``casting`` chooses one.
 """

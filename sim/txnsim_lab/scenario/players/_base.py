@@ -1,4 +1,4 @@
-"""What a story asks of an application, with any player."""
+"""The interface of players: what a story needs an application's client to do."""
 
 from __future__ import annotations
 
@@ -12,56 +12,56 @@ from txnsim.runtime.environment import Environment
 from txnsim.types import TopicPartition
 
 PLAYERS: Final = ("own", "kafka-python")
-"""Who can be named as a player of an application."""
+"""Names of the players of an application."""
 
 REQUEST_TIMEOUT_MS: Final = 1_000
-"""How long the producer waits for an answer. kafka-python gives its coordinator no longer either,
-and does not forgive that one: a busy machine must be able to answer within it.
+"""How long the producer waits for an answer. kafka-python waits as long for its coordinator, and
+fails afterwards: a busy machine must be able to answer in this time.
 """
 DELIVERY_TIMEOUT_MS: Final = 1_200
-"""Longer than one attempt, whose connection must be closed by then; short for the story."""
+"""Longer than one attempt, whose connection must be closed by then, but short, for the story."""
 
 
 class PlayerPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The part to play."""
+    """What a player needs to know of the application that it plays."""
 
     bootstrap: str
     transactional_id: str
     client_id: str
     topic: str
     partition: int
-    """Partition of a program's record; other players get one per record."""
+    """Partition of a program's record; other players get a partition with each record."""
     now_ms: int
-    """The cluster clock, for players whose records carry a time they are given."""
+    """The cluster's time, for players that set the timestamps of their records."""
     security: ClientSecurity = ClientSecurity()
-    """How clients log in; only our own client can."""
+    """How clients log in; only our own client supports it."""
     environment: Environment | None = None
-    """The run's world, for players that live in it; the real one unless given."""
+    """The run's environment, for players that run in it; the real one unless given."""
 
 
 class ApplicationPlayer(Protocol):
-    """A producer of records in a transaction. What goes wrong is raised as ``ClientError``."""
+    """A transactional producer. Failures are raised as ``ClientError``."""
 
     name: str
 
     async def begin(self) -> None:
-        """Initialize the producer if needed, and begin a transaction."""
+        """Initializes the producer if needed, and begins a transaction."""
 
     async def send(self, value: str, partition: TopicPartition) -> None:
-        """Send a record; don't wait for its acknowledgement."""
+        """Sends a record without waiting for its acknowledgement."""
 
     async def await_ack(self) -> int:
-        """Wait until the last record is acknowledged; raises where it is not.
+        """Waits for the acknowledgement of the last record; raises if there is none.
 
         Returns:
-            Its offset; -1 where the client does not tell.
+            The record's offset; -1 if the client does not report it.
         """
 
     async def give_up(self) -> None:
-        """Wait until the last record's delivery has timed out.
+        """Waits until the delivery of the last record has timed out.
 
         Raises:
-            ClientError: It was acknowledged instead.
+            ClientError: The record was acknowledged instead.
         """
         try:
             await self.await_ack()
@@ -69,15 +69,13 @@ class ApplicationPlayer(Protocol):
             return
         raise ClientError("the record was acknowledged though its request is held")
 
-    async def commit(self) -> None:
-        """Commit the transaction."""
+    async def commit(self) -> None: ...
 
-    async def abort(self) -> None:
-        """Abort the transaction."""
+    async def abort(self) -> None: ...
 
     async def close(self) -> None:
-        """Leave; harmless at any time."""
+        """Closes the producer; may be called at any time."""
 
     def remarks(self) -> tuple[str, ...]:
-        """What the client said on its own (log lines), with an explanation where one is needed."""
+        """What the client logged on its own, with an explanation where one is needed."""
         return ()

@@ -1,4 +1,4 @@
-"""kafka-python as an application of a story: a stock client, short timeouts (extra ``demo``)."""
+"""kafka-python as the player of an application, with short timeouts (extra ``demo``)."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ from txnsim_lab.scenario.players._base import (
 T = TypeVar("T")
 
 WAIT_SECONDS: Final = 30
-"""Limit for operations that should take milliseconds."""
+"""Limit for operations that normally take milliseconds."""
 CLOSE_SECONDS: Final = 1
 LINE_CHARACTERS_MAX: Final = 100
 
 
 class LogCollector(logging.Handler):
-    """Keeps what the client logs, instead of having it printed into the story.
-
-    The client logs under one name for the whole process: stories that are played at the same time
-    hear each other.
+    """Collects the client's log, which would otherwise be printed between the lines of the story.
+    The client has one logger for the whole process, so stories that are played at the same time get
+    each other's lines.
     """
 
     _listening: Final[list[LogCollector]] = []
@@ -42,17 +41,17 @@ class LogCollector(logging.Handler):
         self.records: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record."""
+        """Collects a log record."""
         self.records.append(record)
 
     def open(self) -> None:
-        """Listen from now on."""
+        """Starts collecting."""
         self._listening.append(self)
         self._logger.addHandler(self)
         self._logger.propagate = False
 
     def close(self) -> None:
-        """Listen no more; harmless at any time."""
+        """Stops collecting; may be called at any time."""
         if self in self._listening:
             self._listening.remove(self)
             self._logger.removeHandler(self)
@@ -61,7 +60,7 @@ class LogCollector(logging.Handler):
 
 
 class KafkaPythonPlayer(ApplicationPlayer):
-    """``kafka.KafkaProducer`` in threads of its own."""
+    """``kafka.KafkaProducer``, called in threads."""
 
     name = "kafka-python"
 
@@ -96,7 +95,6 @@ class KafkaPythonPlayer(ApplicationPlayer):
         self._producer.partitions_for(part.topic)
 
     async def send(self, value: str, partition: TopicPartition) -> None:
-        """Send a record."""
         self._sent = await _in_thread(
             lambda: self._producer.send(
                 partition.topic, value.encode(), partition=partition.partition
@@ -104,20 +102,17 @@ class KafkaPythonPlayer(ApplicationPlayer):
         )
 
     async def await_ack(self) -> int:
-        """Wait until the last record is acknowledged; returns its offset."""
+        """Waits until the last record is acknowledged; returns its offset."""
         written = await _in_thread(lambda: self._sent.get(WAIT_SECONDS))
         return int(written.offset)
 
     async def commit(self) -> None:
-        """Commit the transaction."""
         await _in_thread(lambda: self._producer.commit_transaction())
 
     async def abort(self) -> None:
-        """Abort the transaction."""
         await _in_thread(lambda: self._producer.abort_transaction())
 
     async def close(self) -> None:
-        """Leave."""
         try:
             if self._producer is not None:
                 await _in_thread(lambda: self._producer.close(CLOSE_SECONDS))
@@ -125,12 +120,12 @@ class KafkaPythonPlayer(ApplicationPlayer):
             self._log_collector.close()
 
     def remarks(self) -> tuple[str, ...]:
-        """What the client logged, shortened, and why."""
+        """What the client logged, shortened, with the reason."""
         return explain(self._log_collector.records)
 
 
 def explain(records: list[logging.LogRecord]) -> tuple[str, ...]:
-    """A summary of the client's log in this story, and what it means."""
+    """A summary of the client's log, with an explanation."""
     if not records:
         return ()
     first_line = records[0].getMessage().splitlines()[0]
@@ -152,7 +147,7 @@ def _text(record: logging.LogRecord) -> str:
 
 
 async def _in_thread(call: Callable[[], T]) -> T:
-    """What blocks runs beside the cluster, which lives in this thread."""
+    """Makes a blocking call in a thread of its own, as the cluster runs in this one."""
     try:
         return await asyncio.to_thread(call)
     except KafkaError as error:

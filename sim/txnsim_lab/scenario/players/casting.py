@@ -1,5 +1,5 @@
-"""Who plays an application: decided before anything starts, so that a wish that can't be granted
-costs nothing.
+"""Chooses the players of applications, before anything starts, so that a wish that can't be
+fulfilled costs nothing.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ PIP_LINE: Final = MissingExtraError.pip_line("demo")
 
 
 class Casting(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is wanted to play applications."""
+    """The wish which player shall play the applications."""
 
     player: str | None = None
-    """``own``, ``kafka-python``; the run's first one that is installed unless given."""
+    """``own`` or ``kafka-python``; unless given, the first player of the run that is installed."""
     program: str | None = None
-    """A command that plays the part instead (see ``players.program``)."""
+    """A command that plays the application instead (see ``players.program``)."""
     make: Callable[[PlayerPart], ApplicationPlayer] | None = None
-    """Makes a player that is not listed here: another library in this process."""
+    """Makes a player that is not listed here: another client library in this process."""
 
 
 class Cast(msgspec.Struct, frozen=True, kw_only=True):
-    """Who plays it."""
+    """The chosen player of an application."""
 
     make: Callable[[PlayerPart], ApplicationPlayer]
     program: bool = False
     remark: str = ""
-    """Reason why the preferred player was not used."""
+    """Why the preferred player was not chosen."""
 
 
 def cast(able: tuple[str, ...], casting: Casting, *, where: str) -> Cast:
-    """Choose who plays an application.
+    """Chooses the player of an application.
 
     Raises:
-        ConfigError: No such player or program, or it can't play in this run.
-        MissingExtraError: Who was asked for is not installed.
+        ConfigError: There is no such player or program, or it can't play in this run.
+        MissingExtraError: The library of the player is not installed.
     """
     if casting.make is not None:
         return Cast(make=casting.make)
@@ -90,7 +90,7 @@ def _first_installed_player(able: tuple[str, ...]) -> Cast:
 
 
 def _player_named(name: str) -> Cast | None:
-    """A player by name; None if its library is not installed."""
+    """Makes the player of a name; None if its library is not installed."""
     if name == "own":
         return Cast(make=OwnPlayer)
     try:
@@ -107,7 +107,7 @@ def _player_named(name: str) -> Cast | None:
 
 
 class OwnPlayer(ApplicationPlayer):
-    """``txnsim.client`` in this process, over real connections."""
+    """``txnsim.client`` as a player, in this process, over real connections."""
 
     name = "own client"
 
@@ -135,24 +135,20 @@ class OwnPlayer(ApplicationPlayer):
         self._producer.begin()
 
     async def send(self, value: str, partition: TopicPartition) -> None:
-        """Send a record."""
         self._sent = self._producer.send(partition.topic, partition.partition, value.encode())
 
     async def await_ack(self) -> int:
-        """Wait until the last record is acknowledged; returns its offset."""
+        """Waits until the last record is acknowledged; returns its offset."""
         assert self._sent is not None
         return (await self._sent).offset
 
     async def commit(self) -> None:
-        """Commit the transaction."""
         await self._producer.commit()
 
     async def abort(self) -> None:
-        """Abort the transaction."""
         await self._producer.abort()
 
     async def close(self) -> None:
-        """Leave."""
         await self._producer.close()
         await self._cluster.close()
 
@@ -167,7 +163,7 @@ class OwnPlayer(ApplicationPlayer):
 # on.
 
 LINE_TIMEOUT_SECONDS: Final = 60
-"""A JVM on a busy machine takes its time."""
+"""Long, since a JVM needs some time on a busy machine."""
 END_TIMEOUT_SECONDS: Final = 10
 
 
@@ -180,7 +176,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def words(command: str) -> tuple[str, ...]:
-    """The words of a command line.
+    """Splits a command line into words.
 
     Raises:
         ConfigError: There is no such program.
@@ -195,7 +191,7 @@ def words(command: str) -> tuple[str, ...]:
 
 
 class ProgramPlayer(ApplicationPlayer):
-    """A child process that plays the part."""
+    """A child process as the player."""
 
     def __init__(self, part: PlayerPart, *, command: tuple[str, ...]) -> None:
         self.name = command[-1].rsplit("/", 1)[-1]
@@ -204,10 +200,10 @@ class ProgramPlayer(ApplicationPlayer):
         self._process: asyncio.subprocess.Process | None = None
 
     async def begin(self) -> None:
-        """Nothing yet: a program does everything in one go, once it has to send."""
+        """Does nothing: a program starts, and does everything, with its first record."""
 
     async def send(self, _value: str, _place: TopicPartition) -> None:
-        """Start the program; its record's value, ``late``, is its own."""
+        """Starts the program; it sends ``late`` as its record's value, not the given value."""
         assert self._process is None, "a program plays the whole part in one go"
         part = self._part
         self._process = await asyncio.create_subprocess_exec(
@@ -222,7 +218,9 @@ class ProgramPlayer(ApplicationPlayer):
         )
 
     async def await_ack(self) -> int:
-        """Wait until the program reports the acknowledgement; -1, as no offset is reported."""
+        """Waits until the program reports the acknowledgement; returns -1, as it reports no
+        offset.
+        """
         await self._until("produced")
         return -1
 
@@ -230,7 +228,7 @@ class ProgramPlayer(ApplicationPlayer):
         await self._until("produce-failed")
 
     async def commit(self) -> None:
-        """Never: a program aborts.
+        """Not possible: a program always aborts.
 
         Raises:
             ClientError: Always.
@@ -241,7 +239,7 @@ class ProgramPlayer(ApplicationPlayer):
         await self._until("aborted")
 
     async def close(self) -> None:
-        """Wait for its end; kill it if it doesn't come."""
+        """Waits for the end of the process; kills it if it does not end."""
         process = self._process
         if process is None:
             return
@@ -252,7 +250,7 @@ class ProgramPlayer(ApplicationPlayer):
             await process.communicate()
 
     async def _until(self, event: str) -> None:
-        """Read its lines up to that event; ``initialized`` may come before."""
+        """Reads the program's lines up to an event; ``initialized`` may come before."""
         while True:
             line = await self._line(event)
             if line.client:

@@ -1,3 +1,3 @@
-"""Lessons: ``lessons`` reads them, ``trace_facts`` answers their questions from a trace and
-``outside_facts`` from what clients saw, ``lesson_solver`` plays one to its end.
+"""Lessons: ``lessons`` reads them, ``trace_facts`` gets the answers to their questions from a
+trace, ``outside_facts`` from what clients saw, and ``lesson_solver`` plays a lesson to its end.
 """

@@ -1,4 +1,6 @@
-"""A lesson played to its end by who knows every answer and every way to a goal."""
+"""Plays a lesson to its end, with the right answer to every question and the solution of every
+goal.
+"""
 
 from __future__ import annotations
 
@@ -18,31 +20,31 @@ from txnsim_lab.scenario.teaching.trace_facts import fact
 
 
 class PlayedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a part."""
+    """The result of one part of a lesson."""
 
     answer: str
-    """Value of the fact in question; empty without a question."""
+    """Value of the fact that the part asks for; empty without a question."""
     was_reached: bool
     is_reached: bool
     inputs: tuple[Input, ...]
 
 
 class PlayedError(Exception):
-    """The wanted part of a story has been played: ends the run early."""
+    """The wanted part of a story has been played; ends the run early."""
 
 
 def scenario_run_of(story: StoryRun) -> ScenarioRun:
-    """The run that a lesson names."""
+    """The run that a lesson plays."""
     return ScenarioRun(scenario=find(story.scenario)[1], run=story.run, take=story.take)
 
 
 def so_far(stage: Stage) -> Recording:
-    """The trace of a run as far as it is."""
+    """The trace of a run up to now."""
     return Recording.of("the run", b"".join(stage.environment.tracer.pieces()).splitlines())
 
 
 def solve_lesson(lesson: Lesson) -> dict[int, PlayedPart]:
-    """Every part of a lesson, by its number from 0 on."""
+    """Plays a lesson; returns the result of each part, by its number from 0 on."""
     parts: dict[int, PlayedPart] = {}
     while len(parts) < len(lesson.parts):
         story, _ = lesson.story_of(len(parts))
@@ -52,8 +54,8 @@ def solve_lesson(lesson: Lesson) -> dict[int, PlayedPart]:
 
 
 def answers(lesson: Lesson) -> dict[int, str]:
-    """Part -> the answer to its question. Where there is no story to be played, that is what a
-    learner's own program came to.
+    """The answer to the question of each part. For a lesson without a story, it is the result that
+    a learner's own program gives.
     """
     if lesson.cluster is not None:
         return {number: part.expected for number, part in enumerate(lesson.parts) if part.ask}
@@ -61,7 +63,7 @@ def answers(lesson: Lesson) -> dict[int, str]:
 
 
 class _Solver:
-    """The pace of one story of a lesson."""
+    """The pace of one story of a lesson: takes the parts in, and does their solutions."""
 
     def __init__(self, lesson: Lesson, parts: dict[int, PlayedPart]) -> None:
         self._lesson = lesson
@@ -69,7 +71,7 @@ class _Solver:
         self._first = len(parts)
 
     async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
-        """Take in the parts that end before this step."""
+        """Plays the parts that end before this step."""
         parts = self._lesson.parts
         while (number := len(self._found)) < len(parts):
             if parts[number].until > step.number:

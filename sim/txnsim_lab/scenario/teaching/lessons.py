@@ -1,9 +1,8 @@
-"""Lessons: a run that stops, asks before it shows, and has the learner do something at its end.
-
-A lesson is a file of texts (``scenarios/lessons/*.yaml``). What is right is never in it: answers
-and goals are facts (``trace_facts``), read from the trace of the learner's own run. A lesson on a
-cluster of one's own (``OwnCluster``) has no story: the learner's programs talk to a running
-cluster, and some facts are what they saw (``outside_facts``).
+"""Lessons: a run that stops, asks a question before it shows the answer, and gives the learner a
+task at its end. A lesson is a file of texts (``scenarios/lessons/*.yaml``). It does not contain the
+right answers: answers and goals are facts (``trace_facts``), read from the trace of the learner's
+own run. A lesson on a cluster of one's own (``OwnCluster``) has no story: the learner's programs
+talk to a running cluster, and some facts are what these saw (``outside_facts``).
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ _OF_STORIES: Final = ("story", "until", "beside", "shows", "saves")
 _OF_CLUSTERS: Final = (
     "code", "file", "arms", "disarms", "advance_ms", "do", "do_minutes", "expected",
 )  # fmt: skip
-"""Fields of a part that only lessons on a story, or on its own cluster, have."""
+"""Fields of a part that only lessons on the learner's own cluster have."""
 
 
 class StoryRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which run of which story is played."""
+    """The run that a lesson plays."""
 
     scenario: str
     run: str
@@ -45,20 +44,20 @@ class OwnCluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A running cluster that the learner's own programs talk to."""
 
     topics: Mapping[str, int] = {}
-    """Name -> partitions. They are made anew when the lesson begins."""
+    """Name -> number of partitions. The topics are recreated when the lesson begins."""
     loads: Literal["", "practise"] = ""
-    """Whose log directories it goes on with: those that ``txnsim practise`` leaves."""
+    """Log directories that the cluster loads: those that ``txnsim practise`` leaves."""
     needs: Mapping[str, str] = {}
-    """Fact -> what it has to be when the lesson begins."""
+    """Fact -> the value that it must have when the lesson begins."""
 
 
 class Beside(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Another run of the same story, to be shown beside this one."""
+    """Another run of the same story, to be compared with this one."""
 
     run: str
     until: int
     facts: tuple[str, ...]
-    """What is compared, in the terminal; the page shows both stages."""
+    """The facts that the terminal compares; the page shows both stages."""
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,16 +65,16 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     text: str
     steps: tuple[Mapping[str, Any], ...] = ()
-    """As a story's file has them."""
+    """Steps, in the form of a scenario file."""
     arms: tuple[FaultRule, ...] = ()
-    """Put in force on its own cluster."""
+    """Fault rules to arm, for a lesson on the learner's own cluster."""
     then: str
-    """Text for a goal not reached by the action."""
+    """Text that is shown if the action does not reach the goal."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One part: a text, perhaps a question, then the story goes on, then what that has shown. Or a
-    text, and a goal that the learner reaches by actions.
+    """A part of a lesson: a text, perhaps a question, then steps of the story, then an explanation.
+    Or a text, and a goal that the learner reaches by actions.
 
     On a cluster of one's own the learner does something meanwhile. ``{bootstrap}`` and ``{http}``
     in a text are its addresses.
@@ -83,47 +82,46 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     say: str
     then: str
-    """Text after the part; of a goal, after it is reached."""
+    """Text after the part; for a goal, after it is reached."""
     story: StoryRun | None = None
-    """Another story begins here."""
+    """The story that begins with this part; None: the story goes on."""
     until: int = 0
-    """Step before which the story stops; 0 leaves the story where it is."""
+    """The story stops before this step; 0 leaves it where it is."""
     ask: str = ""
     choices: Mapping[str, str] = {}
-    """Possible value of the fact -> its text."""
+    """Possible value of the fact -> the text of this choice."""
     fact: str = ""
-    """Which fact answers the question, once the story has gone on."""
+    """The fact that answers the question after the story has gone on."""
     mistakes: Mapping[str, str] = {}
-    """Wrong choice -> what those who choose it have not seen."""
+    """Wrong choice -> what a learner who chooses it has overlooked."""
     hints: tuple[str, ...] = ()
     shows: bool = False
-    """Whether what has happened meanwhile is told first, event by event; in the terminal."""
+    """Whether the terminal first shows the events that have happened meanwhile."""
     view: str = "stage"
-    """What of the page shows it."""
+    """The view of the page that shows it."""
     beside: Beside | None = None
     goal: Mapping[str, str] = {}
-    """Fact -> value it must have."""
+    """Fact -> the value that it must have."""
     actions: tuple[Action, ...] = ()
     solution: tuple[int, ...] = ()
-    """Actions that reach the goal, by their numbers from 1 on."""
+    """Actions that reach the goal, by number, from 1 on."""
     saves: str = ""
-    """The verdict of what was made, which is offered as a story's file."""
+    """Verdict of the story that the learner has made; it is offered as a scenario file."""
     code: str = ""
-    """A program, or commands; shown as it is."""
+    """A program, or commands, shown verbatim."""
     file: str = ""
-    """Under which name the code is offered."""
+    """File name under which the code is offered."""
     arms: tuple[FaultRule, ...] = ()
-    """Put in force once the question is answered."""
+    """Fault rules to arm after the answer."""
     disarms: tuple[str, ...] = ()
-    """Ids of the rules to disarm after the answer."""
+    """Ids of the fault rules to disarm after the answer."""
     advance_ms: int = 0
-    """So much time passes then on the cluster clock."""
+    """Time by which the cluster clock advances after the answer, in milliseconds."""
     do: str = ""
-    """What the learner does then, outside of the lesson."""
+    """What the learner does after the answer, outside of the lesson."""
     do_minutes: int = 0
     expected: str = ""
-    """What the fact comes to for a learner with the lesson's own program: for sheets, which have no
-    cluster."""
+    """Value of the fact for the lesson's own program: for printed sheets, which have no cluster."""
 
 
 class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -134,11 +132,11 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     minutes: int
     story: StoryRun | None = None
     cluster: OwnCluster | None = None
-    """A lesson has a story or a cluster, never both."""
+    """Set for a lesson on the learner's own cluster, which has no story."""
     parts: tuple[Part, ...]
 
     def story_of(self, part: int) -> tuple[StoryRun, int]:
-        """The story of a part, and the part that begins the story."""
+        """The story of a part, and the number of the part that begins the story."""
         for number in range(min(part, len(self.parts) - 1), 0, -1):
             begun = self.parts[number].story
             if begun is not None:
@@ -147,7 +145,7 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.story, 0
 
     def goals_from(self, part: int) -> list[Part]:
-        """The goals from a part on, to the end of the story."""
+        """The goals from a part on, up to the end of the story."""
         goals = []
         for number, lesson_part in enumerate(self.parts):
             if number > part and lesson_part.story is not None:
@@ -157,7 +155,7 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return goals
 
     def rules(self) -> set[str]:
-        """Ids of the fault rules that it puts in force."""
+        """Ids of the fault rules that the lesson arms."""
         of_parts = [part.arms for part in self.parts]
         of_actions = [action.arms for part in self.parts for action in part.actions]
         return {rule.id for rules in (*of_parts, *of_actions) for rule in rules}
@@ -171,7 +169,7 @@ def lessons() -> dict[str, Lesson]:
     """Every lesson, by its id: L0, L1 and so on, then the demo and the quiz.
 
     Raises:
-        ConfigError: A file is none.
+        ConfigError: A file is no lesson.
     """
     read_lessons = [
         read(path, path.read_text("utf-8")) for path in (directory() / FOLDER).glob("*.yaml")
@@ -185,10 +183,10 @@ def lessons() -> dict[str, Lesson]:
 
 
 def lesson(lesson_id: str) -> Lesson:
-    """One of them, by its id in any case.
+    """The lesson of an id, in upper or lower case.
 
     Raises:
-        ConfigError: There is none of that id.
+        ConfigError: There is no such lesson.
     """
     by_id = lessons()
     match = {name.lower(): candidate for name, candidate in by_id.items()}.get(lesson_id.lower())
@@ -198,12 +196,12 @@ def lesson(lesson_id: str) -> Lesson:
 
 
 def fill_addresses(text: str, *, bootstrap: str = "BOOTSTRAP", http: str = "PAGE") -> str:
-    """The text with the addresses of the cluster; placeholders on paper."""
+    """Fills the addresses of the cluster into the text; on paper, placeholders."""
     return text.replace("{bootstrap}", bootstrap).replace("{http}", http)
 
 
 def goals(lesson_id: str) -> list[Part]:
-    """The goals of a lesson, or of the story that a part of it is in: ``L1``, or ``L1:5``.
+    """The goals of a lesson (``L1``), or of the story that contains a part of it (``L1:5``).
 
     Raises:
         ConfigError: There is no such lesson.
@@ -213,7 +211,7 @@ def goals(lesson_id: str) -> list[Part]:
 
 
 def reaches_goal(goal: Part, run: Recording) -> bool:
-    """Whether a trace reaches a goal; False while the trace lacks a fact."""
+    """Whether a trace reaches a goal; False if the trace lacks a fact."""
     try:
         return all(fact(run, words) == value for words, value in goal.goal.items())
     except BadInputError:
@@ -224,10 +222,10 @@ def reaches_goal(goal: Part, run: Recording) -> bool:
 
 
 def read(path: Path, text: str) -> Lesson:
-    """The lesson in a file's text.
+    """Reads the lesson in a file's text.
 
     Raises:
-        ConfigError: It is none; with file, line and field.
+        ConfigError: The text is no lesson; the message names file, line and field.
     """
     from txnsim_lab.scenario.scenario_reader import (  # YAML: only when a file is read
         parse_document,
@@ -276,7 +274,7 @@ def _problems(lesson_read: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]
 def _problems_of_kind(
     part: Part, path: tuple[str | int, ...], *, has_cluster: bool
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Fields that a lesson of its kind does not have."""
+    """Checks that a lesson has no fields of the other kind of lessons."""
     where = "on its own cluster" if has_cluster else "on a story"
     for field in _OF_STORIES if has_cluster else _OF_CLUSTERS:
         if getattr(part, field):

@@ -1,7 +1,6 @@
-"""Facts of what was seen from outside, for lessons on a cluster of one's own: what the learner's
-client has noted, and what an onlooker reads behind it.
-
-The judges are those of ``txnsim check``; nothing here knows a broker.
+"""Facts for lessons on the learner's own cluster: from the history of the learner's client, and
+from what an observer reads afterwards. The judges are those of ``txnsim check``; this module knows
+no broker.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ NOTHING: Final = "nothing"
 
 
 def is_outside_fact(words: str) -> bool:
-    """Whether there is a fact of that name, and it names a partition."""
+    """Whether there is a fact of that name, and the words name its partition."""
     name, _, subject = words.partition(" ")
     return name in SEEN and subject.rpartition("-")[2].isdecimal()
 
 
 def seen_fact(history: History, words: str) -> str:
-    """A fact of a history: ``verdict orders-0``."""
+    """The value of a fact in a history, such as ``verdict orders-0``."""
     name, _, subject = words.partition(" ")
     return SEEN[name][1](history, partition_named(subject))
 
 
 def partition_named(subject: str) -> TopicPartition:
-    """The partition of a name like ``orders-0``."""
+    """Parses a partition such as ``orders-0``."""
     topic, _, partition = subject.rpartition("-")
     return TopicPartition(topic, int(partition))
 
 
 def places(words: Iterable[str]) -> list[TopicPartition]:
-    """The partitions that facts of this kind are about."""
+    """The partitions that the given facts are about."""
     return sorted(
         {
             partition_named(fact_words.partition(" ")[2])
@@ -51,7 +50,7 @@ def places(words: Iterable[str]) -> list[TopicPartition]:
 
 
 def judge_topic(history: History, topic: str) -> judges.Verdict:
-    """The verdict on one topic: a lesson has another one for each try."""
+    """The verdict on one topic: each try of a lesson has a topic of its own."""
     return judges.judge(
         History(
             observation for observation in history if getattr(observation, "topic", topic) == topic
@@ -64,7 +63,7 @@ def _verdict(history: History, partition: TopicPartition) -> str:
 
 
 def _reads(history: History, partition: TopicPartition) -> str:
-    """The items that the last read_committed reader from the start was given, in order."""
+    """The items that the last read_committed reader got from the start, in order."""
     items = {(wrote.place, wrote.value): wrote.item for _, wrote in history.writes()}
     values_read: list[str] = []
     for _, read in history.committed_reads(partition):
@@ -76,7 +75,7 @@ def _reads(history: History, partition: TopicPartition) -> str:
 
 
 def _unanswered_transactions(history: History, partition: TopicPartition) -> str:
-    """Transactions that wrote there and whose end was never answered."""
+    """Number of transactions that wrote to the partition and whose end was never answered."""
     ended = {label for label, transaction in history.transactions().items() if transaction.ends}
     labels = {wrote.transaction for _, wrote in history.writes() if wrote.place == partition}
     return str(len(labels - ended - {None}))
@@ -87,4 +86,4 @@ SEEN: Final[Mapping[str, tuple[str, Callable[[History, TopicPartition], str]]]] 
     "reads": ("what a consumer reads of", _reads),
     "unanswered": ("transactions without an answer to their end on", _unanswered_transactions),
 }
-"""Fact -> its description, and its function on a history."""
+"""Fact -> its description, and the function that reads it from a history."""

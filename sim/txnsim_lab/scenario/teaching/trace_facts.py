@@ -1,4 +1,4 @@
-"""Facts of a trace that lessons ask for: what answers a question, and what a goal is made of."""
+"""Facts of a trace: the answers to the questions of lessons, and the conditions of their goals."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Data = Mapping[str, Any]
 
 
 def fact(run: Recording, words: str) -> str:
-    """A fact of a trace, after its last event.
+    """Reads a fact from a trace, after its last event.
 
     Args:
         run: The trace.
-        words: The name of a fact (``FACTS``), and of what: ``lso payments-0``.
+        words: The name of a fact (``FACTS``) and its subject: ``lso payments-0``.
 
     Raises:
         ConfigError: There is no such fact.
-        BadInputError: The trace tells nothing of it.
+        BadInputError: The trace has nothing about the subject.
     """
     name, _, subject = words.partition(" ")
     words_and_reader = FACTS.get(name)
@@ -74,7 +74,7 @@ def _at_coordinator(run: Recording, transactional_id: str) -> Data:
 
 
 def _last_refusal(run: Recording, partition: str) -> str:
-    """The error of the batch that was refused last, by the log or by verification."""
+    """The error of the last batch that the log or the verification refused."""
     return _last_error(run, ("log.reject", "verify.answer"), partition)
 
 
@@ -90,7 +90,7 @@ def _last_error(run: Recording, kinds: Sequence[str], partition: str) -> str:
 
 
 def _known_epoch(run: Recording, partition: str) -> str:
-    """The epoch by which a partition knows the producer of the transactional id."""
+    """The highest epoch that a partition has for the producer of the transactional id."""
     state = _state(run)
     log = state.logs.get(partition)
     producer_ids = {str(entry["pid"]) for entry in state.transactions.values()}
@@ -105,7 +105,7 @@ def _known_epoch(run: Recording, partition: str) -> str:
 
 
 def _markers(run: Recording, partition: str) -> str:
-    """Those in the log, in order."""
+    """Decisions of the markers in the log, in order."""
     decisions = (
         "COMMIT" if data["committed"] else "ABORT" for data in _markers_by_offset(run, partition)
     )
@@ -119,7 +119,7 @@ def _markers_by_offset(run: Recording, partition: str) -> Sequence[Data]:
 
 
 def _gets(run: Recording, partition: str) -> str:
-    """Offsets of the records that a read_committed consumer gets who reads from the start."""
+    """Offsets of the records that a read_committed consumer gets from the start."""
     log = _state(run).logs.get(partition)
     if log is None:
         raise BadInputError(f"the trace tells nothing of {partition}")
@@ -138,7 +138,7 @@ def _gets(run: Recording, partition: str) -> str:
 
 
 def _answer(run: Recording, call: str) -> str:
-    """The error of a call of that name that was answered last; NONE is no error."""
+    """The error of the last answered call of that name; NONE if it succeeded."""
     results = [data for _, data in _payloads(run, ("client.result",)) if data.get("call") == call]
     if not results:
         raise BadInputError(f"no call {call!r} was answered")
@@ -146,7 +146,7 @@ def _answer(run: Recording, call: str) -> str:
 
 
 def _delivered_records(run: Recording, partition: str) -> str:
-    """How many records the last read_uncommitted reader of a partition got."""
+    """Number of records that the last read_uncommitted reader of a partition got."""
     record_count, is_it = 0, False
     for kind, data in _payloads(run, ("client.call", "client.deliver")):
         if kind == "client.deliver":
@@ -159,7 +159,7 @@ def _delivered_records(run: Recording, partition: str) -> str:
 
 
 def _struck(run: Recording, rule: str) -> str:
-    """How often a rule has struck that is armed."""
+    """How often an armed rule has struck."""
     rule_state = _state(run).faults.get(rule)
     if rule_state is None:
         raise BadInputError(f"no rule {rule} is armed")
@@ -171,7 +171,7 @@ def _payloads_of(run: Recording, kinds: Sequence[str], partition: str) -> Iterat
 
 
 def _payloads(run: Recording, kinds: Sequence[str]) -> Iterator[tuple[str, Data]]:
-    """Kind and payload of the events of some kinds."""
+    """Kind and payload of the events of the given kinds."""
     for event in run.events:
         if event.k in kinds and isinstance(event.d, Mapping):
             yield event.k, event.d
@@ -192,4 +192,4 @@ FACTS: Final[Mapping[str, tuple[str, Callable[[Recording, str], str]]]] = {
     "answer": ("answer to", _answer),
     "struck": ("strikes of the fault rule", _struck),
 }
-"""Fact -> its description, and its function on a trace."""
+"""Fact -> its description, and the function that reads it from a trace."""
