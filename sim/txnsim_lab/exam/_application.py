@@ -1,8 +1,7 @@
-"""What a situation works with: a cluster, a driver, and an application that obeys its library.
-
-The application does what a library's error asks for: it repeats a call that is said to be
-retriable, aborts where it is told to abort, and takes a new producer where the old one is dead. So
-a library is judged by what happens to those who follow its word.
+"""The application of a situation, which obeys its library, and the cluster and driver that it uses.
+The application does what a library's error asks for: it repeats a call whose error is retriable,
+aborts if the error says so, and opens a new producer if the old one is dead. So a library is judged
+by what happens to applications that follow it.
 """
 
 from __future__ import annotations
@@ -39,27 +38,27 @@ READ_COMMITTED: Final = "read_committed"
 TOPIC: Final = "t"
 PARTITIONS: Final = TOPICS[TOPIC]
 INPUT: Final = "input"
-"""Whose positions groups commit."""
+"""Name of the topic whose offsets groups commit."""
 NAMES: Final = ("topic", "transactional_id", "group")
-"""Fields of a rule that name something of the situation."""
+"""Fields of a fault rule that name a topic, id or group of the situation."""
 TIMED_OUT_MS: Final = 30_000
 WAITED_MS: Final = 120_000
-"""Past each transaction that is to time out, where the clock is moved."""
+"""By this time the clock of a simulated cluster is moved, past the timeout of each transaction."""
 EXPIRING_MS: Final = 16_000
-"""Timeout of a transaction that is to time out, where that is waited for: a library may want it to
-be longer than what a record may take to be delivered (``PATIENCE_MS``).
+"""Timeout of a transaction that is to time out on a real cluster, where that takes real time.
+Longer than the delivery of a record may take (``PATIENCE_MS``), as some libraries require.
 """
 OVER_MS: Final = 5_000
 OVER: Final = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 UNDER_WAY: Final = ("Ongoing", "PrepareEpochFence", "PrepareAbort")
-"""States of a transaction that is still to time out."""
+"""States of a transaction that has not timed out yet."""
 CLIENT: Final = "exam"
-"""The client id that drivers take: faults strike and count its requests alone."""
+"""The client id of drivers: faults strike and count only its requests."""
 ID: Final = "shop"
 REQUEST_TIMEOUT_MS: Final = 2_000
 PATIENCE_MS: Final = 15_000
 SESSION_MS: Final = 6_000
-"""Of a member of a classic group: the least that a broker takes."""
+"""Session timeout of a member of a classic group: the smallest that a broker allows."""
 BOUNDS: Final = {
     "transaction_timeout_ms": 60_000,
     "request_timeout_ms": REQUEST_TIMEOUT_MS,
@@ -69,8 +68,8 @@ REPEATS_MAX: Final = 10
 """Limit of repeats of a call whose error is retriable."""
 PAUSE_S: Final = 0.1
 AGAIN_S: Final = 1.0
-"""After a transaction that failed when the fault was over: librdkafka refuses records of a topic,
-which it was once refused, until it has asked for metadata.
+"""Pause after a transaction that failed although the fault was over: librdkafka goes on refusing
+records of a topic until it has fetched metadata.
 """
 POLLS_MAX: Final = 20
 POLL_MS: Final = 400
@@ -78,7 +77,7 @@ _END_OF: Final = {"commit": Told.COMMITTED, "abort": Told.ABORTED}
 
 
 class Application(DriverSession):
-    """The application of one situation, and the target it works on."""
+    """The application of one situation, with its target."""
 
     def __init__(self, opened: Opened, driver: Driver) -> None:
         super().__init__(driver)
@@ -88,34 +87,38 @@ class Application(DriverSession):
         """Topic of the records that drivers send, and its partitions."""
         self._opened = opened
         self.choices: list[str] = []
-        """Where the library is free to do otherwise than the Java client, and does."""
+        """Where the library differs from the Java client in a point that is left to libraries."""
         self.must_strike: list[AsyncFault] = []
         self.positions: dict[int, int] = {}
-        """Where the reader stood after its last poll, by partition."""
+        """The reader's position after its last poll, by partition."""
         self.tells_positions = True
         """Whether the library reports positions, by its last answer; True at first."""
         self.dead: set[str] = set()
-        """What was closed because the library has called it dead."""
+        """Producers and consumers that were closed because the library called them dead."""
         self.opened: set[str] = set()
         """Producers and consumers, by name."""
         self.moves = 1
-        """How often what moves does so: with 3 there, back, and on to a third broker."""
+        """How often a leader or coordinator moves in a situation: with 3 there, back, and to a
+        third broker.
+        """
         self._ids: dict[str, str] = {}
-        """Producers to their transactional ids."""
+        """Producer -> its transactional id."""
 
     @property
     def kafka(self) -> AsyncSimulatedKafka:
         """The simulated cluster.
 
         Raises:
-            NotAskedError: It is a real one: the situation needs more than a proxy can do.
+            NotAskedError: The cluster is real: the situation needs more than a proxy can do.
         """
         return self._opened.kafka
 
     # What the library is asked
 
     def name(self, own: str) -> str:
-        """What a topic, an id or a group is called in the cluster."""
+        """The name of a topic, an id or a group in the cluster, with the prefix of the
+        situation.
+        """
         return self.target.prefix + own
 
     async def init(
@@ -127,14 +130,14 @@ class Application(DriverSession):
         state: str = "",
         **bounds: int,
     ) -> Answer:
-        """A transactional producer; the call is repeated while the library says it may be.
+        """Opens a transactional producer; repeats the call while its error is retriable.
 
         Args:
-            producer: Its name.
-            transactional_id: Its id.
-            repeats: How often it is called at most.
-            state: What another one has left, where it goes on from that.
-            bounds: Other bounds than the usual ones, as the contract names them.
+            producer: Name of the producer.
+            transactional_id: Its transactional id.
+            repeats: Maximum number of calls.
+            state: State that an earlier producer returned, if this one continues from it.
+            bounds: Bounds that differ from the default, by their names in the contract.
         """
         self.dead.discard(producer)
         self.opened.add(producer)
@@ -162,16 +165,18 @@ class Application(DriverSession):
         state: str = "",
         **bounds: int,
     ) -> None:
-        """A producer that has to come up; see ``init``.
+        """Opens a producer, which must succeed; see ``init``.
 
         Raises:
-            MissError: It does not.
+            MissError: It fails.
         """
         answer = await self.init(producer, transactional_id=transactional_id, state=state, **bounds)
         self.expect_done(answer, "init")
 
     async def open(self, *values: str, producer: str = "p") -> Entry:
-        """A transaction that stays open, with its records acknowledged."""
+        """Begins a transaction, sends the records, and leaves it open; the records are
+        acknowledged.
+        """
         entry = self.ledger.begin(*values)
         await self.must("begin", producer=producer)
         for value in values:
@@ -179,15 +184,15 @@ class Application(DriverSession):
         return entry
 
     async def must_send(self, entry: Entry, value: str, producer: str) -> None:
-        """One more record of an open transaction."""
+        """Sends one more record in an open transaction."""
         self.expect_done(await self.send(value, producer), f"sending {value}")
         entry.values = (*entry.values, value)
 
     async def must_be_refused(self, value: str, producer: str) -> LibraryError:
-        """A record of the older one of two producers; the library's error.
+        """Sends a record with a fenced producer; returns the library's error.
 
         Raises:
-            MissError: The library says that it is in the log.
+            MissError: The library reports that the record is in the log.
         """
         answer = await self.send(value, producer)
         if answer.error is None:
@@ -195,24 +200,24 @@ class Application(DriverSession):
         return answer.error
 
     async def must_end(self, entry: Entry, producer: str = "p", how: str = "commit") -> None:
-        """End a transaction in a way that the library has to tell.
+        """Ends a transaction; the library must report this end.
 
         Raises:
-            MissError: It tells another end, or none.
+            MissError: It reports another end, or none.
         """
         await self.end(entry, producer=producer, how=how)
         self.expect_told(entry, _END_OF[how])
 
     async def must_transact(self, *values: str, end: str = "commit", **more: Any) -> None:
-        """A whole transaction, whose end the library has to tell; see ``transact``.
+        """Makes a whole transaction, whose end the library must report; see ``transact``.
 
         Raises:
-            MissError: It tells another end, or none.
+            MissError: It reports another end, or none.
         """
         self.expect_told(await self.transact(*values, end=end, **more), _END_OF[end])
 
     async def send(self, value: str, producer: str = "p", *, wait: bool = True) -> Answer:
-        """One record; values go to the partitions in turn, by their last letter."""
+        """Sends one record; its last letter determines the partition."""
         return await self.do(
             "send",
             producer=producer,
@@ -233,18 +238,18 @@ class Application(DriverSession):
         member: str = "",
         needs_positions: bool = True,
     ) -> Entry:
-        """A whole transaction of an application that obeys.
+        """Makes a whole transaction, following the library's errors.
 
         Args:
-            values: Of its records.
-            producer: Whose.
+            values: Values of its records.
+            producer: Name of the producer.
             end: commit or abort.
-            group: Whose positions go with it.
-            position: Where that group goes on.
-            wait: Each record is acknowledged before the next one.
-            member: The consumer, a member of that group, whose positions they are.
-            needs_positions: It means nothing without them; else they are left out where the driver
-                has no such command.
+            group: Group whose positions are committed in the transaction.
+            position: The position to commit.
+            wait: Whether each record is acknowledged before the next one is sent.
+            member: The consumer, a member of the group, in whose name the positions are committed.
+            needs_positions: Whether the positions are essential; otherwise they are left out if the
+                driver has no such command.
 
         Raises:
             NotAskedError: The driver has no such command.
@@ -265,7 +270,7 @@ class Application(DriverSession):
         return entry
 
     async def fill(self, values: Sequence[str], producer: str, *, wait: bool = True) -> Answer:
-        """Begin a transaction and send, up to the first error."""
+        """Begins a transaction and sends records, up to the first error."""
         answer = await self.do("begin", producer=producer)
         for value in values:
             if answer.error is None:
@@ -275,7 +280,7 @@ class Application(DriverSession):
     async def send_offsets(
         self, group: str, position: int, *, producer: str = "p", member: str = ""
     ) -> Answer:
-        """Positions into a transaction."""
+        """Sends the position of a group in a transaction."""
         return await self.do(
             "send-offsets",
             producer=producer,
@@ -285,7 +290,9 @@ class Application(DriverSession):
         )
 
     async def end(self, entry: Entry, *, producer: str = "p", how: str = "commit") -> Told:
-        """End a transaction, as the library wants it."""
+        """Ends a transaction, obeying the library's errors; returns the end that the library
+        reported.
+        """
         for _ in range(REPEATS_MAX):
             if how == "commit":
                 entry.told = Told.UNKNOWN
@@ -304,26 +311,28 @@ class Application(DriverSession):
         return entry.told
 
     async def give_up(self, entry: Entry, producer: str, error: LibraryError) -> Told:
-        """After an error in the middle: abort, unless the producer is dead."""
+        """Aborts after an error in the middle of a transaction; closes the producer if the error is
+        fatal.
+        """
         if error.fatal:
             await self.close(producer)
             return entry.told
         return await self.end(entry, producer=producer, how="abort")
 
     async def close(self, name: str) -> None:
-        """Close a producer or a consumer; what it says is of no interest."""
+        """Closes a producer or a consumer; the answer is ignored."""
         self.dead.add(name)
         await self.do("close", name=name)
 
     async def goes_on(self, producer: str = "p", *, value: str = "after") -> bool:
-        """The application commits again: with the same producer, or with a new one where the
-        library has called that one dead.
+        """Commits another transaction: with the same producer, or with a new one if the library has
+        called that one dead.
 
         Returns:
-            Whether it takes a new one.
+            Whether it took a new one.
 
         Raises:
-            MissError: It can't.
+            MissError: It does not succeed.
         """
         for attempt in ("-1", "-2"):
             was_dead = producer in self.dead
@@ -347,7 +356,7 @@ class Application(DriverSession):
         partitions: int = PARTITIONS,
         isolation: str = READ_COMMITTED,
     ) -> None:
-        """A reader from the beginning."""
+        """Opens a reader that starts at the beginning."""
         self.opened.add(name)
         await self.must(
             "consumer",
@@ -357,7 +366,7 @@ class Application(DriverSession):
         )
 
     async def subscribe(self, name: str, group: str, protocol: str, *, topic: str = INPUT) -> None:
-        """A member of a group that reads a topic."""
+        """Opens a member of a group that reads a topic."""
         self.dead.discard(name)
         self.opened.add(name)
         reading = self.reading(group, topic)
@@ -370,7 +379,7 @@ class Application(DriverSession):
         )
 
     def reading(self, group: str, topic: str) -> dict[str, Any]:
-        """What commands that make a reader have in common."""
+        """Arguments that all commands have which open a reader."""
         return {
             "bootstrap": self.target.bootstrap,
             "client_id": CLIENT,
@@ -382,13 +391,13 @@ class Application(DriverSession):
     async def poll(
         self, count: int, *, to: int = -1, name: str = "c", partition: int = 1
     ) -> list[str]:
-        """Values, in the order in which they came.
+        """Polls repeatedly; returns the values in order.
 
         Args:
-            count: Look until so many have come, and once more.
-            to: Look until the reader stands there, if the library tells it.
-            name: The reader.
-            partition: In which partition.
+            count: Poll until this number of values was read, and once more.
+            to: Poll until the reader has this position, if the library reports positions.
+            name: Name of the reader.
+            partition: The partition of the position.
         """
         values: list[str] = []
         for is_last in (*[False] * POLLS_MAX, True):
@@ -399,22 +408,22 @@ class Application(DriverSession):
         return values
 
     async def poll_once(self, name: str = "c") -> list[str]:
-        """What one poll brings."""
+        """Polls once; returns the values."""
         answer = await self.must("poll", consumer=name, timeout_ms=POLL_MS)
         self.tells_positions = answer.positions is not None
         self.positions = {int(index): offset for index, offset in (answer.positions or {}).items()}
         return [value for _, _, value in answer.records]
 
     async def ends(self, name: str = "c") -> dict[int, int]:
-        """The end offsets as the library tells them."""
+        """The end offsets by partition, as the library reports them."""
         answer = await self.must("end-offsets", consumer=name)
         return {int(index): offset for index, offset in answer.ends.items()}
 
     def position(self, partition: int) -> int | None:
-        """Where the reader stood after its last poll.
+        """The reader's position after its last poll.
 
         Raises:
-            NotAskedError: The library does not tell it.
+            NotAskedError: The library does not report positions.
         """
         if not self.tells_positions:
             raise NotAskedError("the library does not tell where a reader stands")
@@ -423,7 +432,7 @@ class Application(DriverSession):
     # The cluster
 
     async def neighbour(self) -> Neighbour:
-        """A producer of our own, on a simulated cluster."""
+        """A producer of our own, on a simulated cluster, with the old protocol."""
         cluster = await self.kafka.rebuilt.client("neighbour")
         self.kafka.rebuilt.guests.append(cluster.close)
         neighbour = Neighbour(
@@ -435,10 +444,10 @@ class Application(DriverSession):
         return neighbour
 
     async def arm(self, *, must_strike: bool = True, **rule: Any) -> AsyncFault:
-        """A fault on the driver's own requests, unless the rule is of another kind.
+        """Arms a fault on the driver's requests, unless the rule has another injection point.
 
         Raises:
-            NotAskedError: The proxy in front of this cluster can't do that.
+            NotAskedError: The proxy in front of this cluster can't do it.
         """
         if str(rule.get("point", "")).startswith("client."):
             rule.setdefault("client_id", CLIENT)
@@ -454,7 +463,7 @@ class Application(DriverSession):
         return fault
 
     async def disarm(self, fault: AsyncFault) -> None:
-        """End a fault."""
+        """Ends a fault."""
         self.steps.append(f"the fault at {fault.rule.api or 'the connection'} is over")
         await fault.disarm()
 
@@ -463,11 +472,11 @@ class Application(DriverSession):
         await fault.release()
 
     async def requests(self, api: str | None = None) -> AsyncFault:
-        """A count of the driver's requests, from now on."""
+        """Counts the driver's requests from now on."""
         return await self.arm(must_strike=False, point="client.request", api=api, action="pass")
 
     async def time_out(self) -> None:
-        """Let the coordinator abort what takes too long.
+        """Waits until the coordinator aborts a transaction by its timeout.
 
         Raises:
             MissError: There is no open transaction.
@@ -486,10 +495,11 @@ class Application(DriverSession):
             await asyncio.sleep(PAUSE_S)
 
     async def expect_end_at_coordinator(self) -> None:
-        """What was told as ended ends at the coordinator too, and not at its timeout only.
+        """Waits until a transaction that the library reports as ended has also ended at the
+        coordinator, before its timeout.
 
         Raises:
-            MissError: It is open still.
+            MissError: It is still open.
         """
         admin, name = await self.target.admin(), self.name(ID)
         deadline = admin.cluster.deadline(OVER_MS)
@@ -504,10 +514,10 @@ class Application(DriverSession):
             await asyncio.sleep(PAUSE_S)
 
     async def gets_free(self, partition: int) -> None:
-        """Nothing holds a partition's readers back, though nothing has timed out.
+        """Waits until no open transaction blocks the readers of a partition, before any timeout.
 
         Raises:
-            MissError: A transaction is open in it.
+            MissError: A transaction is still open in it.
         """
         deadline = (await self.target.admin()).cluster.deadline(OVER_MS)
         while True:
@@ -524,25 +534,27 @@ class Application(DriverSession):
 
     @property
     def expiring_ms(self) -> int:
-        """Timeout of a transaction that is to time out: on a real cluster it is waited for."""
+        """Timeout for a transaction that is to time out; short on a real cluster, where it takes
+        real time.
+        """
         return BOUNDS["transaction_timeout_ms"] if self._can_move_clock else EXPIRING_MS
 
     async def home_of_group(self, group: str) -> TopicPartition:
-        """The partition on which a group lives."""
+        """The partition of ``__consumer_offsets`` that keeps a group."""
         topic = await (await self.target.admin()).wait_for_topic(CONSUMER_OFFSETS_TOPIC)
         index = partition_for(self.name(group), len(topic.partitions))
         return TopicPartition(CONSUMER_OFFSETS_TOPIC, index)
 
     async def move_leader_of(self, partition: TopicPartition, *, to: int | None = None) -> None:
-        """Hand a partition to another replica.
+        """Moves the leader of a partition to another replica.
 
         Args:
             partition: The partition.
-            to: The id of the broker; any other in sync unless given.
+            to: The id of the broker; unless given, any other one in sync.
 
         Raises:
-            NotAskedError: There is none.
-            TargetError: Not on this cluster.
+            NotAskedError: There is no such replica.
+            TargetError: This cluster can't do it.
         """
         admin = await self.target.admin()
         been: list[int] = []
@@ -566,37 +578,37 @@ class Application(DriverSession):
             )
 
     async def kill(self, broker_id: int) -> None:
-        """End a broker at once; it stays dead until the situation is over.
+        """Kills a broker; it stays dead until the situation is over.
 
         Raises:
-            TargetError: Not on this cluster.
+            TargetError: This cluster can't do it.
         """
         await self.target.kill(self.target.number_of(broker_id))
 
     async def move_leader(self, partition: int) -> None:
-        """Another replica leads a partition of the topic."""
+        """Moves the leader of a partition of the topic."""
         self.steps.append(f"partition {partition} gets another leader")
         await self.move_leader_of(TopicPartition(self.name(self.topic), partition))
 
     async def move_coordinator(self) -> None:
-        """Another broker coordinates the transactional id, and loads its log."""
+        """Moves the coordinator of the transactional id to another broker, which loads its log."""
         self.steps.append("the transactional id gets another coordinator")
         await self.move_leader_of(await self.target.home_of_id(self.name(ID)))
 
     async def move_group(self, group: str) -> None:
-        """Another broker coordinates a group."""
+        """Moves the coordinator of a group to another broker."""
         self.steps.append("the group gets another coordinator")
         await self.move_leader_of(await self.home_of_group(group))
 
     async def kill_coordinator(self) -> None:
-        """The coordinator's broker dies and stays dead."""
+        """Kills the broker of the transaction coordinator; it stays dead."""
         self.steps.append("the coordinator's broker dies")
         admin = await self.target.admin()
         await self.kill(await admin.leader_of(await self.target.home_of_id(self.name(ID))))
 
     async def with_leader(self, group: str, partition: int) -> None:
-        """One broker coordinates a group and leads a partition of the topic, and does not
-        coordinate the transactional id. To be called before the library has looked.
+        """Arranges that one broker coordinates a group and leads a partition of the topic, and does
+        not coordinate the transactional id. To be called before the library asks for any of them.
         """
         admin = await self.target.admin()
         await self.position_of(group)  # whoever asks for a group first makes the topic of groups
@@ -611,14 +623,14 @@ class Application(DriverSession):
             await self.move_leader_of(led_partition, to=broker)
 
     async def kill_group_coordinator(self, group: str) -> None:
-        """The broker of a group's coordinator dies and stays dead."""
+        """Kills the broker of a group's coordinator; it stays dead."""
         self.steps.append("the broker of the group's coordinator dies")
         admin = await self.target.admin()
         home = await self.home_of_group(group)
         await self.kill(await admin.leader_of(home))
 
     async def fill_input(self, *values: str) -> None:
-        """Records in the first partition of the input, by an application of another kind."""
+        """Writes records to the first partition of the input topic, with our own client."""
         admin = await self.target.admin()
         async with Producer(admin.cluster) as producer:
             for value in values:
@@ -627,8 +639,8 @@ class Application(DriverSession):
     # The log
 
     async def end_of(self, partition: int, *, committed: bool = False) -> int:
-        """Where a partition of the topic ends, once the markers of what has ended are written; or
-        up to where it is committed now.
+        """The end offset of a partition of the topic, once the markers of ended transactions are
+        written; with ``committed``, the present last stable offset.
         """
         if not committed:
             await self.records()
@@ -639,13 +651,13 @@ class Application(DriverSession):
         )
 
     async def records(self, *, settle_ms: int = 2_000) -> tuple[ReadRecord, ...]:
-        """All records of the topic, each with its fate."""
+        """All records of the topic, each with the end of its transaction."""
         return await read_topic(
             await self.target.admin(), self.name(self.topic), settle_ms=settle_ms
         )
 
     async def judge(self, groups: Sequence[str] = ()) -> list[str]:
-        """Check everything reported to the application against the log."""
+        """Compares everything that the library reported with the log; returns the differences."""
         committed = await self.committed_values()
         positions = {group: await self.position_of(group) for group in groups}
         return list(self.ledger.misses(committed, positions))
@@ -662,8 +674,8 @@ class Application(DriverSession):
 
 
 async def together(*acts: Coroutine[Any, Any, Any]) -> list[Any]:
-    """What happens at the same time; where one of it fails, the others end as well, so that no
-    command is given behind the situation's end.
+    """Runs several acts at the same time. If one fails, the others are cancelled, so that no
+    command is sent after the situation's end.
     """
     try:
         async with asyncio.TaskGroup() as group:
@@ -677,13 +689,15 @@ async def together(*acts: Coroutine[Any, Any, Any]) -> list[Any]:
 # a record, and compressed ones, whatever the library itself would write.
 
 VERSION_1: Final = VersionRange(0, 4)
-"""Versions of EndTxn that keep the epoch."""
+"""Versions of EndTxn that keep the epoch (transactions v1)."""
 PRODUCE: Final = VersionRange(3, 11)
-"""Versions that add no partition by themselves."""
+"""Versions of Produce that do not add the partition to the transaction."""
 
 
 class Neighbour(msgspec.Struct, kw_only=True):
-    """It speaks version 1 of transactions, and must not be disturbed."""
+    """A producer with the old protocol (transactions v1), which the tested library must not
+    disturb.
+    """
 
     cluster: Cluster
     wait_for_state: Callable[[str, str], Awaitable[object]]
@@ -692,7 +706,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
     _sequences: dict[TopicPartition, int] = {}
 
     async def init(self) -> None:
-        """Get a producer id."""
+        """Gets a producer id."""
         request = TxnRequests(self.transactional_id).init(timeout_ms=60_000)
         answer = await self._ask(request)
         self._identity = (answer.producer_id, answer.producer_epoch)
@@ -700,12 +714,12 @@ class Neighbour(msgspec.Struct, kw_only=True):
     async def transact(
         self, to: TopicPartition, values: Sequence[str], *, committed: bool, compression: int = 0
     ) -> None:
-        """A whole transaction, its marker included.
+        """Makes a whole transaction, and waits for its marker.
 
         Args:
-            to: The partition that is added to it.
-            values: One batch of records; none where empty.
-            committed: Or aborted.
+            to: The partition.
+            values: Values of the records of one batch; without values, no batch is sent.
+            committed: Whether it commits; otherwise it aborts.
             compression: The codec's number; 0 for none.
         """
         producer_id, epoch = self._identity
@@ -720,7 +734,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
         await self.wait_for_state(self.transactional_id, state)
 
     async def hang(self, admin: Admin, to: TopicPartition, value: str) -> None:
-        """A record of a transaction that no coordinator knows of, and so none will end."""
+        """Writes a record of a transaction that no coordinator knows, so that none will end it."""
         await admin.set_broker_default(VERIFICATION, "false")
         try:
             await self._produce(to, [value], 0)
@@ -732,7 +746,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
         request: VersionedRequest,
         error_of: Callable[[Any], int] = lambda answer: int(answer.error_code),
     ) -> Any:
-        """Ask the coordinator, which a busy machine may make move, until it decides.
+        """Sends a request to the coordinator, which may move on a busy machine, until it decides.
 
         Raises:
             RetriableError: It refuses.
@@ -775,7 +789,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
 
 
 def _error_of_partition(answer: Any) -> int:
-    """Of AddPartitionsToTxn, which has named one."""
+    """The error of an AddPartitionsToTxn response for its only partition."""
     (topic,) = answer.results_by_topic_v3_and_below
     (row,) = topic.results_by_partition
     return int(row.partition_error_code)

@@ -1,4 +1,5 @@
-"""The program of a library: commands to its standard input, answers from its standard output.
+"""Runs the driver of a library: writes commands to its standard input, and reads answers from its
+standard output.
 
 Version 1 of the contract: docs/exam.md.
 """
@@ -19,7 +20,9 @@ from txnsim.files import problem_of
 
 CONTRACT: Final = 1
 HANGS_S: Final = 30.0
-"""A command without an answer for so long hangs. The libraries' own patience is half of it."""
+"""A command that has no answer after this time counts as hanging. The libraries' own timeouts are
+half as long.
+"""
 LINE_BYTES_MAX: Final = 1 << 24
 LAST_WORDS_BYTES: Final = 1_000
 TCP: Final = "tcp://"
@@ -33,11 +36,11 @@ class LibraryError(msgspec.Struct, frozen=True, kw_only=True):
     class_: str = msgspec.field(name="class", default="")
     message: str = ""
     retriable: bool = False
-    """The same call may be repeated."""
+    """Whether the same call may be repeated."""
     abortable: bool = False
-    """The transaction must be aborted; the producer stays usable."""
+    """Whether the transaction must be aborted; the producer stays usable."""
     fatal: bool = False
-    """The producer has to be closed."""
+    """Whether the producer must be closed."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,17 +50,17 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     error: LibraryError | None = None
     offset: int = -1
-    """Of a record that was sent."""
+    """Offset of the record that was sent."""
     records: tuple[tuple[int, int, str], ...] = ()
-    """Partition, offset and value of what a poll brought."""
+    """Partition, offset and value of each record of a poll."""
     positions: dict[str, int] | None = {}
     """Partition -> next offset of the reader; None if the library does not tell."""
     ends: dict[str, int] = {}
-    """Partition to its end, as a reader of its isolation is told."""
+    """Partition -> its end offset, for the isolation level of the reader."""
     failed: dict[str, str] = {}
-    """Partition to the error of its acknowledgements."""
+    """Partition -> error of the acknowledgements of its records."""
     state: str = ""
-    """After a commit: state for a restart, of a library that has such a thing."""
+    """After a commit: state for a restart, if the library has such a state."""
     contract: int = 0
     library: str = ""
     version: str = ""
@@ -70,7 +73,7 @@ class NoAnswerError(Exception):
 
 
 class Driver:
-    """A program that is driven: a process of ours, or one that listens."""
+    """A running driver: a process that we started, or a program that listens on a port."""
 
     def __init__(
         self,
@@ -83,7 +86,7 @@ class Driver:
         self._commands = commands
         self._process = process
         self._errors = errors
-        """What the program has written to its standard error."""
+        """File with the standard error of the program."""
         self._number = 0
 
     @classmethod
@@ -91,8 +94,8 @@ class Driver:
         """Start the program, or connect to it.
 
         Args:
-            command: As a shell would take it; no shell is used. Or ``tcp://HOST:PORT``, where each
-                connection has to be a driver.
+            command: The command line, split as a shell does, but run without a shell. Or
+                ``tcp://HOST:PORT``, where each connection must serve as a driver.
 
         Raises:
             ConfigError: There is no such program.
@@ -118,10 +121,10 @@ class Driver:
         return cls(process.stdout, process.stdin, process, errors)
 
     async def ask(self, do: str, **arguments: Any) -> Answer:
-        """Give one command and wait for its answer.
+        """Sends one command and waits for its answer.
 
         Raises:
-            NoAnswerError: There is none.
+            NoAnswerError: There is no answer.
         """
         self._number += 1
         line = msgspec.json.encode({"id": self._number, "do": do, **arguments}) + b"\n"
@@ -149,7 +152,7 @@ class Driver:
         return answer
 
     def _last_words(self) -> str:
-        """The end of what it has written to its standard error."""
+        """The last lines that the program wrote to its standard error."""
         if self._errors is None:
             return ""
         size = self._errors.seek(0, io.SEEK_END)
@@ -158,10 +161,10 @@ class Driver:
         return "".join(f"\n  {line}" for line in lines)
 
     async def describe(self) -> Answer:
-        """Ask who sits the exam.
+        """Asks the driver for its library and version.
 
         Raises:
-            ConfigError: It gives no answer, or speaks another version of the contract.
+            ConfigError: The driver gives no answer, or speaks another version of the contract.
         """
         try:
             answer = await self.ask("describe", contract=CONTRACT)
@@ -174,7 +177,7 @@ class Driver:
         return answer
 
     async def end(self) -> None:
-        """End the program, also where it hangs; one that listens sees its connection close."""
+        """Ends the program, even if it hangs; for a program that listens, closes the connection."""
         if self._process is None:
             self._commands.close()
             with contextlib.suppress(ConnectionError):

@@ -1,7 +1,7 @@
-"""What an application was told about its transactions, held against what the log holds.
-
-The laws, for every library and every situation: told "committed" is readable, once; told "aborted"
-is not; an end that nobody told is whole; positions end as the records of their transaction do.
+"""Compares the ends of transactions, as a library reported them, with the log. These laws hold for
+every library and situation: records reported as committed are readable, once; records reported as
+aborted are not; a transaction with an unknown end is readable completely or not at all; positions
+have the same end as the records of their transaction.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ SHOWN_CHARS: Final = 20
 
 
 class Told(StrEnum):
-    """The end of a transaction, as the library told it."""
+    """The end of a transaction, as the library reported it."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
-    """Aborted, or its commit was never requested."""
+    """The transaction was aborted, or its commit was never requested."""
     UNKNOWN = "unknown"
-    """A commit was requested and answered with an error."""
+    """A commit was requested and failed with an error."""
 
 
 class Entry(msgspec.Struct, kw_only=True):
@@ -31,7 +31,7 @@ class Entry(msgspec.Struct, kw_only=True):
 
     values: tuple[str, ...]
     group: str = ""
-    """Whose positions went with it."""
+    """Group whose positions were committed in the transaction."""
     position: int = -1
     told: Told = Told.ABORTED
 
@@ -42,17 +42,17 @@ class Ledger(msgspec.Struct):
     entries: list[Entry] = []
 
     def begin(self, *values: str, group: str = "", position: int = -1) -> Entry:
-        """Note a transaction before it begins."""
+        """Records a transaction before it begins."""
         entry = Entry(values=values, group=group, position=position)
         self.entries.append(entry)
         return entry
 
     def misses(self, committed: Sequence[str], positions: Mapping[str, int]) -> Iterator[str]:
-        """What the log and the answers don't agree about.
+        """The contradictions between the log and the answers.
 
         Args:
             committed: The values that a ``read_committed`` reader gets.
-            positions: Group to its committed position; -1 where there is none.
+            positions: Group -> its committed position; -1 if there is none.
         """
         counts = Counter(committed)
         for value, count in counts.items():
@@ -80,7 +80,9 @@ class Ledger(msgspec.Struct):
                 pass
 
     def _of_positions(self, group: str, position: int, counts: Counter[str]) -> Iterator[str]:
-        """A transaction counts as committed where its records are readable, whatever was told."""
+        """Contradictions about a group's position. A transaction counts as committed if its records
+        are readable, whatever was reported.
+        """
         expected = -1
         for entry in self.entries:
             whole = entry.values and all(counts[value] for value in entry.values)
@@ -92,7 +94,7 @@ class Ledger(msgspec.Struct):
 
 
 def short(value: str) -> str:
-    """A value for a message: a large one by its beginning."""
+    """Shortens a large value for a message."""
     return (
         value if len(value) <= SHOWN_CHARS else f"{value[:SHOWN_CHARS]}… ({len(value)} characters)"
     )

@@ -13,29 +13,29 @@ from txnsim_lab.exam._ledger import Entry, Told, short, values_text
 from txnsim_lab.exam.results import MissError, NotAskedError
 
 UNTOLD: Final = ("bootstrap", "client_id")
-"""Arguments omitted in reports: they are the same in every command."""
+"""Arguments that reports omit: they are the same in every command."""
 
 Between = Callable[[int], Awaitable[None]]
 
 
 class DriverSession:
-    """Commands to one driver, with its answers."""
+    """Sends commands to one driver, and keeps its answers."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self.errors: list[str] = []
-        """What the library has told, call by call."""
+        """All errors that the library has reported."""
         self.steps: list[str] = []
         """All that was done, in order: commands with their answers, and faults."""
         self.between: Between | None = None
-        """Comes before each command, with its number from 1 on."""
+        """Called before each command, with its number from 1 on."""
         self._command_text = 0
 
     async def do(self, verb: str, **arguments: Any) -> Answer:
-        """One command; an error is an answer.
+        """Sends one command; an error counts as an answer.
 
         Raises:
-            MissError: It fails, and no error is told.
+            MissError: The command fails without an error.
             NotAskedError: The driver has no such command.
         """
         self._command_text += 1
@@ -54,10 +54,10 @@ class DriverSession:
         return answer
 
     async def must(self, verb: str, **arguments: Any) -> Answer:
-        """One command that has to work.
+        """Sends one command, which must succeed.
 
         Raises:
-            MissError: It does not.
+            MissError: It fails.
         """
         answer = await self.do(verb, **arguments)
         self.expect_done(answer, verb)
@@ -66,7 +66,7 @@ class DriverSession:
     # What it should have told
 
     def expect(self, actual: object, expected: object, subject: str) -> None:
-        """Hold one against the other.
+        """Compares a value with the expected one.
 
         Raises:
             MissError: They differ.
@@ -75,7 +75,7 @@ class DriverSession:
             raise MissError(f"{subject}: {actual}; expected: {expected}")
 
     def expect_told(self, entry: Entry, expected: Told) -> None:
-        """Hold what the library has told of a transaction's end against what it has to tell.
+        """Compares the end that the library has reported for a transaction with the expected one.
 
         Raises:
             MissError: They differ.
@@ -86,7 +86,7 @@ class DriverSession:
             raise MissError(f'{claim}, and "{expected}" was expected{self.after_errors}')
 
     def expect_done(self, answer: Answer, subject: str) -> None:
-        """Hold a call to its success.
+        """Checks that a call has succeeded.
 
         Raises:
             MissError: It has failed.
@@ -96,10 +96,10 @@ class DriverSession:
 
     @asynccontextmanager
     async def within(self, seconds: float, subject: str) -> AsyncIterator[None]:
-        """Hold the library to a time for several calls.
+        """Limits the time that several calls of the library may take.
 
         Raises:
-            MissError: It took longer.
+            MissError: They took longer.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -111,7 +111,9 @@ class DriverSession:
 
     @property
     def after_errors(self) -> str:
-        """The end of a sentence: the errors that the library has told up to now."""
+        """For messages: the errors that the library has reported so far, as the end of a
+        sentence.
+        """
         return f"; its errors: {'; '.join(self.errors)}" if self.errors else ""
 
 

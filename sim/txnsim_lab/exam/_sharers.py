@@ -1,9 +1,9 @@
-"""Members of a share group in a situation (KIP-932): how the group is configured, what its members
-get, what they say of it, and what the library told them of that.
+"""Members of a share group in a situation (KIP-932): the group's configs, the records that members
+get, their acknowledgements, and the library's answers to these.
 
-The laws, in each of these situations: a record whose acceptance or rejection a library has told as
-done is never given again, a record of an aborted transaction never to a group with read_committed,
-and in the end each committed record that was not rejected has been accepted.
+Three laws hold in each of these situations. A record is never delivered again after the library has
+confirmed its acceptance or rejection. A group with read_committed never gets a record of an aborted
+transaction. In the end each committed record that was not rejected has been accepted.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from txnsim_lab.exam.targets import create_topic
 How = Literal["accept", "release", "reject", "renew"]
 GROUP: Final = "sharers"
 JOBS: Final = "jobs"
-"""A topic of one partition, which is each member's."""
+"""A topic with one partition, which all members read."""
 OTHER: Final = f"{CLIENT}-2"
-"""Client id of a member that no fault strikes."""
+"""Client id of the member that no fault strikes."""
 READ_COMMITTED: Final = "read_committed"
 POLLS_MAX: Final = 25
 """Limit of polls for one record; each takes POLL_MS."""
 EMPTY_POLLS: Final = 3
-"""Polls without a record, after which a partition counts as read."""
+"""Number of empty polls in a row after which a partition counts as read."""
 LOCK_MS: Final = 2_000
-"""Of a group whose locks are to run out."""
+"""Record lock duration of a group whose locks are to expire."""
 
 
 class Sharers:
@@ -48,16 +48,16 @@ class Sharers:
             **configs,
         }
         self._held: dict[str, list[tuple[int, str]]] = {}
-        """Member to partition and value of what it got last."""
+        """Member -> partition and value of the records of its last poll."""
         self.done: set[str] = set()
-        """Values that were accepted, as a library has told."""
+        """Values whose acceptance the library has confirmed."""
         self.rejected: set[str] = set()
 
     async def begin(self) -> None:
-        """Make the topic, and configure the group.
+        """Creates the topic, and sets the configs of the group.
 
         Raises:
-            NotAskedError: The cluster refuses.
+            NotAskedError: The cluster refuses the configs.
         """
         self._app.topic, self._app.partitions = JOBS, 1
         await create_topic(self._app.target, self._app.name(JOBS))
@@ -69,7 +69,7 @@ class Sharers:
             raise NotAskedError(f"the cluster: {refused}") from None
 
     async def join(self, name: str = "m", *, client_id: str = CLIENT) -> None:
-        """Subscribe a member with explicit acknowledgement."""
+        """Subscribes a member with explicit acknowledgement."""
         self._app.dead.discard(name)
         self._app.opened.add(name)
         self._held[name] = []
@@ -84,10 +84,10 @@ class Sharers:
         )
 
     async def poll(self, name: str = "m") -> list[str]:
-        """What one poll brings; an error of the library is noted, and brings nothing.
+        """Polls once; if the library reports an error, returns no values.
 
         Raises:
-            MissError: Something that must not be given again.
+            MissError: A record is delivered again that must not be.
         """
         answer = await self._app.do("share-poll", consumer=name, timeout_ms=POLL_MS)
         self._held[name] = [(partition, value) for partition, _, value in answer.records]
@@ -100,10 +100,10 @@ class Sharers:
         return values
 
     async def get(self, name: str = "m") -> list[str]:
-        """Poll until something comes.
+        """Polls until records come.
 
         Raises:
-            MissError: Nothing does.
+            MissError: No record comes.
         """
         for _ in range(POLLS_MAX):
             if values := await self.poll(name):
@@ -111,16 +111,16 @@ class Sharers:
         raise MissError(f"{name} gets nothing{self._app.after_errors}")
 
     async def gets_nothing(self, name: str = "m", *, subject: str = "the member gets") -> None:
-        """Poll a few times.
+        """Polls a few times; no record may come.
 
         Raises:
-            MissError: Something comes.
+            MissError: A record comes.
         """
         for _ in range(EMPTY_POLLS):
             self._app.expect(await self.poll(name), [], subject)
 
     async def say(self, how: How, name: str = "m") -> bool:
-        """Acknowledge every record of the last poll, and commit that.
+        """Acknowledges every record of the last poll, and commits the acknowledgements.
 
         Returns:
             Whether the library reports no failure.
@@ -142,7 +142,7 @@ class Sharers:
         return not failed
 
     async def must_say(self, how: How, name: str = "m") -> None:
-        """``say``, which has to succeed.
+        """Acknowledges as ``say`` does, which must succeed.
 
         Raises:
             MissError: The library reports a failure.
@@ -151,10 +151,10 @@ class Sharers:
             raise MissError(f"{how} failed{self._app.after_errors}")
 
     async def work(self, *names: str, wanted: Collection[str]) -> None:
-        """Members poll and accept until these values are accepted and polls are empty.
+        """Lets members poll and accept until the wanted values are accepted and polls are empty.
 
         Raises:
-            MissError: Something is missing, or there is too much.
+            MissError: A value is missing, or there is an additional one.
         """
         idle = 0
         for _ in range(POLLS_MAX):
@@ -174,7 +174,7 @@ class Sharers:
             raise MissError(f"{', '.join(extra)} was given, though it was never committed")
 
     async def forget(self) -> None:
-        """Take the group's configs away again."""
+        """Removes the configs of the group."""
         admin = await self._app.target.admin()
         for name in self._configs:
             await admin.set_group_config(self._app.name(GROUP), name, None)

@@ -1,8 +1,7 @@
-"""Two libraries, two versions of one, or two levels, asked the same: only what differs is told.
-
-Each situation is played on both sides. Where they part they are asked once more, so that chance is
-told apart from a habit. Then variants are drawn near the differences: a situation with one more act
-of the cluster between two commands. The seed says which.
+"""Compares two libraries, two versions of one, or two levels of ``transaction.version``. Each
+situation is played on both sides, and only differences are reported. A situation with a difference
+is played once more, to exclude chance. Then random variants of these situations are played, with
+one more act of the cluster between two commands; the seed determines the variants.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from txnsim_lab.exam.targets import Targets
 from txnsim_lab.target.cluster import TargetError
 
 TIMES: Final = 2
-"""A difference is played so often."""
+"""How often a situation with a difference is played."""
 ACTS_MAX: Final = 2
 COMMANDS_MAX: Final = 12
-"""Highest number of a driver command that an act precedes."""
+"""An act of a variant comes before a driver command with at most this number."""
 _WORD: Final = re.compile(r"[a-z]+")
 _COMMON: Final = (
     "a an and are as at be been by can does for from has in is it its no not of on or so than"
@@ -42,13 +41,13 @@ class ComparedDriver(msgspec.Struct, frozen=True, kw_only=True):
     """A driver with its level of ``transaction.version``."""
 
     command: str
-    """Starts the driver."""
+    """Command that starts the driver."""
     level: int | None = None
     """``transaction.version``; that of the comparison unless given."""
 
 
 class SituationDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """A situation in which the two sides part."""
+    """A situation in which the two sides differ."""
 
     situation: str
     level: int
@@ -58,30 +57,32 @@ class SituationDifference(msgspec.Struct, frozen=True, kw_only=True):
     one: Result
     other: Result
     times: int
-    """How often they parted, of ``TIMES``."""
+    """In how many of the ``TIMES`` plays the sides differed."""
     drawn: str = ""
-    """What a variant has besides the situation; empty of a situation itself."""
+    """What a variant adds to the situation; empty for the situation itself."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Differences between two drivers, with the counts of plays."""
+    """Differences between two drivers, with the number of plays."""
 
     one: str
-    """Library and version."""
+    """Library and version of the first driver."""
     other: str
     situations: int
-    """Played on both sides, once per level."""
+    """Number of situations played on both sides, once per level."""
     variants: int
     seed: int
     differences: tuple[SituationDifference, ...]
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """Levels, minutes of variants, their seed, and words that order situations."""
+    """Limits of a comparison: levels, minutes for variants, their seed, and words that order
+    situations.
+    """
 
     levels: Sequence[int]
     minutes: float
-    """For variants."""
+    """Minutes for variants."""
     seed: int
     hints: tuple[str, ...] = ()
 
@@ -95,15 +96,15 @@ async def compare(
     clock: Clock,
     tell: Callable[[str, SituationDifference | None], None],
 ) -> Comparison:
-    """Ask both.
+    """Compares two drivers.
 
     Args:
-        sides: Who.
-        situations: What.
-        targets: Where; closed at the end.
-        bounds: How much.
-        clock: Of the machine, for the minutes.
-        tell: Gets each situation with what was found.
+        sides: The two drivers.
+        situations: The situations to play.
+        targets: The clusters to play on; closed at the end.
+        bounds: The limits of the comparison.
+        clock: The clock of the machine, for the minutes.
+        tell: Takes each situation with its result.
 
     Raises:
         ConfigError: A driver can't be started, or does not speak the contract.
@@ -153,14 +154,14 @@ def _concerns(situation: Situation, level: int, difference: SituationDifference)
 
 
 class _Pair:
-    """Two runs of the exam, by turns."""
+    """Plays situations with two drivers in turn."""
 
     def __init__(self, sides: tuple[ComparedDriver, ComparedDriver], targets: Targets) -> None:
         self._sides = sides
         self._exams = [Exam(side.command, targets) for side in sides]
 
     async def begin(self) -> list[str]:
-        """Library and version of both."""
+        """Starts both drivers; returns their libraries and versions."""
         who = [await exam.begin() for exam in self._exams]
         names = [f"{answer.library} {answer.version}" for answer in who]
         levels = [side.level for side in self._sides]
@@ -202,7 +203,7 @@ class _Pair:
 
 
 def part(result: Result, other_result: Result) -> bool:
-    """Whether two results differ in what a user would see."""
+    """Whether two results differ in a way that users notice."""
     return (result.outcome, result.choices) != (other_result.outcome, other_result.choices)
 
 
@@ -210,7 +211,7 @@ def part(result: Result, other_result: Result) -> bool:
 
 
 def by_hints(situations: Sequence[Situation], hints: Iterable[str]) -> list[Situation]:
-    """Situations by how many words they share with hints: most first, and stable."""
+    """Sorts situations by the number of words that they share with the hints; stable."""
     hint_words = _words(" ".join(hints))
 
     def score(situation: Situation) -> int:
@@ -223,7 +224,7 @@ def by_hints(situations: Sequence[Situation], hints: Iterable[str]) -> list[Situ
 
 
 def _words(text: str) -> set[str]:
-    """By their beginnings, so that ``committed`` is ``commit``."""
+    """The words of a text, cut to their first letters, so that ``committed`` equals ``commit``."""
     return {word[:_STEM] for word in _WORD.findall(text.lower()) if word not in _COMMON_WORDS}
 
 
@@ -233,7 +234,9 @@ def _words(text: str) -> set[str]:
 def variants(
     near: Sequence[tuple[Situation, int]], seed: int
 ) -> Iterator[tuple[Situation, int, str]]:
-    """Situations with acts between their commands, without an end; the same for the same seed."""
+    """An endless series of situations with acts between their commands; the same for the same
+    seed.
+    """
     draw = SeededRng(seed).stream("exam.variants")
     names = sorted(ACTS)
     while near:
@@ -247,7 +250,7 @@ def variants(
 
 
 def with_acts(play: Play, acts: Sequence[tuple[int, str]]) -> Play:
-    """A situation with acts before its commands of these numbers."""
+    """A situation in which acts come before the commands of these numbers."""
 
     async def play_with_acts(app: Application) -> None:
         remaining = list(acts)

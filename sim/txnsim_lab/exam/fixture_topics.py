@@ -1,8 +1,7 @@
-"""What there is to read: topics with one partition each, and what a ``read_committed`` reader gets.
-
-A fixture topic is written over the wire, so it can be written on any cluster. What is expected of a
-reader stands beside it, by hand. Drivers are asked of them (``situations.readers``), and so is
-whatever reads topics or log directories without a coordinator (``txnsim exam readers``).
+"""Topics to read, with one partition each, and the values that a ``read_committed`` reader must
+get. A fixture topic is written over the wire, so it can be written on any cluster. The expected
+answers are written by hand. Drivers must read the topics (``situations.readers``), and so must
+programs that read topics or log directories without a coordinator (``txnsim exam readers``).
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from txnsim_lab.exam.targets import create_topic
 from txnsim_lab.target.cluster import Target
 
 TIMEOUT_MS: Final = 600_000
-"""Of transactions that stay open: less than ``transaction.max.timeout.ms`` of any broker."""
+"""Timeout of transactions that stay open: less than any broker's ``transaction.max.timeout.ms``."""
 LARGE: Final = 100_000
-"""Bytes of a value that fills an answer: readers fetch 1 MiB of a partition by default."""
+"""Bytes of a large value; readers fetch 1 MiB of a partition by default."""
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,25 +31,29 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     about: str
     values: tuple[str, ...]
-    """What ``read_committed`` gets, in order; long values by their first two letters."""
+    """Values that a ``read_committed`` reader gets, in order; of long values the first two
+    letters.
+    """
     stable: int
-    """Where such a reader stands in the end, and the end of its topic: its lag is then zero."""
+    """The last stable offset: the final position of such a reader, and the end that it sees; its
+    lag is then zero.
+    """
     end: int
-    """The high watermark: no reader with ``read_committed`` gets there while it is behind
+    """The high watermark. No ``read_committed`` reader reaches it while it is greater than
     ``stable``.
     """
 
 
 class TopicWriter:
-    """Writes one topic."""
+    """Writes one fixture topic."""
 
     def __init__(self, target: Target, cluster: Cluster, topic: str, lasting_ms: int) -> None:
-        """Nothing is written.
+        """Writes nothing yet.
 
         Args:
-            target: Where.
+            target: The cluster.
             cluster: Connections to it.
-            topic: Is there.
+            topic: Name of the topic, which must exist.
             lasting_ms: Timeout of transactions, some of which stay open.
         """
         self._lasting_ms = lasting_ms
@@ -59,24 +62,24 @@ class TopicWriter:
         self._target = target
 
     async def roll(self) -> None:
-        """End the segment, with the next record at the latest.
+        """Rolls the segment, at the latest with the next record.
 
         Raises:
-            TargetError: Not on this cluster.
+            TargetError: This cluster can't do it.
         """
         await self._target.roll(self.place)
 
     async def clean(self) -> None:
-        """Have the cleaner run.
+        """Waits for a run of the log cleaner.
 
         Raises:
-            TargetError: Not on this cluster.
+            TargetError: This cluster can't do it.
         """
         await self._target.clean(self.place)
 
     @contextlib.asynccontextmanager
     async def producers(self, *names: str) -> AsyncIterator[list[Producer]]:
-        """Producers with ids of their own; a transaction of theirs may stay open."""
+        """Opens transactional producers; their transactions may stay open."""
         producers = [
             Producer(
                 self.cluster,
@@ -94,7 +97,7 @@ class TopicWriter:
                 await producer.close()
 
     async def put(self, producer: Producer, *values: str, key: str = "") -> None:
-        """Records, each in a batch of its own and acknowledged."""
+        """Sends records, each in a batch of its own, and waits for each acknowledgement."""
         for value in values:
             content = value.encode()
             name = key.encode() if key else None
@@ -103,7 +106,7 @@ class TopicWriter:
     async def transact(
         self, producer: Producer, *values: str, end: str = "commit", key: str = ""
     ) -> None:
-        """A whole transaction."""
+        """Makes a whole transaction."""
         producer.begin()
         await self.put(producer, *values, key=key)
         await (producer.commit() if end == "commit" else producer.abort())
@@ -113,7 +116,7 @@ Write = Callable[[TopicWriter], Awaitable[None]]
 
 
 class FixtureTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic and its truth."""
+    """A topic to read, with the expected answer."""
 
     expected: Expected
     write: Write
@@ -123,7 +126,7 @@ class FixtureTopic(msgspec.Struct, frozen=True, kw_only=True):
 def topic_of(
     topic: str, about: str, values: str, stable: int, end: int, **more: Any
 ) -> Callable[[Write], FixtureTopic]:
-    """Make a fixture topic of a coroutine function; values are apart by blanks."""
+    """Decorates a coroutine function that writes a topic; ``values`` are separated by spaces."""
     expected = Expected(
         topic=topic, about=about, values=tuple(values.split()), stable=stable, end=end
     )
@@ -132,7 +135,7 @@ def topic_of(
 
 @topic_of("position-on-marker", "The last record has a marker behind it.", "a b", 3, 3)
 async def on_marker(writer: TopicWriter) -> None:
-    """0 a, 1 b, 2 COMMIT."""
+    """Writes the offsets: 0 a, 1 b, 2 COMMIT."""
     async with writer.producers("p") as (p,):
         await writer.transact(p, "a", "b")
 
@@ -140,7 +143,7 @@ async def on_marker(writer: TopicWriter) -> None:
 @topic_of("nothing-aborted", "Transactions of two producers overlap. The list of aborted ones is"
           " empty.", "a b c d", 6, 6)  # fmt: skip
 async def nothing_aborted(writer: TopicWriter) -> None:
-    """0 a, 1 b, 2 c, 3 COMMIT, 4 d, 5 COMMIT."""
+    """Writes the offsets: 0 a, 1 b, 2 c, 3 COMMIT, 4 d, 5 COMMIT."""
     async with writer.producers("p", "q") as (p, q):
         p.begin()
         q.begin()
@@ -156,7 +159,7 @@ async def nothing_aborted(writer: TopicWriter) -> None:
     "tail-of-markers", "Behind the last record come aborted ones and markers only.", "a", 8, 8
 )
 async def tail(writer: TopicWriter) -> None:
-    """0 a, 1 COMMIT, then three times a record and its ABORT."""
+    """Writes 0 a, 1 COMMIT, then three times a record and its ABORT."""
     async with writer.producers("p") as (p,):
         await writer.transact(p, "a")
         for value in ("lost", "lost", "lost"):
@@ -165,7 +168,7 @@ async def tail(writer: TopicWriter) -> None:
 
 @topic_of("nothing-committed", "There are aborted transactions only.", "", 4, 4)
 async def nothing(writer: TopicWriter) -> None:
-    """Twice a record and its ABORT."""
+    """Writes twice a record and its ABORT."""
     async with writer.producers("p") as (p,):
         for value in ("lost", "lost"):
             await writer.transact(p, value, end="abort")
@@ -174,7 +177,7 @@ async def nothing(writer: TopicWriter) -> None:
 @topic_of("overlapping", "Transactions of three producers overlap; some are aborted.",
         "a b c d e", 15, 15)  # fmt: skip
 async def overlapping(writer: TopicWriter) -> None:
-    """The aborted ones end in another order than they began."""
+    """Writes aborted transactions that end in another order than they began."""
     async with writer.producers("p", "q", "r") as (p, q, r):
         q.begin()
         await writer.put(q, "lost")  # 0
@@ -198,7 +201,7 @@ async def overlapping(writer: TopicWriter) -> None:
 
 @topic_of("between", "Records outside of transactions lie among aborted ones.", "a b c", 6, 6)
 async def between(writer: TopicWriter) -> None:
-    """0 a, 1 lost, 2 b, 3 lost, 4 ABORT, 5 c."""
+    """Writes the offsets: 0 a, 1 lost, 2 b, 3 lost, 4 ABORT, 5 c."""
     async with Producer(writer.cluster) as plain, writer.producers("q") as (q,):
         await writer.put(plain, "a")
         q.begin()
@@ -211,7 +214,9 @@ async def between(writer: TopicWriter) -> None:
 
 @topic_of("open", "A transaction is open, and committed ones lie behind it.", "a", 2, 5)
 async def left_open(writer: TopicWriter) -> None:
-    """0 a, 1 COMMIT, 2 of the open one, 3 b, 4 COMMIT: the last stable offset stands at 2."""
+    """Writes 0 a, 1 COMMIT, 2 a record of a transaction that stays open, 3 b, 4 COMMIT: the last
+    stable offset is 2.
+    """
     async with writer.producers("p", "q") as (p, q):
         await writer.transact(p, "a")
         q.begin()
@@ -221,7 +226,7 @@ async def left_open(writer: TopicWriter) -> None:
 
 @topic_of("start-moved", "The log begins in the middle of an aborted transaction.", "b", 6, 6)
 async def start_moved(writer: TopicWriter) -> None:
-    """0 lost, 1 a, 2 lost (the log begins here), 3 ABORT, 4 b, 5 COMMIT."""
+    """Writes 0 lost, 1 a, 2 lost (the log begins here), 3 ABORT, 4 b, 5 COMMIT."""
     async with Producer(writer.cluster) as plain, writer.producers("p") as (p,):
         p.begin()
         await writer.put(p, "lost")
@@ -235,8 +240,8 @@ async def start_moved(writer: TopicWriter) -> None:
 @topic_of("compacted", "The cleaner has left a batch without records, and gaps.", "b c", 8, 8,
         configs={"cleanup.policy": "compact"})  # fmt: skip
 async def compacted_log(writer: TopicWriter) -> None:
-    """0 of an idempotent producer (overwritten, and its empty batch keeps the sequence), 1 a
-    (overwritten), 2 COMMIT, 3 lost, 4 ABORT, 5 b, 6 COMMIT, 7 c.
+    """Writes 0 a record of an idempotent producer (overwritten; its empty batch keeps the
+    sequence), 1 a (overwritten), 2 COMMIT, 3 lost, 4 ABORT, 5 b, 6 COMMIT, 7 c.
     """
     async with (
         writer.producers("p", "q", "r") as (p, q, r),
@@ -258,7 +263,9 @@ _NUMBERS: Final = tuple(f"{number:02}" for number in range(24))
 @topic_of("large", "Batches are so large that an answer is cut in the middle of one.",
         " ".join(_NUMBERS), 38, 38)  # fmt: skip
 async def large(writer: TopicWriter) -> None:
-    """24 committed records of 100 kB in three transactions, and 8 aborted ones among them."""
+    """Writes 24 committed records of 100 kB in three transactions, with 8 aborted records between
+    them.
+    """
     async with writer.producers("p", "q") as (p, q):
         for start in (0, 8, 16):
             await writer.transact(
@@ -278,18 +285,18 @@ FIXTURE_TOPICS: Final[tuple[FixtureTopic, ...]] = (
 async def write_fixture(
     target: Target, fixture: FixtureTopic, *, lasting_ms: int = TIMEOUT_MS
 ) -> str:
-    """Make a fixture topic and write it.
+    """Creates a fixture topic and writes its records.
 
     Args:
-        target: Where.
-        fixture: Which.
+        target: The cluster.
+        fixture: The fixture topic.
         lasting_ms: Timeout of transactions, some of which stay open.
 
     Returns:
         The topic's name.
 
     Raises:
-        ClientError: It is there already, or a broker refuses.
+        ClientError: The topic exists already, or a broker refuses.
         TargetError: It can't be written on this cluster.
     """
     name = target.prefix + fixture.expected.topic
@@ -299,5 +306,5 @@ async def write_fixture(
 
 
 def short_values(values: Sequence[str]) -> tuple[str, ...]:
-    """Values as a fixture topic has them: long ones by their first two letters."""
+    """Shortens long values to their first two letters, as fixture topics have them."""
     return tuple(value if len(value) <= 2 else value[:2] for value in values)

@@ -1,4 +1,6 @@
-"""A folder per miss, ready to be reported: text, story, versions, driver, and a page of it."""
+"""A folder for each failed situation, ready to be reported: text, story, versions, driver, and a
+page.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,10 @@ from txnsim_lab.http.page.one_file import one_file
 
 TEXT: Final = "README.md"
 DRIVER: Final = "driver"
-"""The folder of the driver's own files."""
+"""Name of the folder with the driver's own files."""
 SOURCE_BYTES_MAX: Final = 1 << 18
 SAID_MAX: Final = 2_000
-"""Characters of one thing that a driver says."""
+"""Limit of the characters of one text from a driver."""
 _MARKUP: Final = re.compile(r"[<>&\[\]]")
 _OBEYS: Final = (
     "The application obeys the library. It repeats a call whose error is retriable. It aborts after"
@@ -45,13 +47,13 @@ def folders(
     sources: Mapping[str, bytes] | None = None,
     known: Collection[str] = (),
 ) -> dict[str, bytes]:
-    """Files by their paths, below a folder for each miss that is not known.
+    """The files of all folders by path: one folder for each miss that is not known.
 
     Args:
-        run: Whose misses.
-        command: Which played them; ``--only`` and the level are added.
+        run: The run of the exam.
+        command: The command that played the run; ``--only`` and the level are added.
         sources: Files of the driver, by name.
-        known: Misses that don't count, by id.
+        known: Ids of misses that are left out.
 
     Raises:
         ConfigError: A recording is too long for a page.
@@ -75,14 +77,14 @@ def folders(
 
 
 def driver_sources(command: str, named: Sequence[Path] = ()) -> dict[str, bytes]:
-    """The text files that a driver's command names, and others.
+    """Reads the text files that a driver's command names, and further files.
 
     Args:
-        command: As ``--driver`` has it.
-        named: Files that it does not name.
+        command: The value of ``--driver``.
+        named: Further files.
 
     Raises:
-        ConfigError: One of the others can't be read.
+        ConfigError: A further file can't be read.
     """
     sources: dict[str, bytes] = {}
     for path in map(Path, shlex.split(command)):
@@ -143,13 +145,13 @@ def _bullets(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _one_line(text: str) -> str:
-    """Text of a driver or its library, shortened, control characters escaped."""
+    """Shortens a text of a driver or its library, and escapes control characters."""
     cut = text if len(text) <= SAID_MAX else f"{text[:SAID_MAX]} … {len(text) - SAID_MAX} more"
     return escape_unprintable(cut)
 
 
 def _plain(text: str) -> str:
-    """One line with Markdown and HTML characters escaped."""
+    """One line of text, with Markdown and HTML characters escaped."""
     words = " ".join(_one_line(text).split())
     return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", words)
 

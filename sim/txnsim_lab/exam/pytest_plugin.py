@@ -1,5 +1,5 @@
-"""The exam as tests of a library: each situation is one (docs/exam.md). Loaded by
-``txnsim.testing.plugin``; it imports nothing of txnsim until a test asks for its fixture.
+"""The exam as pytest tests of a library, one test per situation (docs/exam.md). Loaded by
+``txnsim.testing.plugin``; it imports no other module of txnsim until a test uses its fixture.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DRIVERS: Final = pytest.StashKey["Drivers"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
+    """Declares the marker of the exam."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}(driver, core=False, only=(), levels=(0, 1, 2), known=()): what the fixture "
@@ -27,10 +27,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test per situation and level.
+    """Makes one test per situation and level.
 
     Raises:
-        pytest.UsageError: It is not said which driver.
+        pytest.UsageError: The marker names no driver.
     """
     if MARKER not in metafunc.fixturenames:
         return
@@ -66,8 +66,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def txnsim_exam(request: pytest.FixtureRequest) -> Callable[[], None]:
-    """Plays the situation: the test fails where the library misses it, with its story, and is
-    skipped where it does not apply. One that is among ``known`` has to fail.
+    """Plays the situation of the test. The test fails with a story if the library fails, and is
+    skipped if the situation does not apply. A situation among ``known`` must fail.
     """
     drivers = request.config.stash.get(_DRIVERS, None)
     if drivers is None:
@@ -91,14 +91,14 @@ def txnsim_exam(request: pytest.FixtureRequest) -> Callable[[], None]:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the drivers."""
+    """Ends the drivers."""
     drivers = config.stash.get(_DRIVERS, None)
     if drivers is not None:
         drivers.close()
 
 
 class Drivers:
-    """The running drivers of this process, and the loop that they live in."""
+    """The running drivers of this process, and the event loop that they run in."""
 
     def __init__(self) -> None:
         from txnsim.testing.event_loop import LoopThread
@@ -107,7 +107,7 @@ class Drivers:
         self._exams: dict[str, Exam] = {}
 
     def play(self, command: str, situation: Any, level: int) -> Any:
-        """The result of one situation.
+        """Plays one situation; returns its result.
 
         Raises:
             ConfigError: The driver can't be started, or does not speak the contract.
@@ -123,7 +123,7 @@ class Drivers:
         return self._thread.cluster_loop.block(exam.play(situation, level))
 
     def close(self) -> None:
-        """End them."""
+        """Ends the drivers and the loop."""
         for exam in self._exams.values():
             self._thread.cluster_loop.block(exam.end())
         self._thread.stop()

@@ -1,6 +1,6 @@
-"""Readers without a coordinator: connectors, exporters of lag, query engines (``txnsim exam
-readers``). They are given topics over the wire, or log directories, and what they say is held
-against what is expected.
+"""The exam of readers that use no coordinator: connectors, lag exporters, query engines (``txnsim
+exam readers``). They read topics over the wire, or log directories, and their answers are compared
+with the expected ones.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from txnsim_lab.exam.fixture_topics import (
 from txnsim_lab.exam.targets import SETTINGS, simulated_target
 
 GROUP: Final = "readers"
-"""Has read all that ``read_committed`` gets, and committed where it stands."""
+"""A group that has read everything that ``read_committed`` gets, and committed its position."""
 LASTING_MS: Final = 86_400_000
 CUT_BYTES: Final = 10
 SIDE: Final = {"position": "stable", "end": "stable", "lag": ""}
-"""What a reader may say besides values, and what it is held against; a lag against zero."""
+"""What a reader may report besides values -> the field it is compared with; a lag is compared with
+zero.
+"""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,13 +43,13 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     position: int | None = None
     """Next offset after all records received."""
     end: int | None = None
-    """Where it says that the topic ends for ``read_committed``."""
+    """End offset of the topic for ``read_committed``, as the reader reports it."""
     lag: int | None = None
-    """Of the group ``readers``."""
+    """Lag of the group ``readers``."""
 
 
 def expected_topics(*, on_disk: bool) -> tuple[Expected, ...]:
-    """What is expected of each topic."""
+    """The expected answer for each topic."""
     fixtures = (*FIXTURE_TOPICS, cut_short) if on_disk else FIXTURE_TOPICS
     return tuple(fixture.expected for fixture in fixtures)
 
@@ -55,7 +57,7 @@ def expected_topics(*, on_disk: bool) -> tuple[Expected, ...]:
 @topic_of("cut-short", "The last batch is cut short on disk, as after a broker that was killed.",
           "a b", 3, 3)  # fmt: skip
 async def cut_short(writer: TopicWriter) -> None:
-    """0 a, 1 b, 2 COMMIT, 3 in a batch of which bytes are missing afterwards."""
+    """Writes 0 a, 1 b, 2 COMMIT, 3 a record in a batch that is truncated afterwards."""
     async with writer.producers("p") as (p,), Producer(writer.cluster) as plain:
         await writer.transact(p, "a", "b")
         await writer.put(plain, "cut")
@@ -63,7 +65,7 @@ async def cut_short(writer: TopicWriter) -> None:
 
 @contextlib.asynccontextmanager
 async def library(*, port: int = 0) -> AsyncIterator[AsyncSimulatedKafka]:
-    """A cluster with all topics, and the positions of a group that has read them.
+    """Starts a cluster with all topics, and a group that has read them.
 
     Args:
         port: First of consecutive ports; 0 picks free ones.
@@ -80,7 +82,7 @@ async def library(*, port: int = 0) -> AsyncIterator[AsyncSimulatedKafka]:
 
 
 async def directories() -> dict[str, bytes]:
-    """The log directories of a cluster's brokers with all topics, files by their paths."""
+    """The log directories of a cluster's brokers with all topics, as files by path."""
     files: dict[str, bytes] = {}
     async with library() as kafka:
         cut = await write_fixture(simulated_target(kafka), cut_short)
@@ -94,7 +96,7 @@ async def directories() -> dict[str, bytes]:
 
 
 def misses(topics: Sequence[Expected], statements: Sequence[Said]) -> Iterator[str]:
-    """Wrong answers of a reader, and missing ones."""
+    """The wrong and missing answers of a reader, in words."""
     answers: Mapping[str, Said] = {statement.topic: statement for statement in statements}
     for topic in topics:
         answer = answers.get(topic.topic)

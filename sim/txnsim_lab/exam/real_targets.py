@@ -1,8 +1,8 @@
 """The exam on real brokers, behind the fault proxy: ``--on HOST:PORT`` or ``--on apache-RELEASE``.
 
-Brokers that are started for it may die, and reach each other through the proxy, so markers can be
-held; those that were there already may not. Each situation has topics, ids and groups of its own,
-which are taken away afterwards.
+Brokers that are started for the exam may be killed, and their traffic with each other goes through
+the proxy, so markers can be held. Neither is possible for brokers that ran already. Each situation
+has its own topics, ids and groups, which are removed afterwards.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ GROUPS: Final = ("g", "readers", "sharers")
 
 
 class _Proxied(RebuiltCluster):
-    """What faults need of a cluster: the proxy's injector."""
+    """A real cluster behind the proxy, with the operations that faults need."""
 
     def __init__(self, loop: ClusterLoop, injector: Injector) -> None:
         super().__init__(loop, SimulatedClusterOptions())
@@ -52,12 +52,12 @@ class _Proxied(RebuiltCluster):
 
     @property
     def injector(self) -> Injector:
-        """The proxy's."""
+        """The injector of the proxy."""
         return self._proxys
 
 
 class RealTargets:
-    """Real clusters, started for the exam or there already."""
+    """Real clusters: started for the exam, or running already."""
 
     def __init__(
         self,
@@ -85,16 +85,16 @@ class RealTargets:
     async def connect(
         cls, on: str, *, say: Callable[[str], object], settings: ClientSettings | None = None
     ) -> RealTargets:
-        """Look at what is named; releases are started when a situation wants them.
+        """Inspects the cluster; brokers of a release are started when a situation needs them.
 
         Args:
             on: ``HOST:PORT``, or ``apache-RELEASE``.
-            say: Gets lines of progress, and what could not be cleaned.
-            settings: How a cluster is reached that is there.
+            say: Takes lines of progress, and the names of what could not be removed.
+            settings: The settings of clients of a running cluster.
 
         Raises:
-            ConfigError: It is no release that can be started.
-            ClientError: No broker answers there.
+            ConfigError: The release can't be started.
+            ClientError: No broker answers.
         """
         settings = settings or ClientSettings()
         if on.startswith(APACHE):
@@ -108,7 +108,7 @@ class RealTargets:
         """See ``Targets``.
 
         Raises:
-            NotAskedError: The situation wants a release at its beginning.
+            NotAskedError: The situation begins with another release.
             ConfigError: A broker did not come up.
         """
         if begins_as:
@@ -147,7 +147,7 @@ class RealTargets:
         await self._closing.aclose()
 
     async def _running(self, level: int) -> tuple[RealCluster, Environment]:
-        """The cluster at a level; one at another level ends first."""
+        """The running cluster at a level; a cluster at another level is stopped first."""
         if self._cluster is not None and self._cluster[0] == level:
             return self._cluster[1:]
         await self.close()

@@ -11,14 +11,14 @@ import msgspec
 
 
 class SituationOutcome(StrEnum):
-    """Of one situation at one level."""
+    """The outcome of one situation at one level."""
 
     PASSED = "passed"
     MISSED = "missed"
     PROTOCOL = "protocol"
-    """A miss that version 1 of transactions leaves open to any client (KIP-890 closes it)."""
+    """A miss that any client can have with transactions v1; KIP-890 removes it."""
     DOES_NOT_APPLY = "does not apply"
-    """The library has no such command, or never sends what would be struck."""
+    """The library has no such command, or never sends the request that the fault would strike."""
 
 
 class MissError(Exception):
@@ -26,11 +26,11 @@ class MissError(Exception):
 
 
 class NotAskedError(Exception):
-    """The situation does not come about: with this library, or on this cluster."""
+    """The situation can't be played: with this library, or on this cluster."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One situation at one level."""
+    """The result of one situation at one level."""
 
     situation: str
     kind: str
@@ -43,25 +43,25 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     yardstick: str = ""
     """The rule of Kafka, or what the Java client does."""
     steps: tuple[str, ...] = ()
-    """What was done, of a miss: commands with their answers, and faults."""
+    """For a miss: what was done, that is, commands with their answers, and faults."""
     choices: tuple[str, ...] = ()
-    """Where it is free to do otherwise than the Java client, and does."""
+    """Where the library differs from the Java client in a point that is left to libraries."""
     story: tuple[str, ...] = ()
-    """What happened in the cluster, of a miss."""
+    """For a miss: what happened in the cluster."""
     recording: bytes = b""
-    """Trace of the situation, for a miss."""
+    """For a miss: the trace of the situation."""
     about: tuple[str, ...] = ()
-    """Known bugs that look like this."""
+    """Known bugs with such a result."""
     seconds: float = 0.0
 
     @property
     def id(self) -> str:
-        """Id in files of known misses."""
+        """The id of the miss in files of known misses."""
         return f"{self.situation}@{self.level}"
 
     @property
     def folder(self) -> str:
-        """As the folder of a miss is called."""
+        """Name of the folder of the miss."""
         return f"{self.situation}-{self.level}"
 
 
@@ -72,15 +72,15 @@ class ExamRun(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     language: str
     runtime: str = ""
-    """What runs the library, as its driver says it."""
+    """What runs the library, such as a JVM, as its driver reports it."""
     contract: int
     kafka: str
-    """On which Kafka it was run."""
+    """The Kafka that the exam was run on."""
     speaks: int
-    """The newest version of transactions that it was seen to use."""
+    """The newest version of transactions that the library was seen to use."""
     results: tuple[Result, ...]
     is_stopped: bool = False
-    """It was ended early: ``results`` has what was known then."""
+    """Whether the run was stopped early; ``results`` then has the results up to the stop."""
 
     def count(self, outcome: SituationOutcome) -> int:
         return sum(result.outcome is outcome for result in self.results)
@@ -91,7 +91,7 @@ class ExamRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def known_misses(lines: Iterable[str]) -> frozenset[str]:
-    """The misses that a file knows: ``situation@level`` a line, ``#`` begins a remark."""
+    """Reads a file of known misses: one ``situation@level`` per line; ``#`` begins a comment."""
     stripped = (line.partition("#")[0].strip() for line in lines)
     return frozenset(line for line in stripped if line)
 
@@ -104,13 +104,13 @@ STYLE: Final = (
 )
 
 PAGE: Final = "page.html"
-"""In the folder of a miss: the page of txnsim with what happened in the cluster."""
+"""Name of the page in the folder of a miss, which shows what happened in the cluster."""
 UNDER_WORDS: Final = (SituationOutcome.MISSED, SituationOutcome.PROTOCOL)
 """Outcomes that are reported in full."""
 
 
 def escape_unprintable(text: str) -> str:
-    """What a driver said, in one line, with escapes for characters that terminals obey."""
+    """A driver's text in one line; characters that control terminals are escaped."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
@@ -121,9 +121,9 @@ def page(run: ExamRun, *, misses: str = "", known: Collection[str] = ()) -> str:
     """The report as HTML.
 
     Args:
-        run: What is reported.
-        misses: Where the folders of misses are, as the page links to them; empty for nowhere.
-        known: Misses that have no folder, by id.
+        run: The run to report.
+        misses: Path to the folders of misses, for links; empty without folders.
+        known: Ids of misses that have no folder.
     """
     title = escape_unprintable(f"The exam of {run.library} {run.version}")
     counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in SituationOutcome)

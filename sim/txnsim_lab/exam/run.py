@@ -1,4 +1,4 @@
-"""Playing the situations, each on a cluster of its own."""
+"""Plays the situations, each on a cluster of its own."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ async def run_exam(
     tell: Tell = lambda _: None,
     stops: tuple[type[BaseException], ...] = (),
 ) -> ExamRun:
-    """Run the exam of a library.
+    """Runs the exam of a library.
 
     Args:
-        command: Starts its driver.
-        situations: What is asked.
-        levels: Of ``transaction.version``; those that the cluster can't have are left out.
-        targets: Where; simulated clusters unless given.
-        tell: Hears each result when it is there.
-        stops: Errors that end it early, such as ``CancelledError``: what is known so far is
-            returned, and the driver and clusters are ended all the same.
+        command: The command that starts its driver.
+        situations: The situations to play.
+        levels: Levels of ``transaction.version``; those that the cluster can't have are left out.
+        targets: Opens the clusters; simulated ones unless given.
+        tell: Takes each result when it is there.
+        stops: Exceptions that end the run early, such as ``CancelledError``: the results so far are
+            returned, and the driver and clusters are stopped.
 
     Raises:
         ConfigError: The driver can't be started, or does not speak the contract.
@@ -74,14 +74,14 @@ async def run_exam(
 
 
 class Exam:
-    """One run of the exam, with the driver's process, which is started again where it hangs."""
+    """One run of the exam, with the driver's process, which is restarted if it hangs."""
 
     def __init__(self, command: str, targets: Targets) -> None:
-        """Nothing runs: ``begin`` it.
+        """Starts nothing yet; ``begin`` does.
 
         Args:
-            command: Starts the driver.
-            targets: Where situations are played.
+            command: The command that starts the driver.
+            targets: Opens the clusters.
         """
         self.targets: Final = targets
         self.speaks = 1
@@ -90,16 +90,16 @@ class Exam:
         self._driver: Driver | None = None
 
     async def begin(self) -> Answer:
-        """Start the driver, and ask who it is.
+        """Starts the driver, and asks for its library.
 
         Raises:
-            ConfigError: It can't be started, or does not speak the contract.
+            ConfigError: The driver can't be started, or does not speak the contract.
         """
         self._driver = await Driver.start(self._command)
         return await self._driver.describe()
 
     async def end(self) -> None:
-        """End the driver and what else runs."""
+        """Ends the driver and the targets."""
         if self._driver is not None:
             await self._driver.end()
         await self.targets.close()
@@ -177,7 +177,9 @@ class Exam:
         return SituationOutcome.PASSED, []
 
     async def _close_open(self, app: Application) -> bool:
-        """Close what is open, while its cluster still stands; false where that hangs."""
+        """Closes all open producers and consumers while the cluster still runs; False if the driver
+        hangs.
+        """
         try:
             for name in app.opened - app.dead:
                 await app.close(name)
@@ -200,15 +202,15 @@ def _result(situation: Situation, level: int, outcome: SituationOutcome, **more:
 def choose_situations(
     situations: Sequence[Situation], only: Sequence[str] = (), *, core: bool = False
 ) -> list[Situation]:
-    """Those whose name or kind begins with one of the words; all without words.
+    """The situations whose name or kind begins with one of the words; all of them without words.
 
     Args:
-        situations: Of which.
+        situations: The situations to choose from.
         only: The words.
-        core: Of these the core alone, each at its newest level.
+        core: Whether only core situations are chosen, each at its newest level.
 
     Raises:
-        ConfigError: A word chooses none.
+        ConfigError: A word matches no situation.
     """
     for word in only:
         if not any(_matches(situation, word) for situation in situations):

@@ -1,4 +1,4 @@
-"""A situation: what happens, what is asked, at which levels it exists."""
+"""The type of a situation: what happens, the question, and the levels at which it exists."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: Kind
     asks: str
-    """The question, for people."""
+    """The question, in words."""
     play: Play
     yardstick: str
     """The rule of Kafka, or what the Java client does."""
     levels: tuple[int, ...] = ALL
     """Levels of ``transaction.version`` at which it exists."""
     groups: tuple[str, ...] = ()
-    """Groups whose positions are judged."""
+    """Groups whose positions are compared with the log."""
     about: tuple[str, ...] = ()
     """Known bugs that it shows."""
     needs_version_2: bool = False
-    """Version 1 of transactions can't tell: a miss by it is the protocol's."""
+    """Whether transactions v1 can't avoid a miss: then it counts as the protocol's."""
     core: bool = False
-    """Asked by ``--core``."""
+    """Whether ``--core`` includes it."""
     begins_as: str = ""
-    """The release of Kafka at the beginning, where it wants a certain one."""
+    """The release of Kafka at the beginning, if the situation needs a certain one."""
 
 
 def situation(
@@ -52,18 +52,18 @@ def situation(
     core: bool = False,
     begins_as: str = "",
 ) -> Callable[[Play], Situation]:
-    """Make a situation of a coroutine function.
+    """Decorates a coroutine function that plays a situation.
 
     Args:
-        name: As ``--only`` takes it.
-        kind: Its class.
+        name: The name for ``--only``.
+        kind: The kind of the situation.
         asks: The question.
-        yardstick: What it is judged by; what the function is documented with unless given.
-        levels: Where it exists.
-        groups: Whose positions are judged.
-        about: Known bugs.
-        needs_version_2: Version 1 of transactions can't tell.
-        core: Asked by ``--core``.
+        yardstick: The rule to judge by; the function's docstring unless given.
+        levels: Levels at which it exists.
+        groups: Groups whose positions are judged.
+        about: Known bugs that it shows.
+        needs_version_2: Whether transactions v1 can't avoid a miss.
+        core: Whether ``--core`` includes it.
         begins_as: The release of Kafka at the beginning.
     """
     return lambda play: Situation(

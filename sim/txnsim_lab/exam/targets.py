@@ -1,8 +1,8 @@
 """The target of each situation: a simulated cluster of its own, or a real one behind the proxy
 (``real_targets``).
 
-What every target can do is asked of it. What only the simulated one can do is asked for by
-``Opened.kafka``; on a real cluster the situation then does not apply.
+Operations that only the simulated cluster has go through ``Opened.kafka``; on a real cluster,
+situations that need them do not apply.
 """
 
 from __future__ import annotations
@@ -28,38 +28,40 @@ SETTINGS: Final = {
     "broker.heartbeat.interval.ms": 300,
     "group.share.min.record.lock.duration.ms": 1_000,
 }
-"""A dead broker is known as dead in three seconds, and locks of a share group may be short."""
+"""A dead broker is noticed after three seconds, and locks of a share group may be short."""
 TOPICS: Final = {"t": 2, "input": 2}
 REPLICAS_MAX: Final = 3
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The target of one situation, and what the exam sees of it."""
+    """The target of one situation, and what the exam can observe of it."""
 
     target: Target
     faults: AsyncFaults
     simulator: AsyncSimulatedKafka | None = None
     since: int = 0
-    """Where its story begins in the trace."""
+    """Number of the event in the trace at which the situation begins."""
 
     @property
     def kafka(self) -> AsyncSimulatedKafka:
         """The simulated cluster itself.
 
         Raises:
-            NotAskedError: It is a real one.
+            NotAskedError: The cluster is real.
         """
         if self.simulator is None:
             raise NotAskedError("only a simulated cluster can do that")
         return self.simulator
 
     def story(self) -> list[str]:
-        """What happened, in sentences; of a real cluster the faults, as the proxy knows them."""
+        """What happened, in sentences; for a real cluster, the faults that the proxy made."""
         tracer = self.target.environment.tracer
         return [str(line.text) for line in story(tracer.events(self.since), tracer.nodes)]
 
     async def recording(self) -> bytes:
-        """Trace of the cluster; empty of a real one: a proxy sees no broker's state."""
+        """The trace of the cluster; empty for a real one, since a proxy does not see a broker's
+        state.
+        """
         return b"" if self.simulator is None else await self.simulator.trace.export()
 
 
@@ -74,25 +76,24 @@ class Targets(Protocol):
     def open(
         self, level: int, *, begins_as: str = ""
     ) -> contextlib.AbstractAsyncContextManager[Opened]:
-        """The target of one situation.
+        """Opens the target of one situation.
 
         Args:
-            level: Of ``transaction.version``.
-            begins_as: The release of Kafka at the beginning, where the situation wants one.
+            level: Level of ``transaction.version``.
+            begins_as: The release of Kafka at the beginning, if the situation needs one.
         """
         ...
 
-    async def close(self) -> None:
-        """End what runs."""
+    async def close(self) -> None: ...
 
 
 async def create_topic(
     target: Target, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None
 ) -> None:
-    """Create a topic, and wait until it has leaders.
+    """Creates a topic, and waits until it has leaders.
 
     Raises:
-        TargetError: It is there already, or is refused.
+        TargetError: The topic exists already, or the cluster refuses it.
     """
     brokers = target.brokers
     replicas = min(REPLICAS_MAX, brokers)
@@ -116,11 +117,11 @@ class _Onlooker:
         return await self._kafka.rebuilt.admin()
 
     def say(self, text: str) -> None:
-        """The trace has it."""
+        """Does nothing: the trace has these lines already."""
 
 
 def simulated_target(kafka: AsyncSimulatedKafka) -> SimulatedTarget:
-    """A simulated cluster that runs, as a target."""
+    """A running simulated cluster as a target."""
     return SimulatedTarget(kafka.cluster, _Onlooker(kafka))
 
 
@@ -128,10 +129,10 @@ class SimulatedTargets:
     """A fresh cluster of three brokers for each situation."""
 
     def __init__(self, as_version: str | None = None) -> None:
-        """Nothing runs.
+        """Starts nothing yet.
 
         Args:
-            as_version: The release of Kafka that it is; the newest unless given.
+            as_version: The release of Kafka to simulate; the newest unless given.
         """
         self._as_version = as_version
         self.about = f"txnsim as Kafka {as_version or REFERENCE.name}"
@@ -143,7 +144,7 @@ class SimulatedTargets:
 
         Raises:
             ConfigError: There is no such release, or it has no such level.
-            NotAskedError: Another release is wanted.
+            NotAskedError: The situation begins with another release.
         """
         if begins_as and self._as_version:
             raise NotAskedError(f"it begins as {begins_as}; --as-version is another release")
@@ -158,4 +159,4 @@ class SimulatedTargets:
             yield Opened(target=simulated_target(kafka), faults=kafka.faults, simulator=kafka)
 
     async def close(self) -> None:
-        """Nothing runs between two situations."""
+        """Does nothing: no cluster runs between two situations."""

@@ -1,5 +1,5 @@
-"""The situations of the exam, by kind. Each is data and a few lines; the laws of ``_ledger`` are
-asked in all of them.
+"""The situations of the exam, by kind. Each is some data and a few lines of code; the laws of
+``_ledger`` are checked in all of them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ MOVES_ONCE: Final = (
     "leader-moves",
     "reads-across-leader-change",
 )
-"""Situations in which something moves once. A neighbour of each has it move there, back, and on:
-a library that follows one move may keep something of the broker before.
+"""Situations in which a leader or coordinator moves once. Each has a variant in which it moves
+there, back, and to a third broker, since a library that follows one move may keep something from
+the broker before.
 """
 MOVES: Final = 3
 
 
 def there_back_and_on(base: Situation) -> Situation:
-    """The same, with three moves for one."""
+    """The variant of a situation with three moves instead of one."""
 
     async def play(app: Application) -> None:
         app.moves = MOVES

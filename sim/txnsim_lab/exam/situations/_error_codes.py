@@ -1,8 +1,8 @@
-"""Every request of a transaction, answered with every code that it may meet: one table.
+"""Every request of a transaction, answered with every error code that it may get, in one table.
 
-Yardstick: the handlers of Kafka's ``TransactionManager`` and ``Sender`` for what is asked again,
-and the Javadoc of ``KafkaProducer`` for what an application does after the rest. Where a library
-asks for a new producer and the Java client does not, or the other way round, it is a choice.
+Yardstick: the handlers of Kafka's ``TransactionManager`` and ``Sender`` for retries, and the
+Javadoc of ``KafkaProducer`` for what an application does after other errors. If a library asks for
+a new producer and the Java client does not, or vice versa, it counts as a choice of the library.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from txnsim_lab.exam._application import Application
 from txnsim_lab.exam.situation import ALL, Play, Situation, situation
 
 Then = Literal["asked again", "aborted", "dead"]
-"""What follows: the library asks again by itself; the application aborts and goes on; it takes a
-new producer.
+"""What must follow: the library retries by itself; or the application aborts and goes on; or it
+opens a new producer.
 """
 CLIENTS_ADD: Final = (0, 1)
-"""Levels at which clients add partitions and groups by themselves (KIP-890 ends that)."""
+"""Levels at which clients add partitions and groups by a request (KIP-890 ends that)."""
 
 OF_POSITIONS: Final = ("AddOffsetsToTxn", "TxnOffsetCommit")
-"""Requests that are for positions; a driver without ``send-offsets`` is asked the others."""
+"""Requests that concern positions; a driver without ``send-offsets`` gets only the others."""
 _RECORDS: Final = ("a-1", "b-2")
 _POSITIONS: Final[dict[str, Any]] = {"group": "g", "position": 3}
 
@@ -63,7 +63,9 @@ _TABLE: Final[tuple[tuple[str, Then, tuple[int, ...], str], ...]] = (
      "OUT_OF_ORDER_SEQUENCE_NUMBER TOPIC_AUTHORIZATION_FAILED"
      " TRANSACTIONAL_ID_AUTHORIZATION_FAILED PRODUCER_FENCED INVALID_PRODUCER_ID_MAPPING"),
 )  # fmt: skip
-"""Request, what follows, levels, codes. The first code of each row is core."""
+"""Request, expected reaction, levels, error codes. The first code of each row is a core
+situation.
+"""
 
 _ASKS: Final = {
     "asked again": "twice: is it asked again?",
@@ -73,7 +75,7 @@ _ASKS: Final = {
 
 
 def _answer_with_error(api: str, error: str, then: Then) -> Play:
-    """A transaction with records and positions, one request of which is answered with an error."""
+    """Plays a transaction with records and positions; one request is answered with an error."""
     is_repeated = then == "asked again"
     needs_positions = api in OF_POSITIONS
 

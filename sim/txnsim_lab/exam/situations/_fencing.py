@@ -1,4 +1,6 @@
-"""Fenced producers: the application must learn of it, and the new producer goes on."""
+"""Fenced producers: the application must learn that it is fenced, and the new producer must
+work.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from txnsim_lab.exam.results import MissError, NotAskedError
 from txnsim_lab.exam.situation import Situation, situation
 
 LOST_MS: Final = 4_000
-"""After which a library sends a request again."""
+"""Time after which a library repeats a request that has no answer."""
 
 
 @situation("fenced-by-newer", "fenced", "A newer producer of the same id has come: is the older one"

@@ -1,4 +1,4 @@
-"""Positions of groups in transactions."""
+"""Committing the positions of groups in transactions."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ INPUTS: Final = ("i-1", "i-2", "i-3")
 
 
 def _rebalance_during(protocol: str, step: str) -> Play:
-    """A worker reads, writes, and puts its positions into its transaction, while another member
-    joins its group.
+    """A worker reads, writes, and commits its positions in a transaction while another member joins
+    its group.
     """
 
     async def play(app: Application) -> None:
@@ -106,7 +106,9 @@ def _rebalance_during(protocol: str, step: str) -> Play:
 
 
 async def _another_joins(app: Application, protocol: str) -> None:
-    """A member of another kind joins; the driver's has to poll for it to get its share."""
+    """Another member joins the group; the driver's member must poll so that the new one gets
+    partitions.
+    """
 
     members = app.kafka.members
 
@@ -124,7 +126,7 @@ async def _another_joins(app: Application, protocol: str) -> None:
 
 
 def _expel_member(protocol: str) -> Play:
-    """A member that its group has given up sends positions."""
+    """A member that the group has expelled sends positions."""
 
     async def play(app: Application) -> None:
         """The group's coordinator refuses the positions of a member that it does not know
@@ -148,7 +150,7 @@ def _expel_member(protocol: str) -> Play:
 
 
 def _pending(protocol: str) -> Play:
-    """Positions lie in an open transaction, and a member asks for them."""
+    """A member asks for positions that are in an open transaction."""
 
     async def play(app: Application) -> None:
         """OffsetFetch with require-stable is answered UNSTABLE_OFFSET_COMMIT while positions are

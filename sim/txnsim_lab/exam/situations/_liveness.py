@@ -1,4 +1,6 @@
-"""A fault lasts for some seconds: does the library wait without a storm, and then go on?"""
+"""A fault lasts for some seconds: does the library wait without a storm of requests, and then go
+on?
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,19 @@ from txnsim_lab.exam.situations._error_codes import CLIENTS_ADD
 
 LASTS_S: Final = 3
 REQUESTS_PER_S_MAX: Final = 60
-"""Kafka's clients pause for 100 ms, some for 20 ms where a transaction is still being ended."""
+"""Kafka's clients pause for 100 ms between retries, some for 20 ms while a transaction is
+completing.
+"""
 RECONNECTS_PER_S_MAX: Final = 2_000
-"""The Java client waits before it connects again only where it could not connect: some hundreds."""
+"""High, since the Java client only waits before a new connection if it could not connect."""
 
 
 HEALED_WITHIN_S: Final = 10
-"""Time within which a client has resumed, or reported an error, after the fault."""
+"""Time after the fault within which a client must have resumed, or reported an error."""
 
 
 def _lasts(api: str, action: Any, requests_per_s_max: int) -> Play:
-    """One API is struck for some seconds, in the middle of which a transaction is played."""
+    """Plays a transaction in the middle of some seconds in which a fault strikes one API."""
 
     async def play(app: Application) -> None:
         """The Java client waits for retry.backoff.ms before it asks again, and goes on when the
@@ -56,7 +60,7 @@ def _lasts(api: str, action: Any, requests_per_s_max: int) -> Play:
 
 
 def _reads(api: str, action: Any, requests_per_s_max: int) -> Play:
-    """A reader's requests are struck for some seconds."""
+    """Reads while a fault strikes the reader's requests for some seconds."""
 
     async def play(app: Application) -> None:
         """The Java client waits for retry.backoff.ms before it asks again, and reads on when the
@@ -107,7 +111,9 @@ _REQUESTS: Final = (
     ("EndTxn", "COORDINATOR_LOAD_IN_PROGRESS", ALL),
 )
 _READS: Final = (("Fetch", ""), ("ListOffsets", "NOT_LEADER_OR_FOLLOWER"))
-"""A broker refuses single partitions of a Fetch, and an injected error would refuse all of it."""
+"""Reader's APIs and errors. For a Fetch the fault has no error: a broker refuses single partitions,
+while an injected error would refuse the whole Fetch.
+"""
 _CORE: Final = ("endtxn-breaks-long", "endtxn-refused-long", "produce-refused-long",
                 "initproducerid-refused-long", "listoffsets-refused-long")  # fmt: skip
 

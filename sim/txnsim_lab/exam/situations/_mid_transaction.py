@@ -34,8 +34,8 @@ _REQUESTS: Final = (
 
 
 def _break_request(api: str, fault: dict[str, Any]) -> Play:
-    """A transaction with records and positions, one request of which meets a fault that the
-    library has to get over by itself.
+    """Plays a transaction with records and positions; one request meets a fault that the library
+    must handle by itself.
     """
 
     async def play(app: Application) -> None:
@@ -215,7 +215,7 @@ async def every_record_refused(app: Application) -> None:
 
 
 async def _aborts(app: Application, entry: Entry) -> None:
-    """A transaction reported aborted by a live producer must be over in the log."""
+    """Checks that a transaction which a live producer reports as aborted has ended in the log."""
     if "p" not in app.dead:
         app.expect_told(entry, Told.ABORTED)
         await app.expect_end_at_coordinator()

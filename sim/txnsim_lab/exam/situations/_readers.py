@@ -1,4 +1,4 @@
-"""What a ``read_committed`` reader gets, and where it stands."""
+"""The records that a ``read_committed`` reader gets, and its position."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ async def across_leader_change(app: Application) -> None:
 
 
 def _second_move(*, isolation: str, and_back: bool) -> Play:
-    """A reader behind a marker that a later leader has written, and one more change of leader."""
+    """A reader after a marker of a later leader; then the leader changes once more."""
 
     async def play(app: Application) -> None:
         """A reader's position has the leader epoch of the last batch that it was given, also where
@@ -263,11 +263,11 @@ async def former_leader(app: Application) -> None:
 
 
 def _reads(fixture: FixtureTopic, **fault: Any) -> Play:
-    """A reader of a fixture, from its beginning.
+    """Reads a fixture topic from its beginning.
 
     Args:
-        fixture: Which.
-        fault: On what it is answered.
+        fixture: The fixture topic.
+        fault: A fault on the responses to the reader.
     """
 
     async def play(app: Application) -> None:

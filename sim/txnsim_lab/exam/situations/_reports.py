@@ -1,6 +1,5 @@
-"""What users have reported of one library, asked of every library.
-
-Which versions fail and pass: tests/clients/RESULTS.md.
+"""Problems that users have reported for one library, tested with every library. Versions that fail
+and pass are in tests/clients/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ CLOSES_S: Final = 8
 UNREACHABLE_S: Final = 3
 UNKNOWN_S: Final = 2.5
 TOO_LARGE: Final = 1_100_000
-"""Characters; more than any library sends by default."""
+"""Characters of a record that is larger than any library sends by default."""
 
 
 def _error(error: str) -> dict[str, Any]:
@@ -377,20 +376,20 @@ async def moves_before_offsets(app: Application) -> None:
 
 
 async def _out_of_reach(app: Application, broker: int) -> list[AsyncFault]:
-    """Nothing reaches a broker that lives, on connections that are open either."""
+    """Makes a running broker unreachable, on new and on open connections."""
     where: dict[str, Any] = {"broker": broker, "action": "drop", "must_strike": False}
     return [await app.arm(point=point, **where) for point in ("connection.open", "client.request")]
 
 
 async def _coordinate(app: Application, broker: int) -> None:
-    """Have a broker coordinate the group."""
+    """Makes a broker the coordinator of the group."""
     home = await app.kafka.topics.of_group("g")
     if await app.kafka.leaders.of(home.topic, home.partition) != broker:
         await app.kafka.leaders.move(home.topic, home.partition, to=broker)
 
 
 async def _elsewhere(app: Application) -> int:
-    """Have a broker coordinate the group that the producer has nothing else to do with."""
+    """Makes a broker the coordinator of the group that the producer needs for nothing else."""
     busy = {await app.kafka.leaders.of("t", 1), await app.kafka.leaders.coordinator_of(ID)}
     broker = min(set(await app.kafka.brokers.states()) - busy)
     await _coordinate(app, broker)

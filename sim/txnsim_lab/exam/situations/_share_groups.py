@@ -1,7 +1,6 @@
-"""Share groups (KIP-932): what members get around transactions, and what becomes of what they say.
-
-Rules of the broker are in the casebook. Here is asked whether a library tells its application the
-truth, and goes on.
+"""Share groups (KIP-932): the records that members get around transactions, and the fate of their
+acknowledgements. The broker's rules are in the casebook; these situations test whether a library
+reports truthfully to its application, and goes on.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.situation import Play, Situation, situation
 
 LEVELS: Final = (2,)
-"""Releases with share groups have no other on a new cluster."""
+"""Releases with share groups create new clusters at this level only."""
 SOON_S: Final = 10.0
-"""Less than a lock lasts."""
+"""Shorter than the duration of a lock."""
 LIMIT: Final = 3
 SHORT: Final = {"share.record.lock.duration.ms": str(LOCK_MS)}
 _Shared = Callable[[Application, Sharers], Awaitable[None]]
@@ -35,7 +34,7 @@ def _asks(
     core: bool = False,
     configs: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[_Shared], Situation]:
-    """A situation with a share group of that isolation and these other configs."""
+    """A situation with a share group of this isolation level and these other configs."""
 
     def make_situation(play: _Shared) -> Situation:
         async def play_with_sharers(app: Application) -> None:

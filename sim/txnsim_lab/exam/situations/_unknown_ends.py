@@ -13,12 +13,12 @@ from txnsim_lab.exam.situation import Play, Situation, situation
 
 
 def _struck(end: str, *, must: bool = True, **fault: Any) -> Play:
-    """A transaction whose EndTxn meets a fault.
+    """Plays a transaction whose EndTxn meets a fault.
 
     Args:
-        end: How it ends: commit or abort.
-        must: The library has to tell that end; else any truth will do.
-        fault: The rule.
+        end: The end, commit or abort.
+        must: Whether the library must report this end; otherwise any truthful report passes.
+        fault: The fault rule.
     """
 
     async def play(app: Application) -> None:
@@ -99,12 +99,12 @@ _CORE: Final = (
 AWAY_MS: Final = 2_000
 COMPLETING_MS: Final = 3_000
 WAITING_S: Final = 2.6
-"""Of a record behind them, when its partition loses its leader: a library that asks again ever more
-slowly then asks more seldom for the partition than for the end.
+"""Delay of a record behind the markers when its partition loses its leader: a library with a
+growing backoff then retries the partition less often than the end.
 """
 LEADERLESS_S: Final = 1.5
 SHORT_MS: Final = 4_000
-"""The application's patience where it is to end."""
+"""Timeout of the application's calls if a call is to time out."""
 _ABOUT: Final = {"commit-refused-unknown-server-error": ("franz-go 42b3d833",)}
 
 
@@ -247,7 +247,7 @@ async def breaks_twice(app: Application) -> None:
 
 
 def _while_coordinator(disturb: Callable[[Application], Awaitable[None]]) -> Play:
-    """A transaction, something that happens to its coordinator, and the commit."""
+    """Plays a transaction; disturbs its coordinator before the commit."""
 
     async def play(app: Application) -> None:
         """The Java client asks again after NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE and
@@ -323,7 +323,7 @@ async def coordinator_gone(app: Application) -> None:
 
 
 def _call_after_end(first_end: str, second_end: str) -> Play:
-    """A call that comes after the end of its transaction."""
+    """Calls commit or abort after the end of the transaction."""
 
     async def play(app: Application) -> None:
         """The Java client throws IllegalStateException, and the producer goes on. To take the call

@@ -1,5 +1,4 @@
-"""Workers: what reads, works and writes exactly once, positions included
-(``exam.situations._workers``)."""
+"""Workers that read, process and write exactly once, including their positions."""
 
 from __future__ import annotations
 
@@ -33,23 +32,25 @@ GROUP: Final = "g"
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker has read for one transaction, of one partition."""
+    """The records of one partition that a worker has read for one transaction."""
 
     values: tuple[str, ...]
     partition: int
     first: int
     """Offset of the first record."""
     following: int
-    """Offset behind the last record, exclusive."""
+    """Offset after the last record."""
 
 
 class Worker:
-    """A consume-transform-produce worker; its producer and a tied member have its name."""
+    """A consume-transform-produce worker; its producer has its name, and so has its member if a
+    library ties both.
+    """
 
     def __init__(
         self, app: Application, name: str = "w", *, topic: str = INPUT, transactional_id: str = ID
     ) -> None:
-        """Nothing runs: ``start`` it."""
+        """Starts nothing yet; ``start`` does."""
         self._app = app
         self.name: Final = name
         self._topic = topic
@@ -57,10 +58,10 @@ class Worker:
         self._member = name
 
     async def start(self) -> None:
-        """Join the group, with a producer.
+        """Joins the group and opens the producer.
 
         Raises:
-            MissError: It does not come up.
+            MissError: That fails.
             NotAskedError: The driver knows neither ``worker`` nor ``subscribe``.
         """
         app = self._app
@@ -80,7 +81,9 @@ class Worker:
             await app.subscribe(self._member, GROUP, "classic", topic=self._topic)
 
     async def end(self) -> None:
-        """Close its producer, which may be dead already, and its member: a process ends."""
+        """Closes its producer, if it is not dead already, and its member, as the end of a process
+        does.
+        """
         for name in sorted({self.name, self._member} - self._app.dead):
             await self._app.close(name)
 
@@ -89,7 +92,7 @@ class Worker:
         return self._member == self.name
 
     async def poll(self) -> Taken | None:
-        """What one poll brings."""
+        """Polls once; None if no records came."""
         answer = await self._app.must("poll", consumer=self._member, timeout_ms=POLL_MS)
         if not answer.records:
             return None
@@ -106,10 +109,10 @@ class Worker:
         )
 
     async def take(self) -> Taken:
-        """What comes next.
+        """Polls until records come.
 
         Raises:
-            MissError: Nothing comes.
+            MissError: No record comes.
         """
         for _ in range(POLLS_MAX):
             if (inputs := await self.poll()) is not None:
@@ -117,7 +120,7 @@ class Worker:
         raise MissError(f"nothing more comes to the worker{self._app.after_errors}")
 
     async def transact(self, *values: str, inputs: Taken | None = None) -> Entry:
-        """Write records, and commit them with the positions of what was taken."""
+        """Writes records, and commits them with the positions of the inputs."""
         app, position = self._app, -1 if inputs is None else inputs.following
         entry = app.ledger.begin(*values, group=GROUP if inputs else "", position=position)
         answer = await app.fill(values, self.name)
@@ -138,7 +141,9 @@ class Worker:
         return self.name in self._app.dead
 
     async def _go_back(self, inputs: Taken) -> None:
-        """Seek back to the first record taken; a library that ties both seeks by itself."""
+        """Seeks back to the first input; a library that ties consumer and producer does so by
+        itself.
+        """
         if not self._is_tied:
             topic, offset = self._app.name(self._topic), inputs.first
             await self._app.must(
@@ -155,14 +160,14 @@ class Worker:
         *,
         fault_context: AbstractAsyncContextManager[None] | None = None,
     ) -> None:
-        """Write a record for each input, until all are told committed; the application obeys.
+        """Writes a record for each input until the library reports all as committed.
 
         Args:
             inputs: What was fed.
             fault_context: What happens around the first transaction, behind its poll.
 
         Raises:
-            MissError: Not all can be worked on, or one counts twice.
+            MissError: An input is not processed, or is processed twice.
         """
         finished: set[str] = set()
         for number in range(REPEATS_MAX):
@@ -195,7 +200,7 @@ async def _ready(app: Application) -> Worker:
 
 
 def _struck(api: str, action: Any, *, point: str = "client.request") -> Play:
-    """A worker, one request of which meets a fault."""
+    """Runs a worker; one of its requests meets a fault."""
 
     async def play(app: Application) -> None:
         """What a worker writes is committed with the positions of its inputs, or not at all
