@@ -1,7 +1,6 @@
-"""What brokers promise beyond the anomalies of ``txnsim_lab.check``, told from a history.
-
-They hold where transactions are verified (KIP-890). Stories of older rules show brokers that break
-them by design, so verdicts over stories do not ask for them; a run of ``simulate`` does.
+"""Checks in a history what brokers promise beyond the anomalies of ``txnsim_lab.check``. The
+promises hold if transactions are verified (KIP-890). Stories about older rules show brokers that
+break them by design, so the verdicts on stories do not include them; a run of ``simulate`` does.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from txnsim_lab.check.observations import (
 )
 
 Broken = tuple[str, str]
-"""A kind, and a sentence."""
+"""The kind of the broken promise, and a sentence."""
 
 GRANTED_TO_REPLACED: Final = "granted-to-replaced"
 UNSTABLE_POSITION: Final = "unstable-position"
@@ -37,15 +36,15 @@ _ASKED: Final = {Added: "a partition or a group", Wrote: "a record", SentOffsets
 def broken_promises(
     history: History, *, keeps_positions: bool, watchers: frozenset[str] = frozenset()
 ) -> Iterator[Broken]:
-    """Everything that was promised and not kept.
+    """All broken promises.
 
     Args:
         history: What clients have seen.
-        keeps_positions: Whether a position may go only where another one comes: nothing expires
-            soon, and no topic is deleted.
-        watchers: Who asks for positions as they stand: one that an open transaction may change, or
-            the one before the last while a new coordinator does not know yet how far its log is
-            replicated.
+        keeps_positions: Whether a position can only disappear when another one replaces it: nothing
+            expires soon, and no topic is deleted.
+        watchers: Actors that ask for positions without require-stable. They may see a position that
+            an open transaction will change, or an older one while a new coordinator does not know
+            yet how far its log is replicated.
     """
     yield from _granted_to_replaced(history)
     yield from _unstable_positions(history, watchers)
@@ -54,8 +53,8 @@ def broken_promises(
 
 
 def _granted_to_replaced(history: History) -> Iterator[Broken]:
-    """Something was asked with an epoch, and granted, after a newer epoch of the same producer had
-    been given to somebody. An end is left out: one that is repeated is confirmed.
+    """Requests with an old epoch that were granted after a client got a newer epoch of the same
+    producer. EndTxn is left out, since a repeated EndTxn is confirmed.
     """
     identities: defaultdict[int, list[Initialised]] = defaultdict(list)
     for _, initialised in history.all_of(Initialised):
@@ -95,10 +94,12 @@ class _SentPosition(NamedTuple):
     may_count: bool
     """False if its transaction certainly did not commit."""
     written_ms: int
-    """When it was in the log at the latest; ever where nobody was told."""
+    """Latest time at which it was in the log; infinite if no answer says so."""
     pends_from_ms: int
     pends_until_ms: int
-    """Time of the granted commit request; no span unless the transaction was surely open."""
+    """Time of the granted commit request; equal to the start unless the transaction was certainly
+    open.
+    """
     transaction: str | None
 
 
@@ -135,8 +136,8 @@ def _plain_position(sent: SentOffsets) -> _SentPosition:
 
 
 def _position_in_transaction(sent: SentOffsets, transaction: Transaction) -> _SentPosition:
-    """Of a transaction. No client learns when its marker is written. One whose abort is granted may
-    have been aborted before, for its timeout.
+    """A position sent in a transaction. No client learns when the marker is written. A transaction
+    whose abort is granted may have been aborted before, by its timeout.
     """
     is_taken, fate = sent.outcome is Outcome.OK, transaction.fate
     granted = any(end.outcome is Outcome.OK and end.commit for _, end in transaction.ends)
@@ -156,7 +157,9 @@ def _position_in_transaction(sent: SentOffsets, transaction: Transaction) -> _Se
 
 
 def _unstable_positions(history: History, watchers: frozenset[str]) -> Iterator[Broken]:
-    """A member was told a position while an open transaction had sent one there (KIP-447)."""
+    """A member got a position while an open transaction had sent one for the same partition
+    (KIP-447).
+    """
     answers_by_place: defaultdict[tuple[str, TopicPartition], list[_PositionAnswer]] = defaultdict(
         list
     )
@@ -180,7 +183,7 @@ def _unstable_positions(history: History, watchers: frozenset[str]) -> Iterator[
 
 
 class _PositionAnswer(NamedTuple):
-    """A position that somebody was told of one place."""
+    """A position that a reader got for one partition."""
 
     asked_ms: int
     number: int
@@ -191,7 +194,9 @@ class _PositionAnswer(NamedTuple):
 def _answers_while_pending(
     answers: Iterable[_PositionAnswer], sent_positions: Iterable[_SentPosition]
 ) -> Iterator[tuple[_PositionAnswer, _SentPosition]]:
-    """Each question with the positions that were pending from before it until after its answer."""
+    """Pairs of an answer and a position that was pending from before the request until after the
+    answer.
+    """
     later = sorted(
         (
             position
@@ -212,9 +217,10 @@ def _answers_while_pending(
 
 
 def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Broken]:
-    """A group stands where neither the last position puts it that was certainly taken, nor any that
-    may have been taken since. One that somebody was told was taken. One of a transaction that was
-    written before a plain one gives way to it, whenever its marker comes.
+    """A group has a position that is neither the last one that was certainly written, nor one that
+    may have been written since. A position that a reader got was written. A position of a
+    transaction that was sent before a plain one is replaced by the plain one, whenever its marker
+    comes.
     """
     sent = {place: _PositionAccount(every) for place, every in _positions(history).items()}
     for _, read in history.all_of(PositionsRead):
@@ -235,7 +241,7 @@ def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Brok
 
 
 class _PositionAccount:
-    """Positions that were sent to one place, and what readers of it were told, in order."""
+    """The positions that were sent for one partition, and those that readers got, in order."""
 
     def __init__(self, sent: Iterable[_SentPosition]) -> None:
         self._by_offset: defaultdict[int, list[_SentPosition]] = defaultdict(list)
@@ -249,14 +255,14 @@ class _PositionAccount:
             position for position in every if position.is_certain and position.latest_ms < _EVER
         )
         self._answered = sorted(answered, key=lambda position: position.latest_ms, reverse=True)
-        """Those whose answer comes later than all questions so far, the next one at the end."""
+        """Positions whose answer comes later than all requests so far, the next one at the end."""
         self._plain = _CertainPositions()
         self._transactional = _CertainPositions()
 
     def tell(self, offset: int, *, at_ms: int) -> None:
-        """A reader was told this offset. Which of several equal ones it was is not known.
-
-        A plain one that is told before its answer counts as certain twice: that changes nothing.
+        """Notes that a reader got this offset. With several equal positions it is unknown which one
+        it was. A plain position that is read before its answer counts as certain twice, which is
+        harmless.
         """
         equal_positions = self._by_offset.get(offset, [])
         possible_indexes = [
@@ -276,7 +282,9 @@ class _PositionAccount:
             (self._plain if position.transaction is None else self._transactional).add(position)
 
     def lost(self, offset: int, read: PositionsRead) -> _SentPosition | None:
-        """The last one that was certainly taken, if that offset can't stand in its place."""
+        """The last position that was certainly written, if the offset is not a possible successor
+        of it.
+        """
         asked_ms = read.at_ms if read.asked_ms is None else read.asked_ms
         while self._answered and self._answered[-1].latest_ms < asked_ms:
             self._plain.add(self._answered.pop())
@@ -295,11 +303,11 @@ class _PositionAccount:
 
 
 class _CertainPositions:
-    """Positions that were certainly taken. The last one is found without a look at all of them."""
+    """Positions that were certainly written; finds the last one without searching all of them."""
 
     def __init__(self) -> None:
         self._all: list[tuple[_SentPosition, int]] = []
-        """Each with the highest ``earliest_ms`` up to it."""
+        """Each position with the highest ``earliest_ms`` up to it."""
 
     def add(self, position: _SentPosition) -> None:
         highest_ms = self._all[-1][1] if self._all else 0
@@ -308,12 +316,13 @@ class _CertainPositions:
     def latest(
         self, *, asked_ms: int, since_ms: int = 0, unless: _SentPosition | None = None
     ) -> _SentPosition | None:
-        """The one with the highest ``earliest_ms`` that was in effect when this was asked.
+        """The position with the highest ``earliest_ms`` that was in effect at the time of a
+        request.
 
         Args:
-            asked_ms: When.
-            since_ms: Those that were written before do not count.
-            unless: It is this one, unless another has a higher ``earliest_ms``.
+            asked_ms: Time of the request.
+            since_ms: Positions that were written before this time do not count.
+            unless: The result, if no other position has a higher ``earliest_ms``.
         """
         latest = unless
         for position, highest_ms in reversed(self._all):

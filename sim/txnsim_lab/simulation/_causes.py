@@ -1,11 +1,9 @@
-"""What a finding is due to, and whether that is known.
-
-A run is asked again without one of the things that may have caused it: with a switch of a release
-turned the other way, then without the acts of one habit that is known to do harm. What makes it
-healthy is its cause. The scenario that turns the same switch, or shows the same habit, is its name.
-A long run may have several causes, of which each explains some of the findings. Where nothing
-helps, the findings have no name, and stand out. A switch that only makes something earlier or later
-is no cause: moved a little in time, the run is as ill with it as without it.
+"""Finds the cause of a finding, and whether it is known. The run is repeated without one of its
+possible causes: with a switch of a release turned, then without the acts of one habit that is known
+to do harm. The change that makes the run healthy is the cause. Its name is the scenario with the
+same switch or habit. A long run may have several causes, each for some of the findings. If no
+change helps, the findings are unknown. A switch that only changes the time of an event is no cause:
+if the acts are moved a little in time, the findings appear with the switch and without it.
 """
 
 from __future__ import annotations
@@ -55,24 +53,26 @@ HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     ),
     SHORT_EXPIRATIONS: ("a broker forgets what a client still counts on", ("z09",)),
 }
-"""Habit -> what somebody does that no release of Kafka bears, and the scenarios that show it."""
+"""Habit -> a description of what no release of Kafka can cope with, and the scenarios that show
+it.
+"""
 
 SHOWN: Final[Mapping[str, str]] = {"loads_wait_for_replication": "z34"}
-"""Switches whose other position no run of their scenario has."""
+"""Switch -> scenario, for switches of which no run of the scenario has the other position."""
 
 FEW_LOCKS: Final = "an aborted transaction has no fewer records than a share group may lock"
 SHARED_KEYS: Final = "programs write the same keys at once, and Kafka isolates no writers"
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes the run healthy."""
+    """A change that makes the run healthy."""
 
     switch: str = ""
     """A switch of the releases."""
     healthy: bool = False
     """Position of the switch in which the run is healthy."""
     habit: str = ""
-    """Else a habit without whose acts it is."""
+    """If no switch: the habit without whose acts the run is healthy."""
     ticket: str
     """Ticket of the switch; for a habit, a description."""
     anomalies: tuple[str, ...] = msgspec.field(name="animals")
@@ -90,19 +90,21 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CAUSES_MAX: Final = 4
-"""Of one run."""
+"""Maximum number of causes of one run."""
 FREQUENT: Final = ("leaderless_partitions_keep_markers", "late_commit_is_fenced")
-"""Switches to which most findings of the reference are due: asked about first."""
+"""Switches that explain most findings of the reference release; they are tried first."""
 
 SHIFT_MS: Final = 40
-"""By how much one track is moved, to see whether a cure depends on time alone."""
+"""One track is moved by this time to test whether a cure depends on time alone."""
 
 _Cure = tuple[Plan, Callable[[], Cause]]
 """A changed plan, and the cause that the change removes."""
 
 
 def causes_of(plan: Plan) -> tuple[Cause, ...]:
-    """What together explains the findings of a plan's run; nothing where known things don't."""
+    """The causes that together explain all findings of a plan's run; empty if known causes
+    don't.
+    """
     causes: list[Cause] = []
     played = play(plan)
     while played.kinds and len(causes) < CAUSES_MAX:
@@ -129,7 +131,7 @@ def causes_of(plan: Plan) -> tuple[Cause, ...]:
 
 
 def _is_chance(plan: Plan, cure: _Cure, kinds: Collection[str]) -> bool:
-    """Whether a run is healthy with a switch for its moment alone."""
+    """Whether a switch makes the run healthy only because it changes the time of events."""
     cured, cause = cure
     if cause().switch in ("", *FREQUENT):
         return False
@@ -184,7 +186,7 @@ def _cause_of_switch(name: str, *, healthy: bool) -> Cause:
 
 
 def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
-    """Every switch that is off in a release of the run: then the bug that it ends is in force."""
+    """Switches that are off in a release of the run, so that the bug which they fix is present."""
     world = plan.world
     upgrades = {act.step.get("cluster", {}).get("as-version") for act in plan.acts} - {None}
     every = [LATEST] if world.as_version is None else [release_named(world.as_version).rules]
@@ -196,7 +198,7 @@ def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
 
 
 def _anomalies(switch: str, *, healthy: bool) -> Iterator[str]:
-    """Scenarios that differ by this switch: healthy in one position alone."""
+    """Scenarios whose runs differ by this switch, and are healthy in one position only."""
     if switch in SHOWN:
         yield SHOWN[switch]
     for head in catalog.heads():

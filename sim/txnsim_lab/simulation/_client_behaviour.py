@@ -1,7 +1,5 @@
-"""What clients and operators do, drawn: good manners, and bad ones.
-
-Each function makes the acts of one unit. What a client does when something goes wrong is its
-track's ``on_error``.
+"""Draws what clients and operators do, both correct and careless. Each function makes the acts of
+one unit. What a client does when something goes wrong is its track's ``on_error``.
 """
 
 from __future__ import annotations
@@ -21,14 +19,14 @@ BYSTANDER: Final = "bystander"
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """What whoever acts finds."""
+    """What an actor finds in the run: partitions, brokers, ids, features."""
 
     features: frozenset[str]
     places: tuple[str, ...]
     """Partitions of the topics, as ``t-0``."""
     brokers: int
     is_v2: bool
-    """The cluster begins with transactions v2."""
+    """Whether the cluster begins with transactions v2."""
     ids: tuple[str, ...]
     """Transactional ids of clients."""
     inputs: tuple[str, ...] = ()
@@ -40,7 +38,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnitOfWork:
-    """The acts of one unit, being gathered."""
+    """Collects the acts of one unit."""
 
     def __init__(self, dice: Dice, who: str, number: int) -> None:
         self.acts: list[Act] = []
@@ -49,12 +47,12 @@ class UnitOfWork:
         self._number = number
 
     def add(self, step: Body, *, habit: str = "", after_ms: int | None = None) -> None:
-        """One more act, after a drawn pause unless given."""
+        """Adds an act, after a drawn pause unless one is given."""
         pause_ms = self._dice.up_to(defaults.PAUSES_MS) if after_ms is None else after_ms
         self.acts.append(Act(step, pause_ms, self._number, habit))
 
     def call(self, do: str, *, habit: str = "", after_ms: int | None = None, **fields: Any) -> None:
-        """One more call of this client."""
+        """Adds a call of this client."""
         call_fields = {name.replace("_", "-"): value for name, value in fields.items()}
         self.add(
             {"call": {"who": self._who, "do": do, **call_fields}}, habit=habit, after_ms=after_ms
@@ -65,7 +63,7 @@ class UnitOfWork:
 
 
 def application(dice: Dice, scene: Scene, name: str, transactional_id: str) -> Track:
-    """A program with a client library that does what its manual says."""
+    """A track of an application that uses its client library correctly."""
     acts: list[Act] = []
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
         unit = UnitOfWork(dice, name, number)
@@ -84,7 +82,7 @@ def application(dice: Dice, scene: Scene, name: str, transactional_id: str) -> T
 
 
 def wire(dice: Dice, scene: Scene, name: str, transactional_id: str) -> Track:
-    """Somebody who sends requests by hand, as bad clients do."""
+    """A track of a client that sends requests one by one, as careless clients do."""
     first_unit = UnitOfWork(dice, name, 0)
     first_unit.call("init-producer-id")
     acts = first_unit.acts
@@ -133,7 +131,7 @@ def _add(dice: Dice, scene: Scene, unit: UnitOfWork, places: Sequence[str]) -> s
 def _produce(
     dice: Dice, scene: Scene, unit: UnitOfWork, partition: str, value: str, *, habit: str = ""
 ) -> bool:
-    """One record; returns whether its answer is not waited for."""
+    """Adds a call with one record; returns whether the track goes on without its answer."""
     fields: Body = {"partition": partition, "value": value}
     if scene.has("plain-records") and dice.happens(0.2):
         unit.call("produce", habit="plain-records", plain=True, **fields)
@@ -188,7 +186,9 @@ def _long(dice: Dice) -> int:
 
 
 def group(dice: Dice, scene: Scene, number: int) -> Iterator[Track]:
-    """Members that poll, and a producer that commits their positions in transactions."""
+    """Tracks of members that poll, and of a producer that commits their positions in
+    transactions.
+    """
     name = f"g{number}"
     protocol = "consumer" if scene.has("new-protocol") else "classic"
     for index in range(1, dice.pick_weighted(((1, 0.4), (2, 0.6))) + 1):
@@ -245,7 +245,7 @@ def _transform(dice: Dice, scene: Scene, name: str, member: str, group_id: str) 
 
 
 def bystander(dice: Dice, scene: Scene) -> Track:
-    """Records outside of transactions."""
+    """A track that writes records outside of transactions."""
     acts: list[Act] = []
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
         unit = UnitOfWork(dice, BYSTANDER, number)
@@ -256,7 +256,7 @@ def bystander(dice: Dice, scene: Scene) -> Track:
 
 
 def reader(dice: Dice, scene: Scene) -> Track:
-    """A track that reads on from its position."""
+    """A track that reads from its last position."""
     acts: list[Act] = []
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
         unit = UnitOfWork(dice, READER, number)
@@ -268,7 +268,9 @@ def reader(dice: Dice, scene: Scene) -> Track:
 def monitor(
     dice: Dice, name: str, groups: Sequence[str], places: Sequence[str], *, habit: str
 ) -> Track:
-    """Somebody who watches how far groups are, as monitoring does: from positions as they stand."""
+    """A track that watches the positions of groups as monitoring tools do, without
+    require-stable.
+    """
     acts: list[Act] = []
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
         unit = UnitOfWork(dice, name, number)
@@ -279,7 +281,7 @@ def monitor(
 
 
 def operator(dice: Dice, scene: Scene) -> Track:
-    """Somebody who looks after the cluster, and is wrong at times."""
+    """A track of an operator, who sometimes makes mistakes."""
     habits = [name for name in _OPERATOR if scene.has(name)]
     acts: list[Act] = []
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):

@@ -1,4 +1,4 @@
-"""A curious client: it sends the requests that were drawn, and keeps a digest of each answer."""
+"""The curious client: it sends the requests that were drawn, and keeps a digest of each answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from txnsim_lab.simulation._curious_requests import (
 from txnsim_lab.simulation._plan import Body
 
 ASK: Final = "ask"
-"""The step."""
+"""Key of the step that sends a drawn request."""
 PATIENCE_MS: Final = 10_000
 _INITIAL_FIELDS: Final = {
     "producer_id": -1,
@@ -38,13 +38,13 @@ _INITIAL_FIELDS: Final = {
     "member_epoch": 0,
     "generation_id": -1,
 }
-"""Remembered fields of answers -> value before any answer."""
+"""Fields that are remembered from answers -> value before any answer."""
 _GENERATION_OR_EPOCH: Final = "generation_id_or_member_epoch"
 _NOT_A_MEMBER_ERRORS: Final = (ErrorCode.unknown_member_id, ErrorCode.fenced_member_epoch)
 
 
 class Curious:
-    """Requests anything, and remembers the answers."""
+    """Sends any request, and remembers fields of the answers."""
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._around = surroundings
@@ -72,7 +72,7 @@ class Curious:
         return CallResult(error=code_name(error), because=answer_digest)
 
     async def close(self) -> None:
-        """Leave."""
+        """Closes the connections."""
         if self._cluster is not None:
             await self._cluster.close()
 
@@ -94,7 +94,9 @@ class Curious:
     # From what was drawn
 
     def _build_message(self, kind: Any, drawn_fields: Body, path: tuple[Any, ...] = ()) -> Any:
-        """A message, or a part of one; ``path`` has names and indexes of the parts around it."""
+        """Builds a message, or a part of one; ``path`` has the names and indexes of the enclosing
+        parts.
+        """
         path = (*path, *(drawn_fields[name] for name in ("name", "index") if name in drawn_fields))
         values = {}
         for hint in hints_of(kind):

@@ -1,8 +1,7 @@
-"""Requests that a curious client tries, drawn by the schemas of Kafka's messages.
-
-Each field has values that make sense, and odd ones: a topic that is missing, an epoch from the
-future, an entry that is repeated. What the client changes is its own: topics, groups and ids that
-nobody else uses. It looks at everybody's.
+"""Draws the requests of the curious client from the schemas of Kafka's messages. Each field has
+sensible values, and odd ones: a topic that is missing, an epoch from the future, an entry that is
+repeated. The client changes only its own topics, groups and ids, which no other actor uses. It may
+read those of all actors.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from txnsim_lab.simulation._dice import Dice
 from txnsim_lab.simulation._plan import Act, Body, Plan, Track, World
 
 CURIOUS: Final = "curious"
-"""The feature, its stream, and who acts."""
+"""Name of the feature, of its random stream and of the actor."""
 TOPICS: Final = ("own", "own-compacted")
 GROUPS: Final = ("own-group", "own-group-2")
 IDS: Final = ("own-id", "own-id-2")
@@ -43,31 +42,31 @@ INTERESTS: Final = (
     ("configs",),
     ("partitions", "nodes"),
 )
-"""Kinds of APIs that somebody asks for together."""
+"""Kinds of APIs that a curious client uses together."""
 
 
 class RememberedField(TypedDict):
-    """A value that the client takes from an earlier answer. Its names are words of plans."""
+    """A value that the client takes from an earlier answer. The keys are words of plan files."""
 
     told: str
     """Name of the field in that answer."""
     of: str
-    """The transactional id, the group, or the group and its member that the answer was for."""
+    """The subject of that answer: a transactional id, a group, or a group and its member."""
     plus: NotRequired[int]
-    """What the client adds to a number."""
+    """A number that the client adds to the value."""
 
 
 DrawnBatch = TypedDict(
     "DrawnBatch",
     {"batch": list[str], "of": str, "epoch-plus": int, "sequence-plus": int, "ahead-ms": int},
 )
-"""A batch: its records' keys in hexadecimal, whose identity it has, and how far its numbers and its
-time are from the right ones.
+"""A batch: keys of its records in hexadecimal, the id whose producer identity it has, and the
+offsets of epoch, sequence and time from the right ones.
 """
 
 
 class CuriousRequest(TypedDict):
-    """A request as it was drawn: what it asks, in which version, of whom, and its fields."""
+    """A drawn request: its API, its version, its target and its fields."""
 
     api: str
     version: int
@@ -76,15 +75,15 @@ class CuriousRequest(TypedDict):
 
 
 _LOOKS: Final = ("Describe", "List", "Fetch", "Find", "Metadata", "OffsetF", "ConsumerGroupD")
-"""What changes nothing begins so."""
+"""Beginnings of the names of APIs that change nothing."""
 _HARMFUL: Final = ("UnregisterBroker", "UpdateFeatures", "AlterReplicaLogDirs", "PushTelemetry")
-"""What concerns the whole cluster."""
+"""APIs that concern the whole cluster."""
 _BY_LEADER: Final = (
     *("Produce", "Fetch", "ListOffsets", "DeleteRecords", "OffsetForLeaderEpoch"),
     *("DescribeProducers", "WriteTxnMarkers"),
 )
 _SELDOM: Final = ("broker_ids", "assignments", "topic_partitions", "forgotten_topics_data")
-"""Lists that are left empty."""
+"""List fields that are mostly left empty."""
 _PARTITIONS: Final = ("partition", "partition_index", "index", "partitions", "partition_indexes")
 _TOPIC, _BROKER, _LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
 _MANY: Final = 300
@@ -93,7 +92,7 @@ _LARGE: Final = "x" * 4_096
 _SUBSCRIPTION: Final = "000000000001" + f"{len(TOPICS[0]):04x}" + TOPICS[0].encode().hex() + "f" * 8
 
 Values = tuple[Sequence[Any], Sequence[Any]]
-"""Sensible values, then odd ones."""
+"""Sensible values, and odd values."""
 _OFFSETS: Final[Values] = ((0, 1, 2), (-1, 1 << 40))
 _BY_NAME: Final[Mapping[str, Values]] = {
     "acks": ((-1,), (1, 2)),
@@ -151,7 +150,7 @@ _CONFIGS: Final[Mapping[int, Sequence[str]]] = {
 
 
 class _Hint(msgspec.Struct, frozen=True):
-    """A field of a message."""
+    """A field of a message, with its type."""
 
     name: str
     kind: Any
@@ -178,7 +177,7 @@ def _without_null(hint: Any) -> tuple[Any, bool]:
 
 
 class _Drawing:
-    """One request while it is drawn."""
+    """Draws one request."""
 
     def __init__(
         self, dice: Dice, plan: Plan, api: str, *, odd: float, configs: Mapping[int, Sequence[str]]
@@ -200,7 +199,7 @@ class _Drawing:
         return {hint.name: self._field(hint) for hint in hints_of(kind)}
 
     def to(self) -> Body:
-        """Who is to answer the message that was drawn; anybody at times."""
+        """The broker or coordinator that gets the drawn message; sometimes an arbitrary broker."""
         broker: Body = {"broker": self._dice.pick(range(1, self._plan.world.brokers + 1))}
         if self._is_odd():
             return broker
@@ -288,12 +287,12 @@ class _Drawing:
         return self._dice.pick(odd if odd and self._is_odd() else sensible)
 
     def _names_of_others(self, name: str) -> list[str]:
-        """Names of other actors' resources; empty unless it only looks."""
+        """Names of other actors' resources; empty unless the request only reads."""
         actors = [track.actor or {} for track in self._plan.tracks]
         return [actor[name] for actor in actors if name in actor] if self._looks else []
 
     def _of_member(self, name: str) -> Any:
-        """Identity of a group member as answered, or an odd one."""
+        """A field of a group member's identity, from an answer, or an odd value."""
         if self._api == "ConsumerGroupHeartbeat":
             remembered: RememberedField = {"told": name, "of": f"{self._group} {self._member}"}
             if name == "member_id":
@@ -319,7 +318,7 @@ class _Drawing:
         return self._config
 
     def _records(self) -> DrawnBatch:
-        """A batch: keys as texts, as numbers, or none."""
+        """Draws a batch: its keys are texts, numbers, or missing."""
         numbers = self._dice.pick(("00000000", "00000001"))
         keys = [
             self._pick((*(f"k{suffix}".encode().hex() for suffix in (0, number)), numbers), ("",))
@@ -335,7 +334,7 @@ class _Drawing:
 
 
 def _values_of(config: str) -> list[str]:
-    """Those that a config has by its type: the default, its bounds, and beside them."""
+    """Values to try for a config: its default, its bounds, and one outside each bound."""
     config_key = TOPIC_CONFIGS.get(config) or GROUP_CONFIGS.get(config)
     if config_key is None:
         return ["INFO", "1000"]
@@ -389,7 +388,7 @@ def curious(dice: Dice, plan: Plan) -> Track:
 
 
 def _setup_acts(dice: Dice, world: World, *, may_be_old: bool) -> Iterator[Act]:
-    """Acts that create its own topics, and an id that may have ended many transactions."""
+    """Acts that create the client's topics, and an id with an epoch as after many transactions."""
     replicas = min(world.brokers, dice.pick_weighted(defaults.REPLICATION))
     for topic, policy in zip(TOPICS, ("delete", "compact"), strict=True):
         new_topic: Body = {"topic": topic, "partitions": 2, "replication-factor": replicas}
@@ -402,7 +401,7 @@ def _setup_acts(dice: Dice, world: World, *, may_be_old: bool) -> Iterator[Act]:
 
 
 def with_small_groups(dice: Dice, world: World) -> World:
-    """The world, in which groups may be full soon."""
+    """The world, perhaps with small limits for the members of a group."""
     if dice.happens(0.5):
         return world
     small = dict.fromkeys(("group.max.size", "group.consumer.max.size"), 2)

@@ -1,4 +1,4 @@
-"""Draws of one seed."""
+"""Random draws of one seed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Dice:
-    """A stream of chance with the draws that plans need."""
+    """A random stream, with the draws that plans need."""
 
     __slots__ = ("_stream",)
 
@@ -19,13 +19,13 @@ class Dice:
         self._stream = SeededRng(seed).stream(name)
 
     def pick_weighted(self, table: Sequence[tuple[T, float]]) -> T:
-        """A choice by weight."""
+        """A random choice, by weight."""
         return self._stream.choices(
             [choice for choice, _ in table], weights=[weight for _, weight in table]
         )[0]
 
     def up_to(self, table: Sequence[tuple[int, float]]) -> int:
-        """A number from 0 to a bound drawn by weight."""
+        """A random number from 0 to a bound, which is drawn by weight."""
         return self._stream.randint(0, self.pick_weighted(table))
 
     def happens(self, probability: float) -> bool:
@@ -40,5 +40,5 @@ class Dice:
         return [element for index, element in enumerate(among) if index in chosen]
 
     def left_in(self, features: Mapping[str, float]) -> frozenset[str]:
-        """The features that this seed has."""
+        """Draws the features that a seed has."""
         return frozenset(name for name, often in features.items() if self.happens(often))

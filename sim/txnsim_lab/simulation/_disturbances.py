@@ -1,4 +1,6 @@
-"""What happens to the cluster, drawn: outages, moves, slow and lossy links, care for logs."""
+"""Draws disturbances of the cluster: outages, moves of leaders, slow and lossy links, log
+maintenance.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from txnsim_lab.simulation._dice import Dice
 from txnsim_lab.simulation._plan import CLUSTER, Act, Body, Track
 
 POWER_FAILURE: Final = "power-failure"
-"""Loses data that is not on disk: no bug with a single replica."""
+"""A machine loses data that is not on disk; with a single replica, data loss is then no bug."""
 
 Steps = Iterator[tuple[int, Body]]
 """Pairs of a pause in ms and the step after it."""
@@ -32,7 +34,7 @@ def disturber(dice: Dice, scene: Scene, number: int) -> Track:
 
 
 def has_disturber(scene: Scene) -> bool:
-    """Whether the seed has left in anything that can happen to the cluster."""
+    """Whether the seed has any feature that disturbs the cluster."""
     return any(scene.has(name) for name in MAKERS)
 
 
@@ -200,8 +202,8 @@ def slow(dice: Dice, rule: Body) -> Steps:
 
 
 def trouble(dice: Dice, rule: Body) -> Steps:
-    """What a broker does by itself comes late, as where a thread or a disk is slow; or its log
-    refuses something.
+    """Delays a background step of a broker, as a slow thread or disk does; or makes its log refuse
+    an append.
     """
     if not dice.happens(defaults.REFUSED):
         yield from slow(dice, {**rule, "point": dice.pick(defaults.STEPS)})
@@ -238,4 +240,4 @@ MAKERS: Final[Mapping[str, Callable[[Dice, Scene, str], Steps]]] = {
     "slow-logs": _slow_logs,
     "slow-loading": _slow_loading,
 }
-"""Feature -> maker of its steps."""
+"""Feature -> function that makes its steps."""

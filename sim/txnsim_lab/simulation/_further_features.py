@@ -1,4 +1,6 @@
-"""Later features, drawn from a stream of their own: seeds without them keep their run."""
+"""Later features. Each draws from its own random stream, so that seeds without it keep their
+runs.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ TROUBLED: Final = "troubled-brokers"
 BOTH_WAYS: Final = "commits-both-ways"
 LATE: Final = "late-followers"
 STREAMS: Final = "streams-groups"
-"""The features above draw from streams of their own too."""
+"""Name of the feature and of its random stream, like the names above."""
 MONITOR: Final = "monitor"
 SHORT_EXPIRATIONS: Final = "short-expirations"
 INTERNAL: Final = ("transaction.state.log", "offsets.topic")
@@ -36,7 +38,7 @@ EXPIRATIONS: Final = (
     "producer.id.expiration.ms",
     "offsets.retention.minutes",
 )
-"""Settings of that feature."""
+"""The settings that the feature changes."""
 AMID_FAULTS: Final = "amid-faults"
 AMID_TRANSACTIONS: Final = "amid-transactions"
 LEAVING: Final = "members-leave-amid"
@@ -47,7 +49,7 @@ _LASTING: Final = (
     *("slow-peers", "slow-peers", "lossy-peers", "lossy-peers", "slow-clients", "lossy-clients"),
     *("slow-logs", "slow-loading"),
 )
-"""Faults and states of brokers that last."""
+"""Disturbances that last for some time."""
 _SHORT: Final = (
     *("kill", "stop", "isolate", "move-leader", "move-coordinator", "reassign", "remake-topic"),
     *("grow-topic", "care-for-logs", "time-passes", OWN_TOPICS, OWN_TOPICS),
@@ -58,10 +60,10 @@ _Maker = Callable[[Dice, Scene, str], Steps]
 
 
 def with_further_features(plan: Plan, *, older: Sequence[str]) -> Plan:
-    """The plan with what its seed has of these features.
+    """Adds to a plan the further features that its seed has.
 
     Args:
-        plan: Without them.
+        plan: The plan without them.
         older: The releases from which its cluster can be upgraded.
     """
     dice = Dice(plan.seed, STREAM)
@@ -132,7 +134,7 @@ def with_further_features(plan: Plan, *, older: Sequence[str]) -> Plan:
 def _of_strangers(
     plan: Plan, world: World, tracks: tuple[Track, ...]
 ) -> tuple[World, tuple[Track, ...], frozenset[str]]:
-    """Clients with tracks of their own: one that sends any request, and share groups."""
+    """Adds clients with tracks of their own: a curious client, and share groups."""
     features: set[str] = set()
     dice = Dice(plan.seed, CURIOUS)
     if dice.happens(defaults.CURIOSITY):
@@ -148,7 +150,7 @@ def _of_strangers(
 
 
 def _of_streams(track: Track) -> Track:
-    """A member of a group as a thread of Kafka Streams."""
+    """Changes a member of a group into a thread of Kafka Streams."""
     if track.actor is None or track.actor["plays"] != "member":
         return track
     actor = {**track.actor, "group-protocol": "streams"}
@@ -158,7 +160,7 @@ def _of_streams(track: Track) -> Track:
 def _of_groups(
     plan: Plan, tracks: tuple[Track, ...], read: Sequence[str]
 ) -> tuple[tuple[Track, ...], frozenset[str]]:
-    """What is done with groups besides, and the features that this is."""
+    """Adds further acts with groups; returns the features that they belong to."""
     features: set[str] = set()
     dice = Dice(plan.seed, MONITORED)
     if dice.happens(defaults.MONITORED):
@@ -176,7 +178,7 @@ def _of_groups(
 
 
 def _short_expirations(dice: Dice) -> Iterator[tuple[str, object]]:
-    """Of ids, producers or positions that are not in use, as on a cluster that saves memory."""
+    """Settings with short expirations of unused ids, producers or positions."""
     kinds: tuple[Body, ...] = (
         {
             EXPIRATIONS[0]: dice.pick_weighted(defaults.EXPIRATIONS_MS),
@@ -194,7 +196,7 @@ def _short_expirations(dice: Dice) -> Iterator[tuple[str, object]]:
 
 
 def _long_lived(dice: Dice, track: Track, tracks: tuple[Track, ...]) -> Track:
-    """Somebody whose id has ended so many transactions that its epochs come to their end."""
+    """Gives a track's transactional id an epoch near its end, as after very many transactions."""
     own = (track.actor or {}).get("transactional-id")
     users = sum(actor.get("transactional-id") == own for actor in _actors(tracks))
     if own is None or users > 1 or not dice.happens(0.5):
@@ -211,7 +213,7 @@ def _actors(tracks: Iterable[Track]) -> Iterator[Body]:
 
 
 def _group_moves(dice: Dice, brokers: int, groups: Sequence[str]) -> Iterator[Act]:
-    """The coordinators of groups move from broker to broker."""
+    """Moves the coordinators of groups between brokers."""
     for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
         partition = f"__consumer_offsets@{dice.pick(groups)}"
         to = dice.pick(range(1, brokers + 1))
@@ -220,7 +222,7 @@ def _group_moves(dice: Dice, brokers: int, groups: Sequence[str]) -> Iterator[Ac
 
 
 def _places(world: World, tracks: Iterable[Track], groups: Iterable[str]) -> Iterator[str]:
-    """Partitions whose leader can move to a broker that has a replica."""
+    """Partitions whose leader can move to any broker with a replica."""
     ids = {actor["transactional-id"] for actor in _actors(tracks) if "transactional-id" in actor}
     yield from (f"__transaction_state@{transactional_id}" for transactional_id in sorted(ids))
     yield from (f"__consumer_offsets@{group}" for group in groups)
@@ -229,7 +231,7 @@ def _places(world: World, tracks: Iterable[Track], groups: Iterable[str]) -> Ite
 
 
 def _moves_while_held(dice: Dice, brokers: int, places: Sequence[str]) -> Iterator[Act]:
-    """Leader moves, as in a rolling restart, while one background step is held."""
+    """Moves leaders, as in a rolling restart, while one background step is held."""
     everyone = range(1, brokers + 1)
     for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
         rule, partition, to = f"held.{unit}", dice.pick(places), 0
@@ -244,7 +246,7 @@ def _moves_while_held(dice: Dice, brokers: int, places: Sequence[str]) -> Iterat
 
 
 def _held_match(dice: Dice, broker: int, held_request: str) -> Body:
-    """Match of a fault: a broker's loading, or its requests or responses to peers."""
+    """The match of a fault rule: a broker's loading, or its requests or responses to peers."""
     if held_request == "load":
         return {"point": "coordinator.load", "broker": broker}
     way = "peer.request" if held_request == "Fetch" or dice.happens(0.5) else "peer.response"
@@ -252,7 +254,7 @@ def _held_match(dice: Dice, broker: int, held_request: str) -> Body:
 
 
 def _fully_replicated(dice: Dice, world: World) -> World:
-    """The world whose internal topics, and some others, every broker has."""
+    """The world in which every broker has a replica of the internal topics, and of some others."""
     internal = {f"{name}.replication.factor": world.brokers for name in INTERNAL}
     topics = {
         name: {**topic, "replication-factor": world.brokers} if dice.happens(0.5) else topic
@@ -268,7 +270,9 @@ def _compacted_topics(world: World) -> Iterator[str]:
 
 
 def _soon_forgotten(dice: Dice, world: World, compacted: Sequence[str]) -> World:
-    """The world that keeps markers and tombstones for a short time, or for Kafka's day."""
+    """The world in which compacted topics keep markers and tombstones for a short time, or for
+    Kafka's default of a day.
+    """
     topics = dict(world.topics)
     for name in compacted:
         retention_ms = dice.pick_weighted(defaults.DELETE_RETENTIONS_MS)
@@ -278,8 +282,8 @@ def _soon_forgotten(dice: Dice, world: World, compacted: Sequence[str]) -> World
 
 
 def _with_keys(dice: Dice, track: Track, compacted: Sequence[str]) -> Track:
-    """What wire actors write to a compacted topic gets a key, of a few: it refuses records without
-    one.
+    """Gives the records that wire actors write to a compacted topic one of a few keys: the topic
+    refuses records without a key.
     """
 
     def with_key(act: Act) -> Act:
@@ -293,7 +297,7 @@ def _with_keys(dice: Dice, track: Track, compacted: Sequence[str]) -> Track:
 
 
 def _cleaner_turns(dice: Dice, compacted: Sequence[str]) -> Iterator[Act]:
-    """The cleaner comes again and again."""
+    """Runs the cleaner again and again."""
     for unit in range(1, 2 * dice.pick_weighted(defaults.DISTURBANCES) + 1):
         partition = f"{dice.pick(compacted)}-0"
         for do, after_ms in (("roll", dice.up_to(defaults.DISTURBANCE_PAUSES_MS)), ("clean", 0)):
@@ -301,7 +305,7 @@ def _cleaner_turns(dice: Dice, compacted: Sequence[str]) -> Iterator[Act]:
 
 
 def _first_leaders(world: World) -> Iterator[tuple[str, int]]:
-    """Each partition of the topics with the broker that leads it at first."""
+    """Each partition of the topics, with its first leader."""
     for name, topic in world.topics.items():
         yield from ((f"{name}-{index}", leader) for index, leader in enumerate(topic["leaders"]))
 
@@ -311,8 +315,8 @@ def _sends_by_hand(track: Track) -> bool:
 
 
 def _together(dice: Dice, track: Track, leaders: Mapping[str, int]) -> Track:
-    """A client that gathers what it writes in a transaction, and sends what one broker leads in one
-    request.
+    """Changes a client so that it collects the records of a transaction, and sends those for one
+    broker in one request.
     """
     if not _sends_by_hand(track):
         return track
@@ -329,8 +333,8 @@ def _together(dice: Dice, track: Track, leaders: Mapping[str, int]) -> Track:
 
 
 def _can_join(earlier_act: Act, later_act: Act, leaders: Mapping[str, int]) -> bool:
-    """Whether both write to partitions of one broker, in one transaction, and nothing else is
-    unusual about them.
+    """Whether two calls can be joined: both write to partitions of one broker in one transaction,
+    without unusual fields.
     """
     calls = [act.step.get("call", {}) for act in (earlier_act, later_act)]
     usual = {"who", "do", "partition", "value", "key", "beside"}
@@ -346,7 +350,7 @@ def _can_join(earlier_act: Act, later_act: Act, leaders: Mapping[str, int]) -> b
 
 
 def _join_produces(earlier_act: Act, later_act: Act) -> Act:
-    """One request for both."""
+    """Joins two calls into one request."""
     call, later_call = earlier_act.step["call"], later_act.step["call"]
     further_values = {**call.get("beside", {}), later_call["partition"]: later_call["value"]}
     joint_step = {"call": {**later_call, **call, "beside": further_values}}
@@ -371,8 +375,8 @@ def _as_replaced_member(dice: Dice, track: Track) -> Track:
 
 
 def _both_ways(dice: Dice, track: Track, read: Sequence[str]) -> Track:
-    """A program whose positions are committed in transactions, as far as it has processed, and
-    outside of them, as far as it has polled.
+    """A program that commits positions in transactions, up to what it has processed, and also
+    outside of transactions, up to what it has polled.
     """
     acts: list[Act] = []
     for act in track.acts:
@@ -395,7 +399,7 @@ def _both_ways(dice: Dice, track: Track, read: Sequence[str]) -> Track:
 
 
 def _processed_less(dice: Dice, act: Act, read: Sequence[str]) -> Act:
-    """It has processed nothing of one partition yet."""
+    """A commit whose position for one partition is 0, as if nothing of it was processed yet."""
     if not dice.happens(0.5):
         return act
     call = {**act.step["call"], "offsets": {dice.pick(read): 0}}
@@ -408,15 +412,15 @@ def _by_itself(dice: Dice, member: str, unit: int, call: Body) -> Act:
 
 
 def _soon_out_of_sync(dice: Dice, world: World) -> World:
-    """The world with replicas, which are out of sync soon."""
+    """The world with several replicas, which soon get out of sync."""
     world = _fully_replicated(dice, world)
     lag = {"replica.lag.time.max.ms": dice.pick_weighted(defaults.LAGS_MS)}
     return msgspec.structs.replace(world, settings={**world.settings, **lag})
 
 
 def _late_followers(dice: Dice, brokers: int, places: Sequence[str]) -> Iterator[Act]:
-    """Followers are told late, one of them so late that it is out of the ISR again and again. The
-    leader moves to and fro between the others, and whoever led before asks for nothing for a while.
+    """Delays the answers to followers, to one of them so much that it leaves the ISR again and
+    again. The leader moves between the others, and a former leader does not fetch for a while.
     """
     everyone = range(1, brokers + 1)
     for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
@@ -463,7 +467,7 @@ def _trouble_acts(dice: Dice, brokers: int) -> Iterator[Act]:
 
 
 def _upgrade(dice: Dice, brokers: int, newest: str) -> Iterator[Act]:
-    """One broker after the other stops, and starts as the newer release."""
+    """Upgrades the brokers one after the other: each stops, and starts as the newer release."""
     for broker in range(1, brokers + 1):
         restart: Body = {"do": "start", "broker": broker, "as-version": newest}
         for act, pauses in (
@@ -477,8 +481,8 @@ def _upgrade(dice: Dice, brokers: int, newest: str) -> Iterator[Act]:
 
 
 def with_amid(plan: Plan) -> Plan:
-    """The plan with what its seed has of it. Nothing is added where a machine loses its power: then
-    all else has to be sound.
+    """Adds to a plan the disturbances during other acts that its seed has. With a power failure
+    nothing is added: then all else must be sound.
     """
     if POWER_FAILURE in plan.features:
         return plan
@@ -499,13 +503,13 @@ def with_amid(plan: Plan) -> Plan:
 
 
 def _actor_fields(plan: Plan, field: str) -> Mapping[str, str]:
-    """What actors have in a field, by their names."""
+    """Value of a field of each actor that has it, by the actor's name."""
     actors = {track.name: track.actor or {} for track in plan.tracks}
     return {name: actor[field] for name, actor in actors.items() if field in actor}
 
 
 def _scene(plan: Plan) -> Scene:
-    """What whoever disturbs finds."""
+    """The scene for disturbances of a plan."""
     counts = ((name, topic["partitions"]) for name, topic in plan.world.topics.items())
     return Scene(
         features=frozenset(),
@@ -521,7 +525,7 @@ def _scene(plan: Plan) -> Scene:
 
 
 def _amid_faults(dice: Dice, scene: Scene) -> Iterator[Act]:
-    """A disturbance begins, others come, and then it ends."""
+    """Begins a disturbance, makes others, and ends the first one."""
     makers: dict[str, _Maker] = {**MAKERS, TROUBLED: _trouble, OWN_TOPICS: _to_internal_topics}
     for unit in range(1, dice.pick_weighted(defaults.AMID_UNITS) + 1):
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
@@ -550,7 +554,7 @@ def _to_internal_topics(dice: Dice, scene: Scene, _rule: str) -> Steps:
 
 
 def _care(dice: Dice, partition: str, brokers: int) -> Steps:
-    """Something that is done to a partition and loses nothing."""
+    """Maintenance of a partition that loses no data."""
     everyone = range(1, brokers + 1)
     act: Body = {"do": dice.pick(defaults.CARES), "partition": partition}
     match act["do"]:
@@ -574,8 +578,8 @@ def _care(dice: Dice, partition: str, brokers: int) -> Steps:
 
 
 def _amid_transactions(dice: Dice, track: Track, plan: Plan) -> Track:
-    """Somebody looks after a partition that an open transaction has written to, or after the one of
-    its coordinator.
+    """Adds maintenance of partitions that an open transaction has written to, or of its
+    coordinator's partition.
     """
     actor = track.actor or {}
     if "transactional-id" not in actor:
@@ -597,8 +601,8 @@ def _amid_transactions(dice: Dice, track: Track, plan: Plan) -> Track:
 
 
 def _leaving(dice: Dice, track: Track, topics: Sequence[str]) -> Track:
-    """A program whose member goes before the transaction with its positions has ended, and comes
-    back.
+    """A program whose member leaves before the transaction with its positions has ended, and joins
+    again.
     """
     acts: list[Act] = []
     for act in track.acts:

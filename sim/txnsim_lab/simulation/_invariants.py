@@ -1,7 +1,6 @@
-"""What is true of a sound cluster at rest, seen from inside: state that lives against state that is
-made again from the logs, and replicas against each other.
-
-Judges of histories know what clients saw. Here is looked for what nobody has seen yet: it would
+"""Invariants of a healthy cluster at rest, checked from inside. State in memory must equal the
+state that is rebuilt from the logs, and replicas must equal each other. The judges of histories
+know only what clients saw; these checks find damage that no client has seen yet, and that would
 show at the next failover.
 """
 
@@ -30,9 +29,9 @@ from txnsim.types import (
 from txnsim.wire.batch import iter_batches, read_control_record
 
 DAY_MS: Final = 86_400_000
-"""Default of ``producer.id.expiration.ms``; no run is as long."""
+"""Default of ``producer.id.expiration.ms``; every run is shorter."""
 Violation = tuple[str, str]
-"""A kind, and a sentence."""
+"""The kind of the violation, and a sentence."""
 
 UNSOUND_LOG: Final = "unsound-log"
 FORGETFUL_COORDINATOR: Final = "coordinator-differs-from-its-log"
@@ -64,7 +63,7 @@ def violations(cluster: SimCluster) -> list[Violation]:
 
 
 def _logs(broker: Broker) -> Iterator[Violation]:
-    """Each log against its bytes."""
+    """Compares the state of each log with its bytes."""
     for log in broker.replicas.hosted.values():
         try:
             log.check_invariants()
@@ -73,9 +72,10 @@ def _logs(broker: Broker) -> Iterator[Violation]:
 
 
 def _coordinator(broker: Broker) -> Iterator[Violation]:
-    """Transactional ids against ``__transaction_state``. A move that was not replicated in time is
-    withdrawn, and its record stays, as in Kafka. An id whose first record was refused stays in
-    memory without an epoch (``TransactionStateManager.putTransactionStateIfNotExists``).
+    """Compares transactional ids in memory with ``__transaction_state``. A transition that was not
+    replicated in time is withdrawn, and its record stays, as in Kafka. An id whose first record was
+    refused stays in memory without an epoch
+    (``TransactionStateManager.putTransactionStateIfNotExists``).
     """
     withdrawn = broker.coordinator.withdrawn_transitions()
     topic = broker.replicas.image.topics.get(TRANSACTION_STATE_TOPIC)
@@ -125,7 +125,7 @@ def _describe_state(txn: tuple[object, ...] | None) -> str:
 
 
 def _groups(broker: Broker) -> Iterator[Violation]:
-    """Positions, pending ones as well, against ``__consumer_offsets``."""
+    """Compares positions, including pending ones, with ``__consumer_offsets``."""
     for shard in broker.groups.shards():
         log = broker.replicas.led.get(TopicPartition(CONSUMER_OFFSETS_TOPIC, shard.partition))
         if log is None:
@@ -164,8 +164,8 @@ def _pending(shard: GroupShard) -> dict[int, tuple[str, ...]]:
 
 
 def _producers(broker: Broker) -> Iterator[Violation]:
-    """Open transactions and epochs against what a restart would find: the newest snapshot and the
-    batches behind it; and against the batches alone.
+    """Compares open transactions and epochs with the state that a restart would load from the
+    newest snapshot and the batches after it; and with the state from the batches alone.
     """
     for partition, log in broker.replicas.led.items():
         reloaded, replayed = (
@@ -187,9 +187,9 @@ def _producers(broker: Broker) -> Iterator[Violation]:
 def _epochs(
     partition: TopicPartition, log: PartitionLog, reloaded: ProducerStateManager
 ) -> Iterator[Violation]:
-    """What keeps a zombie out: each producer has the epoch of its newest batch or marker, also
-    after a restart. And what keeps an old coordinator out: the coordinator epochs in the markers of
-    a producer never fall.
+    """Checks the epochs that fence zombies: each producer has the epoch of its newest batch or
+    marker, also after a restart. And those that fence old coordinators: the coordinator epochs in
+    the markers of a producer never decrease.
     """
     newest: dict[int, int] = {}
     coordinators: dict[int, int] = {}
@@ -243,7 +243,7 @@ def _open(producers: ProducerStateManager) -> dict[int, int]:
 
 
 def _open_before(log: PartitionLog) -> dict[int, int]:
-    """What began before the log's start can't be known from its batches."""
+    """Open transactions that began before the start of the log; batches can't show them."""
     start = log.log_start_offset
     return {
         producer: first_offset
@@ -278,8 +278,8 @@ def _reload_producers(
 
 
 def _replicas(cluster: SimCluster) -> Iterator[Violation]:
-    """Below their high watermarks replicas have the same bytes. A cleaned log has holes of its own
-    on each broker.
+    """Replicas must have the same bytes below their high watermarks. Compacted logs are left out,
+    since each broker removes other records.
     """
     hosted: defaultdict[TopicPartition, list[tuple[BrokerId, PartitionLog]]] = defaultdict(list)
     for broker_id, broker in cluster.brokers.items():
@@ -305,7 +305,7 @@ def _replicas(cluster: SimCluster) -> Iterator[Violation]:
 
 
 def _coordinated_partitions(cluster: SimCluster) -> Iterator[Violation]:
-    """A broker coordinates what it leads, and nothing else."""
+    """A broker must coordinate exactly the partitions that it leads."""
     for broker_id, broker in cluster.brokers.items():
         owned = {
             TRANSACTION_STATE_TOPIC: {

@@ -1,8 +1,7 @@
-"""What a run will do, as data: drawn, played, shrunk, written to a file and read again.
-
-A track is somebody who acts: one act after the other, each after a pause. What an act does is a
-step of a scenario file, in the same words. Acts that only make sense together, as those of one
-transaction, have one unit; shrinking takes them away together first.
+"""The plan of a run, as data: it is drawn, played, shrunk, written to a file and read again. A
+track has the acts of one actor, in order, each after a pause. An act is a step of a scenario file,
+in the same words. Acts that only make sense together, such as those of one transaction, belong to
+one unit; shrinking first removes whole units.
 """
 
 from __future__ import annotations
@@ -16,14 +15,15 @@ from txnsim.errors import ConfigError
 from txnsim_lab.scenario.model import Run, Scenario, Topic
 
 CLUSTER: Final = ""
-"""The track of somebody who only acts on the cluster: no actor of that name is needed."""
+"""Name of a track that only acts on the cluster: it needs no actor."""
 
 OnError = Literal["go-on", "abort", "anew", "leave"]
-"""What somebody does when a call fails: nothing, abort, ask for an identity and skip to the next
-unit, or stop for good."""
+"""What an actor does when a call fails: nothing, abort, initialize again and skip to the next unit,
+or stop for good.
+"""
 
 Body = dict[str, Any]
-"""A step as a scenario file says it."""
+"""A step, as in a scenario file."""
 
 
 class Act(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -39,7 +39,9 @@ class Act(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def request_name(self) -> str:
-        """What it asks for: ``commit``, ``cluster kill``, ``arm peer.request WriteTxnMarkers``."""
+        """Name of the act's request: ``commit``, ``cluster kill``, ``arm peer.request
+        WriteTxnMarkers``.
+        """
         ((kind, step_fields),) = (
             (key, value) for key, value in self.step.items() if key not in ("say", "only")
         )
@@ -56,17 +58,19 @@ class Act(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Track(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Somebody who acts."""
+    """The acts of one actor."""
 
     name: str
     acts: tuple[Act, ...]
     actor: Body | None = None
-    """As a scenario file describes an actor; None for one that every scenario has, or none."""
+    """The actor, as in a scenario file; None for actors that every scenario has, or if none is
+    needed.
+    """
     on_error: OnError = "go-on"
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster of a run, as scenario files describe it, and its links."""
+    """The cluster of a run, as scenario files describe it, and its network links."""
 
     mode: str
     brokers: int = 3
@@ -79,15 +83,15 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole run."""
+    """The plan of a whole run."""
 
     seed: int
-    """Of what is drawn while it is played: latencies, and where the brokers draw."""
+    """Seed of what is drawn during the run: latencies, and random choices of brokers."""
     world: World
     tracks: tuple[Track, ...]
     features: tuple[str, ...] = ()
     workload: str | None = None
-    """A coroutine of the user's that runs beside the tracks, as ``package.module:name``."""
+    """A user's coroutine that runs at the same time as the tracks, as ``package.module:name``."""
 
     @property
     def size(self) -> int:
@@ -96,7 +100,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def acts(self) -> Iterator[Act]:
-        """Of everybody."""
+        """The acts of all tracks."""
         return (act for track in self.tracks for act in track.acts)
 
     @property
@@ -106,15 +110,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return sorted({actor["group"] for actor in actors if actor["plays"] == "member"})
 
     def to_json(self) -> bytes:
-        """For a file."""
+        """The plan as JSON, for a file."""
         return msgspec.json.encode(self)
 
     @classmethod
     def from_json(cls, text: bytes) -> Plan:
-        """From a file.
+        """Reads a plan from JSON.
 
         Raises:
-            ConfigError: It is no plan.
+            ConfigError: The text is no plan.
         """
         try:
             return msgspec.json.decode(text, type=cls)
@@ -123,11 +127,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 RUN: Final = "drawn"
-"""The one run of a plan's scenario."""
+"""Name of the only run of a plan's scenario."""
 
 
 def scenario_of(plan: Plan) -> Scenario:
-    """The plan's cast and cluster as a scenario without steps.
+    """The actors and the cluster of a plan, as a scenario without steps.
 
     Raises:
         pydantic.ValidationError: The plan says something that no scenario file may say.

@@ -1,6 +1,7 @@
 """Invariants of a healthy cluster at every moment, checked from inside during the run.
 
-At rest much of it can't be seen any more: what was told too early is replicated by then.
+At rest many violations are no longer visible: what a broker answered too early is replicated by
+then.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Moments:
         self._cluster = cluster
         self._image: ClusterImage | None = None
         self._replicated_partitions: list[tuple[TopicPartition, tuple[int, ...]]] = []
-        """Partitions with several replicas, and which of them are in sync."""
+        """Partitions with several replicas, and the ids of those that are in sync."""
         self._reported_kinds: set[str] = set()
 
     def look(self) -> list[Broken]:
@@ -47,7 +48,7 @@ class Moments:
         return [violation for violation in chain.from_iterable(looks) if self._is_new(violation)]
 
     def early_positions(self, read: PositionsRead) -> list[Broken]:
-        """Whether somebody was told positions that a failover could undo."""
+        """Positions that a broker has answered although a failover could undo them."""
         index = partition_for(read.group, self._groups_partitions())
         partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, index)
         logs = [broker.replicas.led.get(partition) for broker in self._cluster.brokers.values()]
@@ -66,7 +67,7 @@ class Moments:
         return is_new
 
     def _watermarks(self, brokers: Mapping[BrokerId, Broker]) -> Iterator[Broken]:
-        """Records below a replica's high watermark must be on every in-sync replica."""
+        """Checks that records below a replica's high watermark are on every in-sync replica."""
         for partition, in_sync in self._replicated_partitions:
             highest, highest_broker, ends = -1, 0, []
             for broker_id, broker in brokers.items():
@@ -95,7 +96,7 @@ def _replicated_partitions(image: ClusterImage) -> Iterator[tuple[TopicPartition
 
 
 def _isr(image: ClusterImage) -> Iterator[Broken]:
-    """A leader is in sync with itself; and only replicas are, on brokers that are in service
+    """Checks that a leader is in its ISR, and that the ISR has only replicas on brokers in service
     (KIP-903).
     """
     for name, topic in image.topics.items():
@@ -113,13 +114,12 @@ def _isr(image: ClusterImage) -> Iterator[Broken]:
 
 
 def _stable_offsets(brokers: Mapping[BrokerId, Broker], image: ClusterImage) -> Iterator[Broken]:
-    """Below the last stable offset each transaction has its marker, and the marker is replicated:
-    a reader was told how it ended.
-
-    Replicated is what all in sync are seen to have. The high watermark of a leader may be behind
-    that: a new one begins with an older one, and has let go of the transaction all the same. It
-    was released when the high watermark was higher, or is in no snapshot (truncateAndReload and
-    onHighWatermarkUpdated of ProducerStateManager).
+    """Checks that each transaction below the last stable offset has its marker, and that the marker
+    is replicated, since readers have seen its end. A record counts as replicated if all in-sync
+    replicas have it. The high watermark of a leader may be lower: a new leader begins with an older
+    high watermark, but no longer has the transaction among the open ones. It was released when the
+    high watermark was higher, or is in no snapshot (truncateAndReload and onHighWatermarkUpdated of
+    ProducerStateManager).
     """
     for broker_id, broker in brokers.items():
         for partition, log in broker.replicas.led.items():
@@ -161,7 +161,7 @@ def _have(
 
 
 def _ends_behind(log: PartitionLog, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Each transaction that ends at this offset or later: its first offset, and its marker."""
+    """Transactions that end at this offset or later: the first offset and the marker of each."""
     if not any(header.is_control for header in _headers(log, offset)):
         return
     open_since: dict[int, int] = {}

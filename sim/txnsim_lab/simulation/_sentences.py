@@ -1,4 +1,4 @@
-"""An act of a run in a sentence, for whoever reads what is left of it."""
+"""Describes an act of a run in a sentence, for readers of a shrunk run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _FILE_ONLY_FIELDS: Final = frozenset({"who", "do", "error", "background", "id"})
 
 
 def sentence_of(step: Body) -> str:
-    """What an act does, as a sentence without its end; whatever else it says stands behind."""
+    """The beginning of a sentence that describes an act; its remaining fields follow it."""
     ((kind, step_fields),) = step.items()
     fields = (
         {name: _text_of(value) for name, value in step_fields.items()}

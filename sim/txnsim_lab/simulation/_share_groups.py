@@ -1,5 +1,5 @@
-"""Share groups, drawn from a stream of their own (KIP-932): members that say all kinds of things of
-their records, limits that are small, and a writer whose transactions are larger than these.
+"""Draws share groups from a random stream of their own (KIP-932): members with all kinds of
+acknowledgements, small limits, and a writer whose transactions are larger than these limits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _SETTINGS: Final = {
 def with_share_groups(
     dice: Dice, world: World, places: Sequence[str]
 ) -> tuple[World, tuple[Track, ...]]:
-    """The world with its settings, and the tracks of groups, their operator and a writer."""
+    """The world with settings for share groups, and the tracks of the groups, their operator and a
+    writer.
+    """
     names = [f"s{number}" for number in range(1, dice.pick_weighted(defaults.SHARE_GROUPS) + 1)]
     settings: Body = {
         **world.settings,
@@ -50,7 +52,7 @@ def with_share_groups(
 
 
 def _group_configs(dice: Dice, groups: Sequence[str]) -> Iterator[Act]:
-    """Configs of the groups, before their members come."""
+    """Sets the configs of the groups before their members join."""
     for number, group in enumerate(groups, 1):
         unit = UnitOfWork(dice, HOST, number)
         configs = {
@@ -81,7 +83,7 @@ def _member(dice: Dice, name: str, topics: Sequence[str]) -> Iterator[Act]:
 
 
 def _writer(dice: Dice, places: Sequence[str]) -> Iterator[Act]:
-    """Transactions of more records than a group may lock, and mostly aborted."""
+    """Transactions with more records than a group may acquire; most of them abort."""
     for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
         unit = UnitOfWork(dice, WRITER, number)
         if number == 1:

@@ -1,9 +1,8 @@
-"""The smallest plan that still shows a finding.
-
-Whatever can be left out is left out, in steps from coarse to fine: whole tracks, units, single
-acts, pauses, and what is unusual about the cluster. A smaller plan is taken if its run has no
-finding of another kind and at least one of the same (delta debugging, Zeller and Hildebrandt,
-2002); and where one switch of a release makes the first run healthy, so it must the smaller one.
+"""Finds the smallest plan that still shows a finding. It leaves out as much as possible, from
+coarse to fine: whole tracks, units, single acts, pauses, and what is unusual about the cluster. A
+smaller plan is taken if its run has no finding of another kind and at least one of the same (delta
+debugging, Zeller and Hildebrandt, 2002); and if one switch of a release makes the first run
+healthy, it must also make the smaller one healthy.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from txnsim_lab.simulation.play import PlayedRun, play
 T = TypeVar("T")
 
 CALM_MS: Final = 12_000
-"""Longer than a broker's session, so that whatever an act brings about is over by then."""
+"""Longer than a broker's session timeout, so that all effects of an act are over by then."""
 TRIES_MAX: Final = 600
-"""Runs of one shrinking."""
+"""Limit of runs for one plan."""
 _ORDINARY_US: Final = (200, 200)
 EARLY_MARKERS: Final = "early-markers"
 ONE_REPLICA: Final = "one-replica"
-"""Habits that no act is drawn for: what an act says shows them (``BY_ACT``)."""
+"""Habits for which no act is drawn: they are recognized by an act's content (``BY_ACT``)."""
 
 
 class ShrunkPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,13 +46,13 @@ def shrink(
     switch: tuple[str, bool] | None = None,
     tries_max: int = TRIES_MAX,
 ) -> ShrunkPlan:
-    """Make a plan smaller as long as it shows the same.
+    """Makes a plan smaller as long as it shows the same findings.
 
     Args:
         plan: A plan whose run has these findings.
         kinds: Their kinds.
         switch: A switch of releases and the position in which the run is healthy.
-        tries_max: How many runs may be made.
+        tries_max: Limit of runs.
 
     Raises:
         ConfigError: The plan's run is healthy.
@@ -82,7 +81,7 @@ class _Shrinking:
         self.played = play(plan)
 
     def run(self) -> ShrunkPlan:
-        """Shrink until nothing more can be left out, or the tries are used up."""
+        """Shrinks until nothing more can be left out, or the tries are used up."""
         size = None
         while size != (size := self._measure()) and self._left > 0:
             self._tracks()
@@ -159,7 +158,7 @@ class _Shrinking:
         return _with_tracks(self.plan, tracks)
 
     def _calm(self) -> bool:
-        """The most ordinary order of events: one after the other, with time between them."""
+        """Tries the simplest order of events: one after the other, with time between them."""
         starts = sorted(
             (began, index, position)
             for index, track in enumerate(self.plan.tracks)
@@ -179,7 +178,7 @@ class _Shrinking:
         return self._try(_with_tracks(self.plan, tracks))
 
     def _start_times(self, track: Track) -> list[int]:
-        """When each act of a track began; what was not begun comes last."""
+        """The time when each act of a track began; acts that did not begin come last."""
         times = [act.at_us for act in self.played.acts if act.who == track.name]
         steps = [act.step for act in self.played.acts if act.who == track.name]
         return [
@@ -230,13 +229,13 @@ class _Shrinking:
 
 
 def with_switch(plan: Plan, name: str, position: bool) -> Plan:  # noqa: FBT001 - it is the switch's
-    """The same plan with one switch of the releases turned."""
+    """The plan with one switch of the releases turned."""
     rules = {**plan.world.rules, name: position}
     return msgspec.structs.replace(plan, world=msgspec.structs.replace(plan.world, rules=rules))
 
 
 def without_habit(plan: Plan, habit: str) -> Plan:
-    """The same plan without the acts of one habit, or its settings."""
+    """The plan without the acts of one habit, or without its settings."""
     if habit == SHORT_EXPIRATIONS:
         settings = {
             name: value for name, value in plan.world.settings.items() if name not in EXPIRATIONS
@@ -274,7 +273,7 @@ BY_ACT: Final[Mapping[str, Callable[[Act], bool]]] = {
 
 
 def start_later(plan: Plan, track: int, ms: int) -> Plan:
-    """The same plan, in which one track begins so much later."""
+    """The plan in which one track begins later."""
     tracks = list(plan.tracks)
     if acts := tracks[track].acts:
         first_act = msgspec.structs.replace(acts[0], after_ms=acts[0].after_ms + ms)
@@ -283,7 +282,7 @@ def start_later(plan: Plan, track: int, ms: int) -> Plan:
 
 
 def with_care(plan: Plan) -> Plan:
-    """The plan, with wire actors that start anew instead of continuing after an error."""
+    """The plan in which wire actors initialize again, instead of continuing, after an error."""
     tracks = [
         msgspec.structs.replace(track, on_error="anew")
         if track.on_error == "go-on" and track.actor is not None and track.actor["plays"] == "wire"
@@ -294,7 +293,7 @@ def with_care(plan: Plan) -> Plan:
 
 
 def with_own_keys(plan: Plan) -> Plan:
-    """The same plan, in which each program writes keys of its own."""
+    """The plan in which each program writes its own keys."""
 
     def own(act: Act) -> Act:
         call = act.step.get("call", {})
@@ -310,7 +309,7 @@ def with_own_keys(plan: Plan) -> Plan:
 
 
 def with_more_locks(plan: Plan) -> Plan:
-    """The same plan with share groups that may lock as many records as by default."""
+    """The plan in which share groups may acquire as many records as by default."""
     settings = plan.world.settings
     if RECORD_LOCKS not in settings:
         return plan

@@ -1,8 +1,7 @@
-"""The same seed in two clusters: where do the two runs part?
-
-Both play the same plan: who acts, what each does, after which pauses, and the links. The other
-cluster differs by its release, a switch or a setting. What clients are answered comes first: who
-was answered otherwise acts otherwise from there on, so only the first such answer is told.
+"""Plays the same seed in two clusters, and finds where the runs differ. Both runs have the same
+plan: actors, acts, pauses and links. The second cluster has another release, switch or setting.
+Answers to clients are compared first. A client that gets another answer acts differently from then
+on, so only the first such answer is reported.
 """
 
 from __future__ import annotations
@@ -28,24 +27,26 @@ from txnsim_lab.trace.diff import diff
 
 
 class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """Where two runs part."""
+    """The difference between two runs."""
 
     sentence: str
     """The first client answer that differs, or the statement that none does."""
     inside: str | None
-    """The first thing that differs inside of the clusters; None where nothing does."""
+    """The first difference inside the clusters; None if there is none."""
     left_run: PlayedRun
     right_run: PlayedRun
 
     @property
     def is_none(self) -> bool:
-        """Clients and judges can't tell the two apart."""
+        """Whether clients and judges see no difference."""
         alike = _first_parting(self.left_run, self.right_run) is None
         return alike and self.left_run.kinds == self.right_run.kinds
 
 
 class _Parting(NamedTuple):
-    """Where the answers to one actor part: None on the side where the act did not happen."""
+    """The first acts of one actor with different answers: None on a side where the act did not
+    happen.
+    """
 
     at_us: int
     actor: str
@@ -54,7 +55,7 @@ class _Parting(NamedTuple):
 
 
 class _Comparable(NamedTuple):
-    """What two runs must have in common of an act."""
+    """The parts of an act that must be equal in both runs."""
 
     request: Body
     error: str
@@ -62,11 +63,11 @@ class _Comparable(NamedTuple):
 
 
 def other_plan(plan: Plan, against: Sequence[str]) -> Plan:
-    """The same plan in another cluster.
+    """The plan for the other cluster.
 
     Args:
-        plan: As the seed has it.
-        against: What differs: a release (``4.2``), a switch (``NAME=on``), a setting of brokers
+        plan: The plan of the seed.
+        against: The differences: a release (``4.2``), a switch (``NAME=on``), a setting of brokers
             (``NAME=VALUE``).
 
     Raises:
@@ -95,7 +96,7 @@ def other_plan(plan: Plan, against: Sequence[str]) -> Plan:
 
 
 def _parse_value(value: str) -> object:
-    """A number or a truth where it looks like one, as in a scenario file."""
+    """Parses a number or a boolean, as in a scenario file; other text stays text."""
     try:
         return msgspec.json.decode(value)
     except msgspec.DecodeError:
@@ -103,10 +104,10 @@ def _parse_value(value: str) -> object:
 
 
 def difference(plan: Plan, other: Plan) -> RunDifference:
-    """Play both, and compare.
+    """Plays both plans, and compares the runs.
 
     Raises:
-        ConfigError: A cluster can't be had.
+        ConfigError: A cluster can't be configured as its plan needs.
     """
     left_run, right_run = (
         play(side_plan, trace_level=TraceLevel.BRIEF) for side_plan in (plan, other)
@@ -142,7 +143,7 @@ def _sentence(left_run: PlayedRun, right_run: PlayedRun) -> str:
 
 
 def _first_parting(left: PlayedRun, right: PlayedRun) -> _Parting | None:
-    """The earliest act that was answered otherwise; None where there is none."""
+    """The earliest act with different answers; None if there is none."""
     left_acts, right_acts = _by_actor(left.acts), _by_actor(right.acts)
     partings: list[_Parting] = []
     for actor in dict.fromkeys((*left_acts, *right_acts)):

@@ -1,6 +1,5 @@
-"""From a seed to a plan: the cluster, who acts in it, and what each does.
-
-Swarm testing: each seed leaves features out at random, so that what one hides, another seed shows.
+"""Draws the plan of a seed: the cluster, the actors, and their acts. This is swarm testing: each
+seed leaves out some features at random, so that a feature can't hide a bug in all seeds.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ STREAM: Final = "plan"
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user has fixed; all else is drawn."""
+    """The user's choices; all else is drawn."""
 
     as_version: str | None = None
     """The release of Kafka; the reference unless given."""
     rules: Mapping[str, bool] = {}
-    """Switches of releases, turned by hand."""
+    """Switches of releases that the user has set."""
     workload: str | None = None
-    """A coroutine of the user's, as ``package.module:name``; it takes the place of our clients."""
+    """A user's coroutine, as ``package.module:name``, which replaces our clients."""
 
 
 def draw(seed: int, options: Wanted = Wanted()) -> Plan:  # noqa: B008 - a frozen value
-    """The plan of a seed."""
+    """Draws the plan of a seed."""
     dice = Dice(seed, STREAM)
     drawn = dice.left_in({**defaults.CLIENT_FEATURES, **defaults.CLUSTER_FEATURES})
     modes = modes_of(options.as_version)
@@ -89,8 +88,8 @@ def draw(seed: int, options: Wanted = Wanted()) -> Plan:  # noqa: B008 - a froze
 
 
 def _survives(topics: Mapping[str, Body], settings: Body, features: frozenset[str]) -> bool:
-    """Whether the cluster promises to lose nothing when one machine loses its power: everything is
-    acknowledged by two others, and no other broker is out.
+    """Whether the cluster must lose nothing if one machine loses its power: every acknowledged
+    record is on two other brokers, and no other broker is out of service.
     """
     internal = ("transaction.state.log", "offsets.topic")
     replicas = [topic["replication-factor"] for topic in topics.values()]
@@ -102,8 +101,8 @@ def _survives(topics: Mapping[str, Body], settings: Body, features: frozenset[st
 
 
 def modes_of(as_version: str | None) -> tuple[str, ...]:
-    """The generations of the protocol that brokers of a release run; verification is left on, as
-    it is by default.
+    """The modes of the protocol that brokers of a release can run; verification is on, as by
+    default.
     """
     rules = (REFERENCE if as_version is None else release_named(as_version)).rules
     if not rules.transactions_are_verified:
@@ -114,7 +113,7 @@ def modes_of(as_version: str | None) -> tuple[str, ...]:
 
 
 def _older(as_version: str | None, mode: str) -> list[str]:
-    """The releases before it whose brokers run the same generation."""
+    """Older releases whose brokers can run the same mode."""
     names = [*RELEASES]
     own = REFERENCE.name if as_version is None else as_version
     return [name for name in names[: names.index(own)] if mode in modes_of(name)]
@@ -138,7 +137,7 @@ def _topic(dice: Dice, brokers: int) -> Body:
 
 
 def _settings(dice: Dice, brokers: int) -> Body:
-    """Of the cluster: internal topics above all."""
+    """Draws the settings of the cluster, mainly of its internal topics."""
     settings: Body = {
         "broker.session.timeout.ms": dice.pick((4_000, 6_000, 9_000)),
         "group.initial.rebalance.delay.ms": 0,
@@ -163,7 +162,7 @@ def _clients(dice: Dice, scene: Scene) -> Iterator[Track]:
 
 
 def _surroundings(dice: Dice, scene: Scene) -> Iterator[Track]:
-    """Everybody who is no producer and no group."""
+    """Draws the tracks of actors that are neither producers nor groups."""
     if scene.has("bystander"):
         yield bystander(dice, scene)
     if scene.has("reader"):

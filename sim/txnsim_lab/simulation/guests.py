@@ -1,4 +1,4 @@
-"""A workload of the user's: a coroutine with any asyncio client, in the place of our clients."""
+"""Runs a user's workload instead of our clients: a coroutine that uses any asyncio client."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ from txnsim_lab.scenario.recorder import Recorder
 
 
 class Guest(msgspec.Struct, frozen=True):
-    """The surroundings of a user's workload."""
+    """What a user's workload gets from the run."""
 
     bootstrap: str
     environment: Environment
-    """Its ``clock`` is the run's, and so is ``rng``: ``rng.stream("mine").random()``."""
+    """The run's environment, with its ``clock`` and its ``rng``:
+    ``rng.stream("mine").random()``.
+    """
     recorder: Recorder
-    """Takes the workload's answers, for those it wants judged."""
+    """Takes the answers that the workload wants to be judged."""
     client: Callable[[str], Cluster]
-    """Connections of txnsim's own client, by a client id; any asyncio client will do."""
+    """Client id -> a txnsim client; any other asyncio client can be used."""
 
 
 Workload = Callable[[Guest], Awaitable[object]]
 
 
 def workload_named(name: str) -> Workload:
-    """The coroutine at ``package.module:name``.
+    """Imports the coroutine at ``package.module:name``.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is no such coroutine.
     """
     module, colon, function = name.partition(":")
     try:
@@ -50,10 +52,9 @@ def workload_named(name: str) -> Workload:
 
 
 async def end_of(workload: Awaitable[object]) -> str:
-    """How it ends: with the name of an error of its client's that it let through, or with none.
-
-    A client library that gives up is no finding. What Python itself raises is one, an assertion
-    above all: then the workload is wrong, or has found something.
+    """Awaits the workload; returns the name of its client's error if it ended with one, else NONE.
+    A client library that gives up is no finding. Exceptions of Python itself are findings, above
+    all a failed assertion: then the workload is wrong, or has found something.
     """
     try:
         await workload
@@ -67,7 +68,7 @@ async def end_of(workload: Awaitable[object]) -> str:
 
 
 def commit_markers(cluster: SimCluster) -> int:
-    """How many commits there are in the topics of clients, each counted once a partition."""
+    """Number of COMMIT markers in topics of clients, each counted once per partition."""
     return sum(
         record is not None and record.type == COMMIT
         for broker in cluster.brokers.values()

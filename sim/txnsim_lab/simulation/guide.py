@@ -1,8 +1,7 @@
-"""Which seeds to play where there are more than there is time for.
-
-A run shows something new where a request meets a trouble or a habit that it has not met before. Its
-plan tells that, and a plan is drawn in a hundredth of the time of its run. So the plans of some
-seeds are drawn, and one seed is played: the plan with most of what was played least.
+"""Chooses the seeds to play if there is no time for all. A run is interesting if a request meets a
+trouble or a habit that it has not met before. The plan shows that, and drawing a plan takes a
+hundredth of the time of a run. So the plans of several seeds are drawn, and the seed is played
+whose plan has the most combinations that were played least.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import Wanted, draw
 
 AMONG: Final = 8
-"""Seeds of which one is played."""
+"""One of this number of seeds is played."""
 
 TROUBLES: Final = frozenset(("cluster", "arm", "advance"))
-"""Step kinds done to the cluster; all others are requests."""
+"""Kinds of steps that disturb the cluster; all others are requests."""
 
 
 def guided_seeds(seeds: Iterable[int], options: Wanted) -> Iterator[int]:
-    """One of each eight seeds; the same seeds give the same ones.
+    """Chooses one of each eight seeds; the choice is deterministic.
 
     Args:
-        seeds: From which to choose.
+        seeds: The seeds to choose from.
         options: What the user has fixed.
     """
     remaining, played = iter(seeds), Counter[tuple[str, str]]()
@@ -38,7 +37,7 @@ def guided_seeds(seeds: Iterable[int], options: Wanted) -> Iterator[int]:
 
 
 def pairs_of(plan: Plan) -> set[tuple[str, str]]:
-    """Pairs of a run's requests with a trouble, a habit or a mode that they may meet."""
+    """Pairs of a request of a run and a trouble, habit or mode that it may meet."""
     acts = {act.request_name: act.step.keys() for act in plan.acts}
     troubles = {name for name, step in acts.items() if not TROUBLES.isdisjoint(step)}
     met = troubles | {plan.world.mode, *plan.features}

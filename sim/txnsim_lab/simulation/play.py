@@ -1,8 +1,7 @@
-"""A plan played in virtual time, and judged.
-
-Every track acts on its own; nobody waits for another, and an error ends nothing. When all are
-done, or the time is up, everything that was broken is healed, and the cluster gets the time that a
-sound one needs. Then it is looked at from outside, twice, as at the end of a story.
+"""Plays a plan in virtual time, and judges the run. Each track acts independently of the others,
+and an error does not end the run. When all tracks are done, or the time is up, all faults are
+healed, and the cluster gets the time that a healthy one needs to settle. Then it is observed twice
+from outside, as at the end of a story.
 """
 
 from __future__ import annotations
@@ -60,58 +59,58 @@ from txnsim_lab.simulation.guests import Guest, commit_markers, end_of, workload
 from txnsim_lab.target.simulated import SimulatedTarget
 
 HORIZON_MS: Final = 240_000
-"""When everything is healed, whoever still acts."""
+"""Time of the run at which everything is healed, even if actors still act."""
 FAREWELL_MS: Final = 420_000
 """Time left to unfinished calls: longer than a rebalance waits for a member that beats and does not
 poll (``max.poll.interval.ms``, 300 s), and than any timeout of a client.
 """
 HEALING_MS: Final = 60_000
 SETTLING_MS: Final = 30_000
-"""Pause before time jumps: replicas catch up, and delayed work is retried."""
+"""Pause before the clock jumps, in which replicas catch up and delayed work is retried."""
 DRAINING_POLLS_MAX: Final = 500
 EMPTY_POLLS: Final = 3
-"""So many in a row end the draining of a share group."""
+"""This number of empty polls in a row ends the draining of a share group."""
 BEGINNING: Final = 0
-"""The unit of what somebody needs before anything else."""
+"""Number of the unit with the acts that an actor needs before all others."""
 ATTEMPTS: Final = 10
 ATTEMPT_PAUSE_MS: Final = 2_000
 CRASH: Final = "crash"
-"""In place of an anomaly: our own code gave up."""
+"""Kind of a finding: our own code raised an exception."""
 UNSETTLED: Final = "unsettled"
-"""Everything is healed, and the cluster does not answer or come to rest."""
+"""Kind of a finding: everything is healed, but the cluster does not answer or settle."""
 OVER_LIMIT: Final = "over-limit"
-"""The run took more processor time than it was given."""
+"""Kind of a finding: the run took more processor time than allowed."""
 WORKLOAD: Final = "workload"
 _PASSING: Final = (ClientError, StoryFailedError, ConfigError)
 """Errors of actors that are no findings."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A violation, by kind and reason."""
+    """A violation: its kind, and the reason."""
 
     kind: str
     because: str
 
 
 class PlayedAct(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One act as it went."""
+    """An act that was played, with its answer."""
 
     at_us: int
-    """When it began, from the start of the run."""
+    """Time when the act began, in microseconds from the start of the run."""
     took_us: int
     who: str
     step: Body
     error: str
     leaders: dict[str, int]
-    """Who leads each partition when it begins, 0 where nobody does."""
+    """Leader of each partition when the act begins; 0 if there is none."""
     states: dict[str, str]
-    """Of each transactional id, as its coordinator has it then."""
+    """State of each transactional id at its coordinator when the act begins."""
     answer_digest: str = msgspec.field(default="", name="told")
-    """The digest of an answer that no client reads."""
+    """A digest of the answer, for answers that no client reads."""
 
 
 class CoverageCell(msgspec.Struct, frozen=True, order=True):
-    """A cell of the coverage map: transaction state, request and outcome."""
+    """A cell of the coverage map: state of the transaction, request, and outcome."""
 
     state: str
     """State of the transaction at its coordinator; "" without a transaction."""
@@ -129,7 +128,7 @@ class PlayedRun(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     """Digest over every act, its time and answer; equal for equal runs."""
     guest_commits: int = 0
-    """Markers of commits in the topics, where a workload of the user's was played."""
+    """Number of commit markers in the topics, if a user's workload was played."""
     history: bytes = b""
     trace: bytes = b""
 
@@ -142,15 +141,16 @@ class PlayedRun(msgspec.Struct, frozen=True, kw_only=True):
 def play(
     plan: Plan, *, trace_level: TraceLevel = TraceLevel.OFF, cpu_s: float | None = None
 ) -> PlayedRun:
-    """Play a plan from its beginning to its verdict.
+    """Plays a plan and judges the run.
 
     Args:
-        plan: What happens.
-        trace_level: How much of it is recorded; what happens does not depend on that.
-        cpu_s: Processor time that it may take; without a limit unless given.
+        plan: The plan.
+        trace_level: How much the trace records; the run does not depend on it.
+        cpu_s: Limit of processor time in seconds; None for no limit.
 
     Raises:
-        ConfigError: Its cluster can't be had, or its workload can't be imported.
+        ConfigError: The cluster can't be configured as the plan needs, or the workload can't be
+            imported.
     """
     scenario = scenario_of(plan)
     run = _PlayingRun(plan, scenario)
@@ -175,14 +175,14 @@ def play(
 
 
 def _error_text(error: BaseException) -> str:
-    """An error in one line, with those inside of it."""
+    """An error in one line, including the errors of a group."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(_error_text(inner) for inner in error.exceptions)
     return f"{type(error).__name__}: {error}"
 
 
 def quieten() -> None:
-    """Let brokers of this process log nothing: what a run comes to is in its result."""
+    """Turns off the log of brokers in this process: the result of a run says enough."""
 
     def configure() -> None:
         import structlog
@@ -193,7 +193,7 @@ def quieten() -> None:
 
 
 class _PlayingRun:
-    """One run while it is played."""
+    """The state of one run while it is played."""
 
     def __init__(self, plan: Plan, scenario: Scenario) -> None:
         self.plan = plan
@@ -257,7 +257,7 @@ class _PlayingRun:
         return hashlib.blake2b(encoded, digest_size=8).hexdigest()
 
     async def whole(self, environment: VirtualEnvironment) -> None:
-        """From the start of the cluster to the last look."""
+        """Plays the whole run, from the start of the cluster to the last observation."""
         self._environment = environment
         self._start_us = environment.clock.monotonic_us()
         recorder = self._recorder = Recorder(environment.clock, environment.tracer)
@@ -316,7 +316,7 @@ class _PlayingRun:
             self._guest_commits = commit_markers(target.cluster)
 
     async def _play_guest(self, workload: Awaitable[object]) -> None:
-        """What the user's coroutine does is one act."""
+        """Runs the user's coroutine; the whole of it counts as one act."""
         assert self._environment is not None
         clock = self._environment.clock
         began_us = clock.monotonic_us()
@@ -376,7 +376,7 @@ class _PlayingRun:
     async def _begins_after_all(
         self, built: Stage, cluster: SimCluster, track: Track, act: Act
     ) -> bool:
-        """Whether a retry succeeded for an act that the track needs before all else."""
+        """Retries an act that the track needs before all others; returns whether it succeeded."""
         for _ in range(ATTEMPTS):
             await pause(built.environment.clock, ATTEMPT_PAUSE_MS)
             if self._is_over:
@@ -388,7 +388,7 @@ class _PlayingRun:
     async def _act(
         self, built: Stage, cluster: SimCluster, track: Track, drawn_act: Act
     ) -> CallResult:
-        """Do one act; what goes wrong is its answer."""
+        """Performs one act; an error is its answer."""
         step = None if ASK in drawn_act.step else self._steps.get(id(drawn_act)) or _step(drawn_act)
         call = None if step is None else step.call
         clock = built.environment.clock
@@ -449,7 +449,7 @@ class _PlayingRun:
         return self._moments.look()
 
     def _early_positions(self, built: Stage, who: str) -> list[Broken]:
-        """Violations by the positions just answered to an actor, if not replicated."""
+        """Violations in the positions that an actor just got, if they are not replicated."""
         assert self._moments is not None
         history = built.recorder.history
         observations = (history[index] for index in range(len(history) - 1, -1, -1))
@@ -462,7 +462,7 @@ class _PlayingRun:
 
     @staticmethod
     def _state(states: Mapping[str, str], track: Track) -> str:
-        """State of an actor's transaction; "" for an actor that has none."""
+        """State of an actor's transaction; "" if the actor makes no transactions."""
         if track.actor is None or track.actor["plays"] not in ("wire", "application"):
             return ""
         return states.get(track.actor.get("transactional-id", track.name), "absent")
@@ -473,7 +473,9 @@ def _deletes_topics(plan: Plan) -> bool:
 
 
 def _keeps_positions(plan: Plan) -> bool:
-    """Whether positions of groups stay: no topic is deleted, and nothing expires soon."""
+    """Whether positions of groups can't disappear: no topic is deleted, and nothing expires
+    soon.
+    """
     return not _deletes_topics(plan) and plan.world.settings.keys().isdisjoint(EXPIRATIONS)
 
 
@@ -491,8 +493,8 @@ async def _look_at_positions(built: Stage, plan: Plan) -> None:
 
 
 async def _drain_share_groups(built: Stage, plan: Plan) -> None:
-    """One member of each share group polls and accepts until polls are empty. The first one may be:
-    it loads the share partition, or finds that its log begins later.
+    """Lets one member of each share group poll and accept until polls are empty. The first poll may
+    be empty anyway: it loads the share partition, or finds that its log begins later.
     """
     drainers: dict[str, str] = {}
     for track in plan.tracks:
@@ -519,13 +521,15 @@ async def _drain_share_groups(built: Stage, plan: Plan) -> None:
 
 
 async def _call_leniently(built: Stage, who: str, do: str, **fields: object) -> None:
-    """A call whose error is in the history."""
+    """Makes a call whose errors only go into the history."""
     with contextlib.suppress(ClientError, StoryFailedError):
         await _play_step(built, _step(Act({"call": {"who": who, "do": do, **fields}})))
 
 
 def _is_other_actors_act(act: Act) -> bool:
-    """Whether it is no act of the program in whose track it stands, which goes on then."""
+    """Whether an act is not the act of its track's program; the program then goes on after an
+    error.
+    """
     who = act.step.get("call", {}).get("who")
     return "cluster" in act.step or who in (OPERATOR, READER)
 
@@ -592,7 +596,7 @@ async def _until_done(clock: Any, tasks: list[asyncio.Task[Any]], patience_ms: i
 
 
 async def heal(cluster: SimCluster) -> None:
-    """Take back everything that was broken on purpose: rules, links, clocks, brokers."""
+    """Ends everything that was broken on purpose: rules, links, clocks, brokers."""
     cluster.injector.disarm_all()
     clock = cluster.environment.clock
     deadline = Deadline(clock, HEALING_MS)
@@ -613,30 +617,30 @@ async def heal(cluster: SimCluster) -> None:
 # A limit on a run's processor time; a run without end becomes a finding
 
 SOON_S: Final = 0.001
-"""Pause before the signal is raised again where it was swallowed."""
+"""Pause before the signal is raised again if it was swallowed."""
 _WEAK: Final = frozenset((_weakrefset.__file__, weakref.__file__))
 AGAIN_S: Final = 5.0
-"""Time allowed for cleaning up."""
+"""Seconds allowed for cleaning up."""
 
 
 class OverLimitError(KeyboardInterrupt):
-    """The time is used up.
-
-    An event loop lets nothing else through: it would keep any other exception for the task that it
-    struck, and go on.
+    """The processor time is used up. It is a KeyboardInterrupt, because an event loop would keep
+    any other exception in the task that it hit, and go on.
     """
 
 
 class Limit:
-    """Of one run."""
+    """The processor limit of one run."""
 
     is_over: bool = False
-    """Whether it has struck; the run may then raise any error, as cleaning up was cut short."""
+    """Whether the limit was exceeded; the run may then raise any error, as cleaning up was cut
+    short.
+    """
 
 
 def _is_in_finalizer(frame: FrameType | None) -> bool:
-    """Whether Python would print an exception that is raised there and go on: in a finalizer, and
-    where a weak reference is removed.
+    """Whether Python would only print an exception that is raised here: in a finalizer, and in the
+    callback of a weak reference.
     """
     while frame is not None:
         code = frame.f_code
@@ -648,13 +652,13 @@ def _is_in_finalizer(frame: FrameType | None) -> bool:
 
 @contextlib.contextmanager
 def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Iterator[Limit]:
-    """Raise ``OverLimitError`` once this process has computed for so long.
+    """Raises ``OverLimitError`` when this process has used its processor time.
 
     Only the main thread of a process gets signals. Elsewhere, and on Windows, there is no limit.
 
     Args:
-        seconds: How long; None for no limit.
-        again_s: What is cleaned up then may go on for ever as well: it strikes again and again.
+        seconds: Processor time in seconds; None for no limit.
+        again_s: Seconds after which it is raised again, since cleaning up may not end either.
     """
     limit = Limit()
     is_main = threading.current_thread() is threading.main_thread()
@@ -693,18 +697,18 @@ TWO_MEMBERS: Final = "partition-of-two-members"
 OLD_GENERATION: Final = "granted-to-old-generation"
 NOT_FENCED: Final = "replaced-member-is-not-told"
 UNFENCED: Final = ("NONE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION")
-"""Answers that do not tell a member of its replacement."""
+"""Answers that do not tell a member that it was replaced."""
 SAME_GENERATION: Final = "two-assignments-of-one-generation"
 
 Told = dict[tuple[str, int], frozenset[TopicPartition]]
-"""(member id, generation) -> what the member had."""
+"""(member id, generation) -> the partitions that the member had."""
 
 
 def of_two_members(surroundings: Surroundings, cluster: SimCluster) -> Iterator[Broken]:
-    """Partitions that two members of a group have at once, both of which their coordinator knows:
-    neither protocol gives a partition away before it was let go, but for a member that has not
-    polled for too long, which takes notice with its next poll. Partitions go by name, so this
-    can't be asked where a topic is deleted and made again: its new partition is another one.
+    """Partitions that two members of a group have at the same time, although the coordinator knows
+    both. Neither protocol assigns a partition before its former owner has given it up, except when
+    the owner has not polled for too long, which notices it with its next poll. Partitions go by
+    name, so the check does not work if a topic is deleted and created again.
     """
     holders: dict[tuple[str, TopicPartition], str] = {}
     for name, member in sorted(surroundings.members.items()):
@@ -721,11 +725,11 @@ def of_two_members(surroundings: Surroundings, cluster: SimCluster) -> Iterator[
 
 
 def changed_assignments(surroundings: Surroundings, assignments: Told) -> Iterator[Broken]:
-    """A member of a classic group has other partitions than before, at the same generation.
+    """Members of classic groups whose partitions changed within one generation.
 
     Args:
-        surroundings: The members as they are now.
-        assignments: What each one had, which is brought up to date.
+        around: The members as they are now.
+        assignments: The partitions that each member had; it is updated.
     """
     for name, member in surroundings.members.items():
         if not member.is_joined or member.options.protocol != "classic" or not member.assigned:
@@ -746,20 +750,20 @@ def _partition_list(places: frozenset[TopicPartition]) -> str:
 
 
 class PositionCommit(NamedTuple):
-    """A commit of positions in the name of a member, and the group as it is."""
+    """A commit of positions in the name of a member, and the state of the group."""
 
     who: str
     member: GroupMetadata
     places: tuple[TopicPartition, ...]
     group: ClassicGroup | ConsumerGroup
     rules: Rules
-    """Of its coordinator."""
+    """The switches of its coordinator."""
 
 
 def asked_of_group(
     surroundings: Surroundings, cluster: SimCluster, call: Call | None
 ) -> PositionCommit | None:
-    """A call's request to a group in a member's name; None for other calls."""
+    """The commit that a call makes in a member's name; None for other calls."""
     if call is None or call.do != "commit-offsets":
         return None
     member = surroundings.members.get(call.member or call.who)
@@ -777,9 +781,10 @@ def asked_of_group(
 
 
 def reason_to_refuse(commit: PositionCommit | None, cluster: SimCluster) -> str:
-    """Why a commit must be refused: it comes from a generation of a classic group that is over; or
-    in the name of a member that is none, at an epoch that it has not, or for a partition that it
-    has not had since the epoch of the commit. Empty if it may be granted.
+    """Why a commit must be refused; empty if it may be granted. It is refused if it comes from an
+    old generation of a classic group; or in the name of an unknown member, with an epoch that the
+    member does not have, or for a partition that the member has not had since the epoch of the
+    commit.
     """
     if commit is None:
         return ""
@@ -823,8 +828,8 @@ def reason_to_refuse(commit: PositionCommit | None, cluster: SimCluster) -> str:
 
 
 def reason_to_fence(commit: PositionCommit | None) -> str:
-    """Why a commit must be answered FENCED_INSTANCE_ID, so that a program that was replaced by
-    another with its instance id stops, and does not join again; empty if it need not.
+    """Why a commit must get FENCED_INSTANCE_ID; empty if it need not. A program that was replaced
+    by another one with its instance id must stop, and not join again.
     """
     if commit is None or commit.member.instance_id is None or commit.member.generation < 0:
         return ""
@@ -839,8 +844,8 @@ def reason_to_fence(commit: PositionCommit | None) -> str:
 
 
 def _group(cluster: SimCluster, group_id: str) -> tuple[ClassicGroup | ConsumerGroup | None, Rules]:
-    """The group as its newest coordinator has it, and the rules of that; None where no broker has
-    loaded it, and for one of another kind.
+    """The group and the switches of its newest coordinator; None if no broker has loaded the group,
+    or it is of another type.
     """
     newest, group, rules = -1, None, LATEST
     for broker in cluster.brokers.values():

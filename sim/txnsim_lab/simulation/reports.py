@@ -1,6 +1,4 @@
-"""What is left of a finding for people: files, a cause, the smallest run, the command that repeats
-it.
-"""
+"""Reports a finding: files, its cause, the smallest run, and the command that repeats it."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from txnsim_lab.simulation.play import Finding, PlayedAct, PlayedRun, play
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding."""
+    """The report of one finding."""
 
     seed: int
     kinds: tuple[str, ...]
@@ -35,22 +33,22 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Changes that together make the run healthy; empty if none is known."""
     files: tuple[str, ...]
     of_smallest: str = ""
-    """What makes the smallest run healthy, where nothing known explains the whole."""
+    """The cause of the smallest run, if no known cause explains the whole run."""
     shrunk: int | None = None
-    """How many acts the smallest plan has; None where it was not shrunk."""
+    """Number of acts of the smallest plan; None if the plan was not shrunk."""
     steps: int | None = None
-    """Steps of the scenario file; None where steps can't say it."""
+    """Number of steps of the scenario file; None if steps can't show the finding."""
     tries: int = 0
     release: str = REFERENCE.patch_release
     """Kafka release; a real broker of that release can be compared."""
     sentences: tuple[str, ...] = msgspec.field(default=(), name="told")
-    """The smallest run, in numbered sentences."""
+    """The smallest run, as numbered sentences."""
 
     def lines(self, *, again: str = "") -> Iterator[str]:
-        """For a terminal.
+        """The report as lines for a terminal.
 
         Args:
-            again: Options that belong to the command that repeats it.
+            again: Options to add to the command that repeats the run.
         """
         names = "; and ".join(map(str, self.causes))
         name = f"This is {names}." if names else "No switch explains it."
@@ -73,21 +71,21 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_on(seed: int, options: Wanted, *, folder: Path, shrinks: bool) -> Report:
-    """Look closely at a seed that has findings, and write its files."""
+    """Examines a seed that has findings, and writes its files."""
     return write_report(*examine_seed(seed, options, shrinks=shrinks), folder=folder)
 
 
 def write_report(report: Report, files: dict[str, bytes], *, folder: Path) -> Report:
-    """Write the files of a report; the report with their paths.
+    """Writes the files of a report; returns the report with their paths.
 
     Raises:
-        ConfigError: They can't be written.
+        ConfigError: The files can't be written.
     """
     return msgspec.structs.replace(report, files=write_files(folder, files))
 
 
 def examine_seed(seed: int, options: Wanted, *, shrinks: bool) -> tuple[Report, dict[str, bytes]]:
-    """Look closely at a seed that has findings: the report, and its files by their names."""
+    """Examines a seed that has findings; returns the report, and its files by name."""
     plan = draw(seed, options)
     played = play(plan, trace_level=TraceLevel.BRIEF)
     kinds, causes = played.kinds, causes_of(plan)
@@ -142,10 +140,10 @@ def _numbered_sentences(acts: tuple[PlayedAct, ...]) -> Iterator[str]:
 
 
 def write_files(folder: Path, files: dict[str, bytes]) -> tuple[str, ...]:
-    """Write files by their names; their paths.
+    """Writes files by name; returns their paths.
 
     Raises:
-        ConfigError: They can't be written.
+        ConfigError: The files can't be written.
     """
     return tuple(map(str, write_all(folder, files)))
 
@@ -159,7 +157,7 @@ def write_files(folder: Path, files: dict[str, bytes]) -> tuple[str, ...]:
 
 TRIES_MAX: Final = 120
 _NEVER: Final = ("IMPOSSIBLE", "IN_VAIN")
-"""Errors of acts without an effect, which need no step."""
+"""Errors of acts that had no effect, and so need no step."""
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,7 +169,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def story_of(plan: Plan, played: PlayedRun) -> Story | None:
-    """The run as a scenario with as few steps as show the same; None where steps can't."""
+    """The run as a scenario with as few steps as possible; None if steps can't show the finding."""
     kinds = frozenset(played.kinds)
     steps = list(_steps(played.acts))
     verdict = _verdict(plan, steps)
@@ -206,7 +204,7 @@ def _sentence_of_step(step: Body) -> str:
 
 
 def _verdict(plan: Plan, steps: Sequence[Body]) -> tuple[str, ...]:
-    """Verdict of the judges on the steps; empty if the story can't be told."""
+    """Verdict of the judges on the steps; empty if the story can't be played."""
     try:
         scenario = Scenario.model_validate(_file(plan, steps, ()))
         result = run_in_virtual_time(ScenarioRun(scenario=scenario, run=RUN), seed=plan.seed)
@@ -217,7 +215,7 @@ def _verdict(plan: Plan, steps: Sequence[Body]) -> tuple[str, ...]:
 
 
 def _file(plan: Plan, steps: Sequence[Body], verdict: tuple[str, ...]) -> Body:
-    """As a scenario file says it."""
+    """The content of the scenario file."""
     world = plan.world
     run: Body = {"mode": world.mode, "verdict": [*verdict] or "healthy"}
     if world.rules:
@@ -265,7 +263,9 @@ def _steps(acts: Sequence[PlayedAct]) -> Iterator[Body]:
 
 
 def _healing(acts: Sequence[PlayedAct]) -> Iterator[Body]:
-    """Steps that undo the remaining damage: a run's end does so, a story's does not."""
+    """Steps that undo the remaining damage: the end of a run does so by itself, that of a story
+    does not.
+    """
     broken: dict[int, str] = {}
     for act in acts:
         match act.step.get("cluster"):
@@ -280,7 +280,7 @@ def _healing(acts: Sequence[PlayedAct]) -> Iterator[Body]:
 
 
 def _with_expected_error(act: PlayedAct) -> Body:
-    """The step, with the error that was answered."""
+    """The step of an act; a call that got an error expects any answer."""
     call = act.step.get("call")
     if call is None or act.error == "NONE" or "background" in call:
         return act.step
@@ -288,7 +288,7 @@ def _with_expected_error(act: PlayedAct) -> Body:
 
 
 def _waits(acts: Sequence[PlayedAct], number: int) -> Iterator[Body]:
-    """What the act before has brought about by now, as a client can see it."""
+    """Conditions that clients can see, and that the act before has brought about."""
     if number == 0:
         return
     for name, leader in acts[number].leaders.items():
@@ -300,7 +300,7 @@ def _waits(acts: Sequence[PlayedAct], number: int) -> Iterator[Body]:
 
 
 def pytest_of(plan: Plan) -> str:
-    """A pytest test of the plan; it passes once the run has no findings."""
+    """Source of a pytest test of the plan; the test passes once the run has no findings."""
     body: Any = plan.to_json().decode()
     return f'''"""Found by `txnsim simulate`, seed {plan.seed}, and shrunk."""
 

@@ -1,4 +1,4 @@
-"""Many seeds, on several processes; one row for each, whatever becomes of it."""
+"""Plays many seeds on several processes; each seed gives one row, even if its process dies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 _HASH_SEED: Final = "PYTHONHASHSEED"
 CHUNK: Final = 8
-"""Seeds per task: a task costs about a millisecond, a seed some hundred."""
+"""Seeds per task: a task costs about a millisecond, a seed a few hundred."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,12 +48,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     answered: int
     """Number of acts without an error."""
     committed: int
-    """Commits that were answered; of a workload of the user's, their markers."""
+    """Number of answered commits; for a user's workload, of commit markers."""
     struck: int
     """Number of acts on the cluster that were possible."""
     cells: tuple[tuple[CoverageCell, int], ...] = ()
     mode: str = ""
-    """The transaction protocol; "" where a row does not say."""
+    """The mode of the protocol; "" in rows that lack it."""
     names: tuple[str, ...] | None = None
     """Names of the causes, empty if none is known; None if the row does not say."""
 
@@ -64,7 +64,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally:
-    """The running totals of a batch."""
+    """Totals over the rows of a batch."""
 
     def __init__(self) -> None:
         self.seeds = 0
@@ -77,7 +77,7 @@ class Tally:
         self.failed: list[Row] = []
 
     def add(self, row: Row) -> None:
-        """One more seed."""
+        """Adds the row of one seed."""
         self.seeds += 1
         self.acts += row.acts
         self.committed += row.committed
@@ -90,7 +90,7 @@ class Tally:
 
     @property
     def idle(self) -> str | None:
-        """What was not exercised, so that the verdict means nothing; None if all was."""
+        """What the seeds have not exercised, so that the verdict means nothing; None if all was."""
         missing = [
             what
             for what, count in (
@@ -105,15 +105,15 @@ class Tally:
 
 
 def row_of(seed: int, options: Wanted, *, cpu_s: float | None = None) -> Row:
-    """Play one seed.
+    """Plays one seed.
 
     Args:
-        seed: Which.
-        options: What the user has fixed.
-        cpu_s: Processor time that it may take. Of a run that takes more only that is told.
+        seed: The seed.
+        options: The user's choices.
+        cpu_s: Limit of processor time in seconds. The row of a run that exceeds it says only that.
 
     Raises:
-        ConfigError: The cluster of the seed can't be had.
+        ConfigError: The cluster can't be configured as the plan needs.
     """
     began_ms = cpu_ms()
     plan = draw(seed, options)
@@ -151,7 +151,7 @@ def _names(plan: Plan) -> tuple[str, ...]:
 
 
 def without_verdict(seed: int, kind: str, because: str, *, mode: str = "") -> Row:
-    """The row of a run that came to no end."""
+    """The row of a run that did not end."""
     return Row(
         seed=seed,
         kinds=(kind,),
@@ -175,16 +175,17 @@ def rows(
     jobs: int,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[Row]:
-    """A row for each seed, as they come; with one job in this process and in order.
+    """Yields a row for each seed, in the order of completion; one job runs in this process and in
+    order.
 
     Args:
-        seeds: Which.
-        options: What the user has fixed.
-        jobs: Processes.
-        goes_on: Asked before more is begun; what is under way is waited for.
+        seeds: The seeds.
+        options: The user's choices.
+        jobs: Number of processes.
+        goes_on: Called before a seed is started; seeds that run already are completed.
 
     Raises:
-        ConfigError: The cluster of a seed can't be had.
+        ConfigError: The cluster of a seed can't be configured as its plan needs.
     """
     if jobs == 1:
         quieten()
@@ -204,10 +205,11 @@ def in_pool(
     chunk: int = CHUNK,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[T]:
-    """What work makes of each seed, in other processes, as it comes.
+    """Calls ``work`` for each seed in other processes; yields the results in the order of
+    completion.
 
     Raises:
-        ConfigError: A process died, or the work raises it.
+        ConfigError: A process died, or ``work`` raised it.
     """
     under_way: dict[Future[list[T]], list[int]] = {}
     remaining = iter(seeds)
@@ -231,7 +233,7 @@ def in_pool(
 
 @contextmanager
 def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes in which hashes of strings repeat. They are started with the first work."""
+    """Processes in which hashes of strings are deterministic. They start with the first task."""
     hash_seed_before = os.environ.get(_HASH_SEED)
     os.environ[_HASH_SEED] = "0"
     try:
@@ -250,20 +252,19 @@ def _work_on_each(work: Callable[[int], T], seeds: list[int]) -> list[T]:
 
 
 class RowFile:
-    """Rows in a file, one JSON object a line: what is there is not played again.
-
-    A line that was cut off in the middle, as by a kill, counts as not there.
+    """A file of rows, one JSON object per line; seeds that it has are not played again. An
+    incomplete last line, as after a kill, is ignored.
     """
 
     def __init__(self, path: Path, options: Wanted) -> None:
-        """Read what is there.
+        """Reads the existing rows.
 
         Args:
-            path: The file; none is a new one.
-            options: What the user has fixed; rows of something else are not mixed in.
+            path: The file, which may not exist yet.
+            options: The user's choices; the file may only have rows with the same choices.
 
         Raises:
-            ConfigError: It can't be read, or has rows of other runs.
+            ConfigError: The file can't be read, or has rows of other runs.
         """
         self._path = path
         self._head = msgspec.json.encode({"txnsim": TXNSIM, "wanted": options})
@@ -284,10 +285,10 @@ class RowFile:
             self._whole += line + b"\n"
 
     def __enter__(self) -> RowFile:
-        """Leave out what was cut off, and go on behind the rest.
+        """Removes an incomplete last line, and opens the file for appending.
 
         Raises:
-            ConfigError: It can't be written.
+            ConfigError: The file can't be written.
         """
         write_whole(self._path, self._whole)
         self._file = self._path.open("ab", buffering=0)
@@ -297,10 +298,11 @@ class RowFile:
         self._file.close()
 
     def add(self, row: Row) -> None:
-        """Write one more, at once.
+        """Appends a row, unbuffered.
 
         Raises:
-            OSError: There is no room; what is there is whole, and the next run goes on with it.
+            OSError: The disk is full; the complete rows remain, and the next run continues from
+                them.
         """
         append(self._file, msgspec.json.encode(row) + b"\n")
 
