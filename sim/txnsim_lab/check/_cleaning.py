@@ -1,8 +1,8 @@
 """Compacted logs that can't be cleaned any more.
 
-The cleaner never passes the last stable offset (``LogCleanerManager.cleanableOffsets``). Behind a
-live transaction it only waits. Behind a transaction without an owner the log grows for ever:
-KIP-664 was written about that.
+The cleaner never passes the last stable offset (``LogCleanerManager.cleanableOffsets``). If the
+transaction is live, the cleaner only waits. If it has no owner, the log grows forever: this is the
+problem of KIP-664.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from txnsim_lab.check.observations import Cleaned
 
 
 def uncleanable_logs(history: History) -> tuple[Anomaly, ...]:
-    """The cleaner has had its turn, readers still get several records of one key from behind the
-    start of a hanging transaction, and that transaction still hangs at the end.
+    """The cleaner has run, but readers still get several records of one key from after the start of
+    a hanging transaction, and the transaction still hangs at the end.
     """
     anomalies = []
     for transaction in hanging(history):
@@ -33,8 +33,8 @@ def uncleanable_logs(history: History) -> tuple[Anomaly, ...]:
 
 
 def _uncleaned_key(history: History, transaction: Hanging) -> tuple[int, int, str] | None:
-    """The cleaner's last turn, the Read that showed two records of one key behind it that were
-    there before, and the key.
+    """The cleaner's last run, the Read that showed two records of one key that are older than the
+    run, and the key; None if there is no such key.
     """
     turns = [
         index

@@ -44,19 +44,19 @@ TIMEOUT_NEVER_MS: Final = 2**31 - 1
 
 
 class _Spell(msgspec.Struct):
-    """Since when a transactional id has shown the same trouble."""
+    """A time in which a transactional id shows the same trouble."""
 
     what: tuple[object, ...]
-    """Equal as long as nothing has moved. First comes the trouble, last the time since when it
-    lasts (None where that is not known).
+    """Does not change as long as the transaction makes no progress. The first element is the
+    trouble, the last the time since when it lasts (None if unknown).
     """
     index: int
     at_ms: int
     last_index: int = -1
-    """Index of the last time."""
+    """Index of the last observation of the trouble."""
     waited_ms: int = 0
     grace_ms: int = 0
-    """Besides the timeout."""
+    """Time allowed in addition to the timeout."""
 
     @property
     def trouble(self) -> object:
@@ -88,7 +88,9 @@ def stuck_coordinators(history: History) -> tuple[Anomaly, ...]:
 
 
 def stuck_partitions(history: History) -> set[TopicPartition]:
-    """Partitions that a stuck coordinator owes a marker, by any of its answers meanwhile."""
+    """Partitions to which a stuck coordinator owes a marker, according to any of its answers
+    meanwhile.
+    """
     partitions: set[TopicPartition] = set()
     for anomaly in stuck_coordinators(history):
         first_index, last_index = anomaly.evidence[0], anomaly.evidence[-1]
@@ -105,7 +107,7 @@ def stuck_partitions(history: History) -> set[TopicPartition]:
 
 
 def timeouts_of(history: History) -> dict[str, int]:
-    """The longest timeout that was seen of each transactional id."""
+    """The longest observed timeout of each transactional id."""
     timeouts: dict[str, int] = {}
     for observation in history:
         if isinstance(observation, Initialised | Described) and observation.timeout_ms is not None:
@@ -117,10 +119,9 @@ def timeouts_of(history: History) -> dict[str, int]:
 
 
 def _spells_of_decided(history: History) -> dict[str, _Spell]:
-    """Ids that are decided and unmarked, for as long as nothing was broken.
-
-    Without a start two transactions of one epoch look alike, so what a producer was granted
-    meanwhile, or may have been, counts as the end of the first.
+    """Ids with a decision but without all markers, while nothing was broken. Without a start time,
+    two transactions of one epoch look alike. So a request that was granted to the producer
+    meanwhile, or may have been, counts as the end of the first transaction.
     """
     spells: dict[str, _Spell] = {}
     for index, observation in enumerate(history):
@@ -150,7 +151,7 @@ def _spells_of_decided(history: History) -> dict[str, _Spell]:
 
 
 def _is_overdue(described: Described) -> bool:
-    """Whether its coordinator should have aborted it by now."""
+    """Whether the coordinator should have aborted the transaction by now."""
     timeout_ms, start_ms = described.timeout_ms, described.start_ms
     if described.state != ONGOING or timeout_ms is None or start_ms is None or start_ms < 0:
         return False
@@ -158,7 +159,7 @@ def _is_overdue(described: Described) -> bool:
 
 
 def _spells_of_busy(history: History) -> dict[str, _Spell]:
-    """Ids whose producers get only CONCURRENT_TRANSACTIONS, likewise."""
+    """Ids whose producers get only CONCURRENT_TRANSACTIONS, while nothing was broken."""
     spells: dict[str, _Spell] = {}
     for index, observation in enumerate(history):
         if isinstance(observation, Healed):

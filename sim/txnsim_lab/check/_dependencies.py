@@ -1,6 +1,6 @@
-"""Circles of dependencies between committed transactions: dirty write (G0), circular information
-flow (G1c), read skew (G-single) and lost update (P4). These are Adya's definitions over the graph
-of ``check._dependencies``.
+"""Finds circles of dependencies between committed transactions: dirty write (G0), circular
+information flow (G1c), read skew (G-single) and lost update (P4). These are Adya's definitions over
+the graph of ``check._dependencies``.
 
 Kafka does not isolate writers of different transactional ids from each other. Programs that share
 keys, or that act on what others wrote, have to avoid conflicts themselves. If they do not, this
@@ -43,7 +43,7 @@ from txnsim_lab.check.observations import Isolation, Outcome, PositionsRead, Sen
 
 
 class Edge(msgspec.Struct, frozen=True, order=True):
-    """One transaction depends on another."""
+    """A dependency of one transaction on another."""
 
     earlier: str
     later: str
@@ -51,15 +51,15 @@ class Edge(msgspec.Struct, frozen=True, order=True):
 
 
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
-    """Between the committed transactions of a history."""
+    """The dependencies between the committed transactions of a history."""
 
     transactions: dict[str, Transaction]
-    """Those that committed, as answers to their producers or reads show."""
+    """The committed transactions, as answers to their producers or reads show."""
     write_write: tuple[Edge, ...]
     write_read: tuple[Edge, ...]
     read_write: tuple[Edge, ...]
     sessions: dict[str, tuple[Edge, ...]]
-    """By transactional id."""
+    """Order of the records of each transactional id's transactions, by transactional id."""
 
 
 def dependencies(history: History) -> Dependencies:
@@ -168,12 +168,12 @@ def _sessions(
 
 
 def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> tuple[Edge, ...]:
-    """A shortest circle, or nothing.
+    """A shortest circle; empty if there is none.
 
     Args:
         edges: Edges of the graph.
-        through: One of these closes the circle; any edge unless given. Those that are no edges of
-            the graph are in it once.
+        through: The circle has one of these edges; any edge unless given. Edges that are not in the
+            graph occur once in the circle.
     """
     graph: dict[str, list[Edge]] = defaultdict(list)
     allowed, closing = tuple(edges), tuple(through or ())
@@ -199,8 +199,8 @@ def _between_circles(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
 def _without_dead_ends(
     edges: tuple[Edge, ...], ends: dict[Edge, tuple[str, str]]
 ) -> tuple[Edge, ...]:
-    """Without the edges to which no circle leads, given the two ends of each in the direction of
-    travel (Kahn's algorithm).
+    """Removes the edges to which no circle leads (Kahn's algorithm). ``ends`` has the two ends of
+    each edge in the direction of travel.
     """
     leaving: dict[str, list[str]] = defaultdict(list)
     coming: dict[str, int] = defaultdict(int)
@@ -237,7 +237,7 @@ def _path(graph: dict[str, list[Edge]], start: str, goal: str) -> tuple[Edge, ..
 
 def dirty_writes(history: History) -> tuple[Anomaly, ...]:
     """G0: a circle of write-write dependencies; or, among the transactions of one transactional id,
-    of the order of their records.
+    a circle in the order of their records.
     """
     graph = dependencies(history)
     anomalies = []
@@ -249,8 +249,8 @@ def dirty_writes(history: History) -> tuple[Anomaly, ...]:
 
 
 def circular_information_flow(history: History) -> tuple[Anomaly, ...]:
-    """G1c: a circle of write-write and write-read dependencies, at least one of which is of the
-    latter kind.
+    """G1c: a circle of write-write and write-read dependencies, with at least one write-read
+    dependency.
     """
     graph = dependencies(history)
     path = circle((*graph.write_write, *graph.write_read), through=graph.write_read)
@@ -277,7 +277,7 @@ def _circle(kind: Kind, graph: Dependencies, path: tuple[Edge, ...]) -> Anomaly:
 # Lost updates
 
 _Register = tuple[str, TopicPartition, int]
-"""The record that both had read: its key or group, its place and its version."""
+"""The record that both transactions had read: its key or group, its partition and its version."""
 
 
 def lost_updates(history: History) -> tuple[Anomaly, ...]:

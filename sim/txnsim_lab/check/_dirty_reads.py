@@ -73,8 +73,8 @@ def intermediate_reads(history: History) -> tuple[Anomaly, ...]:
 def _find_read_amid_writes(
     transaction: Transaction, history: History, visible: Visibility
 ) -> tuple[tuple[int, Wrote], int, tuple[int, Wrote]] | None:
-    """A write, the index of a Read that brought it, and a write that followed; None if at every
-    read all was written, or an end asked for.
+    """A write of a transaction, the index of a Read that returned it, and a later write of the
+    transaction; None if each Read came after all writes, or after the request for the end.
     """
     for index, wrote in transaction.writes:
         for sight in visible.sights_of(wrote):

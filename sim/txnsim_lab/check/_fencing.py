@@ -62,7 +62,7 @@ def false_fencing(history: History) -> tuple[Anomaly, ...]:
 
 
 def answers_to(history: History) -> dict[str, list[tuple[int, Answer]]]:
-    """The answers to each transaction's producer."""
+    """The answers that the producer of each transaction got."""
     answers: dict[str, list[tuple[int, Answer]]] = defaultdict(list)
     for index, observation in enumerate(history):
         if isinstance(observation, Answer) and observation.transaction is not None:
@@ -71,7 +71,7 @@ def answers_to(history: History) -> dict[str, list[tuple[int, Answer]]]:
 
 
 class _Event(NamedTuple):
-    """Something that happened to a transactional id."""
+    """An event in the life of a transactional id."""
 
     since: int
     history_index: int
@@ -79,12 +79,13 @@ class _Event(NamedTuple):
 
 
 Life = list[_Event]
-"""What happened to a transactional id, in the order of the answers."""
+"""The events of a transactional id, in the order of the answers."""
 
 
 def lives_of(history: History) -> dict[str, Life]:
-    """The life of each transactional id, with all that was sent in the name of its producers. An
-    operator's abort belongs to every one: whose producer it was is known later.
+    """The events of each transactional id, including all requests in the name of its producers. An
+    operator's abort is added to every id, because the owner of the producer id may become known
+    only later.
     """
     owners = {transaction.transactional_id for transaction in history.transactions().values()}
     lives: dict[str, Life] = {owner: [] for owner in owners if owner is not None}
@@ -112,7 +113,7 @@ def lives_of(history: History) -> dict[str, Life]:
 
 
 def _ids_of_producers(history: History) -> dict[int | None, set[str]]:
-    """The transactional ids that have been given each producer id."""
+    """The transactional ids that have got each producer id."""
     ids: dict[int | None, set[str]] = defaultdict(set)
     for _, initialised in history.all_of(Initialised):
         if initialised.outcome is Outcome.OK:
@@ -126,7 +127,7 @@ def _false(
     index: int,
     lives: Mapping[str, Life],
 ) -> str:
-    """Why the answer at an index is false; empty if it is true, or may be."""
+    """Why the answer at an index is false; empty if it is right, or may be."""
     answer, owner = dict(answers)[index], transaction.transactional_id
     is_wrong_state = answer.error == WRONG_STATE and isinstance(answer, Ended)
     if owner is None or not (is_wrong_state or answer.error in FENCED):
@@ -199,8 +200,8 @@ def _has_other_cause(life: Life, *, began: int, answered: int, who: str) -> bool
 
 
 def _is_older(initialised: Initialised, newest: tuple[int, int]) -> bool:
-    """Whether another client was given a higher epoch of this producer, and had its answer first:
-    of two that ask at once, answers may overtake each other.
+    """Whether another client got a higher epoch of this producer before this answer: the answers to
+    two simultaneous requests may overtake each other.
     """
     return initialised.producer_id == newest[0] and initialised.producer_epoch < newest[1]
 
@@ -240,8 +241,8 @@ def _may_fence(initialised: Initialised) -> bool:
 
 
 def _has_foreign_identity(life: Life, *, answered: int, answer: Answer) -> bool:
-    """Whether the request had another identity than its producer had got; or another client has
-    used a higher epoch of this producer, which raises it at a leader.
+    """Whether the request had another identity than its producer had got; or whether another client
+    has used a higher epoch of this producer, which raises the epoch at a leader.
     """
     identity, newest = _Identity(), (-1, -1)
     for event in life:
@@ -260,10 +261,8 @@ def _has_foreign_identity(life: Life, *, answered: int, answer: Answer) -> bool:
 
 
 class _Identity:
-    """The identities that a producer may use, as far as a history shows them.
-
-    Its epochs are a range: where an acknowledged end does not tell how the producer goes on, the
-    epoch was raised (transactions v2) or not.
+    """The identities that a producer may use, as far as a history shows them. Its epochs are a
+    range, since an acknowledged end may or may not have raised the epoch (transactions v2).
     """
 
     __slots__ = ("_highest", "_lowest", "_producer_id")
@@ -277,7 +276,7 @@ class _Identity:
         self._lowest = self._highest = producer_epoch
 
     def acknowledge(self, answer: Answer) -> None:
-        """The brokers have taken something with this epoch; an end may raise it."""
+        """Notes that a broker has granted a request with this epoch; an end may raise the epoch."""
         if answer.producer_epoch is not None and answer.producer_id == self._producer_id:
             self._lowest = max(self._lowest, answer.producer_epoch)
         if not isinstance(answer, Ended):
@@ -312,7 +311,7 @@ class _Identity:
 def last_timeout_ms(
     life: Life, told_by: tuple[type[Initialised | Described], ...], *, answered: int
 ) -> int | None:
-    """The transaction timeout that was last observed, in an answer of these kinds."""
+    """The last observed transaction timeout, from answers of the given kinds."""
     return next(
         (
             event.observation.timeout_ms
@@ -325,8 +324,8 @@ def last_timeout_ms(
 
 
 def _took_part(answers: Sequence[tuple[int, Answer]], index: int) -> bool:
-    """Whether the coordinator knew the transaction: it has acknowledged an addition; or, where the
-    producer adds nothing by itself (transactions v2), a leader has taken a record.
+    """Whether the coordinator knew the transaction: it has acknowledged an addition; or, if the
+    producer does not add partitions itself (transactions v2), a leader has accepted a record.
     """
     earlier = [answer for answer_index, answer in answers if answer_index < index]
     added = [answer for answer in earlier if isinstance(answer, Added)]

@@ -1,4 +1,4 @@
-"""Transactions without an owner, judged from outside (KIP-664's "hanging").
+"""Finds transactions without an owner (KIP-664's "hanging").
 
 A leader says that a producer's transaction is open on its partition. The coordinator says that this
 producer has no transaction there. The two answers come at two moments, so one contradiction proves
@@ -34,7 +34,7 @@ from txnsim_lab.check.observations import (
 )
 
 OPEN_STATES: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
-"""In which a coordinator owes a partition its marker, now or later."""
+"""States of a transaction in which its coordinator still has to write a marker, now or later."""
 
 
 class Hanging(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Hanging(msgspec.Struct, frozen=True, kw_only=True):
     last_stable_offset: int
     high_watermark: int
     evidence: tuple[int, ...]
-    """Open, not listed, still open, readers held back."""
+    """Indexes of the observations: open, not listed, still open, readers blocked."""
 
     def holds(self, wrote: Wrote) -> bool:
         return (
@@ -100,7 +100,7 @@ def _looks(history: History) -> Iterator[tuple[int, Producers]]:
 
 
 def _ids_by_producer(history: History) -> dict[int, set[str]]:
-    """Which transactional ids have ever had a producer id."""
+    """For each producer id, the transactional ids that have ever had it."""
     ids: dict[int, set[str]] = defaultdict(set)
     for _, initialised in history.all_of(Initialised):
         ids[initialised.producer_id].add(initialised.transactional_id)
@@ -110,7 +110,7 @@ def _ids_by_producer(history: History) -> dict[int, set[str]]:
 
 
 def _open_at(history: History, index: int) -> list[tuple[int, int]]:
-    """Producer id and start of each transaction that a leader called open."""
+    """Producer id and start offset of each transaction that a leader's answer showed as open."""
     producers = history[index]
     assert isinstance(producers, Producers)
     return [
@@ -121,7 +121,7 @@ def _open_at(history: History, index: int) -> list[tuple[int, int]]:
 
 
 def _last_read_held_back(history: History, partition: TopicPartition) -> tuple[int, Read] | None:
-    """The last look of a read_committed reader, if the last stable offset held it back."""
+    """The last Read of a read_committed reader, if the last stable offset blocked it."""
     last_read = None
     for pair in history.committed_reads(partition):
         if pair[1].last_stable_offset != UNKNOWN_OFFSET:
@@ -134,7 +134,9 @@ def _last_read_held_back(history: History, partition: TopicPartition) -> tuple[i
 def _proof_without_owner(
     history: History, partition: TopicPartition, producer_id: int, start: int, ids: set[str]
 ) -> tuple[int, ...]:
-    """Evidence: open, not listed, open again; empty without all three as the last word."""
+    """Indexes of the observations: open, not listed, open again; empty if one is missing or
+    contradicted later.
+    """
     open_first: int | None = None
     denied: int | None = None
     proof: tuple[int, ...] = ()
@@ -154,8 +156,8 @@ def _proof_without_owner(
 
 
 def _says_open(observation: Seen, partition: TopicPartition, producer_id: int, start: int) -> bool:
-    """Whether a leader's answer shows the transaction open: by name, or because the last stable
-    offset is where it begins.
+    """Whether a leader's answer shows the transaction as open: it names it, or the last stable
+    offset equals its start.
     """
     if isinstance(observation, Producers):
         return (
@@ -174,7 +176,9 @@ def _says_open(observation: Seen, partition: TopicPartition, producer_id: int, s
 def _word_of_coordinator(
     observation: Seen, partition: TopicPartition, producer_id: int, ids: set[str]
 ) -> bool | None:
-    """Whether a coordinator lists the transaction there; None if the answer is about others."""
+    """Whether a coordinator's answer lists the transaction on the partition; None if the answer is
+    about others.
+    """
     match observation:
         case Described(error="") if observation.producer_id == producer_id:
             return observation.state in OPEN_STATES and partition in observation.partitions

@@ -1,8 +1,8 @@
 """Records that were acknowledged and committed, and that no reader will see.
 
-A record is lost in two cases. A read_committed reader has passed its place without getting it. Or
-its transaction is over, and a transaction without an owner keeps the record behind the last stable
-offset (KIP-664: hanging); only an abort can end that.
+A record is lost in two cases. A read_committed reader has read past its offset without getting it.
+Or its transaction has ended, but the record is after the start of a transaction without an owner
+(KIP-664: hanging), so the last stable offset hides it until that transaction is aborted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from txnsim_lab.check.observations import Outcome, Wrote
 
 
 def losses(history: History) -> tuple[Anomaly, ...]:
-    """Lost writes, lost commits and torn transactions: one walk, because they exclude one another.
+    """Finds lost writes, lost commits and torn transactions; together, because they exclude one
+    another.
 
     Some acknowledged records of a transaction are gone:
 
@@ -45,7 +46,9 @@ class _Books:
         self._hanging: tuple[Hanging, ...] = hanging(history)
 
     def proof_of_loss(self, index: int, wrote: Wrote, *, since: int | None) -> tuple[int, ...]:
-        """Indexes of observations that prove that no reader will see it any more, or none."""
+        """Indexes of observations which prove that no reader will see the record any more; empty if
+        there is no proof.
+        """
         if index in self._seen.misses:
             return (self._seen.misses[index],)
         if since is None or self._seen.sights_of(wrote):
@@ -56,7 +59,7 @@ class _Books:
         return ()
 
     def deliveries(self, wrote: Wrote) -> tuple[int, ...]:
-        """Deliveries of it."""
+        """Index of the first delivery of the record; empty if there is none."""
         return tuple(sight.index for sight in self._seen.sights_of(wrote))[:1]
 
 
@@ -106,7 +109,7 @@ _Name = tuple[TopicPartition, str | int]
 
 
 def _name(index: int, wrote: Wrote) -> _Name:
-    """One for all acknowledgements of a record; a tombstone goes by its index."""
+    """One name for all attempts to write a record; a tombstone is named by its index."""
     return wrote.place, index if wrote.value is None else wrote.value
 
 

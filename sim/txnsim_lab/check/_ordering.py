@@ -1,5 +1,5 @@
-"""Orders that Kafka promises: of one producer's records on a partition, and of the records that a
-reader may see.
+"""Checks the orders that Kafka promises: of one producer's records in a partition, and of the
+records that a reader may see.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from txnsim_lab.check.observations import UNKNOWN_OFFSET, Outcome, Read, Wrote
 
 OUT_OF_ORDER_ERROR: Final = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 SEQUENCES: Final = 1 << 31
-"""How many there are before they start again (DefaultRecordBatch.incrementSequence)."""
+"""Number of sequences before they start again at 0 (DefaultRecordBatch.incrementSequence)."""
 
 _Session = tuple[int, int, TopicPartition]
-"""Producer id, epoch and partition: within one, sequences count the records."""
+"""Producer id, epoch and partition: their records are numbered by sequences."""
 
 
 def out_of_order(history: History) -> tuple[Anomaly, ...]:
@@ -58,7 +58,7 @@ _Attempt = tuple[int, int, Wrote]
 def _find_overtaking(
     attempts: list[_Attempt], visible: Visibility
 ) -> tuple[_Attempt, _Attempt] | None:
-    """A record and one of a higher sequence that overtook it."""
+    """A record, and one with a higher sequence that overtook it."""
     accepted = [candidate for candidate in attempts if candidate[2].outcome is Outcome.OK]
     for low in attempts:
         high = next(
@@ -90,7 +90,7 @@ def _overtook(low: _Attempt, high: _Attempt) -> bool:
 
 
 def _undeliverable(sequence: int, attempts: list[_Attempt], visible: Visibility) -> bool:
-    """Whether a record is nowhere: every attempt was refused, and no reader has got it."""
+    """Whether a record is not in the log: every attempt was refused, and no reader has got it."""
     same_sequence = [wrote for number, _, wrote in attempts if number == sequence]
     return all(
         wrote.outcome is Outcome.FAILED and (wrote.place, wrote.value) not in visible.sights

@@ -16,8 +16,8 @@ from txnsim_lab.check.observations import Outcome, PositionsRead, SentOffsets
 
 
 def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
-    """An OffsetFetch brought a position that only transactions had sent that were never committed,
-    or whose commit had not been asked for by then.
+    """An OffsetFetch returned a position that was sent only in transactions that never committed,
+    or whose commit had not been requested by then.
     """
     senders: dict[tuple[str, TopicPartition, int], list[tuple[int, SentOffsets]]] = {}
     for index, sent in history.all_of(SentOffsets):
@@ -42,7 +42,9 @@ def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
 def _early(
     transactions: Mapping[str, Transaction], sent: SentOffsets, read: PositionsRead
 ) -> str | None:
-    """The transaction still uncommitted at the read; None if committed, or without one."""
+    """The transaction if it was still uncommitted at the read; None if it was committed, or if
+    there is none.
+    """
     if sent.transaction is None:
         return None
     transaction = transactions[sent.transaction]

@@ -1,7 +1,7 @@
 """Producers that can't go on although they kept the rules.
 
-INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING and UNKNOWN_PRODUCER_ID mean that the program ended
-what it had not begun, or that it used an id that it had not got. Clients take these errors as
+INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING and UNKNOWN_PRODUCER_ID mean that the program ended a
+transaction that it had not begun, or used an id that it had not got. Clients take these errors as
 fatal. An error is false if the producer used the identity that it had got, and no other client has
 touched its id.
 """
@@ -63,8 +63,8 @@ def refused_producers(history: History) -> tuple[Anomaly, ...]:
 
 
 def _was_left_out(answers: Sequence[tuple[int, Answer]], refused: Answer) -> bool:
-    """Whether the producer, which adds partitions by itself, has not added this one: then it is
-    right that it is refused (KIP-890's buggy client).
+    """Whether a producer that adds partitions itself has not added this one: then the refusal is
+    right (KIP-890's buggy client).
     """
     added = [answer for _, answer in answers if isinstance(answer, Added)]
     if not added or isinstance(refused, Added):
@@ -76,7 +76,9 @@ def _was_left_out(answers: Sequence[tuple[int, Answer]], refused: Answer) -> boo
 
 
 def _is_granted_since(life: Life, answered_at: int) -> bool:
-    """Whether anything of that id was granted later, or may have been: it is not stopped."""
+    """Whether a later request of that id was granted, or may have been: then the producer was not
+    stopped.
+    """
     return any(
         event.history_index > answered_at and event.observation.outcome is not Outcome.FAILED
         for event in life

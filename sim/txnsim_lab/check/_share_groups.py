@@ -64,7 +64,7 @@ class _Consumption(msgspec.Struct, frozen=True):
                 yield _Delivery(index, fetch, record)
 
     def is_set_between(self, first_index: int, last_index: int) -> bool:
-        """Whether an operator may have set the start offset there."""
+        """Whether an operator may have set the start offset between two observations."""
         return any(first_index < index < last_index for index, start in self.starts if start.is_set)
 
 
@@ -90,7 +90,7 @@ def _consumptions(history: History) -> tuple[_Consumption, ...]:
 
 
 def aborted_deliveries(history: History) -> tuple[Anomaly, ...]:
-    """G1a for a share group: ``read_committed``, and it was given a record of a transaction that
+    """G1a for a share group: the group is read_committed, and got a record of a transaction that
     can't have committed (see ``aborted_reads``).
     """
     visible = visibility(history)
@@ -114,7 +114,7 @@ def aborted_deliveries(history: History) -> tuple[Anomaly, ...]:
 
 
 def beyond_delivery_limit(history: History) -> tuple[Anomaly, ...]:
-    """The broker itself counts more deliveries of a record than the group's limit."""
+    """A record was delivered more often than the group's limit, by the broker's own count."""
     return tuple(
         convict(
             Kind.BEYOND_DELIVERY_LIMIT,
@@ -130,8 +130,8 @@ def beyond_delivery_limit(history: History) -> tuple[Anomaly, ...]:
 
 
 def delivered_after_acknowledgement(history: History) -> tuple[Anomaly, ...]:
-    """A member was told that a record is accepted or rejected, and a ShareFetch that was sent after
-    that brought it again.
+    """A ShareFetch brought a record again, and was sent after a member had got the confirmation
+    that the record is accepted or rejected.
     """
     anomalies = []
     for consumption in history.derived(_consumptions):
@@ -205,10 +205,9 @@ def _holds(consumption: _Consumption, earlier: _Delivery, later: _Delivery) -> b
 
 
 def never_delivered(history: History) -> tuple[Anomaly, ...]:
-    """A committed record lies behind the group's start offset, and no member was given it, though
-    the group was before it once.
-
-    An answer that was lost may have brought it. Records may have been deleted or compacted away.
+    """A committed record is before the group's start offset, although the start offset was once at
+    or before the record, and no member got the record. Cases are excluded in which a lost answer
+    may have delivered it, or in which it may have been deleted or compacted away.
     """
     anomalies = []
     for consumption in history.derived(_consumptions):
@@ -230,8 +229,8 @@ def never_delivered(history: History) -> tuple[Anomaly, ...]:
 
 
 def starving_groups(history: History) -> tuple[Anomaly, ...]:
-    """A committed record waits, members ask for longer than any transaction may be open, and get
-    nothing; no hanging transaction and no stuck coordinator is known to be the reason.
+    """Members ask for longer than any transaction may be open, and get nothing, although there is a
+    committed record. No hanging transaction and no stuck coordinator explains it.
     """
     explained = {
         transaction.topic_partition for transaction in hanging(history)
@@ -262,7 +261,7 @@ def starving_groups(history: History) -> tuple[Anomaly, ...]:
 
 
 def _in_vain(consumption: _Consumption) -> list[tuple[int, ShareFetched]]:
-    """The last answers, without error and without records."""
+    """The answers at the end that have neither an error nor records."""
     empty_fetches: list[tuple[int, ShareFetched]] = []
     for index, fetch in consumption.fetches:
         if fetch.records or fetch.error:
@@ -273,14 +272,14 @@ def _in_vain(consumption: _Consumption) -> list[tuple[int, ShareFetched]]:
 
 
 def _is_fully_observed(consumption: _Consumption) -> bool:
-    """Whether members were seen, every delivery was, and no operator has set the start offset."""
+    """Whether all deliveries to members are known, and no operator has set the start offset."""
     outcomes = {fetch.outcome for _, fetch in consumption.fetches}
     is_seen = bool(outcomes) and Outcome.UNKNOWN not in outcomes
     return is_seen and not any(start.is_set for _, start in consumption.starts)
 
 
 def _was_before(consumption: _Consumption, offset: int, until: int) -> bool:
-    """Whether an observation before that index shows the start offset at or below this one."""
+    """Whether an observation before an index shows a start offset at or below this offset."""
     starts = (
         start_index < until and 0 <= start.start_offset <= offset
         for start_index, start in consumption.starts
@@ -293,8 +292,8 @@ def _was_before(consumption: _Consumption, offset: int, until: int) -> bool:
 
 
 def _undelivered_writes(history: History, consumption: _Consumption) -> Iterator[tuple[int, Wrote]]:
-    """Committed records without a delivery that neither cleaner nor retention may have deleted;
-    each with the index of the observation that acknowledged its commit.
+    """Committed records without a delivery, except those that the cleaner or retention may have
+    deleted; each with the index of the observation that acknowledges its commit.
     """
     delivered_offsets = {delivery.record.offset for delivery in consumption.deliveries()}
     begins = (read.log_start_offset for _, read in history.reads(consumption.topic_partition))
@@ -318,7 +317,7 @@ def _undelivered_writes(history: History, consumption: _Consumption) -> Iterator
 
 
 def _follows(later: Observation, earlier: Observation) -> bool:
-    """Whether a request was certainly sent after an answer had come, which was noted before."""
+    """Whether a request was certainly sent after an earlier answer had arrived."""
     return later.who == earlier.who or (
         later.asked_ms is not None and later.asked_ms > earlier.at_ms
     )

@@ -1,5 +1,5 @@
-"""Input that a group skipped: its position is behind a record that no member of the group ever got,
-or that members got only in transactions that were aborted.
+"""Finds input that a group skipped: its position is after a record that no member of the group ever
+got, or that members got only in transactions that were aborted.
 
 Exactly-once of a consume-transform-produce application depends on this (KIP-98, KIP-447): output
 and position are committed together. A position that is too far ahead loses input without an error.
@@ -23,7 +23,7 @@ from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Outcome, PositionsRead, Read, SentOffsets, Wrote
 
 _NAMED: Final = 3
-"""Offsets that a sentence names."""
+"""Number of offsets that a message names."""
 
 _Reads = Sequence[tuple[int, Read]]
 
@@ -33,17 +33,17 @@ class _Group(msgspec.Struct):
 
     senders: set[str]
     sent: set[int]
-    """Offsets that somebody has sent, also where the commit failed."""
+    """Offsets that were sent as positions, even if the commit failed."""
     transactions: set[str | None]
     vouched: int = -1
     """The group's highest committed position; all records below count as processed."""
     reached: int = -1
-    """The highest position that was in force."""
+    """The group's highest effective position."""
     index: int = -1
-    """The observation that shows it."""
+    """Index of the observation that shows this position."""
 
     def is_in_force(self, position: int, index: int) -> None:
-        """Note a position."""
+        """Notes an effective position."""
         if position > self.reached:
             self.reached, self.index = position, index
 
@@ -107,7 +107,7 @@ def _groups(history: History) -> dict[tuple[str, TopicPartition], _Group]:
 def _unprocessed_records(
     history: History, partition: TopicPartition, group: _Group, reads: _Reads
 ) -> dict[int, int]:
-    """Offset -> the observation that shows the record to others."""
+    """Offset of each unprocessed record -> index of the observation that shows that it exists."""
     delivered: set[int] = set()
     processed, names_inputs = _processed_inputs(history, partition, group, reads)
     for _, read in reads:
@@ -133,8 +133,8 @@ def _unprocessed_records(
 def _processed_inputs(
     history: History, partition: TopicPartition, group: _Group, reads: _Reads
 ) -> tuple[set[int], bool]:
-    """The inputs that have an output, unless it was refused or aborted; and whether the outputs of
-    this group's transactions name their inputs there.
+    """The inputs that have an output, except refused or aborted ones; and whether the outputs of
+    this group's transactions name their inputs on the partition.
     """
     outputs: set[int] = set()
     names_inputs = False
@@ -162,7 +162,9 @@ def _has_aborted(history: History, transaction: str | None) -> bool:
 
 
 def _unreadable_records(history: History, partition: TopicPartition) -> tuple[int, set[int]]:
-    """Where the log begins at the latest, and which records the cleaner may have taken."""
+    """The highest observed start offset of the log, and the offsets that the cleaner may have
+    removed.
+    """
     start = 0
     newest: dict[str, int] = {}
     replaced: set[int] = set()

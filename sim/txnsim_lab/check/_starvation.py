@@ -1,4 +1,4 @@
-"""Readers that get nothing. A transaction without an owner holds them back, or the cause is
+"""Finds readers that get nothing: a transaction without an owner blocks them, or the cause is
 unknown.
 
 The checker looks at the end of a history only: a reader that goes on after a repair is healthy.
@@ -25,7 +25,7 @@ PADDING_MS: Final = 5 * 60_000
 
 
 def stuck_last_stable_offsets(history: History) -> tuple[Anomaly, ...]:
-    """A transaction without an owner holds readers of a partition back."""
+    """A transaction without an owner blocks the readers of a partition."""
     return tuple(
         convict(
             Kind.STUCK_LAST_STABLE_OFFSET,
@@ -40,11 +40,10 @@ def stuck_last_stable_offsets(history: History) -> tuple[Anomaly, ...]:
 
 
 def starving_readers(history: History) -> tuple[Anomaly, ...]:
-    """A reader gets nothing, and neither a hanging transaction nor a stuck coordinator is known to
-    be the reason: then this is all that a client can say.
-
-    Two forms: it is before the last stable offset and gets nothing twice; or the last stable
-    offset keeps it from the high watermark for longer than any transaction may live.
+    """A reader gets nothing, and neither a hanging transaction nor a stuck coordinator explains it.
+    There are two forms: the reader is before the last stable offset and gets nothing twice; or it
+    has reached the last stable offset, which stays below the high watermark for longer than any
+    transaction may live.
     """
     explained = {
         transaction.topic_partition for transaction in hanging(history)
@@ -62,7 +61,7 @@ def starving_readers(history: History) -> tuple[Anomaly, ...]:
 def _starving(
     who: str, partition: TopicPartition, tail: list[tuple[int, Read]], patience_ms: int
 ) -> list[Anomaly]:
-    """The anomalies in a reader's last reads of a partition."""
+    """The anomalies in a reader's last Reads of a partition, which returned no records."""
     last_at, last_read = tail[-1]
     if all(read.last_stable_offset > read.asked for _, read in tail[-2:]):
         because = (
@@ -82,8 +81,8 @@ def _starving(
 
 
 def _first_read_held_back(tail: list[tuple[int, Read]]) -> tuple[int, Read]:
-    """Since when a reader has been held by the last stable offset that holds it at the end. Before,
-    there may have been nothing behind it, and it waited for news as every reader does.
+    """The first Read at which the present last stable offset blocked the reader. Before that, there
+    may have been no records after it, and the reader only waited for new ones.
     """
     first_at, first_read = tail[-1]
     last_read = first_read
@@ -95,7 +94,7 @@ def _first_read_held_back(tail: list[tuple[int, Read]]) -> tuple[int, Read]:
 
 
 def _standing(history: History) -> dict[tuple[str, TopicPartition], list[tuple[int, Read]]]:
-    """(reader, partition) -> last reads, all of one offset and without records."""
+    """(reader, partition) -> its last Reads, all from one offset and without records."""
     tails: dict[tuple[str, TopicPartition], list[tuple[int, Read]]] = defaultdict(list)
     for index, read in history.committed_reads():
         tail = tails[read.who, read.place]
@@ -108,5 +107,5 @@ def _standing(history: History) -> dict[tuple[str, TopicPartition], list[tuple[i
 
 
 def patience_of(history: History) -> int:
-    """For how long a transaction may keep readers waiting."""
+    """Time for which a transaction may block readers, in milliseconds."""
     return max((TIMEOUT_MAX_MS, *timeouts_of(history).values())) + PADDING_MS

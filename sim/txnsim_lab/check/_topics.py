@@ -1,9 +1,8 @@
-"""Topics of one name, told apart: a topic that is made again after its deletion is another topic.
-
-Kafka tells them apart by their ids (KIP-516), which clients do not see. So the second topic of a
-name is called ``orders#2`` before any checker runs, and no checker compares it with the first one.
-If a request was under way during the deletion, its answer may be of either topic. Such an answer
-gets a topic of its own and proves nothing.
+"""Distinguishes topics with the same name: a topic that is created again after its deletion is
+another topic. Kafka distinguishes them by their ids (KIP-516), which clients do not see. So the
+second topic of a name is called ``orders#2`` before any checker runs, and no checker compares it
+with the first one. If a request was under way during the deletion, its answer may be of either
+topic. Such an answer gets a topic of its own and proves nothing.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from txnsim_lab.check.observations import (
 )
 
 AGAIN: Final = "#"
-"""In no name that Kafka takes."""
+"""A character that Kafka does not allow in topic names."""
 IN_DOUBT: Final = f"{AGAIN}?"
 
 
 def with_distinct_topics(history: History) -> History:
-    """The history with a distinct name for each incarnation of a topic."""
+    """The history with a different name for each topic that had the same name."""
     deletions: dict[str, list[tuple[int, Deleted]]] = defaultdict(list)
     for index, deleted in history.all_of(Deleted):
         if deleted.outcome is not Outcome.FAILED:
@@ -53,26 +52,26 @@ def deleted_topics(history: History) -> frozenset[str]:
 
 
 def in_doubt_of(partition: TopicPartition) -> TopicPartition | None:
-    """The partition, under its own name, of an answer that may be of one topic or another of that
-    name; None for all others.
+    """The partition under its real name, if an answer may be about either of two topics of that
+    name; None for all other partitions.
     """
     topic, doubt, _ = partition.topic.partition(IN_DOUBT)
     return TopicPartition(topic, partition.partition) if doubt else None
 
 
 def own_name(partition: TopicPartition) -> TopicPartition:
-    """The partition by the name that clients know."""
+    """The partition under its real name, which clients know."""
     return TopicPartition(partition.topic.partition(AGAIN)[0], partition.partition)
 
 
 class _Names:
-    """Which topic of a name an observation is about."""
+    """Finds the topic that an observation is about, among those with the same name."""
 
     def __init__(self, deletions: dict[str, list[tuple[int, Deleted]]]) -> None:
         self._deletions = deletions
 
     def rename(self, index: int, observation: Seen) -> Seen:
-        """The observation, about the topics as they are called here."""
+        """The observation with the distinct names of topics."""
         match observation:
             case Deleted():
                 earlier_deletions = [
@@ -111,8 +110,9 @@ class _Names:
                 return observation
 
     def _name_of(self, topic: str, index: int, observation: Seen) -> str:
-        """Certain are answers that came before a deletion was asked for, and requests that were
-        sent after it was answered. An acknowledged deletion ends the doubt about those before it.
+        """The distinct name of the topic that an observation is about. It is certain for answers
+        that came before the deletion was requested, and for requests that were sent after the
+        deletion was confirmed. A confirmed deletion also ends the doubt about earlier ones.
         """
         number, in_doubt = 0, False
         sent_ms = -1 if observation.asked_ms is None else observation.asked_ms
@@ -124,7 +124,7 @@ class _Names:
         return f"{topic}{IN_DOUBT}{index}" if in_doubt else _name(topic, number)
 
     def _all_names_of(self, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """A coordinator knows partitions by their names alone, whichever topic has it."""
+        """The partitions of all topics with this name: a coordinator knows only the name."""
         return tuple(
             TopicPartition(_name(partition.topic, number), partition.partition)
             for partition in partitions

@@ -1,9 +1,8 @@
-"""Writes that read_committed readers got, and writes that they passed without getting them.
-
-A reader has passed a place if it asked for an offset at or before it and went on behind it. The
-last stable offset is never beyond a record of an open transaction. So a reader that passes an
-undecided record shows an error. A reader that passes a committed record must have got it, unless
-the cleaner removed it because a later record has its key.
+"""Finds the writes that read_committed readers got, and those that they passed without getting
+them. A reader has passed an offset if it asked for this offset or a lower one, and its next
+position is higher. The last stable offset is never beyond a record of an open transaction. So a
+reader that passes an undecided record shows an error. A reader that passes a committed record must
+have got it, unless the cleaner removed it because a later record has its key.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import UNKNOWN_OFFSET, Outcome, Wrote
 
 _ANYWHERE: Final = 1 << 63
-"""Behind every offset: of a record that may be anywhere."""
+"""Higher than every offset: for a record whose offset is unknown."""
 
 Name = tuple[TopicPartition, str]
 """A record by its partition and value."""
@@ -31,7 +30,7 @@ class Sight(msgspec.Struct, frozen=True):
     """A record that was delivered."""
 
     index: int
-    """Index of the Read."""
+    """Index of the Read in the history."""
     offset: int
 
 
@@ -39,11 +38,15 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     """Visible records of one history."""
 
     writers: Mapping[Name, tuple[tuple[int, Wrote], ...]]
-    """Every attempt to write a record that was not refused; every attempt if all were."""
+    """Every attempt to write a record that was not refused; if all attempts were refused, all of
+    them.
+    """
     sights: Mapping[Name, tuple[Sight, ...]]
     """Every delivery of a record to a read_committed reader."""
     misses: Mapping[int, int]
-    """Index of an acknowledged write -> index of the first Read that passed it by."""
+    """Index of an acknowledged write -> index of the first Read that passed it without returning
+    it.
+    """
 
     def sights_of(self, wrote: Wrote) -> tuple[Sight, ...]:
         """Every delivery of a record to readers, if this attempt may have written it."""
@@ -56,7 +59,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def visibility(history: History) -> Visibility:
-    """What came of each write, for read_committed readers."""
+    """For each write, whether read_committed readers got it or passed it."""
     return history.derived(_visibility)
 
 
@@ -78,7 +81,7 @@ def _visibility(history: History) -> Visibility:
 
 
 def _effective(attempts: list[tuple[int, Wrote]]) -> tuple[tuple[int, Wrote], ...]:
-    """The attempts that may have had an effect; all of them where all were refused."""
+    """The attempts that may have had an effect; all of them if all were refused."""
     if _failed_everywhere(attempts):
         return tuple(attempts)
     return tuple(pair for pair in attempts if pair[1].outcome is not Outcome.FAILED)
@@ -89,7 +92,7 @@ def _failed_everywhere(attempts: Iterable[tuple[int, Wrote]]) -> bool:
 
 
 def _misses(history: History, sights: Mapping[Name, list[Sight]]) -> dict[int, int]:
-    """For each read, the writes that it passed without getting them."""
+    """Index of each write that a Read passed without returning it -> index of the Read."""
     due: dict[TopicPartition, list[tuple[int, int, Wrote]]] = defaultdict(list)
     excused = _Superseded(history)
     for index, wrote in history.writes():
@@ -118,12 +121,12 @@ def _seen_elsewhere(wrote: Wrote, sights: Iterable[Sight]) -> bool:
 
 
 class _Superseded:
-    """The cleaner may take a record once a later one has its key."""
+    """Records that the cleaner may have removed, since a later record has the same key."""
 
     def __init__(self, history: History) -> None:
         self._last: dict[tuple[TopicPartition, str], int] = {}
         self._in_doubt: set[tuple[TopicPartition, str]] = set()
-        """Records that may be in any topic of the name."""
+        """Records that may be in any of several topics with the same name."""
         for _, wrote in history.writes():
             if wrote.key is not None and wrote.outcome is not Outcome.FAILED:
                 placed = wrote.outcome is Outcome.OK and wrote.offset != UNKNOWN_OFFSET
@@ -149,9 +152,9 @@ class _Superseded:
 def writers_by_offset(
     history: History, visible: Visibility
 ) -> dict[TopicPartition, dict[int, Wrote]]:
-    """The write of the record at each offset, as far as an answer or a read shows it. If these
-    differ, what was read counts; of two answers or two reads that differ, neither. A value that
-    several transactions have written counts for none of them.
+    """The write of the record at each offset, as far as an answer or a Read shows it. If an answer
+    and a Read differ, the Read counts; if two answers or two Reads differ, neither counts. A value
+    that several transactions have written counts for none of them.
     """
     answered: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)
     read: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)

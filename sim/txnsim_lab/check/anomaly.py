@@ -20,27 +20,27 @@ class Kind(StrEnum):
     ABORTED_READ = "aborted-read"
     """G1a: a read_committed reader got a record of a transaction that did not commit."""
     INTERMEDIATE_READ = "intermediate-read"
-    """G1b: a record was read of a transaction that went on writing to the partition."""
+    """G1b: a reader got a record of a transaction that later wrote to the same partition."""
     CIRCULAR_INFORMATION_FLOW = "circular-information-flow"
     """G1c: committed transactions read from and overwrote one another in a circle."""
     LOST_UPDATE = "lost-update"
-    """Two committed transactions each replaced the same version that both had read."""
+    """P4: two committed transactions each replaced the same version that both had read."""
     READ_SKEW = "read-skew"
     """G-single: a committed transaction read a list without another's record, and depends on it."""
 
     # Broken promises
     LOST_WRITE = "lost-write"
-    """Acknowledged and committed, and readers pass its place without it."""
+    """A record was acknowledged and committed, but readers pass its offset without getting it."""
     LOST_COMMIT = "lost-commit"
-    """The same of all records of a committed transaction of several."""
+    """All records of a committed transaction with several records are lost."""
     TORN_TRANSACTION = "torn-transaction"
     """A part of a transaction is visible, another part never will be."""
     DUPLICATE = "duplicate"
     """One unit of work is visible twice."""
     OUT_OF_ORDER = "out-of-order"
-    """A producer's records were turned around, or one can't be delivered any more."""
+    """A producer's records are in the wrong order, or one can't be written any more."""
     POSITIONS_BEFORE_DECISION = "positions-before-decision"
-    """A group's positions were visible of a transaction that was not committed."""
+    """A group's positions were visible although their transaction was not committed."""
 
     SKIPPED_INPUT = "skipped-input"
     """A group's position was committed past input that no member of it processed."""
@@ -49,11 +49,11 @@ class Kind(StrEnum):
     BEYOND_DELIVERY_LIMIT = "beyond-delivery-limit"
     """A record was delivered more often than its share group allows."""
     DELIVERED_AFTER_ACKNOWLEDGEMENT = "delivered-after-acknowledgement"
-    """A record was delivered though its share group had accepted or rejected it."""
+    """A record was delivered although its share group had accepted or rejected it."""
     TWO_OWNERS = "two-owners"
     """Two members of a share group had one record at the same time."""
     NEVER_DELIVERED = "never-delivered"
-    """A share group went on behind a committed record that no member was given."""
+    """A share group's start offset passed a committed record that no member got."""
 
     # Liveness
     READER_WENT_BACK = "reader-went-back"
@@ -63,25 +63,25 @@ class Kind(StrEnum):
     STUCK_LAST_STABLE_OFFSET = "stuck-last-stable-offset"
     """A transaction without an owner is open on a partition (KIP-664: hanging)."""
     STUCK_COORDINATOR = "stuck-coordinator"
-    """A transactional id is neither decided nor free again, for longer than its timeout."""
+    """The transaction of a transactional id does not end, for longer than its timeout."""
     FALSE_FENCING = "false-fencing"
-    """A producer is fenced or refused without an error or a successor of its own."""
+    """A producer gets a fencing error although it made no mistake and has no successor."""
     REFUSED_PRODUCER = "refused-producer"
-    """A producer that kept the rules is stopped for good."""
+    """A producer that made no mistake can't go on any more."""
     UNCLEANABLE_LOG = "uncleanable-log"
     """The cleaner can't pass a hanging transaction."""
 
 
 class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
-    """One conviction."""
+    """One anomaly in a history, with its evidence."""
 
     kind: Kind
     because: str
-    """A sentence about this very case."""
+    """A sentence about this case."""
     evidence: tuple[int, ...]
     """Indexes of the observations that prove it, in order."""
 
 
 def convict(kind: Kind, because: str, *evidence: int) -> Anomaly:
-    """An anomaly whose evidence is in order, each observation once."""
+    """Makes an anomaly; sorts the evidence and removes duplicates."""
     return Anomaly(kind=kind, because=because, evidence=tuple(sorted(set(evidence))))

@@ -1,7 +1,7 @@
-"""A history: everything that was seen from outside while a cluster was used, in order.
+"""A history: all observations of clients while a cluster was used, in order.
 
 Clients add observations as their answers arrive; checkers only read. A history is written and read
-as JSON lines, so a history that was recorded elsewhere, also of a real cluster, can be judged here.
+as JSON lines, so histories from other sources can be judged, for example of a real cluster.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class History:
         self._derived: dict[object, tuple[int, Any]] = {}
 
     def add(self, observation: Seen) -> None:
-        """Note one more observation, later than all before."""
+        """Adds an observation, which is later than all before."""
         self._seen.append(observation)
 
     # As a sequence
@@ -66,7 +66,7 @@ class History:
         return self._seen[index]
 
     def until(self, length: int) -> History:
-        """The history after a number of observations."""
+        """The first observations of the history, up to a number."""
         return History(self._seen[:length])
 
     # Queries
@@ -122,12 +122,12 @@ class History:
     # JSON lines
 
     def to_lines(self) -> bytes:
-        """One JSON object a line."""
+        """The history as JSON lines."""
         return b"".join(_ENCODER.encode(observation) + b"\n" for observation in self._seen)
 
     @classmethod
     def from_lines(cls, text: bytes) -> History:
-        """The history of such lines; empty lines and those with ``#`` are left out.
+        """Reads a history from JSON lines; empty lines and lines with ``#`` are skipped.
 
         Raises:
             HistoryError: A line is no observation.
@@ -181,20 +181,20 @@ def _transaction(label: str, observations: Sequence[tuple[int, Seen]]) -> Transa
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """What the answers to its producer say about the end of a transaction."""
+    """The end of a transaction, according to the answers to its producer."""
 
     committed: bool = False
-    """A commit was acknowledged."""
+    """Whether a commit was acknowledged."""
     maybe_committed: bool = False
-    """A commit was asked for, and it is unknown whether it took effect."""
+    """Whether a commit was requested and it is unknown whether it took effect."""
     aborted: bool = False
-    """The transaction was to end, and no commit can have taken effect: the commit was refused, or
-    an abort was asked for. The answer to the abort does not matter.
+    """Whether the transaction was to end and no commit can have taken effect: the commit was
+    refused, or an abort was requested. The answer to the abort does not matter.
     """
 
     @property
     def open(self) -> bool:
-        """No observation asks for an end."""
+        """Whether no observation requests an end."""
         return not (self.committed or self.maybe_committed or self.aborted)
 
 
@@ -203,7 +203,7 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
 
     label: str
     transactional_id: str | None
-    """None where no observation shows the transaction's begin."""
+    """None if no observation shows the beginning of the transaction."""
     heard_of: int
     """Index of the first observation that names it."""
     heard_of_ms: int
@@ -214,12 +214,12 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def acknowledged(self) -> tuple[tuple[int, Wrote], ...]:
-        """The records of it that the brokers took."""
+        """The records that were acknowledged."""
         return tuple(pair for pair in self.writes if pair[1].outcome is Outcome.OK)
 
     @property
     def fate(self) -> Fate:
-        """How it ended, by the answers to its producer."""
+        """The end of the transaction, according to the answers to its producer."""
         commits = {end.outcome for _, end in self.ends if end.commit}
         if Outcome.OK in commits:
             return Fate(committed=True)

@@ -1,4 +1,4 @@
-"""The verdict over a history: what all checkers together found."""
+"""The verdict on a history: the anomalies that all checkers found."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The result of judging a history."""
 
     kinds: tuple[Kind, ...]
-    """Sorted by name, without duplicates; empty for a healthy history."""
+    """Kinds of anomalies, sorted and without duplicates; empty for a healthy history."""
     anomalies: tuple[Anomaly, ...]
 
     @property
@@ -85,11 +85,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(history: History) -> Verdict:
-    """Ask every checker.
+    """Runs every checker.
 
     A permanent error (a wrong record was read, a record is lost) stays in the verdict. Some errors
-    can be repaired: a reader that is held back, a coordinator that is stuck. They are judged by the
-    state at the end. A history that goes on after the repair is healthy.
+    can be repaired: a blocked reader, a stuck coordinator. They are judged by the state at the end.
+    A history that goes on after the repair is healthy.
 
     Raises:
         HistoryError: A value names two records of a partition.
@@ -102,8 +102,8 @@ def judge(history: History) -> Verdict:
 
 
 def _refuse_shared_values(history: History) -> None:
-    """Two records differ by their values. Attempts to write one record are of one transaction, and
-    are acknowledged at one offset.
+    """Raises HistoryError if two different records have the same value. Attempts to write one
+    record belong to one transaction, and are acknowledged at one offset.
     """
     first_writes: dict[tuple[TopicPartition, str], tuple[int, Wrote]] = {}
     for index, wrote in history.writes():
@@ -123,7 +123,7 @@ def _refuse_shared_values(history: History) -> None:
 
 
 def _elsewhere(write: Wrote, other_write: Wrote) -> bool:
-    """Whether both were acknowledged, at two offsets."""
+    """Whether both were acknowledged, at different offsets."""
     return (
         UNKNOWN_OFFSET not in (write.offset, other_write.offset)
         and write.offset != other_write.offset

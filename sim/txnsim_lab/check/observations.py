@@ -29,7 +29,7 @@ class Outcome(StrEnum):
     OK = "ok"
     """Acknowledged."""
     FAILED = "failed"
-    """Refused: without any effect, also later."""
+    """The request was refused: it has no effect, and will have none."""
     UNKNOWN = "unknown"
     """There was no answer, or the answer does not say whether an earlier attempt took effect."""
 
@@ -49,16 +49,20 @@ class Observation(
     omit_defaults=True,
     forbid_unknown_fields=True,
 ):
-    """When it was seen, and by whom: a client's name. One client asks one thing after the other."""
+    """Base of all observations: when, and by which client. A client makes one request after the
+    other.
+    """
 
     at_ms: int
     """When it was seen."""
     who: str
-    """A client that asks one thing after the other: each thread of a program is one."""
+    """Name of the client. A client makes one request after the other: each thread of a program is a
+    client.
+    """
     event: int | None = None
-    """Index of the trace event behind the observation; None without a trace."""
+    """Index of the trace event that caused the observation; None without a trace."""
     asked_ms: int | None = None
-    """When the request was sent first; None where unknown."""
+    """Time of the first attempt of the request; None if unknown."""
 
 
 class OnPartition(Observation, frozen=True, kw_only=True):
@@ -91,7 +95,7 @@ class Initialised(Observation, frozen=True, kw_only=True, tag="initialised"):
 
 
 class Began(Observation, frozen=True, kw_only=True, tag="began"):
-    """A program began a transaction. Nothing is sent."""
+    """A program began a transaction. No request is sent."""
 
     transaction: str
     """The writer's label of one transaction of one program."""
@@ -107,7 +111,7 @@ class Added(Observation, frozen=True, kw_only=True, tag="added"):
     error: str = ""
     producer_id: int | None = None
     producer_epoch: int | None = None
-    """The identity that was sent; None where it isn't known."""
+    """The identity in the request; None if unknown."""
 
 
 class Wrote(OnPartition, frozen=True, kw_only=True, tag="wrote"):
@@ -116,12 +120,14 @@ class Wrote(OnPartition, frozen=True, kw_only=True, tag="wrote"):
     transaction: str | None = None
     """None outside of a transaction."""
     value: str | None
-    """The record's value, once in its partition; None for a tombstone."""
+    """The record's value, which is unique in its partition; None for a tombstone."""
     key: str | None = None
     item: str | None = None
-    """The unit of work that the record stands for, once per topic."""
+    """The unit of work that the record stands for; unique in its topic."""
     of: tuple[Position, ...] = ()
-    """The input records whose output it is: of each output of an input partition, or of none."""
+    """The input records whose output it is. All outputs of an input partition have this field, or
+    none.
+    """
     outcome: Outcome = Outcome.OK
     error: str = ""
     offset: int = UNKNOWN_OFFSET
@@ -142,14 +148,14 @@ class SentOffsets(OnPartition, frozen=True, kw_only=True, tag="sent-offsets"):
     error: str = ""
     producer_id: int | None = None
     producer_epoch: int | None = None
-    """The identity that was sent; None where it isn't known."""
+    """The identity in the request; None if unknown."""
     member: str | None = None
-    """The group member that read up to here, where the member is not ``who``."""
+    """The group member that has read up to here, if it is not ``who``."""
 
 
 class Ended(Observation, frozen=True, kw_only=True, tag="ended"):
-    """An EndTxn was answered, or given up. Several attempts of one call are one observation. Its
-    outcome is unknown if the outcome of any attempt is.
+    """An EndTxn was answered, or given up. All attempts of one call are one observation. Its
+    outcome is unknown if that of any attempt is.
     """
 
     transaction: str
@@ -158,11 +164,11 @@ class Ended(Observation, frozen=True, kw_only=True, tag="ended"):
     error: str = ""
     producer_id: int | None = None
     producer_epoch: int | None = None
-    """The identity that was sent; None where it isn't known."""
+    """The identity in the request; None if unknown."""
     next_producer_id: int | None = None
     next_producer_epoch: int | None = None
-    """The producer's next identity. In transactions v2 it comes with the answer; otherwise it is
-    the one that was sent. None where it isn't known.
+    """The producer's next identity. In transactions v2 it is in the response; otherwise it is that
+    of the request. None if unknown.
     """
 
 
@@ -180,25 +186,27 @@ class Record(
 
 
 class Read(OnPartition, frozen=True, kw_only=True, tag="read"):
-    """A Fetch was answered, and these are the records that the application got of it: without
-    markers, and without aborted records where it is isolated from them.
+    """A Fetch was answered. The records are those that the application got: without markers, and
+    without aborted records if the reader asked for read_committed.
     """
 
     transaction: str | None = None
-    """The transaction as a part of which it was read."""
+    """The transaction in which the program read."""
     isolation: Isolation = Isolation.READ_COMMITTED
     asked: int
     """The offset of the request."""
     records: tuple[Record, ...] = ()
     next_offset: int
-    """The reader's next position, behind all records returned or filtered out."""
+    """The reader's next position, after all records that were returned or filtered out."""
     whole: bool = False
     """Whether the program acted on the answer as the complete partition."""
     last_stable_offset: int = UNKNOWN_OFFSET
     high_watermark: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
     leader_epoch: int | None = None
-    """Epoch of the leader that answered. Without it, all answers count as those of one leader."""
+    """Epoch of the leader that answered. Without epochs, all answers count as those of one
+    leader.
+    """
     error: str = ""
 
 
@@ -230,33 +238,35 @@ class PositionsRead(Observation, frozen=True, kw_only=True, tag="positions-read"
 
 
 class AcquiredRecord(Record, frozen=True, kw_only=True):
-    """A record that a share group's member was given to work on."""
+    """A record that a share group's member acquired."""
 
     delivery_count: int = 1
-    """How often it has been delivered by now, as the broker counts."""
+    """Number of deliveries including this one, as the broker counts."""
 
 
 class ShareFetched(OnPartition, frozen=True, kw_only=True, tag="share-fetched"):
-    """A ShareFetch was answered, and these are the records that the member acquired: without
-    markers, and without aborted records where its group is isolated from them.
+    """A ShareFetch was answered. The records are those that the member acquired: without markers,
+    and without aborted records if the group has read_committed.
     """
 
     group: str
     isolation: Isolation = Isolation.READ_UNCOMMITTED
-    """Of the group: its config share.isolation.level."""
+    """Isolation level of the group: its config share.isolation.level."""
     records: tuple[AcquiredRecord, ...] = ()
     lock_ms: int | None = None
-    """AcquisitionLockTimeoutMs of the answer; None where it isn't known."""
+    """AcquisitionLockTimeoutMs of the response; None if unknown."""
     delivery_limit: int | None = None
-    """How often a record may be delivered to the group; None where it isn't known."""
+    """Maximum number of deliveries of a record to the group; None if unknown."""
     leader_epoch: int | None = None
-    """Epoch of the leader that answered. Without it, all answers count as those of one leader."""
+    """Epoch of the leader that answered. Without epochs, all answers count as those of one
+    leader.
+    """
     outcome: Outcome = Outcome.OK
     error: str = ""
 
 
 class AcknowledgeType(StrEnum):
-    """What a member says of a record (KIP-932, KIP-1222)."""
+    """Type of a member's acknowledgement (KIP-932, KIP-1222)."""
 
     ACCEPT = "accept"
     RELEASE = "release"
@@ -283,7 +293,8 @@ class ShareLeft(Observation, frozen=True, kw_only=True, tag="share-left"):
 
 class ShareStart(OnPartition, frozen=True, kw_only=True, tag="share-start"):
     """A share group's start offset was read (DescribeShareGroupOffsets), or an operator has set it
-    (Alter- and DeleteShareGroupOffsets, DeleteGroups): what is behind it is to be delivered anew.
+    (Alter- and DeleteShareGroupOffsets, DeleteGroups): records from this offset on are delivered
+    anew.
     """
 
     group: str
@@ -295,11 +306,11 @@ class ShareStart(OnPartition, frozen=True, kw_only=True, tag="share-start"):
 
 
 class Described(Observation, frozen=True, kw_only=True, tag="described"):
-    """DescribeTransactions of one transactional id."""
+    """DescribeTransactions was answered for one transactional id."""
 
     transactional_id: str
     state: str = ""
-    """Kafka's name, such as ``PrepareCommit``."""
+    """State by Kafka's name, such as ``PrepareCommit``."""
     producer_id: int = -1
     producer_epoch: int = -1
     timeout_ms: int | None = None
@@ -319,7 +330,7 @@ class Listing(
 
 
 class Listed(Observation, frozen=True, kw_only=True, tag="listed"):
-    """ListTransactions without a filter, answered by every broker."""
+    """ListTransactions without a filter was answered by every broker."""
 
     transactions: tuple[Listing, ...] = ()
 
@@ -332,12 +343,12 @@ class ProducerSeen(
     producer_id: int
     producer_epoch: int
     start_offset: int | None = None
-    """Where its open transaction begins; None without one."""
+    """First offset of its open transaction; None without one."""
     last_timestamp_ms: int = -1
 
 
 class Producers(OnPartition, frozen=True, kw_only=True, tag="producers"):
-    """DescribeProducers of one partition, answered by its leader."""
+    """DescribeProducers was answered for one partition by its leader."""
 
     producers: tuple[ProducerSeen, ...] = ()
     error: str = ""
@@ -346,7 +357,7 @@ class Producers(OnPartition, frozen=True, kw_only=True, tag="producers"):
 class NamedHanging(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """A transaction that was called hanging."""
+    """A transaction that find-hanging has named."""
 
     topic: str
     partition: int
@@ -356,13 +367,13 @@ class NamedHanging(
 
 
 class Searched(Observation, frozen=True, kw_only=True, tag="searched"):
-    """find-hanging (KIP-664) has named these, and no others."""
+    """find-hanging (KIP-664) has named these transactions, and no others."""
 
     findings: tuple[NamedHanging, ...] = ()
 
 
 class Aborted(OnPartition, frozen=True, kw_only=True, tag="aborted"):
-    """An operator had a transaction aborted on a partition (KIP-664)."""
+    """An operator has aborted a transaction on a partition (KIP-664)."""
 
     producer_id: int
     start_offset: int = UNKNOWN_OFFSET
@@ -371,24 +382,24 @@ class Aborted(OnPartition, frozen=True, kw_only=True, tag="aborted"):
 
 
 class Cleaned(OnPartition, frozen=True, kw_only=True, tag="cleaned"):
-    """The log cleaner has had its turn at this compacted partition."""
+    """The log cleaner has run on this compacted partition."""
 
 
 class Deleted(Observation, frozen=True, kw_only=True, tag="deleted"):
-    """A topic was deleted, and no broker names it any more: a controller answers DeleteTopics
-    before all know it. A new topic of the same name is another topic.
+    """A topic was deleted, and no broker knows it any more: a controller answers DeleteTopics
+    before all brokers know. A new topic of the same name is another topic.
     """
 
     topic: str
     asked_ms: int
-    """When DeleteTopics was sent."""
+    """Time when DeleteTopics was sent."""
     outcome: Outcome = Outcome.OK
     error: str = ""
 
 
 class Healed(Observation, frozen=True, kw_only=True, tag="healed"):
-    """From now on nothing is broken on purpose: every broker is up, every link works. Before that
-    no request has to finish.
+    """From now on nothing is broken on purpose: every broker is up, every link works. Before that,
+    requests may never finish.
     """
 
 
