@@ -1,7 +1,7 @@
-"""What a broker decides, row by row, and short sequences of requests that show each row, with the
-answers of a real Apache Kafka: asked of any broker.
+"""The rules by which a broker decides, and for each rule short sequences of requests that show it,
+with the answers of a real Apache Kafka. They can be played to any broker.
 
-- ``run``: plays what applies and compares; ``results`` are values, and as JUnit has them.
-- ``_book``: reads and plays the casebook. The folder of that name has the data: rules, cases,
-  answers; ``tests/conformance/CASES.md`` tells their form.
+- ``run``: plays the cases that apply, and compares; ``results`` are the results, also as JUnit XML.
+- ``_book``: reads and plays the casebook. The folder ``casebook`` has the data: rules, cases,
+  answers; ``tests/conformance/CASES.md`` describes their form.
 """

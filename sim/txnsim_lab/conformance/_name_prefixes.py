@@ -1,8 +1,6 @@
-"""Prefixes of names that leave no trace in answers.
-
-Kafka puts a group on the partition of ``__consumer_offsets`` that the hash of its name says, and
-answers show that partition. A prefix whose ``String.hashCode`` is 0 does not change the hash of
-what it stands before.
+"""Prefixes for names that do not change a broker's answers. Kafka chooses the partition of
+``__consumer_offsets`` for a group by the hash of its name, and answers show that partition. A
+prefix whose ``String.hashCode`` is 0 does not change the hash of a name.
 """
 
 from __future__ import annotations
@@ -28,7 +26,9 @@ def java_hash(text: str) -> int:
 
 
 def prefix_without_hash(beginning: str) -> str:
-    """Some text that begins so, ends in a hyphen, and has the hash 0; another one each time."""
+    """A text that has this beginning, ends in a hyphen, and has the hash 0; a different one each
+    time.
+    """
     ends = {java_hash("".join(letters)): "".join(letters) for letters in _letters(3)}
     wanted_hash = -ord(_END) * _INVERSE  # in front of the last hyphen
     while True:

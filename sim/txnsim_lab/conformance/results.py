@@ -1,4 +1,4 @@
-"""What a run of the conformance cases found, and as JUnit has it."""
+"""The results of a run of the conformance cases, also as JUnit XML."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 
 class CaseOutcome(StrEnum):
-    """Of one case."""
+    """The outcome of one case."""
 
     PASSED = "passed"
     DIFFERS = "differs"
@@ -20,27 +20,29 @@ class CaseOutcome(StrEnum):
 
 
 class AnswerDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer that Kafka gives otherwise."""
+    """An answer that differs from Kafka's."""
 
     request: str
     answer: Any
-    """Plain values; ids, addresses and times that a broker may choose are normalised."""
+    """The broker's answer as plain values; ids, addresses and times that a broker may choose are
+    normalised.
+    """
     kafka: Any
     """Kafka's answer, in the same form."""
     fields: tuple[str, ...]
-    """Where they part: ``FIELD: Kafka's != the broker's``."""
+    """The fields that differ: ``FIELD: Kafka's != the broker's``."""
     rules: tuple[str, ...] = ()
     """Rules of docs/rules.md that the answer shows."""
 
 
 class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One case."""
+    """The result of one case."""
 
     case: str
     """FILE/NAME."""
     outcome: CaseOutcome
     rules: tuple[str, ...] = ()
-    """All rules that it shows."""
+    """All rules that the case shows."""
     differences: tuple[AnswerDifference, ...] = ()
     because: str = ""
     seconds: float = 0.0
@@ -51,9 +53,9 @@ class Conformance(msgspec.Struct, frozen=True, kw_only=True):
 
     bootstrap: str
     release: str
-    """Of Apache Kafka, that the broker claims to be."""
+    """The release of Apache Kafka that the broker claims to be."""
     answered_by: str
-    """The Kafka whose recorded answers are compared."""
+    """The Kafka release whose recorded answers are compared."""
     transaction_version: int
     """The level that the cluster has finalized."""
     lacks: tuple[str, ...]
@@ -61,9 +63,9 @@ class Conformance(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[CaseResult, ...]
     left_behind: tuple[str, ...] = ()
     cases: tuple[str, ...] = ()
-    """Everything that was to be played, FILE/NAME."""
+    """All cases to play, as FILE/NAME."""
     is_stopped: bool = False
-    """It was ended early: ``results`` has a part of ``cases``."""
+    """Whether the run was stopped early: ``results`` then has only a part of ``cases``."""
 
     def files_left(self) -> list[str]:
         """Files of the casebook with cases that were not played."""
@@ -75,7 +77,7 @@ class Conformance(msgspec.Struct, frozen=True, kw_only=True):
         return sum(result.outcome is outcome for result in self.results)
 
     def rules(self) -> tuple[set[str], set[str]]:
-        """Rules that every case kept, and rules that some answer broke."""
+        """Rules that all cases confirmed, and rules that some answer broke."""
         broken = {
             rule
             for result in self.results
@@ -101,7 +103,7 @@ _WIDTH: Final = 500
 
 
 def lines(result: CaseResult) -> Iterator[str]:
-    """A case that differs, for a reader."""
+    """Describes a case that differs."""
     yield f"{result.case}: {result.outcome}"
     if result.because:
         yield f"  {result.because}"
@@ -115,7 +117,7 @@ def lines(result: CaseResult) -> Iterator[str]:
 
 
 def junit(run: Conformance) -> str:
-    """All results as JUnit XML: a case of the casebook is a test case."""
+    """All results as JUnit XML; each case is a test case."""
     suite = ElementTree.Element(
         "testsuite",
         name=f"txnsim conformance, Kafka {run.release}",
@@ -143,7 +145,7 @@ def junit(run: Conformance) -> str:
 
 
 def by_file(results: Iterable[CaseResult]) -> dict[str, dict[CaseOutcome, int]]:
-    """Counts by file of cases."""
+    """Number of cases by file and outcome."""
     counts: dict[str, dict[CaseOutcome, int]] = {}
     for result in results:
         row = counts.setdefault(result.case.rpartition("/")[0], dict.fromkeys(CaseOutcome, 0))

@@ -1,8 +1,6 @@
-"""Plays the casebook to any broker, and compares with Kafka's answers.
-
-It is black box, over the wire. What it makes has names that begin with a prefix of its own, and is
-taken away at the end. Cases apply that need one broker with the settings of ``needs``, and nothing
-else of the cluster.
+"""Plays the casebook to any broker, and compares its answers with Kafka's. It uses only Kafka's
+protocol. All topics, ids and groups that it creates have a prefix, and are removed at the end. It
+plays the cases that need only one broker with the settings of ``needs``.
 """
 
 from __future__ import annotations
@@ -34,21 +32,21 @@ from txnsim_lab.conformance.results import AnswerDifference, CaseOutcome, CaseRe
 
 PREFIX: Final = "txnsim-conformance-"
 GROUNDS: Final = ("default", "groups")
-"""Configurations whose cases are played; together they are what ``needs`` says."""
+"""Broker configurations whose cases are played; ``needs`` is the union of their settings."""
 CLIMB_MAX: Final = 1_000
 PATIENCE_S: Final = 10.0
 AGAIN_MAX: Final = 20
 ASKED_MAX: Final = 2
-"""Brokers close connections that were idle."""
+"""Limit of attempts of a request: brokers close idle connections."""
 HANDFUL: Final = 100
-"""Cases whose topics are there at the same time."""
+"""Number of cases whose topics exist at the same time."""
 _LEAVES: Final = -1
-"""The epoch of a member that leaves."""
+"""Member epoch with which a member leaves."""
 _MARKED: Final = ("PrepareCommit", "PrepareAbort", "Ongoing")
 
 
 class ConformanceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user wants."""
+    """The user's choices."""
 
     bootstrap: str
     release: str
@@ -59,7 +57,9 @@ class ConformanceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def needs() -> dict[str, str]:
-    """Settings of a broker to which all cases apply, beside a cluster of one broker."""
+    """Settings that a broker needs for all cases, in addition to being the only broker of its
+    cluster.
+    """
     return {
         name: value for ground in GROUNDS for name, value in brokers()[ground].properties.items()
     }
@@ -71,18 +71,18 @@ def run_conformance(
     *,
     stops: tuple[type[BaseException], ...] = (),
 ) -> Conformance:
-    """Play what applies.
+    """Plays all cases that apply.
 
     Args:
-        options: What is wanted.
-        tell: Gets each result when it is known, and the number of all cases.
-        stops: Errors that end it early, such as KeyboardInterrupt: what is known so far is
-            returned, and what was made is taken away all the same.
+        options: The user's choices.
+        tell: Takes each result when it is there, and the number of all cases.
+        stops: Exceptions that end the run early, such as KeyboardInterrupt: the results so far are
+            returned, and what was created is removed.
 
     Raises:
-        ConfigError: The cluster can't be asked, has more than one broker or topics of others, or
-            nobody knows the answers of that release.
-        ClientError: The broker does not take the login.
+        ConfigError: The cluster can't be reached, has several brokers or topics of others, or there
+            are no recorded answers of that release.
+        ClientError: The broker refuses the login.
     """
     release = release_named(options.release)
     book = answers.Answers.of_release(release.name)
@@ -132,8 +132,9 @@ def _replay_differing(
     around: Around,
     book: answers.Answers,
 ) -> list[CaseResult]:
-    """What differs is played once more, each case alone: on a busy machine a state may have moved
-    on between two steps. The second answer counts. Where much differs, it is no accident.
+    """Plays differing cases once more, each alone: on a busy machine a state may have changed
+    between two steps. The second answer counts. If many cases differ, chance is excluded, and
+    nothing is repeated.
     """
     differing = [result.case for result in results if result.outcome is CaseOutcome.DIFFERS]
     if len(differing) > AGAIN_MAX:
@@ -172,7 +173,7 @@ def _play_cases(
 
 @contextlib.contextmanager
 def around_of(bootstrap: str) -> Iterator[Around]:
-    """The surroundings of plays on that cluster, which is clean afterwards."""
+    """The surroundings of plays on a cluster; what they create is removed at the end."""
     cluster = _Cluster(bootstrap)
     around = cluster.around(PATIENCE_S)
     try:
@@ -224,7 +225,7 @@ def _judge_play(
 
 
 def _differences(recording: Recording, play: Play) -> Iterator[AnswerDifference]:
-    """Answer by answer, as far as both sides were asked the same."""
+    """The differing answers, up to the point where the requests differ."""
     for index, (exchange, (request, answer)) in enumerate(
         zip(recording, play.transcript.entries, strict=False)
     ):
@@ -247,10 +248,8 @@ def _differences(recording: Recording, play: Play) -> Iterator[AnswerDifference]
 
 
 class _Cluster:
-    """The cluster, before and after the plays.
-
-    Raises:
-        ConfigError: It can't be reached.
+    """Checks the cluster before the plays, and cleans it afterwards. Raises: ConfigError: The
+    cluster can't be reached.
     """
 
     def __init__(self, bootstrap: str) -> None:
@@ -291,7 +290,7 @@ class _Cluster:
         return int(self.brokers[0])
 
     def check(self, *, beside_others: bool) -> None:
-        """Refuse a cluster that is not meant for this.
+        """Checks that the cluster may be used.
 
         Raises:
             ConfigError: It has several brokers, or topics of others.
@@ -310,7 +309,7 @@ class _Cluster:
             )
 
     def around(self, patience_s: float) -> Around:
-        """For plays there, under a prefix of their own."""
+        """The surroundings of plays on this cluster, with a new prefix."""
         return Around(
             prefix=prefix_without_hash(PREFIX),
             patience_s=patience_s,
@@ -319,7 +318,7 @@ class _Cluster:
         )
 
     def lacks(self, release: Release) -> Iterator[str]:
-        """What the release offers and the broker does not."""
+        """APIs and versions that the release offers and the broker does not."""
         for key, (_, highest_wanted) in sorted(release.api_versions.items()):
             name = api_name(key)
             lowest, highest = self.offered.get(name, (0, -1))
@@ -331,7 +330,7 @@ class _Cluster:
                 )
 
     def clean(self, prefix: str) -> tuple[str, ...]:
-        """Take away what begins with the prefix; what is still there afterwards."""
+        """Removes everything with the prefix; returns what could not be removed."""
         leftovers: list[str] = []
         for clean in (self._end_transactions, self._delete_groups, self._delete_topics):
             try:
@@ -341,7 +340,9 @@ class _Cluster:
         return tuple(leftovers)
 
     def _end_transactions(self, prefix: str) -> list[str]:
-        """A new session of its id ends an open transaction. Ids themselves expire on the broker."""
+        """Ends open transactions: a new session of the id aborts them. The ids themselves expire on
+        the broker.
+        """
         listed = self._ask("ListTransactions", state_filters=[], producer_id_filters=[],
                            duration_filter=-1)  # fmt: skip
         for transaction in listed.transaction_states:
@@ -377,7 +378,7 @@ class _Cluster:
         ]
 
     def _empty_group(self, group: str) -> None:
-        """Its members leave: a group goes when it is empty."""
+        """Makes all members leave a group: only an empty group can be deleted."""
         described = self._ask("DescribeGroups", groups=[group]).groups[0]
         members = [{"member_id": member.member_id} for member in described.members]
         if members:
@@ -411,10 +412,10 @@ class _Cluster:
         ]
 
     def _ask(self, api: str, **values: Any) -> Any:
-        """In the newest version that both sides have.
+        """Sends a request in the newest version that both sides have.
 
         Raises:
-            NotOfferedError: There is none.
+            NotOfferedError: There is no such version.
         """
         lowest, highest = self.offered.get(api, (1, 0))
         version = min(highest, versions(KEYS[api])[-1])

@@ -18,17 +18,15 @@ from txnsim_lab.conformance._book.casebook_reader import BOOK
 from txnsim_lab.conformance._book.recordings import Recording, Recordings, from_lines, to_lines
 
 ANSWERS: Final = BOOK / "answers"
-"""Of the reference."""
+"""Folder with the answers of the reference release."""
 
 ByCase = Mapping[str, Recordings]
 """The recordings of the cases of a file, by name and level."""
 
 
 class Answers:
-    """Recordings of one release line: the reference's, overlaid with its own.
-
-    Args:
-        own: Where its own are; None: it is the reference.
+    """Recordings of one release line: those of the reference, overlaid with its own. Args: own:
+    Folder of its own recordings; None for the reference.
     """
 
     def __init__(self, own: Path | None) -> None:
@@ -36,15 +34,15 @@ class Answers:
         folder = own or ANSWERS
         head = head_of(recorded_files(folder)[0], folder)
         self.kafka = str(head["kafka"])
-        """The patch release that answered."""
+        """The patch release of Kafka that gave the answers."""
         self._read = cache(self._both)
 
     @classmethod
     def of_release(cls, release: str) -> Answers:
-        """Those of a release line.
+        """The answers of a release line.
 
         Raises:
-            ConfigError: It was not asked.
+            ConfigError: There are no recordings of it.
         """
         if release == REFERENCE.name:
             return cls(None)
@@ -55,7 +53,7 @@ class Answers:
         return cls(own_of(release))
 
     def of_case(self, file: str, name: str, level: int) -> Recording | None:
-        """What it answered to a case; None where it can't play it."""
+        """The recorded answers to a case; None if the release can't play it."""
         recordings, left_out = self._read(file)
         return None if name in left_out else recordings.get(name, {}).get(level)
 
@@ -69,12 +67,12 @@ class Answers:
 
 
 def own_of(release: str) -> Path:
-    """Where the answers of a release are that differ from the reference's."""
+    """Folder of the answers of a release that differ from those of the reference."""
     return ANSWERS.with_name(f"{ANSWERS.name}-{release}")
 
 
 def path_of(file: str, folder: Path = ANSWERS) -> Path:
-    """Where the transcript of a file of cases is."""
+    """Path of the transcript for a file of cases."""
     return folder / f"{file}.jsonl"
 
 
@@ -86,7 +84,7 @@ def recorded_files(folder: Path = ANSWERS) -> list[str]:
 
 
 def read(file: str, folder: Path = ANSWERS) -> dict[str, dict[int, Recording]]:
-    """The transcript of a file of cases; empty where there is none."""
+    """Reads the transcript for a file of cases; empty if there is none."""
     path = path_of(file, folder)
     if not path.exists():
         return {}
@@ -105,19 +103,23 @@ def read(file: str, folder: Path = ANSWERS) -> dict[str, dict[int, Recording]]:
 
 
 def release_of(file: str, folder: Path = ANSWERS) -> str:
-    """The release line that answered to a file of cases: ``4.3`` of ``4.3.1``."""
+    """The release line that answered a file of cases: ``4.3`` for ``4.3.1``."""
     return str(head_of(file, folder)["kafka"]).rpartition(".")[0]
 
 
 def head_of(file: str, folder: Path = ANSWERS) -> dict[str, Any]:
-    """The first line: who answered, and in an older release's which cases it can't play."""
+    """First line of a transcript: the patch release, and for an older release the cases that it
+    can't play.
+    """
     with path_of(file, folder).open(encoding="utf-8") as transcript:
         head: dict[str, Any] = json.loads(transcript.readline())
     return head
 
 
 def text_of(file: str, recordings: ByCase, order: Iterable[str], *, kafka: str, **more: Any) -> str:
-    """The transcript of a file of cases, in the order of the file; ``more`` is for its head."""
+    """Text of the transcript for a file of cases, in the order of the file; ``more`` goes into its
+    first line.
+    """
     lines = [_json({"cases": file, "kafka": kafka, **more})]
     for name in order:
         if name in recordings:

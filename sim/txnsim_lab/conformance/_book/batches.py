@@ -1,12 +1,11 @@
-"""Record batches out of a few words, good or bad.
+"""Builds record batches, valid or damaged, from a few fields.
 
 The fields: ``values`` (texts), or ``records`` with key, value, time and headers each; ``pid``,
 ``epoch``, ``seq``, ``transactional``, ``codec`` (a name), ``time``, ``stamped`` (the flag of
-LogAppendTime); then what is done to its bytes: ``count``, ``last-delta``, ``attributes``,
-``base-offset``, ``leader-epoch``, ``magic``, ``length``, ``max-time``, ``crc``, ``at``
-({offset: hex}), ``cut`` (bytes left), ``tail`` (hex behind it), ``times`` (one after the other).
-The checksum is made good again unless ``crc`` says otherwise.
-``marker: commit`` makes a control batch.
+LogAppendTime); then changes to its bytes: ``count``, ``last-delta``, ``attributes``,
+``base-offset``, ``leader-epoch``, ``magic``, ``length``, ``max-time``, ``crc``, ``at`` ({offset:
+hex}), ``cut`` (bytes left), ``tail`` (hex to append), ``times`` (repetitions of the batch). The
+checksum is corrected unless ``crc`` is given. ``marker: commit`` makes a control batch.
 """
 
 from __future__ import annotations
@@ -21,7 +20,9 @@ from txnsim.wire.batch import Record, build_batch, control_batch
 from txnsim.wire.compression import NAMES
 
 STAMP_MS: Final = 1_700_000_000_000
-"""Time of every record: long past, so that it is told apart from times read from a clock."""
+"""Time of every record: long ago, so that it differs from times that a broker reads from its
+clock.
+"""
 CODECS: Final = {name: codec for codec, name in NAMES.items()}
 _PIECES: Final = {
     "base-offset": (0, ">q"),
@@ -33,7 +34,7 @@ _PIECES: Final = {
     "max-time": (35, ">q"),
     "count": (57, ">i"),
 }
-"""Field -> place in the header and struct code."""
+"""Field -> its offset in the batch header, and its struct code."""
 _COVERED: Final = 21
 _PLAIN: Final = frozenset({"values", "records", "codec", "time", "stamped"})
 _OF_PRODUCERS: Final = frozenset({"pid", "epoch", "seq", "transactional"})
@@ -42,10 +43,10 @@ _PATCHES: Final = frozenset({*_PIECES, "crc", "at", "cut", "tail", "times"})
 
 
 def batch_from(fields: Mapping[str, Any]) -> bytes:
-    """The bytes of a batch.
+    """Builds the bytes of a batch.
 
     Raises:
-        ValueError: A field that is not known.
+        ValueError: A field is unknown.
     """
     unknown = set(fields) - _PLAIN - _OF_PRODUCERS - _OF_MARKERS - _PATCHES
     if unknown:

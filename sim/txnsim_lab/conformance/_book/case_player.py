@@ -1,8 +1,8 @@
 """Plays cases to a broker at any address and writes its answers down.
 
-Cases don't meet: what they make has names of their own, so many are played side by side. Those that
-change what all would see come afterwards, one by one. ``ListTransactions`` shows the transactional
-ids of all plays; those of others are left out of the answer.
+Cases do not affect each other, since each uses its own names, so many are played at the same time.
+Cases that change the whole broker are played afterwards, one by one. ``ListTransactions`` shows the
+transactional ids of all plays; those of other plays are removed from the answer.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from txnsim_lab.conformance._book.vocabulary import requests_of
 from txnsim_lab.target.cluster import Ability, TargetError, need
 
 WORKERS: Final = 6
-"""Cases that are played at the same time: with more of them each takes longer, until transactions
-time out between two of its steps.
+"""Number of cases that are played at the same time. With more of them each takes longer, until
+transactions time out between two steps of a case.
 """
 ATTEMPTS_MAX: Final = 5
 ANSWER: Final = "answer"
@@ -62,16 +62,18 @@ _OUTCOMES: Final = {NoAnswer.CLOSED: CLOSED, NoAnswer.SILENT: SILENT}
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True):
-    """A transcript of one case at one level of ``transaction.version``, with its rules."""
+    """The transcript of one case at one level of ``transaction.version``, with the rules that it
+    shows.
+    """
 
     transcript: Transcript
     seconds: float = 0.0
     racy: frozenset[int]
-    """Places in the transcript where a real broker may answer otherwise the next time."""
+    """Indexes of transcript entries for which a real broker may give different answers."""
     rows: tuple[tuple[str, ...], ...]
-    """Rules by place in the transcript."""
+    """Rules that each transcript entry shows, by index."""
     unshown: tuple[str, ...]
-    """Rules that steps name, but whose answer was another one."""
+    """Rules that a step names although its answer does not show them."""
 
 
 class CasePlayer:
@@ -81,8 +83,8 @@ class CasePlayer:
         case: What to play.
         target: The brokers.
         level: Finalized level of ``transaction.version``.
-        turn: Tells it from other plays of the case there.
-        around: What is there besides.
+        turn: Number that distinguishes this play from others of the same case. around: The
+            surroundings on a cluster with other users.
     """
 
     def __init__(
@@ -130,10 +132,10 @@ class CasePlayer:
             self._start(broker_id)
 
     def play(self) -> Play:
-        """Ask everything, in order.
+        """Plays all steps in order.
 
         Raises:
-            CaseError: A step can't be done; with its place.
+            CaseError: A step can't be played; the message names the step.
         """
         begun_s = RawConnection.now_s()
         for name, topic in self._case.topics().items():
@@ -190,7 +192,7 @@ class CasePlayer:
             self._take_answer(step, request, answer, step.note or _parameter_text(step.given))
 
     def _send(self, step: CaseStep, request: VerbRequest) -> None:
-        """Ask, and go on; the answer is heard by a later step."""
+        """Sends a request without waiting; a later step reads the answer."""
         if step.later in self._awaited:
             raise CaseError(f"{step.later} is asked already")
         connection = self._connection(step.model_copy(update={"over": step.later}))
@@ -265,7 +267,7 @@ class CasePlayer:
         return str(state.transactional_id).startswith(f"{self._scene}-")
 
     def _ask_without_answer(self, request: VerbRequest, *, closes: bool) -> Any:
-        """Asked where no answer is expected: what happens instead."""
+        """Sends a request that should get no answer; returns what happens instead."""
         with RawConnection(self._addresses[0]) as connection:
             connection.send(KEYS[request.api], request.version, **request.values)
             # A broker that has answered later questions has had its time for this one, too.
@@ -357,7 +359,7 @@ class CasePlayer:
     # Words that only prepare: nothing of them is written down
 
     def _producer(self, parameters: Any) -> None:
-        """``producer: p``, or name, id, timeout, and transactional: false."""
+        """Step ``producer: p``, or with name, id, timeout, and transactional: false."""
         fields = parameters if isinstance(parameters, Mapping) else {"name": parameters}
         name = fields["name"]
         own = fields.get("transactional", True)
@@ -370,7 +372,7 @@ class CasePlayer:
         )
 
     def _nobody(self, short_name: str) -> None:
-        """``nobody: p``: a transactional id with a coordinator, but never initialized."""
+        """Step ``nobody: p``: a transactional id with a coordinator, but never initialized."""
         full = self._player.name(short_name)
         address = self._coordinator(full)
         with contextlib.closing(
@@ -380,7 +382,7 @@ class CasePlayer:
         self._variables[short_name] = Producer(id=full, pid=4_000_000_000, epoch=0)
 
     def _wait(self, parameters: Mapping[str, Any]) -> None:
-        """``wait: {of: p, state: CompleteCommit}``."""
+        """Step ``wait: {of: p, state: CompleteCommit}``."""
         states = (
             parameters["state"] if isinstance(parameters["state"], list) else [parameters["state"]]
         )
@@ -391,22 +393,24 @@ class CasePlayer:
         )
 
     def _climb(self, parameters: Mapping[str, Any]) -> None:
-        """``climb: {of: p, to: 32766}``: initialized until it has that epoch."""
+        """Step ``climb: {of: p, to: 32766}``: initializes the producer until it has that epoch."""
         producer = self._variables[parameters["of"]]
         self._player.climb(producer.id, parameters["to"] - 1)
         self._producer({"name": parameters["of"], "id": producer.id})
 
     def _finalize(self, level: int) -> None:
-        """``finalize: 1``: that level of ``transaction.version``; only in cases that play alone."""
+        """Step ``finalize: 1``: sets that level of ``transaction.version``; only in cases that are
+        played alone.
+        """
         finalize(self._addresses[0], level)
 
     def _await_level(self, level: int) -> None:
-        """``level: 1``: until the broker has heard of it."""
+        """Step ``level: 1``: waits until the broker knows that level."""
         await_level(self._player, level)
 
     def _topic(self, parameters: Mapping[str, Any]) -> None:
-        """``topic: {name: t, brokers: [[1, 2], [3]]}``: a topic whose partitions are on these
-        brokers, led by the first ones, and known to all of them.
+        """Step ``topic: {name: t, brokers: [[1, 2], [3]]}``: creates a topic whose partitions have
+        these brokers as replicas, the first ones as leaders, and waits until all brokers know it.
         """
         name = parameters["name"]
         full = self._create_assigned(name, parameters["brokers"])
@@ -442,17 +446,19 @@ class CasePlayer:
         return full
 
     def _caught_up(self, _given: None) -> None:
-        """``caught-up:`` until the broker does all that the controller has decided so far."""
+        """Step ``caught-up:``: waits until the broker has applied all that the controller has
+        decided so far.
+        """
         self._player.caught_up()
 
     def _kill(self, broker: int) -> None:
-        """``kill: 3``: that broker ends at once; the controller knows when its session is over."""
+        """Step ``kill: 3``: kills that broker; the controller notices when its session expires."""
         need(self._target.can, Ability.BROKERS, "kill")
         self._dead.add(broker)
         self._target.kill(broker)
 
     def _stop(self, broker: int) -> None:
-        """``stop: 3``: that broker stops in order."""
+        """Step ``stop: 3``: stops that broker with a controlled shutdown."""
         need(self._target.can, Ability.BROKERS, "stop")
         self._dead.add(broker)
         self._target.stop(broker)
@@ -462,8 +468,8 @@ class CasePlayer:
         self._dead.discard(broker)
 
     def _sharing(self, parameters: Mapping[str, Any]) -> None:
-        """``sharing: {group: ~g, of: [t.0], start: 0, epoch: 0, configs: {name: value}}``: a share
-        group with states and configs, as its coordinator makes them.
+        """Step ``sharing: {group: ~g, of: [t.0], start: 0, epoch: 0, configs: {name: value}}``: a
+        share group with state and configs, as its coordinator creates them.
         """
         group, configs = parameters["group"], parameters.get("configs", {})
         for name in parameters.get("of", ["t.0"]):
@@ -507,7 +513,7 @@ class CasePlayer:
         )
 
     def _pause(self, ms: int) -> None:
-        """``pause: 300``: so many milliseconds pass; for times that are compared."""
+        """Step ``pause: 300``: waits that many milliseconds, for times that are compared."""
         RawConnection.pause(ms / 1000)
 
 
@@ -529,7 +535,9 @@ _QUIET: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
 
 
 def _matches(actual: Any, expected: Any) -> bool:
-    """The same, or one of several, or of lists ``is`` or ``has``; errors by Kafka's names."""
+    """Whether a value is as expected: equal to the value, to one of several, or to a list with
+    ``is`` or ``has``; errors have Kafka's names.
+    """
     match expected:
         case {"is": exactly}:
             return sorted(actual or ()) == sorted(exactly)  # of sets, in any order
@@ -543,7 +551,7 @@ def _matches(actual: Any, expected: Any) -> bool:
 
 
 def _parameter_text(parameters: Any) -> str:
-    """Parameters in a line of a transcript."""
+    """The parameters of a step as text for the transcript."""
     if isinstance(parameters, Mapping):
         return ", ".join(
             f"{key} {_parameter_text(value)}" for key, value in parameters.items() if key != "v"
@@ -565,10 +573,10 @@ def _parameter_text(parameters: Any) -> str:
 def play(
     case: Case, target: BlockingTarget, level: int, *, turn: int = 0, around: Around = ALONE
 ) -> Play:
-    """Play one case; again where the machine was too busy for its timeouts.
+    """Plays one case; repeats it if the machine was too busy for its timeouts.
 
     Raises:
-        CaseError: A step can't be done, or it came too late every time.
+        CaseError: A step can't be played, or was too late every time.
     """
     late: TooLateError | None = None
     for attempt in range(ATTEMPTS_MAX):
@@ -618,7 +626,9 @@ def play_all(
 
 
 def finalize(address: str, level: int) -> None:
-    """Finalize a level of ``transaction.version`` on a running cluster, and wait until it is so."""
+    """Finalizes a level of ``transaction.version`` on a running cluster, and waits until it is in
+    effect.
+    """
     with contextlib.closing(
         FramePlayer(address.split(",")[0], scene="level", level=level)
     ) as player:
@@ -633,7 +643,7 @@ def finalize(address: str, level: int) -> None:
 
 
 def await_level(player: FramePlayer, level: int) -> None:
-    """Wait until a broker tells that level."""
+    """Waits until a broker reports that level."""
     player.until(
         lambda answer: _finalized_level(answer) == level,
         "ApiVersions",

@@ -1,4 +1,4 @@
-"""From the files of the casebook to values, or to errors that say file and field."""
+"""Reads the files of the casebook, or reports errors with file and field."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ RULES: Final = BOOK / "rules"
 BROKERS: Final = CASES / "brokers.yaml"
 
 _LOADER: Final = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
-"""Every worker of a test run reads the casebook, and libyaml is ten times as fast. It takes a key
-that is given twice; ``test_casebook`` does not.
+"""Uses libyaml if available: every worker of a test run reads the casebook, and libyaml is ten
+times as fast. It accepts duplicate keys; ``test_casebook`` does not.
 """
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One sequence of requests, with a choice of what its text varies."""
+    """One sequence of requests, with one choice of values for what its text varies."""
 
     file: str
-    """Of the file, without ``.yaml``: ``coordinator/end_txn``."""
+    """Path of the file without ``.yaml``: ``coordinator/end_txn``."""
     name: str
     text: CaseText
     chosen: Mapping[str, Any]
     broker: str
     alone: bool
-    """Played when nothing else is."""
+    """Whether no other case may be played at the same time."""
 
     @property
     def id(self) -> str:
@@ -56,11 +56,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.file}/{self.name}"
 
     def steps(self, level: int) -> list[CaseStep]:
-        """Those that happen at a level."""
+        """The steps that are played at a level."""
         return [step for step in self.text.steps if step.happens(level, self.chosen)]
 
     def rows(self, level: int) -> set[str]:
-        """The rules that it shows there."""
+        """The rules that the case shows at a level."""
         if level not in self.text.levels:
             return set()
         return {row for step in self.steps(level) for row in step.row}
@@ -103,13 +103,13 @@ def rules() -> dict[str, tuple[RuleFile, Rule]]:
 
 @cache
 def rule_files() -> tuple[RuleFile, ...]:
-    """The subjects, in order of their files."""
+    """All files of rules, sorted."""
     return tuple(_read(path, RuleFile) for path in sorted(RULES.glob("*.yaml")))
 
 
 @cache
 def brokers() -> dict[str, BrokerConfig]:
-    """The configurations by name, each with the properties of ``default``."""
+    """The broker configurations by name, each including the properties of ``default``."""
     configs = dict(_read(BROKERS, BrokerFile).brokers)
     common = configs["default"]
     return {
@@ -124,17 +124,19 @@ def brokers() -> dict[str, BrokerConfig]:
 
 
 def case_files() -> list[Path]:
-    """The files with cases."""
+    """All files with cases."""
     return sorted(CASES.glob("*/*.yaml"))
 
 
 def all_files() -> list[Path]:
-    """Every file of the casebook that is written by hand."""
+    """All files of the casebook that are written by hand."""
     return [*case_files(), *sorted(RULES.glob("*.yaml")), BROKERS]
 
 
 def _variants(name: str, text: CaseText, file: CaseFile) -> Iterator[Case]:
-    """One case for each choice, named after its values, or their places where they are no names."""
+    """One case for each combination of values; named after the values, or after their indexes if
+    they are no names.
+    """
     for numbered in itertools.product(
         *(list(enumerate(values_of_name)) for values_of_name in text.vary.values())
     ):

@@ -1,4 +1,4 @@
-"""Asks one broker, frame by frame, and keeps a transcript of its answers."""
+"""Sends requests to one broker, frame by frame, and keeps a transcript of its answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from txnsim_lab.conformance._book.transcript import Transcript
 
 KEYS: Final = {name: key for key, (name, _) in APIS.items()}
 NO_SUCH_ID: Final = uuid.UUID("11111111-2222-4333-8444-555555555555")
-"""Of no topic."""
+"""A topic id that no topic has."""
 
 Story = Callable[["FramePlayer"], None]
 Topic = tuple[str, Any]
@@ -39,9 +39,7 @@ _NOT_YET: Final = frozenset(
 class NotOfferedError(Exception):
     """The broker does not offer that version of an API.
 
-    Args:
-        api: By name.
-        version: Wanted.
+    Args: api: Name of the API. version: The wanted version.
     """
 
     def __init__(self, api: str, version: int) -> None:
@@ -49,13 +47,9 @@ class NotOfferedError(Exception):
 
 
 class FramePlayer:
-    """Plays a story against one broker.
-
-    Args:
-        address: Of the broker.
-        scene: Prefix of every name that the story makes up, so that stories don't meet.
-        level: Finalized level of ``transaction.version``.
-        around: What is there besides.
+    """Plays a case against one broker. Args: address: Address of the broker. scene: Prefix of every
+    name that the case uses, so that cases do not affect each other. level: Finalized level of
+    ``transaction.version``. around: The surroundings on a cluster with other users.
     """
 
     def __init__(self, address: str, *, scene: str, level: int, around: Around = ALONE) -> None:
@@ -68,17 +62,16 @@ class FramePlayer:
         self._connection = RawConnection(address)
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def name(self, name: str = "t") -> str:
-        """A name that belongs to this story alone."""
+        """A name that only this case uses."""
         return f"{self._scene}-{name}"
 
     # Asking
 
     def ask(self, api: str, version: int, note: str = "", **values: Any) -> Any:
-        """Ask, write the answer down, return it."""
+        """Sends a request, adds the answer to the transcript, and returns it."""
         answer = self.quiet(api, version, **values)
         self.note(f"{api} v{version} {note}".rstrip(), answer)
         return answer
@@ -90,7 +83,7 @@ class FramePlayer:
         return answer
 
     def ask_bytes(self, note: str, data: bytes) -> bytes | NoAnswer:
-        """Send bytes as they are on a connection of their own; write down what comes back."""
+        """Sends raw bytes on a new connection; adds what comes back to the transcript."""
         with RawConnection(self._address) as connection:
             connection.send_bytes(data)
             answer = connection.receive_frame()
@@ -98,7 +91,9 @@ class FramePlayer:
         return answer
 
     def ask_in_vain(self, api: str, version: int, note: str, **values: Any) -> None:
-        """Ask on a connection of its own where no answer is expected; write down what happens."""
+        """Sends a request that should get no answer on a new connection; adds what happens to the
+        transcript.
+        """
         with RawConnection(self._address) as connection:
             connection.send(KEYS[api], version, **values)
             # A broker that has answered later questions has had its time for this one, too.
@@ -111,11 +106,11 @@ class FramePlayer:
         )
 
     def note(self, label: str, answer: object) -> None:
-        """Write something down."""
+        """Adds an entry to the transcript."""
         self.transcript.note(label, answer)
 
     def reconnect(self, client_id: str | None = "differ") -> None:
-        """Go on with a fresh connection."""
+        """Continues with a new connection."""
         self.close()
         self._connection = RawConnection(self._address, client_id=client_id)
 
@@ -138,15 +133,15 @@ class FramePlayer:
     # What many stories do first; nothing of it is written down
 
     def topic(self, name: str = "t", partitions: int = 1, **configs: str) -> Topic:
-        """A fresh topic, led everywhere. Its log stays one segment, and stays: records that carry
-        old times beside markers of now would roll it at once, and are older than a broker keeps
-        them.
+        """A new topic that all its leaders know. Its log keeps its records in one segment: the
+        records have old times, next to markers with present ones, and would otherwise roll the
+        segment or expire at once.
         """
         lasting = {"segment_ms": str(2**63 - 1), "retention_ms": "-1"}
         return self.plain_topic(name, partitions, **{**lasting, **configs})
 
     def plain_topic(self, name: str = "t", partitions: int = 1, **configs: str) -> Topic:
-        """A fresh topic with these configs only."""
+        """A new topic with only these configs."""
         full = self.name(name)
         creating, telling = (
             self._newest(*api_and_version)
@@ -190,7 +185,7 @@ class FramePlayer:
         return full, getattr(metadata, "topic_id", None)
 
     def _newest(self, api: str, highest: int) -> int:
-        """The version up to the wanted one that the broker offers.
+        """The newest version up to a wanted one that the broker offers.
 
         Raises:
             NotOfferedError: There is none.
@@ -201,18 +196,18 @@ class FramePlayer:
         return version
 
     def caught_up(self) -> None:
-        """Wait until the broker has heard of all that the controller has decided so far: it learns
-        of decisions in order, so of those before a new topic when it knows the topic.
+        """Waits until the broker has applied all that the controller has decided so far. It creates
+        a topic and waits for it, since a broker applies decisions in order.
         """
         self.plain_topic(self.next_wait())
 
     def next_wait(self) -> str:
-        """A name for a topic that is only waited for."""
+        """A name for a topic that is created only to wait for it."""
         self._topics_to_wait_for += 1
         return f"wait-{self._topics_to_wait_for}"
 
     def coordinator(self, transactional_id: str) -> None:
-        """Wait until the transactional id has a loaded coordinator."""
+        """Waits until the transactional id has a loaded coordinator."""
         self.until(
             lambda answer: answer.error_code is ErrorCode.none,
             "FindCoordinator",
@@ -229,7 +224,7 @@ class FramePlayer:
             )
 
     def producer(self, transactional_id: str | None = None, timeout_ms: int = 60_000) -> Any:
-        """An identity: the answer to InitProducerId."""
+        """Gets a producer id and epoch: the answer to InitProducerId."""
         if transactional_id is not None:
             self.coordinator(transactional_id)
         return self.until(
@@ -256,7 +251,7 @@ class FramePlayer:
             )
 
     def until_state(self, transactional_id: str, state: str) -> None:
-        """Wait for a state of a transactional id."""
+        """Waits until a transactional id has a state."""
         self.until(
             lambda answer: answer.transaction_states[0].transaction_state == state,
             "DescribeTransactions",
@@ -266,7 +261,7 @@ class FramePlayer:
 
 
 def records(*values: str, **header: Any) -> bytes:
-    """A batch of records with these values."""
+    """Builds a batch of records with these values."""
     header.setdefault("timestamp_ms", STAMP_MS)
     return build_batch([Record(key=b"k", value=value.encode()) for value in values], **header)
 
@@ -280,7 +275,7 @@ def produce(
     transactional_id: str | None = None,
     acks: int = -1,
 ) -> dict[str, Any]:
-    """The values of a Produce request with one batch."""
+    """The fields of a Produce request with one batch."""
     name, topic_id = topic
     return {
         "transactional_id": transactional_id,
@@ -305,7 +300,7 @@ def fetch(
     max_wait_ms: int = 0,
     **more: Any,
 ) -> dict[str, Any]:
-    """The values of a Fetch request for one partition; ``more`` goes into the partition."""
+    """The fields of a Fetch request for one partition; ``more`` goes into the partition."""
     name, topic_id = topic
     return {
         "replica_id": -1,
@@ -338,7 +333,7 @@ def add_values(
     *,
     verify: bool = False,
 ) -> dict[str, Any]:
-    """Values of AddPartitionsToTxn in both shapes."""
+    """The fields of AddPartitionsToTxn, in the forms of both older and newer versions."""
     asked_topics = [{"name": name, "partitions": partitions} for name, partitions in topics]
     return {
         "v3_and_below_transactional_id": transactional_id,

@@ -1,6 +1,6 @@
-"""Short words for positions of consumer groups that belong to a transaction.
+"""Verbs for positions of consumer groups in transactions.
 
-``of`` is a producer, ``to`` partitions whose positions are committed, as in ``verbs``.
+``of`` is a producer, ``to`` the partitions whose positions are committed, as in ``verbs``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Further short words: reading, finding and deleting in logs, configs, topics.
+"""Verbs for logs, configs and topics: reading, finding, deleting.
 
-``of`` and ``to`` are partitions as in ``verbs``; what a request has beside what a word knows is
-said in full instead.
+``of`` and ``to`` are partitions as in ``verbs``; a case writes a request in full if it needs fields
+that the verb lacks.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def epoch_end(
 
 
 def cut(variables: Variables, of: str = "t", *, before: int, v: int = 2) -> list[VerbRequest]:
-    """DeleteRecords below an offset."""
+    """DeleteRecords up to an offset."""
     topic, partition = partition_of(variables, of)
     asked_partition = {"partition_index": partition, "offset": before}
     topics = [{"name": topic.name, "partitions": [asked_partition]}]
@@ -146,7 +146,7 @@ def configure(
     dry: bool = False,
     broker: str | None = None,
 ) -> list[VerbRequest]:
-    """IncrementalAlterConfigs of a topic, or of a broker (empty: of all)."""
+    """IncrementalAlterConfigs of a topic, or of a broker (empty: the default of all brokers)."""
     resource = {
         "resource_type": TOPIC if broker is None else BROKER,
         "resource_name": partition_of(variables, of)[0].name if broker is None else broker,
@@ -169,7 +169,7 @@ def configured(
     synonyms: bool = False,
     broker: str | None = None,
 ) -> list[VerbRequest]:
-    """DescribeConfigs of a topic, or of a broker (empty: of all)."""
+    """DescribeConfigs of a topic, or of a broker (empty: the default of all brokers)."""
     resource = {
         "resource_type": TOPIC if broker is None else BROKER,
         "resource_name": partition_of(variables, of)[0].name if broker is None else broker,
@@ -191,7 +191,7 @@ def create(
     configs: Mapping[str, str | None] | None = None,
     dry: bool = False,
 ) -> list[VerbRequest]:
-    """CreateTopics of one; ``assigned`` are the brokers of partition 0, 1, …"""
+    """CreateTopics of one topic; ``assigned`` are the brokers of partition 0, 1, …"""
     del variables  # it makes what is not known yet
     new_topic: dict[str, Any] = {
         "name": name,

@@ -1,5 +1,5 @@
-"""Short words for members of groups: classic ones, those of the consumer protocol, and whoever
-commits positions or looks at groups.
+"""Verbs for members of classic and consumer groups, and for clients that commit positions or
+describe groups.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from txnsim_lab.conformance._book.verbs import Values, Verb, VerbRequest, partit
 
 NOBODY: Final = -1
 GROUPS_FROM: Final = 8
-"""First version of OffsetFetch that asks for several groups."""
+"""First version of OffsetFetch that can ask for several groups."""
 SUBSCRIPTION_V0: Final = b"\x00\x00"
 _NO_USER_DATA: Final = b"\xff\xff\xff\xff"
 
@@ -34,7 +34,7 @@ def join(
     topic: str = "t",
     owned: Mapping[str, Sequence[int]] | None = None,
 ) -> list[VerbRequest]:
-    """JoinGroup; before v4 a new member needs no second request."""
+    """JoinGroup; before v4 a new member needs no second request with its id."""
     values: Values = {
         "group_id": group,
         "session_timeout": session,
@@ -63,7 +63,7 @@ def sync(
     protocol: str | None = "range",
 ) -> list[VerbRequest]:
     """SyncGroup; ``give`` has the members that get an assignment: these partitions of ``t``, or
-    something that no coordinator can read. A member may come with partitions of its own.
+    bytes that no coordinator can parse. ``parts`` gives a member its own partitions.
     """
     assignment = b"given" if parts is None else _assignment(variables, parts)
     assignments = [
@@ -138,7 +138,9 @@ def consume(
     assignor: str | None = None,
     rebalance: int | None = None,
 ) -> list[VerbRequest]:
-    """ConsumerGroupHeartbeat; with epoch 0 it joins, subscribes to ``t`` and owns nothing."""
+    """ConsumerGroupHeartbeat; with epoch 0 the member joins, subscribes to ``t`` and owns
+    nothing.
+    """
     if epoch == 0:
         topics = ["t"] if topics is None and regex is None else topics
         owned = {} if owned is None else owned
@@ -217,7 +219,7 @@ def positions(
     epoch: int = NOBODY,
     stable: bool = False,
 ) -> list[VerbRequest]:
-    """OffsetFetch of one group: of one position, or of all."""
+    """OffsetFetch of one group: for one partition, or for all."""
     asked_group: Values = {"group_id": group, "topics": None}
     if of is not None:
         topic, partition = partition_of(variables, of)
@@ -261,7 +263,7 @@ def groups(
     states: Sequence[str] = (),
     types: Sequence[str] = (),
 ) -> list[VerbRequest]:
-    """ListGroups; those of this play are written down."""
+    """ListGroups; only groups of this play are kept in the transcript."""
     values: Values = {"states_filter": tuple(states), "types_filter": tuple(types)}
     return [VerbRequest("ListGroups", v, values)]
 
@@ -278,7 +280,7 @@ def _describe_values(field: str, group_id: str) -> Values:
 def _subscription(
     variables: Variables, topic: str, owned: Mapping[str, Sequence[int]] | None
 ) -> bytes:
-    """Of version 0; of version 1 with what is owned."""
+    """A subscription of version 0; of version 1 if it names owned partitions."""
     name = _text(topic_named(variables, topic))
     if owned is None:
         return SUBSCRIPTION_V0 + (1).to_bytes(4, "big") + name + _NO_USER_DATA
@@ -298,7 +300,7 @@ def _subscription(
 
 
 def _assignment(variables: Variables, indexes: Sequence[int]) -> bytes:
-    """Partitions of ``t``, of version 0."""
+    """An assignment of partitions of ``t``, in version 0."""
     name = _text(topic_named(variables, "t"))
     return b"\x00\x00" + (1).to_bytes(4, "big") + name + _numbers(indexes) + _NO_USER_DATA
 

@@ -1,9 +1,8 @@
-"""What the files of the casebook may say: rules, cases and brokers.
-
-A **rule** is one row of what a broker decides, in our words, with the answer that shows it. A
-**case** is a sequence of requests, played to a fresh corner of a broker: every topic and
-transactional id gets a name of its own. A step that shows a rule names it (``row``), and then its
-answer must hold one of the rule's errors. The form is told in ``tests/conformance/CASES.md``.
+"""The model of the casebook's files: rules, cases and brokers. A **rule** is one decision of a
+broker, in our words, with the answer that shows it. A **case** is a sequence of requests to a
+broker; every topic and transactional id gets a name that no other case uses. A step that shows a
+rule names it (``row``), and then its answer must hold one of the rule's errors.
+``tests/conformance/CASES.md`` describes the form.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from txnsim.errors import ErrorCode
 
 LEVELS: Final = (0, 1, 2)
-"""Of ``transaction.version``."""
+"""Levels of ``transaction.version``."""
 CLOSED: Final = "CLOSED"
 SILENT: Final = "SILENT"
-"""What a broker may do instead of answering."""
+"""Stands for no answer: the broker does not respond."""
 
 _REQUEST: Final = re.compile(r"([A-Z]\w+) v(\d+|\$\w+)")
 
@@ -28,7 +27,7 @@ Level = Literal[0, 1, 2]
 
 
 def _as_list(value: Any) -> Any:
-    """One or several."""
+    """A single value as a list, where a file may have one or several."""
     return value if isinstance(value, list) else [value]
 
 
@@ -37,7 +36,7 @@ Levels = Annotated[tuple[Level, ...], Field(min_length=1)]
 
 
 class CasebookPart(BaseModel):
-    """A piece of a file; what it does not know is refused."""
+    """A part of a file; unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -46,24 +45,24 @@ class CasebookPart(BaseModel):
 
 
 class Recorded(CasebookPart):
-    """Questions of another transcript than those of cases, whose answers show a rule."""
+    """Requests of a transcript that is not of a case, whose answers show a rule."""
 
     file: str
-    """Below ``transcripts/``, without ``.jsonl``: a story, or ``security/denied``."""
+    """The file below ``transcripts/``, without ``.jsonl``: a story, or ``security/denied``."""
     asked: Annotated[Several, Field(min_length=1)]
     says: str = ""
 
 
 class Elsewhere(CasebookPart):
-    """Why no case shows a rule, and what does instead."""
+    """For a rule that no case shows: the reason, and what shows it instead."""
 
     why: str
     test: str = ""
-    """``path/of/test_file.py::test_name``."""
+    """The test that shows it: ``path/of/test_file.py::test_name``."""
     recorded: tuple[Recorded, ...] = ()
-    """What a real Apache Kafka has answered to somebody else than a case."""
+    """Other recordings of a real Apache Kafka that show the rule."""
     deviation: str = ""
-    """The beginning of the sentence in DEVIATIONS.md that says that we don't have it."""
+    """The beginning of the sentence in DEVIATIONS.md which says that we lack it."""
 
     @model_validator(mode="after")
     def _one_proof(self) -> Elsewhere:
@@ -73,19 +72,19 @@ class Elsewhere(CasebookPart):
 
 
 class Rule(CasebookPart):
-    """One thing that a broker decides."""
+    """One decision of a broker."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9-]+(\.[A-Za-z0-9-]+)+$")]
     says: str
     answers: tuple[str, ...] = ("NONE",)
-    """Errors by Kafka's names; a step that shows the rule is answered one of them. ``CLOSED`` and
-    ``SILENT`` where no answer comes.
+    """Possible answers of a step that shows the rule, as Kafka's names of errors. ``CLOSED`` and
+    ``SILENT`` if there is no answer.
     """
     source: str = ""
-    """Kafka's class and method; that of the file unless given."""
+    """Kafka's class and method; unless given, that of the file."""
     decided_in: Annotated[Several, Field(min_length=1)]
-    """Our function that decides it, as ``module:qualified name``; several where versions of a
-    request, or kinds of a group, are decided in different places.
+    """Our function that decides it, as ``module:qualified name``; several if versions of a request,
+    or types of groups, are decided in different places.
     """
     levels: Levels = LEVELS
     elsewhere: Elsewhere | None = None
@@ -99,7 +98,7 @@ class Rule(CasebookPart):
 
 
 class RuleFile(CasebookPart):
-    """``rules/*.yaml``: the rules of one subject."""
+    """A file ``rules/*.yaml`` with the rules of one subject."""
 
     title: str
     about: str = ""
@@ -111,19 +110,19 @@ class RuleFile(CasebookPart):
 
 
 class BrokerConfig(CasebookPart):
-    """A static configuration that cases need."""
+    """A broker configuration that cases need."""
 
     about: str
     brokers: int = 1
     properties: Mapping[str, str] = {}
-    """Of both brokers, beside those of ``default``."""
+    """Properties of both brokers, in addition to those of ``default``."""
     kafka_only: Mapping[str, str] = {}
     levels: Levels = LEVELS
-    """Levels at which it is started."""
+    """Levels of ``transaction.version`` with which it is started."""
 
 
 class BrokerFile(CasebookPart):
-    """``cases/brokers.yaml``: configurations by name."""
+    """The file ``cases/brokers.yaml``: broker configurations by name."""
 
     brokers: Mapping[str, BrokerConfig]
 
@@ -132,47 +131,53 @@ class BrokerFile(CasebookPart):
 
 
 class TopicWanted(CasebookPart):
-    """A topic that exists before the first step."""
+    """A topic that is created before the first step."""
 
     partitions: int = 1
     configs: Mapping[str, str] = {}
 
 
 class CaseStep(CasebookPart):
-    """A request in full or by its short word, and how its answer is checked and kept."""
+    """A request, in full or by its verb, and how its answer is checked and saved."""
 
     verb: str
-    """``EndTxn v5``, or a word of ``verbs``."""
+    """``EndTxn v5``, or a verb of ``verbs``."""
     given: Any = None
     row: Several = ()
-    """Rules that this answer shows."""
+    """Ids of the rules that this answer shows."""
     note: str = ""
-    """Instead of the parameters in the transcript."""
+    """Text for the transcript, instead of the parameters."""
     save: str | Mapping[str, str] = ""
-    """Producer that takes the identity of the answer; or names with paths into the answer."""
+    """Name of a producer that takes the identity from the answer; or names with paths into the
+    answer.
+    """
     until: Mapping[str, Any] = {}
     settled: bool = False
     parts: Several = ()
     promptly: bool = False
-    """Must succeed, before something times out; otherwise the case is played again."""
+    """Whether the step must succeed before something times out; otherwise the case is played
+    again.
+    """
     quiet: bool = False
-    """Not written down."""
+    """Whether the answer is left out of the transcript."""
     silent: bool = False
-    """No answer is expected; on a connection of its own."""
+    """Whether no answer is expected; the request then has its own connection."""
     later: str = ""
-    """The answer may take its time: a step ``answer: NAME`` hears it. Over the connection with that
-    name.
+    """Name under which a later step ``answer: NAME`` reads the answer; also the name of the
+    connection.
     """
     closes: bool = False
     via: str = ""
-    """``coordinator of p``, ``leader of t.0``, with ``not`` another one; ``broker 2``."""
+    """The broker to send to: ``coordinator of p``, ``leader of t.0``, with ``not`` a different one;
+    ``broker 2``.
+    """
     over: str = ""
-    """A connection by name; the case's own unless given."""
+    """Name of the connection; unless given, that of the case."""
     levels: Levels = LEVELS
     when: Mapping[str, tuple[Any, ...]] = {}
-    """Values of what the case varies."""
+    """Values of the varied names with which the step is played."""
     racy: str = ""
-    """Why a real broker answers sometimes this way and sometimes that."""
+    """Why a real broker gives different answers at different times."""
 
     @model_validator(mode="before")
     @classmethod
@@ -187,31 +192,31 @@ class CaseStep(CasebookPart):
 
     @property
     def request(self) -> tuple[str, str] | None:
-        """API and version where the verb is a request in full."""
+        """API and version, if the verb is a request in full."""
         match = _REQUEST.fullmatch(self.verb)
         return None if match is None else (match[1], match[2])
 
     def happens(self, level: int, chosen: Mapping[str, Any]) -> bool:
-        """At that level, for those values of what is varied."""
+        """Whether the step is played at a level, with the chosen values."""
         return level in self.levels and all(chosen[k] in values for k, values in self.when.items())
 
 
 class CaseText(CasebookPart):
-    """A case as a file has it; with ``vary`` it is several."""
+    """A case as a file has it; with ``vary`` it stands for several cases."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
     about: str = ""
     levels: Levels = LEVELS
     alone: bool = False
-    """Changes what others would see: nothing else is played at that time."""
+    """Whether the case changes the broker for others, so that no other case may run."""
     vary: Mapping[str, tuple[Any, ...]] = {}
     topics: Mapping[str, TopicWanted | int] = {}
-    """By name; a number is that of the partitions."""
+    """Topics by name; a number is the number of partitions."""
     steps: Annotated[tuple[CaseStep, ...], Field(min_length=1)]
 
 
 class CaseFile(CasebookPart):
-    """``cases/*/*.yaml``: cases of one subject."""
+    """A file ``cases/*/*.yaml`` with the cases of one subject."""
 
     title: str
     about: str = ""

@@ -1,12 +1,12 @@
-"""Recorded answers: one line for each exchange, in order::
+"""Recorded answers, one line per exchange, in order::
 
     {"ask":"EndTxn v4 commit","says":{...}}
     {"ask":"EndTxn v4 again","on":[2],"as":"EndTxn v4 commit"}
     {"ask":"Fetch v12 all","any":[{...},{...}]}
 
-``on`` are the levels of ``transaction.version`` where the exchange happened, unless everywhere.
-``as`` names the first line that was asked so: the answer is the same. ``any`` lists what a real
-broker answers sometimes this way and sometimes that.
+``on`` are the levels of ``transaction.version`` at which the exchange took place; without it, at
+every level. ``as`` names an earlier request with the same answer. ``any`` lists the answers of a real
+broker that answers differently at different times.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import msgspec
 from txnsim_lab.conformance._book.transcript import Transcript, differences
 
 SHORT: Final = 60
-"""Answers up to this length are written out: a reference would not be shorter."""
+"""Answers up to this length are always written out, since a reference would not be shorter."""
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """A request with Kafka's answers as JSON: several where Kafka is racy."""
+    """A request with Kafka's answer as JSON; several answers if Kafka's answer varies."""
 
     asked: str
     answers: tuple[str, ...]
@@ -38,17 +38,17 @@ Recordings = Mapping[int, Recording]
 
 
 def recording_of(transcript: Transcript) -> Recording:
-    """The recording of one play."""
+    """The recording of one play of a case."""
     return tuple(
         Exchange(asked=request, answers=(_json(answer),)) for request, answer in transcript.entries
     )
 
 
 def together(plays: Sequence[Recording]) -> Recording:
-    """One recording of several plays of a story, with every answer that came.
+    """Combines several plays of a case into one recording with all answers.
 
     Raises:
-        ValueError: The plays did not ask the same things.
+        ValueError: The plays have different requests.
     """
     if len({tuple(exchange.asked for exchange in play) for play in plays}) != 1:
         raise ValueError("the plays part: they asked different things")
@@ -64,7 +64,7 @@ def together(plays: Sequence[Recording]) -> Recording:
 
 
 def unlike(recording: Recording, transcript: Transcript) -> Iterator[str]:
-    """Where a play says something else than the recording allows, one line each."""
+    """Lines about answers of a play that the recording does not have."""
     expected = Transcript()
     for index, exchange in enumerate(recording):
         played_answer = (
@@ -76,7 +76,7 @@ def unlike(recording: Recording, transcript: Transcript) -> Iterator[str]:
 
 
 def from_lines(lines: Iterable[str], levels: Sequence[int]) -> dict[int, Recording]:
-    """What ``to_lines`` wrote."""
+    """Reads the lines that ``to_lines`` wrote."""
     by_level: dict[int, list[Exchange]] = {level: [] for level in levels}
     first_answers: dict[str, str] = {}
     for line in map(json.loads, lines):

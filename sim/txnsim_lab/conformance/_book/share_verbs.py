@@ -1,6 +1,6 @@
-"""Short words for members of share groups: ``share`` fetches, ``settle`` says what became of
-records, ``kept`` reads what is persisted. ``share-beat`` is a member's heartbeat, ``sharers``
-describes a group; ``starts``, ``start-at`` and ``forget-starts`` are about its start offsets.
+"""Verbs for members of share groups: ``share`` fetches, ``settle`` acknowledges records, ``kept``
+reads the persisted state. ``share-beat`` is a member's heartbeat, ``sharers`` describes a group;
+``starts``, ``start-at`` and ``forget-starts`` are about its start offsets.
 
 ``acks`` are ``"t.0 0-4:1"``: a range of offsets and a type, or one for each offset, ``0-2:1,2,3``.
 """
@@ -79,7 +79,7 @@ def settle(
 
 
 def kept(variables: Variables, group: str, *, of: str = "t.0", epoch: int = 0) -> list[VerbRequest]:
-    """ReadShareGroupState, as the leader with that epoch."""
+    """ReadShareGroupState, in the name of a leader with that epoch."""
     topic, partition = partition_of(variables, of)
     part = {"partition": partition, "leader_epoch": epoch}
     topics = [{"topic_id": topic.id, "partitions": [part]}]
@@ -121,7 +121,7 @@ def starts(
     v: int = 1,
     of: Mapping[str, Sequence[int]] | None = None,
 ) -> list[VerbRequest]:
-    """DescribeShareGroupOffsets: of these partitions, or of all."""
+    """DescribeShareGroupOffsets, of these partitions or of all."""
     topics = None
     if of is not None:
         topics = [
@@ -138,7 +138,7 @@ def starts(
 def start_at(
     variables: Variables, group: str, *, v: int = 0, to: Mapping[str, Mapping[str, int]]
 ) -> list[VerbRequest]:
-    """AlterShareGroupOffsets: topic, partition, offset."""
+    """AlterShareGroupOffsets; ``to`` has topic, partition and offset."""
     topics = [
         {
             "topic_name": topic_named(variables, name),
@@ -155,13 +155,15 @@ def start_at(
 def forget_starts(
     variables: Variables, group: str, *, v: int = 0, of: Sequence[str]
 ) -> list[VerbRequest]:
-    """DeleteShareGroupOffsets, of whole topics."""
+    """DeleteShareGroupOffsets of whole topics."""
     topics = [{"topic_name": topic_named(variables, name)} for name in of]
     return [VerbRequest("DeleteShareGroupOffsets", v, {"group_id": group, "topics": topics})]
 
 
 def _next_epoch(variables: Variables, group: str, member: str, named_epoch: int | None) -> int:
-    """Epochs are counted by member where a step gives none, from 0 on."""
+    """The share session epoch of a request: the given one, else the member's next one, from 0
+    on.
+    """
     if named_epoch is not None:
         return named_epoch
     name = f"share session of {member} in {group}"

@@ -1,4 +1,4 @@
-"""The cluster that cases are played to, as far as a player that waits for each act needs it."""
+"""The cluster that cases are played on, with blocking operations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from txnsim_lab.target.cluster import THERE, Ability, need
 
 
 class BlockingTarget(Protocol):
-    """``Target``, as far as those need it who wait for each act."""
+    """The part of ``Target`` that blocking players need."""
 
     @property
     def can(self) -> frozenset[Ability]:
@@ -22,24 +22,24 @@ class BlockingTarget(Protocol):
         """Addresses of all brokers."""
 
     def kill(self, broker: int) -> None:
-        """End a broker at once, as ``kill -9`` does."""
+        """Kills a broker, as ``kill -9`` does."""
 
     def stop(self, broker: int) -> None:
-        """End a broker in order, and wait until it has ended."""
+        """Stops a broker with a controlled shutdown, and waits for its end."""
 
     def start(self, broker: int) -> None:
-        """Start one again that was ended, and wait until it is one of the cluster."""
+        """Starts a stopped or killed broker again, and waits until it has joined the cluster."""
 
 
 class Around(msgspec.Struct, frozen=True, kw_only=True):
-    """The surroundings of plays on a cluster of others."""
+    """The surroundings of plays on a cluster that has other users."""
 
     prefix: str = ""
-    """Of the names of all topics, ids and groups."""
+    """Prefix of the names of all topics, ids and groups."""
     patience_s: float = 60.0
     offered: Mapping[str, tuple[int, int]] | None = None
     broker_id: int = 1
-    """The number that recorded answers call 1."""
+    """Id of the broker that recorded answers call 1."""
 
     def version(self, api: str, highest_wanted: int) -> int | None:
         if self.offered is None:
@@ -50,15 +50,11 @@ class Around(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ALONE: Final = Around()
-"""On a cluster that was started for the plays."""
+"""For plays on a cluster that was started for them."""
 
 
 class There:
-    """A cluster that runs already.
-
-    Args:
-        bootstrap: Where.
-    """
+    """A cluster that runs already. Args: bootstrap: Addresses of its brokers."""
 
     can = THERE
 

@@ -1,8 +1,7 @@
-"""What a broker answered, as plain values that two brokers can be compared by.
-
-``Transcript`` records every answer of a story in order; ``differences`` lists where two of them
-part. What may differ between two correct brokers is normalised here and nowhere else: ids that a
-broker draws, addresses, points in time, and the order of lists whose order Kafka leaves open.
+"""Answers of a broker as plain values, so that those of two brokers can be compared. ``Transcript``
+records every answer of a play in order; ``differences`` lists where two transcripts differ. Only
+this module normalises what may differ between two correct brokers: ids that a broker generates,
+addresses, times, and the order of lists for which Kafka defines no order.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ NUMBERED: Final = {
     "producer_ids": "producer",
     "session_id": "session",
 }
-"""Ids that a broker draws, replaced by their order of appearance."""
+"""Fields with ids that a broker generates; they are replaced by their order of appearance."""
 BROKERS: Final = frozenset(
     {"broker_id", "controller_id", "isr_nodes", "leader_id", "node_id", "replica_nodes"}
 )
 NO_SESSION: Final = ("session_id", 0)
 EPOCHS: Final = frozenset({"finalized_features_epoch"})
-"""Positions in the metadata log."""
+"""Fields with positions in the metadata log."""
 NOW_MS: Final = 1_750_000_000_000
-"""Times from here on were read from a clock; stories stamp their records earlier."""
+"""Later times were read from a clock; the records of cases have earlier ones."""
 UNORDERED: Final = {
     "active_producers": ("producer_id",),
     "configs": ("name",),
@@ -72,7 +71,7 @@ UNORDERED: Final = {
     "results of DeletableGroupResult": ("group_id",),
     "unknown_state_filters": (),
 }
-"""Lists whose order Kafka leaves open (hash maps), with the fields to sort by."""
+"""Lists for which Kafka defines no order (hash maps), with the fields to sort by."""
 UNORDERED_AFTERWARDS: Final = {
     "DescribedGroupMember": "member_id",
     "JoinGroupResponseMember": "member_id",
@@ -80,25 +79,22 @@ UNORDERED_AFTERWARDS: Final = {
     "TopicPartitions": "topic_id",
 }
 TEXTS: Final = frozenset({"assignment", "member_assignment", "member_metadata", "metadata"})
-"""Bytes that are no batches."""
+"""Fields with bytes that are no record batches."""
 DRAWN: Final = frozenset({"leader", "member_id"})
-"""Names that a broker may have drawn."""
+"""Fields with names that a broker may have generated."""
 TEXT_BYTES_MAX: Final = 1_000
 """Keys and values of records up to this length are written out."""
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - compared after dropping the zone
 _WINDOW_IN_TEXT: Final = re.compile(r"within \[-?\d+, -?\d+\]")
-"""The window of allowed times moves with the clock."""
+"""Matches the window of allowed times in a message, which moves with the clock."""
 _ID_IN_TEXT: Final = re.compile(r"\b[A-Za-z0-9_-]{22}\b")
 _UUID_IN_TEXT: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Transcript:
-    """The answers of one broker to one story.
-
-    Args:
-        scene: Beginning of the names that belong to this play alone; ``~`` stands for it.
-        prefix: Of the scene; as if it were not there.
-        broker_id: What the broker calls itself; 1 stands for it.
+    """The answers of one broker to one case. Args: scene: Prefix of the names that only this play
+    uses; it is replaced by ``~``. prefix: Prefix before the scene; it is removed. broker_id: Id of
+    the broker; it is replaced by 1.
     """
 
     def __init__(self, *, scene: str = "", prefix: str = "", broker_id: int = 1) -> None:
@@ -109,7 +105,7 @@ class Transcript:
         self._broker_id = broker_id
 
     def note(self, label: str, answer: object) -> None:
-        """Record one answer."""
+        """Records an answer."""
         self.entries.append((label, self._plain(answer, "")))
 
     def _plain(self, value: Any, name: str) -> Plain:
@@ -169,7 +165,9 @@ class Transcript:
         )
 
     def _without_prefix(self, data: bytes) -> bytes:
-        """Names in bytes stand behind their length, of two bytes."""
+        """Removes the prefix from names in bytes, and corrects the two bytes of length before
+        them.
+        """
         if not self._prefix:
             return data
         head, *tails = data.split(self._prefix)
@@ -200,7 +198,7 @@ class Transcript:
         return self._numbers.setdefault((kind, value), f"{kind} #{number}")
 
     def _batches(self, data: bytes) -> Plain:
-        """Stored batches: their headers and what is in them."""
+        """Stored batches, as their headers and records."""
         batches: list[Plain] = []
         end = 0
         for start, header in iter_batches(data):
@@ -230,7 +228,7 @@ class Transcript:
 
 
 def _text(data: bytes | None) -> str | None:
-    """Bytes as text; long ones by their checksum, as nobody would read them."""
+    """Bytes as text; long ones as their length and checksum."""
     if data is None:
         return None
     if len(data) > TEXT_BYTES_MAX:
@@ -239,7 +237,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def in_order(values: Iterable[Any], *names: str) -> list[Any]:
-    """Sorted by these fields, or by themselves."""
+    """Sorts values by these fields, or by themselves."""
 
     def key(element: Any) -> list[Any]:
         parts = [getattr(element, name) for name in names] if names else [element]
@@ -249,7 +247,7 @@ def in_order(values: Iterable[Any], *names: str) -> list[Any]:
 
 
 def differences(expected: Transcript, actual: Transcript) -> Iterator[str]:
-    """Where the second transcript says something else than the first, one line each."""
+    """The answers in which the second transcript differs from the first, one line each."""
     for (label, expected_answer), (other_label, actual_answer) in zip(
         expected.entries, actual.entries, strict=False
     ):

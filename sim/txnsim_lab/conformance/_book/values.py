@@ -1,9 +1,9 @@
-"""What stands for something else in a step.
+"""Resolves placeholders in a step.
 
-- ``$p.pid``, ``$p.epoch+1``, ``$v``: a variable, an attribute of it, and a number more or less
-- ``~name``: a name that belongs to this play alone, as topics and transactional ids have
+- ``$p.pid``, ``$p.epoch+1``, ``$v``: a variable, or an attribute of it, plus or minus a number
+- ``~name``: a name that only this play uses, as for topics and transactional ids
 - ``{$batch: {...}}``: a record batch (``batches``); ``{$hex: 00ff}``: bytes; ``{$uuid: ...}``
-- ``{$times: [3, x]}``: a text so many times
+- ``{$times: [3, x]}``: a text, repeated
 - ``{$share: [~g, $t.id, 0]}``: the key of a share partition
 """
 
@@ -28,7 +28,7 @@ _VARIABLE: Final = re.compile(r"\$(\w+)(?:\.(\w+))?([+-]\d+)?")
 
 
 class Producer(msgspec.Struct, frozen=True, kw_only=True):
-    """An identity in a play."""
+    """The identity of a producer in a play."""
 
     id: str | None
     pid: int
@@ -36,27 +36,27 @@ class Producer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlayTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic in a play."""
+    """A topic of a play, with its id."""
 
     name: str
     id: Any
 
 
 class CaseError(Exception):
-    """A step of the casebook that can't be played; its message names the step."""
+    """A step of the casebook can't be played; the message names the step."""
 
 
 class TooLateError(CaseError):
-    """A busy machine let a transaction time out before its step."""
+    """On a busy machine a transaction timed out before its step."""
 
 
 def resolve(value: Any, variables: Variables, name: Callable[[str], str]) -> Any:
-    """The value with everything that stands for something else replaced.
+    """Replaces all placeholders in a value.
 
     Args:
-        value: As the file has it.
-        variables: By name.
-        name: Makes a name belong to the play.
+        value: The value as in the file.
+        variables: Variables by name.
+        name: Makes a name that only this play uses.
     """
     if isinstance(value, str):
         return _text(value, variables, name)
@@ -94,8 +94,8 @@ def _text(value: str, variables: Variables, name: Callable[[str], str]) -> Any:
 
 
 def at_path(answer: Any, path: str) -> Any:
-    """What stands at ``topics.0.partitions.1.error_code`` of an answer; None where it ends early.
-    ``*`` takes every element of a list.
+    """The value at a path such as ``topics.0.partitions.1.error_code`` in an answer; None if the
+    path does not exist. ``*`` takes every element of a list.
     """
     parts = path.split(".")
     for index, part in enumerate(parts):
@@ -126,10 +126,10 @@ def error_codes(answer: Any) -> Iterator[ErrorCode]:
 
 
 def check_fields(key: int, values: Mapping[str, Any]) -> None:
-    """Refuse a field that no version of the request has.
+    """Checks that some version of the request has each field.
 
     Raises:
-        CaseError: With the field and those that there are.
+        CaseError: A field is unknown; the message lists the known ones.
     """
     try:
         RawConnection.check(key, values)

@@ -1,7 +1,6 @@
-"""Short words for requests that many cases ask: each makes one request, or several, in full.
-
-``of`` is a producer of the play; its id, pid and epoch are what is sent unless given otherwise.
-``to`` and ``of`` of logs are partitions: ``t.0``, or ``t`` for the first one.
+"""Verbs for frequent requests: each makes one request, or several, in full. ``of`` is a producer of
+the play; its id, pid and epoch are sent unless others are given. ``to`` and ``of`` of logs are
+partitions: ``t.0``, or ``t`` for the first one.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ DESCRIBING: Final = ("DescribeTransactions", 0)
 
 
 class VerbRequest(NamedTuple):
-    """API, version, and fields by name."""
+    """A request: API, version, and fields by name."""
 
     api: str
     version: int
     values: Values
     note: str = ""
-    """Beside that of the step, where a word makes several requests."""
+    """Addition to the step's note, if a verb makes several requests."""
 
 
 Verb = Callable[..., list[VerbRequest]]
@@ -159,7 +158,7 @@ def send(
     acks: int = -1,
     **other: Any,
 ) -> list[VerbRequest]:
-    """Produce of one batch; what is given besides is of the batch (``batches``)."""
+    """Produce of one batch; all other parameters are fields of the batch (``batches``)."""
     topic, partition = partition_of(variables, to)
     batch: Values = {}
     producer = None if of is None else producer_of(variables, of)
@@ -262,14 +261,14 @@ def producer_of(
 
 
 def topic_named(variables: Variables, name: str) -> str:
-    """The full name of a topic of the play; any other name as it is."""
+    """The full name of a topic of the play; any other name unchanged."""
     variable = variables.get(name)
     return variable.name if isinstance(variable, PlayTopic) else name
 
 
 def partition_of(variables: Variables, name: str) -> tuple[PlayTopic, int]:
-    """``t.0``, or ``t`` for the first one; a topic that is not declared exists nowhere, and is sent
-    as it is written.
+    """Parses ``t.0``, or ``t`` for partition 0. A topic that the case does not declare does not
+    exist, and its name is sent unchanged.
     """
     topic, _, partition = name.partition(".")
     variable = variables.get(topic)

@@ -1,4 +1,4 @@
-"""The casebook's vocabulary: each verb with the requests that it makes."""
+"""All verbs of the casebook, with the functions that make their requests."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _signature = cache(inspect.signature)
 
 
 def requests_of(verb: str, arguments: Any, variables: Variables) -> list[VerbRequest]:
-    """The requests that a short word makes.
+    """The requests that a verb makes.
 
     Args:
-        verb: The word.
-        arguments: Its parameters, resolved; a single value is the first one.
-        variables: Of the play.
+        verb: The verb.
+        arguments: Its resolved parameters; a single value is the first parameter.
+        variables: Variables of the play.
 
     Raises:
-        CaseError: There is no such word, or it does not take these parameters.
+        CaseError: There is no such verb, or it does not take these parameters.
     """
     make = WORDS.get(verb)
     if make is None:
