@@ -10,33 +10,33 @@ from txnsim_lab.proxy._frame_stream import FrameStream
 
 
 class Joined(Protocol):
-    """Both sides together (``relay.Relay``)."""
+    """Both sides of a connection together (``relay.Relay``)."""
 
     def see_to_reading(self) -> None:
-        """Read each side as far as the other takes it."""
+        """Pauses or resumes reading each side, depending on whether the other side accepts more."""
 
     def client_connected(self) -> None:
-        """The client's side is open."""
+        """Called when the client has connected."""
 
     def client_lost(self, exc: Exception | None) -> None:
-        """Told by the client's end that its connection is closed."""
+        """Called when the client's side is closed."""
 
     def broker_lost(self, exc: Exception | None) -> None:
-        """The broker's side is gone."""
+        """Called when the broker's side is closed."""
 
     def close(self) -> None:
-        """The proxy ends."""
+        """Closes both sides, as the proxy stops."""
 
 
 class End(asyncio.Protocol):
-    """One of the two sides; bytes go straight to the stream of that direction."""
+    """One of the two sides; bytes that it receives go straight to the stream of that direction."""
 
     def __init__(self, relay: Joined, stream: FrameStream) -> None:
         self._relay = relay
         self.data_received = stream.feed  # type: ignore[method-assign]  # a call less per chunk
         self.transport: asyncio.Transport | None = None
         self.is_full = False
-        """The other end of this connection does not read."""
+        """Whether the peer does not read at the moment."""
         self._is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -44,17 +44,17 @@ class End(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
 
     def pause_writing(self) -> None:
-        """It does not read: the other side is no longer read either."""
+        """The peer does not read: pauses the other side as well."""
         self.is_full = True
         self._relay.see_to_reading()
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """The peer reads again."""
         self.is_full = False
         self._relay.see_to_reading()
 
     def read(self, *, is_wanted: bool) -> None:
-        """Read this side, or don't."""
+        """Pauses or resumes reading from this side."""
         transport = self.transport
         if transport is None or transport.is_closing() or self._is_paused is not is_wanted:
             return
@@ -65,7 +65,7 @@ class End(asyncio.Protocol):
             transport.pause_reading()
 
     def close(self, *, is_reset: bool = False) -> None:
-        """Send what was written, and close; or close at once with RST."""
+        """Sends what was written, then closes; with ``is_reset``, closes at once with RST."""
         if self.transport is None:
             return
         if is_reset:
@@ -74,13 +74,13 @@ class End(asyncio.Protocol):
             self.transport.close()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Closes at once."""
         if self.transport is not None:
             self.transport.abort()
 
 
 class ClientEnd(End):
-    """The client's side."""
+    """The client's side of a connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
@@ -93,7 +93,7 @@ class ClientEnd(End):
 
 
 class BrokerEnd(End):
-    """The broker's side."""
+    """The broker's side of a connection."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None

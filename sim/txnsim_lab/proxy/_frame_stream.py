@@ -1,8 +1,7 @@
-"""One direction of a connection: bytes as they come, frames where somebody asks for them.
-
-What passes is written on as it came, several frames in one piece, before a frame is whole. Only a
-frame that somebody wants to see is collected first. So an unarmed proxy costs one call per chunk
-and a look at each frame's header.
+"""One direction of a connection: bytes are forwarded as they come, except frames that are needed
+whole. Forwarded bytes are written as they arrive, even several frames in one chunk or parts of a
+frame. Only a frame that a rule or the proxy needs is collected first. So a proxy without rules
+costs one call per chunk and a look at each frame's header.
 """
 
 from __future__ import annotations
@@ -18,26 +17,28 @@ _size: Final = Struct(">I").unpack_from
 
 
 class Course(IntEnum):
-    """What becomes of a frame."""
+    """What to do with a frame."""
 
     PASS = 0
     """Its bytes are forwarded as they come."""
     WHOLE = 1
-    """It is collected, and handed over when it is whole."""
+    """The frame is collected, and handed over when it is complete."""
     SKIP = 2
-    """Its bytes are thrown away."""
+    """The bytes are dropped."""
     MORE = 3
     """More bytes are needed to decide."""
     RAW = 4
-    """The bytes are no frame: the rest of the stream is forwarded unread."""
+    """The bytes are no frame: the rest of the stream is forwarded without inspection."""
 
 
 Decide = Callable[[bytes, int, int], Course]
-"""(chunk, start of a frame in it, end of the chunk) -> its course; ``head_bytes`` are there."""
+"""(chunk, start of a frame in it, end of the chunk) -> what to do with the frame; at least
+``head_bytes`` of it are there.
+"""
 
 
 class FrameStream:
-    """Cuts one direction, and can be made to wait."""
+    """Cuts one direction of a connection into frames; can be stopped."""
 
     __slots__ = (
         "_backlog",
@@ -66,15 +67,15 @@ class FrameStream:
         ended: Callable[[], object],
         grown: Callable[[], object],
     ) -> None:
-        """A direction in which nothing has come yet.
+        """A direction without bytes yet.
 
         Args:
-            head_bytes: So many bytes of a frame have to be there before it is decided about.
-            decide: Says the course of each frame.
-            take: Given the pieces of a frame that was collected, its size in front.
-            ended: Called behind the last byte of a frame that passes or is thrown away, where
-                ``watches_ends``.
-            grown: The backlog has grown or shrunk.
+            head_bytes: Bytes of a frame that ``decide`` needs.
+            decide: Decides what to do with a frame.
+            take: Takes the pieces of a collected frame, including its size.
+            ended: Called after the last byte of a forwarded or dropped frame, if ``watches_ends``
+                is set.
+            grown: Called when the backlog has grown or shrunk.
         """
         self.head_bytes = head_bytes
         self._decide = decide
@@ -84,9 +85,9 @@ class FrameStream:
         self.write: Callable[[bytes], object] = _nowhere
         self.watches_ends = False
         self._head = b""
-        """The beginning of a frame that can't be decided about yet."""
+        """Beginning of a frame, too short for ``decide``."""
         self._left = 0
-        """Bytes that are missing of the present frame; negative: of no frame, for ever."""
+        """Missing bytes of the present frame; negative if the rest of the stream is forwarded."""
         self._course = Course.PASS
         self._pieces: list[bytes] = []
         self._stops = 0
@@ -104,7 +105,7 @@ class FrameStream:
         self._stops += 1
 
     def go_on(self) -> None:
-        """Undo one ``stop``; the last one resumes with the held bytes."""
+        """Undoes one ``stop``; the last one continues with the held bytes."""
         self._stops -= 1
         if self._stops or self._is_feeding or not self._backlog:
             return
@@ -115,14 +116,14 @@ class FrameStream:
         self._grown()
 
     def forget(self) -> None:
-        """Throw away what waits, and what is being collected."""
+        """Drops the held bytes, and the frame that is being collected."""
         self._backlog.clear()
         self._pieces.clear()
         self.backlog_bytes = 0
         self._head = b""
 
     def feed(self, data: bytes) -> None:
-        """Take what the connection delivered."""
+        """Takes a chunk that the connection has received."""
         if self._stops:
             self._backlog.append(data)
             self.backlog_bytes += len(data)
@@ -202,4 +203,4 @@ class FrameStream:
 
 
 def _nowhere(_data: bytes) -> None:
-    """Drop bytes: the other side has closed."""
+    """Drops bytes, as the other side is closed."""

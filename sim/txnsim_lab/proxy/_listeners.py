@@ -1,8 +1,7 @@
-"""Listening sockets of the proxy, one per node and side, and where each leads.
-
-A listener has its node for good: it follows a node that moves, and another node gets another one.
-So a client is never sent to the wrong node, which Kafka 4.4 would answer with REBOOTSTRAP_REQUIRED
-(ApiVersions v5 names the node that is meant).
+"""Listening sockets of the proxy, one per node and side. A listener always leads to the same node:
+it follows a node that moves, and another node gets another listener. So a client is never sent to
+the wrong node, which Kafka 4.4 would answer with REBOOTSTRAP_REQUIRED (ApiVersions v5 names the
+intended node).
 """
 
 from __future__ import annotations
@@ -34,21 +33,21 @@ if TYPE_CHECKING:
 _log: Final = Logger("txnsim_lab.proxy")
 _PORT_MAX: Final = 65_535
 LISTENERS_MAX: Final = 1_000
-"""The most brokers that get one: a cluster may name any number."""
+"""Limit of brokers with a listener, since a cluster may name any number."""
 
 
 class ProxyContext(Protocol):
-    """What listeners share (``fault_proxy.FaultProxy``)."""
+    """What all listeners share (``fault_proxy.FaultProxy``)."""
 
     environment: Environment
     injector: Injector
     names: TopicNames
 
     async def look_up_topics(self) -> None:
-        """Learn every topic's name upstream."""
+        """Asks the cluster for the names of all topics."""
 
     def enter(self, listener: NodeListener) -> ClientEnd:
-        """The client's side of a new connection."""
+        """Accepts a new connection; returns the client's side."""
 
 
 class NodeListener:
@@ -67,27 +66,27 @@ class NodeListener:
         """A listener that does not listen yet.
 
         Args:
-            context: What all of them share.
-            listeners: The listeners of this side, which know addresses of other nodes.
-            node_id: The node, for good.
-            upstream: Where it is.
-            is_peer: Brokers connect here, not clients.
-            tls_upstream: How it is spoken to there; in clear unless given.
+            context: What all listeners share.
+            listeners: The listeners of this side, which have the addresses of other nodes.
+            node_id: Id of the node, which does not change.
+            upstream: Address of the node.
+            is_peer: Whether brokers connect here, not clients.
+            tls_upstream: TLS for connections to the node; plain text unless given.
         """
         self.node_id = node_id
         self.node: Final = f"broker/{node_id}"
         self.upstream = upstream
         self.is_peer: Final = is_peer
         self.points: Final = FaultPoint.of_peers() if is_peer else FaultPoint.of_clients()
-        """Where requests and answers of its connections cross."""
+        """Fault points for requests and responses of its connections."""
         self.injector: Final = context.injector
         self.tasks: Final = context.environment.tasks
         self.clock: Final = context.environment.clock
         self.tracer: Final = context.environment.tracer
         self.relays: dict[Joined, int] = {}
-        """Connections of which a side is open, each with the trace index of its opening."""
+        """Open connections, each with the index of the trace event of its opening."""
         self.accepted = 0
-        """Connections so far."""
+        """Number of connections so far."""
         self._context = context
         self._listeners = listeners
         self._tls_upstream = tls_upstream
@@ -95,15 +94,14 @@ class NodeListener:
 
     @property
     def port(self) -> int:
-        """The port on which it listens."""
         assert self._listener is not None, "it was opened"
         return self._listener.address[1]
 
     async def open(self, host: str, port: int, *, tls: ssl.SSLContext | None) -> None:
-        """Listen.
+        """Starts listening.
 
         Raises:
-            OSError: The port is busy and named, or the host is none of ours.
+            OSError: The given port is busy, or the host is not an address of this machine.
         """
         network = self._context.environment.network
         try:
@@ -114,7 +112,7 @@ class NodeListener:
             raise OSError(error.errno, f"{host_and_port(host, port)} is in use") from error
 
     async def close(self) -> None:
-        """Stop listening, and close every connection."""
+        """Stops listening, and closes every connection."""
         if self._listener is not None:
             await self._listener.close()
         for relay in list(self.relays):
@@ -130,14 +128,14 @@ class NodeListener:
         """Connect to the node.
 
         Raises:
-            OSError: It is out of reach.
+            OSError: The node can't be reached.
         """
         host, port = self.upstream
         network = self._context.environment.network
         await network.connect(host, port, factory, tls=self._tls_upstream)
 
     def is_out_of_reach(self, error: OSError) -> None:
-        """The node can't be connected to."""
+        """Logs that the node can't be reached."""
         host, port = self.upstream
         _log.info(
             "upstream.refused", broker=self.node_id, at=host_and_port(host, port), why=str(error)
@@ -152,21 +150,21 @@ class NodeListener:
         self.relays[relay] = event
 
     def note_close(self, relay: Joined, line: str) -> None:
-        """A client's side of a connection is gone."""
+        """Notes that the client's side of a connection is closed."""
         if self.tracer.on:
             opened_at = self.relays.get(relay, NO_CAUSE)
             self.tracer.emit("conn.close", self.node, parents=(opened_at,), data={"peer": line})
 
     def forget(self, relay: Joined) -> None:
-        """Both sides of a connection are gone."""
+        """Removes a connection whose sides are both closed."""
         self.relays.pop(relay, None)
 
     def source_of(self, client_id: str | None) -> str:
-        """The sender's name, as rules know it."""
+        """The sender's name as in fault rules: ``client/ID`` or ``broker/ID``."""
         return peer_of(client_id) if self.is_peer else f"client/{client_id or ''}"
 
     async def decode(self, sent: Sent, frame: bytes) -> None:
-        """Decode a request for whom a rule asks; topics that it tells by id are looked up."""
+        """Decodes a request that a rule needs; looks up topics that it identifies by id."""
         names = self._context.names
         request = Sent.decoded(frame, names.names)
         if request is not None and names.has_unknown_topic(request.message):
@@ -174,7 +172,7 @@ class NodeListener:
         sent.request = request
 
     async def rewrite_answer(self, api_key: int, api_version: int, answer: bytes) -> bytes:
-        """An answer that leads clients to the proxy."""
+        """Rewrites an answer so that its addresses lead to the proxy."""
         if api_key == API_VERSIONS:
             return addresses.limit_api_versions(api_version, answer)
         if not addresses.may_carry(api_key, api_version):
@@ -183,7 +181,7 @@ class NodeListener:
 
 
 class NodeListeners:
-    """The listeners of one side: those for clients, or those for brokers among themselves."""
+    """The listeners of one side: for clients, or for connections between brokers."""
 
     def __init__(
         self,
@@ -199,13 +197,13 @@ class NodeListeners:
         """No listener yet.
 
         Args:
-            context: What they share.
-            host: Where to listen.
+            context: What all listeners share.
+            host: The address to listen on.
             advertised_host: The address that clients get.
-            port: A node's listener is at this port plus its id; 0 picks free ones.
-            is_peer: Brokers connect there, not clients.
-            tls: Listen with TLS.
-            tls_upstream: Speak TLS to the nodes.
+            port: A node's listener has this port plus the node's id; 0 picks free ports.
+            is_peer: Whether brokers connect here, not clients.
+            tls: TLS for connections to the listeners.
+            tls_upstream: TLS for connections to the nodes.
         """
         self._context = context
         self._host = host
@@ -222,22 +220,22 @@ class NodeListeners:
 
     @property
     def bootstrap(self) -> str:
-        """Addresses of all listeners."""
+        """Addresses of all listeners, separated by commas."""
         return ",".join(host_and_port(self._advertised_host, listener.port) for listener in self)
 
     def address(self, node_id: int) -> tuple[str, int]:
-        """Where clients reach a node.
+        """The address at which clients reach a node.
 
         Raises:
-            KeyError: It has no listener.
+            KeyError: The node has no listener.
         """
         return self._advertised_host, self._listeners[node_id].port
 
     async def learn(self, nodes: Iterable[Endpoint]) -> None:
-        """Open listeners for nodes that are new, and follow those that have moved.
+        """Opens listeners for new nodes, and updates the addresses of nodes that have moved.
 
         Raises:
-            ConfigError: A listener's port is none.
+            ConfigError: A listener's port is out of range.
             OSError: A listener's port is busy.
         """
         for node in nodes:
@@ -266,7 +264,7 @@ class NodeListeners:
         self._listeners[node.node_id] = listener
 
     async def _learn_late(self, nodes: Iterable[Endpoint]) -> None:
-        """Learn nodes while clients wait; a node whose port is taken gets another port."""
+        """Learns nodes while clients wait; a node whose port is busy gets another port."""
         try:
             await self.learn(nodes)
         except (ConfigError, OSError) as error:
@@ -287,10 +285,11 @@ class NodeListeners:
         return port
 
     async def rewrite_answer(self, api_key: int, api_version: int, answer: bytes) -> bytes:
-        """An answer that leads clients to these listeners; new nodes get theirs.
+        """Rewrites an answer so that its addresses lead to these listeners; opens listeners for new
+        nodes.
 
         Raises:
-            BadInputError: It can't be read.
+            BadInputError: The answer can't be decoded.
         """
         message = addresses.message_of(api_key, api_version, answer)
         if api_key == addresses.METADATA:
@@ -302,6 +301,6 @@ class NodeListeners:
         return self.address(node.node_id)
 
     async def close(self) -> None:
-        """Close them all."""
+        """Closes all listeners."""
         for listener in list(self._listeners.values()):
             await listener.close()

@@ -1,15 +1,11 @@
-"""One client's connection, and its connection to the broker: what comes at one goes out at the
-other, past the fault points of a client (or of a peer, where a broker is the client).
-
-Answers of a connection come in the order of its requests, as in Kafka, so each is matched to its
-request by its place and its correlation id. What a fault does is what it does in the simulator
-(``server.client_fault_points``, ``faults.points``): a request that is held belongs to the broker,
-so when its client goes away it is sent all the same once it is released, and its answer is thrown
-away.
-
-Memory is bounded: neither side is read while the other does not take what was read, or while too
-much waits for a fault. An answer that may carry addresses is collected before it goes on; that is
-one answer per connection.
+"""One client's connection, and its connection to the broker. Bytes from one are forwarded to the
+other, through the fault points of clients (or of peers, if the client is a broker). The answers of
+a connection have the order of its requests, as in Kafka, so each is matched to its request by order
+and correlation id. Faults have the same effect as in the simulator (``server.client_fault_points``,
+``faults.points``). A held request counts as received by the broker: if its client disconnects, it
+is sent nevertheless when it is released, and its answer is dropped. Memory is bounded: neither side
+is read while the other does not accept more, or while too many bytes wait for a fault. An answer
+that may have addresses is collected first; that is at most one answer per connection.
 """
 
 from __future__ import annotations
@@ -38,9 +34,13 @@ from txnsim_lab.proxy._proxied_request import LOST, MADE_HERE, ORDINARY, TOKEN, 
 _log: Final = Logger("txnsim_lab.proxy")
 
 COLLECTED_BYTES_MAX: Final = 64 << 20
-"""Of an answer that a rule, or the proxy itself, has to see as a whole. A Fetch has 55 MiB."""
+"""Limit of an answer that a rule, or the proxy itself, needs as a whole. A Fetch response has at
+most 55 MiB.
+"""
 BACKLOG_BYTES: Final = 1_048_576
-"""What may wait for a fault before a side is no longer read (``queued.max.request.bytes``)."""
+"""Bytes that may wait for a fault before the side is no longer read
+(``queued.max.request.bytes``).
+"""
 _ANSWER_HEAD_BYTES: Final = 8
 
 
@@ -74,21 +74,23 @@ class Relay:
         self._answered: Sent | None = None
         """The request whose answer is being collected."""
         self._tokens = 0
-        """So many frames to come are tokens of SASL without a header."""
+        """Number of following frames that are SASL tokens without a header."""
         self._quiet: asyncio.Future[None] | None = None
-        """Done once every request has been answered."""
+        """Resolved when every request has been answered."""
         self._owed = 0
-        """Requests that wait at a fault point, and copies."""
+        """Number of requests that wait at a fault point, including copies."""
         self._is_orphan = False
-        """The client is gone, but held requests or answers still belong to the broker."""
+        """Whether the client has disconnected while held requests or answers still belong to the
+        broker.
+        """
         self._broker_is_gone = False
         self._is_deaf = False
-        """An answer was dropped: the client hears nothing any more."""
+        """Whether an answer was dropped, so that the client gets no further answers."""
 
     # Both sides
 
     def client_connected(self) -> None:
-        """The client's side is open."""
+        """Called when the client has connected."""
         transport = self.client.transport
         assert transport is not None
         self._line = f"{transport.get_extra_info('peername')} -> {self._listener.node}"
@@ -98,7 +100,7 @@ class Relay:
         self._drive(self._open(), self._on_open, "connection to a broker")
 
     async def _open(self) -> bool:
-        """Connect to the broker; whether requests are to be read then."""
+        """Connects to the broker; returns whether requests may be read."""
         if self._injector.is_armed and not self._listener.is_peer:
             verdict = await self._passage().opened(self._listener.node, self._line)
             if verdict.outcome is SubmitOutcome.DISCONNECT:
@@ -129,7 +131,9 @@ class Relay:
             self._requests.go_on()
 
     def client_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - however it went
-        """The client is gone: unread bytes are dropped, held requests still reach the broker."""
+        """The client has disconnected: unread bytes are dropped, but held requests still reach the
+        broker.
+        """
         self._listener.note_close(self, self._line)
         if self.broker.transport is None:
             self._listener.forget(self)
@@ -143,7 +147,7 @@ class Relay:
             self.broker.close()
 
     def broker_lost(self, exc: Exception | None) -> None:
-        """The broker closed its side: close the client's once all answers are written."""
+        """The broker has closed its side: closes the client's side when all answers are written."""
         self._broker_is_gone = True
         if self.client.transport is None:
             self._listener.forget(self)
@@ -158,12 +162,14 @@ class Relay:
             self.client.abort()
 
     def close(self) -> None:
-        """The proxy ends."""
+        """Closes both sides, as the proxy stops."""
         self.client.close()
         self.broker.close()
 
     def _break(self, *, is_reset: bool = False) -> None:
-        """A fault breaks the connection: on both sides, with RST on the client's where asked."""
+        """Breaks the connection on both sides, as a fault demands; with ``is_reset``, with RST on
+        the client's side.
+        """
         self._requests.stop()
         self._requests.forget()
         self._wake()
@@ -171,7 +177,9 @@ class Relay:
         self.broker.close()
 
     def see_to_reading(self) -> None:
-        """Pause or resume reading each side by what the other takes and the bytes that wait."""
+        """Pauses or resumes reading each side, by whether the other side accepts more and by the
+        waiting bytes.
+        """
         backlog_bytes = self._requests.backlog_bytes
         self.client.read(is_wanted=not self.broker.is_full and backlog_bytes < BACKLOG_BYTES)
         backlog_bytes = self._answers.backlog_bytes
@@ -223,7 +231,7 @@ class Relay:
         self._drive(self._watch(sent, b"".join(pieces)), self._request_done, "proxied request")
 
     async def _watch(self, sent: Sent, frame: bytes) -> bool:
-        """Bring a request past its fault point; whether the next one may come then."""
+        """Takes a request through its fault point; returns whether the next one may follow."""
         await self._until_answered()
         if self.client.transport is None:
             return False  # it was never taken up
@@ -272,7 +280,9 @@ class Relay:
         return verdict.outcome is not SubmitOutcome.DROP_ANSWER
 
     async def _until_answered(self) -> None:
-        """As in Kafka, a connection is read again when its last request has been answered."""
+        """Waits for all answers: as in Kafka, the next request is read when the last one has been
+        answered.
+        """
         if self._in_flight or self._answers.is_stopped:
             self._quiet = asyncio.get_running_loop().create_future()
             self._answers.watches_ends = True
@@ -287,7 +297,7 @@ class Relay:
         self._settle()
 
     def _forward(self, sent: Sent, frame: bytes) -> None:
-        """To the broker."""
+        """Forwards a request to the broker."""
         if self.broker.transport is None:
             _log.warning(
                 "a request was held until its broker's connection had closed: it is lost",
@@ -300,7 +310,7 @@ class Relay:
             self._in_flight.append(sent)
 
     async def _refuse(self, sent: Sent, error: int) -> bool:
-        """Answer with an error; returns whether the next request may come."""
+        """Answers with an error; returns whether the next request may follow."""
         reply = None
         if sent.request is not None:
             reply = sent.refusal(error)
@@ -312,7 +322,7 @@ class Relay:
         return await self._answer_here(sent, reply)
 
     async def _answer_here(self, sent: Sent, answer: bytes) -> bool:
-        """Answer instead of the broker; whether the next request may come then."""
+        """Answers instead of the broker; returns whether the next request may follow."""
         sent.fate = MADE_HERE
         self._answers.stop()
         goes_on = await self._deliver(sent, answer)
@@ -320,7 +330,7 @@ class Relay:
         return goes_on
 
     async def _copy(self, crossing: Crossing, sent: Sent, frame: bytes) -> None:
-        """The request arrives once more; its answer is thrown away."""
+        """Forwards the request a second time; the second answer is dropped."""
         if not await self._passage().again(crossing):
             return
         copy = Sent(sent.api_key, sent.api_version, sent.correlation_id)
@@ -329,7 +339,9 @@ class Relay:
         self._forward(copy, frame)
 
     def _can_not_pass(self, sent: Sent, frame: bytes) -> bool:
-        """Whether a mechanism of SASL can't pass; of others, the bare tokens are counted."""
+        """Whether the proxy can't pass on a SASL mechanism; for the others, counts the tokens that
+        follow.
+        """
         mechanism = mechanism_of(frame)
         if mechanism is None or not is_refused(mechanism, sent.api_version):
             self._tokens = bare_tokens(mechanism or "", sent.api_version)
@@ -401,7 +413,7 @@ class Relay:
         self._drive(self._deliver(sent, b"".join(pieces)), self._answer_done, "proxied answer")
 
     async def _deliver(self, sent: Sent, answer: bytes) -> bool:
-        """Bring an answer past its fault point; whether later ones may come then."""
+        """Takes an answer through its fault point; returns whether later ones may follow."""
         if not self._listener.is_peer and sent.fate == ORDINARY:
             # A damaged request may have become another, of which no more is known.
             answer = await self._listener.rewrite_answer(sent.api_key, sent.api_version, answer)
@@ -441,7 +453,7 @@ class Relay:
         return True
 
     async def _write_slices(self, answer: bytes, *, size: int, every_ms: int) -> None:
-        """Write an answer in pieces, as long as the client is there."""
+        """Writes an answer in pieces while the client is connected."""
         for start in range(0, len(answer), size):
             if start:
                 due = asyncio.Event()
@@ -465,7 +477,9 @@ class Relay:
         self._answer_ended()
 
     def _answer_ended(self) -> None:
-        """After an answer: wake a request that waited for it, and close a finished orphan."""
+        """After an answer: wakes a request that waits for it, and closes the connection if it is no
+        longer needed.
+        """
         if not self._in_flight and self._quiet is not None and not self._answers.is_stopped:
             self._wake()
         self._settle()
@@ -490,7 +504,7 @@ class Relay:
         return Passage(self._injector, self._listener.tracer)
 
     def _settle(self) -> None:
-        """Close the broker's side of an orphan without pending work."""
+        """Closes the broker's side if the client has disconnected and nothing is pending."""
         if self._is_orphan and not self._owed and not self._in_flight:
             self.broker.close()
 
@@ -498,7 +512,7 @@ class Relay:
         self._listener.tasks.drive(coroutine, on_done, name=name)
 
     def _fail(self, error: BaseException) -> None:
-        """A message that can't be read here, or a bug: the connection can't go on."""
+        """Closes the connection after a message that can't be decoded, or a bug."""
         if isinstance(error, asyncio.CancelledError):
             return
         if isinstance(error, BadInputError):
@@ -508,8 +522,7 @@ class Relay:
         self._break()
 
 
-def _nothing() -> None:
-    """Do nothing."""
+def _nothing() -> None: ...
 
 
 # What a proxy reads of a request without decoding it: its header, whether a Produce will be
@@ -522,26 +535,26 @@ def _nothing() -> None:
 
 PRODUCE: Final = 0
 HEAD_BYTES: Final = 14
-"""Of a request: its size, and the part of its header that all versions share."""
+"""Bytes of a request that hold its size and the part of its header that all versions share."""
 REQUEST_BYTES_MAX: Final = 0x16 << 24
-"""What claims to be larger is no request of Kafka's (socket.request.max.bytes is 100 MB): so TLS
-begins, at a listener in clear.
+"""A larger size is no Kafka request (socket.request.max.bytes is 100 MB): TLS begins like this on a
+plain-text listener.
 """
 
 head: Final = Struct(">ihhih").unpack_from
-"""(size, API key, version, correlation id, length of the client id) of a request."""
+"""Unpacks (size, API key, version, correlation id, length of the client id) of a request."""
 answer_head: Final = Struct(">ii").unpack_from
-"""(size, correlation id) of an answer."""
+"""Unpacks (size, correlation id) of an answer."""
 
 _SHORT: Final = Struct(">h").unpack_from
 _PRODUCE_FLEXIBLE_FROM: Final = 9
 _TRANSACTIONAL_FROM: Final = 3
 _TWO_BYTES_FROM: Final = 0x80
-"""A varint below takes one byte."""
+"""Smaller varints have one byte."""
 
 
 def client_id_of(data: bytes, position: int, length: int) -> str | None:
-    """Client id in the request header at ``position``; None for a null one."""
+    """The client id in a request header that begins at ``position``; None if it is null."""
     if length < 0:
         return None
     start = position + HEAD_BYTES
@@ -582,27 +595,27 @@ def produce_is_answered(data: bytes, position: int, version: int, length: int) -
 
 SASL_HANDSHAKE: Final = 17
 _TOKENS: Final = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
-"""Mechanism -> tokens that a client sends."""
+"""SASL mechanism -> number of tokens that a client sends."""
 
 
 def mechanism_of(frame: bytes) -> str | None:
-    """The mechanism that a SaslHandshake asks for; None where it can't be read."""
+    """The mechanism in a SaslHandshake; None if it can't be decoded."""
     request = RelayedRequest.decoded(frame, {})
     return None if request is None else str(request.message.mechanism)
 
 
 def bare_tokens(mechanism: str, api_version: int) -> int:
-    """How many frames behind a SaslHandshake are tokens without a header."""
+    """Number of frames after a SaslHandshake that are tokens without a header."""
     return _TOKENS.get(mechanism, 0) if api_version == 0 else 0
 
 
 def is_refused(mechanism: str, api_version: int) -> bool:
-    """Whether an authentication by that mechanism can't pass."""
+    """Whether the proxy can't pass on an authentication by that mechanism."""
     return mechanism == "GSSAPI" or (api_version == 0 and mechanism not in _TOKENS)
 
 
 def refuse_mechanism(frame: bytes) -> bytes:
-    """The answer to a SaslHandshake that refuses its mechanism and names none instead."""
+    """The answer to a SaslHandshake that refuses its mechanism and offers no other."""
     request = RelayedRequest.decoded(frame, {})
     assert request is not None
     handshake = RelayedRequest(SASL_HANDSHAKE, request.api_version, request.correlation_id, request)

@@ -1,7 +1,6 @@
-"""Names of topics that requests tell by id (Produce from version 13 on, Fetch from 13 on).
-
-They are learned from every Metadata answer that passes, and asked for upstream where a rule wants
-to know one that has not passed yet.
+"""Names of topics that requests identify by id (Produce and Fetch from version 13 on). They are
+learned from Metadata answers. If a rule needs a name that is still unknown, the proxy asks the
+cluster.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from uuid import UUID
 
 
 class TopicNames:
-    """Id -> name, as far as it is known."""
+    """Topic id -> name, for known topics."""
 
     __slots__ = ("names",)
 
@@ -26,7 +25,7 @@ class TopicNames:
                 self.names[topic_id] = topic.name
 
     def has_unknown_topic(self, message: Any) -> bool:
-        """Whether a Produce or Fetch names a topic by an id that is not known."""
+        """Whether a Produce or Fetch has a topic id that is unknown."""
         topics = getattr(message, "topic_data", None) or getattr(message, "topics", None) or ()
         return any(
             topic_id is not None and topic_id not in self.names

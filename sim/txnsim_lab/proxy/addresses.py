@@ -1,13 +1,12 @@
-"""Answers that carry addresses of brokers, and how these are rewritten.
+"""Rewrites the addresses of brokers in answers. Clients connect to the addresses in answers, so
+each one is replaced by that of the proxy's listener for the node. Metadata, FindCoordinator and
+DescribeCluster always have some. Produce and Fetch name the new leader's endpoint where a partition
+has moved (KIP-951), and so do the APIs of share groups. In Produce and Fetch that is a tagged field
+at the end of the answer, so the last bytes show whether it can be there, and the rest of the answer
+is not decoded.
 
-An answer says where a client connects. So each address of a broker in an answer becomes that of the
-proxy's listener for this node. Metadata, FindCoordinator and DescribeCluster always carry some.
-Produce and Fetch name the new leader's endpoint where a partition has moved (KIP-951), and so do
-the APIs of share groups. In Produce and Fetch that is a tagged field at the end of the answer, so
-a look at its end says whether it can be there, and nothing else of the answer is touched.
-
-``tests/lab/proxy/test_fault_proxy.py`` goes through every schema for hosts and ports, and holds
-these tables against what it finds.
+``tests/lab/proxy/test_fault_proxy.py`` searches every schema for hosts and ports, and compares them
+with these tables.
 """
 
 from __future__ import annotations
@@ -54,30 +53,32 @@ LEFT: Final = {
     "FetchSnapshot.node_endpoints": "between controllers",
     "UpdateRaftVoter.current_leader": "between controllers",
 }
-"""Hosts in answers that stay as they are, and why."""
+"""Hosts in answers that are not rewritten, with the reason."""
 
 BOUND: Final = frozenset({*ALWAYS, *AT_THE_END})
-"""APIs that a client must not speak in a version whose answers the proxy can't read."""
+"""APIs of which a client must not use a version whose answers the proxy can't decode."""
 
 _FIELDS: Final = {
     METADATA: ("brokers", "node_id"),
     DESCRIBE_CLUSTER: ("brokers", "broker_id"),
     FIND_COORDINATOR: ("coordinators", "node_id"),
 }
-"""API -> the field with the addresses, and the name of a node's id in its rows."""
+"""API -> the field with the addresses, and the field with the node id in its rows."""
 _CONTROLLERS: Final = 2
-"""DescribeCluster's endpoint type of an answer that lists controllers."""
+"""Endpoint type of a DescribeCluster answer that lists controllers."""
 _ENDS_MAX: Final = 32_768
-"""Endpoints are looked for so far from the end of an answer; those of a hundred nodes take 8 kB."""
+"""The last bytes of an answer in which endpoints are searched; those of a hundred nodes take 8
+kB.
+"""
 _ONE_FIELD: Final = b"\1\0"
-"""One tagged field, its tag 0; the answers of ``AT_THE_END`` know no other."""
+"""Bytes of one tagged field with tag 0; the answers of ``AT_THE_END`` have no other."""
 _ROW_BYTES: Final = 6
 _FLEXIBLE_API_VERSIONS: Final = 3
 _UNSUPPORTED_VERSION: Final = 35
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where a node is reached."""
+    """The address of a node."""
 
     node_id: int
     host: str
@@ -85,17 +86,17 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 AddressOf = Callable[[Endpoint], tuple[str, int]]
-"""Where clients are to reach a node instead."""
+"""The address at which clients shall reach a node instead."""
 
 
 def may_carry(api_key: int, api_version: int) -> bool:
-    """Whether answers to that request may carry addresses of brokers."""
+    """Whether answers to a request may have addresses of brokers."""
     return api_key in ALWAYS or api_version >= AT_THE_END.get(api_key, 1 << 15)
 
 
 def ends_with_endpoints(tail: bytes) -> bool:
-    """Whether an answer with endpoints at its end could end like this; if it could, only decoding
-    it says for sure.
+    """Whether these bytes can be the end of an answer with endpoints; if so, only decoding can
+    tell.
 
     Args:
         tail: The last bytes of the answer, as ``tail_of`` gives them.
@@ -116,7 +117,7 @@ def ends_with_endpoints(tail: bytes) -> bool:
 
 
 def tail_of(pieces: Sequence[bytes]) -> bytes:
-    """The last bytes of an answer in pieces, as far as ``ends_with_endpoints`` looks."""
+    """The last bytes of an answer in pieces, as many as ``ends_with_endpoints`` needs."""
     if len(pieces) == 1:
         return pieces[0][-_ENDS_MAX:]
     gathered: list[bytes] = []
@@ -145,10 +146,10 @@ def endpoints_of(api_key: int, message: Any) -> tuple[Endpoint, ...]:
 
 
 def message_of(api_key: int, api_version: int, frame: bytes) -> Any:
-    """The message of an answer, its size in front.
+    """Decodes an answer, including its size.
 
     Raises:
-        MalformedFrameError: It is no such answer.
+        MalformedFrameError: The bytes are no such answer.
         UnsupportedRequestError: txnsim does not know that version.
     """
     return RelayedRequest(api_key, api_version, 0).message(frame)
@@ -157,7 +158,7 @@ def message_of(api_key: int, api_version: int, frame: bytes) -> Any:
 def rewrite_addresses(
     api_key: int, api_version: int, frame: bytes, message: Any, address_of: AddressOf
 ) -> bytes:
-    """An answer with other addresses of brokers in it."""
+    """The answer with other addresses of brokers."""
     if not endpoints_of(api_key, message):
         return frame
     if api_key in AT_THE_END:
@@ -187,7 +188,9 @@ def _moved_row(row: Any, node_id: int, address_of: AddressOf) -> Any:
 
 
 def _with_other_end(frame: bytes, message: Any, address_of: AddressOf) -> bytes | None:
-    """The frame with other endpoints at its end, else unchanged; None if it ends otherwise."""
+    """The frame with other endpoints at its end; None if the old endpoints are not its last
+    bytes.
+    """
     field = _encoded_endpoints(message.node_endpoints)
     if not frame.endswith(field):
         return None
@@ -197,7 +200,7 @@ def _with_other_end(frame: bytes, message: Any, address_of: AddressOf) -> bytes 
 
 
 def _encoded_endpoints(rows: Sequence[Any]) -> bytes:
-    """The tagged field with its size in front."""
+    """The tagged field with the endpoints, preceded by its size."""
     encoded = bytearray(uvarint(len(rows) + 1))
     for row in rows:
         encoded += row.node_id.to_bytes(4, "big", signed=True)
@@ -217,9 +220,8 @@ def _compact(text: str) -> bytes:
 
 
 def limit_api_versions(api_version: int, frame: bytes) -> bytes:
-    """An answer to ApiVersions that promises of ``BOUND`` only what the proxy can read.
-
-    It is patched in place: its layout is the same in every version so far, up to the rows.
+    """Limits the versions of ``BOUND`` APIs in an ApiVersions answer to those that the proxy can
+    decode. The bytes are patched: up to these rows, the layout is the same in every version so far.
     """
     error = int.from_bytes(frame[8:10], "big")
     if api_version < _FLEXIBLE_API_VERSIONS or error == _UNSUPPORTED_VERSION:

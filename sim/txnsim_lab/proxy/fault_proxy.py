@@ -1,8 +1,7 @@
-"""A fault proxy: what ``txnsim proxy`` starts, and what a test may start in its own loop.
-
-It looks up the brokers of a cluster, opens a listener for each, and has one injector for all.
-What the simulator's cluster is to the control port and to tests, it is too, as far as a proxy can
-be that: ``environment``, ``injector``, ``bootstrap``.
+"""The fault proxy, which ``txnsim proxy`` starts, and a test may start in its own loop. It looks up
+the brokers of a cluster, opens a listener for each, and has one injector for all. It has the same
+interface to the control port and to tests as the simulated cluster, as far as possible:
+``environment``, ``injector``, ``bootstrap``.
 """
 
 from __future__ import annotations
@@ -31,20 +30,21 @@ if TYPE_CHECKING:
     import ssl
 
 RETRY_MS: Final = 200
-"""Between two look-ups of a cluster that is not there yet."""
+"""Pause between two look-ups of a cluster that does not answer yet."""
 LOOK_UPS_APART_MS: Final = 1_000
-"""Unknown topics are not asked for more often."""
+"""Minimum time between two look-ups of unknown topics."""
 
 
 class FaultProxy:
-    """Listeners in front of a cluster, with faults behind them; ``start`` it, and ``stop`` it."""
+    """Listeners in front of a cluster that apply faults; ``start`` it, and ``stop`` it."""
 
     def __init__(self, environment: Environment, options: ProxyOptions) -> None:
         """A proxy that does not listen yet.
 
         Raises:
-            ConfigError: A certificate, key or address is none.
-            MissingExtraError: The SASL mechanism of look-ups needs a library.
+            ConfigError: A certificate, key or address is wrong.
+            MissingExtraError: The SASL mechanism for look-ups needs a library that is not
+                installed.
         """
         self.environment = environment
         self.options = options
@@ -81,7 +81,7 @@ class FaultProxy:
         self._cluster = self.outside(options.settings)
 
     def outside(self, settings: ClientSettings) -> Cluster:
-        """A client of the cluster itself, past the proxy."""
+        """A client that connects to the cluster directly, not through the proxy."""
         environment = self.environment
         return Cluster(
             self.options.bootstrap,
@@ -101,8 +101,8 @@ class FaultProxy:
         cluster may start through them.
 
         Raises:
-            ClientError: No broker answers, or one refuses us.
-            ConfigError: A port is none.
+            ClientError: No broker answers, or one refuses the login.
+            ConfigError: A port is out of range.
             OSError: A port is busy.
         """
         try:
@@ -146,11 +146,11 @@ class FaultProxy:
         )
 
     def enter(self, listener: NodeListener) -> ClientEnd:
-        """The client's side of a new connection."""
+        """Accepts a new connection; returns the client's side."""
         return Relay(listener).client
 
     async def look_up_topics(self) -> None:
-        """Learn every topic's name upstream; a look-up in vain teaches nothing."""
+        """Asks the cluster for the names of all topics; a failed look-up changes nothing."""
         now_ms = self.environment.clock.monotonic_ms()
         if self._looked_up_ms is not None and now_ms - self._looked_up_ms < LOOK_UPS_APART_MS:
             return
@@ -162,7 +162,7 @@ class FaultProxy:
             return
 
     async def stop(self) -> None:
-        """Let go what is held, close every connection, and stop listening."""
+        """Releases everything that is held, closes every connection, and stops listening."""
         self.injector.disarm_all()
         await self.clients.close()
         await self.peers.close()

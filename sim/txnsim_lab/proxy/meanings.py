@@ -1,4 +1,4 @@
-"""Which fault rules a proxy can't obey, and why. Everything else means what it means in the
+"""Fault rules that a proxy can't apply, and why. All others have the same effect as in the
 simulator (``faults.points``).
 """
 
@@ -13,7 +13,7 @@ from txnsim.wire.apis import api_name
 
 CLIENT_POINTS: Final = (FaultPoint.CONNECTION_OPEN, *FaultPoint.of_clients())
 POINTS: Final = (*CLIENT_POINTS, *FaultPoint.of_peers())
-"""What passes a proxy."""
+"""Fault points that a proxy has."""
 
 NO_PEERS: Final = (
     "brokers do not reach each other through this proxy: start it with --peer, and advertise its "
@@ -40,7 +40,7 @@ def refusal(rule: FaultRule, *, has_peers: bool) -> str | None:
 
 
 def _about_errors(rule: FaultRule) -> str | None:
-    """An answer with an error has to be made here, API by API."""
+    """Why a proxy can't answer with an error: it must be able to build the answer of that API."""
     key = rule.api_key
     if key is None or RelayedRequest.can_refuse(key):
         return None

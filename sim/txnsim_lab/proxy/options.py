@@ -1,4 +1,4 @@
-"""What a fault proxy is started with."""
+"""Options of a fault proxy."""
 
 from __future__ import annotations
 
@@ -18,39 +18,41 @@ PEER_PORT_DEFAULT: Final = 29_090
 
 
 class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fault proxy is started with."""
+    """Options of a fault proxy."""
 
     bootstrap: str
     """``host:port`` of the cluster, several separated by commas."""
     settings: ClientSettings = ClientSettings(client_id="txnsim-proxy")
-    """How the cluster is reached: with TLS, clients' connections go on so too; as whom, for the
-    proxy's own look-ups only.
+    """Settings of clients of the cluster. TLS applies to all connections to it; the login only to
+    the proxy's own look-ups.
     """
     host: str = LOOPBACK
-    """Where to listen."""
+    """The address to listen on."""
     advertised_host: str | None = None
     """The address that clients get; ``host`` unless given."""
     port: int = PORT_DEFAULT
-    """A broker's listener is at this port plus its id; 0 picks free ones."""
+    """A broker's listener has this port plus the broker's id; 0 picks free ports."""
     peers: tuple[Endpoint, ...] = ()
     """Addresses at which brokers reach each other, around the proxy."""
     peer_port: int = PEER_PORT_DEFAULT
-    """The same as ``port``, for the listeners of brokers among themselves."""
+    """Like ``port``, for the listeners between brokers."""
     tls: TlsFiles | None = None
-    """Listen for clients with TLS."""
+    """Certificate and key for TLS with clients."""
     peer_tls: TlsFiles | None = None
-    """Listen for brokers with TLS, and speak TLS to them, trusting whom ``settings`` trust."""
+    """Certificate and key for TLS with brokers as clients; connections between brokers then use TLS
+    upstream, too, with the trust of ``settings``.
+    """
     wait_ms: int = 0
     """Time that the cluster may take to answer the first Metadata request."""
     seed: int | None = None
-    """Of all chance in rules; random unless given."""
+    """Seed of all randomness in rules; random unless given."""
 
     @property
     def host_for_clients(self) -> str:
         """The host that clients and brokers get.
 
         Raises:
-            ConfigError: It would be one that clients can't connect to.
+            ConfigError: Clients could not connect to that host.
         """
         host = self.host if self.advertised_host is None else self.advertised_host
         if host in EVERYWHERE:
@@ -62,10 +64,10 @@ class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def peer_from(text: str) -> Endpoint:
-    """Where a broker is for the others, from ``NODE=HOST:PORT``.
+    """Parses ``NODE=HOST:PORT``, the address of a broker for other brokers.
 
     Raises:
-        ConfigError: It is not of that form.
+        ConfigError: The text has another form.
     """
     node, equals, address = text.partition("=")
     host_and_port = read_host_and_port(address)
