@@ -1,4 +1,4 @@
-"""``txnsim check-hypothesis``: is a story so, is it not so, or can it not happen?"""
+"""``txnsim check-hypothesis``: is a story true, is it false, or is it impossible?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MISUSE = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``check-hypothesis`` takes."""
+    """Declares the arguments of ``check-hypothesis``."""
     parser.epilog = (
         "Reproduced: the story came to its end, and judges and readers saw what it claims. Not"
         " reproduced: they saw something else, or a state did not come about; 'because' has the"
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status.
+    """Runs the command; returns the exit status.
 
     Raises:
         ConfigError: The file is wrong, and ``--json`` is not given.

@@ -1,4 +1,4 @@
-"""``txnsim conformance``: the casebook to a broker that somebody else runs."""
+"""``txnsim conformance``: plays the casebook to a running broker."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from txnsim_lab.conformance.run import ConformanceOptions
 
 DIFFERS_STATUS: Final = 1
-"""Some answer is not Kafka's."""
+"""Exit status if an answer differs from Kafka's."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``conformance`` takes."""
+    """Declares the arguments of ``conformance``."""
     parser.epilog = (
         "It wants a cluster of one broker, best an empty one. Exit status: 0 nothing differs,"
         " 1 something does, 2 a wrong argument, a cluster that is not meant for this, or no case"
@@ -52,10 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status.
+    """Runs the command; returns the exit status.
 
     Raises:
-        ConfigError: An argument is wrong, or the cluster is not meant for this.
+        ConfigError: An argument is wrong, or the cluster may not be used.
     """
     from txnsim_lab.conformance.results import CaseOutcome, junit, lines
     from txnsim_lab.conformance.run import needs, run_conformance
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _end_stopped(args: argparse.Namespace, run: Conformance) -> NoReturn:
-    """Say how to go on, and end without waiting for answers that are on their way."""
+    """Prints how to continue, and exits without waiting for pending answers."""
     from txnsim.cli.main import INTERRUPTED_STATUS
 
     words = " ".join(f"--only {file}" for file in run.files_left())

@@ -1,4 +1,4 @@
-"""``txnsim exam``: a client library sits the exam, by a driver of its own."""
+"""``txnsim exam``: runs the exam of a client library through its driver."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEVELS: Final = (0, 1, 2)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``exam`` takes."""
+    """Declares the arguments of ``exam``."""
     parts = parser.add_subparsers(dest="part", metavar="COMMAND", required=True)
     run = parts.add_parser("run", description="Have a library sit the exam (docs/exam.md).")
     run.epilog = (
@@ -76,7 +76,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status.
+    """Runs the command; returns the exit status.
 
     Raises:
         ConfigError: The driver can't be started, or an argument is wrong.

@@ -1,4 +1,4 @@
-"""``txnsim exam compare``: what two libraries, two versions or two levels do differently."""
+"""``txnsim exam compare``: finds how two libraries, two versions or two levels differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MINUTES: Final = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``exam compare`` takes."""
+    """Declares the arguments of ``exam compare``."""
     parser.epilog = "Exit status: 0 nothing differs, 1 something does, 2 a wrong argument."
     parser.add_argument("one", metavar="A", help="starts the driver of one side")
     parser.add_argument("other", metavar="B", help="starts the driver of the other side")
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status.
+    """Runs the command; returns the exit status.
 
     Raises:
         ConfigError: A driver can't be started, or an argument is wrong.
@@ -83,9 +83,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Teller:
-    """Shows how far it is, and each difference at once.
-
-    How many there will be is not known: where the first differ, more of their kind are asked.
+    """Shows the progress, and each difference at once. The total number of situations is unknown,
+    since more situations are played near the first differences.
     """
 
     def __init__(self, *, is_quiet: bool) -> None:
@@ -140,7 +139,7 @@ def _sum_up(comparison: Comparison) -> None:
 
 
 def _bare(difference: SituationDifference) -> SituationDifference:
-    """Without recordings."""
+    """The difference without its recordings."""
     our_result, other_result = (
         msgspec.structs.replace(result, recording=b"")
         for result in (difference.one, difference.other)

@@ -1,4 +1,4 @@
-"""``txnsim exam readers``: topics and log directories with the answers expected of a reader."""
+"""``txnsim exam readers``: topics and log directories with the answers that a reader must give."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MISSED_STATUS: Final = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``exam readers`` takes."""
+    """Declares the arguments of ``exam readers``."""
     from txnsim.cli.serving.long_running import LongRunning
 
     parts = parser.add_subparsers(dest="readers_part", metavar="COMMAND", required=True)
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status.
+    """Runs the command; returns the exit status.
 
     Raises:
         ConfigError: A file can't be read or written.

@@ -1,9 +1,8 @@
-"""``txnsim practise``: a cluster with a hanging transaction to find and repair, by one command; or
-one that goes on with copies of production's disks. ``practise upgrade`` rehearses a rolling
-upgrade.
+"""``txnsim practise``: starts a cluster with a hanging transaction to find and repair; or one that
+continues from copies of production's disks. ``practise upgrade`` rehearses a rolling upgrade.
 
-It is ``txnsim serve`` with the right options, a situation (``practise_situation``), and the
-commands of the exercise, printed with the address that they need.
+It is ``txnsim serve`` with the right options, a situation (``practise_situation``), and prints the
+commands of the exercise with the right address.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ EPILOG: Final = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``practise`` takes."""
+    """Declares the arguments of ``practise``."""
     parser.epilog = EPILOG
     parser.add_argument(
         "directory",
@@ -63,12 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rewrite(arguments: Sequence[str]) -> list[str]:
-    """With the variables of ``txnsim serve`` that it has options for."""
+    """Adds the environment variables of ``txnsim serve`` for which ``practise`` has options."""
     return serve.with_variables(arguments, only=("--port", "--http", "--ready-file"))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGINT or SIGTERM, or rehearse an upgrade; returns the exit status."""
+    """Serves until SIGINT or SIGTERM, or rehearses an upgrade; returns the exit status."""
     if args.directory == [UPGRADE]:
         return _rehearse(args)
     if args.old or args.new:
@@ -89,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rehearse(args: argparse.Namespace) -> int:
-    """Status 1 if a record was lost or a transaction hangs."""
+    """Rehearses an upgrade; returns 1 if a record was lost or a transaction hangs."""
     from txnsim.cli.event_log import set_up_logs
     from txnsim_lab.cli._upgrade import rehearse
 
@@ -117,7 +116,7 @@ def _rehearse(args: argparse.Namespace) -> int:
 
 
 async def _make_exercise(cluster: SimCluster, http: str | None) -> tuple[str, ...]:
-    """Make the situation; returns the exercise."""
+    """Makes the situation on the cluster; returns the text of the exercise."""
     await practise_situation.make(cluster)
     release = f"txnsim faults release {practise_situation.MARKER_RULE} --http {http}"
     return (
@@ -130,7 +129,7 @@ async def _make_exercise(cluster: SimCluster, http: str | None) -> tuple[str, ..
 
 
 async def _exercise_on_copies(cluster: SimCluster, _http: str | None) -> tuple[str, ...]:
-    """The exercise on a copy of disks."""
+    """The text of the exercise on copies of disks."""
     return (
         "It goes on with your copies, at the time when the brokers were stopped. What hangs there?",
         *_commands(cluster, "why TOPIC PARTITION"),

@@ -1,7 +1,6 @@
-"""``txnsim proxy``: a fault proxy in front of a Kafka cluster, until a signal comes.
-
-It turns arguments into ``ProxyOptions``, starts a ``FaultProxy`` and its control port, and says
-where they are and what can't pass.
+"""``txnsim proxy``: runs a fault proxy in front of a Kafka cluster until a signal comes. It turns
+arguments into ``ProxyOptions``, starts a ``FaultProxy`` and its control port, and prints their
+addresses and what the proxy can't pass on.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ CAN_NOT_PASS: Final = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``proxy`` takes."""
+    """Declares the arguments of ``proxy``."""
     _add_cluster_arguments(parser.add_argument_group("the cluster"))
     _add_address_arguments(parser.add_argument_group("addresses"))
     _add_control_arguments(parser.add_argument_group("the control port"))
@@ -135,7 +134,7 @@ def _add_control_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Stand between clients and the cluster until SIGINT or SIGTERM; returns the exit status."""
+    """Runs the proxy until SIGINT or SIGTERM; returns the exit status."""
     try:
         running = LongRunning(args)
         options = options_from(args)
@@ -151,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def options_from(args: argparse.Namespace) -> ProxyOptions:
-    """What the arguments ask for.
+    """The proxy's options from the arguments.
 
     Raises:
         ConfigError: A value is wrong; the message names it.
@@ -179,7 +178,7 @@ def options_from(args: argparse.Namespace) -> ProxyOptions:
 
 
 def _tls_files(prefix: str, certificate: str | None, key: str | None) -> TlsFiles | None:
-    """Files for listening with TLS; None for listening in clear."""
+    """Files for listening with TLS; None for listening in plain text."""
     if certificate is not None and key is not None:
         return TlsFiles(certificate=certificate, key=key)
     if certificate is None and key is None:

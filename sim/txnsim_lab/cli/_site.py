@@ -1,4 +1,6 @@
-"""``txnsim site``: the page with the simulator in WebAssembly, as files for any file server."""
+"""``txnsim site``: writes the page with the simulator in WebAssembly, as files for any file
+server.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ COLUMNS: Final[Columns[dict[str, str]]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``site`` takes."""
+    """Declares the arguments of ``site``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="write the site's files into a folder")
     build.add_argument(
@@ -41,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status."""
+    """Runs the command; returns the exit status."""
     from txnsim_lab.http.site.build import build
 
     files = build(

@@ -1,9 +1,8 @@
-"""``txnsim practise upgrade``: brokers go from one release to another, one by one, under producers
-with transactions; then the cluster's features are raised.
-
-At each step it tells what is at risk for transactions in these releases, by the table of switches
-(``txnsim.releases.rules``), what happened here, and what to look at. Virtual time, so the same
-releases give the same text. It does not know your clients, your load or your configs.
+"""``txnsim practise upgrade``: upgrades the brokers of a cluster one by one while producers make
+transactions, and then raises the cluster's features. At each step it prints the risks for
+transactions in these releases, by the table of switches (``txnsim.releases.rules``), what happened,
+and what to observe. It uses virtual time, so the same releases give the same text. It does not know
+your clients, your load or your configs.
 """
 
 from __future__ import annotations
@@ -32,14 +31,15 @@ from txnsim.types import TopicPartition
 TOPIC: Final = "orders"
 PARTITIONS: Final = 3
 BROKERS: Final = (2, 3, 1)
-"""The controller's node last, as Kafka's guide has it."""
+"""Order of the upgrade; the controller's node is last, as in Kafka's guide."""
 IDS: Final = ("shop-1", "shop-2", "shop-3", "shop-4", "shop-5")
-"""Transactional ids, on coordinators of all brokers: a transaction of each at every step, with a
-record for every partition."""
+"""Transactional ids whose coordinators are on all brokers. At every step each makes a transaction
+with a record for every partition.
+"""
 GIVE_UP_MS: Final = 6_000
-"""A record that is not taken for so long counts as a failure."""
+"""A record that is not acknowledged after this time counts as a failure."""
 IN_SYNC_MS: Final = 60_000
-"""How long replicas of a broker that is back may take to be in sync."""
+"""Limit of the time until the replicas of a restarted broker are in sync."""
 FEATURES: Final = ("metadata.version", "transaction.version")
 WITHOUT_ZOOKEEPER: Final = (4, 0)
 OF_TRANSACTIONS: Final = (
@@ -52,12 +52,12 @@ OF_TRANSACTIONS: Final = (
     "v2_markers_need_higher_epoch", "repeated_v2_markers_are_written", "last_epoch_recovers",
     "leaderless_partitions_keep_markers", "cut_transactions_begin_at_batch",
 )  # fmt: skip
-"""Switches that decide whether a transaction is lost, torn, hangs or is refused for nothing."""
+"""Switches that decide whether a transaction is lost, torn, hangs or is refused without reason."""
 Tell = Callable[[str], object]
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of an upgrade: counts of records, of transactions that failed, of hanging ones; the
+    """The result of an upgrade: number of records, of failed and of hanging transactions; the
     slowest commit.
     """
 
@@ -69,12 +69,16 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_well(self) -> bool:
-        """Every transaction was committed, every record of it is read, and nothing hangs."""
+        """Whether every transaction was committed, every record of it was read, and nothing
+        hangs.
+        """
         return self.committed == self.read and self.failed == self.hanging == 0
 
 
 def risks(old: Release, new: Release) -> tuple[list[str], list[str]]:
-    """What the upgrade mends, and what it brings: a sentence for each switch that differs."""
+    """Sentences about what the upgrade fixes, and about the risks that it brings: one for each
+    switch that differs.
+    """
     mended: list[str] = []
     brought: list[str] = []
     asks_first = new.rules.transactions_are_verified and not old.rules.transactions_are_verified
@@ -93,10 +97,10 @@ def risks(old: Release, new: Release) -> tuple[list[str], list[str]]:
 
 
 def rehearse(old: Release, new: Release, tell: Tell) -> Rehearsal:
-    """Play it.
+    """Plays the upgrade.
 
     Raises:
-        ConfigError: The new release is not newer, or a cluster can't go from one to the other.
+        ConfigError: The new release is not newer, or a cluster can't be upgraded from the old one.
     """
     old_version, new_version = _version(old), _version(new)
     if old_version >= new_version:
@@ -158,7 +162,9 @@ class _Upgrade:
         return rehearsal
 
     async def _lead_again(self, admin: Admin) -> None:
-        """Preferred leaders lead, as after five minutes (auto.leader.rebalance.enable)."""
+        """Lets the preferred leaders lead, as brokers do after five minutes
+        (auto.leader.rebalance.enable).
+        """
         coordinating_partitions = {
             await self._kafka.topics.of_transactional_id(name) for name in IDS
         }
@@ -177,7 +183,7 @@ class _Upgrade:
                 await pause(admin.cluster.clock, 100)
 
     async def _look(self, admin: Admin, heading: str) -> None:
-        """Commit a transaction of each id, and tell how it went."""
+        """Commits a transaction of each id, and prints how it went."""
         clock = admin.cluster.clock
         slowest_ms, errors = 0, Counter[str]()
         for producer in self._producers:

@@ -1,4 +1,4 @@
-"""Commands of the lab (``txnsim.cli.commands``)."""
+"""The commands of the lab (``txnsim.cli.commands``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from txnsim.cli.commands import CommandTable
 
 
 def words() -> dict[str, tuple[str, ...]]:
-    """Names of stories, lessons and errors."""
+    """Names of stories, lessons and errors, for completion."""
     from txnsim_lab.scenario.catalog import heads
     from txnsim_lab.scenario.teaching.lessons import lessons
     from txnsim_lab.troubleshooting import error_names, page_file, read_sections

@@ -1,1 +1,1 @@
-"""``txnsim scenario``: its commands, what they print, the matrix."""
+"""``txnsim scenario``: its commands, their output, the matrix."""

@@ -1,4 +1,4 @@
-"""``txnsim scenario``: list, show and run stories about transactions."""
+"""``txnsim scenario``: lists, shows and runs stories about transactions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TAKES: Final = ("armed", "disarmed", "control")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``scenario`` takes."""
+    """Declares the arguments of ``scenario``."""
     parser.epilog = (
         "Exit status: 0 every verdict is the declared one, 1 one differs, 2 a wrong argument or "
         "scenario file."
@@ -142,7 +142,7 @@ def _player_options(parser: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status."""
+    """Runs the command; returns the exit status."""
     from txnsim.cli.event_log import set_up_logs  # structlog: slow to import
 
     set_up_logs(level="error")  # what else happens in a story is said by the story
@@ -201,7 +201,7 @@ def _new(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    """Every file is read, also behind a wrong one."""
+    """Checks every file, even after a wrong one."""
     checked_files: list[dict[str, Any]] = []
     wrong = 0
     for name in args.name:
@@ -356,7 +356,9 @@ def _run_all(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunR
 def _run_simulated(
     scenario_run: ScenarioRun, args: argparse.Namespace, pace: GivenInputs | None
 ) -> RunResult:
-    """The first recording that differs, over the seeds; the last one if none differs."""
+    """Plays the run with each seed; returns the first result that differs from the declared one, or
+    else the last.
+    """
     from txnsim_lab.scenario.runner import run_in_virtual_time
 
     seeds = [args.seed] if args.seeds is None else range(1, args.seeds + 1)
@@ -475,10 +477,10 @@ steps:
 
 
 def write(name: str, directory: Path | None = None) -> Path:
-    """Write the file for a story of that name.
+    """Writes a new scenario file of that name.
 
     Raises:
-        ConfigError: That is no name, or there is such a file already.
+        ConfigError: The name is wrong, or the file exists already.
     """
     name = name.removesuffix(".yaml")
     if not _NAME_RE.fullmatch(name):

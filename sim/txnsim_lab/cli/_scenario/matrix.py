@@ -1,9 +1,7 @@
-"""The matrix of ``txnsim scenario matrix``: an anomaly in each row, a generation of the protocol in
-each column, and in each cell what armed runs came to.
-
-A cell with a fix or a release in it has several runs, each under its label. What differs from the
-file is marked, with what was expected; disarmed runs and controls, which must all be healthy, are
-counted below.
+"""The matrix of ``txnsim scenario matrix``: a row for each anomaly, a column for each mode of the
+protocol, and in each cell the verdict of the armed runs. If runs differ by a fix or a release, a
+cell has several runs, each with its label. Verdicts that differ from the file are marked, with the
+expected one. Disarmed runs and controls, which must all be healthy, are counted below.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ GAP: Final = "  "
 
 
 def matrix_of(results: Sequence[RunResult]) -> str:
-    """The grid, and how many runs came to the declared verdict."""
+    """The matrix, and the number of runs with the declared verdict."""
     armed: dict[str, dict[str, list[RunResult]]] = {}
     for result in results:
         if result.take == "armed":
@@ -70,7 +68,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _counts(results: Sequence[RunResult]) -> list[str]:
-    """Runs as declared, by take."""
+    """Number of runs with the declared verdict, by take."""
     lines = []
     for take, verdict_kind in (
         ("armed", "with the fault"),

@@ -1,4 +1,4 @@
-"""``--on``: stories played on real brokers too, and the table that holds both verdicts."""
+"""``--on``: plays stories on real brokers too, and prints a table with both verdicts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_TOLD: Final = "–"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare where else stories are played."""
+    """Declares the arguments for real brokers."""
     group = parser.add_argument_group("on real brokers")
     group.add_argument(
         "--on",
@@ -50,11 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(
     plan: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace
 ) -> list[ComparedRun]:
-    """Tell every story of a plan on both sides, and print what came of it.
+    """Plays every story of a plan on both sides, and prints the results.
 
     Raises:
-        ConfigError: A place is none, brokers can't be had, ``--yes`` is missing, or nothing of the
-            plan can be played there.
+        ConfigError: A target is wrong, brokers can't be started, ``--yes`` is missing, or nothing
+            of the plan can be played there.
         ClientError: A cluster does not answer.
     """
     from txnsim.runtime import real_world
@@ -188,8 +188,8 @@ def table(cells: Sequence[ComparedRun]) -> str:
 
 
 def leftovers(cell: ComparedRun) -> list[str]:
-    """What could not be cleaned: each thing and why, and by which command it goes. Names and
-    commands are not broken, so that they can be copied.
+    """Lines about what could not be removed: its name, the reason, and the command that removes it.
+    Names and commands are not wrapped, so that they can be copied.
     """
     name = f"{cell.scenario_run} on {cell.on}"
     lines: list[str] = []
@@ -211,7 +211,7 @@ def _row(cell: ComparedRun) -> tuple[str, ...]:
 
 
 def verdicts(result: RunResult) -> str:
-    """Verdicts of the judges, before and after the repair."""
+    """Verdicts of the judges, before and after the cure."""
     observed_kinds = kinds(result.verdict.observed)
     return (
         observed_kinds
@@ -221,7 +221,7 @@ def verdicts(result: RunResult) -> str:
 
 
 def facts(cell: ComparedRun) -> dict[str, object]:
-    """A cell for programs."""
+    """One cell of the comparison as JSON values."""
     return {
         "scenario": cell.scenario_run.scenario.name,
         "animal": cell.scenario_run.scenario.anomaly,

@@ -1,6 +1,4 @@
-"""How ``txnsim scenario`` prints what it knows of a story, and what runs came to: a story, a table,
-facts, a line of progress.
-"""
+"""The output of ``txnsim scenario``: a story, a table, JSON values, a line of progress."""
 
 from __future__ import annotations
 
@@ -22,11 +20,13 @@ if TYPE_CHECKING:
 WIDTH: Final = 100
 HEALTHY: Final = "healthy"
 EVENT_INDENT: Final = " " * 13
-"""What happened stands behind its time, ``   123 ms  ``, below the sentence that it belongs to."""
+"""Indent of an event, which follows its time, `` 123 ms ``, under the sentence that it belongs
+to.
+"""
 
 
 def kinds(verdict: Sequence[str]) -> str:
-    """Kinds of anomalies; none is healthy."""
+    """Kinds of anomalies in words; ``healthy`` for none."""
     return ", ".join(verdict) or HEALTHY
 
 
@@ -73,7 +73,7 @@ def _cured_kinds(scenario: Scenario, run: Run) -> str:
 
 
 def story_of(world: Run, result: RunResult, *, said: set[str]) -> str:
-    """One run, sentence by sentence, and its verdict."""
+    """One run, sentence by sentence, with its verdict."""
     take_remark = {"armed": "", "disarmed": ", fault not armed", "control": ", control"}[
         result.take
     ]
@@ -98,13 +98,15 @@ def story_of(world: Run, result: RunResult, *, said: set[str]) -> str:
 
 
 def event_of(sentence: Sentence) -> list[str]:
-    """Something that happened, as lines."""
+    """An event of a run, wrapped into lines."""
     event = f"{sentence.at_ms:6} ms  {sentence.who}: {sentence.text}"
     return textwrap.wrap(event, WIDTH, subsequent_indent=EVENT_INDENT)
 
 
 def table_of(results: Sequence[RunResult]) -> str:
-    """A row per run; below, why those came to another verdict than declared."""
+    """A table with a row per run, and the reasons for verdicts that differ from the declared
+    ones.
+    """
     rows = [
         (
             result.scenario,
@@ -145,7 +147,7 @@ def _comparison(result: RunResult) -> str:
 
 
 def progress_of(result: RunResult) -> str:
-    """A run that has just ended: its name, its verdict and the virtual or real milliseconds."""
+    """A line about a finished run: its name, its verdict and its duration in milliseconds."""
     verdict = kinds(result.verdict.observed)
     if not result.as_declared:
         verdict += ", not declared"
@@ -153,7 +155,7 @@ def progress_of(result: RunResult) -> str:
 
 
 def facts_of(result: RunResult) -> dict[str, object]:
-    """A run for programs."""
+    """One run as JSON values."""
     return {
         "scenario": result.scenario,
         "animal": result.anomaly,
@@ -171,5 +173,5 @@ def facts_of(result: RunResult) -> dict[str, object]:
 
 
 def wrap_text(text: str) -> str:
-    """A paragraph."""
+    """Wraps a text as one paragraph."""
     return textwrap.fill(" ".join(text.split()), WIDTH, subsequent_indent="   ")

@@ -1,1 +1,1 @@
-"""Commands that play runs from seeds."""
+"""Commands that play runs of seeds."""

@@ -1,4 +1,4 @@
-"""``txnsim campaign``: very many seeds, on this machine or on Spark, as a table in files."""
+"""``txnsim campaign``: plays very many seeds, on this machine or on Spark, and writes a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOCAL: Final = "local"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``campaign`` takes."""
+    """Declares the arguments of ``campaign``."""
     parts = parser.add_subparsers(dest="part", metavar="COMMAND", required=True)
     run = parts.add_parser(
         "run",
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status."""
+    """Runs the command; returns the exit status."""
     try:
         return _run(args)
     except (BadInputError, ConfigError, MissingExtraError, OSError) as error:

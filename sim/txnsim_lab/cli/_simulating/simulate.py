@@ -1,4 +1,4 @@
-"""``txnsim simulate``: runs drawn from seeds, judged; what they find is shrunk and explained."""
+"""``txnsim simulate``: plays and judges runs of seeds; shrinks and explains findings."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 FOUND_STATUS: Final = 1
 SEEDS_DEFAULT: Final = "0..200"
 ENDLESS: Final = range(2**31)
-"""More seeds than any ``--time`` has room for."""
+"""More seeds than can be played in any ``--time``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``simulate`` takes."""
+    """Declares the arguments of ``simulate``."""
     parser.epilog = (
         "Exit status: 0 nothing was found, 1 something was, or --against makes a difference,"
         " 2 a wrong argument, or nothing was exercised."
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_wanted(parser: argparse.ArgumentParser) -> None:
-    """What of the runs the user may fix."""
+    """Declares the arguments for the user's choices about runs."""
     parser.add_argument("--workload", metavar="MODULE:COROUTINE", help="instead of our clients")
     parser.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
     parser.add_argument(
@@ -79,10 +79,10 @@ def add_wanted(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status.
+    """Runs the command; returns the exit status.
 
     Raises:
-        ConfigError: A release, a switch, a workload or a range is none.
+        ConfigError: A release, a switch, a workload or a range is wrong.
     """
     from txnsim_lab.simulation.guide import AMONG, guided_seeds
     from txnsim_lab.simulation.play import quieten
@@ -139,7 +139,7 @@ def _so_far(tally: Tally) -> str:
 
 
 def _end_stopped(tally: Tally, args: argparse.Namespace) -> int:
-    """Print what is known after Ctrl-C: no finding is given a name or shrunk, which takes long."""
+    """Prints what is known after Ctrl-C. No finding is explained or shrunk, as that takes long."""
     from txnsim.cli.main import INTERRUPTED_STATUS
 
     if args.json:
@@ -153,7 +153,7 @@ def _end_stopped(tally: Tally, args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace, options: Wanted) -> int:
-    """Where do the runs of a seed in two clusters part? Returns the exit status."""
+    """Prints where the runs of a seed in two clusters differ; returns the exit status."""
     from txnsim_lab.simulation.differential import difference, other_plan
     from txnsim_lab.simulation.drawing import draw
     from txnsim_lab.simulation.reports import write_files
@@ -182,7 +182,7 @@ def _kept_rows(path: Path | None, options: Wanted) -> AbstractContextManager[Row
 
 
 def options_from(args: argparse.Namespace) -> Wanted:
-    """What the user has fixed.
+    """The user's choices from the arguments.
 
     Raises:
         ConfigError: There is no such release, switch or workload.
@@ -217,10 +217,10 @@ def _seeds_of(args: argparse.Namespace) -> range:
 
 
 def seeds_in(text: str) -> range:
-    """The seeds that ``A..B`` means.
+    """Parses ``A..B`` into seeds.
 
     Raises:
-        ConfigError: It means none.
+        ConfigError: The text has another form, or the range is empty.
     """
     first_seed, dots, end_seed = text.partition("..")
     if not (
@@ -231,10 +231,10 @@ def seeds_in(text: str) -> range:
 
 
 def duration_of(option: str, text: str) -> int:
-    """Milliseconds that an option means.
+    """Parses the duration of an option into milliseconds.
 
     Raises:
-        ConfigError: It is no duration.
+        ConfigError: The text is no duration.
     """
     try:
         return read_ms(text)
@@ -243,7 +243,7 @@ def duration_of(option: str, text: str) -> int:
 
 
 def _reports(tally: Tally, options: Wanted, args: argparse.Namespace) -> Iterator[Report]:
-    """A report per cause, and per kind without a cause, for the first seed of each."""
+    """Reports on the first seed of each cause, and of each kind without a cause."""
     from txnsim_lab.simulation.reports import report_on
 
     for row in _firsts(tally.failed):
@@ -283,7 +283,7 @@ def _lines(tally: Tally, reports: list[Report], args: argparse.Namespace) -> Ite
 
 
 def repeat_options(args: argparse.Namespace) -> str:
-    """The options that belong to a seed, for the command that repeats it."""
+    """Options to add to the command that repeats a seed."""
     options = [f"--rules {rule}" for rule in args.rules]
     if args.as_version is not None:
         options.append(f"--as-version {args.as_version}")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 LEFT_STATUS: Final = 1
 DEMO: Final = "demo"
-"""What ``make demo`` plays."""
+"""The lesson that ``make demo`` plays."""
 COLUMNS: Final[Columns[dict[str, str]]] = {
     "Lesson": lambda one: one["id"],
     "Minutes": lambda one: one["minutes"],
@@ -44,7 +44,7 @@ COLUMNS: Final[Columns[dict[str, str]]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``lesson`` takes."""
+    """Declares the arguments of ``lesson``."""
     parser.epilog = (
         "Answers are read from standard input, one per line: a number, h for a hint, q to leave."
         " Exit status: 0 the lesson was played to its end, 1 it was left, 2 a misuse."
@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status.
+    """Runs the command; returns the exit status.
 
     Raises:
         ConfigError: There is no such lesson, or ``--json`` is given with one.
@@ -161,7 +161,7 @@ def _play(chosen: Lesson, folder: Path | None) -> int:
 
 
 class _LessonPlayer:
-    """The player of a lesson: pauses the scenario to ask the learner."""
+    """The pace of a lesson's story: stops it to ask the learner."""
 
     def __init__(self, chosen: Lesson) -> None:
         self._lesson = chosen
@@ -170,17 +170,17 @@ class _LessonPlayer:
         """Whether the part's events are still to come."""
         self._guess = ""
         self._payloads = 0
-        """How many sentences of the story."""
+        """Number of sentences of the story so far."""
         self._inputs: list[Input] = []
-        """What the learner did to the present story."""
+        """The learner's inputs to the present story."""
         self._beside: dict[int, Recording] = {}
-        """Part -> the other run that is shown beside this one."""
+        """Part -> the run that it is compared with."""
         self._begins = 0
-        """The first part of the present story."""
+        """Number of the part that begins the present story."""
         self.predictions: list[bool] = []
         self.goals = 0
         self.scenario_run = self._scenario_run(0)
-        """The scenario to play next; None at the end of the lesson."""
+        """The run to play next; None at the end of the lesson."""
 
     def _scenario_run(self, part: int) -> ScenarioRun | None:
         from txnsim_lab.scenario.teaching.lesson_solver import scenario_run_of
@@ -191,7 +191,9 @@ class _LessonPlayer:
         return self._lesson.story_of(part)[0]
 
     def prepare(self) -> None:
-        """Play the other runs that this story is compared with: a run takes its whole thread."""
+        """Plays the runs that this story is compared with beforehand, as a run occupies its whole
+        thread.
+        """
         story, _ = self._lesson.story_of(self._begins)
         for number, part in enumerate(self._lesson.parts):
             is_same_story = self._lesson.story_of(number) == (story, self._begins)
@@ -199,7 +201,7 @@ class _LessonPlayer:
                 self._beside[number] = _play_beside(story, part.beside)
 
     async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
-        """Explain a part once the previous part has been played."""
+        """Shows the next part once the steps of the previous one have been played."""
         from txnsim_lab.scenario.teaching.lesson_solver import PlayedError
 
         parts = self._lesson.parts
@@ -259,7 +261,7 @@ class _LessonPlayer:
         self._payloads = len(sentences)
 
     def _compare(self, part: Part, stage: Stage) -> None:
-        """Facts of this run and of another one, side by side."""
+        """Shows facts of this run and of another one in two columns."""
         from txnsim_lab.scenario.teaching.lesson_solver import so_far
         from txnsim_lab.scenario.teaching.trace_facts import fact, in_words
 
@@ -342,7 +344,7 @@ class _Until:
         self.found: Recording | None = None
 
     async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
-        """Take the trace and end the run at the wanted step."""
+        """Takes the trace and ends the run at the wanted step."""
         from txnsim_lab.scenario.teaching.lesson_solver import PlayedError, so_far
 
         if step.number == self._number:

@@ -1,5 +1,5 @@
-"""A lesson on a cluster of one's own: started beside the lesson, as by ``txnsim serve --ui`` or
-``txnsim practise DIR …``, and gone with it.
+"""A lesson on the learner's own cluster. The cluster is started for the lesson, as by ``txnsim
+serve --ui`` or ``txnsim practise DIR …``, and ends with it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 LEFT_STATUS: Final = 1
 LOGS: Final = "l11-logs"
-"""Where the log directories of ``practise`` are put, in the working directory."""
+"""Folder in the working directory for the log directories of ``practise``."""
 _START_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.05
 _STOP_SECONDS: Final = 20.0
@@ -43,11 +43,11 @@ _ON_FREE_PORTS: Final = ("--port", "0", "--http", "0")
 
 
 def play(lesson: Lesson) -> int:
-    """Play it to its end; returns the exit status.
+    """Plays a lesson to its end; returns the exit status.
 
     Raises:
-        ConfigError: Its cluster can't be started.
-        ControlPortError: Its cluster does not answer.
+        ConfigError: The cluster can't be started.
+        ControlPortError: The cluster does not answer.
     """
     TERMINAL.text(f"{lesson.id}: {lesson.title}\n")
     with _cluster(lesson) as port:
@@ -68,7 +68,7 @@ def play(lesson: Lesson) -> int:
 
 
 class _OwnClusterPlayer:
-    """What the learner meets, part by part."""
+    """Plays the parts of a lesson with the learner."""
 
     def __init__(self, one: Lesson, port: ControlPort, bootstrap: str) -> None:
         self._lesson = one
@@ -77,7 +77,7 @@ class _OwnClusterPlayer:
         self.predictions: list[bool] = []
 
     def take(self, number: int) -> None:
-        """One part, to its end."""
+        """Plays one part to its end."""
         part = self._lesson.parts[number]
         print_filled(self._fill_addresses(part.say))
         if part.code:
@@ -142,7 +142,7 @@ class _OwnClusterPlayer:
         return self._port.get("lessons", self._lesson.id, "parts", number, "now")
 
     def _change(self, arms: Sequence[FaultRule], disarms: Sequence[str]) -> None:
-        """Fault rules of the lesson; one that is in force is armed anew."""
+        """Disarms and arms fault rules of the lesson; a rule that is armed already is replaced."""
         in_force = {fault["rule"]["id"] for fault in self._port.get("faults")}
         for rule in (*disarms, *(fault_rule.id for fault_rule in arms)):
             if rule in in_force:
@@ -152,7 +152,7 @@ class _OwnClusterPlayer:
 
 
 def _offer(part: Part) -> None:
-    """The code as a file of the learner's own."""
+    """Offers to save the code as a file."""
     try:
         word = input(f"Save it to begin with? (Enter: {part.file}, n for no): ").strip()
     except EOFError:
@@ -170,7 +170,9 @@ def _offer(part: Part) -> None:
 
 @contextlib.contextmanager
 def _cluster(lesson: Lesson) -> Iterator[ControlPort]:
-    """The lesson's cluster, by its control port; it ends with the lesson."""
+    """Starts the lesson's cluster, and yields its control port; the cluster ends with the
+    lesson.
+    """
     assert lesson.cluster is not None
     arguments = ["serve", "--ui"]
     if lesson.cluster.loads:
@@ -180,7 +182,7 @@ def _cluster(lesson: Lesson) -> Iterator[ControlPort]:
 
 
 def _log_directories() -> list[Path]:
-    """The log directories of a stopped practice cluster; created if missing."""
+    """The log directories of a stopped practice cluster; creates them if they are missing."""
     folder = Path(LOGS)
     if not folder.exists():
         TERMINAL.text(f"A cluster of `txnsim practise` leaves its log directories in {folder} …")
@@ -194,7 +196,7 @@ def _log_directories() -> list[Path]:
 
 @contextlib.contextmanager
 def _running_command(*arguments: str) -> Iterator[ControlPort]:
-    """A command that serves, on free ports, once it is ready."""
+    """Runs a serving command on free ports, and yields its control port when it is ready."""
     with tempfile.TemporaryDirectory(prefix="txnsim-lesson-") as directory:
         ready, log = Path(directory, "ready.json"), Path(directory, "log")
         command = [*_TXNSIM, *arguments, *_ON_FREE_PORTS, "--ready-file", str(ready)]
@@ -216,7 +218,7 @@ def _running_command(*arguments: str) -> Iterator[ControlPort]:
 
 
 def _await(process: subprocess.Popen[bytes], ready: Path, log: Path) -> None:
-    """Until the ready file is there."""
+    """Waits until the ready file exists."""
     for _ in range(int(_START_SECONDS / _POLL_SECONDS)):
         if ready.exists():
             return

@@ -1,4 +1,4 @@
-"""A lesson on paper: for a class, and with all answers for its teacher."""
+"""A lesson on paper: for a class, or with all answers for the teacher."""
 
 from __future__ import annotations
 

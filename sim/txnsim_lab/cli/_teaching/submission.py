@@ -1,4 +1,4 @@
-"""What a learner hands in of a lesson, as a file, and the table that a teacher reads."""
+"""The file that a learner hands in after a lesson, and the table that a teacher reads."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from txnsim.files import problem_of, write_whole
 
 
 class HandedIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One lesson of one learner, whom the name of the file tells."""
+    """The result of one lesson of one learner; the name of the file names the learner."""
 
     lesson: str
     predictions: tuple[bool, ...]
-    """In order: whether each came true."""
+    """For each prediction, in order, whether it was right."""
     goals: int
-    """Parts of the lesson whose goal the learner reached by deeds."""
+    """Number of parts whose goal the learner reached by actions."""
 
 
 COLUMNS: Final[Columns[Mapping[str, str]]] = {
@@ -33,20 +33,20 @@ COLUMNS: Final[Columns[Mapping[str, str]]] = {
 
 
 def hand_in(path: Path, lesson: str, predictions: Sequence[bool], goals: int) -> None:
-    """Write the file.
+    """Writes the file.
 
     Raises:
-        ConfigError: It can't be written.
+        ConfigError: The file can't be written.
     """
     handed_in = HandedIn(lesson=lesson, predictions=tuple(predictions), goals=goals)
     write_whole(path, msgspec.json.encode(handed_in) + b"\n", what="--hand-in")
 
 
 def table(paths: Iterable[Path]) -> list[dict[str, str]]:
-    """A row for each file, by lesson, the weakest first.
+    """A row for each file, sorted by lesson, the weakest result first.
 
     Raises:
-        ConfigError: A file is none of these.
+        ConfigError: A file was not handed in from a lesson.
     """
     rows = []
     for path in paths:

@@ -1,4 +1,6 @@
-"""How a lesson speaks in the terminal: texts, questions, and a prediction beside its answer."""
+"""The dialogue of a lesson in the terminal: texts, questions, and predictions with the right
+answers.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LeftError(Exception):
-    """The learner leaves."""
+    """The learner leaves the lesson."""
 
 
 class InputEndedError(LeftError):
@@ -22,18 +24,20 @@ class InputEndedError(LeftError):
 
 
 def print_filled(text: str) -> None:
-    """A text as one paragraph."""
+    """Prints a text as one paragraph."""
     TERMINAL.text(textwrap.fill(text.strip(), WIDTH))
 
 
 def print_paragraphs(text: str) -> None:
-    """A text whose lines are paragraphs, and an empty line."""
+    """Prints a text whose lines are paragraphs, and an empty line."""
     lines = text.strip().splitlines()
     TERMINAL.text("\n".join(textwrap.fill(line, WIDTH) for line in lines) + "\n")
 
 
 def print_shown(part: Part, guess: str, key: str) -> bool:
-    """A prediction beside the answer, and why it is wrong; returns whether it came true."""
+    """Prints a prediction, the answer, and why the prediction is wrong; returns whether it was
+    right.
+    """
     is_right = guess == key
     TERMINAL.text(f"\nYou said:  {part.choices[guess]}.")
     mark = "✓ Right." if is_right else "✕ It is different."
@@ -49,10 +53,10 @@ def print_predictions(predictions: Sequence[bool]) -> None:
 
 
 def ask_choice(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int:
-    """Ask until there is an answer.
+    """Asks until there is a valid answer.
 
     Returns:
-        The place of a choice; 0 where there is nothing to choose.
+        Index of the choice; 0 if there are no choices.
 
     Raises:
         LeftError: The learner leaves, or standard input has ended.

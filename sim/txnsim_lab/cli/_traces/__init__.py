@@ -1,1 +1,1 @@
-"""``txnsim trace``, ``diff`` and ``explain``: events as text, in other formats, in words."""
+"""``txnsim trace``, ``diff`` and ``explain``: traces as text, in other formats, and explained."""

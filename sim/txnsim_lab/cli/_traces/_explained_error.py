@@ -1,4 +1,4 @@
-"""``txnsim explain error``: the section of docs/troubleshooting.md that an error means."""
+"""``txnsim explain error``: prints the section of docs/troubleshooting.md about an error."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from txnsim_lab.troubleshooting import (
 )
 
 WIDTH_MAX: Final = 100
-"""Of the text in a terminal: longer lines are hard to read."""
+"""Limit of the text's width in a terminal: longer lines are hard to read."""
 PAGE: Final = "docs/troubleshooting.md"
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 _FENCE: Final = re.compile(r"(?ms)^```\w*\n(.*?)^```$")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the words and ``--json``."""
+    """Declares the arguments of ``explain error``."""
     parser.epilog = (
         "`explain NAME` is the same as `explain error NAME`. Where several sections fit, the best"
         " is printed and the others are named. Exit status: 0, 1 if no section fits."
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the section; returns the exit status."""
+    """Prints the section; returns the exit status."""
     text = sys.stdin.read() if args.words == ["-"] else " ".join(args.words)
     finding = find_sections(text, read_sections(page_file().read_text("utf-8")))
     if args.json:
@@ -73,7 +73,7 @@ def _as_json(text: str, finding: SectionMatch) -> dict[str, Any]:
 
 
 def _lines(section: Section) -> Iterator[str]:
-    """The section for a terminal: its Markdown without links."""
+    """The section as lines for a terminal: its Markdown without links."""
     width = min(columns() - 2, WIDTH_MAX)
     yield section.title
     for part in re.split(r"\n\n+", section.text):
@@ -106,7 +106,9 @@ def _linkless(markdown: str) -> str:
 
 
 def _further_section_lines(sections: Sequence[Section]) -> Iterator[str]:
-    """Sections that fit less well: how to have each, and its first sentence."""
+    """Lines about further sections that fit less well: the command for each, and its first
+    sentence.
+    """
     if sections:
         yield from ("", "It fits, too:")
     for section in sections:

@@ -1,4 +1,4 @@
-"""``txnsim diff``: where two runs part."""
+"""``txnsim diff``: finds where two runs differ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIFFERENT_STATUS: Final = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``diff`` takes."""
+    """Declares the arguments of ``diff``."""
     parser.epilog = (
         "Runs are compared role by role, without times and positions. Exit status: 0 they do the"
         " same, 1 they differ, 2 for what is no trace."
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status."""
+    """Runs the command; returns the exit status."""
     from txnsim.trace.trace_file import Recording
     from txnsim_lab.trace.diff import diff
 

@@ -1,6 +1,6 @@
-"""``txnsim explain``: what an error means; why a last stable offset stands where it stands, and
-what has become of a transaction, read from a trace. Of these it says what ``txnsim txns why`` says
-of brokers.
+"""``txnsim explain``: explains an error; and from a trace, why a last stable offset does not
+advance, and what happened to a transaction. ``txnsim txns why`` explains the latter two for running
+brokers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OF_TRACES: Final = ("lso", "txn")
 
 
 def rewrite(arguments: Sequence[str]) -> list[str]:
-    """``explain NAME`` becomes ``explain error NAME``."""
+    """Turns ``explain NAME`` into ``explain error NAME``."""
     index = arguments.index("explain") + 1
     following = arguments[index:]
     first_word = next((word for word in following if word == "-" or not word.startswith("-")), None)
@@ -34,7 +34,7 @@ def rewrite(arguments: Sequence[str]) -> list[str]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``explain`` takes."""
+    """Declares the arguments of ``explain``."""
     parser.epilog = (
         "`txnsim explain NAME-OR-MESSAGE` finds what an error means, by docs/troubleshooting.md."
         " A trace comes from `txnsim scenario run NAME --trace DIR` or from the control port"
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status."""
+    """Runs the command; returns the exit status."""
     if args.action == ERROR:
         return _explained_error.run(args)
     from txnsim.trace.trace_file import Recording

@@ -1,4 +1,4 @@
-"""Runs as one HTML file: written where it is wanted, or opened in a browser."""
+"""Writes runs as one HTML file, or opens them in a browser."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ OPEN_HELP: Final = "show it in a browser: the same file, in the directory for te
 
 
 def write(path: Path, runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
-    """Write the file, and say what it holds.
+    """Writes the file, and prints what it has.
 
     Raises:
-        ConfigError: It can't be written, or a run is too long for a page.
+        ConfigError: The file can't be written, or a run is too long for a page.
     """
     from txnsim_lab.http.page.one_file import one_file, remark
 
@@ -33,7 +33,7 @@ def write(path: Path, runs: Sequence[tuple[str, Recording]], *, redact: bool) ->
 
 
 def show(runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
-    """Write the file to the directory for temporary files and open it in a browser."""
+    """Writes the page to a temporary file and opens it in a browser."""
     import tempfile
     import webbrowser  # both cost the start of every command on scenarios
 

@@ -1,5 +1,5 @@
-"""``txnsim trace brief``, ``convert`` and ``open``: a trace as lines for ``grep``, in the formats
-of other tools, and as a page. No Spark is needed.
+"""``txnsim trace brief``, ``convert`` and ``open``: writes a trace as lines for ``grep``, in the
+formats of other tools, and as a page. They need no Spark.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ FORMS: Final = {
     "shiviz": "a log for ShiViz",
     "otlp": "OpenTelemetry's JSON, for Jaeger or Tempo",
 }
-"""Form -> what it is; each but the page is a module of ``txnsim_lab.trace.convert``."""
+"""Format -> its description; each one except the page is a module of
+``txnsim_lab.trace.convert``.
+"""
 
 
 def add_arguments(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare them."""
+    """Declares the commands and their arguments."""
     brief = actions.add_parser(
         "brief",
         help="one line per event, for grep",
@@ -66,7 +68,7 @@ def add_arguments(actions: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status."""
+    """Runs the command; returns the exit status."""
     from txnsim.trace.trace_file import Recording
 
     with rare_garbage_collection():
@@ -82,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _title(recording: Recording, path: Path) -> str:
-    """What a page calls it."""
+    """Title of a recording on a page."""
     parts = [str(recording.header.get(name) or "") for name in ("scenario", "run", "take")]
     return " ".join(part for part in parts if part) or path.name
 
