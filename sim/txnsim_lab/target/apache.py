@@ -1,8 +1,8 @@
-"""Brokers of Apache Kafka on this machine, from Maven's jars: three of them and a controller, each
-a process of its own, so that any broker may die.
+"""Runs Apache Kafka on this machine, with jars from Maven: three brokers and a controller, each in
+its own process, so that any broker can be killed.
 
-Brokers reach each other through a fault proxy: their inter-broker listener binds a port of its own
-and advertises the proxy's.
+Brokers reach each other through a fault proxy: their inter-broker listener advertises the proxy's
+port.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ HOST: Final = "127.0.0.1"
 CONTROLLER: Final = 100
 CLUSTER_ID: Final = "dHhuc2ltLXN0b3JpZXM0NQ"
 SESSION_TIMEOUT_MS: Final = 4_000
-"""After so long a broker that was killed is fenced; 9 s unless set."""
+"""Session timeout of brokers: a killed broker is fenced after this time; Kafka's default is 9 s."""
 DATA: Final = "data"
-"""The log directory of a process, in its home."""
+"""Name of the log directory in the home of a process."""
 FEATURE_SINCE: Final = (4, 0)
-"""Before it there is no feature ``transaction.version``."""
+"""First release with the feature ``transaction.version``."""
 _LOG_TAIL_LINES: Final = 30
 
 
 class ApacheOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which brokers to start."""
+    """The brokers to start."""
 
     version: str
     libs: Path
-    """Their jars."""
+    """Directory with their jars."""
     brokers: int
     transaction_version: int
     properties: Mapping[str, str]
-    """Entries of ``server.properties`` besides ours."""
+    """Further entries of ``server.properties``."""
 
 
 class _Node(msgspec.Struct, kw_only=True):
     node_id: int
     home: Path
     port: int
-    """Client port; of the controller, its own port."""
+    """Client port; for the controller, its only port."""
     peer_port: int = 0
     process: asyncio.subprocess.Process | None = None
 
@@ -63,7 +63,7 @@ class ApacheBrokers:
     """A cluster of processes. ``plan`` it, ``start`` it, and ``stop`` it."""
 
     def __init__(self, options: ApacheOptions) -> None:
-        """Nothing runs yet; ports are chosen."""
+        """Starts nothing yet, but chooses the ports."""
         self._options = options
         self.home = Path(tempfile.mkdtemp(prefix="txnsim-apache-"))
         """Settings, storage and logs of every process; ``stop`` removes it."""
@@ -83,18 +83,18 @@ class ApacheBrokers:
 
     @property
     def bootstrap(self) -> str:
-        """Addresses of all brokers, past any proxy."""
+        """Addresses of all brokers themselves, not of a proxy."""
         return ",".join(f"{HOST}:{node.port}" for node in self._brokers.values())
 
     @property
     def peers(self) -> tuple[Endpoint, ...]:
-        """Addresses at which brokers reach each other, around the proxy."""
+        """Addresses of the brokers' inter-broker listeners themselves, not of the proxy."""
         return tuple(
             Endpoint(node.node_id, HOST, node.peer_port) for node in self._brokers.values()
         )
 
     async def start(self, listeners: Mapping[int, int]) -> None:
-        """Format storage and start every process; they may need some seconds until they answer.
+        """Formats the storage and starts every process, without waiting until they answer.
 
         Raises:
             ConfigError: There is no Java, or storage could not be formatted.
@@ -114,19 +114,19 @@ class ApacheBrokers:
             await self._start_process(node)
 
     async def kill(self, number: int) -> None:
-        """End a broker at once, as ``kill -9`` does."""
+        """Kills a broker, as ``kill -9`` does."""
         process = self._running(number)
         process.kill()
         await process.wait()
 
     async def shut_down(self, number: int) -> None:
-        """End a broker in order; it hands its leaderships over first."""
+        """Stops a broker with a controlled shutdown, which moves its leaders first."""
         process = self._running(number)
         process.terminate()
         await process.wait()
 
     async def start_again(self, number: int) -> None:
-        """Start a broker that was ended, with its disk and at its ports."""
+        """Starts a stopped or killed broker again, with the same disk and ports."""
         await self._start_process(self._brokers[number])
 
     def segments(self, number: int, partition: TopicPartition) -> list[int]:
@@ -143,7 +143,7 @@ class ApacheBrokers:
         return offsets.get(partition, -1)
 
     async def mend(self) -> None:
-        """Start every broker that a story has left dead."""
+        """Starts every broker that a story has left dead."""
         for number, node in self._brokers.items():
             if node.process is not None and node.process.returncode is not None:
                 await self.start_again(number)

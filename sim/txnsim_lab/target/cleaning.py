@@ -1,8 +1,6 @@
-"""What a story has left on a cluster that belongs to others: ended, deleted, and listed where that
-is refused.
-
-Every part is asked on its own, so one refusal hides nothing else. What stays behind is told with
-the command of Kafka's by which an operator takes it away.
+"""Removes what a story has left on a cluster that belongs to others, and lists what could not be
+removed. Each thing is removed by its own request, so one refusal does not hide another. What
+remains is listed with the Kafka command by which an operator can remove it.
 """
 
 from __future__ import annotations
@@ -50,10 +48,10 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Kind
     name: str
-    """Topic, group, transactional id; of a hanging transaction its partition."""
+    """Topic, group or transactional id; for a hanging transaction, its partition."""
     why: str
     command: str
-    """Command with which an operator removes it, or finds what keeps it."""
+    """The command with which an operator can remove it, or find out what keeps it."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}: {self.why}"
@@ -63,11 +61,11 @@ class Belongings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a story may have created."""
 
     topics: Mapping[str, int]
-    """Name → partitions."""
+    """Topic -> number of partitions."""
     groups: Collection[str]
     transactional_ids: Collection[str]
     position_partitions: int
-    """Of ``__consumer_offsets``."""
+    """Number of partitions of ``__consumer_offsets``."""
 
 
 class Cleaner:
@@ -76,7 +74,6 @@ class Cleaner:
     def __init__(
         self, cluster: Cluster, clock: Clock, *, prefix: str, bootstrap: str, secured: bool
     ) -> None:
-        """A cleaner of one story."""
         self._cluster = cluster
         self._admin = Admin(cluster)
         self._clock = clock
@@ -85,11 +82,12 @@ class Cleaner:
         self._where = f"--bootstrap-server {bootstrap}{config}"
 
     async def clean(self, belongings: Belongings) -> list[Left]:
-        """End open transactions, delete topics and groups, and abort what hangs in partitions that
-        stay: those of topics that may not be deleted, and of ``__consumer_offsets``.
+        """Ends open transactions, deletes topics and groups, and aborts hanging transactions in the
+        remaining partitions: those of topics that may not be deleted, and of
+        ``__consumer_offsets``.
 
         Returns:
-            What is left.
+            What could not be removed.
         """
         leftovers: list[Left] = []
         try:
@@ -115,7 +113,7 @@ class Cleaner:
     async def _end_transactions(
         self, known_ids: Collection[str], leftovers: list[Left]
     ) -> Described:
-        """Fence each producer that has one open; its coordinator aborts it."""
+        """Fences each producer with an open transaction, so that its coordinator aborts it."""
         names = sorted({*known_ids, *await self._ids_of_prefix()})
         described = await self._admin.describe_transactions(names)
         first_descriptions = dict(described)
@@ -172,8 +170,8 @@ class Cleaner:
                 yield Left(kind="transaction", name=name, why=why, command=command)
 
     async def _ids_of_prefix(self) -> set[str]:
-        """Ids of the story that its file does not name: those that a program chose. A broker that
-        can't list is passed over, as the others are asked for by name.
+        """Transactional ids of the story that its file does not name, because a program chose them.
+        Brokers that can't list them are skipped, as ids from the file are requested by name.
         """
         ids: set[str] = set()
         try:
@@ -191,7 +189,7 @@ class Cleaner:
     async def _delete_topics(
         self, topics: Mapping[str, int], leftovers: list[Left]
     ) -> dict[str, int]:
-        """Delete them; those that stay."""
+        """Deletes topics; returns those that could not be deleted."""
         if not topics:
             return {}
         outcomes: Mapping[str, ClientError | None]
@@ -235,8 +233,8 @@ class Cleaner:
         described: Described,
         leftovers: list[Left],
     ) -> None:
-        """Abort hanging transactions, which no coordinator ends; deleted topics take
-        theirs along.
+        """Aborts hanging transactions, which no coordinator ends; those in deleted topics are
+        gone.
         """
         states = [
             description
@@ -318,12 +316,14 @@ def _is_open(description: TransactionDescription | ClientError) -> bool:
 
 
 def _is_retriable(error: ClientError) -> bool:
-    """Whether a coordinator may end the transaction despite the error."""
+    """Whether a coordinator may still end the transaction despite the error."""
     return error.error is None or error.error.retriable
 
 
 def _because(error: ClientError, rights: Mapping[ErrorCode, str]) -> str:
-    """Kafka's name of a refusal and the right it requires; any other error in its own words."""
+    """Why a request was refused: Kafka's name of the error and the missing right; other errors in
+    their own words.
+    """
     if error.error is None:
         return str(error)
     right = rights.get(error.error)

@@ -1,7 +1,7 @@
 """The interface of all targets, and the abilities by which they differ.
 
-What a target can do is known before anything starts: ``Target.can``. An act that it is not able to
-do raises ``TargetError``, and has touched nothing.
+The abilities of a target are known before anything starts: ``Target.can``. An act that a target is
+not able to do raises ``TargetError``, and changes nothing.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from txnsim.settings import Settings
 from txnsim.types import BrokerId, TopicPartition
 
 PATIENCE_MS: Final = 60_000
-"""Until a cluster has followed an act: longer than brokers take until they repeat what was lost
-(30 s).
+"""Limit of the wait until a cluster has followed an act: longer than the 30 s after which brokers
+retry.
 """
 POLL_FIRST_MS: Final = 2
 POLL_MAX_MS: Final = 250
 
 
 class TargetError(TxnsimError):
-    """A target can't do that, or did not follow in time."""
+    """A target is not able to do an act, or did not follow in time."""
 
 
 class Ability(StrEnum):
-    """What some targets can do, and others can't."""
+    """An ability that not every target has."""
 
     BROKERS = "brokers end and start, and are known by their numbers"
     LOGS = "segments end, the cleaner and retention run on demand"
@@ -44,9 +44,9 @@ class Ability(StrEnum):
 
 
 THERE: Final[frozenset[Ability]] = frozenset()
-"""Of a cluster that runs already, and belongs to others."""
+"""Abilities of a cluster that ran before and belongs to others."""
 STARTED: Final = frozenset({Ability.BROKERS, Ability.LOGS, Ability.WHOLE_CLUSTER, Ability.PEERS})
-"""Of real brokers that were started for what is played."""
+"""Abilities of real brokers that were started for a story or situation."""
 SIMULATED: Final = frozenset(Ability)
 _WITHOUT: Final = {
     Ability.BROKERS: "these brokers are not ours",
@@ -56,70 +56,70 @@ _WITHOUT: Final = {
 
 
 class Operator(Protocol):
-    """In whose name acts are done, where that shows in a trace."""
+    """The operator in whose name acts are done and traced."""
 
     async def admin(self) -> Admin:
-        """The client with which it looks at the cluster."""
+        """The operator's client."""
         ...
 
     def say(self, text: str) -> None:
-        """Hears what was done."""
+        """Takes a line about an act that was done."""
 
 
 class Target(Protocol):
     """A cluster, simulated or real."""
 
     environment: Environment
-    """Its clock is that of an outside observer; its trace has the faults."""
+    """Its clock is that of an outside observer; its trace contains the faults."""
 
     @property
     def can(self) -> frozenset[Ability]:
-        """Its abilities."""
+        """The target's abilities."""
         ...
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect."""
+        """Addresses for clients."""
         ...
 
     @property
     def security(self) -> ClientSecurity:
-        """How clients log in there."""
+        """How clients log in."""
         ...
 
     @property
     def injector(self) -> Injector:
-        """Makes faults happen."""
+        """The injector of faults."""
         ...
 
     @property
     def settings(self) -> Settings:
-        """Of the brokers, as far as a story has to know them."""
+        """The settings of the brokers that stories depend on."""
         ...
 
     @property
     def brokers(self) -> int:
-        """How many there are; an act names them 1, 2, 3, …"""
+        """Number of brokers; acts number them 1, 2, 3, …"""
         ...
 
     def number_of(self, broker_id: int) -> int:
-        """The number by which acts name a broker that clients know by this id."""
+        """The number by which acts name the broker with this id."""
         ...
 
     @property
     def topics(self) -> Mapping[str, int]:
-        """How many partitions each topic has that there is now, internal ones included."""
+        """Number of partitions of each existing topic, internal topics included."""
         ...
 
     @property
     def prefix(self) -> str:
-        """What the names of all topics, ids and groups begin with; empty where the cluster is used
-        for nothing else.
+        """Prefix of the names of all topics, ids and groups; empty if the cluster is used for
+        nothing else.
         """
         ...
 
     async def admin(self) -> Admin:
-        """An operator's client, whom no fault strikes on a real cluster."""
+        """A client for operators; on a real cluster it is not affected by faults."""
         ...
 
     def acts_for(self, operator: Operator) -> None:
@@ -128,80 +128,84 @@ class Target(Protocol):
     # Topics
 
     async def create_topic(self, topic: TopicToCreate) -> None:
-        """Create a topic; replicas are numbers of brokers."""
+        """Creates a topic; replicas are given as numbers of brokers."""
 
     async def grow_topic(self, name: str, count: int, leaders: tuple[int, ...]) -> None:
-        """Give a topic ``count`` partitions; leaders of the new ones are chosen unless given."""
+        """Grows a topic to ``count`` partitions; the leaders of the new ones are chosen unless
+        given.
+        """
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic, and wait until it is gone."""
+        """Deletes a topic, and waits until it is gone."""
 
     async def configure(self, topic: str, name: str, value: str | None) -> None:
-        """Set a config of a topic; None: as it was."""
+        """Sets a config of a topic; None restores the default."""
 
     # Leaders
 
     async def home_of_id(self, transactional_id: str) -> TopicPartition:
-        """The partition on which a transactional id lives."""
+        """The partition of ``__transaction_state`` that keeps a transactional id."""
         ...
 
     async def move_leader(self, partition: TopicPartition, to: int) -> None:
-        """Let a broker lead a partition, and wait until clients see it."""
+        """Moves the leader of a partition to a broker, and waits until clients see it."""
 
     async def reload_coordinator(self, partition: TopicPartition) -> None:
-        """Let a coordinator lose its partition and have it back, in a higher epoch."""
+        """Makes a coordinator unload its partition and load it again, with a higher epoch."""
 
     async def reassign(self, partition: TopicPartition, replicas: tuple[int, ...]) -> None:
-        """Give a partition to other replicas."""
+        """Reassigns a partition to other replicas."""
 
     # Brokers
 
     async def kill(self, broker: int, *, lose_unflushed: bool = False) -> None:
-        """End a broker at once; without what it had not flushed, as after a power cut."""
+        """Kills a broker; with ``lose_unflushed`` it loses unflushed data, as in a power
+        failure.
+        """
 
     async def stop(self, broker: int) -> None:
-        """End a broker in order."""
+        """Stops a broker with a controlled shutdown."""
 
     async def start(self, broker: int, *, as_version: str | None = None) -> None:
-        """Start one that was ended, as another release if one is given."""
+        """Starts a stopped or killed broker again, as another release if one is given."""
 
     async def isolate(self, broker: int, *, from_clients: bool = False) -> None:
-        """Cut a broker off from the others."""
+        """Isolates a broker from the others."""
 
     async def heal(self, broker: int) -> None:
         """Undo ``isolate``."""
 
     async def age(self, transactional_id: str, epoch: int) -> None:
-        """Let an idle transactional id go on at an epoch."""
+        """Lets an idle transactional id continue at an epoch."""
 
     # Logs
 
     async def roll(self, partition: TopicPartition) -> None:
-        """End the segment of a partition on every replica, with the next record at the latest."""
+        """Rolls the segment of a partition on every replica, at the latest with the next record."""
 
     async def clean(self, partition: TopicPartition) -> None:
-        """Have the cleaner run."""
+        """Runs the log cleaner on a partition."""
 
     async def delete_old(self, partition: TopicPartition) -> None:
-        """Have retention run."""
+        """Runs retention on a partition."""
 
     # Time
 
     async def advance(self, ms: int) -> None:
-        """Let time pass."""
+        """Lets time pass, in milliseconds."""
 
     async def wait_out(self, ms: int) -> None:
-        """Let enough time pass that no timeout of so long is pending."""
+        """Lets time pass until no timeout of this length is pending."""
 
     # Looks
 
     def late(self) -> int | None:
-        """Partitions with late transactions, as brokers' metrics say; None where they were not
-        asked.
+        """Number of partitions with late transactions, from the brokers' metrics; None if they are
+        unknown.
         """
 
     def why_unfinished(self, transactional_id: str) -> list[str]:
-        """Lines with the known causes of a transaction that does not finish."""
+        """Lines with the known reasons why a transaction does not end."""
         ...
 
     def is_hidden(self, partition: TopicPartition) -> bool:
@@ -210,15 +214,15 @@ class Target(Protocol):
 
 
 def replicas_from(leader: int, replicas: int, *, brokers: int) -> tuple[BrokerId, ...]:
-    """A partition's replicas: its leader first, the next brokers behind it."""
+    """The replicas of a partition: its leader, then the brokers with the following numbers."""
     return tuple(BrokerId((leader - 1 + away) % brokers + 1) for away in range(replicas))
 
 
 def need(abilities: frozenset[Ability], ability: Ability, act: str) -> None:
-    """Refuse an act that a target is not able to do.
+    """Checks that a target has the ability for an act.
 
     Raises:
-        TargetError: It is not.
+        TargetError: It does not.
     """
     if ability not in abilities:
         why = _WITHOUT.get(ability)
@@ -234,10 +238,10 @@ async def until(
     *,
     patience_ms: int = PATIENCE_MS,
 ) -> None:
-    """Look until it holds, more and more seldom.
+    """Waits until a condition holds, polling with growing pauses.
 
     Raises:
-        TargetError: Patience has run out.
+        TargetError: The time limit has passed.
     """
     deadline = Deadline(clock, patience_ms)
     pause_ms: float = POLL_FIRST_MS

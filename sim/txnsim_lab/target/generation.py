@@ -1,7 +1,6 @@
-"""Which generation of the protocol a cluster is: asked over the wire, before anything is played.
-
-Brokers say their level of ``transaction.version`` to all, and their versions; whether they verify
-is a config, which not everybody may read.
+"""Finds the transaction protocol of a cluster, by requests, before anything is played. Brokers
+report their level of ``transaction.version`` and their API versions to every client; whether they
+verify transactions is a config, which not every client may read.
 """
 
 from __future__ import annotations
@@ -18,15 +17,17 @@ from txnsim.errors import ClientError
 
 _VERIFICATION: Final = "transaction.partition.verification.enable"
 _STRICT_MARKERS_SINCE: Final = 2
-"""Version of WriteTxnMarkers with which KIP-1228 came."""
+"""The version of WriteTxnMarkers that KIP-1228 introduced."""
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
-    """The features and the behaviour of a cluster's brokers."""
+    """What a cluster's brokers support of transactions."""
 
     transaction_version: int
     verification: frozenset[bool] = frozenset()
-    """Values that the brokers report; empty if their configs may not be read."""
+    """Whether brokers verify transactions, as they report; empty if their configs may not be
+    read.
+    """
     has_strict_markers: bool
 
     def __str__(self) -> str:
@@ -39,10 +40,10 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def generation_of(bootstrap: str, settings: ClientSettings) -> Generation:
-    """Ask every broker of a cluster.
+    """Asks every broker of a cluster.
 
     Raises:
-        ClientError: One of them does not answer.
+        ClientError: A broker does not answer.
     """
     async with Cluster(bootstrap, settings=settings) as cluster:
         features = await cluster.refresh_features()
@@ -61,7 +62,9 @@ async def generation_of(bootstrap: str, settings: ClientSettings) -> Generation:
 
 
 async def _verification_of(cluster: Cluster, broker_id: int) -> set[bool]:
-    """Whether a broker verifies; empty if unknown. Releases before 3.6 lack the config."""
+    """Whether a broker verifies transactions; empty if unknown. Releases before 3.6 lack the
+    config.
+    """
     try:
         return {await Admin(cluster).config_at(broker_id, _VERIFICATION) == "true"}
     except ClientError:

@@ -20,8 +20,8 @@ from txnsim.files import whole
 from txnsim.releases import REFERENCE, Release
 
 OLDEST: Final = (3, 1)
-"""The first whose brokers run on Java 17 and without ZooKeeper; KRaft is a preview up to 3.2, but
-has all that stories need.
+"""The oldest release that can be started: its brokers run on Java 17 and without ZooKeeper. KRaft
+is a preview up to 3.2, but has all that stories need.
 """
 _RELEASE_RE: Final = re.compile(r"apache-(\d+\.\d+\.\d+)")
 _POM: Final = """\
@@ -60,16 +60,16 @@ _POM: Final = """\
   </build>
 </project>
 """
-"""A broker's class path, and a logger that writes to standard error. The API of tools, which was
-not published for every release, is none of its business.
+"""A Maven project for a broker's class path, and a logger that writes to standard error. It
+excludes the tools API, which was not published for every release.
 """
 
 
 def version_of(name: str) -> str:
-    """The release that ``apache-4.0.2`` names.
+    """Parses ``apache-4.0.2`` into a release.
 
     Raises:
-        ConfigError: It names none, or one that can't be started this way.
+        ConfigError: The text names no release, or one that can't be started.
     """
     match = _RELEASE_RE.fullmatch(name)
     if match is None:
@@ -92,10 +92,10 @@ def directory_of(version: str) -> Path:
 
 
 def fetch(version: str, *, say: Callable[[str], object]) -> Path:
-    """The directory with the jars of a release; Maven copies them there where it is missing.
+    """The directory with the jars of a release; if it is missing, Maven copies them there.
 
     Raises:
-        ConfigError: There is no Maven, or it failed; the message has its complaint.
+        ConfigError: There is no Maven, or it failed; the message has its error.
     """
     libs = directory_of(version)
     libs.parent.mkdir(parents=True, exist_ok=True)
@@ -108,10 +108,10 @@ def fetch(version: str, *, say: Callable[[str], object]) -> Path:
 
 
 def java() -> str:
-    """The ``java`` command.
+    """Path of the ``java`` command.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: Java is not installed.
     """
     path = shutil.which("java")
     if path is None:

@@ -1,5 +1,5 @@
-"""The end of a segment, a turn of the cleaner, a turn of retention, on real brokers. No request
-asks for one. Settings bring them about, and the brokers' disks show when they have come.
+"""Rolls segments, and runs the cleaner and retention, on real brokers. Kafka has no request for
+these. Settings cause them, and the brokers' disks show when they have happened.
 """
 
 from __future__ import annotations
@@ -21,13 +21,11 @@ CLEANER_PAUSE_MS: Final = 200
 CLEANER_IDLE_MS: Final = 25 * CLEANER_PAUSE_MS
 """A cleaner without progress for this long is stuck."""
 RETENTION_MAX_MS: Final = 40_000
-"""Brokers look for the first time 30 s after their start."""
+"""Limit of the wait for retention: brokers run it first 30 s after their start."""
 RETAINED_MS: Final = 86_400_000
-"""``delete.retention.ms``: how long the cleaner keeps a marker that ends nothing any more."""
+"""``delete.retention.ms``: how long the cleaner keeps a marker that ends no record any more."""
 SHORTLY_RETAINED_MS: Final = 15_000
-"""What it is where a story waits for that; two turns of the cleaner, one after the other, are
-quicker.
-"""
+"""Its value if a story waits for that time; longer than two runs of the cleaner in a row."""
 LATEST: Final = -1
 
 
@@ -45,7 +43,7 @@ async def configure(admin: Admin, topic: str, name: str, value: str | None) -> N
     """Set a topic's config; None goes back to the default.
 
     Raises:
-        TargetError: It is refused.
+        TargetError: The change is refused.
     """
     refused = await admin.set_topic_config(topic, name, value)
     if refused is not None:
@@ -53,10 +51,10 @@ async def configure(admin: Admin, topic: str, name: str, value: str | None) -> N
 
 
 async def roll(admin: Admin, clock: Clock, partition: TopicPartition) -> None:
-    """See to it that each record from now on begins a segment: a broker ends one no earlier.
+    """Makes each record from now on begin a segment, since a broker rolls one no earlier.
 
     Raises:
-        TargetError: A broker does not hear of it.
+        TargetError: A broker does not get the change.
     """
     brokers = await _in_sync(admin, partition)
     # A broker takes one change after the other: when it shows the second, it acts by the first.
@@ -91,12 +89,14 @@ async def clean(admin: Admin, clock: Clock, disks: Disks, partition: TopicPartit
 
 
 def _end_of_cleaning(segments: Sequence[int], stable: int) -> int:
-    """The active segment, or the one with the last stable offset in it, is not cleaned."""
+    """The offset up to which the cleaner can clean: it leaves out the active segment, and the one
+    with the last stable offset.
+    """
     return max(base for base in segments if base <= stable)
 
 
 async def delete_old(admin: Admin, clock: Clock, disks: Disks, partition: TopicPartition) -> None:
-    """Wait until retention has left each replica one segment, or should have had a turn."""
+    """Waits until retention has left each replica only one segment, or should have run."""
     brokers = await _in_sync(admin, partition)
 
     async def is_short() -> bool:

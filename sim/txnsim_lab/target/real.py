@@ -1,7 +1,7 @@
 """A real cluster as a target, behind a fault proxy: everything goes over the wire.
 
-A real broker's clock can't be moved. What is to have timed out is waited for, and then the clock of
-those who look from outside is moved, so that they judge as if they had come later.
+A real broker's clock can't be moved. So timeouts are waited for, and then the clock of the outside
+observers is moved, so that they judge as if more time had passed.
 """
 
 from __future__ import annotations
@@ -38,22 +38,24 @@ from txnsim_lab.target.cluster import STARTED, THERE, Ability, Operator, TargetE
 
 FOLLOWED_MAX_MS: Final = 60_000
 REALLY_WAITED_MS: Final = 35_000
-"""Longest advance that is really waited: brokers retry after 30 s."""
+"""Longest advance that is waited for in real time: brokers retry after 30 s."""
 SCAN_MS: Final = 15_000
-"""How much later than its timeout a coordinator may end a transaction: its scan, and markers."""
+"""Time after its timeout within which a coordinator ends a transaction: for its scan, and the
+markers.
+"""
 
 
 class Processes(log_care.Disks, Protocol):
-    """Brokers that were started for what is played: processes and disks."""
+    """Processes and disks of brokers that were started for a story or situation."""
 
     async def kill(self, number: int) -> None:
-        """End a broker at once."""
+        """Kills a broker."""
 
     async def shut_down(self, number: int) -> None:
-        """End a broker in order."""
+        """Stops a broker with a controlled shutdown."""
 
     async def start_again(self, number: int) -> None:
-        """Start one that was ended."""
+        """Starts a stopped or killed broker again."""
 
 
 class RealTarget:
@@ -70,16 +72,16 @@ class RealTarget:
         groups: Collection[str] = (),
         transactional_ids: Collection[str] = (),
     ) -> None:
-        """A target for one story or situation; ``prepare`` it.
+        """A target for one story or situation; ``prepare`` it first.
 
         Args:
-            environment: Of the proxy.
-            proxy: In front of the brokers.
-            prefix: Of the names of all topics, ids and groups.
-            settings: Of the brokers.
-            processes: The brokers, where they were started for this.
-            groups: Names that may be used, to be taken away afterwards.
-            transactional_ids: The same.
+            environment: Environment of the proxy.
+            proxy: The proxy in front of the brokers.
+            prefix: Prefix of the names of all topics, ids and groups.
+            settings: Settings of the brokers.
+            processes: The processes of the brokers, if they were started for this.
+            groups: Groups that may be used, and are removed afterwards.
+            transactional_ids: Ids that may be used, and whose transactions are ended afterwards.
         """
         self.environment = environment
         self.injector = proxy.injector
@@ -99,12 +101,14 @@ class RealTarget:
 
     @property
     def bootstrap(self) -> str:
-        """The proxy's listeners."""
+        """Addresses of the proxy's listeners."""
         return self._proxy.bootstrap
 
     @property
     def security(self) -> ClientSecurity:
-        """The login of ``--command-config``: TLS is between the proxy and the brokers."""
+        """The login of ``--command-config``, without TLS, which is only between the proxy and the
+        brokers.
+        """
         security = self._proxy.options.settings.security
         in_clear = (
             SecurityProtocol.SASL_PLAINTEXT
@@ -119,7 +123,7 @@ class RealTarget:
 
     @property
     def topics(self) -> Mapping[str, int]:
-        """Topics that were made here, and the internal ones."""
+        """Topics that were created here, and the internal ones."""
         settings = self.settings
         return {
             **self._topics,
@@ -128,7 +132,8 @@ class RealTarget:
         }
 
     async def prepare(self) -> None:
-        """Connect, and have the internal topics made, whose partitions a story may name.
+        """Connects, and makes the cluster create the internal topics, whose partitions a story may
+        name.
 
         Raises:
             ClientError: The cluster does not answer.
@@ -160,7 +165,7 @@ class RealTarget:
         await self._until(is_whole, f"all replicas of {name} are in sync")
 
     def acts_for(self, operator: Operator) -> None:
-        """Its acts are no part of a trace: they go past the proxy."""
+        """Does nothing: acts are not traced, as they do not go through the proxy."""
 
     async def admin(self) -> Admin:
         return self._admin
@@ -212,7 +217,9 @@ class RealTarget:
     # Time
 
     async def advance(self, ms: int) -> None:
-        """Wait for what would time out; the rest is moved past those who look."""
+        """Waits for timeouts that fall into the time; the clock of observers is moved by the
+        rest.
+        """
         clock = self.environment.clock
         if ms <= REALLY_WAITED_MS:
             await pause(clock, ms)
@@ -223,16 +230,18 @@ class RealTarget:
             await self.wait_out(ms)
 
     async def wait_out(self, ms: int) -> None:
-        """Wait until the coordinator has ended what takes too long."""
+        """Waits until the coordinator has ended transactions that time out, and moves the clock of
+        observers.
+        """
         await self._wait_for_timeouts(ms)
         self.environment.clock.advance(ms)
 
     def late(self) -> int | None:
-        """Nothing: metrics are not part of Kafka's protocol."""
+        """None: metrics are not part of Kafka's protocol."""
         return None
 
     def why_unfinished(self, transactional_id: str) -> list[str]:
-        """Nothing beside what was waited for: only the simulator can look inside."""
+        """Only says that the state was not reached: a proxy can't look inside a broker."""
         return [f"{transactional_id} is not in that state on the real cluster"]
 
     def is_hidden(self, partition: TopicPartition) -> bool:
@@ -252,8 +261,8 @@ class RealTarget:
         return listings
 
     async def _wait_for_timeouts(self, ms: int) -> None:
-        """Wait until no transaction is ongoing that times out within ``ms``, or until its
-        coordinator should have ended it long ago.
+        """Waits until there is no ongoing transaction that times out within ``ms``, or until the
+        coordinator is long overdue to end it.
         """
         clock = self.environment.clock
         deadline: Deadline | None = None
@@ -281,7 +290,7 @@ class RealTarget:
     # Leaders
 
     def _id(self, number: int) -> int:
-        """The broker that acts call by this number."""
+        """The id of the broker with this number."""
         return self._ids[(number - 1) % len(self._ids)]
 
     def number_of(self, broker_id: int) -> int:
@@ -293,7 +302,7 @@ class RealTarget:
         return TopicPartition(TRANSACTION_STATE_TOPIC, index)
 
     async def _led(self, partition: TopicPartition) -> Any:
-        """The partition as metadata shows it; None while it has no leader."""
+        """The partition in the metadata; None while it has no leader."""
         return (await self._cluster.refresh((partition.topic,))).leader(partition)
 
     async def move_leader(self, partition: TopicPartition, to: int) -> None:
@@ -409,14 +418,13 @@ class RealTarget:
     # Cleaning up
 
     async def close(self) -> None:
-        """Hang up."""
         await self._cluster.close()
 
     async def clear(self) -> list[Left]:
-        """End what was left open, and delete its topics and groups.
+        """Ends open transactions, and deletes topics and groups.
 
         Returns:
-            What could not be cleaned.
+            What could not be removed.
         """
         settings = self._proxy.options.settings
         cleaner = Cleaner(
@@ -444,8 +452,8 @@ class RealTarget:
 async def real_target(
     target: RealTarget, *, on_leftovers: Callable[[list[Left]], object]
 ) -> AsyncIterator[RealTarget]:
-    """Prepare the target of one story or situation, and clean it afterwards, also where that was
-    broken off; the clock of those who look is set back.
+    """Prepares the target of one story or situation, and cleans it afterwards, even if it was
+    cancelled; the clock of observers is set back.
     """
     clock = target.environment.clock
     try:

@@ -1,5 +1,5 @@
-"""Real clusters: brokers that are started for a target, or some that are there already,
-each behind a fault proxy.
+"""Real clusters, each behind a fault proxy: brokers that are started for a target, or running
+ones.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ SHORT_SETTINGS: Final = {
     "log.cleaner.backoff.ms": str(CLEANER_PAUSE_MS),
     "group.share.min.record.lock.duration.ms": "1000",
 }
-"""What makes real brokers look more often for what is due, and lets locks of share groups be short.
-A release that does not know a name passes over it.
+"""Settings by which real brokers check timeouts more often, and allow short locks of share groups.
+Releases that do not know a setting ignore it.
 """
 START_MAX_MS: Final = 120_000
 POLL_MS: Final = 100
@@ -39,18 +39,18 @@ class RealCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     proxy: FaultProxy
     brokers: ApacheBrokers | None = None
-    """Their processes, where they are ours."""
+    """The processes of the brokers, if they are ours."""
 
 
 @contextlib.asynccontextmanager
 async def apache_cluster(
     environment: Environment, options: ApacheOptions
 ) -> AsyncIterator[RealCluster]:
-    """Start brokers and their proxy, and end them afterwards.
+    """Starts brokers and their proxy, and stops them afterwards.
 
     Raises:
-        ConfigError: A broker did not come up; with the end of its log.
-        ClientError: It does not answer.
+        ConfigError: A broker did not start; the message has the end of its log.
+        ClientError: A broker does not answer.
     """
     brokers = ApacheBrokers(options)
     proxy = FaultProxy(
@@ -89,11 +89,11 @@ async def apache_cluster(
 async def cluster_there(
     environment: Environment, bootstrap: str, settings: ClientSettings
 ) -> AsyncIterator[RealCluster]:
-    """Put a proxy in front of a cluster that runs already.
+    """Puts a proxy in front of a running cluster.
 
     Raises:
-        ClientError: No broker answers, or one refuses us.
-        ConfigError: An address is none.
+        ClientError: No broker answers, or one refuses the login.
+        ConfigError: An address is wrong.
     """
     proxy = FaultProxy(environment, ProxyOptions(bootstrap=bootstrap, port=0, settings=settings))
     await proxy.start()

@@ -1,4 +1,4 @@
-"""The simulated cluster as a target: it can do everything."""
+"""The simulated cluster as a target; it has every ability."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ from txnsim_lab.target.cluster import SIMULATED, Operator, TargetError, replicas
 
 TIMEOUT_MS: Final = 30_000
 HEARD_MAX_MS: Final = 1_000
-"""Until brokers have heard that a topic is deleted; an isolated one does not."""
+"""Limit of the wait until all brokers know that a topic is deleted; an isolated broker does not
+learn it.
+"""
 
 
 class SimulatedTarget:
-    """``Target`` in this process."""
+    """The simulated cluster as a ``Target``, in this process."""
 
     prefix: Final = ""
     security: Final = ClientSecurity()
@@ -163,7 +165,7 @@ class SimulatedTarget:
         self.cluster.heal(BrokerId(broker))
 
     async def age(self, transactional_id: str, epoch: int) -> None:
-        """An unknown id is initialised first."""
+        """Lets an idle id continue at an epoch; an unknown id is initialized first."""
         name = TransactionalId(transactional_id)
         admin = await self.admin()
         described = (await admin.describe_transactions([name]))[name]
@@ -198,7 +200,7 @@ class SimulatedTarget:
 
     @contextmanager
     def _care(self, do: str, topic_partition: TopicPartition) -> Iterator[Iterable[Broker]]:
-        """What every broker does from time to time for its own replica, now."""
+        """Makes every broker maintain its replica of a partition now."""
         with input_event(self.environment, do, tp=str(topic_partition)):
             yield self.cluster.brokers.values()
 
@@ -208,7 +210,7 @@ class SimulatedTarget:
         advance(self.environment, ms)
 
     async def wait_out(self, ms: int) -> None:
-        """Move the clock: every timer that is due then fires."""
+        """Moves the clock, so that every timer that is due fires."""
         await self.advance(ms)
 
     # Looks
@@ -217,11 +219,11 @@ class SimulatedTarget:
         return late_transactions(self.cluster)
 
     def why_unfinished(self, transactional_id: str) -> list[str]:
-        """Its coordinator's state, and whom it waits for."""
+        """The state of the transaction at its coordinator, and what the coordinator waits for."""
         return list(unfinished(self.cluster, transactional_id))
 
     def is_hidden(self, topic_partition: TopicPartition) -> bool:
-        """Never: nobody else uses the cluster."""
+        """False: no others use the cluster."""
         del topic_partition
         return False
 
