@@ -1,8 +1,9 @@
-"""What is made of a recorded trace: explanations, differences, other formats.
+"""Reads a recorded trace: explanations, differences, other formats.
 
-- ``state``: of the cluster after any event.
-- ``explain``: why a last stable offset stands where it stands; ``faults_and_decisions`` is what it
-  needs besides, ``explained_moments`` has it for every moment.
-- ``cause_chains``: from an event to its causes. ``diff``: where two runs part.
-- ``brief``: an event as a line; ``convert``: formats of other tools; ``redaction``: without values.
+- ``state``: the state of the cluster after any event.
+- ``explain``: why a last stable offset does not advance; ``faults_and_decisions`` has the held
+  messages and decisions for it, ``explained_moments`` explains every moment.
+- ``cause_chains``: the causes of an event. ``diff``: the first difference of two runs.
+- ``brief``: an event as a line; ``convert``: formats of other tools; ``redaction`` removes the
+  contents of records.
 """

@@ -1,6 +1,6 @@
 """An event as one line of text for ``grep``: position, time, node, kind, transaction, payload.
 
-The columns have fixed widths as long as what stands in them allows.
+The columns have fixed widths unless a value is longer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from txnsim.runtime.trace import Event
 
 LEFT_OUT: Final = frozenset({"args", "partitions", "transactions", "brokers", "faults"})
-"""Payload fields whose parts are named, not shown as JSON, if they are long."""
+"""Payload fields of which, if they are long, only the parts are named."""
 LONG: Final = 60
 
 
@@ -28,7 +28,7 @@ def line(event: Event, nodes: Sequence[str]) -> str:
 
 
 def payload(event: Event) -> str:
-    """``name=value`` of each field, without what every kind repeats."""
+    """``name=value`` for each field, without the fields that every kind has."""
     if not isinstance(event.d, Mapping):
         return ""
     return " ".join(f"{name}={_value(name, value)}" for name, value in event.d.items())

@@ -8,12 +8,12 @@ from txnsim.runtime.trace import Event
 
 
 def by_position(events: Iterable[Event]) -> dict[int, Event]:
-    """Events by their positions, which a ring leaves gaps in."""
+    """Events by position; a trace from a ring buffer has gaps."""
     return {event.i: event for event in events}
 
 
 def causes(events: dict[int, Event], event: Event) -> Iterator[Event]:
-    """The chain of main causes of an event, itself first, up to its root."""
+    """The event, its main cause, and so on up to the root."""
     yield event
     while event.p:
         cause = events.get(event.p[0])

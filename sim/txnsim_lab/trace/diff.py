@@ -1,7 +1,7 @@
-"""Where two runs differ first: the first event that one run has and the other has not.
+"""Finds the first difference of two runs: an event that one run has and the other lacks.
 
-Runs are compared role by role (a coordinator, a partition's leader, a client). Events of different
-roles may come in another order, and that is no difference. Times, positions and correlation ids are
+Runs are compared role by role (a coordinator, a partition's leader, a client). If only the order of
+events of different roles differs, the runs count as equal. Times, positions and correlation ids are
 not compared.
 """
 
@@ -19,17 +19,19 @@ from txnsim.trace.trace_file import Recording
 from txnsim_lab.trace.brief import payload
 
 CONTEXT: Final = 3
-"""Events of each side that are shown before the first divergence, of the same role."""
+"""Number of events of the same role that are shown before the first difference."""
 NOT_COMPARED: Final = frozenset(
     {"correlation", "bytes", "at", "started_ms", "timestamp", "waited_ms", "id", "listeners"}
 )
-"""Payload fields that may differ between runs that do the same."""
+"""Payload fields that are ignored, as they differ even between equal runs."""
 DIFFED_MAX: Final = 4_000
-"""Events of one role whose differences are counted exactly; beyond, only where they part."""
+"""Limit of the events of one role for an exact count of differences; above it, only the first
+difference is found.
+"""
 
 
 class RunSide(msgspec.Struct, frozen=True, kw_only=True):
-    """One run where they part."""
+    """One run at the first difference."""
 
     at: int | None
     """Position of its first divergent event; None if its role has no more events."""
@@ -38,18 +40,18 @@ class RunSide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
-    """Where two runs part."""
+    """The first difference of two runs."""
 
     node: str
-    """The role."""
+    """The role whose events differ."""
     sentence: str
     left: RunSide
     right: RunSide
     only_left: int
-    """Events of all roles that only this run has."""
+    """Number of events, of all roles, that only the left run has."""
     only_right: int
     settings: dict[str, tuple[Any, Any]]
-    """What the headers tell differently: settings, mode, take, seed."""
+    """Differences of the headers: settings, mode, take, seed."""
 
 
 def diff(left_run: Recording, right_run: Recording) -> Divergence | None:

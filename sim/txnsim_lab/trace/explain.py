@@ -28,7 +28,7 @@ from txnsim_lab.trace.faults_and_decisions import Remembered
 from txnsim_lab.trace.state import TraceState, owed_by, state_at
 
 COPIES: Final = frozenset({"msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"})
-"""Kinds that only pass a value on. A walk along causes skips them, except for a root."""
+"""Kinds of events that only pass a value on. A walk along causes skips them, except for a root."""
 _NO_FAULT: Final = {"held": 0}
 BRIEF_REMARK: Final = (
     "This trace was recorded at brief, without high watermarks: the end of the log is taken"
@@ -41,29 +41,31 @@ class LsoExplanation(msgspec.Struct, frozen=True, kw_only=True):
 
     partition: str
     at: int
-    """The position up to which events were looked at."""
+    """Position of the last event that was considered."""
     cause: str
     last_stable_offset: int
     high_watermark: int
     sentences: tuple[str, ...]
     evidence: tuple[int, ...]
-    """Positions of the events that it follows from: what opened the transaction, its coordinator's
-    last move, the marker that is owed, and which of its own messages are held.
+    """Positions of the events that prove it: the opening of the transaction, its coordinator's last
+    transition, the marker that is owed, and its own messages that are held.
     """
     repair: str | None
-    """The command that ends it; None where nothing hangs."""
+    """The command that ends the hanging transaction; None if nothing hangs."""
     marker: str | None
-    """``COMMIT`` or ``ABORT``: what that writes; None where it is unknown, or nothing hangs."""
+    """The marker that the command writes, ``COMMIT`` or ``ABORT``; None if it is unknown, or if
+    nothing hangs.
+    """
 
 
 class TxnExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What has become of a transactional id."""
+    """What happened to a transactional id."""
 
     transactional_id: str
     at: int
     sentences: tuple[str, ...]
     chain: tuple[int, ...]
-    """Positions of the last move and of its causes back to the root."""
+    """Positions of its last transition and of the causes of that, up to the root."""
     evidence: tuple[int, ...]
 
 
@@ -76,24 +78,24 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     producer_id: int
     epoch: int
     first: int
-    """Offset where its transaction begins."""
+    """First offset of its open transaction."""
     verdict: OpenTxnStatus
     reason: str
     transactional_id: str | None
     coordinator: str | None
     state: str | None
     coordinator_epoch: int | None
-    """The producer's epoch as the coordinator has it."""
+    """The producer's epoch in the coordinator's state."""
     is_two_phase: bool = False
     decided: Decided | None = None
-    """Marker due to a hanging transaction; None for all others."""
+    """The decision whose marker the hanging transaction lacks; None for all other transactions."""
 
 
 def explain_lso(run: Recording, partition: str, *, at: int | None = None) -> LsoExplanation:
     """Why the last stable offset of a partition is what it is.
 
     Raises:
-        BadInputError: The trace tells nothing of that partition, or has no such event.
+        BadInputError: The trace has nothing about that partition, or has no such event.
     """
     events = run.through(at)
     state = state_at(events, run.nodes, level=run.level)
@@ -114,7 +116,7 @@ def lso_of(
     remembered: Remembered,
     program: str = program_at(None),
 ) -> LsoExplanation:
-    """The same of a state that is there already.
+    """Like ``explain_lso``, for a given state.
 
     Raises:
         BadInputError: The state has no such partition.
@@ -174,7 +176,7 @@ def lso_of(
 
 
 def _share_groups(state: TraceState, partition: str) -> Iterator[tuple[str, int]]:
-    """Those that get nothing of open transactions, with their start offsets there."""
+    """Share groups that skip open transactions, with their start offsets on the partition."""
     for name, share in state.shares.items():
         group, _, where = name.rpartition(" ")
         if where == partition and share["isolation"] == "read_committed":
@@ -184,7 +186,7 @@ def _share_groups(state: TraceState, partition: str) -> Iterator[tuple[str, int]
 def mismatches(
     state: TraceState, remembered: Remembered, partition: str | None = None
 ) -> Iterator[Mismatch]:
-    """Every open transaction, of a partition or of all, with its verdict."""
+    """Every open transaction, of one partition or of all, with its verdict."""
     ids = {entry["pid"]: name for name, entry in state.transactions.items() if entry["pid"] >= 0}
     for tp, log in state.logs.items():
         if partition not in (None, tp):
@@ -227,7 +229,9 @@ def mismatches(
 
 
 def places(state: TraceState, open_ones: Iterable[Mismatch]) -> list[str]:
-    """Partitions to explain: hanging transactions, other open ones, then users' others."""
+    """Partitions to explain: those with hanging transactions first, then with other open ones, then
+    other topics of users.
+    """
     worst_first = sorted(
         open_ones, key=lambda mismatch: mismatch.verdict is not OpenTxnStatus.HANGING
     )
@@ -245,10 +249,10 @@ def is_internal(partition: str) -> bool:
 
 
 def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None) -> TxnExplanation:
-    """What has become of a transactional id, and what its last move is due to.
+    """What happened to a transactional id, and the causes of its last transition.
 
     Raises:
-        BadInputError: The trace tells nothing of it, or has no such event.
+        BadInputError: The trace has nothing about the id, or has no such event.
     """
     events = run.through(at)
     state = state_at(events, run.nodes, level=run.level)
@@ -291,7 +295,7 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
 
 
 def walk(events: dict[int, Event], event: Event) -> list[Event]:
-    """Where a value comes from: the event, what caused it, up to the root; copies are skipped."""
+    """The event and its causes, up to the root, without events that only pass a value on."""
     chain = list(causes(events, event))
     return [
         event_of_chain
@@ -323,7 +327,7 @@ def _as_coordinated(name: str, entry: Mapping[str, Any], partition: str) -> Coor
 
 
 def _broker(node: str) -> int:
-    """Of a node's name; -1 while a coordinator's part is nowhere."""
+    """Id of the broker in a node's name; -1 if no broker has the coordinator's partition."""
     parts = node.split("/")
     return int(parts[1]) if parts[0] == "broker" else -1
 

@@ -1,6 +1,6 @@
-"""The explanations of each moment of a trace, worked out beforehand for readers who can't ask, such
-as a page in a file. They say what ``explain`` says at that event. Only the moments at which they
-change are kept.
+"""The explanations at each moment of a trace, computed in advance for a page in a file, which can't
+ask for them. They equal those of ``explain`` at that event. Only the moments at which they change
+are kept.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from txnsim_lab.trace.faults_and_decisions import Remembered
 from txnsim_lab.trace.state import ASSIGNED, TraceState
 
 ANSWERS_MAX: Final = 100_000
-"""Partitions times events that are explained, some seconds of work; the newest of them."""
+"""Limit of partitions times events that are explained, which takes some seconds; the last events
+are taken.
+"""
 
 TOLD_EVERY: Final = 10_000
-"""Events: a tenth of a second of work."""
+"""Number of events between reports of progress, which take about a tenth of a second."""
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """A state of the explanations, from one event until the next moment."""
+    """The explanations from one event until the next moment."""
 
     at: int
     """Position of the event."""

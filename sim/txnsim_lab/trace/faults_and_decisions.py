@@ -1,5 +1,5 @@
-"""What an explanation needs beside the state of a trace: whose messages faults hold, and what
-coordinators wrote down about transactions that they have finished.
+"""Collects from a trace what explanations need in addition to the state: the messages that faults
+hold, and the coordinators' decisions about finished transactions.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ from txnsim_lab.trace.state import GONE
 _PREPARED: Final = "Prepare"
 _ONGOING: Final = "Ongoing"
 _HOLDING: Final = ("hold", "reorder", "stall")
-"""Actions that keep a crossing until a release."""
+"""Actions that hold a message until it is released."""
 _V2: Final = 2
 
 
 class Strike(msgspec.Struct, frozen=True, kw_only=True):
-    """A crossing that a fault rule holds."""
+    """A message that a fault rule holds."""
 
     rule: str
     about: tuple[Mapping[str, Any], ...]
-    """Subjects as in ``fault.hit``; empty if no transaction is concerned."""
+    """The transactions that it concerns, as in ``fault.hit``; empty if there are none."""
 
 
 class Remembered(msgspec.Struct, kw_only=True):
-    """Follow every event in order, or begin with nothing."""
+    """Held messages and decisions; follows every event in order."""
 
     strikes: dict[int, Strike] = {}
-    """Position -> strike, of each crossing that is held."""
+    """Position -> strike, for each message that is held."""
     ended: dict[str, int] = {}
-    """Transactional id -> position of the move that ended its last transaction."""
+    """Transactional id -> position of the event that ended its last transaction."""
     decisions: dict[int, list[CoordinatorRecord]] = {}
-    """Producer id -> what was decided about its transactions, oldest first."""
+    """Producer id -> the decisions about its transactions, oldest first."""
     order: list[tuple[int, int]] = []
     """Position and producer id of all decisions, in order."""
     markers: dict[tuple[TopicPartition, int], list[PartitionMarker]] = {}
-    """Partition, producer id -> the markers written there, each with its position for its time."""
+    """(partition, producer id) -> the markers written there; each has its position as time."""
     forgotten_before: int = FROM_THE_START
-    """What events before this position have told is forgotten."""
+    """Events before this position are forgotten."""
 
     @classmethod
     def from_events(cls, events: Iterable[Event]) -> Remembered:
-        """What these events leave."""
+        """Collects what these events leave."""
         remembered = cls()
         for event in events:
             remembered.follow(event)
         return remembered
 
     def follow(self, event: Event) -> None:
-        """One more event, in order."""
+        """Takes the next event."""
         if not isinstance(event.d, Mapping):
             return
         if event.k == "fault.hit":
@@ -101,7 +101,7 @@ class Remembered(msgspec.Struct, kw_only=True):
     def held_strikes(
         self, transactional_id: str | None, producer_id: int, partition: str
     ) -> Iterator[tuple[int, str]]:
-        """Held crossings of the id's newest transaction: positions and rules."""
+        """Held messages of the id's newest transaction, as position and rule."""
         since = -1 if transactional_id is None else self.ended.get(transactional_id, -1)
         for position, strike in self.strikes.items():
             if position > since and any(
@@ -111,7 +111,7 @@ class Remembered(msgspec.Struct, kw_only=True):
                 yield position, strike.rule
 
     def forget(self, position: int) -> None:
-        """Forget what events before a position have told, as a reader does who can't have them."""
+        """Forgets the events before a position, like a reader that does not have them."""
         cut = bisect_left(self.order, (position,))
         for _, producer_id in self.order[:cut]:
             of_producer = self.decisions[producer_id]
@@ -142,16 +142,16 @@ class Remembered(msgspec.Struct, kw_only=True):
         last_timestamp_ms: int,
         entry: Mapping[str, Any] | None,
     ) -> Decided:
-        """What was decided about a transaction that hangs, as a living cluster would tell it.
+        """The decision about a hanging transaction, as it would be found on a running cluster.
 
         Args:
-            partition: Which partition has it open.
-            producer_id: As its leader tells.
-            producer_epoch: As its leader tells.
-            first_offset: Where it begins.
+            partition: The partition on which it is open.
+            producer_id: The producer id in the leader's state.
+            producer_epoch: The epoch in the leader's state.
+            first_offset: First offset of the transaction.
             opened_by: Position of the event that opened it; -1 if unknown.
-            last_timestamp_ms: Of the producer's last write there.
-            entry: The transactional id's entry; None where no coordinator has one.
+            last_timestamp_ms: Time of the producer's last write on the partition.
+            entry: The coordinator's state of the transactional id; None if there is none.
         """
         log = self.decisions.get(producer_id, ())
         # The trace has one order for both sides: positions take the part of times.
@@ -174,8 +174,8 @@ class Remembered(msgspec.Struct, kw_only=True):
 def _concerns(
     about: Mapping[str, Any], transactional_id: str | None, producer_id: int, partition: str
 ) -> bool:
-    """Whether a message is of a transaction. Where it names the transactional id, all of the
-    transaction waits for it; a marker names the producer alone, and is of its partitions.
+    """Whether a held message concerns a transaction. A message with a transactional id holds up the
+    whole transaction; a marker has only the producer id, and concerns its partitions.
     """
     if about.get("id") is not None:
         return bool(about["id"] == transactional_id)

@@ -1,7 +1,6 @@
-"""A trace without the keys and values of records, so that it can be shown to others.
-
-Names (topics, transactional ids, groups, clients), offsets and states stay: without them the trace
-would explain nothing.
+"""Removes the keys and values of records from a trace, so that it can be shown to others. Names
+(topics, transactional ids, groups, clients), offsets and states stay, as the trace would explain
+nothing without them.
 """
 
 from __future__ import annotations
@@ -16,11 +15,13 @@ from txnsim.trace.trace_file import Recording
 LEFT_OUT: Final = "(left out)"
 _FIELDS: Final = frozenset({"key", "value", "keys", "values", "record", "records"})
 _TEXTS: Final = frozenset({"text", "found", "expected", "subject"})
-"""Sentences, which may quote what was read."""
+"""Fields with sentences, which may quote values."""
 
 
 def redact_run(run: Recording) -> Recording:
-    """The same run; what its clients wrote and read is replaced by ``(left out)``."""
+    """A copy of the recording in which the values that clients wrote and read are replaced by
+    ``(left out)``.
+    """
     texts = {text for event in run.events for text in _values(event.d) if text}
     longest_first = tuple(sorted(texts, key=len, reverse=True))
     events = (

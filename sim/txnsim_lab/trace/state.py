@@ -1,10 +1,9 @@
-"""The state of a cluster after any event, made from the trace alone.
+"""Computes the state of a cluster after any event, from the trace alone. Events have the new
+values, so this module knows no rule of Kafka: each kind of event assigns values. The page's
+``reducer.js`` does the same, line by line, and a test compares the two.
 
-Events carry new values, so this module knows no rule of Kafka: each kind of event assigns. The
-page's ``reducer.js`` does the same, line by line, and a test compares the two.
-
-The state of a log is the leader's. What a former leader or a follower tells of its own log is left
-out.
+The state of a log is the leader's. Events of former leaders and followers about their own logs are
+ignored.
 
 A recording may begin in the middle of a run. Its snapshot is then the first state. The level
 ``brief`` leaves events out, and the state lacks them too. A high watermark, for example, stays
@@ -24,7 +23,7 @@ from txnsim.types import NO_PRODUCER_EPOCH
 
 UNKNOWN: Final = -1
 GONE: Final = frozenset({"Dead"})
-"""States that leave no entry at a coordinator."""
+"""States of a transaction in which its coordinator has no entry for it."""
 
 Data = Mapping[str, Any]
 
@@ -35,9 +34,9 @@ class TraceState(msgspec.Struct, kw_only=True):
     at_us: int = 0
     """Trace time of the last event, in microseconds."""
     wall_ms: int = 0
-    """What the wall clock showed when the trace began, as far as inputs tell."""
+    """Wall clock time when the trace began, in milliseconds, as far as inputs show it."""
     level: str = "full"
-    """Level in the header, until a snapshot has another."""
+    """Level of the trace: that of the header, until a snapshot has another one."""
     brokers: dict[str, str] = {}
     """Node -> ``running``, ``down``, or the controller's state for the broker."""
     logs: dict[str, dict[str, Any]] = {}
@@ -50,13 +49,14 @@ class TraceState(msgspec.Struct, kw_only=True):
     transactions: dict[str, dict[str, Any]] = {}
     """Transactional id -> ``node`` and ``i`` of its last move, the fields of ``txn.complete``."""
     owed: dict[str, dict[str, Any]] = {}
-    """``transactional id/producer id:epoch partition`` -> the marker that a coordinator owes:
-    ``committed``, ``how`` (the kind of the last event without ``marker.``), ``error``, ``i``.
+    """``transactional id/producer id:epoch partition`` -> the marker that a coordinator still has
+    to write: ``committed``, ``how`` (the kind of the last event without ``marker.``), ``error``,
+    ``i``.
     """
     faults: dict[str, dict[str, Any]] = {}
-    """Rule -> ``point``, ``action``, ``matched``, ``struck``, ``held``; of those that are armed."""
+    """Id of each armed rule -> ``point``, ``action``, ``matched``, ``struck``, ``held``."""
     offsets: dict[str, int] = {}
-    """``group partition`` -> the offset that a transaction has added and not ended."""
+    """``group partition`` -> the offset that an open transaction has added."""
 
     shares: dict[str, dict[str, Any]] = {}
     """``group partition`` -> a share partition as its leader has it: ``node``, ``start``, ``next``
@@ -71,11 +71,11 @@ class TraceState(msgspec.Struct, kw_only=True):
 
     @property
     def now_ms(self) -> int:
-        """What the wall clock shows at the last event."""
+        """Wall clock time at the last event, in milliseconds."""
         return self.wall_ms + self.at_us // 1000
 
     def follow(self, event: Event, nodes: Sequence[str]) -> None:
-        """One more event, in order."""
+        """Applies the next event."""
         self.at_us = event.t
         assign = _ASSIGN.get(event.k)
         if assign is not None:
@@ -102,7 +102,7 @@ def state_at(
 
 
 def _input(state: TraceState, event: Event, _node: str, data: Data) -> None:
-    """It tells the wall clock's time, which a user may also put forward."""
+    """Takes the wall clock time from an input; a user may also have moved the clock."""
     ahead_ms = data["args"].get("ms", 0) if data["do"] == "advance" else 0
     state.wall_ms = data["at"] - event.t // 1000 + ahead_ms
 
@@ -271,7 +271,9 @@ def _append_refused(state: TraceState, event: Event, _node: str, data: Data) -> 
 
 
 def _on_load(state: TraceState, _event: Event, node: str, _data: Data) -> None:
-    """The entries of this part of the transaction log are those of the new coordinator."""
+    """After a load, the entries of this partition of the transaction log belong to the new
+    coordinator.
+    """
     part = node.rpartition("/")[2]
     for entry in state.transactions.values():
         if entry["node"].rpartition("/")[2] == part:
@@ -287,7 +289,7 @@ def _on_unload(state: TraceState, _event: Event, node: str, _data: Data) -> None
 
 
 def owed_by(key: str) -> tuple[str, str]:
-    """The transactional id and the partition of what ``TraceState.owed`` has under a key."""
+    """The transactional id and the partition in a key of ``TraceState.owed``."""
     tx, _, partition = key.rpartition(" ")
     return id_of(tx), partition
 
@@ -469,6 +471,6 @@ _ASSIGN: Final[Mapping[str, Callable[[TraceState, Event, str, Data], None]]] = {
     "fault.release": _on_release,
     "snapshot": _snapshot,
 }
-"""Kind -> what it assigns; the other kinds change nothing."""
+"""Kind of event -> function that assigns its values; other kinds change nothing."""
 ASSIGNED: Final = frozenset(_ASSIGN)
-"""The kinds of events that change the state."""
+"""Kinds of events that change the state."""

@@ -1,1 +1,1 @@
-"""A trace in the formats of other tools. Each module has one: ``convert(run) -> str``."""
+"""Converts a trace to the formats of other tools. Each module has one: ``convert(run) -> str``."""

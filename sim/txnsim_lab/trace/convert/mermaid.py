@@ -1,6 +1,6 @@
-"""A Mermaid sequence diagram, to paste into an issue: what crossed from one role to another, and
-the decisions, refusals and faults on the way. A diagram of a whole run can't be read, so it has the
-newest ``ARROWS_MAX`` steps and says what it leaves out.
+"""A Mermaid sequence diagram, to paste into an issue: messages between roles, decisions, refusals
+and faults. A diagram of a whole run would be unreadable, so it has the last ``ARROWS_MAX`` steps
+and says how many it leaves out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOTED: Final = frozenset(
     {"txn.complete", "marker.written", "marker.refused", "log.reject", "pid.open", "fault.hit"}
     | {"fault.release", "msg.drop", "check.violation", "log.lso", "node.down"}
 )
-"""Kinds that get a note where no arrow leads to them."""
+"""Kinds of events that get a note if no arrow leads to them."""
 _SPECIAL: Final = re.compile(r"[;#<>{}]")
 
 
@@ -73,5 +73,7 @@ def _text(event: Event) -> str:
 
 
 def _escape(text: str) -> str:
-    """Mermaid ends a line at ``;``, reads ``#`` as an entity and ``end`` as a keyword."""
+    """Escapes text: Mermaid ends a line at ``;``, reads ``#`` as an entity and ``end`` as a
+    keyword.
+    """
     return re.sub(r"\bend\b", "End", _SPECIAL.sub(" ", text)).strip()

@@ -1,9 +1,9 @@
 """OpenTelemetry's JSON (OTLP, one ``ExportTraceServiceRequest``): transactions, calls and requests
 as spans, for Jaeger and others.
 
-A transaction is a trace: its span lasts from Ongoing to its end, with a child per state, and what
-happened to it are the span's events. A call of our client and a request to a broker are spans too.
-Ids are made of the trace's hash, so a file is converted to the same ids each time.
+A transaction is an OTLP trace: its span lasts from Ongoing to its end, with a child span per state
+and an event for everything that happened to it. A call of our client and a request to a broker are
+spans too. Ids are derived from the trace's hash, so that a file always gets the same ids.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from txnsim_lab.trace.state import state_at
 INTERNAL: Final = 1
 SERVER: Final = 2
 CLIENT: Final = 3
-"""Kinds of spans, as OTLP numbers them."""
+"""Number of the span kind CLIENT in OTLP."""
 ERROR: Final = 2
-"""Status code."""
+"""Number of the status code ERROR in OTLP."""
 
 Row = dict[str, Any]
 
@@ -95,7 +95,7 @@ def _transaction(
 
 
 def _exchanges(run: Recording) -> Iterator[tuple[str, Row]]:
-    """Calls of clients and requests to brokers, with their ends."""
+    """Calls of clients and requests to brokers, with their answers, as spans."""
     events = by_position(run.events)
     for event in run.events:
         data = event.d if isinstance(event.d, Mapping) else {}
@@ -158,7 +158,7 @@ def _nanos(run: Recording, at_us: int) -> str:
 
 
 def _wall_ms(run: Recording) -> int:
-    """What the wall clock showed when the trace began, as its first input tells."""
+    """Wall clock time at the start of the trace, from its first input."""
     for event in run.events:
         if event.k == "input":
             return state_at([event], run.nodes).wall_ms

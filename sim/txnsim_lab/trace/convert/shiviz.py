@@ -1,7 +1,8 @@
 """ShiViz' log: a line with host and vector clock, a line with the event.
 
-The clocks are made anew from the causes: ShiViz wants each host's own clock to grow by exactly one,
-so those of a part of a trace can't be those of the whole. Read it with ``PARSER``.
+The clocks are computed from the causes: in ShiViz each host's own clock must grow by exactly one,
+so the clocks of a part of a trace differ from those of the whole trace. ShiViz parses the text with
+``PARSER``.
 """
 
 from __future__ import annotations
