@@ -1,1 +1,1 @@
-"""What the lab adds to ``txnsim.testing``."""
+"""The lab's part of ``txnsim.testing``."""

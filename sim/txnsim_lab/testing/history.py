@@ -1,4 +1,4 @@
-"""Observations of a test, and the verdict of the judges of scenarios on them (docs/checkers.md)."""
+"""The observations of a test, and the verdict of the judges on them (docs/checkers.md)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from txnsim_lab.scenario.outside_view import look
 from txnsim_lab.scenario.recorder import Recorder
 
 TEST: Final = "test"
-"""The test itself, as an actor of the history."""
+"""Name of the test itself as an actor in the history."""
 
 
 class AsyncHistory(ClusterPart):
     """The history of one cluster."""
 
     def __init__(self, rebuilt: RebuiltCluster, deletions: Sequence[tuple[str, int]]) -> None:
-        """Nothing seen yet.
+        """An empty history.
 
         Args:
             rebuilt: The cluster.
-            deletions: Topics that the test deletes, and when; it grows.
+            deletions: The topics that the test has deleted, with their times; grows during the
+                test.
         """
         super().__init__(rebuilt)
         self._history = Observations()
@@ -35,7 +36,7 @@ class AsyncHistory(ClusterPart):
 
     @in_cluster_loop
     async def note(self, *seen: Seen) -> None:
-        """Note what an application saw, later than all before."""
+        """Adds an observation of an application, later than all before."""
         self._add(*seen)
 
     @in_cluster_loop
@@ -62,13 +63,13 @@ class AsyncHistory(ClusterPart):
 
     @in_cluster_loop
     async def observations(self) -> tuple[Seen, ...]:
-        """Everything that was noted, in order."""
+        """All observations, in order."""
         self._add()
         return tuple(self._history)
 
     @in_cluster_loop
     async def verdict(self) -> Verdict:
-        """The verdict: ``kinds`` of anomalies, none if nothing is wrong, and the evidence.
+        """Judges the history: ``kinds`` of anomalies, empty if nothing is wrong, and the evidence.
 
         Raises:
             HistoryError: A value names two records of a partition.
@@ -77,7 +78,7 @@ class AsyncHistory(ClusterPart):
         return judge(self._history)
 
     def _add(self, *seen: Seen) -> None:
-        """Add these behind what the test has deleted before."""
+        """Adds observations after the deletions that the test has made meanwhile."""
         for topic, at_ms in self._deletions[self._deletions_seen :]:
             self._history.add(Deleted(at_ms=at_ms, who=TEST, topic=topic, asked_ms=at_ms))
         self._deletions_seen = len(self._deletions)
@@ -86,7 +87,7 @@ class AsyncHistory(ClusterPart):
 
 
 class History:
-    """The twin of ``AsyncHistory`` for clients that block."""
+    """``AsyncHistory`` for blocking clients."""
 
     def __init__(self, asynchronous: AsyncHistory) -> None:
         self.asynchronous = asynchronous
