@@ -1,7 +1,6 @@
-"""The lab: what is done with a cluster, simulated or real.
-
-It knows ``txnsim``: the cluster, its client, its trace. It refuses to know Spark: what spreads a
-campaign over many machines registers itself (``txnsim.on_demand_imports``).
+"""The lab: experiments with a cluster, simulated or real. It knows ``txnsim``: the cluster, its
+client, its trace. It does not know Spark: the engine that runs a campaign on many machines
+registers itself (``txnsim.on_demand_imports``).
 
 - ``scenario``: stories, lessons, runs that are driven.
 - ``check``: judges of what clients saw.

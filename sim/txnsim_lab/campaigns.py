@@ -1,10 +1,8 @@
-"""Campaigns: very many seeds, played in processes of this machine or on another engine, as one
-table.
-
-The table is a folder of Parquet files. A file holds a range of seeds, and is there whole or not at
-all. So a campaign that was stopped goes on with the seeds that no file holds, and counts none
-twice, also after a kill. This process writes the files; workers only compute. The first
-seed of each kind of finding is then looked at closely, on the workers as well.
+"""Campaigns: very many seeds, played in processes of this machine or on another engine. The result
+is one table: a folder of Parquet files. A file has a range of seeds, and is written completely or
+not at all. So a campaign that was stopped or killed continues with the seeds that no file has, and
+counts no seed twice. This process writes the files; workers only compute. The first seed of each
+kind of finding is then examined, on the workers as well.
 """
 
 from __future__ import annotations
@@ -37,18 +35,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SEED_S: Final = 60.0
-"""Processor time of one run; an ordinary one takes less than one."""
+"""Limit of processor time of one run in seconds; an ordinary run takes less than one."""
 TASK_SEEDS: Final = 8
-"""Of one task of Spark: some seconds."""
+"""Number of seeds in one task of Spark, which takes some seconds."""
 FILE_SEEDS: Final = 1_000
-"""Of one file."""
+"""Number of seeds in one file."""
 HEALTHY: Final = "healthy"
 FOUND: Final = "found"
 FAILED: Final = "failed"
 NO_CLUSTER: Final = "no-cluster"
-"""The cluster of the seed can't be had."""
+"""Kind of a row whose cluster can't be configured as the plan needs."""
 FINDINGS: Final = "findings"
-"""The folder of what was looked at closely."""
+"""Name of the folder with the reports on findings."""
 _WITHOUT_VERDICT: Final = (OVER_LIMIT, NO_CLUSTER)
 _HEAD: Final = "campaign.json"
 _FILE: Final = re.compile(r"seeds-(\d+)-(\d+)\.parquet")
@@ -93,12 +91,14 @@ COLUMNS: Final = (
     ),
     Column("failure", "string", "Why there is no verdict; null where there is one."),
 )
-"""One row for each seed. All but ``cpu_ms`` is a function of the seed."""
+"""Columns of the table, which has one row per seed. All except ``cpu_ms`` depend only on the
+seed.
+"""
 DDL: Final = ", ".join(f"{column.name} {column.type}" for column in COLUMNS)
 
 
 def schema() -> pa.Schema:
-    """The table's schema in Arrow."""
+    """The table's schema for Arrow."""
     import pyarrow as pa
 
     place_type = pa.struct(
@@ -114,7 +114,7 @@ def schema() -> pa.Schema:
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """Seeds of one task, and how they are played."""
+    """The seeds of one task, and how they are played."""
 
     seeds: tuple[int, ...]
     options: Wanted
@@ -122,21 +122,21 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True):
-    """Version and options that a folder was made with."""
+    """The version and the options with which a folder was made."""
 
     txnsim: str
     options: Wanted = msgspec.field(name="wanted")
 
 
 class ExaminedSeed(msgspec.Struct, frozen=True, kw_only=True):
-    """A seed that was looked at closely, with its files by their names."""
+    """A seed that was examined, with its files by name."""
 
     report: Report
     files: dict[str, bytes]
 
 
 class First(msgspec.Struct, frozen=True, kw_only=True):
-    """The first seed of its kind."""
+    """The first seed of one kind of finding."""
 
     seed: int
     causes: tuple[str, ...]
@@ -146,7 +146,7 @@ class First(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What the files of a campaign say together."""
+    """Totals over all files of a campaign."""
 
     seeds: int
     found: int
@@ -155,7 +155,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     cpu_ms: int
     committed: int
     places: int
-    """Different ones."""
+    """Number of different cells of the coverage map."""
     firsts: tuple[First, ...]
     """The first seed for each cause, and for each kind without a cause."""
 
@@ -164,12 +164,12 @@ Record = Mapping[str, Any]
 """A row of the table."""
 Place = tuple[str, str, str]
 Play = Callable[[Sequence[range]], Iterator[Record]]
-"""Rows of all these seeds, in any order."""
+"""Plays seeds; yields their rows in any order."""
 Examine = Callable[[Sequence[int]], Iterator[ExaminedSeed]]
 
 
 class Engine(Protocol):
-    """Where a campaign is played but for this machine: a module ``campaign_engine`` of an
+    """Plays a campaign on other machines than this one: a module ``campaign_engine`` of an
     extension has one (``txnsim.on_demand_imports``).
     """
 
@@ -180,10 +180,10 @@ class Engine(Protocol):
         read: Callable[[T], Iterator[pa.RecordBatch]],
         ddl: str,
     ) -> Iterator[Record]:
-        """The rows that workers make of tasks."""
+        """Plays tasks on the workers; yields the rows."""
 
     def run_each(self, work: Callable[[int], T], seeds: Sequence[int]) -> Iterator[T]:
-        """What workers make of each seed."""
+        """Calls a function for each seed on the workers; yields the results."""
 
 
 def campaign(
@@ -220,7 +220,7 @@ def campaign(
 
 
 def on_this_machine(options: Wanted, *, jobs: int, cpu_s: float) -> tuple[Play, Examine]:
-    """In processes of this machine."""
+    """Plays seeds in processes of this machine."""
 
     def play(ranges: Sequence[range]) -> Iterator[Record]:
         seeds = (seed for part in ranges for seed in part)
@@ -230,7 +230,7 @@ def on_this_machine(options: Wanted, *, jobs: int, cpu_s: float) -> tuple[Play, 
 
 
 def elsewhere(engine: Engine, options: Wanted, *, cpu_s: float) -> tuple[Play, Examine]:
-    """On an engine, a job for each range."""
+    """Plays seeds on an engine, with a job for each range."""
 
     def play(ranges: Sequence[range]) -> Iterator[Record]:
         for part in ranges:
@@ -244,7 +244,7 @@ def _shares(seeds: range, options: Wanted, cpu_s: float) -> list[Share]:
 
 
 def record_of(seed: int, options: Wanted, cpu_s: float) -> Record:
-    """Play one seed; its result is a row, also a failure."""
+    """Plays one seed; its result is a row, even if it fails."""
     try:
         row = row_of(seed, options, cpu_s=cpu_s)
     except ConfigError as error:
@@ -276,12 +276,12 @@ def group_of(row: Record) -> tuple[str, ...]:
 
 
 def places_of(row: Record) -> set[Place]:
-    """What was exercised: state, what was asked for, outcome."""
+    """What a run exercised: state of the transaction, request, outcome."""
     return {(place["state"], place["asked"], place["outcome"]) for place in row["places"]}
 
 
 def _play_share(share: Share) -> Iterator[pa.RecordBatch]:
-    """Work of a task of an engine."""
+    """Plays the seeds of one task on a worker."""
     import pyarrow as pa
 
     _prepare()
@@ -300,7 +300,7 @@ def _examine_seed(options: Wanted, seed: int) -> ExaminedSeed:
 
 
 def _prepare() -> None:
-    """Of a worker: it logs nothing, and its hashes repeat."""
+    """Prepares a worker: it logs nothing, and its hashes of strings are deterministic."""
     quieten()
     for limit in limits_of_process():
         if "PYTHONHASHSEED" in limit:
@@ -319,15 +319,15 @@ class Folder:
     """The folder of a campaign."""
 
     def __init__(self, path: Path, options: Wanted) -> None:
-        """Open it, or begin a new one.
+        """Opens the folder, or creates it.
 
         Args:
-            path: The folder; made where it is not there.
-            options: What the user has fixed.
+            path: The folder, which may not exist yet.
+            options: The user's choices.
 
         Raises:
-            BadInputError: It holds another campaign, or is none.
-            ConfigError: It can't be written.
+            BadInputError: The folder has another campaign, or other files.
+            ConfigError: The folder can't be written.
         """
         self._path = path
         self.wanted = options
@@ -344,10 +344,10 @@ class Folder:
 
     @classmethod
     def open(cls, path: Path) -> Folder:
-        """One that is there, to be read.
+        """Opens an existing folder for reading.
 
         Raises:
-            BadInputError: There is none.
+            BadInputError: The folder has no campaign.
         """
         try:
             head = msgspec.json.decode((path / _HEAD).read_bytes(), type=_Head)
@@ -358,7 +358,7 @@ class Folder:
         return folder
 
     def missing(self, seeds: range, *, size: int = FILE_SEEDS) -> list[range]:
-        """Which of these seeds no file holds, cut where ranges of that size begin."""
+        """Ranges of the given seeds that no file has, cut at multiples of the file size."""
         file_ranges = sorted(self._ranges(), key=lambda file_seeds: file_seeds.start)
         gaps: list[range] = []
         next_seed = seeds.start
@@ -371,14 +371,14 @@ class Folder:
         return gaps
 
     def take(self, ranges: Sequence[range], records: Iterable[Record]) -> Iterator[range]:
-        """Write each range as soon as all its rows are there; yields it then.
+        """Writes each range as soon as all its rows are there, and then yields it.
 
         Args:
-            ranges: Of ``missing``, or some of them in that order.
-            records: A row for each of their seeds.
+            ranges: The result of ``missing``, or a part of it in that order.
+            records: A row for each seed of the ranges.
 
         Raises:
-            ConfigError: It can't be written.
+            ConfigError: A file can't be written.
         """
         rows_by_range: dict[range, list[Record]] = {}
         starts = [part.start for part in ranges]
@@ -392,10 +392,10 @@ class Folder:
                 yield where
 
     def read(self) -> pa.Table:
-        """All rows, by seed.
+        """All rows, sorted by seed.
 
         Raises:
-            BadInputError: A seed is in two files: somebody has put one there.
+            BadInputError: A seed is in two files.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -404,7 +404,8 @@ class Folder:
         return pa.concat_tables(tables) if tables else schema().empty_table()
 
     def records(self, columns: Sequence[str]) -> Iterator[Record]:
-        """The rows, by seed; a file at a time, as there may be millions.
+        """Yields the rows sorted by seed; reads one file at a time, as there may be millions of
+        rows.
 
         Raises:
             BadInputError: A seed is in two files.
@@ -415,7 +416,7 @@ class Folder:
             yield from pq.read_table(file, columns=[*columns]).to_pylist()
 
     def summary(self) -> Summary:
-        """What there is.
+        """Totals over all files.
 
         Raises:
             BadInputError: A seed is in two files.
@@ -449,7 +450,7 @@ class Folder:
         )
 
     def reports(self, seeds: Sequence[int], examine: Examine) -> list[Report]:
-        """Look at these seeds closely, unless that was done; in their order.
+        """Examines seeds in order, except those that have a report already.
 
         Raises:
             ConfigError: A file can't be written.

@@ -1,6 +1,6 @@
-"""docs/troubleshooting.md as sections, and which of them an error means: by its name in any
-spelling, by its number, or by a line of a log. The page is the only source: it lies in the wheel,
-and every list "Also seen as" is held by the messages of released clients.
+"""Finds the section of docs/troubleshooting.md for an error: by its name in any spelling, by its
+number, or by a line of a log. The page, which is in the wheel, is the only source; tests compare
+every list "Also seen as" with the messages of released clients.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import txnsim_lab
 from txnsim.errors import ConfigError, ErrorCode
 
 PLACEHOLDER: Final = "…"
-"""In a message: what its client fills in."""
+"""In a message of the page: stands for text that the client fills in."""
 SEEN_AS: Final = "**Also seen as:**"
 NEAREST: Final = 3
-"""Sections that are named where none fits."""
+"""Number of sections to suggest if none fits."""
 
 _HEADING: Final = re.compile(r"^## ", re.MULTILINE)
 _ITEM: Final = re.compile(r"^- (?P<clients>[^:`\n]+): (?P<words>`.+)$", re.MULTILINE)
 _CODE: Final = re.compile(r"(`+)(.+?)\1(?!`)")
-"""Code; what has a backtick itself stands between two of them and spaces."""
+"""Matches code; code with a backtick is between two backticks and spaces."""
 _ERROR: Final = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 _STORY: Final = re.compile(r"^\$ (txnsim scenario run .+)$", re.MULTILINE)
 _NOT_IN_ANCHOR: Final = re.compile(r"[^\w\- ]")
@@ -38,13 +38,13 @@ _NUMBER: Final = re.compile(
     r"|^\W*?(-?\d+)\W*$",
     re.IGNORECASE,
 )
-"""Behind a word, or alone: a line of a log begins with its time."""
+"""Matches an error number after a word, or alone, since a line of a log begins with its time."""
 _NAME_CHARS_MIN: Final = 8
-"""Of a name within a line: shorter ones are words of any language."""
+"""Minimum length of a name in a line: shorter ones may be ordinary words."""
 _PART_CHARS_MIN: Final = 10
-"""A shorter part of a message fits many messages."""
+"""Minimum length of a part of a message: a shorter one fits many messages."""
 _GAP_CHARS: Final = 300
-"""Longest value that a client fills in at one placeholder."""
+"""Maximum length of the text that a client fills in at one placeholder."""
 _LIKENESS_MIN: Final = 0.6
 _PREFIX: Final = re.compile(
     r"failed to acquire \w+ pid from broker \S+: |failed to initialize producer id: "  # librdkafka
@@ -52,36 +52,38 @@ _PREFIX: Final = re.compile(
     r"|producer id has a fatal, unrecoverable error, err: ",  # franz-go
     re.IGNORECASE,
 )
-"""What a client puts before the error: what stands behind it decides."""
+"""Matches what a client writes before the error; the rest of the line decides."""
 _OLD_ANCHOR: Final = re.compile(r'^<a id="[^"]+"></a>\n+', re.MULTILINE)
-"""A section's address before it was renamed."""
+"""Matches the anchor that a section had before it was renamed."""
 _CODES: Final = re.compile(r"^\*\*(?:`code \d+`(?:, )?)+\.\*\* ")
 _SENTENCE: Final = re.compile(r".+?\.(?=\s|$)", re.DOTALL)
 _STRENGTH_OF_ERROR: Final = 60
-"""Of a section about the error that a line names, beside those of its messages: their letters."""
+"""Strength of a section about the error that a line names; for a section with a matching message it
+is the number of letters.
+"""
 _STRENGTH_OF_CLASS: Final = 5
-"""Of a section that quotes a class, which may have other causes."""
+"""Strength of a section that only mentions a class, which may have other causes."""
 
 
 class SeenAs(msgspec.Struct, frozen=True, kw_only=True):
-    """What some clients show of an error."""
+    """The messages by which some clients show an error."""
 
     clients: tuple[str, ...]
     words: tuple[str, ...]
-    """Classes and messages; `PLACEHOLDER` stands for what differs from case to case."""
+    """Classes and messages; `PLACEHOLDER` stands for variable text."""
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """One error or symptom of the page."""
+    """A section of the page: one error or symptom."""
 
     title: str
     anchor: str
-    """Fragment of its address, as GitHub derives it."""
+    """Fragment of its URL, as GitHub derives it."""
     text: str
-    """Markdown: paragraphs and stories, no heading, no list of clients."""
+    """Its text in Markdown: paragraphs and stories, without heading and list of clients."""
     seen_as: tuple[SeenAs, ...]
     stories: tuple[str, ...]
-    """Commands that play it."""
+    """Commands that play the error."""
 
     @property
     def summary(self) -> str:
@@ -96,12 +98,12 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def errors(self) -> frozenset[str]:
-        """Keys of the errors that it is about."""
+        """Keys of the errors that the section is about."""
         return frozenset(map(name_key, _ERROR.findall(self.title)))
 
     @property
     def names(self) -> frozenset[str]:
-        """Keys of these, and of the classes that clients show."""
+        """Keys of these errors, and of the classes that clients show."""
         return self.errors | {name_key(word) for word in self.words if _is_one_name(word)}
 
     @property
@@ -110,10 +112,10 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SectionMatch(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sections a text means; if none, which are nearest."""
+    """The sections for a text; if there are none, the nearest ones."""
 
     sections: tuple[Section, ...]
-    """The best match first; equal ones in the order of the page."""
+    """The sections, the best match first; equal ones in the order of the page."""
     nearest: tuple[Section, ...] = ()
     error: str | None = None
     """Kafka's name of the error that the text names, if it names one."""
@@ -123,10 +125,10 @@ class SectionMatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def page_file() -> Path:
-    """The page that comes with txnsim: beside the package in the wheel, in docs/ in a checkout.
+    """Path of the page: in the wheel next to the package, in a checkout in docs/.
 
     Raises:
-        ConfigError: This installation carries none.
+        ConfigError: This installation does not have the page.
     """
     package = Path(txnsim_lab.__file__).parent
     for candidate in (
@@ -139,7 +141,7 @@ def page_file() -> Path:
 
 
 def read_sections(page: str) -> tuple[Section, ...]:
-    """Every section of the page, in its order."""
+    """Reads every section of the page, in order."""
     return tuple(_section(part) for part in _HEADING.split(page)[1:])
 
 
@@ -163,7 +165,7 @@ def _section(part: str) -> Section:
 
 
 def error_names(sections: Iterable[Section]) -> tuple[str, ...]:
-    """Kafka's names in the titles, in the order of the page."""
+    """Kafka's names of errors in the titles, in the order of the page."""
     named = (name for section in sections for name in _ERROR.findall(section.title))
     return tuple(dict.fromkeys(named))
 
@@ -172,13 +174,13 @@ def error_names(sections: Iterable[Section]) -> tuple[str, ...]:
 
 
 def find_sections(text: str, sections: Sequence[Section]) -> SectionMatch:
-    """The sections that a text means.
+    """Finds the sections for a text.
 
     Args:
         text: A heading of the page, a name in any spelling (``PRODUCER_FENCED``,
-            ``ProducerFencedException``), an error's number, a message or a part of one, or lines
-            of a log. Lines may name several errors, and then mean a section for each.
-        sections: Those of the page.
+            ``ProducerFencedException``), an error's number, a message or a part of one, or lines of
+            a log. Lines may name several errors; then there is a section for each.
+        sections: The sections of the page.
     """
     line = " ".join(text.split())
     by_title = [section for section in sections if _plain(section.title) == _plain(line)]
@@ -217,8 +219,8 @@ def _strengths(line: str, sections: Sequence[Section]) -> tuple[dict[str, int], 
 
 
 def _about(key: str, sections: Sequence[Section]) -> dict[str, int]:
-    """Title of each section about an error -> how well it fits; where none is, of those that quote
-    the class.
+    """Title of each section about an error -> how well it fits; if there are none, of the sections
+    that mention the class.
     """
     about = {section.title: _STRENGTH_OF_ERROR for section in sections if key in section.errors}
     return about or {
@@ -227,14 +229,16 @@ def _about(key: str, sections: Sequence[Section]) -> dict[str, int]:
 
 
 def name_key(name: str) -> str:
-    """What all spellings of a name have in common: ``producerfenced``."""
+    """A key that is equal for all spellings of a name: ``producerfenced``."""
     bare = name.rsplit(".", 1)[-1].rsplit("$", 1)[-1].lower()
     bare = _BEHIND_NAME.sub("", _BEFORE_NAME.sub("", bare.replace("-", "_").replace(" ", "_")))
     return bare.replace("_", "")
 
 
 def _keys(line: str) -> tuple[set[str], str | None]:
-    """Keys of the names in a line, or of the error whose number it has; and Kafka's name for it."""
+    """Keys of the names in a line, or of the error with a number in it; and Kafka's name of that
+    error.
+    """
     code_names = {name_key(code.name): code.name.upper() for code in ErrorCode}
     whole = name_key(line)
     names = (word for word in _NAME.findall(line) if _is_name(word))
@@ -252,12 +256,12 @@ def _is_one_name(words: str) -> bool:
 
 
 def _is_name(word: str) -> bool:
-    """A word that people do not write in sentences."""
+    """Whether a word is no ordinary word of a sentence."""
     return "_" in word.strip("_") or any(map(str.isupper, word[1:]))
 
 
 def _is_message(message: str, line: str) -> bool:
-    """The line holds the whole message, or is a part of it."""
+    """Whether a line contains the whole message, or is a part of it."""
     parts = [re.escape(part) for part in _plain(message).split(PLACEHOLDER) if part.strip()]
     plain = _plain(line)
     if re.search(rf".{{0,{_GAP_CHARS}}}?".join(parts), plain):
