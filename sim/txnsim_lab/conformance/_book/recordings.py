@@ -5,8 +5,8 @@
     {"ask":"Fetch v12 all","any":[{...},{...}]}
 
 ``on`` are the levels of ``transaction.version`` at which the exchange took place; without it, at
-every level. ``as`` names an earlier request with the same answer. ``any`` lists the answers of a real
-broker that answers differently at different times.
+every level. ``as`` names an earlier request with the same answer. ``any`` lists the answers of a
+real broker that answers differently at different times.
 """
 
 from __future__ import annotations

@@ -163,8 +163,8 @@ class Worker:
         """Writes a record for each input until the library reports all as committed.
 
         Args:
-            inputs: What was fed.
-            fault_context: What happens around the first transaction, behind its poll.
+            inputs: Values of the input records.
+            fault_context: Entered after the first poll, left after the first transaction.
 
         Raises:
             MissError: An input is not processed, or is processed twice.
