@@ -728,7 +728,7 @@ def changed_assignments(surroundings: Surroundings, assignments: Told) -> Iterat
     """Members of classic groups whose partitions changed within one generation.
 
     Args:
-        around: The members as they are now.
+        surroundings: The members as they are now.
         assignments: The partitions that each member had; it is updated.
     """
     for name, member in surroundings.members.items():
