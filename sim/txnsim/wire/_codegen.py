@@ -1,11 +1,11 @@
-"""Small functions written out per message class, instead of loops over its fields at every message.
+"""Generates functions per message class, instead of looping over its fields at every message.
 
 A decoder, an encoder and a constructor are compiled for each class on first use, as ``dataclasses``
 and ``namedtuple`` do; Kafka's ``MessageDataGenerator`` does the same at build time.
 
 Frozen classes are slow to fill, because each field goes through ``object.__setattr__``. So an
-instance is filled as its *twin*, a mutable class of the same slots, and then made what it is by
-assigning ``__class__``, which Python allows between classes of the same layout.
+instance is made as its *twin*, a mutable class with the same slots, and then turned into the
+message class by assigning ``__class__``, which Python allows between classes of the same layout.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any
 
 
 class Source:
-    """A function under construction: lines, and the objects its names stand for."""
+    """The source of a function under construction: its lines, and the objects that its names stand
+    for.
+    """
 
     def __init__(self) -> None:
         self.names: dict[str, Any] = {}
@@ -26,22 +28,22 @@ class Source:
         self._lines.append("    " * self._depth + text)
 
     def enter(self, text: str) -> None:
-        """Add a line that opens a block."""
+        """Adds a line that opens a block."""
         self.line(text)
         self._depth += 1
 
     def leave(self, levels: int = 1) -> None:
-        """Close blocks."""
+        """Closes blocks."""
         self._depth -= levels
 
     def bind(self, value: object, hint: str) -> str:
-        """A name for an object in the function's globals."""
+        """Adds an object to the function's globals; returns its name there."""
         name = f"{hint}_{len(self.names)}"
         self.names[name] = value
         return name
 
     def function(self, name: str, *, origin: str) -> Any:
-        """Compile and return the function called ``name``."""
+        """Compiles the source and returns the function called ``name``."""
         exec(compile("\n".join(self._lines), f"<{origin}>", "exec"), self.names)
         return self.names[name]
 
@@ -50,7 +52,7 @@ _twins: dict[Any, Any] = {}
 
 
 def twin_of(cls: Any) -> Any:
-    """The mutable class with the layout of a message class."""
+    """The mutable class with the same layout as a message class."""
     twin = _twins.get(cls)
     if twin is None:
         twin = _twins[cls] = type(f"{cls.__name__}Twin", (), {"__slots__": cls.__slots__})

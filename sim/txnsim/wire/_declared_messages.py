@@ -1,15 +1,16 @@
-"""Message classes from a few words per field, for messages that kio has no classes for.
+"""Makes message classes from a few words per field, for messages that kio has no classes for.
 
-The result is in kio's manner (``wire._schema`` reads it): frozen dataclasses, one per version. The
-input says each field once, with the versions that have it, as Kafka's message files do::
+The result is like kio's own classes (``wire._schema`` reads it): frozen dataclasses, one per
+version. The input has each field once, with the versions that have it, as Kafka's message files
+do::
 
     message("OffsetCommitValue", "A position.", "offset int64", "leader_epoch int32 3+ = -1",
             "topic_id uuid 4+ tag 0 = None", version=4)
 
-A line has a name, a type, and where they differ from "always" and "required" the versions
-(``2``, ``3+``), a tag and a default. A type is Kafka's, or one that ``types`` defines by name;
-``[]`` in front makes an array, ``?`` behind it makes it nullable. Where kio has a class of another
-version, which differs in little, ``remade`` makes this one of it.
+A line has a name and a type, and optionally the versions (``2``, ``3+``), a tag and a default. A
+type is Kafka's, or one that ``types`` defines by name; ``[]`` in front makes an array, ``?`` after
+it makes it nullable. If kio has a class of a similar version, ``remade`` derives the new class from
+it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _ANNOTATIONS: Final[dict[str, Any]] = {
     "bool": bool,
     "uuid": uuid.UUID | None,
 }
-"""By Kafka's type; all others are numbers, or are read as one."""
+"""Kafka type -> Python type; all other types are numbers."""
 
 _LINE: Final = re.compile(
     r"(?P<name>\w+) (?P<array>\[])?(?P<type>\w+)(?P<nullable>\?)?"
@@ -46,19 +47,19 @@ def message(
     types: Mapping[str, Any] = _NONE,
     api: Mapping[str, Any] = _NONE,
 ) -> Any:
-    """One class.
+    """Makes one message class.
 
     Args:
         name: Name of the class.
         about: Its docstring.
-        lines: A field each, in wire order.
-        version: Fields of other versions are left out.
+        lines: One line for each field, in wire order.
+        version: The version; fields of other versions are left out.
         flexible: Whether it has tagged fields and compact lengths.
-        types: Other classes, and values of defaults, by the names that ``lines`` have for them.
+        types: Other classes, and values of defaults, by the names that ``lines`` use.
         api: Class variables of a message that belongs to an API.
 
     Raises:
-        ValueError: A line is not as above.
+        ValueError: A line has a wrong form.
     """
     field_rows = [
         field_row for line in lines if (field_row := _field(line, version, types)) is not None
@@ -67,16 +68,16 @@ def message(
 
 
 def remade(cls: Any, *elements: Any, more: Sequence[str] = (), **api: Any) -> Any:
-    """A class with the fields of another one.
+    """Makes a class with the fields of another one.
 
     Args:
         cls: A class of kio's, or of ours.
-        elements: Classes of its arrays that take the place of those with the same names.
-        more: Fields behind the others, as lines of ``message``.
-        api: Class variables that differ, as ``version``.
+        elements: Classes that replace the elements of its arrays with the same names.
+        more: Additional fields at the end, as lines of ``message``.
+        api: Class variables that differ, such as ``version``.
 
     Raises:
-        ValueError: A line is none of ``message``.
+        ValueError: A line has a wrong form.
     """
     by_name = {element.__name__: element for element in elements}
     field_rows = []
@@ -118,12 +119,12 @@ def versions(
     newest: int,
     types: Mapping[str, Sequence[Any]] = _NONE,
 ) -> tuple[Any, ...]:
-    """The classes of versions 0 to ``newest``.
+    """Makes the classes of versions 0 to ``newest``.
 
     Args:
         name: Name of the classes, without their version.
         about: Their docstring.
-        lines: A field each, as above.
+        lines: One line for each field, as for ``message``.
         flexible_since: The first flexible version.
         newest: The last version.
         types: Other classes by name, one per version.
@@ -142,7 +143,7 @@ def versions(
 
 
 def _field(line: str, version: int, types: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
-    """Name, annotation and ``field`` of a line; None where the version does not have it."""
+    """(name, annotation, ``field``) of a line; None if the version does not have the field."""
     match = _LINE.fullmatch(line)
     if match is None:
         raise ValueError(f"not a field of a message: {line!r}")

@@ -1,8 +1,8 @@
-"""What a message class consists of, read once from its fields.
+"""Reads the fields of a message class.
 
-A message is a frozen dataclass in kio's manner: class variables for version and flexibility, and
-per field the Kafka type, the tag and the default. This module turns such a class into plain rows
-for the generated decoders and encoders. Kafka's counterpart are the message JSON files, from which
+A message is a frozen dataclass like kio's: class variables for version and flexibility, and for
+each field the Kafka type, the tag and the default. This module turns such a class into plain rows
+for the generated decoders and encoders. Kafka's counterparts are the message JSON files, from which
 kio's classes are generated.
 """
 
@@ -47,21 +47,23 @@ class FieldRow(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """Kafka type, or ``ENTITY``."""
     entity: Any
-    """The class of the value or of the elements, where ``kind`` is ``ENTITY``."""
+    """The class of the value or of the elements, if ``kind`` is ``ENTITY``."""
     array: bool
     nullable: bool
     tag: int | None
     default: Any
-    """``REQUIRED`` for a field without a default."""
+    """The default; ``REQUIRED`` if there is none."""
 
     @property
     def element(self) -> FieldRow:
-        """The row of an array's element. Elements of primitive types are never null."""
+        """The row of an array's elements. Elements of primitive types are never null."""
         return msgspec.structs.replace(self, array=False, nullable=False, tag=None)
 
 
 class EntityRows(msgspec.Struct, frozen=True, kw_only=True):
-    """A message class: plain fields in wire order, tagged fields by ascending tag (KIP-482)."""
+    """The fields of a message class: plain fields in wire order, tagged fields by ascending tag
+    (KIP-482).
+    """
 
     cls: Any
     flexible: bool

@@ -1,8 +1,8 @@
-"""Which APIs exist: Kafka's name of each key, and its first version in the flexible encoding.
+"""The table of APIs: Kafka's name of each key, and its first version with the flexible encoding.
 
-Plain data, so that a request header can be read before any schema is loaded (KIP-482 made headers
-depend on the version). Kafka's counterpart is ``ApiKeys`` together with
-``ApiMessageType.requestHeaderVersion``. A test holds this table against the schemas.
+Plain data, so that a request header can be read before any schema is loaded (since KIP-482 headers
+depend on the version). Kafka's counterparts are ``ApiKeys`` and
+``ApiMessageType.requestHeaderVersion``. A test compares this table with the schemas.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 FETCH: Final = 1
 FETCHES: Final = frozenset({FETCH, 78})
-"""Fetch and ShareFetch: their answers have batches of logs."""
+"""API keys of Fetch and ShareFetch, whose responses have batches from logs."""
 API_VERSIONS: Final = 18
 END_TXN: Final = 26
 
@@ -110,28 +110,28 @@ APIS: Final[dict[int, tuple[str, int | None]]] = {
 """API key -> (Kafka's name, first flexible version or None)."""
 
 NEVER: Final = 1 << 15
-"""Above every version."""
+"""A number above every version."""
 
 FLEXIBLE_FROM: Final = {
     key: NEVER if flexible_from is None else flexible_from
     for key, (_, flexible_from) in APIS.items()
 }
-"""API key -> first flexible version: request header v2 from there on."""
+"""API key -> first flexible version, which has request header v2."""
 
 RESPONSE_HEADER_V1_FROM: Final = {**FLEXIBLE_FROM, API_VERSIONS: NEVER}
 """API key -> first version with response header v1, which ApiVersions never has.
 
-A client that asks for a version the broker does not know must be able to read the answer
-(``ApiMessageType.responseHeaderVersion``).
+A client that asks for a version that the broker does not know must still be able to read the
+response (``ApiMessageType.responseHeaderVersion``).
 """
 
 
 def api_name(api_key: int) -> str:
-    """Kafka's name of an API, such as ``EndTxn``; ``ApiKey(n)`` where Kafka knows none."""
+    """Kafka's name of an API, such as ``EndTxn``; ``ApiKey(n)`` for an unknown key."""
     row = APIS.get(api_key)
     return row[0] if row is not None else f"ApiKey({api_key})"
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:
-    """Whether that version has compact encodings and tagged fields. Unknown keys have not."""
+    """Whether that version has compact encodings and tagged fields; False for unknown keys."""
     return api_version >= FLEXIBLE_FROM.get(api_key, NEVER)

@@ -1,6 +1,6 @@
-"""Record batches as raw bytes (magic 2): one place to import from.
+"""Record batches as raw bytes (magic 2): the place from which other packages import.
 
-- ``batch_header``: the header, walking over batches, patching offset, epoch and timestamp, CRC.
+- ``batch_header``: the header, iterating over batches, changing offset, epoch and timestamp, CRC.
 - ``records``: building a batch from records and reading them back.
 - ``control``: transaction markers.
 - ``compression``: codecs.

@@ -1,7 +1,7 @@
-"""The header of a record batch v2, and the fields that a leader may patch.
+"""The header of a record batch v2, and the fields that a leader may change.
 
-A batch stays the same bytes from producer to consumer. Reading its 61 bytes of header is one
-``struct`` call; a leader writes base offset and leader epoch into it, which lie before the bytes
+A batch keeps its bytes from producer to consumer. Its header of 61 bytes is parsed by one
+``struct`` call; a leader writes base offset and leader epoch into it, which come before the bytes
 that the CRC covers. Other modules read the records. Kafka's counterpart is ``DefaultRecordBatch``.
 """
 
@@ -21,30 +21,30 @@ crc32c: Final[Any] = OnDemand("crc32c")
 
 Buffer = bytes | bytearray | memoryview
 Came = bytes | memoryview
-"""A batch as it came: where it is large, a view of its frame (``decoder``)."""
+"""A batch as it was received: a view of its frame if it is large (``decoder``)."""
 
 _HEADER: Final = Struct(">qiibIhiqqqhii").unpack_from
 _LENGTH: Final = Struct(">i").unpack_from
 PLACE: Final = Struct(">qii").pack
-"""Base offset, length, leader epoch: what a batch begins with once it has its place."""
+"""Packs base offset, length and leader epoch: the first fields of a batch in a log."""
 AFTER_PLACE: Final = slice(16, None)
-"""Bytes that setting the place leaves unchanged; the CRC covers none before."""
+"""The bytes after those fields; the CRC covers no byte before."""
 _STAMP: Final = Struct(">q").pack_into
 _CRC_INTO: Final = Struct(">I").pack_into
 
 
 class BatchHeader(msgspec.Struct, frozen=True, gc=False):
-    """The fields of a batch header in wire order, and values that follow from them."""
+    """The fields of a batch header in wire order, and values derived from them."""
 
     MAGIC: ClassVar[int] = 2
     SIZE: ClassVar[int] = 61
     OVERHEAD: ClassVar[int] = 12
-    """Bytes before those that ``batch_length`` counts: base offset and the length itself."""
+    """Number of bytes that ``batch_length`` does not count: base offset and the length itself."""
     LENGTH_MIN: ClassVar[int] = SIZE - OVERHEAD
     CRC_START: ClassVar[int] = 21
-    """The CRC covers all bytes from here on."""
+    """Position from which on the CRC covers all bytes."""
     BYTES_MAX: ClassVar[int] = 1 << 30
-    """No broker takes a larger batch; a larger size means damage."""
+    """Largest batch that any broker accepts; a larger size means damage."""
     MAGIC_POSITION: ClassVar[int] = 16
     SEQUENCE_MAX: ClassVar[int] = 0x7FFFFFFF
 
@@ -57,14 +57,14 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     base_offset: int
     batch_length: int
-    """Bytes after this field; see ``size``."""
+    """Number of bytes after this field; see ``size``."""
     leader_epoch: int
     magic: int
     crc: int
     attributes: int
     last_offset_delta: int
     base_timestamp_ms: int
-    """The delete horizon instead, where attribute bit 6 is set (compaction)."""
+    """Base timestamp; the delete horizon instead if attribute bit 6 is set (compaction)."""
     max_timestamp_ms: int
     producer_id: int
     producer_epoch: int
@@ -73,62 +73,68 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """Size of the whole batch in bytes."""
         return self.batch_length + BatchHeader.OVERHEAD
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record; kept when compaction takes that record away."""
+        """Offset of the last record, even if compaction has removed that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record, -1 without sequences; after 2^31-1 comes 0."""
+        """Sequence number of the last record; -1 without sequences. The number after 2^31-1 is
+        0.
+        """
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & BatchHeader.SEQUENCE_MAX
 
     @property
     def compression(self) -> int:
-        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; more is unknown."""
+        """Codec: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; higher numbers are unknown."""
         return self.attributes & BatchHeader.COMPRESSION
 
     @property
     def is_log_append_time(self) -> bool:
-        """Every record then has the time ``max_timestamp_ms``."""
+        """Whether every record has the timestamp ``max_timestamp_ms``."""
         return self.attributes & BatchHeader.LOG_APPEND_TIME != 0
 
     @property
     def is_transactional(self) -> bool:
-        """Part of a transaction, or its marker."""
+        """Whether the batch is part of a transaction, or its marker."""
         return self.attributes & BatchHeader.TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
-        """Holds a control record, which consumers never see."""
+        """Whether the batch holds a control record, which consumers never see."""
         return self.attributes & BatchHeader.CONTROL != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """``base_timestamp_ms`` is the time from which compaction may drop the batch (KIP-534)."""
+        """Whether ``base_timestamp_ms`` is the time from which compaction may drop the batch
+        (KIP-534).
+        """
         return self.attributes & BatchHeader.DELETE_HORIZON != 0
 
     @property
     def wrong_crc(self) -> str:
-        """The error text of a batch whose CRC is not the one that it states."""
+        """The error text for a batch whose CRC is wrong."""
         return f"the batch of offset {self.base_offset} has another CRC"
 
     @property
     def has_producer_id(self) -> bool:
-        """Written by an idempotent or transactional producer."""
+        """Whether an idempotent or transactional producer wrote the batch."""
         return self.producer_id > -1
 
 
 def read_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Read the header of the batch that starts at ``position``; the rest need not be there.
+    """Reads the header of the batch that starts at ``position``; the rest of the batch may be
+    missing.
 
     Raises:
-        CorruptBatchError: Fewer than 61 bytes, another magic, or a length below the least one.
+        CorruptBatchError: There are fewer than 61 bytes, the magic is another one, or the length is
+            below the minimum.
     """
     try:
         header = BatchHeader(*_HEADER(buffer, position))
@@ -150,13 +156,13 @@ def read_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Walk the batches that lie end to end, as (position, header).
+    """Iterates over consecutive batches: yields (position, header).
 
-    A partial batch at the end stops the walk silently: readers of a log meet one whenever they
-    asked for fewer bytes than there are (``ByteBufferLogInputStream``).
+    A partial batch at the end stops the iteration silently: readers of a log get one when they ask
+    for fewer bytes than there are (``ByteBufferLogInputStream``).
 
     Raises:
-        CorruptBatchError: A batch with another magic or a length below the least one.
+        CorruptBatchError: A batch has another magic or a length below the minimum.
     """
     end = len(buffer)
     while end - position >= BatchHeader.SIZE:
@@ -175,7 +181,9 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 
 
 def assign(batch: Buffer, *, base_offset: int, leader_epoch: int) -> bytes:
-    """The batch with the offset and the epoch that its leader gives it; the CRC stays valid."""
+    """The batch with the base offset and leader epoch that its leader assigns; the CRC stays
+    valid.
+    """
     new_front = PLACE(base_offset, _LENGTH(batch, 8)[0], leader_epoch)
     return b"".join((new_front, memoryview(batch)[AFTER_PLACE]))
 
@@ -183,7 +191,7 @@ def assign(batch: Buffer, *, base_offset: int, leader_epoch: int) -> bytes:
 def restamp(batch: Buffer, *, max_timestamp_ms: int, log_append_time: bool) -> bytes:
     """The batch with another largest timestamp and a new CRC.
 
-    With ``log_append_time`` the timestamp type is set too, so that every record reads as that time
+    With ``log_append_time`` the timestamp type is set too, so that every record has that timestamp
     (``DefaultRecordBatch.setMaxTimestamp``); base timestamp and deltas stay.
     """
     patched = bytearray(batch)
@@ -199,13 +207,13 @@ def restamp(batch: Buffer, *, max_timestamp_ms: int, log_append_time: bool) -> b
 
 
 def crc_of(batch: Buffer) -> int:
-    """CRC-32C of exactly one batch, over what it covers."""
+    """CRC-32C of exactly one batch, over the bytes that its CRC covers."""
     crc: int = crc32c.crc32c(memoryview(batch)[BatchHeader.CRC_START :])
     return crc
 
 
 def crc_is_valid(buffer: Buffer, header: BatchHeader, position: int = 0) -> bool:
-    """Whether the batch at ``position`` is whole and has the CRC that its header states."""
+    """Whether the batch at ``position`` is complete and has the CRC in its header."""
     end = position + header.batch_length + BatchHeader.OVERHEAD
     if end > len(buffer):
         return False
@@ -218,7 +226,7 @@ _FRONT: Final = Struct(">qiibI").pack
 
 
 def pack_plain_batch(payload: bytes, *, timestamp_ms: int) -> bytes:
-    """A batch around one encoded record, without a producer; the log gives it its place."""
+    """A batch with one encoded record, without a producer; the log assigns its offset and epoch."""
     covered = _PLAIN(0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + payload
     crc: int = crc32c.crc32c(covered)
     return (
@@ -247,7 +255,7 @@ def pack_batch(
     base_sequence: int,
     records_count: int,
 ) -> bytes:
-    """A whole batch around its encoded (and compressed) records, which may come in pieces."""
+    """A batch from its encoded (and compressed) records, which may come in pieces."""
     fields = _PLAIN(
         attributes,
         last_offset_delta,

@@ -1,8 +1,9 @@
-"""Batches that a broker makes of others: with fewer records, with another codec, or emptied.
+"""Batches that a broker derives from other batches: with fewer records, with another codec, or
+emptied.
 
-The cleaner and a leader whose topic has a codec of its own do this; everybody else stores a
-producer's bytes as they are. ``scan_records`` looks at records without making objects of them.
-Kafka's counterparts: MemoryRecords.filterTo and buildRetainedRecordsInto, LogValidator's
+The cleaner and a leader whose topic has its own codec do this; all other code stores a producer's
+bytes as they are. ``scan_records`` reads records without making objects of them. Kafka's
+counterparts: MemoryRecords.filterTo and buildRetainedRecordsInto, LogValidator's
 buildRecordsAndAssignOffsets, DefaultRecordBatch.writeEmptyHeader.
 """
 
@@ -26,12 +27,12 @@ from txnsim.wire.records import (
 )
 
 _PIECE_BYTES: Final = 65_536
-"""Bytes given to a codec at once."""
+"""Number of bytes that are given to a codec at once."""
 _KEPT_FLAGS: Final = BatchHeader.LOG_APPEND_TIME | BatchHeader.TRANSACTIONAL | BatchHeader.CONTROL
 NO_TIMESTAMP: Final = -1
 _ONE_BYTE_MAX: Final = 0x7F
 _NULL: Final = 0x01
-"""The length of what is null, as it is encoded."""
+"""Encoded length of a null value."""
 
 
 class Scanned(NamedTuple):
@@ -41,7 +42,7 @@ class Scanned(NamedTuple):
     offset_delta: int
     key: bytes | None
     value_size: int
-    """-1 for null."""
+    """Size of the value in bytes; -1 for null."""
 
     @property
     def has_value(self) -> bool:
@@ -49,10 +50,10 @@ class Scanned(NamedTuple):
 
 
 def scan_records(payload: bytes | memoryview, count: int) -> Iterator[Scanned]:
-    """Walk the records of a batch, checked as ``read_records`` checks them.
+    """Yields the records of a batch, with the same checks as ``read_records``.
 
     Raises:
-        CorruptBatchError: A record is not what its lengths say, or the count is wrong.
+        CorruptBatchError: A record contradicts its lengths, or the count is wrong.
     """
     if count < 0 or count * Record.BYTES_MIN > len(payload):
         raise CorruptBatchError(f"{count} records do not fit in {len(payload)} bytes")
@@ -81,10 +82,10 @@ def scan_records(payload: bytes | memoryview, count: int) -> Iterator[Scanned]:
 def filtering_batch(
     header: BatchHeader, records: Iterable[Record], *, delete_horizon_ms: int | None
 ) -> Generator[int, None, bytes]:
-    """The batch with these of its records alone, at least one, at their offsets and in its codec.
-    Yields after each.
+    """The batch with only these of its records, at least one, at their offsets and in its codec.
+    Yields after each record.
 
-    Base and last offset stay, so sequences stay, too; a delete horizon takes the place of the base
+    Base and last offset stay, and so do sequence numbers; a delete horizon replaces the base
     timestamp (KIP-534).
     """
     base_timestamp_ms = delete_horizon_ms
@@ -124,18 +125,18 @@ def recoded_batch(
     level: int | None = None,
     size_max: int,
 ) -> bytes | int:
-    """A producer's batch in another codec, its records numbered in order. Besides the result it
-    takes no memory: the records may be many, or large.
+    """A producer's batch in another codec, its records numbered in order. It takes no memory
+    besides the result: there may be many records, or large ones.
 
     Args:
-        header: Header of the batch as it came.
-        payload: Its records, decompressed, and looked at before.
-        codec: The topic's.
-        level: Level of compression; None for the codec's own.
-        size_max: What a larger batch has is not kept.
+        header: Header of the batch as it was received.
+        payload: Its records, decompressed and checked.
+        codec: The topic's codec.
+        level: Compression level; None for the codec's default.
+        size_max: Largest size of a result that is kept.
 
     Returns:
-        The batch; only how large it is, where that is more than ``size_max``.
+        The batch; only its size if that is above ``size_max``.
     """
     numbering = _Numbering(payload, header)
     size = BatchHeader.SIZE
@@ -159,16 +160,18 @@ def recoded_batch(
 
 
 class _Numbering:
-    """The records of a batch, encoded anew with offsets 0, 1, 2 and so on."""
+    """Encodes the records of a batch again, with offsets 0, 1, 2 and so on."""
 
     def __init__(self, payload: bytes | memoryview, header: BatchHeader) -> None:
         self._payload = memoryview(payload)
         self._header = header
         self.base_ms = self.newest_ms = 0
-        """Timestamps of the records that ``pieces`` has reached."""
+        """Timestamps of the first record and of the newest one that ``pieces`` has encoded."""
 
     def pieces(self) -> Iterator[bytes]:
-        """Neither a large record nor many small ones are copied together."""
+        """Yields the encoded records in pieces, so that neither a large record nor many small ones
+        are copied as a whole.
+        """
         gathered = bytearray()
         for part in self._parts():
             if len(gathered) + len(part) <= _PIECE_BYTES:
@@ -208,8 +211,8 @@ class _Numbering:
 
 
 def _is_short(payload: memoryview, position: int, end: int) -> bool:
-    """Whether key and value have lengths of one byte and there are no headers: such a record is
-    encoded already.
+    """Whether key and value have lengths of one byte and there are no headers: such a record can be
+    copied as it is.
     """
     size = payload[position]
     if size > _ONE_BYTE_MAX or (size & 1 and size != _NULL):
@@ -223,14 +226,14 @@ def _is_short(payload: memoryview, position: int, end: int) -> bool:
 
 
 def _read_sized(payload: memoryview, position: int) -> tuple[bytes, memoryview, int]:
-    """The length of a key or value, its bytes, and the position after them."""
+    """(encoded length of a key or value, its bytes, position after them)."""
     size, position = read_signed(payload, position, VARINT_BYTES_MAX)
     end = position + max(0, size)
     return signed_varint(size), payload[position:end], end
 
 
 def _headers(payload: memoryview, position: int) -> bytes:
-    """The headers of a record, encoded anew."""
+    """Encodes the headers of a record again."""
     count, position = read_signed(payload, position, VARINT_BYTES_MAX)
     encoded = bytearray(signed_varint(count))
     for _ in range(count):
@@ -243,8 +246,8 @@ def _headers(payload: memoryview, position: int) -> bytes:
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """The batch without its records: what keeps a producer's last sequence and epoch, or the last
-    offset of a cleaned part.
+    """The batch without its records: it keeps a producer's last sequence number and epoch, or the
+    last offset of a cleaned part.
     """
     return _pack_batch(
         header,
@@ -257,7 +260,7 @@ def empty_batch(header: BatchHeader) -> bytes:
 
 
 def batch_keys(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, bytes | None, bool]]:
-    """(offset, key, whether there is a value) of each record of a stored batch.
+    """Yields (offset, key, whether there is a value) of each record of a stored batch.
 
     Raises:
         CorruptBatchError: The batch can't be read.
@@ -281,7 +284,9 @@ def _pack_batch(
     max_timestamp_ms: int,
     count: int,
 ) -> bytes:
-    """Encoded records in the place of a batch, and of its producer."""
+    """A batch with these encoded records, and with the offsets and the producer of another
+    batch.
+    """
     return pack_batch(
         records,
         base_offset=header.base_offset,

@@ -1,9 +1,9 @@
-"""Kafka messages and their bytes: request headers, request and response bodies, whole frames.
+"""Encodes and decodes Kafka messages: request headers, request and response bodies, whole frames.
 
 Schemas come from kio (or ``wire.messages``, where kio has none), one class per API and version,
-loaded on first use. The encodings are Kafka's, including its two exceptions: the client id of a
-header is always in the old string form, and an ApiVersions response always has header v0
-(``ApiMessageType.responseHeaderVersion``). Bytes after the end of a body are tolerated, as a broker
+loaded on first use. The encodings are Kafka's, including its two exceptions: the client id in a
+header always has the old string encoding, and an ApiVersions response always has header v0
+(``ApiMessageType.responseHeaderVersion``). Bytes after the end of a body are ignored, as a broker
 does.
 """
 
@@ -38,7 +38,7 @@ _RESPONSE_V1: Final = Struct(">iix").pack
 _REQUEST: Final = Struct(">ihhih")
 _CORRELATION: Final = Struct(">i")
 HEADER_TAGS_MAX: Final = 1_000
-"""Tagged fields in the header of a request; Kafka knows none, and no client sends any."""
+"""Most tagged fields in the header of a request; Kafka has none, and no client sends any."""
 
 
 class RequestHeader(msgspec.Struct, frozen=True, gc=False):
@@ -55,13 +55,13 @@ class RequestHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_request_header(frame: bytes) -> RequestHeader:
-    """Read header v1, or v2 where the request is flexible.
+    """Reads header v1, or v2 if the request is flexible.
 
     Unknown versions are read like the newest one. Unknown API keys are read as v1: the caller
     decides whether a handler exists.
 
     Raises:
-        MalformedFrameError: The frame is too short, or its tagged fields are broken.
+        MalformedFrameError: The frame is too short, or its tagged fields are malformed.
     """
     try:
         api_key, api_version, correlation_id, length = _HEADER(frame)
@@ -88,7 +88,7 @@ def read_request_header(frame: bytes) -> RequestHeader:
 
 
 def _skip_tags(frame: bytes, position: int) -> int:
-    """Step over tagged fields of a header; we know none (KIP-482)."""
+    """Skips the tagged fields of a header; none are known (KIP-482)."""
     try:
         count, position = read_uvarint(frame, position)
         if count > HEADER_TAGS_MAX:
@@ -113,28 +113,28 @@ _response_classes: dict[tuple[int, int], Any] = {}
 
 
 def request_schema(api_key: int, api_version: int) -> ModuleType:
-    """The module with the classes of that request: the message itself and its parts.
+    """The module with the classes of a request: the message itself and its parts.
 
     Raises:
-        UnsupportedRequestError: No such API key or version.
+        UnsupportedRequestError: There is no such API key or version.
     """
     return registry.load(api_key, api_version, part="request")
 
 
 def response_schema(api_key: int, api_version: int) -> ModuleType:
-    """The module with the classes of that response: the message itself and its parts.
+    """The module with the classes of a response: the message itself and its parts.
 
     Raises:
-        UnsupportedRequestError: No such API key or version.
+        UnsupportedRequestError: There is no such API key or version.
     """
     return registry.load(api_key, api_version, part="response")
 
 
 def request_class(api_key: int, api_version: int) -> Any:
-    """The class of that request.
+    """The class of a request.
 
     Raises:
-        UnsupportedRequestError: No such API key or version.
+        UnsupportedRequestError: There is no such API key or version.
     """
     message_class = _request_classes.get((api_key, api_version))
     if message_class is None:
@@ -144,10 +144,10 @@ def request_class(api_key: int, api_version: int) -> Any:
 
 
 def response_class(api_key: int, api_version: int) -> Any:
-    """The class of that response.
+    """The class of a response.
 
     Raises:
-        UnsupportedRequestError: No such API key or version.
+        UnsupportedRequestError: There is no such API key or version.
     """
     message_class = _response_classes.get((api_key, api_version))
     if message_class is None:
@@ -161,30 +161,32 @@ def response_class(api_key: int, api_version: int) -> Any:
 # Bodies
 
 REQUEST_ELEMENTS_MAX: Final = 20_000
-"""Elements of all arrays of a request together; one with more can't be read.
+"""Most elements in all arrays of a request; a request with more can't be read.
 
-Kafka has no such bound; it bounds what most of them could ask for (10,000 new partitions).
+Kafka has no such limit; it limits what most of them could ask for (10,000 new partitions).
 """
 COUNTED_FROM_BYTES: Final = REQUEST_ELEMENTS_MAX
-"""A smaller frame can't have more: an element takes a byte at least."""
+"""Size of a frame from which elements are counted: a smaller one can't have too many, as an element
+takes at least a byte.
+"""
 
 T = TypeVar("T")
 Decoding = Generator[int, None, Any]
-"""A message that is being read: yields how many elements were read since the last time."""
+"""Decodes a message in steps; yields the number of elements since the last step."""
 
 _request_readers: dict[tuple[int, int], Reader] = {}
 _makers: dict[Any, Callable[..., Any]] = {}
 
 
 def decode_request(header: RequestHeader, frame: bytes) -> Any:
-    """Decode a request's body.
+    """Decodes a request's body.
 
-    An ApiVersions request of an unknown version is answered without a look at its body: it
-    decodes as version 0, which has none.
+    An ApiVersions request of an unknown version is answered without reading its body: it is decoded
+    as version 0, which has none.
 
     Raises:
-        MalformedFrameError: The body is not what its API and version say.
-        UnsupportedRequestError: No such API key or version.
+        MalformedFrameError: The body does not fit its API and version.
+        UnsupportedRequestError: There is no such API key or version.
     """
     if len(frame) > COUNTED_FROM_BYTES:
         return at_once(decode_in_steps(header, frame))
@@ -198,12 +200,12 @@ def decode_request(header: RequestHeader, frame: bytes) -> Any:
 
 
 def decode_in_steps(header: RequestHeader, frame: bytes, layout: Any = None) -> Decoding:
-    """The same for a large one, with breaks.
+    """Does the same as ``decode_request`` for a large request, with breaks.
 
     Args:
-        header: The request's.
-        frame: All of it.
-        layout: The class of another layout than the one its version has.
+        header: The request's header.
+        frame: The whole frame.
+        layout: The message class to use instead of the one of the request's version.
     """
     try:
         cls = layout or _request_class(header)
@@ -251,12 +253,13 @@ def _request_class(header: RequestHeader) -> Any:
 
 
 def build(cls: Any, **values: object) -> Any:
-    """Make a message, leaving out the values that this version has no field for.
+    """Makes a message; values for which this version has no field are left out.
 
     Durations and times may be given in integer milliseconds, error codes as integers.
 
     Raises:
-        TypeError: A field without default is missing, or no version of this class knows a name.
+        TypeError: A field without default is missing, or no version of this class has a field of
+            that name.
     """
     make = _makers.get(cls)
     if make is None:
@@ -265,7 +268,7 @@ def build(cls: Any, **values: object) -> Any:
 
 
 def builder(cls: Any) -> Callable[..., Any]:
-    """The function behind ``build`` for one class; callers on hot paths keep it."""
+    """The function that ``build`` uses for one class; callers on hot paths keep it."""
     make = _makers.get(cls)
     if make is None:
         make = _makers[cls] = maker(cls, registry.check_known)
@@ -273,17 +276,17 @@ def builder(cls: Any) -> Callable[..., Any]:
 
 
 def encode_body(message: Any) -> bytes:
-    """The bytes of a request or response body."""
+    """Encodes a request or response body."""
     return b"".join(encode_pieces(message))
 
 
 def encode_in_steps(message: Any, pieces: list[bytes]) -> Generator[int, None, None]:
-    """Append the same to ``pieces``, with breaks: yields how many elements were encoded."""
+    """Encodes a body into ``pieces``, with breaks; yields the number of encoded elements."""
     return write_in_steps(message, pieces.append)
 
 
 def encode_pieces(message: Any) -> list[bytes]:
-    """The bytes of a body in pieces, large fields as they are: for callers that can send them
+    """Encodes a body in pieces, with large fields as they are: for callers that can send pieces
     unjoined.
     """
     pieces: list[bytes] = []
@@ -295,8 +298,8 @@ def encode_pieces(message: Any) -> list[bytes]:
 
 
 class _Heads(dict[tuple[int, int], tuple[Callable[[int, int], bytes], int]]):
-    """By API key and version: what packs size and correlation id, and the bytes of the header that
-    count into the size.
+    """(API key, version) -> (function that packs size and correlation id, number of header bytes
+    that count into the size).
     """
 
     def __missing__(self, api: tuple[int, int]) -> tuple[Callable[[int, int], bytes], int]:
@@ -310,21 +313,22 @@ RESPONSE_HEADS: Final = _Heads()
 
 
 def response_head(api_key: int, api_version: int, correlation_id: int, body_size: int) -> bytes:
-    """Size field and header of a response: the bytes before a body of ``body_size`` bytes.
+    """Encodes the size field and the header of a response: the bytes before a body of ``body_size``
+    bytes.
 
-    For large bodies: head and body can be handed to ``writelines`` without joining them.
+    For large bodies: head and body can be passed to ``writelines`` without joining them.
     """
     pack, extra = RESPONSE_HEADS[api_key, api_version]
     return pack(body_size + extra, correlation_id)
 
 
 def frame_response(api_key: int, api_version: int, correlation_id: int, body: bytes) -> bytes:
-    """A whole response: size field, header, body."""
+    """A whole response from an encoded body: size field, header, body."""
     return response_head(api_key, api_version, correlation_id, len(body)) + body
 
 
 def frame_message(api_key: int, api_version: int, correlation_id: int, message: Any) -> bytes:
-    """A whole response of a message that is not encoded yet."""
+    """A whole response from a message that is not encoded yet."""
     return frame_response(api_key, api_version, correlation_id, encode_body(message))
 
 
@@ -346,14 +350,14 @@ def encode_request(
 
 
 def read_response(api_key: int, api_version: int, frame: bytes) -> tuple[int, Any]:
-    """Decode the response to a request of that API and version.
+    """Decodes the response to a request of that API and version.
 
     Returns:
         Correlation id and message.
 
     Raises:
-        MalformedFrameError: The frame is not what its API and version say.
-        UnsupportedRequestError: No such API key or version.
+        MalformedFrameError: The frame does not fit its API and version.
+        UnsupportedRequestError: There is no such API key or version.
     """
     if len(frame) < 4:
         raise MalformedFrameError(f"response of {len(frame)} bytes has no correlation id")
@@ -377,44 +381,45 @@ def read_response(api_key: int, api_version: int, frame: bytes) -> tuple[int, An
 _SIZE: Final = Struct(">i").unpack_from
 _SIZE_BYTES: Final = 4
 _TLS: Final = b"\x16\x03"
-"""The first bytes of a ClientHello, whose record is of the type "handshake" of TLS 1.x."""
+"""First bytes of a TLS ClientHello: a record of type "handshake" of TLS 1.x."""
 _HTTP: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
-"""How an HTTP request begins."""
+"""First bytes of an HTTP request."""
 
 
 class FrameReader:
     """Cuts the byte stream of one connection into frames.
 
-    At most one frame is being assembled at a time, in a ``BytesIO``: it grows with what comes, so
-    nothing is reserved for a frame before its bytes are there, and hands out what it has without
-    another copy. A size above ``limit`` is refused when its four bytes are read.
+    At most one frame is being assembled at a time, in a ``BytesIO``: it grows with the data that
+    arrives, so that nothing is reserved for a frame before its bytes are there, and it returns its
+    content without another copy. A size above ``limit`` is refused as soon as its four bytes are
+    read.
     """
 
     __slots__ = ("_assembled", "_missing", "_size_bytes", "buffered_bytes", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        """The largest frame accepted from now on, in bytes (``socket.request.max.bytes``, or
-        ``sasl.server.max.receive.size`` of who is not known yet).
+        """Largest accepted frame from now on, in bytes (``socket.request.max.bytes``, or
+        ``sasl.server.max.receive.size`` before the client has logged in).
         """
         self._size_bytes = b""
-        """The first bytes of a size field that is cut off."""
+        """The first bytes of an incomplete size field."""
         self._assembled = BytesIO()
         """The received part of an incomplete frame."""
         self.buffered_bytes = 0
-        """Bytes received that belong to a frame not yet whole."""
+        """Number of received bytes that belong to an incomplete frame."""
         self._missing = 0
-        """Bytes that the frame being assembled still needs; 0 between frames."""
+        """Number of bytes that the incomplete frame still needs; 0 between frames."""
 
     def receive_data(self, data: bytes) -> list[bytes]:
-        """Take what the connection delivered.
+        """Takes data from the connection.
 
         Returns:
-            The frames that are whole now, in order, without their size fields.
+            The frames that are complete now, in order, without their size fields.
 
         Raises:
-            MalformedFrameError: A size is negative or above the limit. The stream can't be read
-                any further.
+            MalformedFrameError: A size is negative or above the limit. The stream can't be read any
+                further.
         """
         frames: list[bytes] = []
         position = 0
@@ -452,20 +457,20 @@ class FrameReader:
         return frames
 
     def forget(self) -> None:
-        """Throw away what belongs to a frame that will never be whole."""
+        """Drops the data of a frame that will never be complete."""
         self._assembled = BytesIO()
         self._size_bytes = b""
         self._missing = self.buffered_bytes = 0
 
     def _store(self, piece: bytes | memoryview) -> None:
-        """Keep a piece of the frame being assembled."""
+        """Stores a piece of the incomplete frame."""
         self.buffered_bytes += len(piece)
         self._missing -= len(piece)
         self._assembled.write(piece)
 
 
 def _no_kafka(start: bytes) -> str:
-    """The protocol that a peer seems to speak when its first bytes are no size."""
+    """Says which protocol a peer seems to use, if its first bytes are no size; else empty."""
     if start.startswith(_TLS):
         return " (so TLS begins, at a listener in clear)"
     if start in _HTTP:

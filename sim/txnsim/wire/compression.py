@@ -1,9 +1,10 @@
 """The codecs of record batches, by Kafka's numbers.
 
-gzip comes from the standard library. snappy, lz4 and zstd come from ``cramjam``, imported when the
-first such batch has to be looked into; batches that are only stored and served need no codec. What
-a batch decompresses to is bounded, because a kilobyte of zstd can hold 32 MB of zeros. Kafka's
-counterparts are ``CompressionType`` and the classes of ``org.apache.kafka.common.compress``.
+gzip comes from the standard library. snappy, lz4 and zstd come from ``cramjam``, which is imported
+when the first such batch has to be decompressed; batches that are only stored and served need no
+codec. The decompressed size of a batch is limited, because a kilobyte of zstd can hold 32 MB of
+zeros. Kafka's counterparts are ``CompressionType`` and the classes of
+``org.apache.kafka.common.compress``.
 """
 
 from __future__ import annotations
@@ -26,21 +27,22 @@ ZSTD: Final = 4
 NAMES: Final = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 DECOMPRESSED_MAX: Final = 256 << 20
-"""Most bytes a batch may decompress to: 256 times the default ``message.max.bytes``."""
+"""Largest decompressed size of a batch, in bytes: 256 times the default ``message.max.bytes``."""
 
 AT_ONCE_MAX: Final = 256 << 10
-"""Bytes that are unpacked without a break, in a millisecond at most."""
+"""Number of bytes that are decompressed without a break, in a millisecond at most."""
 _AT_ONCE_MEMBERS: Final = 64
-"""Members of gzip in them."""
+"""Most gzip members in data that is decompressed without a break."""
 
 _GZIP_PIECE: Final = 4096
 _NO_ROOM: Final = "failed to write whole buffer"
-"""The error text of cramjam where the room is too small."""
+"""cramjam's error text if the output does not fit."""
 _GZIP_WINDOW: Final = 31
-"""zlib's window size plus 16: with gzip's header and trailer."""
+"""zlib's window size plus 16, for data with gzip's header and trailer."""
 _ZSTD_LEVEL: Final = 3
 _ZSTD_FLUSH: Final = 1 << 20
-"""A stream of zstd keeps what it has compressed until it is flushed, and every flush costs bytes.
+"""Number of bytes after which a zstd stream is flushed: until then it keeps its output in memory,
+and every flush costs bytes.
 """
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\0\0\0\x01\0\0\0\x01"
@@ -48,14 +50,14 @@ _XERIAL_BLOCK: Final = 32 << 10
 _LENGTH: Final = Struct(">i")
 
 _LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
-"""Magic, version 1 with independent blocks and no checksums, blocks of 64 KiB, and the header's own
-checksum.
+"""Header of an lz4 frame: magic, version 1 with independent blocks and no checksums, blocks of 64
+KiB, and the header's own checksum.
 """
 _LZ4_FLAGS_AT: Final = 4
 _LZ4_INDEPENDENT: Final = 0x20
 _LZ4_BLOCK: Final = 1 << 16
 _LZ4_STORED: Final = 1 << 31
-"""Set in the length of a block that is stored as it is."""
+"""Bit in the length of a block that is not compressed."""
 _LZ4_END: Final = bytes(4)
 
 
@@ -63,7 +65,7 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
     """Compress the records of a batch, by default with Kafka's level of the codec.
 
     Raises:
-        ValueError: No such codec.
+        ValueError: There is no such codec.
         MissingExtraError: The codec needs a library that is not installed.
     """
     match codec:
@@ -79,10 +81,10 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
 def compress_in_pieces(
     codec: int, pieces: Iterable[bytes], level: int | None = None
 ) -> Iterator[bytes]:
-    """``compress`` for what is too large to be in memory twice: as pieces come, pieces go.
+    """Does the same as ``compress`` piece by piece, for data that should not be in memory twice.
 
     Raises:
-        ValueError: No such codec.
+        ValueError: There is no such codec.
         MissingExtraError: The codec needs a library that is not installed.
     """
     match codec:
@@ -115,7 +117,7 @@ def compress_in_pieces(
 
 
 def _cut(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """The bytes in blocks of ``size``; the last block may be shorter."""
+    """Cuts the data into blocks of ``size`` bytes; the last block may be shorter."""
     remainder = b""
     for piece in pieces:
         data = remainder + piece if remainder else piece
@@ -128,11 +130,11 @@ def _cut(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
 
 
 def decompress(codec: int, data: bytes, at_most: int = DECOMPRESSED_MAX) -> bytes:
-    """Decompress the records of a batch.
+    """Decompresses the records of a batch.
 
     Raises:
-        CorruptBatchError: No such codec, or undecodable.
-        UnpacksTooLargeError: It is more than that.
+        CorruptBatchError: There is no such codec, or the data is malformed.
+        UnpacksTooLargeError: The result has more than ``at_most`` bytes.
         MissingExtraError: The codec needs a library that is not installed.
     """
     match codec:
@@ -149,13 +151,13 @@ def decompress(codec: int, data: bytes, at_most: int = DECOMPRESSED_MAX) -> byte
 
 
 def decompress_at_once(codec: int, data: bytes) -> bytes | None:
-    """Decompress records that are small enough for one turn of a loop.
+    """Decompresses records that are small enough for one turn of the event loop.
 
     Returns:
-        The records; None where it may be more work (``Packed`` is for that).
+        The records; None if it may be more work (``Packed`` is for that).
 
     Raises:
-        CorruptBatchError: No such codec, or undecodable.
+        CorruptBatchError: There is no such codec, or the data is malformed.
         MissingExtraError: The codec needs a library that is not installed.
     """
     if len(data) > AT_ONCE_MAX:
@@ -169,26 +171,26 @@ def decompress_at_once(codec: int, data: bytes) -> bytes | None:
 
 
 class Packed(NamedTuple):
-    """Records slow to decompress, with all that a thread needs for the work."""
+    """Compressed records that take long to decompress, with all that a thread needs for it."""
 
     codec: int
     data: bytes
     at_most: int
-    """Bytes that they may become."""
+    """Limit of their decompressed size, in bytes."""
 
     @property
     def room_bytes(self) -> int:
-        """How much room ``unpack`` needs."""
+        """Number of bytes that ``unpack`` needs."""
         return self.at_most + 1
 
     def unpack(self, room: mmap.mmap) -> memoryview:
-        """Decompress into ``room``; the result is a part of it.
+        """Decompresses into ``room``; the result is a part of it.
 
-        The interpreter is free for others meanwhile: the libraries let go of it.
+        Other threads can run meanwhile: the libraries release the interpreter's lock.
 
         Raises:
-            CorruptBatchError: Undecodable.
-            UnpacksTooLargeError: It is more than ``at_most``.
+            CorruptBatchError: The data is malformed.
+            UnpacksTooLargeError: The result has more than ``at_most`` bytes.
         """
         if self.codec == SNAPPY:
             size = _snappy_into(self.data, room, self.at_most)
@@ -198,10 +200,11 @@ class Packed(NamedTuple):
 
 
 def _decompress_gzip(data: bytes, at_most: int, members_max: int | None = None) -> bytes:
-    """Several gzip members may follow each other, as Java's ``GZIPInputStream`` allows.
+    """Decompresses gzip. Several members may follow each other, as Java's ``GZIPInputStream``
+    allows.
 
-    The decoder copies what it has not used, so it is handed small pieces: tens of thousands of
-    empty members would otherwise be copied as often.
+    The decoder copies data that it has not used, so it gets small pieces: otherwise tens of
+    thousands of empty members would be copied again and again.
     """
     pieces: list[bytes] = []
     total = position = members = 0
@@ -230,7 +233,7 @@ def _decompress_gzip(data: bytes, at_most: int, members_max: int | None = None) 
 
 
 def _snappy_block(plain: bytes) -> bytes:
-    """A block in the framing of snappy-java, which Java clients write (``SnappyOutputStream``)."""
+    """A block in the format of snappy-java, which Java clients write (``SnappyOutputStream``)."""
     block = bytes(_cramjam(SNAPPY).snappy.compress_raw(plain))
     return _LENGTH.pack(len(block)) + block
 
@@ -241,7 +244,9 @@ def _decompress_snappy(data: bytes, at_most: int) -> bytes:
 
 
 def _snappy_into(data: bytes, room: mmap.mmap, at_most: int) -> int:
-    """Blocks of snappy-java, or one bare block, as librdkafka writes (``SnappyInputStream``)."""
+    """Decompresses blocks of snappy-java, or a single bare block, as librdkafka writes it
+    (``SnappyInputStream``); returns the number of bytes.
+    """
     with memoryview(room) as view:
         if not data.startswith(_XERIAL_MAGIC):
             return _block_into(data, view, 0, at_most)
@@ -274,16 +279,18 @@ def _block_into(block: bytes, view: memoryview, position: int, at_most: int) -> 
 
 
 def _decompress_frame(codec: int, data: bytes, at_most: int) -> bytes:
-    """lz4 and zstd frames do not have to say how large they become.
+    """Decompresses an lz4 or zstd frame, which need not say how large it becomes.
 
-    So they are written into anonymous memory, of which the system hands out no more than is used.
+    So the result goes into anonymous memory, of which the system only provides as much as is used.
     """
     with mmap.mmap(-1, at_most + 1) as room:
         return room[: _decompress_into(codec, data, room, at_most)]
 
 
 def _decompress_into(codec: int, data: bytes, room: mmap.mmap, at_most: int) -> int:
-    """Frames of lz4 and zstd, members of gzip; how many bytes they have become."""
+    """Decompresses lz4 and zstd frames and gzip members into ``room``; returns the number of
+    bytes.
+    """
     if codec == LZ4 and len(data) > _LZ4_FLAGS_AT and not data[_LZ4_FLAGS_AT] & _LZ4_INDEPENDENT:
         raise CorruptBatchError("lz4: linked blocks, which Lz4BlockInputStream does not read")
     module = _cramjam(codec)
@@ -299,8 +306,8 @@ def _decompress_into(codec: int, data: bytes, room: mmap.mmap, at_most: int) -> 
 
 
 def _lz4_block(plain: bytes) -> bytes:
-    """An independent block of an lz4 frame. A broker reads no others (Lz4BlockInputStream), and
-    cramjam's own frames link theirs.
+    """An independent block of an lz4 frame. A broker reads no others (Lz4BlockInputStream), and the
+    blocks of cramjam's own frames depend on each other.
     """
     block = bytes(_cramjam(LZ4).lz4.compress_block(plain, store_size=False))
     if len(block) < len(plain):

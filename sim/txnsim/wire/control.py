@@ -18,7 +18,7 @@ from txnsim.wire.records import read_records
 ABORT: Final = 0
 COMMIT: Final = 1
 MARKER_BYTES: Final = 78
-"""Size of a marker's batch."""
+"""Size of a marker's batch, in bytes."""
 
 _MARKER: Final = Struct(">bbbbbhhbhib").pack
 _KEY: Final = Struct(">hh").unpack_from
@@ -28,17 +28,17 @@ _FLAGS: Final = BatchHeader.TRANSACTIONAL | BatchHeader.CONTROL
 
 
 class ControlRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a control record says."""
+    """The content of a control record."""
 
     type: int
-    """``ABORT``, ``COMMIT``; every other type is not ours to understand and ignored."""
+    """``ABORT`` or ``COMMIT``; every other type is ignored."""
     version: int
     coordinator_epoch: int
-    """Epoch of the transaction coordinator that ended the transaction; -1 on other types."""
+    """Epoch of the transaction coordinator that ended the transaction; -1 for other types."""
 
     @property
     def is_marker(self) -> bool:
-        """Ends a transaction."""
+        """Whether the record ends a transaction."""
         return self.type in (ABORT, COMMIT)
 
 
@@ -53,9 +53,10 @@ def control_batch(
     timestamp_ms: int,
     log_append_time: bool = False,
 ) -> bytes:
-    """The batch of one marker: 78 bytes, one offset. ``log_append_time``: its topic stamps batches.
+    """The batch of one marker: 78 bytes, one offset. ``log_append_time`` is for a topic with that
+    timestamp type.
 
-    The transaction version is not part of it: it travels in the WriteTxnMarkers request only.
+    The transaction version is not part of it: only the WriteTxnMarkers request has it.
     """
     # Lengths are zig-zag varints: 16 bytes of record, 4 of key, 6 of value, no header.
     record = _MARKER(32, 0, 0, 0, 8, 0, COMMIT if committed else ABORT, 12, 0, coordinator_epoch, 0)
@@ -75,11 +76,11 @@ def control_batch(
 
 
 def read_control_record(batch: Buffer, position: int = 0) -> ControlRecord | None:
-    """What the control batch at ``position`` says; None where compaction has emptied it.
+    """Reads the control batch at ``position``; None if compaction has emptied it.
 
     Raises:
-        CorruptBatchError: No control batch, or its record can't be understood: a key below four
-            bytes, a negative version, a marker's value below six.
+        CorruptBatchError: The batch is no control batch, or its record is malformed: a key below
+            four bytes, a negative version, a marker's value below six bytes.
     """
     header = read_batch_header(batch, position)
     if not header.is_control:

@@ -1,14 +1,14 @@
-"""Bytes to messages: a decoder per message class, compiled on first use.
+"""Decodes messages: a decoder per message class, compiled on first use.
 
 This package has its own decoder. kio's native reader reserves memory for as many elements as an
-array claims to have, and a false claim in twenty bytes from a stranger takes the whole process
-down. As in Kafka's generated ``read`` methods an array may not claim more elements than there are
-bytes left, invalid UTF-8 is replaced and unknown tagged fields are skipped.
+array claims to have, so that a false claim of twenty bytes crashes the whole process. As in Kafka's
+generated ``read`` methods, an array may not claim more elements than there are bytes left, invalid
+UTF-8 is replaced and unknown tagged fields are skipped.
 
-An element costs a hundred times its bytes. So a second set of decoders reads large frames, and
-counts the elements of all arrays of a message: one event loop can do less than a Java heap. They
-are generators, which stop after some elements, so that the reader of a large message can do other
-work.
+An element takes a hundred times as much memory as its bytes. So a second set of decoders reads
+large frames and counts the elements of all arrays of a message: one event loop can do less than a
+Java heap. They are generators, which stop after some elements, so that other work can be done while
+a large message is read.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ DEVIATIONS: Final = (
 )
 
 Reader = Callable[[bytes, int, int], tuple[Any, int]]
-"""(buffer, position, end of buffer) -> value and the position after it."""
+"""(buffer, position, end of buffer) -> (value, position after it)."""
 
 Steps = Generator[int, None, tuple[Any, int]]
-"""A reader in steps; it yields the number of elements read since the last break."""
+"""A decoder in steps; yields the number of elements since the last break."""
 StepReader = Callable[[bytes, int, int], Steps]
 
 STEP_ELEMENTS: Final = 64
-"""Elements of an array that are read between two breaks."""
+"""Number of array elements between two breaks."""
 COPIED_RECORDS_MAX: Final = 1 << 20
-"""Records of a request that are more bytes are a view of its frame: a copy of the largest takes
-50 ms. A topic takes a little more unless its ``max.message.bytes`` is set.
+"""Size of a request's records above which they are a view of its frame: a copy of the largest ones
+takes 50 ms. A topic accepts a little more unless its ``max.message.bytes`` is set.
 """
 
 _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
@@ -57,7 +57,7 @@ _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 class _Kind(Enum):
-    """Work of a decoder besides reading."""
+    """What a decoder does besides decoding."""
 
     PLAIN = "nothing"
     COUNTS = "it counts elements"
@@ -68,11 +68,11 @@ _readers: dict[tuple[Any, _Kind], Reader] = {}
 
 
 _elements: Final[ContextVar[list[int]]] = ContextVar("elements")
-"""Elements that the current message may still have; separate for each thread."""
+"""Number of elements that the current message may still have; separate for each thread."""
 
 
 class DecodeFaultError(Exception):
-    """A body is not what its schema says; ``position`` is where it shows."""
+    """A body does not fit its schema; ``position`` is where this was noticed."""
 
     def __init__(self, reason: str, position: int) -> None:
         super().__init__(reason)
@@ -80,9 +80,9 @@ class DecodeFaultError(Exception):
 
 
 def reader(cls: Any) -> Reader:
-    """The decoder of a message class; it returns an instance of that class.
+    """The decoder of a message class, which returns an instance of that class.
 
-    The decoder raises DecodeFaultError, and nothing else, on bytes that do not fit.
+    It raises DecodeFaultError, and nothing else, on bytes that do not fit.
     """
     return _reader(cls, _Kind.PLAIN)
 
@@ -97,16 +97,16 @@ def _reader(cls: Any, kind: _Kind) -> Reader:
 def read_in_steps(
     cls: Any, buffer: bytes, position: int, *, elements: int
 ) -> Generator[int, None, Any]:
-    """Read a message that has many elements; more than so many in all of its arrays and lists of
-    tags it may not have.
+    """Decodes a message with many elements, with breaks; its arrays and tagged fields may have at
+    most ``elements`` in total.
 
-    It yields after some elements, and says how many.
+    Yields the number of elements since the last break.
 
     Returns:
         The message.
 
     Raises:
-        DecodeFaultError: The bytes do not fit.
+        DecodeFaultError: The bytes do not fit the schema, or there are too many elements.
     """
     elements_left = [elements]
     _elements.set(elements_left)
@@ -126,7 +126,7 @@ def read_in_steps(
 
 @cache
 def _has_loops(cls: Any) -> bool:
-    """Whether elements are read one by one; tagged fields do not count."""
+    """Whether elements are decoded one by one; tagged fields do not count."""
     return any(
         (row.array and not _is_packed(row)) or (row.kind == ENTITY and _has_loops(row.entity))
         for row in describe(cls).plain
@@ -156,7 +156,7 @@ def _compile(rows: EntityRows, kind: _Kind) -> Reader:
 
 
 def _emit_message(source: _DecoderSource, rows: EntityRows, target: str) -> None:
-    """Lines that read all fields of a message into ``target``."""
+    """Adds lines that decode all fields of a message into ``target``."""
     name, kind = rows.cls.__name__, source.kind
     source.line(f"{target} = {source.bind(twin_of(rows.cls), 'Twin')}()")
     source.enter("try:")
@@ -187,7 +187,7 @@ def _emit_message(source: _DecoderSource, rows: EntityRows, target: str) -> None
 
 
 class _DecoderSource(Source):
-    """A decoder under construction."""
+    """The source of a decoder."""
 
     def __init__(self, kind: _Kind, *, is_request: bool = False) -> None:
         super().__init__()
@@ -201,7 +201,7 @@ class _DecoderSource(Source):
         self.is_request = is_request
 
     def reads(self, cls: Any) -> str:
-        """What calls the decoder of a class."""
+        """The expression that calls the decoder of a class."""
         kind = self.kind
         if kind is _Kind.STEPS:
             if _has_loops(cls):
@@ -211,7 +211,7 @@ class _DecoderSource(Source):
 
 
 def _emit_plain(source: _DecoderSource, rows: EntityRows, target: str) -> None:
-    """Lines for the untagged fields; neighbours of fixed width are unpacked in one go."""
+    """Adds lines for the untagged fields; adjacent fields of fixed size are unpacked together."""
     run: list[FieldRow] = []
     for row in rows.plain:
         if row.kind in FIXED and not row.array:
@@ -241,7 +241,7 @@ def _emit_run(source: _DecoderSource, run: list[FieldRow], target: str) -> None:
 
 
 def _emit_field(source: _DecoderSource, row: FieldRow, target: str, *, flexible: bool) -> None:
-    """Lines for one field of variable width, or an array."""
+    """Adds lines for one field of variable size, or an array."""
     if row.kind == ENTITY and not row.array:
         _emit_entity(source, row, target)
         return
@@ -350,7 +350,7 @@ def _emit_array(source: _DecoderSource, row: FieldRow, target: str, *, flexible:
 
 
 def _value_reader(reader_kind: _Kind, row: FieldRow, *, flexible: bool) -> Reader:
-    """A decoder of a single value, for array elements and tagged fields: it has no steps."""
+    """A decoder of a single value, for array elements and tagged fields; it has no steps."""
     source = _DecoderSource(_Kind.COUNTS if reader_kind is _Kind.STEPS else reader_kind)
     source.enter("def read(b, p, end):")
     if row.kind in FIXED and not row.array:
@@ -369,7 +369,7 @@ def _value_reader(reader_kind: _Kind, row: FieldRow, *, flexible: bool) -> Reade
 def _tags_reader(
     tags: dict[int | None, tuple[str, Reader]], name: str, *, counts: bool
 ) -> Callable[[Any, bytes, int, int], int]:
-    """A decoder of the tagged fields of one class: rare, so it is an ordinary loop."""
+    """A decoder of the tagged fields of a class: they are rare, so it is an ordinary loop."""
 
     def read_tags(entity: Any, buffer: bytes, position: int, end: int) -> int:
         count, position = read_uvarint(buffer, position)

@@ -1,8 +1,8 @@
-"""Messages to bytes: an encoder and a constructor per message class, compiled on first use.
+"""Encodes messages: an encoder and a constructor per message class, compiled on first use.
 
-Kafka's counterpart are the generated ``write`` methods. Tagged fields that hold their default are
-left out, the others follow in ascending order (KIP-482). Large messages have a second set of
-encoders: generators, which stop after some elements.
+Kafka's counterparts are the generated ``write`` methods. Tagged fields with their default are left
+out, the others follow in ascending order (KIP-482). Large messages have a second set of encoders:
+generators, which stop after some elements.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from txnsim.wire.varint import SMALL, uvarint
 
 Put = Callable[[bytes], object]
 Writer = Callable[[Any, Put], None]
-"""(value, where its bytes go)."""
+"""(value, function that takes its bytes)."""
 
 _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
     "timedelta_i32": duration_ms,
@@ -29,10 +29,12 @@ _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
     "uuid": uuid_bytes,
 }
 StepWriter = Callable[[Any, Put], Generator[int, None, None]]
-"""A writer in steps; it yields the number of elements written since the last break."""
+"""An encoder in steps; yields the number of elements since the last break."""
 STEP_ELEMENTS: Final = 64
 STEP_STRINGS: Final = 256
-"""Strings between two breaks. They are quick to write, so they count as ``STEP_ELEMENTS``."""
+"""Number of strings between two breaks. They are quick to encode, so they count as
+``STEP_ELEMENTS``.
+"""
 
 _writers: dict[Any, Writer] = {}
 _step_writers: dict[Any, StepWriter] = {}
@@ -47,7 +49,7 @@ def writer(cls: Any) -> Writer:
 
 
 def write_in_steps(message: Any, write_bytes: Put) -> Generator[int, None, None]:
-    """Encode a large message; yields the number of elements written since the last break."""
+    """Encodes a large message; yields the number of elements since the last break."""
     cls = message.__class__
     if _has_arrays(cls):
         yield from _step_writer(cls)(message, write_bytes)
@@ -65,7 +67,9 @@ def _step_writer(cls: Any) -> StepWriter:
 
 @cache
 def _has_arrays(cls: Any) -> bool:
-    """Whether a message has arrays that aren't packed in one go; tagged fields do not count."""
+    """Whether a message has arrays whose elements are encoded one by one; tagged fields do not
+    count.
+    """
     return any(
         (row.array and not _is_packed(row))
         or (row.kind == ENTITY and not row.array and _has_arrays(row.entity))
@@ -74,16 +78,16 @@ def _has_arrays(cls: Any) -> bool:
 
 
 def _is_packed(row: FieldRow) -> bool:
-    """Whether the numbers of an array are written as they are."""
+    """Whether the numbers of an array are packed together."""
     return row.kind in FIXED and row.kind not in _CONVERT
 
 
 def maker(cls: Any, on_dropped: Callable[[Any, dict[str, object]], None]) -> Callable[..., Any]:
-    """A constructor of a message class, several times quicker than its own.
+    """A constructor of a message class, several times faster than its own.
 
     Args:
         cls: The message class.
-        on_dropped: Called with the class and the values it has no field for.
+        on_dropped: Called with the class and the values for which it has no field.
     """
     rows = describe(cls)
     source = Source()
@@ -109,7 +113,7 @@ def maker(cls: Any, on_dropped: Callable[[Any, dict[str, object]], None]) -> Cal
 
 
 class _FixedWidthRun:
-    """Neighbouring values of fixed width, packed in one go, with the lengths that follow them."""
+    """Adjacent values of fixed size, packed together, with the lengths that follow them."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -117,13 +121,13 @@ class _FixedWidthRun:
         self._values: list[str] = []
 
     def add(self, code: str, value: str | None) -> None:
-        """Append a value; None for padding."""
+        """Appends a value; None for padding."""
         self._codes.append(code)
         if value is not None:
             self._values.append(value)
 
     def flush(self) -> None:
-        """Emit the line that packs the collected values."""
+        """Adds the line that packs the collected values."""
         if not self._codes:
             return
         codes = "".join(self._codes)
@@ -137,14 +141,14 @@ class _FixedWidthRun:
 
 
 class _EncoderSource(Source):
-    """An encoder under construction."""
+    """The source of an encoder."""
 
     def __init__(self, *, has_steps: bool = False) -> None:
         super().__init__()
         self.has_steps = has_steps
 
     def writes(self, cls: Any) -> str:
-        """What calls the encoder of a class."""
+        """The expression that calls the encoder of a class."""
         if self.has_steps and _has_arrays(cls):
             return f"yield from {self.bind(_step_writer(cls), 'write')}"
         return self.bind(writer(cls), "write")
@@ -232,7 +236,7 @@ def _emit_entity(source: _EncoderSource, run: _FixedWidthRun, row: FieldRow, val
 def _emit_sized(
     source: _EncoderSource, run: _FixedWidthRun, row: FieldRow, value: str, *, flexible: bool
 ) -> None:
-    """Lines for strings, bytes and arrays: a length, then the content."""
+    """Adds lines for strings, bytes and arrays: a length, then the content."""
     local = f"v_{row.name}"
     if row.kind == "string" and not row.array:
         text = f"{value}.encode()"
@@ -311,14 +315,14 @@ def _value_writer(row: FieldRow, *, flexible: bool) -> Writer:
 
 
 def _has_repeats(items: Sequence[object]) -> bool:
-    """Whether an element is there twice: one that a request names again is the same object.
-    Elements that are made as they are looked at have no identity.
+    """Whether an element occurs twice: one that a request names again is the same object. Elements
+    of ``LazyRows`` have no identity.
     """
     return items.__class__ is tuple and len(set(map(id, items))) < len(items)
 
 
 def _write_repeats(items: Sequence[Any], write_bytes: Put) -> Generator[int, None, None]:
-    """Encode each distinct element once, and write its bytes for every repetition."""
+    """Encodes each distinct element once, and writes its bytes for every repetition."""
     encoded: dict[int, bytes] = {}
     for item in items:
         encoded_item = encoded.get(id(item))
@@ -336,7 +340,7 @@ def _put_pieces(pieces: tuple[bytes, ...], write_bytes: Put) -> None:
 
 
 def _put_tags(tags: list[tuple[int, Any, Writer]], write_bytes: Put) -> None:
-    """Write the tagged fields that are not at their defaults."""
+    """Encodes the tagged fields that do not have their default."""
     write_bytes(uvarint(len(tags)))
     for tag, value, write in tags:
         content: list[bytes] = []

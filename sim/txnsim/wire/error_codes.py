@@ -1,7 +1,7 @@
-"""The error codes of an answer, at its top and in each of its elements.
+"""Finds the error codes of a response, at its top level and in each of its elements.
 
-For metrics that count errors. A function is written out per message class on first use, as encoders
-are (``wire._codegen``): it costs a comparison per error code. Kafka's counterpart:
+For metrics that count errors. A function is generated per message class on first use, like encoders
+(``wire._codegen``): it costs one comparison per error code. Kafka's counterpart:
 AbstractResponse.errorCounts.
 """
 
@@ -15,11 +15,11 @@ from txnsim.wire._codegen import Source
 from txnsim.wire._schema import ENTITY, FIXED, describe
 
 ERROR_CODE: Final = "error_code"
-"""Kafka type of the fields in question, whatever their names."""
+"""Kafka type of error code fields, whatever their names."""
 
 Tell = Callable[[int], object]
 Teller = Callable[[Any, Tell], object]
-"""(message, function to call with each error that is not NONE)."""
+"""Called with (message, function); it calls the function with each error code that is not NONE."""
 
 
 class _Tellers(dict[Any, Teller | None]):
@@ -29,12 +29,14 @@ class _Tellers(dict[Any, Teller | None]):
 
 
 errors_of: Final = _Tellers().__getitem__
-"""Message class -> function that finds its errors; None for a class without any."""
+"""Message class -> function that finds its error codes; None for a class without any."""
 
 
 @cache
 def position_of_error(cls: Any) -> int | None:
-    """Position of the top-level error code in an answer; None if it varies or is missing."""
+    """Position of the top-level error code in an encoded response; None if it varies or there is
+    none.
+    """
     position = 0
     for row in describe(cls).plain:
         if row.array or row.kind not in FIXED:
@@ -55,8 +57,9 @@ def _compile(cls: Any) -> Teller | None:
 
 
 def _tell(source: Source, cls: Any, value: str) -> bool:
-    """Write what tells the errors of ``value``; whether there can be any. Loops stand within each
-    other: a call per element takes longer than to tell its error.
+    """Adds the lines that find the error codes of ``value``; returns whether there can be any.
+    Loops are nested: calling a function for each element would take longer than finding its error
+    code.
     """
     rows = describe(cls)
     has_errors = False

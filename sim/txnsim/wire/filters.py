@@ -1,9 +1,10 @@
-"""The filters of requests that list something, each stated once: from the command line to the core.
+"""The filters of requests that list something, each declared once: for command line, client and
+broker.
 
 A filter is a field of a struct here, whose default lets everything pass, and its row in ``NAMES``:
-what the message and the command line call it, and since which version. Options, our client and the
-broker take over what stands here. Kafka's counterparts: ListTransactionsOptions, ListGroupsOptions,
-and the builders of their requests.
+its name in the message and on the command line, and its first version. Command line options, our
+client and the broker use these rows. Kafka's counterparts: ListTransactionsOptions,
+ListGroupsOptions, and the builders of their requests.
 """
 
 from __future__ import annotations
@@ -16,33 +17,33 @@ import msgspec
 
 
 class Name(msgspec.Struct, frozen=True):
-    """What a message calls a filter."""
+    """A filter's names, and the version from which it exists."""
 
     field: str
     since: int = 0
-    """First version of the request that has it."""
+    """First version of the request that has the filter."""
     refusal: str = ""
-    """What Java's client says where a broker's version has it not."""
+    """Error text of Java's client if a broker's version does not have the filter."""
     option: str = ""
-    """Of the command line; empty: there is none in Kafka's own tool."""
+    """Option of the command line; empty if Kafka's own tool has none."""
     metavar: str | None = None
     help: str = ""
     bits: int = 64
-    """Width of a number on the wire."""
+    """Size of a number in the message, in bits."""
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """The filters of one API. A number below 0 filters nothing, and what is empty neither."""
+    """The filters of one API. A negative number or an empty value filters nothing."""
 
     NAMES: ClassVar[Mapping[str, Name]]
 
     @classmethod
     def of(cls, message: Any, **instead: Any) -> Self:
-        """The filters of a request; those that its version can't say are off.
+        """The filters of a request; those that its version does not have filter nothing.
 
         Args:
             message: The request.
-            instead: Fields that the request does not decide.
+            instead: Values of fields that the request does not decide.
         """
         values = {
             name: getattr(message, row.field)
@@ -52,10 +53,10 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**values, **instead)
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the message, by their names there.
+        """The values for the message, by the names of its fields.
 
         Raises:
-            ValueError: A number is wider than its field.
+            ValueError: A number is too large for its field.
         """
         fields = {}
         for name, row in self.NAMES.items():
@@ -66,7 +67,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         return fields
 
     def refusal(self, version: int) -> str | None:
-        """Why that version of the request can't say all of them; None where it can."""
+        """The error text if that version of the request lacks a filter that is set; else None."""
         for name, row in self.NAMES.items():
             value = getattr(self, name)
             is_set = value >= 0 if isinstance(value, int) else bool(value)
@@ -76,7 +77,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fits(number: int, bits: int) -> bool:
-    """Whether a signed field of that width can hold a number."""
+    """Whether a signed field with that many bits can hold a number."""
     return -1 << bits - 1 <= number < 1 << bits - 1
 
 
@@ -87,7 +88,7 @@ def _filter_value(value: Any) -> Any:
 
 
 class TransactionFilters(Filters, frozen=True, kw_only=True):
-    """Which transactional ids ListTransactions lists."""
+    """The filters of ListTransactions."""
 
     NAMES = MappingProxyType(
         {
@@ -125,7 +126,7 @@ class TransactionFilters(Filters, frozen=True, kw_only=True):
 
 
 class GroupFilters(Filters, frozen=True, kw_only=True):
-    """Which groups ListGroups lists, without regard to case."""
+    """The filters of ListGroups, which ignore case."""
 
     NAMES = MappingProxyType({"states": Name("states_filter", 4), "types": Name("types_filter", 5)})
 

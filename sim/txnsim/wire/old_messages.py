@@ -1,9 +1,8 @@
-"""Messages of the formats 0 and 1, which releases before 0.11 wrote: passed over, not read.
+"""Messages of the formats 0 and 1, which releases before 0.11 wrote: they are skipped, not read.
 
-They have no producer, so nothing of them matters to transactions but their length and offset. A
-real broker still serves segments with such messages. Their CRC-32 is checked, as a flipped bit in a
-batch of format 2 must not pass for one of them. Kafka's counterparts: LegacyRecord,
-AbstractLegacyRecordBatch.
+They have no producer, so only their length and offset matter to transactions. A real broker still
+serves segments with such messages. Their CRC-32 is checked, because a flipped bit must not turn a
+batch of format 2 into one of them. Kafka's counterparts: LegacyRecord, AbstractLegacyRecordBatch.
 """
 
 from __future__ import annotations
@@ -17,17 +16,19 @@ from txnsim.wire.batch_header import BatchHeader, Buffer
 _FRONT: Final = Struct(">qi").unpack_from
 _CRC: Final = Struct(">I").unpack_from
 _SIZES_MIN: Final = (14, 22)
-"""By format: CRC, format, attributes, a time in format 1, lengths of key and value."""
+"""Smallest size by format: CRC, format, attributes, a timestamp in format 1, lengths of key and
+value.
+"""
 _CRC_BYTES: Final = 4
 
 
 class OldMessage(NamedTuple):
-    """The front of a message of format 0 or 1."""
+    """The first fields of a message of format 0 or 1."""
 
     offset: int
-    """Of a compressed one, the offset of its last inner message."""
+    """Offset of the message; for a compressed one, that of its last inner message."""
     size: int
-    """Bytes of the whole message, as it claims."""
+    """Size of the whole message in bytes, as its length field claims."""
 
     @classmethod
     def at(cls, front: Buffer) -> OldMessage | None:
@@ -42,6 +43,6 @@ class OldMessage(NamedTuple):
 
     @staticmethod
     def is_sound(message: Buffer) -> bool:
-        """Whether the CRC-32 of a whole message is right."""
+        """Whether a whole message has the right CRC-32."""
         stated: int = _CRC(message, BatchHeader.OVERHEAD)[0]
         return zlib.crc32(memoryview(message)[BatchHeader.OVERHEAD + _CRC_BYTES :]) == stated

@@ -1,7 +1,7 @@
-"""Messages from plain values, by field name.
+"""Makes messages from plain values, by field name.
 
-Values that a version has no field for are left out; fields that are not given get zero, empty or
-the schema's default.
+Values for which a version has no field are left out; fields that are not given get zero, an empty
+value or the schema's default.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ _described = cache(describe)
 
 
 def message_from(cls: Any, values: Mapping[str, Any]) -> Any:
-    """A message of that class from plain values; dicts become the classes of their fields.
+    """A message of a class from plain values; dicts become the classes of their fields.
 
     Raises:
-        TypeError: No version of the message has a field of that name there.
+        TypeError: No version of the message has a field of that name.
     """
     refuse_unknown(cls, values)
     return _build_value(cls, values)
 
 
 def refuse_unknown(cls: Any, values: Mapping[str, Any]) -> None:
-    """Refuse a field that no version of the message has: a slip of the pen would be left out.
+    """Refuses a field that no version of the message has: a misspelt name would be left out in
+    silence.
 
     Raises:
-        TypeError: With the field and those that there are.
+        TypeError: There is such a field; the message names it and the existing ones.
     """
     _refuse((cls, *_siblings(cls)), values, cls.__name__)
 

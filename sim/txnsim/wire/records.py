@@ -1,7 +1,7 @@
-"""The records inside a batch: built for our clients and logs, read where the content matters.
+"""The records inside a batch: built for our clients and logs, and read where their content matters.
 
-A broker looks inside only to validate (compacted topics, timestamps, compressed batches) and to
-load its internal topics; it stores and serves whole batches. Kafka's counterparts are
+A broker reads records only to validate them (compacted topics, timestamps, compressed batches) and
+to load its internal topics; otherwise it stores and serves whole batches. Kafka's counterparts are
 ``DefaultRecord`` and ``MemoryRecordsBuilder``. Timestamps are exact milliseconds.
 """
 
@@ -25,17 +25,17 @@ VARLONG_BYTES_MAX: Final = 10
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One record. ``offset`` is filled in by reading and ignored in building."""
+    """One record. Reading sets ``offset``; building ignores it."""
 
     key: bytes | None = None
     value: bytes | None = None
     timestamp_ms: int | None = None
-    """None takes the batch's time in building; reading always gives a number."""
+    """When building, None stands for the batch's timestamp; after reading it is always set."""
     headers: tuple[Header, ...] = ()
     offset: int = -1
 
     BYTES_MIN: ClassVar = 7
-    """With its length: six one-byte fields after it."""
+    """Smallest record: its length and six more one-byte fields."""
 
 
 # Building
@@ -54,23 +54,22 @@ def build_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Build a batch as a producer sends it, or as a leader appends it to an internal topic.
+    """Builds a batch as a producer sends it, or as a leader appends it to an internal topic.
 
     Args:
         records: At least one; they get consecutive offsets.
-        timestamp_ms: Time of the records that have none of their own; of all of them, with
-            ``log_append_time``.
+        timestamp_ms: Timestamp of records without one; of all of them with ``log_append_time``.
         producer_id: -1 without idempotence.
         producer_epoch: -1 without idempotence.
         base_sequence: Sequence number of the first record; -1 without idempotence.
-        transactional: Part of a transaction.
+        transactional: Whether it is part of a transaction.
         compression: Codec number, see ``compression``.
         log_append_time: Timestamp type LogAppendTime instead of CreateTime.
         base_offset: 0 when a producer sends it.
         leader_epoch: -1 when a producer sends it.
 
     Raises:
-        ValueError: No records.
+        ValueError: There are no records.
         MissingExtraError: The codec needs a library that is not installed.
     """
     if not records:
@@ -109,16 +108,16 @@ def build_batch(
 def in_batches(
     items: Iterable[ItemT], encode: Callable[[ItemT, int], bytes], *, batch_bytes_max: int
 ) -> Iterator[tuple[list[ItemT], list[bytes]]]:
-    """Share out what need not go together over as many batches as it takes: each holds what fits,
-    and one record at least (MemoryRecordsBuilder.hasRoomFor).
+    """Distributes records over as few batches as possible; a batch has at least one record
+    (MemoryRecordsBuilder.hasRoomFor).
 
     Args:
-        items: One for each record.
-        encode: An item's record with its length, by its number in the batch.
+        items: One item for each record.
+        encode: Encodes an item's record with its length; gets the item and its index in the batch.
         batch_bytes_max: The log's ``max.message.bytes``.
 
     Yields:
-        The items of a batch, and their records.
+        The items of a batch, and their encoded records.
     """
     batch_items: list[ItemT] = []
     pieces: list[bytes] = []
@@ -137,7 +136,7 @@ def in_batches(
 
 
 def encode_record(record: Record, *, offset_delta: int, timestamp_delta_ms: int) -> bytes:
-    """One record, its length first."""
+    """Encodes a record, with its length in front."""
     pieces = [b"\0", signed_varint(timestamp_delta_ms), signed_varint(offset_delta)]
     _put_bytes(pieces, record.key)
     _put_bytes(pieces, record.value)
@@ -158,7 +157,9 @@ def _put_bytes(pieces: list[bytes], value: bytes | None) -> None:
 
 
 def signed_varint(value: int) -> bytes:
-    """Zig-zag, then base 128 (``ByteUtils.writeVarint`` and ``writeVarlong``)."""
+    """Encodes a number in zig-zag, then base 128 (``ByteUtils.writeVarint`` and
+    ``writeVarlong``).
+    """
     value = value << 1 if value >= 0 else (-value << 1) - 1
     return SMALL[value] if value < len(SMALL) else encode(value)
 
@@ -167,22 +168,22 @@ def signed_varint(value: int) -> bytes:
 
 
 def read_records(buffer: Buffer, position: int = 0) -> list[Record]:
-    """Read the records of the batch at ``position``, decompressing it where needed.
+    """Reads the records of the batch at ``position``; decompresses them if necessary.
 
     Raises:
-        CorruptBatchError: The batch is cut off or its content is not what the header says.
+        CorruptBatchError: The batch is cut off, or its content contradicts the header.
         MissingExtraError: The codec needs a library that is not installed.
     """
     return list(iter_records(buffer, position))
 
 
 def iter_records(buffer: Buffer, position: int = 0) -> Iterator[Record]:
-    """The records of the batch at ``position``, one by one: a batch that is small on the wire may
-    hold millions.
+    """Yields the records of the batch at ``position``, one by one: a batch of few bytes may hold
+    millions.
 
     Raises:
-        CorruptBatchError: The batch is cut off or its content is not what the header says. Records
-            before the damage have been yielded then.
+        CorruptBatchError: The batch is cut off, or its content contradicts the header. Records
+            before the damage have been yielded by then.
         MissingExtraError: The codec needs a library that is not installed.
     """
     header = read_batch_header(buffer, position)
@@ -209,11 +210,11 @@ def iter_records(buffer: Buffer, position: int = 0) -> Iterator[Record]:
 
 
 def only_record(data: bytes, header: BatchHeader) -> tuple[bytes, bytes | None] | None:
-    """Key and value of a batch as coordinators write them: one record with a key, uncompressed,
-    without headers. A quarter of the time that ``read_records`` takes, which is for all others.
+    """Key and value of a batch as coordinators write it: one record with a key, uncompressed,
+    without headers. It takes a quarter of the time of ``read_records``, which can read any batch.
 
     Returns:
-        None where the batch is not of that kind, or makes no sense.
+        None if the batch is of another kind, or malformed.
     """
     if header.records_count != 1 or header.compression or len(data) != header.size:
         return None
@@ -238,8 +239,8 @@ def only_record(data: bytes, header: BatchHeader) -> tuple[bytes, bytes | None] 
 
 
 def _length(data: bytes, position: int) -> tuple[int, int]:
-    """A zig-zag varint of one or two bytes, and the position after it; of a longer one no length
-    that fits.
+    """(number of a zig-zag varint of one or two bytes, position after it); for a longer varint, a
+    length that does not fit.
     """
     low = data[position]
     if low > 0x7F:
@@ -268,8 +269,8 @@ def payload_of(buffer: Buffer, header: BatchHeader, position: int = 0) -> bytes:
 
 
 def stamps_in(payload: bytes | memoryview, header: BatchHeader) -> Iterator[tuple[int, int]]:
-    """The timestamp (ms) and the offset of each record of a batch. Only the lengths of records lead
-    from one to the next: the records were checked when the batch was written.
+    """Yields (timestamp in ms, offset) of each record of a batch. Only the lengths of records are
+    used to get from one to the next: the records were checked when the batch was written.
 
     Raises:
         CorruptBatchError: A record is cut off.
@@ -341,10 +342,10 @@ def _read_bytes(payload: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def read_signed(payload: bytes | memoryview, position: int, bytes_max: int) -> tuple[int, int]:
-    """A zig-zag varint of at most ``bytes_max`` bytes, and the position after it.
+    """Reads a zig-zag varint of at most ``bytes_max`` bytes: (number, position after it).
 
     Raises:
-        CorruptBatchError: It has more bytes.
+        CorruptBatchError: The varint has more bytes.
         IndexError: The payload ends first.
     """
     byte = payload[position]

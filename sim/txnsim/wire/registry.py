@@ -1,7 +1,7 @@
-"""Where the class of an API and version is found, and which field names exist in any version.
+"""Finds the class of an API and version, and tells which field names exist in any version.
 
 Importing a schema takes one to four milliseconds, all of them a quarter of a second; so each is
-imported when it is first asked for.
+imported when it is first needed.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ OWN: Final = {
     (89, 1): "txnsim.wire.messages._streams_group_describe_v1",
     (93, 0): "txnsim.wire.messages._streams_group_topology_description_update_v0",
 }
-"""(API key, version) -> the module of messages that kio does not have."""
+"""(API key, version) -> name of our module, for messages that kio does not have."""
 
 
 @cache  # used for every answer; an unknown one raises and is not cached
 def load(api_key: int, api_version: int, *, part: Literal["request", "response"]) -> ModuleType:
-    """Import the module that holds the classes of one request or response.
+    """Imports the module with the classes of a request or response.
 
     Raises:
-        UnsupportedRequestError: No such API key or version.
+        UnsupportedRequestError: There is no such API key or version.
     """
     if api_key not in APIS:
         raise UnsupportedRequestError(f"API key {api_key} is unknown")
@@ -49,7 +49,7 @@ def load(api_key: int, api_version: int, *, part: Literal["request", "response"]
 
 
 def versions(api_key: int) -> tuple[int, ...]:
-    """The versions of an API that we have schemas for, ascending."""
+    """The versions of an API for which there are schemas, ascending."""
     version_numbers = set(schema_name_map.get(package_of(APIS[api_key][0]), ()))
     version_numbers.update(version for key, version in OWN if key == api_key)
     return tuple(sorted(version_numbers))
@@ -57,17 +57,17 @@ def versions(api_key: int) -> tuple[int, ...]:
 
 @cache
 def version_range(api_key: int) -> tuple[int, int]:
-    """The lowest and the highest version of an API that we have schemas for.
+    """The lowest and the highest version of an API for which there are schemas.
 
-    Handlers and our client go by it: nothing else says which versions they understand (Kafka's
-    ``validVersions``). A broker answers those of them that its release has.
+    Handlers and our client rely on it: nothing else says which versions they support (Kafka's
+    ``validVersions``). A broker answers those that its release has.
     """
     known_versions = versions(api_key)
     return known_versions[0], known_versions[-1]
 
 
 def package_of(name: str) -> str:
-    """kio's package for an API: ``EndTxn`` -> ``end_txn``."""
+    """Name of kio's package for an API: ``EndTxn`` -> ``end_txn``."""
     return "".join("_" + c.lower() if c.isupper() else c for c in name).removeprefix("_")
 
 
@@ -75,10 +75,10 @@ _known: dict[Any, set[str]] = {}
 
 
 def check_known(cls: Any, values: dict[str, object]) -> None:
-    """Make sure that names which a message class has no field for exist in another version of it.
+    """Checks that names for which a message class has no field exist in another version of it.
 
     Raises:
-        TypeError: A name exists in no version: a slip of the pen, not a newer field.
+        TypeError: A name exists in no version: it is misspelt.
     """
     known_names = _known.setdefault(cls, set())
     for name in values:

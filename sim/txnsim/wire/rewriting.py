@@ -1,4 +1,4 @@
-"""Fields of an answer changed by name, wherever they stand in it (``faults.actions.Rewrite``)."""
+"""Changes fields of a response by name, at any depth (``faults.actions.Rewrite``)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ LIST: Final = "list"
 TRUTH: Final = "boolean"
 OTHER: Final = "other"
 _VERSIONS_MAX: Final = 32
-"""More versions than any API has."""
+"""A number above the number of versions of any API."""
 
 Change = Callable[[Any], Any]
-"""From the value of a field to the new one."""
+"""Old value of a field -> new value."""
 Entry = Mapping[str, int | str]
-"""A row of a list, by Kafka's names with underscores; booleans are integers, too."""
+"""An element of a list, by Kafka's names with underscores; booleans are integers, too."""
 
 
 @functools.cache
 def answer_fields(api_key: int) -> Mapping[str, str]:
-    """What an answer's fields are, by Kafka's name with underscores, over all versions.
+    """The kinds of a response's fields, by Kafka's names with underscores, over all versions.
 
     Returns:
-        Name -> ``number``, ``list``, ``boolean`` or ``other``, those of nested rows included.
+        Name -> ``number``, ``list``, ``boolean`` or ``other``, including the fields of nested
+            elements.
     """
     kinds: dict[str, str] = {}
     for version in range(_VERSIONS_MAX):
@@ -80,7 +81,9 @@ def rewritten(message: Any, field: str, change: Change) -> Any:
 
 
 def with_entry(message: Any, field: str, entry: Entry) -> Any:
-    """The answer with a row appended to each list of that name; unchanged without one."""
+    """The response with an element appended to each list of that name; the same object if there is
+    none.
+    """
 
     def longer(owner: Any, old_rows: Any) -> Any:
         row = codec.build(_row_class(type(owner), field), **entry)
@@ -90,7 +93,9 @@ def with_entry(message: Any, field: str, entry: Entry) -> Any:
 
 
 def misfit(api_key: int, field: str, entry: Entry) -> str | None:
-    """Reason why no version of an answer's list takes such a row; None if one does."""
+    """The reason why no version of the response has a list that takes such an element; None if one
+    does.
+    """
     problem: str | None = "it is no list of rows"
     for version in range(_VERSIONS_MAX):
         try:
@@ -125,7 +130,7 @@ def _misfit_of_row(row: Any, entry: Entry) -> str | None:
 
 
 def _messages(cls: Any) -> Iterator[Any]:
-    """A message class, and the classes of its fields."""
+    """Yields a message class, and the classes of its fields."""
     yield cls
     for hint in typing.get_type_hints(cls).values():
         for alternative in _alternatives(hint):
@@ -135,7 +140,7 @@ def _messages(cls: Any) -> Iterator[Any]:
 
 
 def _row_class(owner: Any, field: str) -> Any:
-    """Class of a list's rows; None for a field that is no list of rows."""
+    """Class of a list's elements; None if the field is no list of messages."""
     for alternative in _alternatives(typing.get_type_hints(owner).get(field)):
         for row in typing.get_args(alternative) if typing.get_origin(alternative) is tuple else ():
             if is_dataclass(row):
@@ -144,7 +149,9 @@ def _row_class(owner: Any, field: str) -> Any:
 
 
 def _change_fields(message: Any, field: str, change: Callable[[Any, Any], Any]) -> Any:
-    """``change`` gets the message that has the field, and the field's value."""
+    """Changes every field of that name; ``change`` gets the message that has the field, and its
+    value.
+    """
     if isinstance(message, LazyRows):
         message = tuple(message)
     if isinstance(message, tuple):

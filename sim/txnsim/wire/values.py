@@ -1,7 +1,7 @@
-"""Field values whose Python form differs from their bytes: durations, times, ids, error codes.
+"""Field values whose Python type differs from their encoding: durations, times, ids, error codes.
 
-The forms are kio's (``timedelta``, ``datetime``, ``UUID``, ``ErrorCode``). Plain integers of
-milliseconds are accepted wherever a duration or a time is written, which is cheaper and exact.
+The types are kio's (``timedelta``, ``datetime``, ``UUID``, ``ErrorCode``). When a duration or a
+time is encoded, an integer of milliseconds is also accepted, which is cheaper and exact.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _error_codes: Final = {int(code): code for code in ErrorCode}
 
 
 class Batches:
-    """Record batches in a row, each as it lies in the log; in place of their bytes."""
+    """Consecutive record batches as they are in the log, in place of their joined bytes."""
 
     __slots__ = ("_size", "pieces")
 
@@ -40,14 +40,14 @@ class Batches:
 
 
 class LazyRows:
-    """Elements of an array that are made one by one when they are encoded; in place of a tuple
-    where they are so many that all of them at once would take too much memory.
+    """Elements of an array that are made one by one when they are encoded, in place of a tuple that
+    would take too much memory.
     """
 
     __slots__ = ("_make", "_values")
 
     def __init__(self, make: Callable[[T], Any], values: Collection[T]) -> None:
-        """``make`` turns each value into an element."""
+        """``make`` makes an element of each value."""
         self._make: Callable[[Any], Any] = make
         self._values: Collection[Any] = values
 
@@ -59,19 +59,19 @@ class LazyRows:
 
 
 def duration_ms(value: timedelta | int) -> int:
-    """A duration in milliseconds."""
+    """Converts a duration to milliseconds."""
     return value if isinstance(value, int) else value // _MS
 
 
 def time_ms(value: datetime | int | None) -> int:
-    """A time in milliseconds since the epoch; None is Kafka's -1."""
+    """Converts a time to milliseconds since the epoch; None is Kafka's -1."""
     if value is None:
         return -1
     return value if isinstance(value, int) else (value - _EPOCH) // _MS
 
 
 def to_duration(ms: int) -> timedelta:
-    """Milliseconds as a duration; what no ``timedelta`` can hold becomes the longest one."""
+    """Converts milliseconds to a duration; the longest ``timedelta`` if it is out of range."""
     try:
         return timedelta(0, 0, 0, ms)
     except OverflowError:
@@ -79,7 +79,7 @@ def to_duration(ms: int) -> timedelta:
 
 
 def to_time(ms: int) -> datetime | None:
-    """Milliseconds since the epoch as a time; negative ones are Kafka's "none"."""
+    """Converts milliseconds since the epoch to a time; None for negative ones, as in Kafka."""
     if ms < 0:
         return None
     try:
@@ -89,7 +89,7 @@ def to_time(ms: int) -> datetime | None:
 
 
 def to_uuid(data: bytes) -> UUID | None:
-    """Sixteen bytes as an id; all zero is "no id" (Kafka's ``Uuid.ZERO_UUID``)."""
+    """Converts sixteen bytes to an id; None for zeros (Kafka's ``Uuid.ZERO_UUID``)."""
     uuid = _uuids.get(data, _uuids)
     if isinstance(uuid, dict):
         # The same few topic ids come with every request; a flood of others empties the cache.
@@ -101,10 +101,12 @@ def to_uuid(data: bytes) -> UUID | None:
 
 
 def uuid_bytes(value: UUID | None) -> bytes:
-    """An id as sixteen bytes."""
+    """Converts an id to sixteen bytes; None to zeros."""
     return bytes(16) if value is None else value.bytes
 
 
 def to_error_code(number: int) -> ErrorCode:
-    """An error code; numbers newer than we are read as -1 (``Errors.forCode``)."""
+    """Converts a number to an error code; an unknown number becomes UNKNOWN_SERVER_ERROR, -1
+    (``Errors.forCode``).
+    """
     return _error_codes.get(number, ErrorCode.unknown_server_error)

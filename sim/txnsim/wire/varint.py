@@ -1,4 +1,6 @@
-"""Unsigned varints, as lengths and tags of flexible messages use them (KIP-482, ``ByteUtils``)."""
+"""Unsigned varints, the encoding of lengths and tags in flexible messages (KIP-482,
+``ByteUtils``).
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,14 @@ from typing import Final
 
 
 def uvarint(value: int) -> bytes:
-    """Encode an unsigned varint."""
+    """Encodes an unsigned varint."""
     if value < len(SMALL):
         return SMALL[value]
     return encode(value)
 
 
 def encode(value: int) -> bytes:
-    """Encode a value that is not in ``SMALL``."""
+    """Encodes a value that is not in ``SMALL``."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -23,18 +25,18 @@ def encode(value: int) -> bytes:
 
 
 SMALL: Final = tuple(encode(value) for value in range(1024))
-"""The first encodings, ready made: nearly every length is among them."""
+"""The encodings of the smallest values, computed in advance: nearly every length is among them."""
 
 
 def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
-    """Read an unsigned varint.
+    """Reads an unsigned varint.
 
     Returns:
-        Value (32 bits) and the position after it.
+        (value of 32 bits, position after it).
 
     Raises:
         IndexError: The buffer ends first.
-        ValueError: More than five bytes (``ByteUtils.readUnsignedVarint`` refuses it likewise).
+        ValueError: It has more than five bytes (as in ``ByteUtils.readUnsignedVarint``).
     """
     value = 0
     for shift in (0, 7, 14, 21, 28):

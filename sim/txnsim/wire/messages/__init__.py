@@ -1,1 +1,3 @@
-"""Messages that kio has no classes for, in kio's manner: one module per API and version."""
+"""Messages that kio has no classes for, in the form of kio's own: one module per API and
+version.
+"""

@@ -1,6 +1,6 @@
-"""ApiVersions v5 (KIP-1242): the client says which cluster and which node it means to talk to.
+"""ApiVersions v5 (KIP-1242): the client names the cluster and the node that it means to reach.
 
-The answer is that of version 4.
+The response is that of version 4.
 """
 
 from typing import Any, Final

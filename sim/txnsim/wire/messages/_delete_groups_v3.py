@@ -1,4 +1,4 @@
-"""DeleteGroups v3: an error of a group comes with a message. The request is that of version 2."""
+"""DeleteGroups v3: each group's error has a message. The request is that of version 2."""
 
 from typing import Any, Final
 

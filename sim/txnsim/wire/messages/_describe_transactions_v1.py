@@ -1,6 +1,6 @@
 """DescribeTransactions v1, as the text of KIP-994 has it.
 
-Kafka never shipped it (4.4 has only version 0), so nobody advertises it; it is here for
+Kafka never shipped it (4.4 has only version 0), so no broker advertises it; it is here for
 clusters that are set to follow the KIP. It adds to each transaction the time of its last update,
 -1 (None) when unknown; the request is that of version 0. The new field follows the start time.
 """

@@ -1,5 +1,5 @@
-"""StreamsGroupHeartbeat v1 (KIP-1331): the answer has a recovery lag of 64 bits, and asks for a
-description of the topology. The request is that of version 0.
+"""StreamsGroupHeartbeat v1 (KIP-1331): the response has a recovery lag of 64 bits, and may ask for
+a description of the topology. The request is that of version 0.
 """
 
 from typing import Any, Final

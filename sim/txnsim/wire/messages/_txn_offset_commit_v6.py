@@ -1,4 +1,4 @@
-"""TxnOffsetCommit v6 (KIP-1319): topics have ids in place of names, and members epochs."""
+"""TxnOffsetCommit v6 (KIP-1319): topic ids instead of names, and member epochs."""
 
 from typing import Any, Final
 

@@ -1,8 +1,8 @@
-"""WriteTxnMarkers v0: the only version of brokers before Kafka 2.8, dropped by 4.0 (KIP-896).
+"""WriteTxnMarkers v0: the only version of brokers before Kafka 2.8, removed in 4.0 (KIP-896).
 
-It says what version 1 says, in the old encoding. An operator who ends a transaction on such a
-broker has no other; our own brokers begin with version 1 in every release. Kafka's counterpart is
-``WriteTxnMarkersRequest.json`` up to 3.9.
+It has the same fields as version 1, in the old encoding. An operator who ends a transaction on such
+a broker has no other version; our own brokers begin with version 1 in every release. Kafka's
+counterpart is ``WriteTxnMarkersRequest.json`` up to 3.9.
 """
 
 from typing import Any, Final

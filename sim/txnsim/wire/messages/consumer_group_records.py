@@ -45,7 +45,7 @@ ClassicMemberMetadata: Final[Any] = message(
     types={"Protocol": ClassicProtocol},
 )
 NOT_TOLD: Final[Any] = ClassicMemberMetadata(session_timeout_ms=-1, supported_protocols=())
-"""The value to read where nothing is written; for a member of the consumer protocol Kafka writes
+"""The value to use where nothing is written; for a member of the consumer protocol Kafka writes
 null.
 """
 

@@ -1,6 +1,6 @@
 """Keys and values of ``__consumer_offsets``; kio has no classes for log records.
 
-A record begins with two bytes outside of these: the kind in a key, the version in a value. Kafka's
+A record begins with two more bytes: the kind in a key, the version in a value. Kafka's
 counterparts: OffsetCommitKey.json, OffsetCommitValue.json, GroupMetadataKey.json,
 GroupMetadataValue.json.
 """

@@ -1,7 +1,7 @@
 """Records of the metadata log, as far as it is read here; kio has no classes for them.
 
-In front of each lie a frame version, the record's key and its version, outside of these. Kafka's
-counterparts: TopicRecord.json, PartitionRecord.json, PartitionChangeRecord.json, ConfigRecord.json,
+Each is preceded by a frame version, the record's key and its version. Kafka's counterparts:
+TopicRecord.json, PartitionRecord.json, PartitionChangeRecord.json, ConfigRecord.json,
 FeatureLevelRecord.json, ProducerIdsRecord.json, RemoveTopicRecord.json, ClearElrRecord.json,
 RegisterBrokerRecord.json.
 """

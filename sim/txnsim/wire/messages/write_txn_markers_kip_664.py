@@ -1,8 +1,8 @@
 """WriteTxnMarkers v1, as the text of KIP-664 has it.
 
-Kafka's own version 1 is version 0 made flexible; in the text each partition is an element of its
-own, with a tagged field: the offset since which the transaction to end is open, -1 where it is
-unknown. The answer is that of Kafka's version 1.
+Kafka's own version 1 is version 0 made flexible; in the text each partition is a separate element
+with a tagged field: the offset since which the transaction to end is open, -1 where it is unknown.
+The answer is that of Kafka's version 1.
 """
 
 from typing import Any, Final
