@@ -1,20 +1,20 @@
-"""A simulated Kafka cluster in your tests: what users' tests import.
+"""A simulated Kafka cluster for your tests: the modules that users' tests import.
 
-- ``cluster``: ``AsyncSimulatedKafka``, in the caller's event loop; its twin in ``_blocking`` lives
-  in a thread (``event_loop``), for clients that block. ``options`` are their arguments,
-  ``rebuilt_cluster`` is what stands behind them.
+- ``cluster``: ``AsyncSimulatedKafka``, in the caller's event loop; its blocking form in
+  ``_blocking`` runs in a thread (``event_loop``). ``options`` has their arguments,
+  ``rebuilt_cluster`` the cluster that they control.
 - ``faults``, ``_clock_and_brokers`` (clock, brokers, leaders), ``_topics`` (and transactions),
-  ``_members``, ``_recording`` (the trace): what they offer.
+  ``_members``, ``_recording`` (the trace): the features of a cluster.
 - ``_verdict_assertions``: the assertions; observations for judges come from the lab.
 - ``_virtual``: a test with an asynchronous client in virtual time.
-- ``plugin``: the pytest plugin; ``_session`` is what it keeps, ``_report`` what a failing test
-  shows, ``_repeating`` how its virtual run is seen again, ``_foreign_cluster`` other brokers under
-  the same tests.
-- ``container``: what the container image runs; ``testcontainers`` starts it.
+- ``plugin``: the pytest plugin; ``_session`` has its state, ``_report`` the report of a failing
+  test, ``_repeating`` the command that repeats its virtual run, ``_foreign_cluster`` other brokers
+  under the same tests.
+- ``container``: the program of the container image; ``testcontainers`` starts it.
 
 The names below are public; they are imported when they are first used: pytest loads the plugin in
-every run where txnsim is installed, and most tests don't want a cluster. ``run_scenario`` comes
-with the lab.
+every run where txnsim is installed, and most tests need no cluster. ``run_scenario`` comes with the
+lab.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The same cluster for clients that block: ``with SimulatedKafka() as kafka``.
+"""The cluster for blocking clients: ``with SimulatedKafka() as kafka``.
 
-The cluster lives in a thread of its own, so a client may block the test's thread as long as it
-likes. Every method is the twin of an asynchronous one, see there.
+The cluster runs in its own thread, so a client may block the test's thread as long as it likes.
+Every method is the blocking form of an asynchronous one, which has the documentation.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ InClusterLoopT = TypeVar("InClusterLoopT", bound=InClusterLoop)
 
 
 class _Front(Generic[InClusterLoopT]):
-    """The blocking form of one side of a cluster."""
+    """The blocking form of one part of a cluster."""
 
     def __init__(self, asynchronous: InClusterLoopT) -> None:
         self.asynchronous = asynchronous
 
 
 class Fault(FaultResults, _Front[AsyncFault]):
-    """A rule that was armed, and its results."""
+    """An armed rule and its results."""
 
     def __init__(self, asynchronous: AsyncFault) -> None:
         FaultResults.__init__(self, asynchronous.armed)
@@ -74,7 +74,7 @@ class Faults(_Front[AsyncFaults]):
 
 
 class Member(MemberProgress, _Front[AsyncMember]):
-    """A member of a group; ``join`` makes it."""
+    """A member of a group, from ``Members.join``."""
 
     def __init__(self, asynchronous: AsyncMember) -> None:
         MemberProgress.__init__(self, asynchronous.member)
@@ -95,7 +95,7 @@ class Member(MemberProgress, _Front[AsyncMember]):
 
 
 class Members(_Front[AsyncMembers]):
-    """Members of groups of one cluster."""
+    """Joins groups of one cluster."""
 
     def join(self, group: str, topics: Collection[str], **options: Any) -> Member:
         """See ``AsyncMembers.join``."""
@@ -112,7 +112,7 @@ class Clock(_Front[AsyncClock]):
 
 
 class Brokers(_Front[AsyncBrokers]):
-    """The lives of a cluster's brokers."""
+    """Starts, stops and isolates brokers."""
 
     states = blocking(AsyncBrokers.states)
     stop = blocking(AsyncBrokers.stop)
@@ -169,7 +169,7 @@ class Trace(_Front[AsyncTrace]):
 def _with_signature_of(
     init: Callable[Concatenate[Any, P], None],
 ) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
-    """Give a constructor the arguments of another one, for people and their editors."""
+    """Gives a constructor the signature of another one, for readers and their editors."""
 
     def sign(own: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
         own.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]  # inspect asks for it
@@ -186,7 +186,7 @@ class SimulatedKafka:
         """See ``AsyncSimulatedKafka``.
 
         Raises:
-            ConfigError: The options can't be met.
+            ConfigError: The options are invalid.
         """
         self.asynchronous = AsyncSimulatedKafka(**options)
         self._wanted = self.asynchronous.wanted
@@ -195,11 +195,11 @@ class SimulatedKafka:
 
     @classmethod
     def of(cls, description: SimulatedClusterOptions, *, thread: LoopThread | None = None) -> Self:
-        """A cluster as described.
+        """Makes a cluster with these options.
 
         Args:
             description: Topics, brokers and settings of the cluster.
-            thread: Where it is to live, beside others; one of its own unless given.
+            thread: The thread to run in, with other clusters; its own one unless given.
         """
         self = cls()
         self._wanted = description
@@ -223,12 +223,12 @@ class SimulatedKafka:
             self._leave(thread)
 
     def start(self) -> None:
-        """Start it; every broker serves clients when this returns.
+        """Starts the cluster; every broker serves clients when this returns.
 
         Raises:
-            ConfigError: The options can't be met.
-            OSError: A port is busy.
-            RuntimeError: It runs already.
+            ConfigError: The options are invalid.
+            OSError: A port is in use.
+            RuntimeError: The cluster runs already.
         """
         if self._thread is not None:
             raise RuntimeError("the cluster runs already")
@@ -241,17 +241,17 @@ class SimulatedKafka:
             raise
         self._thread = thread
         self.asynchronous = kafka
-        """The same cluster for coroutines of any loop."""
+        """The same cluster, for coroutines of any event loop."""
         self.faults = Faults(kafka.faults)
-        """Faults: arm, release, wait until one has struck."""
+        """Arms and releases faults, and waits until one has struck."""
         self.clock = Clock(kafka.clock)
         """The cluster's clock."""
         self.brokers = Brokers(kafka.brokers)
-        """Stop, start, kill, isolate brokers."""
+        """Stops, starts, kills and isolates brokers."""
         self.leaders = Leaders(kafka.leaders)
         """The leaders of partitions."""
         self.topics = BlockingTopics(kafka.topics)
-        """Create topics, read them."""
+        """Creates and reads topics."""
         self.transactions = Transactions(kafka.transactions)
         """Transactions as an operator sees them."""
         self.members = Members(kafka.members)
@@ -260,11 +260,10 @@ class SimulatedKafka:
         """The trace of the cluster."""
 
     def stop(self) -> None:
-        """Stop it; harmless where it does not run.
+        """Stops the cluster; does nothing if it does not run.
 
         Raises:
-            AssertionError: A fault that was armed has never struck, and no other exception is on
-                its way.
+            AssertionError: An armed fault has never struck, and no other exception is being raised.
         """
         __tracebackhide__ = True
         self.__exit__(None, sys.exception())
@@ -279,7 +278,7 @@ class SimulatedKafka:
 
     @property
     def bootstrap(self) -> str:
-        """``host:port`` of every broker, as clients take it (``bootstrap.servers``)."""
+        """``host:port`` of every broker, for a client's ``bootstrap.servers``."""
         return self.asynchronous.bootstrap
 
     @property
@@ -289,7 +288,7 @@ class SimulatedKafka:
 
     @property
     def history(self) -> History:
-        """Observations from outside, for the judges.
+        """Observations of the cluster's clients, for the judges.
 
         Raises:
             MissingExtraError: ``txnsim_lab`` is not installed.
@@ -300,7 +299,9 @@ class SimulatedKafka:
 
     @property
     def cluster(self) -> SimCluster:
-        """The cluster itself, for features that are missing here; use it in its own loop only."""
+        """The cluster itself, for features that are missing here; use it in its own event loop
+        only.
+        """
         return self.asynchronous.cluster
 
     # Judging

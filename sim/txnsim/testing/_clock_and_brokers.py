@@ -1,4 +1,4 @@
-"""Clock, brokers and leaders of a cluster, from Python."""
+"""Clock, brokers and leaders of a cluster, for Python tests."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from txnsim.text import whole_ms
 from txnsim.types import BrokerId, TopicPartition
 
 Duration = int | timedelta | str
-"""Whole milliseconds, or as Python says it, or a text: ``"2m"``."""
+"""Whole milliseconds, a ``timedelta``, or a text such as ``"2m"``."""
 
 
 class AsyncClock(ClusterPart):
-    """The cluster clock: transaction timeouts, expiry, append times go by it (docs/time.md)."""
+    """The cluster clock: transaction timeouts, expiry and append times follow it (docs/time.md)."""
 
     @in_cluster_loop
     async def now_ms(self) -> int:
-        """Milliseconds since 1970, including what was advanced."""
+        """Milliseconds since 1970, including the time by which the clock was advanced."""
         return self._rebuilt.environment.clock.now_ms()
 
     @in_cluster_loop
     async def advance(self, duration: Duration) -> int:
-        """Let time pass: everything that is then due happens, in the order of deadlines.
+        """Lets time pass: everything that becomes due happens, in the order of deadlines.
 
-        A request between brokers that a fault has lost times out by it as well; one that is held or
-        on its way does not grow older.
+        A request between brokers that a fault has dropped times out, too; one that is held or on
+        its way does not get older.
 
         Args:
             duration: Whole milliseconds, a ``timedelta``, or a text such as ``"2m"``.
 
         Returns:
-            The time it is now.
+            The new time.
 
         Raises:
-            ValueError: It is negative, or no whole number of milliseconds.
+            ValueError: The duration is negative, or no whole number of milliseconds.
         """
         clock = self._rebuilt.environment.clock
         advance(self._rebuilt.environment, whole_ms(duration))
@@ -46,19 +46,19 @@ class AsyncClock(ClusterPart):
 
     @in_cluster_loop
     async def jump(self, duration: Duration, *, broker: int | None = None) -> int:
-        """Set the clock ahead, or back where negative, as an operator or NTP does: no time passes,
-        and nothing is due for it. ``advance`` lets time pass.
+        """Sets the clock forward, or back if negative, as an operator or NTP does: no time passes,
+        and nothing becomes due. ``advance`` lets time pass.
 
         Args:
             duration: Whole milliseconds, a ``timedelta``, or a text such as ``"-10s"``.
-            broker: That broker's own clock alone; everybody's unless given.
+            broker: Id of the broker whose own clock to set; all clocks unless given.
 
         Returns:
-            The time that it shows now.
+            The time that the clock shows now.
 
         Raises:
             ConfigError: There is no such broker.
-            ValueError: It is no whole number of milliseconds.
+            ValueError: The duration is no whole number of milliseconds.
         """
         rebuilt = self._rebuilt
         clock: Clock = rebuilt.environment.clock
@@ -69,7 +69,7 @@ class AsyncClock(ClusterPart):
 
 
 class AsyncBrokers(ClusterPart):
-    """The lives of a cluster's brokers (docs/cluster-life.md)."""
+    """Starts, stops and isolates a cluster's brokers (docs/cluster-life.md)."""
 
     @in_cluster_loop
     async def states(self) -> dict[int, str]:
@@ -81,7 +81,7 @@ class AsyncBrokers(ClusterPart):
 
     @in_cluster_loop
     async def stop(self, broker_id: int) -> None:
-        """Stop a broker in good order: its leaders move away first.
+        """Stops a broker by a controlled shutdown: its leaders move away first.
 
         Raises:
             ConfigError: There is no such broker, or it does not run.
@@ -90,24 +90,25 @@ class AsyncBrokers(ClusterPart):
 
     @in_cluster_loop
     async def start(self, broker_id: int, *, as_version: str | None = None) -> None:
-        """Start a broker that is down, on its address and its logs; done when it serves clients.
+        """Starts a broker that is down, with its old address and logs; returns when it serves
+        clients.
 
         Args:
-            broker_id: Which one.
-            as_version: The release of Kafka that it runs from now on.
+            broker_id: Id of the broker.
+            as_version: Kafka release that it emulates from now on.
 
         Raises:
-            ConfigError: There is no such broker or release, or it is not down.
+            ConfigError: There is no such broker or release, or the broker is not down.
         """
         await self._rebuilt.sim.start_broker(BrokerId(broker_id), as_version=as_version)
 
     @in_cluster_loop
     async def kill(self, broker_id: int, *, lose_unflushed: bool = False) -> None:
-        """End a broker at once; the controller notices when its session ends.
+        """Kills a broker at once; the controller notices when its session ends.
 
         Args:
-            broker_id: Which one.
-            lose_unflushed: Its machine broke down: unflushed records are lost.
+            broker_id: Id of the broker.
+            lose_unflushed: Whether unflushed records are lost, as if its machine had crashed.
 
         Raises:
             ConfigError: There is no such broker, or it does not run.
@@ -116,11 +117,11 @@ class AsyncBrokers(ClusterPart):
 
     @in_cluster_loop
     async def isolate(self, broker_id: int, *, from_clients: bool = False) -> None:
-        """Cut a broker off from the controller and all others, until ``heal``.
+        """Cuts a broker off from the controller and all other brokers, until ``heal``.
 
         Args:
-            broker_id: Which one.
-            from_clients: Clients don't reach it either.
+            broker_id: Id of the broker.
+            from_clients: Whether clients can't reach it either.
 
         Raises:
             ConfigError: There is no such broker.
@@ -129,7 +130,7 @@ class AsyncBrokers(ClusterPart):
 
     @in_cluster_loop
     async def heal(self, broker_id: int) -> None:
-        """Undo ``isolate``.
+        """Reconnects a broker after ``isolate``.
 
         Raises:
             ConfigError: There is no such broker.
@@ -142,7 +143,7 @@ class AsyncLeaders(ClusterPart):
 
     @in_cluster_loop
     async def of(self, topic: str, partition: int = 0) -> int:
-        """The leader of a partition; -1 where there is none.
+        """Broker id of a partition's leader; -1 if there is none.
 
         Raises:
             ConfigError: There is no such partition.
@@ -156,15 +157,15 @@ class AsyncLeaders(ClusterPart):
 
     @in_cluster_loop
     async def move(self, topic: str, partition: int = 0, *, to: int | None = None) -> int:
-        """Hand a partition to another replica in sync.
+        """Makes another in-sync replica the leader of a partition.
 
         Args:
             topic: Topic of the partition.
-            partition: Its number.
-            to: The broker; the next one in sync unless given.
+            partition: Number of the partition.
+            to: Broker id of the new leader; the next one in sync unless given.
 
         Returns:
-            The new leader.
+            Broker id of the new leader.
 
         Raises:
             ConfigError: There is no such partition, or no replica that could lead it.
@@ -174,5 +175,5 @@ class AsyncLeaders(ClusterPart):
 
     @in_cluster_loop
     async def coordinator_of(self, transactional_id: str) -> int:
-        """The broker that coordinates a transactional id."""
+        """Id of the broker that coordinates a transactional id."""
         return await (await self._rebuilt.outside()).coordinator(transactional_id)

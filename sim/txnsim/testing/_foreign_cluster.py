@@ -1,12 +1,12 @@
-"""The same tests on another broker: ``--txnsim-bootstrap`` or ``TXNSIM_BOOTSTRAP``.
+"""The same tests on other brokers: ``--txnsim-bootstrap`` or ``TXNSIM_BOOTSTRAP``.
 
-A running cluster, started outside of the test, takes the place of ``SimulatedKafka``: its topics,
-its transactions and the judges that look from outside work there as well. A test that asks for a
-feature that only a simulator has (the clock, the lives of brokers, the trace) is skipped with the
+A running cluster, started outside of the test, replaces ``SimulatedKafka``: its topics, its
+transactions and the judges that observe clients work there as well. A test that uses a feature that
+only a simulator has (the clock, starting and stopping brokers, the trace) is skipped with the
 reason. Faults need a simulator too, unless a fault proxy runs in front of that cluster
 (``--txnsim-proxy``, ``TXNSIM_PROXY``): then the clients of a test connect through it.
 
-Topics of a test are made before it and deleted after it. One that is there already is left alone,
+Topics of a test are created before it and deleted after it. If one exists already, it is left alone
 and the test is refused: its records are not the test's.
 """
 
@@ -55,11 +55,11 @@ CHOSEN_ONLY: Final = (
     "brokers", "first_broker_id", "transaction_version", "settings", "as_version", "rules",
     "virgin",
 )  # fmt: skip
-"""Options of a marker that only a simulated cluster can have."""
+"""Options of the pytest marker that only a simulated cluster can have."""
 
 
 def skip(need: str) -> Any:
-    """Skip the test: it asks for a feature that only the simulator has.
+    """Skips the test, because it needs a feature that only the simulator has.
 
     Raises:
         pytest.skip.Exception: Always.
@@ -68,7 +68,7 @@ def skip(need: str) -> Any:
 
 
 class ForeignCluster(RebuiltCluster):
-    """The client of a cluster that was started outside of the test."""
+    """A connection to a cluster that was started outside of the test."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class ForeignCluster(RebuiltCluster):
         super().__init__(cluster_loop, description)
         self.bootstrap = bootstrap
         self.has_proxy = has_proxy
-        """Whether a fault proxy runs in front of it."""
+        """Whether a fault proxy runs in front of the cluster."""
         self.proxy: FaultProxy | None = None
         self._client: Cluster | None = None
         self._environment: Environment | None = None
@@ -89,7 +89,7 @@ class ForeignCluster(RebuiltCluster):
 
     @property
     def sim(self) -> SimCluster:
-        """There is none.
+        """Skips the test: there is no simulated cluster.
 
         Raises:
             pytest.skip.Exception: Always.
@@ -98,7 +98,7 @@ class ForeignCluster(RebuiltCluster):
 
     @property
     def injector(self) -> Injector:
-        """The proxy's.
+        """The fault injector of the proxy.
 
         Raises:
             pytest.skip.Exception: There is no proxy.
@@ -109,25 +109,25 @@ class ForeignCluster(RebuiltCluster):
 
     @property
     def reached_at(self) -> str:
-        """Where clients of a test connect: to the proxy, where there is one."""
+        """Address for the clients of a test: the proxy's, if there is one."""
         return self.bootstrap if self.proxy is None else self.proxy.bootstrap
 
     @property
     def environment(self) -> Environment:
-        """Ours: the time of day, for ages of transactions."""
+        """The environment of this process; its clock gives the ages of transactions."""
         assert self._environment is not None, "it was started"
         return self._environment
 
     @property
     def is_running(self) -> bool:
-        """Whether we are connected."""
+        """Whether the client is connected."""
         return self._client is not None
 
     async def start(self) -> None:
-        """Connect, and make the topics of the test.
+        """Connects, and creates the topics of the test.
 
         Raises:
-            ConfigError: No broker answers, or a topic is there already.
+            ConfigError: No broker answers, or a topic exists already.
         """
         client = Cluster(self.bootstrap, settings=ClientSettings(client_id=ONLOOKER))
         try:
@@ -150,7 +150,7 @@ class ForeignCluster(RebuiltCluster):
             raise
 
     async def stop(self) -> None:
-        """Delete the topics that were made, and leave."""
+        """Deletes the topics that were created, and disconnects."""
         client, self._client = self._client, None
         if client is None:
             return
@@ -163,14 +163,14 @@ class ForeignCluster(RebuiltCluster):
         await client.close()
 
     async def outside(self) -> Cluster:
-        """The connections."""
+        """The connected client."""
         assert self._client is not None, "it was started"
         return self._client
 
     async def create(
         self, name: str, partitions: int, *, replication_factor: int, configs: Mapping[str, str]
     ) -> None:
-        """Make a topic, and note that it is ours.
+        """Creates a topic, to be deleted at the end.
 
         Raises:
             ConfigError: The broker refuses.
@@ -206,7 +206,7 @@ class ForeignTopics(AsyncTopics):
         replication_factor: int | None = None,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """See ``AsyncTopics.create``; the broker's own default number of replicas."""
+        """See ``AsyncTopics.create``; by default with the broker's number of replicas."""
         factor = -1 if replication_factor is None else replication_factor
         await self._rebuilt.create(
             name, partitions, replication_factor=factor, configs=configs or {}
@@ -221,16 +221,17 @@ class ForeignTopics(AsyncTopics):
 
 
 class ForeignTransactions(AsyncTransactions):
-    """Its transactions."""
+    """The transactions of a cluster that was started outside of the test."""
 
     @in_cluster_loop
     async def wait_for_state(
         self, transactional_id: str, *states: str, timeout_ms: int = WAIT_MS
     ) -> TransactionDescription:
-        """See ``AsyncTransactions.wait_for_state``; a wait in vain knows no rules to name.
+        """See ``AsyncTransactions.wait_for_state``; the error does not say what the transaction
+        waits for.
 
         Raises:
-            TimeoutError: Not in time.
+            TimeoutError: The transaction did not get into the state in time.
         """
         try:
             return await super().wait_for_state(transactional_id, *states, timeout_ms=timeout_ms)
@@ -241,7 +242,7 @@ class ForeignTransactions(AsyncTransactions):
 
 
 class _OnlyWhatKafkaHas:
-    """Skips a test that asks for what only a simulated cluster has."""
+    """Skips a test that uses a feature that only a simulated cluster has."""
 
     def __getattr__(self, name: str) -> Any:
         if name in SIMULATED_ONLY:
@@ -271,10 +272,10 @@ class AsyncForeignKafka(_OnlyWhatKafkaHas, AsyncSimulatedKafka):
     _foreign: ForeignCluster
 
     async def start(self) -> None:
-        """Connect.
+        """Connects, and creates the topics of the test.
 
         Raises:
-            ConfigError: No broker answers, or a topic is there already.
+            ConfigError: No broker answers, or a topic exists already.
         """
         await self._foreign.cluster_loop.run(self._foreign.start())
         self._rebuilt = self._foreign
@@ -286,11 +287,11 @@ class AsyncForeignKafka(_OnlyWhatKafkaHas, AsyncSimulatedKafka):
 
     @property
     def bootstrap(self) -> str:
-        """Address of the cluster as given, or the proxy's."""
+        """Address of the cluster, or the proxy's."""
         return self._foreign.reached_at
 
     async def reset(self) -> None:
-        """Not there.
+        """Skips the test: only a simulated cluster can be reset.
 
         Raises:
             pytest.skip.Exception: Always.
@@ -308,7 +309,7 @@ class _BlockingTransactions(blocking.Transactions):
 
 
 class ForeignKafka(_OnlyWhatKafkaHas, blocking.SimulatedKafka):
-    """The same for clients that block."""
+    """A cluster that was started outside of the test, for blocking clients."""
 
     _has_proxy: bool
 
@@ -330,10 +331,10 @@ class ForeignKafka(_OnlyWhatKafkaHas, blocking.SimulatedKafka):
         return self
 
     def start(self) -> None:
-        """Connect.
+        """Connects, and creates the topics of the test.
 
         Raises:
-            ConfigError: No broker answers, or a topic is there already.
+            ConfigError: No broker answers, or a topic exists already.
         """
         assert self._given is not None, "it lives beside others"
         self._given.cluster_loop.block(self.asynchronous.start())
@@ -346,10 +347,10 @@ class ForeignKafka(_OnlyWhatKafkaHas, blocking.SimulatedKafka):
 
 
 def check(options: Mapping[str, Any]) -> None:
-    """Skip a test whose marker asks for an option that only a simulated cluster has.
+    """Skips a test whose marker has an option that only a simulated cluster can have.
 
     Raises:
-        pytest.skip.Exception: It does.
+        pytest.skip.Exception: There is such an option.
     """
     unsupported = [f"{name}={options[name]!r}" for name in CHOSEN_ONLY if options.get(name)]
     if unsupported:

@@ -1,4 +1,6 @@
-"""Consumers in groups, from Python: as members of stories are, without a client library."""
+"""Consumers in groups, for Python tests: the same members as in stories, without a client
+library.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class MemberProgress:
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Generation or member epoch, member id and instance id, as it would commit."""
+        """Generation or member epoch, member id and instance id, as the member would commit
+        them.
+        """
         return self.member.metadata
 
     @property
@@ -32,12 +36,12 @@ class MemberProgress:
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """Next offset by partition."""
+        """Partition -> next offset."""
         return dict(self.member.positions)
 
 
 class AsyncMember(MemberProgress):
-    """A member of a group; ``join`` makes it."""
+    """A member of a group, from ``AsyncMembers.join``."""
 
     def __init__(self, rebuilt: RebuiltCluster, cluster: Cluster, member: GroupMember) -> None:
         super().__init__(member)
@@ -46,7 +50,7 @@ class AsyncMember(MemberProgress):
 
     @property
     def cluster_loop(self) -> ClusterLoop:
-        """The cluster's loop."""
+        """The event loop of the cluster."""
         return self._rebuilt.cluster_loop
 
     async def __aenter__(self) -> Self:
@@ -59,14 +63,15 @@ class AsyncMember(MemberProgress):
     async def poll(
         self, *, until: Collection[TopicPartition] | None = None, stable: bool = True
     ) -> tuple[ConsumedRecord, ...]:
-        """Follow a rebalance, and read everything that there is now.
+        """Takes part in a rebalance, and reads everything that there is now.
 
         Args:
             until: Go on until exactly these partitions are assigned.
-            stable: Wait for positions that an open transaction may change.
+            stable: Wait for offsets that an open transaction may change.
 
         Raises:
-            ClientError: Refused, or not assigned in time; ``error`` says why.
+            ClientError: The group refuses, or the partitions are not assigned in time; ``error``
+                says why.
         """
         assignment = None if until is None else frozenset(until)
         polled = await self.member.poll(until=assignment, stable=stable)
@@ -74,10 +79,10 @@ class AsyncMember(MemberProgress):
 
     @in_cluster_loop
     async def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on there at the next poll.
+        """Sets the offset at which the next poll reads.
 
         Raises:
-            IllegalUseError: The partition is not assigned to it.
+            IllegalUseError: The partition is not assigned to the member.
         """
         self.member.seek(partition, offset)
 
@@ -88,41 +93,42 @@ class AsyncMember(MemberProgress):
         *,
         metadata: GroupMetadata | None = None,
     ) -> None:
-        """Write positions outside of a transaction.
+        """Commits offsets outside of a transaction.
 
         Args:
-            offsets: Which; where it reads on unless given.
-            metadata: Of the member that commits; by default of this one, as it is now.
+            offsets: Partition -> offset; the present positions unless given.
+            metadata: Generation and ids to commit with; the member's own unless given.
 
         Raises:
-            ClientError: Refused: ILLEGAL_GENERATION, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH …
+            ClientError: The group refuses: ILLEGAL_GENERATION, FENCED_INSTANCE_ID,
+                STALE_MEMBER_EPOCH …
         """
         await self.member.commit(offsets, metadata=metadata)
 
     @in_cluster_loop
     async def stand_still(self) -> None:
-        """Send no heartbeats until the next poll."""
+        """Sends no heartbeats until the next poll."""
         self.member.stand_still()
 
     @in_cluster_loop
     async def leave(self) -> None:
-        """End, as a consumer that is closed: its coordinator is told. A static one may come back.
+        """Leaves the group, as a consumer that is closed does. A static member may come back.
 
         Raises:
-            ClientError: Refused, or not answered.
+            ClientError: The group refuses, or does not answer.
         """
         await self.member.leave()
         await self._cluster.close()
 
     @in_cluster_loop
     async def die(self) -> None:
-        """Close without leaving the group; no effect after leaving."""
+        """Closes the connections without leaving the group; does nothing after ``leave``."""
         await self.member.close()
         await self._cluster.close()
 
 
 class AsyncMembers(ClusterPart):
-    """Members of groups of one cluster."""
+    """Joins groups of one cluster."""
 
     @in_cluster_loop
     async def join(
@@ -136,19 +142,20 @@ class AsyncMembers(ClusterPart):
         session_timeout_ms: int = 45_000,
         name: str = "member",
     ) -> AsyncMember:
-        """Join a group. A second member gets its share when the first one polls.
+        """Joins a group. A second member gets its share when the first one polls.
 
         Args:
             group: Id of the group.
-            topics: What to read.
+            topics: Topics to read.
             until: Wait until exactly these partitions are assigned.
             protocol: ``classic`` or ``consumer`` (KIP-848).
-            instance_id: Of a static member.
-            session_timeout_ms: Of a classic member.
-            name: Its client id.
+            instance_id: Instance id of a static member.
+            session_timeout_ms: Session timeout of a classic member.
+            name: Client id of the member.
 
         Raises:
-            ClientError: The coordinator refuses it, or the partitions were not assigned in time.
+            ClientError: The coordinator refuses the member, or the partitions were not assigned in
+                time.
         """
         cluster = await self._rebuilt.client(name)
         chance = self._rebuilt.environment.rng.stream("members")

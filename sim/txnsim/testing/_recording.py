@@ -1,4 +1,4 @@
-"""The event trace of a cluster, from Python: events, the story made from them, a file."""
+"""The event trace of a cluster, for Python tests: events, the story made from them, a file."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from txnsim.trace.story import Sentence, story
 
 
 class AsyncTrace(ClusterPart):
-    """The trace of one cluster, as far as it is recorded (``trace=`` brief or full)."""
+    """The trace of one cluster, if it is recorded (``trace=`` brief or full)."""
 
     @in_cluster_loop
     async def level(self, level: str) -> None:
-        """Record as much from now on: ``off``, ``brief`` or ``full``.
+        """Sets how much is recorded from now on: ``off``, ``brief`` or ``full``.
 
         Raises:
             ValueError: There is no such level.
@@ -27,10 +27,10 @@ class AsyncTrace(ClusterPart):
 
     @in_cluster_loop
     async def events(self, *, since: int = 0, kind: str | None = None) -> tuple[Event, ...]:
-        """Events in order.
+        """The events in order.
 
         Args:
-            since: From this position on.
+            since: Index of the first event.
             kind: Only events of this kind (docs/trace-kinds.md).
         """
         events = self._rebuilt.environment.tracer.events(since)
@@ -38,24 +38,24 @@ class AsyncTrace(ClusterPart):
 
     @in_cluster_loop
     async def story(self, *, since: int = 0) -> tuple[Sentence, ...]:
-        """What happened in sentences.
+        """What happened, in sentences.
 
         Args:
-            since: From this position on.
+            since: Index of the first event.
         """
         tracer = self._rebuilt.environment.tracer
         return story(tracer.events(since), tracer.nodes)
 
     @in_cluster_loop
     async def note(self, text: str) -> None:
-        """Put a sentence of the test's own into the trace."""
+        """Adds a sentence of the test to the trace."""
         tracer = self._rebuilt.environment.tracer
         if tracer.on:
             tracer.emit("note", "scenario", data={"text": text})
 
     @in_cluster_loop
     async def export(self) -> bytes:
-        """All of it as a file of JSON lines (tests/README.md explains the columns)."""
+        """The whole trace as JSON lines (tests/README.md explains the columns)."""
         lines: list[bytes] = []
         self._rebuilt.environment.tracer.export(lines.append)
         return b"".join(lines)

@@ -1,8 +1,8 @@
-"""How a virtual run of a failed test is seen again: its seed, one command, and what stands against
-it.
+"""How to repeat the virtual run of a failed test: its seed, a command, and the limits of this
+process.
 
-The command starts pytest again in a process where hashes repeat
-(``runtime.virtual.reproducible_process``), since a client library may go by them.
+The command starts pytest again in a process where hashes are reproducible
+(``runtime.virtual.reproducible_process``), because a client library may depend on them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from txnsim.testing._report import Section
 REPEATABLE: Final = "--txnsim-repeatable"
 SEED: Final = "--txnsim-seed"
 _ORDER: Final = "randomly_seed"
-"""The option of pytest-randomly, by which it also seeds what a test draws itself."""
+"""The option of pytest-randomly that also seeds the random numbers that a test draws itself."""
 
 
 def arrange(config: pytest.Config) -> None:
-    """Start pytest again in a process where virtual runs repeat, unless this is one.
+    """Restarts pytest in a process where virtual runs are reproducible, unless this is one.
 
     Raises:
-        pytest.UsageError: Another program has called pytest; that one would start again.
+        pytest.UsageError: Another program has called pytest; that program would be restarted.
     """
     if not limits_of_process() or ARRANGED in os.environ:
         return
@@ -48,14 +48,14 @@ def header(limits: Sequence[str]) -> str:
 
 
 def section(item: pytest.Item, seed: int) -> Section:
-    """What a failing test shows of its virtual run."""
+    """The section of a failing test's report about its virtual run."""
     lines = [f"virtual time, seed {seed}", command(item, seed)]
     lines += [f"this process was not arranged: {limit}" for limit in limits_of_process()]
     return "txnsim: see it again", "\n".join(lines)
 
 
 def command(item: pytest.Item, seed: int) -> str:
-    """What repeats the run, from the directory in which pytest was called."""
+    """The command that repeats the run, from the directory in which pytest was called."""
     _, parts, name = item.nodeid.partition("::")
     path = os.path.relpath(item.path, item.config.invocation_params.dir)
     words = ["python", "-m", "pytest", f"{path}{parts}{name}"]

@@ -1,7 +1,7 @@
-"""What a failing test shows of its cluster: the story up to there, what its transactions wait for,
+"""The report about the cluster of a failing test: the story so far, what its transactions wait for,
 the last events, the faults.
 
-Always bounded: a report is for people.
+Its length is bounded, because people read it.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from txnsim.trace.trace_file import Recording
 
 EVENTS_MAX: Final = 25
 NAME_MAX: Final = 120
-"""Length limit of a file's name, in characters."""
+"""Longest name of a file, in characters."""
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.=]+")
 LOOKING: Final = f"client/{ONLOOKER}"
 
 Section = tuple[str, str]
-"""Title and text."""
+"""(title, text) of a section of the report."""
 
 
 def sections(
     tracer: Tracer, faults: Iterable[FaultState], *, since: int = 0, waits: str = ""
 ) -> list[Section]:
-    """The sections to show for a cluster.
+    """The sections of the report about a cluster.
 
     Args:
-        tracer: What happened.
+        tracer: The trace of the cluster.
         faults: The rules of the test.
-        since: Position of the trace when the test began.
-        waits: What its transactions wait for.
+        since: Index of the first event of the test.
+        waits: What its transactions wait for, in sentences.
     """
     events = events_told(tracer, since=since, onlooker=LOOKING)
     titled_texts = [
@@ -57,16 +57,16 @@ def sections(
 
 
 def write_page(folder: Path, name: str, traces: Sequence[bytes], *, redact: bool) -> list[Section]:
-    """Write the page of a failing test, in one HTML file.
+    """Writes the page of a failing test, one HTML file.
 
     Args:
-        folder: Where to; made if need be.
+        folder: Folder for the file; created if it does not exist.
         name: Name of the test.
         traces: Traces of its clusters, JSON lines each.
-        redact: Leave record keys and values out.
+        redact: Leave out keys and values of records.
 
     Returns:
-        What the report says of it.
+        A section of the report that names the page.
     """
     try:
         page = borrowed("txnsim_lab.http.page.one_file", "the page of a failing test")

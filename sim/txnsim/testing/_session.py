@@ -1,5 +1,5 @@
-"""What the pytest plugin keeps during a run: the thread of the clusters, which test has which
-cluster, which tests have failed.
+"""The state of the pytest plugin during a run: the thread of the clusters, the clusters of each
+test, and whether the test has failed.
 
 Imported when the first test asks for a cluster.
 """
@@ -33,12 +33,12 @@ MARKER: Final = "txnsim"
 SHARED: Final = "txnsim_session_cluster"
 _PREFIX: Final = "txnsim_"
 ANSWER_SECONDS: Final = 5
-"""Time that a cluster may take to report what its transactions wait for."""
+"""Time for a cluster to report what its transactions wait for, in seconds."""
 _MAY_MISS: Final = "faults_may_miss"
 
 
 class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What ini options and markers come to."""
+    """The options that follow from ini options and markers."""
 
     cluster: SimulatedClusterOptions
     faults_may_miss: bool = False
@@ -53,11 +53,11 @@ class _Watched(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def states(self) -> tuple[FaultState, ...]:
-        """Its faults."""
+        """The states of its faults."""
         return self.kafka.faults.states_now() if self.kafka.was_started else ()
 
     def sections(self) -> list[Section]:
-        """The sections to show for this cluster."""
+        """The sections of the report about this cluster."""
         if not self.kafka.was_started or (tracer := self.kafka.rebuilt.tracer) is None:
             return []
         is_same_round = self.kafka.rebuilt.starts == self.starts
@@ -65,7 +65,7 @@ class _Watched(msgspec.Struct, frozen=True, kw_only=True):
         return sections(tracer, self.states, since=since, waits=self._waits())
 
     def _waits(self) -> str:
-        """What the cluster's transactions wait for; empty once its loop has stopped."""
+        """What the cluster's transactions wait for; empty when its event loop has stopped."""
         rebuilt = self.kafka.rebuilt
         if not rebuilt.is_running or not rebuilt.cluster_loop.loop.is_running():
             return ""
@@ -79,17 +79,17 @@ class _Watched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterGuard:
-    """Clusters of one pytest process."""
+    """The clusters of one pytest process."""
 
     def __init__(
         self, ini: Mapping[str, Any], *, other: str | None = None, has_proxy: bool = False
     ) -> None:
-        """Nothing runs yet.
+        """Starts without a cluster.
 
         Args:
             ini: The plugin's ini options by name.
-            other: The cluster that tests run on instead of simulated ones.
-            has_proxy: A fault proxy is put in front of that one.
+            other: Address of the cluster that tests run on instead of simulated ones.
+            has_proxy: Whether to run a fault proxy in front of that cluster.
         """
         self._has_proxy = has_proxy
         self._elsewhere = other
@@ -99,16 +99,15 @@ class ClusterGuard:
         self._left: tuple[FaultState, ...] = ()
         """Faults of the shared cluster at its end: it ends before the last test is judged."""
         self._before = (0, 0)
-        """Starts of the shared cluster when the test began, and the position of its trace.
-        """
+        """(number of starts of the shared cluster, position of its trace) when the test began."""
         self._watched: list[_Watched] = []
-        """The clusters of the test that is under way."""
+        """The clusters of the running test."""
         self._seed: int | None = None
-        """Seed of its newest virtual run."""
+        """Seed of the test's last virtual run."""
         self._has_failed = False
 
     def close(self) -> None:
-        """End the thread."""
+        """Stops the thread of the clusters."""
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.stop()
@@ -117,7 +116,9 @@ class ClusterGuard:
 
     @contextmanager
     def cluster_of(self, item: pytest.Item) -> Generator[SimulatedKafka]:
-        """A fresh cluster for a test; on another cluster, if chosen, fresh topics."""
+        """A new cluster for a test; with ``--txnsim-bootstrap``, the other cluster with new
+        topics.
+        """
         description = self.asked(item)
         if self._elsewhere is not None:
             foreign_cluster.check(self._marker_arguments(item))
@@ -141,7 +142,7 @@ class ClusterGuard:
                 self._shared = None
 
     def _cluster(self, description: SessionOptions) -> SimulatedKafka:
-        """A cluster not started yet; the other cluster if one was chosen."""
+        """A cluster that is not started yet, or the other cluster if there is one."""
         thread = self._loop_thread()
         if self._elsewhere is None:
             return SimulatedKafka.of(description.cluster, thread=thread)
@@ -177,7 +178,7 @@ class ClusterGuard:
         return self._test_options({**options, **(changes or {})})
 
     def _marker_arguments(self, item: pytest.Item) -> dict[str, Any]:
-        """Keyword arguments of a test's markers; the inner ones win."""
+        """Keyword arguments of a test's markers; inner ones win."""
         options: dict[str, Any] = {}
         for marker in reversed(list(item.iter_markers(MARKER))):
             if marker.args:
@@ -202,7 +203,7 @@ class ClusterGuard:
     # Around each test
 
     def begin(self) -> None:
-        """A test is about to be set up; the one before is forgotten."""
+        """Forgets the test before, because a new one is about to be set up."""
         self._watched.clear()
         self._seed = None
         self._has_failed = False
@@ -212,11 +213,11 @@ class ClusterGuard:
             self._before = (rebuilt.starts, since)
 
     def failed(self) -> None:
-        """A phase of the test has failed."""
+        """Notes that a phase of the test has failed."""
         self._has_failed = True
 
     def sections(self, item: pytest.Item) -> list[Section]:
-        """The sections to show of the clusters of a failed test."""
+        """The sections of a failed test's report about its clusters."""
         titled_texts = [
             section_text
             for watched in self._watched_by(item)
@@ -225,7 +226,7 @@ class ClusterGuard:
         return titled_texts if self._seed is None else [*titled_texts, section(item, self._seed)]
 
     def traces(self, item: pytest.Item) -> list[bytes]:
-        """What happened in the clusters of a test, JSON lines each; of those that have a trace."""
+        """The traces of a test's clusters, JSON lines each; without clusters that have none."""
         tracers = [
             watched.kafka.rebuilt.tracer
             for watched in self._watched_by(item)
@@ -241,18 +242,19 @@ class ClusterGuard:
         return watched
 
     def judge(self, item: pytest.Item) -> None:
-        """A test with clusters of its own is over: unless it has failed, all faults have struck.
+        """Checks at the end of a test with its own clusters that all faults have struck, unless the
+        test has failed.
 
         Raises:
-            pytest.fail.Exception: One has not.
+            pytest.fail.Exception: A fault has not struck.
         """
         self._judge(item, [state for watched in self._watched for state in watched.states])
 
     def check(self, item: pytest.Item) -> None:
-        """A test may not describe the cluster that it shares with others: it is there already.
+        """Refuses a test with options for the shared cluster, which exists already.
 
         Raises:
-            pytest.UsageError: It does.
+            pytest.UsageError: The test has such options.
         """
         option_names = {name for marker in item.iter_markers(MARKER) for name in marker.kwargs}
         option_names -= {_MAY_MISS}
@@ -266,10 +268,10 @@ class ClusterGuard:
             )
 
     def end(self, item: pytest.Item) -> None:
-        """A test is torn down: the faults of the shared cluster are taken back.
+        """Disarms the faults of the shared cluster after a test, and checks that they have struck.
 
         Raises:
-            pytest.fail.Exception: One has not struck, and the test has not failed before.
+            pytest.fail.Exception: A fault has not struck, and the test has not failed before.
         """
         states, self._left = self._left, ()
         if self._shared is not None:
@@ -291,16 +293,16 @@ class ClusterGuard:
 
 
 def _names(item: pytest.Item) -> Sequence[str]:
-    """Fixtures of a test, direct and indirect."""
+    """Names of a test's fixtures, direct and indirect."""
     names: Sequence[str] = getattr(item, "fixturenames", ())
     return names
 
 
 def from_ini(ini: Mapping[str, Any]) -> dict[str, Any]:
-    """Ini options as keyword arguments of ``options.wanted``.
+    """Converts ini options to keyword arguments of ``options.wanted``.
 
     Raises:
-        ConfigError: One is not of its form.
+        ConfigError: An option has a wrong form.
     """
     options: dict[str, Any] = {}
     for name, value in ini.items():
@@ -339,7 +341,9 @@ def _topics(name: str, lines: Iterable[str]) -> dict[str, int]:
 
 
 def _setting(name: str, line: str) -> tuple[str, Any]:
-    """A setting; its value as YAML would read it: a number, true, false, or text."""
+    """(name, value) of a setting; the value is converted as in YAML: a number, true, false, or
+    text.
+    """
     setting, equals, text = line.partition("=")
     if not equals:
         raise ConfigError(f"{name}: expected NAME=VALUE, found {line!r}")

@@ -1,4 +1,6 @@
-"""Topics and transactions of a cluster, from Python: made, and looked at from outside."""
+"""Topics and transactions of a cluster, for Python tests: created, changed and observed from
+outside.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,11 @@ REPLICAS_MAX: Final = 3
 
 
 class Offsets(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a partition is."""
+    """The offsets of a partition."""
 
     log_start: int
     last_stable: int
-    """Where ``read_committed`` readers stop."""
+    """Offset at which ``read_committed`` readers stop."""
     high_watermark: int
 
 
@@ -52,7 +54,7 @@ class AsyncTopics(ClusterPart):
     def __init__(self, rebuilt: RebuiltCluster) -> None:
         super().__init__(rebuilt)
         self.deletions: list[tuple[str, int]] = []
-        """Topics that the test has deleted, and when, by the cluster's clock in ms."""
+        """(topic that the test has deleted, time of the deletion in ms of the cluster clock)."""
 
     @in_cluster_loop
     async def create(
@@ -63,16 +65,17 @@ class AsyncTopics(ClusterPart):
         replication_factor: int | None = None,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """Create a topic; it is there for every client when this returns.
+        """Creates a topic; every client can use it when this returns.
 
         Args:
-            name: Its name.
-            partitions: How many.
-            replication_factor: Three, or as many as there are brokers, unless given.
-            configs: ``{"cleanup.policy": "compact"}``, by Kafka's names.
+            name: Name of the topic.
+            partitions: Number of partitions.
+            replication_factor: Number of replicas; three, or as many as there are brokers, unless
+                given.
+            configs: Configs by Kafka's names: ``{"cleanup.policy": "compact"}``.
 
         Raises:
-            ConfigError: It can't be created; the message says why.
+            ConfigError: The topic can't be created; the message says why.
         """
         sim = self._rebuilt.sim
         factor = min(REPLICAS_MAX, len(sim.members))
@@ -89,10 +92,10 @@ class AsyncTopics(ClusterPart):
 
     @in_cluster_loop
     async def delete(self, name: str) -> None:
-        """Delete a topic with all of its records, as DeleteTopics does.
+        """Deletes a topic with all its records, as DeleteTopics does.
 
         Args:
-            name: Its name.
+            name: Name of the topic.
 
         Raises:
             ConfigError: There is no such topic.
@@ -105,14 +108,14 @@ class AsyncTopics(ClusterPart):
 
     @in_cluster_loop
     async def grow(self, name: str, partitions: int) -> None:
-        """Give a topic more partitions, as CreatePartitions does; those that are there stay.
+        """Adds partitions to a topic, as CreatePartitions does.
 
         Args:
-            name: Its name.
-            partitions: How many there are from now on.
+            name: Name of the topic.
+            partitions: New total number of partitions.
 
         Raises:
-            ConfigError: It can't have so many; the message says why.
+            ConfigError: The topic can't have that many; the message says why.
         """
         metadata = self._rebuilt.sim.metadata
         grown = grown_topic(metadata.image, name, count=partitions)
@@ -122,34 +125,34 @@ class AsyncTopics(ClusterPart):
 
     @in_cluster_loop
     async def of_group(self, group: str) -> TopicPartition:
-        """The partition of ``__consumer_offsets`` on which a group lives."""
+        """The partition of ``__consumer_offsets`` that a group belongs to."""
         settings = self._rebuilt.sim.options.settings
         count = settings.offsets_topic_num_partitions
         return TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_for(group, count))
 
     @in_cluster_loop
     async def of_transactional_id(self, transactional_id: str) -> TopicPartition:
-        """The partition of ``__transaction_state`` on which a transactional id lives."""
+        """The partition of ``__transaction_state`` that a transactional id belongs to."""
         settings = self._rebuilt.sim.options.settings
         count = settings.transaction_state_log_num_partitions
         return TopicPartition(TRANSACTION_STATE_TOPIC, partition_for(transactional_id, count))
 
     @in_cluster_loop
     async def names(self) -> tuple[str, ...]:
-        """All topics except Kafka's internal ones."""
+        """Names of all topics except Kafka's internal ones."""
         topics = self._rebuilt.sim.metadata.image.topics
         return tuple(sorted(name for name, topic in topics.items() if not topic.is_internal))
 
     @in_cluster_loop
     async def read(self, name: str, *, settle_ms: int = SETTLE_MS) -> tuple[ReadRecord, ...]:
-        """Everything in a topic, with the fate of each record.
+        """All records of a topic, each with its fate.
 
         Args:
             name: Name of the topic.
-            settle_ms: How long to wait for open transactions to end.
+            settle_ms: Longest wait for open transactions to end.
 
         Raises:
-            ClientError: It can't be read.
+            ClientError: The topic can't be read.
         """
         return await read_topic(await self._rebuilt.admin(), name, settle_ms=settle_ms)
 
@@ -159,20 +162,20 @@ class AsyncTopics(ClusterPart):
 
         Args:
             name: Name of the topic.
-            settle_ms: How long to wait for open transactions to end.
+            settle_ms: Longest wait for open transactions to end.
 
         Raises:
-            ClientError: It can't be read.
+            ClientError: The topic can't be read.
         """
         records = await read_topic(await self._rebuilt.admin(), name, settle_ms=settle_ms)
         return [record.value for record in records if record.fate is Fate.COMMITTED]
 
     @in_cluster_loop
     async def offsets(self, name: str, partition: int = 0) -> Offsets:
-        """The offsets of a partition, as its leader answers a reader.
+        """The offsets of a partition, as its leader tells a reader.
 
         Raises:
-            ClientError: The cluster gave no answer.
+            ClientError: The cluster does not answer.
         """
         admin = await self._rebuilt.admin()
         where = TopicPartition(name, partition)
@@ -191,7 +194,7 @@ class AsyncTransactions(ClusterPart):
         """Every transactional id that a coordinator knows, by name.
 
         Raises:
-            ClientError: A coordinator did not answer.
+            ClientError: A coordinator does not answer.
         """
         rows: list[TransactionListing] = []
         for answer in (await (await self._rebuilt.admin()).list_transactions()).values():
@@ -202,15 +205,15 @@ class AsyncTransactions(ClusterPart):
 
     @in_cluster_loop
     async def describe(self, transactional_id: str) -> TransactionDescription | None:
-        """The coordinator's description of a transactional id; None for an unknown id."""
+        """The coordinator's description of a transactional id; None if the id is unknown."""
         return await self._describe_transaction(transactional_id)
 
     @in_cluster_loop
     async def producers(self, topic: str, partition: int = 0) -> tuple[ProducerState, ...]:
-        """What a partition's leader knows of producers.
+        """The producers that a partition's leader knows.
 
         Raises:
-            ClientError: It did not say.
+            ClientError: The leader does not answer.
         """
         where = TopicPartition(topic, partition)
         outcome = (await (await self._rebuilt.admin()).describe_producers([where]))[where]
@@ -222,17 +225,17 @@ class AsyncTransactions(ClusterPart):
     async def wait_for_state(
         self, transactional_id: str, *states: str, timeout_ms: int = WAIT_MS
     ) -> TransactionDescription:
-        """Wait until the coordinator describes a transaction so.
+        """Waits until the coordinator describes a transaction with one of these states.
 
         Args:
-            transactional_id: Whose.
-            states: One of these: ``Ongoing``, ``CompleteAbort`` …
-            timeout_ms: How long at most.
+            transactional_id: The transactional id.
+            states: The states: ``Ongoing``, ``CompleteAbort`` …
+            timeout_ms: Longest wait.
 
         Raises:
-            ConfigError: One of them is no state.
-            TimeoutError: It is in none of them by then; the message says in which it is, and what
-                it waits for.
+            ConfigError: A state does not exist.
+            TimeoutError: The transaction has none of the states by then; the message has its state,
+                and what it waits for.
         """
         check_states(states)
         outside = await self._rebuilt.outside()
@@ -250,18 +253,18 @@ class AsyncTransactions(ClusterPart):
         """The open transactions that no marker will end, however young, each with the reason.
 
         Raises:
-            ClientError: A coordinator did not answer; or a partition's leader did not, and nothing
-                hangs on the others.
+            ClientError: A coordinator does not answer; or a partition's leader does not, and
+                nothing hangs on the others.
         """
         return await self._hanging()
 
     @in_cluster_loop
     async def repair(self) -> tuple[Repair, ...]:
-        """End hanging transactions as an operator does: judge again, write the marker that was
-        decided, or an abort where the decision is unknown, check.
+        """Ends hanging transactions as an operator does: judges each again, writes the marker of
+        the decision (an abort if the decision is unknown), and checks the result.
 
         Raises:
-            ClientError: A broker did not answer.
+            ClientError: A broker does not answer.
         """
         admin = await self._rebuilt.admin()
         now_ms = self._rebuilt.environment.clock.now_ms()

@@ -1,4 +1,4 @@
-"""Verdicts on a cluster as assertions, with messages that say what to look at."""
+"""Verdicts on a cluster as assertions, with messages that say where to look."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from txnsim.testing.faults import FaultState
 
 
 def no_hanging_transactions(findings: Sequence[JudgedTransaction], *, bootstrap: str) -> None:
-    """Assert that no transaction hangs.
+    """Asserts that no transaction hangs.
 
     Args:
         findings: The transactions that hang.
-        bootstrap: Where the cluster is, for the commands that end it.
+        bootstrap: Address of the cluster, for the commands that end them.
 
     Raises:
         AssertionError: A transaction hangs.
@@ -30,10 +30,10 @@ def no_hanging_transactions(findings: Sequence[JudgedTransaction], *, bootstrap:
 
 
 def all_faults_struck(states: Iterable[FaultState]) -> None:
-    """Every rule that should has struck.
+    """Asserts that every rule that should strike has struck.
 
     Raises:
-        AssertionError: One has not.
+        AssertionError: A rule has not.
     """
     __tracebackhide__ = True
     idle = [state for state in states if state.struck == 0 and not state.may_miss]
@@ -57,17 +57,17 @@ async def exactly_once(
     derive: Callable[[Any], Any] | None,
     settle_ms: int,
 ) -> None:
-    """Assert that the target has exactly the values that the source leads to.
+    """Asserts that the target has exactly the values that follow from the source.
 
     Args:
-        admin: The cluster.
+        admin: A client of the cluster.
         source: A topic or values.
         target: A topic or values.
-        derive: From a value of the source to one of the target, or to several.
-        settle_ms: How long to wait for open transactions.
+        derive: Value of the source -> value or values of the target.
+        settle_ms: Longest wait for open transactions.
 
     Raises:
-        AssertionError: It is not.
+        AssertionError: A value is missing, or there is another one.
         ClientError: A topic can't be read.
     """
     __tracebackhide__ = True

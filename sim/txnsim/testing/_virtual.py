@@ -1,11 +1,12 @@
-"""A test in virtual time: a cluster and an asynchronous client in one loop whose clock jumps.
+"""A test in virtual time: a cluster and an asynchronous client in one event loop whose clock jumps.
 
 Hours pass in milliseconds, and the same seed gives the same run, event by event. An unmodified
-aiokafka can't tell; unsimulated features (threads, DNS, subprocesses) raise. A library that opens
-sockets of its own finds nobody under the cluster's name, and its error gets a note that says why.
+aiokafka does not notice; features that are not simulated (threads, DNS, subprocesses) raise. A
+library that opens its own sockets reaches no broker under the cluster's name, and its error gets a
+note that says why.
 
-What keeps a run from repeating in another process is a property of the process. A failure names it,
-and ``arrange_process`` removes it.
+Properties of the process can keep a run from being reproducible in another process. A failure names
+them, and ``arrange_process`` removes them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ START_MS: Final = virtual.START_MS
 SEED_DEFAULT: Final = 0
 
 _OPEN_SOCKETS: Final = {"cimpl": "confluent-kafka", "kafka": "kafka-python"}
-"""Clients that can't follow a run, by the module of their errors."""
+"""Module of a client's errors -> the client's name, for clients that open their own sockets."""
 
 Keep = Callable[[AsyncSimulatedKafka], object]
 
@@ -41,23 +42,23 @@ def run_virtual(
     keep: Keep | None = None,
     **options: Any,
 ) -> T:
-    """Run ``main`` beside a cluster in virtual time.
+    """Runs ``main`` with a cluster in virtual time.
 
     Args:
-        main: Is handed the running cluster.
-        seed: Seed of all chance in the run.
-        start_ms: What the clock shows at the start; the same in every run unless given.
-        asked: The cluster, described; else ``options`` do.
+        main: Gets the running cluster.
+        seed: Seed of all random numbers in the run.
+        start_ms: Time of the clock at the start; the same in every run unless given.
+        asked: Options of the cluster; ``options`` unless given.
         keep: Called with the cluster before it starts, so that the caller can look at it after a
             failure.
-        options: Those of ``AsyncSimulatedKafka``.
+        options: Options of ``AsyncSimulatedKafka``.
 
     Returns:
-        What ``main`` answers.
+        The result of ``main``.
 
     Raises:
-        ConfigError: The options can't be met.
-        SimulationError: Deadlock, livelock, or something that is not simulated.
+        ConfigError: The options are invalid.
+        SimulationError: Deadlock, livelock, or use of something that is not simulated.
     """
     described = asked or wanted(**{"trace": "full", **options})
 

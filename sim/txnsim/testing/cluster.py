@@ -1,7 +1,7 @@
 """A whole cluster for a test, asynchronous: ``async with AsyncSimulatedKafka() as kafka``.
 
-It lives in the loop that starts it, real or virtual. ``blocking`` has its twin for clients that
-block, which lives in a thread of its own.
+It runs in the event loop that starts it, real or virtual. ``_blocking`` has the form for blocking
+clients, which runs in its own thread.
 """
 
 from __future__ import annotations
@@ -51,26 +51,27 @@ class AsyncSimulatedKafka:
         seed: int | None = None,
         faults_may_miss: bool = DEFAULTS.faults_may_miss,
     ) -> None:
-        """Nothing runs yet: use it as a context manager, or ``start`` it.
+        """Sets the options; the cluster does not run yet: use it as a context manager, or ``start``
+        it.
 
         Args:
-            brokers: How many.
-            first_broker_id: Of the first one; the others' follow.
+            brokers: Number of brokers.
+            first_broker_id: Id of the first broker; the other ids follow.
             topics: Name -> partitions, or names of topics with one partition; replicated to up to
-                three brokers. Others are created when a client asks for them, as Kafka does.
+                three brokers. Other topics are created when a client asks for them, as Kafka does.
             transaction_version: Level of the feature at start; the newest unless given.
-            virgin: Without Kafka's internal topics: the first client waits until they are made and
-                loaded, as on a real cluster that was never used.
-            settings: By Kafka's names or ours (docs/settings.md).
-            as_version: The release of Kafka to behave as; ``1=3.9`` for one broker.
-            rules: Behaviours of before their fix, by name (docs/releases.md).
+            virgin: Start without Kafka's internal topics: the first client waits until they are
+                created and loaded, as on a real cluster that was never used.
+            settings: Settings by Kafka's names or ours (docs/settings.md).
+            as_version: Kafka release to emulate; ``1=3.9`` for one broker.
+            rules: Rule name -> whether it is on, to have a bug before its fix (docs/releases.md).
             port: First of consecutive ports; 0 picks free ones.
             trace: How much is recorded: ``off``, ``brief`` or ``full``.
-            seed: Seed of all chance; a random one unless given.
-            faults_may_miss: A fault that never struck is no error when the cluster stops.
+            seed: Seed of all random numbers; a random one unless given.
+            faults_may_miss: Whether a fault that never struck is no error when the cluster stops.
 
         Raises:
-            ConfigError: The options can't be met.
+            ConfigError: The options are invalid.
         """
         description = wanted(
             brokers=brokers,
@@ -99,12 +100,13 @@ class AsyncSimulatedKafka:
         cluster_loop: ClusterLoop | None = None,
         environment: Environment | None = None,
     ) -> Self:
-        """A cluster as described.
+        """Makes a cluster with these options.
 
         Args:
             description: Topics, brokers and settings of the cluster.
-            cluster_loop: The loop it is to live in; the running one at the start unless given.
-            environment: The world it is to live in; a real one of its own unless given.
+            cluster_loop: The event loop to run in; the one that is running at the start unless
+                given.
+            environment: The environment to run in; its own real one unless given.
         """
         self = cls()
         self.wanted = description
@@ -128,12 +130,12 @@ class AsyncSimulatedKafka:
         judging.all_faults_struck(states)
 
     async def start(self) -> None:
-        """Start it; every broker serves clients when this returns.
+        """Starts the cluster; every broker serves clients when this returns.
 
         Raises:
-            ConfigError: The options can't be met.
-            OSError: A port is busy.
-            RuntimeError: It runs already.
+            ConfigError: The options are invalid.
+            OSError: A port is in use.
+            RuntimeError: The cluster runs already.
         """
         if self._rebuilt is not None and self._rebuilt.is_running:
             raise RuntimeError("the cluster runs already")
@@ -144,16 +146,16 @@ class AsyncSimulatedKafka:
         await rebuilt.cluster_loop.run(rebuilt.start())
         self._rebuilt = rebuilt
         self.faults = AsyncFaults(rebuilt)
-        """Faults: arm, release, wait until one has struck."""
+        """Arms and releases faults, and waits until one has struck."""
         self.clock = AsyncClock(rebuilt)
         """The cluster's clock."""
         self.brokers = AsyncBrokers(rebuilt)
-        """Stop, start, kill, isolate brokers."""
+        """Stops, starts, kills and isolates brokers."""
         self.leaders = AsyncLeaders(rebuilt)
         """The leaders of partitions."""
         self._history: AsyncHistory | None = None
         self.topics = AsyncTopics(rebuilt)
-        """Create topics, read them."""
+        """Creates and reads topics."""
         self.transactions = AsyncTransactions(rebuilt)
         """Transactions as an operator sees them."""
         self.members = AsyncMembers(rebuilt)
@@ -162,23 +164,22 @@ class AsyncSimulatedKafka:
         """The trace of the cluster."""
 
     async def stop(self) -> None:
-        """Stop it; harmless where it does not run.
+        """Stops the cluster; does nothing if it does not run.
 
         Raises:
-            AssertionError: A fault that was armed has never struck, and no other exception is on
-                its way.
+            AssertionError: An armed fault has never struck, and no other exception is being raised.
         """
         __tracebackhide__ = True
         await self.__aexit__(None, sys.exception())
 
     @in_cluster_loop
     async def reset(self) -> None:
-        """Start again on the same addresses: no topics but the first ones, no records, no faults,
-        no advanced clock. Clients lose their connections. A fault that has not struck by then still
-        counts at the end.
+        """Starts the cluster again with the same addresses, and only with its initial topics:
+        without records, faults and advanced clock. Clients lose their connections. A fault that has
+        not struck by then still counts at the end.
 
         Raises:
-            ConfigError: It lives in virtual time.
+            ConfigError: The cluster runs in virtual time.
         """
         self.faults.forget_struck()
         await self.rebuilt.reset()
@@ -187,7 +188,7 @@ class AsyncSimulatedKafka:
 
     @property
     def was_started(self) -> bool:
-        """Whether it runs or has run."""
+        """Whether the cluster runs or has run."""
         return self._rebuilt is not None
 
     @property
@@ -195,7 +196,7 @@ class AsyncSimulatedKafka:
         """The running cluster and its environment.
 
         Raises:
-            RuntimeError: It was never started.
+            RuntimeError: The cluster was never started.
         """
         if self._rebuilt is None:
             raise RuntimeError("the cluster does not run: start it, or use it as a context manager")
@@ -203,17 +204,19 @@ class AsyncSimulatedKafka:
 
     @property
     def cluster_loop(self) -> ClusterLoop:
-        """The cluster's loop."""
+        """The event loop of the cluster."""
         return self.rebuilt.cluster_loop
 
     @property
     def cluster(self) -> SimCluster:
-        """The cluster itself, for features that are missing here; use it in its own loop only."""
+        """The cluster itself, for features that are missing here; use it in its own event loop
+        only.
+        """
         return self.rebuilt.sim
 
     @property
     def bootstrap(self) -> str:
-        """``host:port`` of every broker, as clients take it (``bootstrap.servers``)."""
+        """``host:port`` of every broker, for a client's ``bootstrap.servers``."""
         return self.rebuilt.sim.bootstrap
 
     @property
@@ -225,7 +228,7 @@ class AsyncSimulatedKafka:
 
     @property
     def history(self) -> AsyncHistory:
-        """Observations from outside, for the judges.
+        """Observations of the cluster's clients, for the judges.
 
         Raises:
             MissingExtraError: ``txnsim_lab`` is not installed.
@@ -237,10 +240,11 @@ class AsyncSimulatedKafka:
 
     @in_cluster_loop
     async def assert_no_hanging_transactions(self) -> None:
-        """Assert that every open transaction will still get its marker.
+        """Asserts that every open transaction will still get its marker.
 
         Raises:
-            AssertionError: There is one; the message names each, why it hangs, and its end.
+            AssertionError: A transaction hangs; the message names each, why it hangs, and how to
+                end it.
         """
         findings = await self.transactions.hanging()
         judging.no_hanging_transactions(findings, bootstrap=self.bootstrap)
@@ -254,19 +258,17 @@ class AsyncSimulatedKafka:
         derive: Callable[[Any], Any] | None = None,
         settle_ms: int = SETTLE_MS,
     ) -> None:
-        """Everything in the input is in the output once, and nothing else is.
+        """Asserts that everything in the input is in the output once, and nothing else is.
 
         Args:
-            input: A topic, whose committed records count; or the owed values.
-            output: A topic, of which a ``read_committed`` reader's view counts; or values that were
-                read.
-            derive: The output value of an input value, or several in a list; the same value
-                unless given.
-            settle_ms: How long to wait for open transactions to end.
+            input: A topic, whose committed records count; or the expected values.
+            output: A topic, as a ``read_committed`` reader sees it; or values that were read.
+            derive: Input value -> output value, or several in a list; the same value unless given.
+            settle_ms: Longest wait for open transactions to end.
 
         Raises:
-            AssertionError: The message names values that are missing, duplicates, and values of
-                aborted input.
+            AssertionError: The message names missing values, duplicates, and values of aborted
+                input.
             ClientError: A topic can't be read.
         """
         admin = await self.rebuilt.admin()
@@ -274,9 +276,9 @@ class AsyncSimulatedKafka:
 
     @in_cluster_loop
     async def assert_all_faults_struck(self) -> None:
-        """Every fault that was armed has struck, but for those that may miss.
+        """Asserts that every armed fault has struck, except those that may miss.
 
         Raises:
-            AssertionError: One has not; the message names it.
+            AssertionError: A fault has not struck; the message names it.
         """
         judging.all_faults_struck(self.faults.states_now())

@@ -1,9 +1,10 @@
-"""What the container runs: environment variables to ``txnsim serve``, which then takes its place.
+"""The program of the container image: turns environment variables into options of ``txnsim serve``,
+which then replaces it.
 
-``TXNSIM_…`` say what ``serve``'s options say; ``KAFKA_…`` are properties of a broker, spelled as
-the image apache/kafka has it (``KAFKA_TRANSACTION_MAX_TIMEOUT_MS``: upper case, ``_`` for a dot,
-``__`` for an underscore, ``___`` for a hyphen; its counterpart is KafkaDockerWrapper). Arguments
-are handed on. With ``--health`` it only asks the running cluster, for HEALTHCHECK.
+``TXNSIM_…`` stand for options of ``serve``; ``KAFKA_…`` are properties of a broker, named as in the
+image apache/kafka (``KAFKA_TRANSACTION_MAX_TIMEOUT_MS``: upper case, ``_`` for a dot, ``__`` for an
+underscore, ``___`` for a hyphen; its counterpart is KafkaDockerWrapper). Arguments are passed on.
+With ``--health`` it only asks the running cluster, for HEALTHCHECK.
 """
 
 from __future__ import annotations
@@ -28,18 +29,20 @@ from txnsim.text import unknown
 
 KAFKA: Final = "KAFKA_"
 BITNAMI: Final = "KAFKA_CFG_"
-"""The prefix of properties in Bitnami's image."""
+"""Prefix of properties in Bitnami's image."""
 HTTP_PORT: Final = "9080"
 DEFAULTS: Final = {
     "TXNSIM_HOST": "0.0.0.0",
     "TXNSIM_HTTP_PORT": HTTP_PORT,
 }
-"""Options that differ in a container: other containers have to reach it."""
+"""Options that have another default in a container, because other containers must reach it."""
 HEALTH_SECONDS: Final = 3
 LISTENERS: Final = "listeners"
 ADVERTISED: Final = "advertised.listeners"
 _OF_DEFAULT_RE: Final = re.compile(r"(\s*PLAINTEXT://[^,]*:9092\s*)?")
-"""Advertised listeners that fit the default listener, which exists if none is set."""
+"""Matches advertised listeners that fit the default listener, which is used if no listener is
+set.
+"""
 
 NOT_FOR_BROKERS: Final = frozenset(
     {
@@ -56,33 +59,33 @@ NOT_FOR_BROKERS: Final = frozenset(
         "KAFKA_JMX_HOSTNAME",
     }
 )
-"""Variables of the start script of apache/kafka and its JVM
+"""Variables for the start script of apache/kafka and its JVM
 (KafkaDockerWrapper.ExcludeServerPropsEnv).
 """
 
 
 class ContainerCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """The command to run."""
+    """The command that the container runs."""
 
     arguments: tuple[str, ...]
     """Arguments of ``txnsim serve``."""
     properties: str = ""
-    """A server.properties to go with them; empty for none."""
+    """Text of a server.properties for it; empty for none."""
     config: str | None = None
-    """A configuration file that is there already."""
+    """Path of a configuration file that exists already."""
     remarks: tuple[str, ...] = ()
-    """What is taken otherwise than it is written, for people."""
+    """What is understood in another way than it is written, for the user."""
 
 
 def start_of(environment: Mapping[str, str], more: Sequence[str] = ()) -> ContainerCommand:
-    """What the environment asks for.
+    """The command that the environment asks for.
 
     Args:
         environment: Environment variables of the process.
-        more: Arguments of the container, which are handed on.
+        more: Arguments of the container, which are passed on.
 
     Raises:
-        ConfigError: A variable of ours is unknown or wrong, or two contradict each other.
+        ConfigError: A variable of txnsim is unknown or wrong, or two contradict each other.
     """
     own_variables = {**DEFAULTS, **{k: v for k, v in environment.items() if is_given(k, v)}}
     strangers = sorted(own_variables.keys() - OPTIONS.keys())
@@ -151,7 +154,7 @@ def property_name(variable: str) -> str:
 
 
 def main() -> int:
-    """Start the cluster in this process's place, or ask whether it is well."""
+    """Replaces this process by the cluster, or checks the running cluster's health."""
     if sys.argv[1:] == ["--health"]:
         return health(os.environ)
     try:
@@ -182,7 +185,7 @@ def health(environment: Mapping[str, str]) -> int:
 
 
 def _config(start: ContainerCommand) -> list[str]:
-    """The option for the configuration file, written first where it is made of several."""
+    """The option for the configuration file, which is written first if it has to be combined."""
     if not start.properties:
         return [] if start.config is None else ["--config", start.config]
     file_text = ""
@@ -200,7 +203,7 @@ def _config(start: ContainerCommand) -> list[str]:
 
 
 def _escape_value(value: str) -> str:
-    """A value as java.util.Properties reads it back."""
+    """Escapes a value for java.util.Properties."""
     text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     if text.startswith((" ", "\t", "\f")):
         text = "\\" + text
@@ -208,7 +211,7 @@ def _escape_value(value: str) -> str:
 
 
 def _utf16(character: str) -> str:
-    """Beyond Latin-1 a character is written by its UTF-16 units."""
+    """Escapes a character beyond Latin-1 by its UTF-16 units."""
     units = character.encode("utf-16-be")
     return "".join(
         f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2)

@@ -1,9 +1,8 @@
-"""The event loop that a cluster lives in, and the ways into it: from the same loop, from another
-loop, from a thread that blocks.
+"""The event loop of a cluster, and how to call into it: from the same loop, from another loop, from
+a thread that blocks.
 
-What touches a cluster runs in its loop, always. ``in_cluster_loop`` makes a coroutine method do so
-from any loop; ``blocking`` makes the twin of such a method that waits like any function. So
-everything that can be done to a cluster is written once.
+All code that touches a cluster runs in its event loop. ``in_cluster_loop`` makes a coroutine method
+do so, so that everything that can be done to a cluster is written once.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MISTAKES: Final = (ConfigError, UnknownRuleError, WrongValueError)
-"""Mistakes of the caller: their message says all, so the traceback is cut."""
+"""Mistakes of the caller: their message says everything, so the traceback is cut."""
 JOIN_SECONDS: Final = 10
-"""How long a loop's thread may take to end."""
+"""Time for a loop's thread to end, in seconds."""
 
 
 class ClusterLoop:
-    """The loop of a cluster."""
+    """The event loop of a cluster."""
 
     __slots__ = ("loop",)
 
@@ -38,13 +37,13 @@ class ClusterLoop:
         self.loop = loop
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await ``work`` in this loop, from whichever loop is running."""
+        """Awaits ``work`` in this loop, from whichever loop is running."""
         if asyncio.get_running_loop() is self.loop:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
     def block(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work`` in this loop and wait for it, from another thread.
+        """Runs ``work`` in this loop and waits for it, from another thread.
 
         Raises:
             RuntimeError: This is the loop's own thread: it would wait for itself.
@@ -61,10 +60,10 @@ class ClusterLoop:
 
 
 class LoopThread:
-    """A thread that does nothing but run an event loop."""
+    """A thread that only runs an event loop."""
 
     def __init__(self) -> None:
-        """Start it; the loop runs when this returns."""
+        """Starts the thread; the loop runs when this returns."""
         started: Future[ClusterLoop] = Future()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(
@@ -74,7 +73,7 @@ class LoopThread:
         self.cluster_loop = started.result()
 
     def stop(self) -> None:
-        """End the loop and its thread."""
+        """Stops the loop and its thread."""
         self.cluster_loop.loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(JOIN_SECONDS)
 
@@ -92,19 +91,19 @@ class LoopThread:
 
 
 class InClusterLoop(Protocol):
-    """What lives in a cluster's loop."""
+    """An object that runs in a cluster's event loop."""
 
     @property
     def cluster_loop(self) -> ClusterLoop:
-        """The loop that it lives in."""
+        """The event loop in which the object runs."""
 
 
 class Twin(Protocol):
-    """The blocking form of a resident."""
+    """The blocking form of an ``InClusterLoop``."""
 
     @property
     def asynchronous(self) -> Any:
-        """The resident."""
+        """The asynchronous form of the object."""
 
 
 R = TypeVar("R", bound=InClusterLoop)
@@ -113,7 +112,7 @@ R = TypeVar("R", bound=InClusterLoop)
 def in_cluster_loop(
     method: Callable[Concatenate[R, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[R, P], Coroutine[Any, Any, T]]:
-    """Make a method run in its object's loop, whichever loop awaits it."""
+    """Makes a coroutine method run in its object's loop, whichever loop awaits it."""
 
     @functools.wraps(method)
     async def run(self: R, /, *args: P.args, **kwargs: P.kwargs) -> T:

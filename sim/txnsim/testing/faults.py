@@ -1,4 +1,4 @@
-"""Faults, from Python: the same rules as in scenarios and over HTTP (docs/faults.md)."""
+"""Faults, for Python tests: the same rules as in scenarios and over HTTP (docs/faults.md)."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class FaultState(Fault, frozen=True, kw_only=True):
     """A rule and its results."""
 
     may_miss: bool
-    """It need not strike for a test to pass."""
+    """Whether the test may pass without a strike of the rule."""
 
 
 class FaultResults:
-    """A rule that was armed, and its results."""
+    """An armed rule and its results."""
 
     def __init__(self, armed: ArmedRule) -> None:
         self.armed = armed
 
     @property
     def id(self) -> str:
-        """Its name."""
+        """The rule's id."""
         return self.armed.rule.id
 
     @property
@@ -42,7 +42,7 @@ class FaultResults:
 
     @property
     def matched(self) -> int:
-        """How many crossings it has concerned so far."""
+        """Number of crossings that have matched so far."""
         return self.armed.matched
 
     @property
@@ -51,17 +51,17 @@ class FaultResults:
 
     @property
     def held(self) -> int:
-        """How many wait for its release now."""
+        """Number of crossings that wait for the rule's release now."""
         return len(self.armed.held)
 
     @property
     def failure(self) -> str | None:
-        """Reason for the last failure of the rule's action on the cluster; None if it worked."""
+        """Error of the last failed action on the cluster; None if there is none."""
         return self.armed.failure
 
 
 class AsyncFault(FaultResults):
-    """A rule that was armed, and its results."""
+    """An armed rule and its results."""
 
     def __init__(self, faults: AsyncFaults, armed: ArmedRule, *, may_miss: bool) -> None:
         super().__init__(armed)
@@ -70,7 +70,7 @@ class AsyncFault(FaultResults):
 
     @property
     def cluster_loop(self) -> ClusterLoop:
-        """The cluster's loop."""
+        """The event loop of the cluster."""
         return self._faults.cluster_loop
 
     async def wait_until_struck(self, count: int = 1, *, timeout_ms: int = WAIT_MS) -> None:
@@ -92,7 +92,7 @@ class AsyncFaults(ClusterPart):
     def __init__(self, rebuilt: RebuiltCluster) -> None:
         super().__init__(rebuilt)
         self._armed: list[AsyncFault] = []
-        """All rules since the last ``forget``, also those no longer in force."""
+        """All rules since the last ``forget``, including those no longer in force."""
         self._numbered = 0
 
     @in_cluster_loop
@@ -104,19 +104,20 @@ class AsyncFaults(ClusterPart):
         may_miss: bool = False,
         **fields: Any,
     ) -> AsyncFault:
-        """Put a rule in force.
+        """Puts a rule in force.
 
         Args:
             rule: The rule, its fields, or its YAML text.
-            may_miss: It need not strike: ``never_struck`` and the pytest plugin don't ask for it.
+            may_miss: Whether the rule need not strike: ``never_struck`` and the pytest plugin don't
+                check it.
             fields: The rule's fields: ``point="client.request", api="Produce", action="hold"``; an
-                action with particulars as a mapping, ``{"do": "delay", "delay_ms": 700}``.
+                action with parameters is a mapping, ``{"do": "delay", "delay_ms": 700}``.
 
         Returns:
             The armed rule, with its results.
 
         Raises:
-            ValueError: It is no rule, or one of that id is in force.
+            ValueError: The rule is invalid, or one with this id is in force.
             ConfigError: The text is no YAML.
         """
         self._numbered += 1
@@ -130,7 +131,7 @@ class AsyncFaults(ClusterPart):
 
     @in_cluster_loop
     async def release(self, rule_id: str) -> int:
-        """Let go what a rule holds; it stays in force. Says how many went on.
+        """Releases the crossings that a rule holds; it stays in force. Returns their number.
 
         Raises:
             KeyError: No such rule is in force.
@@ -139,7 +140,7 @@ class AsyncFaults(ClusterPart):
 
     @in_cluster_loop
     async def disarm(self, rule_id: str) -> None:
-        """Take a rule out of force; crossings that it holds go on.
+        """Takes a rule out of force; crossings that it holds go on.
 
         Raises:
             KeyError: No such rule is in force.
@@ -148,19 +149,19 @@ class AsyncFaults(ClusterPart):
 
     @in_cluster_loop
     async def disarm_all(self) -> None:
-        """Take every rule out of force."""
+        """Takes every rule out of force."""
         self._rebuilt.injector.disarm_all()
 
     @in_cluster_loop
     async def wait_until_struck(
         self, rule_id: str, count: int = 1, *, timeout_ms: int = WAIT_MS
     ) -> None:
-        """Wait until a rule has struck ``count`` crossings since it was armed.
+        """Waits until a rule has struck ``count`` crossings since it was armed.
 
         Raises:
             KeyError: No such rule is in force.
-            LookupError: It was disarmed before.
-            TimeoutError: It has not struck so often within ``timeout_ms``.
+            LookupError: The rule was disarmed before that.
+            TimeoutError: The rule has struck less often within ``timeout_ms``.
         """
         injector = self._rebuilt.injector
         await injector.wait_until_struck(rule_id, count=count, timeout_ms=timeout_ms)
@@ -172,13 +173,15 @@ class AsyncFaults(ClusterPart):
 
     @in_cluster_loop
     async def never_struck(self) -> tuple[str, ...]:
-        """The ids of the rules that have not struck once, though they should."""
+        """Ids of the rules that have not struck, though they should."""
         return tuple(
             state.rule.id for state in self.states_now() if state.struck == 0 and not state.may_miss
         )
 
     def states_now(self) -> tuple[FaultState, ...]:
-        """The same as ``states``, for callers in the cluster's loop, or that only look."""
+        """The same as ``states``, for callers in the cluster's event loop, or when the cluster has
+        stopped.
+        """
         injector = self._rebuilt.injector if self._rebuilt.is_running else None
         in_force = () if injector is None else injector.rules()
         armed_here = [(fault.armed, fault.may_miss) for fault in self._armed]
@@ -193,7 +196,7 @@ class AsyncFaults(ClusterPart):
         return tuple(states)
 
     def forget_struck(self) -> None:
-        """Forget the rules that were armed so far, but for those that should have struck."""
+        """Forgets the rules so far, except those that should have struck and have not."""
         injector = self._rebuilt.injector
         our_ids = {id(fault.armed) for fault in self._armed}
         others_rules = [armed for armed in injector.rules() if id(armed) not in our_ids]
@@ -202,14 +205,14 @@ class AsyncFaults(ClusterPart):
         injector.forget()
 
     def forget(self) -> None:
-        """Start again: forget the rules that were armed so far."""
+        """Forgets the rules so far."""
         self._armed.clear()
         if self._rebuilt.is_running:
             self._rebuilt.injector.forget()
 
 
 HERE: Final = "rule"
-"""What messages call a text."""
+"""Name of a rule's YAML text in messages."""
 
 
 def fault_rule(
@@ -218,16 +221,16 @@ def fault_rule(
     *,
     default_id: str,
 ) -> FaultRule:
-    """The rule of the arguments.
+    """Makes a rule from arguments.
 
     Args:
         description: A rule, its fields, or its YAML text.
-        fields: Fields on top. ``action`` and ``then`` may be the mere name of an action without
-            particulars.
-        default_id: Its id where none is given.
+        fields: Fields that win over the description's. ``action`` and ``then`` may be the name of
+            an action without parameters.
+        default_id: The rule's id if none is given.
 
     Raises:
-        WrongValueError: It is no rule; one line for each field that is wrong.
+        WrongValueError: The rule is invalid; one line for each field that is wrong.
         ConfigError: The text is no YAML.
     """
     if isinstance(description, FaultRule):
@@ -242,8 +245,8 @@ def fault_rule(
 
 
 def _spelled_out(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments as a file has them: no None for options that are not given, an action as
-    its name.
+    """Converts keyword arguments to the fields of a file: drops options that are None, and expands
+    an action that is a name.
     """
     fields_given = {name: value for name, value in fields.items() if value is not None}
     for name in fields_given.keys() & {"action", "then"}:

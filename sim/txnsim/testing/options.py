@@ -1,4 +1,6 @@
-"""What cluster a test wants, in keyword arguments, and the options that it comes to."""
+"""The options of a test's cluster as keyword arguments, and their conversion to
+``ClusterOptions``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from txnsim.settings import DEFAULTS, Settings
 from txnsim.value_errors import WrongValueError, converted
 
 WHERE: Final = "txnsim"
-"""What messages about settings call a test's arguments."""
+"""Name of a test's arguments in messages about settings."""
 Topics = Mapping[str, int] | Iterable[str] | str
 """Name -> partitions, or ``orders`` or ``orders:3``, or several of these (``topics_of``)."""
 
@@ -23,39 +25,39 @@ Topics = Mapping[str, int] | Iterable[str] | str
 class SimulatedClusterOptions(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """A cluster for a test."""
+    """The options of a cluster for a test."""
 
     brokers: int = 3
     first_broker_id: int = 1
-    """The others' follow."""
+    """Id of the first broker; the other ids follow."""
     topics: Mapping[str, int] = {}
-    """Name -> partitions."""
+    """Name -> number of partitions."""
     transaction_version: int | None = None
-    """Level of the feature; the newest unless given."""
+    """Level of the feature ``transaction.version``; the newest unless given."""
     virgin: bool = False
-    """No client has asked it for a coordinator yet: Kafka's internal topics are not there, and the
-    first client that needs them gets COORDINATOR_LOAD_IN_PROGRESS.
+    """Whether the cluster was never used: Kafka's internal topics do not exist, and the first
+    client that needs them gets COORDINATOR_LOAD_IN_PROGRESS.
     """
     settings: Mapping[str, Any] = {}
-    """By Kafka's names or ours."""
+    """Settings by Kafka's names or ours."""
     as_version: tuple[str, ...] = ()
-    """Releases of Kafka to behave as (``ClusterOptions.as_version``)."""
+    """Kafka releases to emulate (``ClusterOptions.as_version``)."""
     rules: Mapping[str, bool] = {}
-    """Switches of ``releases.Rules`` turned by hand: a bug of before its fix."""
+    """Switch of ``releases.Rules`` -> whether it is on, to have a bug before its fix."""
     port: int = 0
     """First of consecutive ports; 0 picks free ones."""
     trace: Literal["off", "brief", "full"] = "brief"
     seed: int | None = None
-    """Seed of all chance; a random one unless given."""
+    """Seed of all random numbers; a random one unless given."""
     faults_may_miss: bool = False
-    """A fault that never struck is no error at the end."""
+    """Whether a fault that never struck is no error at the end."""
 
     @property
     def trace_level(self) -> TraceLevel:
         return TraceLevel(self.trace)
 
     def options(self) -> ClusterOptions:
-        """The options of such a cluster; warns about options without effect.
+        """Converts to ``ClusterOptions``; warns about settings without effect.
 
         Raises:
             ConfigError: A setting is unknown or wrong.
@@ -93,7 +95,7 @@ def wanted(
     as_version: str | Sequence[str] = (),
     **given: Any,
 ) -> SimulatedClusterOptions:
-    """A cluster, as people write it down.
+    """Makes the options from a user's arguments.
 
     Args:
         topics: Name -> partitions, or ``orders`` or ``orders:3``, or several of these.
@@ -101,7 +103,7 @@ def wanted(
         given: The other fields of ``SimulatedClusterOptions``.
 
     Raises:
-        ConfigError: There is no such field, or its value is of the wrong kind.
+        ConfigError: There is no such field, or its value has a wrong type.
     """
     try:
         fields = {**given, "topics": topics_of(topics), "as_version": _release_list(as_version)}

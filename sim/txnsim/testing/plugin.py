@@ -1,11 +1,11 @@
-"""The pytest plugin: a fresh cluster for a test, faults, clock, assertions, and what happened when
-a test has failed. Found by its entry point (``pytest11``).
+"""The pytest plugin: a new cluster for each test, faults, clock, assertions, and a report of what
+happened when a test has failed. pytest finds it by its entry point (``pytest11``).
 
-pytest loads it in every run where txnsim is installed. So it imports nothing of txnsim until
-a test asks for a fixture, and does nothing for tests that don't.
+pytest loads it in every run where txnsim is installed. So it imports nothing of txnsim until a test
+asks for a fixture, and does nothing for other tests.
 
-All clusters of a process live in one background thread, so it takes no plugin for asynchronous
-tests: the ``async_…`` fixtures are the same clusters, for coroutines of any asyncio loop.
+All clusters of a process run in one background thread, so no plugin for asynchronous tests is
+needed: the ``async_…`` fixtures are the same clusters, for coroutines of any asyncio loop.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ pytest_plugins = offering("exam.pytest_plugin")
 
 MARKER: Final = "txnsim"
 GUARD: Final = pytest.StashKey["ClusterGuard"]()
-"""The guard of this process; made when the first test wants a cluster."""
+"""The ``ClusterGuard`` of this process; created when the first test asks for a cluster."""
 INI: Final = {
     "txnsim_brokers": "brokers of a cluster",
     "txnsim_first_broker_id": "id of a cluster's first broker",
@@ -45,14 +45,16 @@ INI: Final = {
 }
 REPEATABLE: Final = "txnsim_repeatable"
 REPORTS: Final = "txnsim-reports"
-"""Where pages of failing tests are written, below the directory that pytest was started in."""
+"""Folder for pages of failing tests, below the directory in which pytest was started."""
 LISTS: Final = frozenset({"txnsim_topics", "txnsim_settings"})
 OURS: Final = Path(__file__).parents[1]
-"""Where frames of txnsim come from."""
+"""Folder of txnsim's own modules, to recognise their traceback frames."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The ini options: defaults of every cluster, which a marker can override."""
+    """Adds the command-line options and the ini options: defaults of every cluster, which a marker
+    can override.
+    """
     for name, meaning in INI.items():
         if name in LISTS:
             parser.addini(name, meaning, type="linelist")
@@ -91,7 +93,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """Arrange the process before pytest takes its output: it may start again."""
+    """Makes runs reproducible before pytest captures output, because that may restart the
+    process.
+    """
     if _is_to_repeat(early_config):
         from txnsim.testing._repeating import arrange  # nothing of txnsim unless it is wanted
 
@@ -100,7 +104,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Report whether runs are repeated, and the other cluster, if requested."""
+    """Says in pytest's header whether virtual runs are reproducible, and on which other cluster
+    tests run.
+    """
     elsewhere = _elsewhere(config)
     if elsewhere is not None:
         return f"txnsim: on {elsewhere}, without a simulator"
@@ -113,7 +119,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def _elsewhere(config: pytest.Config) -> str | None:
-    """The cluster that tests run on instead of simulated ones."""
+    """Address of the cluster that tests run on instead of simulated ones; None if there is none."""
     option: str | None = config.getoption("--txnsim-bootstrap")
     return option or os.environ.get("TXNSIM_BOOTSTRAP") or None
 
@@ -124,7 +130,7 @@ def _is_to_repeat(config: pytest.Config) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
+    """Registers the marker."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}(brokers=3, topics={{...}}, transaction_version=2, settings={{...}}, "
@@ -134,7 +140,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the thread of the clusters."""
+    """Stops the thread of the clusters."""
     guard = config.stash.get(GUARD, None)
     if guard is not None:
         guard.close()
@@ -145,7 +151,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def txnsim_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedKafka]:
-    """A fresh cluster for this test."""
+    """A new cluster for this test."""
     guard = _guard(request.config)
     with guard.cluster_of(request.node) as kafka:
         yield kafka
@@ -154,8 +160,8 @@ def txnsim_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedKafka]:
 
 @pytest.fixture(scope="session")
 def txnsim_session_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedKafka]:
-    """One cluster for all tests of this process; after each test its faults are taken back, and
-    nothing else. ``reset()`` starts again.
+    """One cluster for all tests of this process; after each test only its faults are disarmed.
+    ``reset()`` starts it again.
     """
     with _guard(request.config).session_cluster() as kafka:
         yield kafka
@@ -175,26 +181,28 @@ def clock(request: pytest.FixtureRequest) -> Clock:
 
 @pytest.fixture
 def wait_until_struck(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """``faults.wait_until_struck`` of this test's cluster."""
+    """The method ``faults.wait_until_struck`` of this test's cluster."""
     waits: Callable[..., None] = _cluster_in_use(request).faults.wait_until_struck
     return waits
 
 
 @pytest.fixture
 def assert_no_hanging_transactions(request: pytest.FixtureRequest) -> Callable[[], None]:
-    """The assertion of this test's cluster."""
+    """The method ``assert_no_hanging_transactions`` of this test's cluster."""
     return _cluster_in_use(request).assert_no_hanging_transactions
 
 
 @pytest.fixture
 def assert_exactly_once(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """The assertion of this test's cluster."""
+    """The method ``assert_exactly_once`` of this test's cluster."""
     return _cluster_in_use(request).assert_exactly_once
 
 
 @pytest.fixture
 def assert_all_faults_struck(request: pytest.FixtureRequest) -> Callable[[], None]:
-    """The assertion of this test's cluster, for the middle of a test: its end asks anyhow."""
+    """The method of this test's cluster, for the middle of a test: the end of a test checks it
+    anyway.
+    """
     return _cluster_in_use(request).assert_all_faults_struck
 
 
@@ -230,9 +238,9 @@ def async_wait_until_struck(request: pytest.FixtureRequest) -> Callable[..., Any
 
 @pytest.fixture
 def txnsim_virtual(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """``txnsim_virtual(main, seed=7)`` runs ``await main(kafka)`` beside a cluster in virtual time.
+    """``txnsim_virtual(main, seed=7)`` runs ``await main(kafka)`` with a cluster in virtual time.
 
-    ``kafka`` is an ``AsyncSimulatedKafka``; options as in the marker.
+    ``kafka`` is an ``AsyncSimulatedKafka``; the options are those of the marker.
     """
     guard = _guard(request.config)
     yield guard.virtual_of(request.node)
@@ -240,7 +248,7 @@ def txnsim_virtual(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any
 
 
 def _cluster_in_use(request: pytest.FixtureRequest) -> SimulatedKafka:
-    """The cluster fixture of the test; a fresh cluster if it requests none."""
+    """The cluster of the test's fixtures; a new cluster if it has none."""
     names = {"txnsim_session_cluster", "async_txnsim_session_cluster"}
     shared = not names.isdisjoint(request.fixturenames)
     name = "txnsim_session_cluster" if shared else "txnsim_cluster"
@@ -265,11 +273,11 @@ def _guard(config: pytest.Config) -> ClusterGuard:
 
 @contextmanager
 def _as_installed(config: pytest.Config) -> Iterator[None]:
-    """Import modules as pip has compiled them.
+    """Imports modules as pip has compiled them.
 
-    pytest rewrites the assertions of each package that brings a plugin, which compiles all of it
-    once more: two seconds in the first run of a new environment, thus in every job of CI. Ours are
-    for us, no user reads them.
+    pytest rewrites the assertions of each package that has a plugin, and so compiles the whole
+    package again: two seconds in the first run of a new environment, thus in every CI job. Our
+    assertions are for us; users don't read them.
     """
     rewriting = getattr(config.pluginmanager, "rewrite_hook", None)
     if rewriting not in sys.meta_path:
@@ -305,7 +313,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Take back the faults of the shared cluster, and ask whether they struck."""
+    """Disarms the faults of the shared cluster, and checks that they have struck."""
     result = yield
     guard = item.config.stash.get(GUARD, None)
     if guard is not None:
@@ -315,7 +323,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """A test that is interrupted because it hangs shows what happened in its cluster, too."""
+    """Shows the report about the cluster of a test that is interrupted because it hangs."""
     try:
         return (yield)
     except KeyboardInterrupt:
@@ -327,7 +335,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _show(config: pytest.Config, sections: list[tuple[str, str]]) -> None:
-    """On the terminal, past what captures a test's output."""
+    """Prints sections to the terminal, even while the test's output is captured."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     capture = config.pluginmanager.get_plugin("capturemanager")
     if terminal is None:
@@ -347,7 +355,7 @@ def _show(config: pytest.Config, sections: list[tuple[str, str]]) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failing test shows what happened in its cluster."""
+    """Adds the report about its cluster to a failing test."""
     if call.excinfo is not None and _is_mistake(item, call.excinfo.value):
         # It ends at the line of the test.
         entries = call.excinfo.traceback
@@ -378,7 +386,7 @@ def _is_mistake(item: pytest.Item, error: BaseException) -> bool:
 
 
 def _page_of(item: pytest.Item, guard: ClusterGuard, *, when: str | None) -> list[tuple[str, str]]:
-    """The page of a failing test, if it is enabled."""
+    """Writes the page of a failing test if that is enabled; returns the section that names it."""
     form: str | None = item.config.getoption("--txnsim-report")
     if form is None:
         return []

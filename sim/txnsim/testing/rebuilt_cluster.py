@@ -1,5 +1,5 @@
-"""A cluster with its environment, which can be stopped and built again on the same ports; and the
-client by which tests look at it from outside.
+"""A cluster with its environment, which can be stopped and built again on the same ports, and the
+client with which tests look at it from outside.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from txnsim.testing.event_loop import ClusterLoop
 from txnsim.testing.options import SimulatedClusterOptions
 
 ONLOOKER: Final = "txnsim-testing"
-"""Client id of the onlooker from outside: fault rules that name a client spare it."""
+"""Client id of that client: fault rules that name another client do not affect it."""
 BACKOFF_MS: Final = 5
 
 
 class RebuiltCluster:
-    """What runs behind one ``SimulatedKafka``."""
+    """The cluster that one ``SimulatedKafka`` controls."""
 
     def __init__(
         self,
@@ -36,12 +36,12 @@ class RebuiltCluster:
         description: SimulatedClusterOptions,
         environment: Environment | None = None,
     ) -> None:
-        """Nothing runs yet.
+        """Starts without a running cluster.
 
         Args:
-            cluster_loop: The loop that all of it lives in.
+            cluster_loop: The event loop in which all of it runs.
             description: Topics, brokers and settings of the cluster.
-            environment: The world that it lives in, which belongs to the caller then; a real one
+            environment: The environment in which it runs, which belongs to the caller; a real one
                 unless given.
         """
         self.cluster_loop = cluster_loop
@@ -50,18 +50,18 @@ class RebuiltCluster:
         self._sim: SimCluster | None = None
         self._outside: Cluster | None = None
         self.guests: list[Callable[[], Awaitable[None]]] = []
-        """How to end what tests have running in it: members of groups."""
+        """Functions that end what tests have running in the cluster: members of groups."""
         self.starts = 0
-        """How often a cluster was built."""
+        """Number of times that a cluster was built."""
         self.tracer: Tracer | None = None
-        """Trace of the last cluster; remains after its end."""
+        """Trace of the last cluster; it remains after the cluster's end."""
 
     @property
     def sim(self) -> SimCluster:
         """The cluster.
 
         Raises:
-            RuntimeError: It does not run.
+            RuntimeError: The cluster does not run.
         """
         if self._sim is None:
             raise RuntimeError("the cluster does not run: start it, or use it as a context manager")
@@ -69,12 +69,12 @@ class RebuiltCluster:
 
     @property
     def injector(self) -> Injector:
-        """The injector of its faults."""
+        """The injector of the cluster's faults."""
         return self.sim.injector
 
     @property
     def reached_at(self) -> str:
-        """Where clients of a test connect."""
+        """Address for the clients of a test."""
         return self.sim.bootstrap
 
     @property
@@ -83,21 +83,21 @@ class RebuiltCluster:
 
     @property
     def environment(self) -> Environment:
-        """Clock, trace and all."""
+        """The environment of the running cluster: clock, trace and so on."""
         return self.sim.environment
 
     async def start(self) -> None:
-        """Build it.
+        """Builds and starts the cluster.
 
         Raises:
-            RuntimeError: It runs already.
+            RuntimeError: The cluster runs already.
         """
         if self._sim is not None:
             raise RuntimeError("the cluster runs already")
         await self._build(self.wanted.options())
 
     async def stop(self) -> None:
-        """Stop the cluster; no effect if none runs."""
+        """Stops the cluster; does nothing if none runs."""
         sim, self._sim = self._sim, None
         outside, self._outside = self._outside, None
         if sim is None:
@@ -115,11 +115,12 @@ class RebuiltCluster:
             await end()
 
     async def reset(self) -> None:
-        """Take it down and build it again: the same addresses, nothing else of before.
+        """Stops the cluster and builds it again: with the same addresses, and nothing else from
+        before.
 
         Raises:
-            ConfigError: It is not the owner of its environment, or has listeners whose ports it
-                can't have again.
+            ConfigError: The cluster does not own its environment, or has listeners whose ports it
+                can't get again.
         """
         sim_before = self.sim
         options = sim_before.options
@@ -136,7 +137,7 @@ class RebuiltCluster:
         return Admin(await self.outside())
 
     async def outside(self) -> Cluster:
-        """The connections of the onlooker from outside."""
+        """The connected client that looks at the cluster from outside."""
         if self._outside is None:
             self._outside = await self.client(ONLOOKER)
         return self._outside
@@ -169,12 +170,12 @@ class RebuiltCluster:
 
 
 class ClusterPart:
-    """One side of a cluster, as tests see it."""
+    """One part of a cluster's interface for tests."""
 
     def __init__(self, rebuilt: RebuiltCluster) -> None:
         self._rebuilt = rebuilt
 
     @property
     def cluster_loop(self) -> ClusterLoop:
-        """The cluster's loop."""
+        """The event loop of the cluster."""
         return self._rebuilt.cluster_loop

@@ -1,11 +1,11 @@
 """A simulated cluster in a container, for testcontainers-python, which the user installs: ``pip
-install testcontainers``. It is no extra of ours, as something below it (certifi) has the MPL.
+install testcontainers``. It is no extra of txnsim, because a package that it needs (certifi) has
+the MPL.
 
-A broker tells its clients where to come back to, and Testcontainers publishes ports that are not
-known before the container runs. So the container first waits for a script, which is copied into it
-once the ports are known and which starts the brokers with these addresses (Testcontainers' own
-KafkaContainer does it in the same way). The twins of this class in Java, Go and Node.js are in
-``helpers/``.
+A broker tells its clients its own address, and Testcontainers publishes ports that are not known
+before the container runs. So the container first waits for a script, which is copied into it when
+the ports are known and which starts the brokers with these addresses (Testcontainers' own
+KafkaContainer does the same). The same class in Java, Go and Node.js is in ``helpers/``.
 """
 
 from __future__ import annotations
@@ -29,32 +29,31 @@ from txnsim.runtime.real_world import new_token
 from txnsim.testing.options import Topics, wanted
 
 KAFKA_PORT: Final = 9092
-"""Port of the first broker inside of the container; the others follow."""
+"""Port of the first broker inside the container; those of the others follow."""
 CONTROL_PORT: Final = 9080
-"""The control port inside of the container."""
+"""Port of the control port inside the container."""
 STARTER: Final = "/tmp/txnsim-start.sh"
 COMMAND: Final = f"while [ ! -f {STARTER} ]; do sleep 0.05; done; exec sh {STARTER}"
 _SCRIPT_MODE: Final = 0o755
 _POLL_SECONDS: Final = 0.1
 _VERIFY_SECONDS: Final = 10.0
 _CONFLICT: Final = 409
-"""What the control port answers where a fault has never struck."""
+"""Status of the control port's answer if a fault has never struck."""
 
 
 class TxnsimContainer(DockerContainer):
     """A simulated Kafka cluster in a container.
 
     Args:
-        image: As built from the Containerfile.
-        brokers: How many; each takes a port.
-        topics: Those that are there from the start: ``orders``, ``orders:3``, a list of these, or
-            name -> partitions.
+        image: The image, as built from the Containerfile.
+        brokers: Number of brokers; each takes a port.
+        topics: Initial topics: ``orders``, ``orders:3``, a list of these, or name -> partitions.
         transaction_version: Level of the feature, 0 to 2; the newest unless given.
-        as_version: The release of Kafka to behave as, such as ``3.9``.
-        settings: Of the brokers, by Kafka's names.
-        control_token: What the control port wants, 16 to 256 letters, digits and characters of
+        as_version: Kafka release to emulate, such as ``3.9``.
+        settings: Settings of the brokers, by Kafka's names.
+        control_token: Token of the control port, 16 to 256 letters, digits and characters of
             ``-._~+/=``; a new one for each container unless given.
-        faults_may_miss: A fault that never struck is no error when the container stops.
+        faults_may_miss: Whether a fault that never struck is no error when the container stops.
         given: Arguments of DockerContainer, such as ``name`` and ``network``.
 
     Raises:
@@ -112,26 +111,30 @@ class TxnsimContainer(DockerContainer):
 
     @property
     def control_token(self) -> str:
-        """What the control port wants: ``Authorization: Bearer TOKEN``."""
+        """Token of the control port: ``Authorization: Bearer TOKEN``."""
         return self._token
 
     def get_bootstrap_servers(self) -> str:
-        """Where clients connect to (``bootstrap.servers``)."""
+        """Addresses for a client's ``bootstrap.servers``."""
         host = self.get_container_host_ip()
         ports = range(KAFKA_PORT, KAFKA_PORT + self._brokers)
         return ",".join(f"{host}:{self.get_exposed_port(port)}" for port in ports)
 
     def get_control_url(self) -> str:
-        """The control port, for faults, the clock and all else: ``/openapi.json`` tells."""
+        """URL of the control port, for faults, the clock and more; ``/openapi.json`` describes
+        it.
+        """
         return f"http://{self.get_container_host_ip()}:{self.get_exposed_port(CONTROL_PORT)}"
 
     def waiting_for(self, strategy: WaitStrategy) -> Self:
-        """What ``start`` is to wait for; the health of the cluster unless given."""
+        """Sets what ``start`` waits for; the health of the cluster by default."""
         self._awaited = strategy
         return self
 
     def start(self) -> Self:
-        """Start it, tell it its addresses, and wait until every broker serves."""
+        """Starts the container, gives it its addresses, and waits until every broker serves
+        clients.
+        """
         super().start()
         archive = _archive(script(self.get_bootstrap_servers()))
         self.get_wrapped_container().put_archive("/", archive)
@@ -144,11 +147,11 @@ class TxnsimContainer(DockerContainer):
         force: bool = True,  # noqa: FBT001, FBT002 - theirs
         delete_volume: bool = True,  # noqa: FBT001, FBT002 - theirs
     ) -> None:
-        """Stop and remove it; the end of a ``with`` block does the same.
+        """Stops and removes the container; the end of a ``with`` block does the same.
 
         Raises:
-            AssertionError: A fault that was armed has never struck, or the control port does not
-                answer, and no other exception is on its way.
+            AssertionError: An armed fault has never struck, or the control port does not answer,
+                and no other exception is being raised.
         """
         __tracebackhide__ = True
         asks = self._serves and not self._faults_may_miss and sys.exception() is None
@@ -179,7 +182,9 @@ class TxnsimContainer(DockerContainer):
 
 
 def script(addresses: str) -> str:
-    """What the container waits for: it starts the brokers, which tell these addresses."""
+    """The script for which the container waits: it starts the brokers, which tell clients these
+    addresses.
+    """
     return (
         "#!/bin/sh\n"
         f"export TXNSIM_ADVERTISED='{addresses}'\n"
@@ -188,13 +193,13 @@ def script(addresses: str) -> str:
 
 
 def variable_of(setting: str) -> str:
-    """The environment variable that stands for a setting, as in the image apache/kafka."""
+    """The environment variable of a setting, as in the image apache/kafka."""
     spelled = setting.replace("_", "__").replace("-", "___").replace(".", "_")
     return f"KAFKA_{spelled.upper()}"
 
 
 def _property_text(value: object) -> str:
-    """As server.properties has it."""
+    """The value as text for server.properties."""
     if value is None:
         return ""
     if isinstance(value, bool):

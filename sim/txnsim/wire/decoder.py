@@ -1,4 +1,4 @@
-"""Decodes messages: a decoder per message class, compiled on first use.
+"""The decoding of messages: a decoder per message class, compiled on first use.
 
 This package has its own decoder. kio's native reader reserves memory for as many elements as an
 array claims to have, so that a false claim of twenty bytes crashes the whole process. As in Kafka's
