@@ -105,11 +105,10 @@ def _behind_many_headers(records: Bytes, position: int, end: int) -> Generator[i
 
 
 def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> Walked | None:
-    """Walks over ``count`` records and at most ``WALK_PIECES`` headers; ``newest`` is the largest
-    delta so far.
+    """Walks over ``count`` records; ``newest`` is the largest delta so far.
 
     Returns:
-        How far it got; None if the records contradict their lengths.
+        How far it got within ``WALK_PIECES`` headers; None if the records contradict their lengths.
 
     Raises:
         CorruptBatchError: A varint is too long.
