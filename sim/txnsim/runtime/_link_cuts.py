@@ -28,7 +28,7 @@ class Cut(Enum):
 
 
 class LinkCuts:
-    """Which links are cut, and what waits on those that swallow."""
+    """The cut links between brokers, and the messages that wait on those that are black holes."""
 
     __slots__ = ("_cuts", "_waiting", "_watchers")
 
@@ -38,55 +38,57 @@ class LinkCuts:
         self._watchers: list[Callable[[BrokerId, BrokerId], object]] = []
 
     def __bool__(self) -> bool:
-        """Some link is cut."""
+        """Whether any link is cut."""
         return bool(self._cuts)
 
     def cut(self, link: Link, how: Cut) -> None:
-        """Cut a link, or cut it in another way; what waits on it goes on waiting."""
+        """Cut a link, or change how it is cut; messages that wait on it go on waiting."""
         self._cuts[link] = how
 
     def heal(self, link: Link) -> list[Callable[[], object]]:
-        """The link is whole again.
+        """Make the link whole again.
 
         Returns:
-            What has waited, oldest first, for the caller to send on its way.
+            Callbacks that send the messages that waited, oldest first; the caller runs them.
         """
         if self._cuts.pop(link, None) is None:
             return []
         return self._waiting.pop(link, [])
 
     def how(self, link: Link) -> Cut | None:
-        """How a link is cut; None where it is whole."""
+        """How a link is cut; None if it is whole."""
         return self._cuts.get(link)
 
     def hold(self, link: Link, go_on: Callable[[], object]) -> None:
-        """Keep a message until the link heals."""
+        """Keep ``go_on``, which sends a message on, until the link heals."""
         self._waiting.setdefault(link, []).append(go_on)
 
     # Who wants to know
 
     def watch(self, watcher: Callable[[BrokerId, BrokerId], object]) -> Callable[[], None]:
-        """Call ``watcher(source, target)`` whenever a link has healed, until what is returned is
-        called.
+        """Call ``watcher(source, target)`` whenever a link heals; returns a function that ends
+        this.
         """
         self._watchers.append(watcher)
         return lambda: self._watchers.remove(watcher)
 
     def tell(self, link: Link) -> None:
-        """A link has healed: call its watchers."""
+        """Call the watchers: a link has healed."""
         for watcher in list(self._watchers):
             watcher(*link)
 
 
 class Pipe(msgspec.Struct, eq=False):
-    """Latency with order: a message never overtakes an earlier one of the same direction."""
+    """One direction of a link: delays messages, and keeps their order."""
 
     _clock: Clock
     _last_ms: float = 0.0
     _waiting: deque[Callable[[], object]] = msgspec.field(default_factory=deque)
 
     def send(self, latency_ms: float, deliver: Callable[[], object]) -> None:
-        """Call ``deliver`` after ``latency_ms``, or with the message before it if that is later."""
+        """Call ``deliver`` after ``latency_ms``, but not before the message sent earlier is
+        delivered.
+        """
         now_ms = self._clock.monotonic_us() / 1_000
         self._last_ms = max(self._last_ms, now_ms + latency_ms)
         self._waiting.append(deliver)

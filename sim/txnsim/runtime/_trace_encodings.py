@@ -1,10 +1,12 @@
 """The two forms in which the events of a trace are kept: lines and rows.
 
-``TraceLines`` are for a trace that is kept whole: the events as they stand in the file.
-``TraceRows`` are for a ring, which drops nearly all events before somebody has read them: what was
-noted, as MessagePack. That takes a third of the time of lines and 60 % of their memory. The lines
-are made when somebody reads. A row is bytes like a line: no event refers to an object that could
-change later, the collector has nothing to visit, and the size of what is kept is known.
+``TraceLines`` are for a trace that is kept whole: the lines of events as the file has them.
+
+``TraceRows`` are for a ring, which drops nearly all events before they are read: the noted values
+as MessagePack. Packing takes a third of the time of making lines, and 60 % of their memory. The
+lines are made when a reader asks for them. A row is bytes like a line: no event refers to an object
+that could change later, the garbage collector has nothing to visit, and the size of the kept events
+is known.
 """
 
 from __future__ import annotations
@@ -32,13 +34,15 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 Payload = Mapping[str, object] | msgspec.Struct | None
 LaterPayload = tuple[Callable[..., Payload], *tuple[Any, ...]]
-"""A function and its arguments, all of them values: called when the event is put in its form."""
+"""A function and its arguments, all of them values: called for the payload when the event is
+encoded.
+"""
 Transaction = str | tuple[str, int, int]
-"""Transactional id, producer id and epoch, or what is made of them; empty for none."""
+"""Transactional id, producer id and epoch, as a tuple or already as one text; empty for none."""
 Noted = tuple[int, int, tuple[int, ...], str, Transaction, Payload | LaterPayload, int | None]
-"""An event as it happens: time, node, parents, kind, transaction, payload, importance."""
+"""An event as ``emit`` notes it: time, node, parents, kind, transaction, payload, importance."""
 Row = tuple[int, int, Sequence[int], str, str | Sequence[Any], object, int | None]
-"""An event as a row, with its payload made."""
+"""An event as a row: the same values, with the payload made."""
 
 _read: Final = msgspec.json.Decoder(Event).decode
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
@@ -47,7 +51,7 @@ _unpack: Final = msgspec.msgpack.Decoder(list[Row]).decode
 
 
 def rows_of(noted: Sequence[Noted]) -> list[Row]:
-    """What was noted, with its payloads."""
+    """The noted events as rows: payloads that were postponed are made now."""
     return [
         (
             time,
@@ -63,16 +67,18 @@ def rows_of(noted: Sequence[Noted]) -> list[Row]:
 
 
 class TraceLines:
-    """Events as lines at once. Nothing is dropped."""
+    """Encodes events as lines at once."""
 
     def __init__(self, start_ns: int | None) -> None:
-        """Begin with the first event; times as in ``Tracer``."""
+        """Start with the first event of the trace; ``start_ns`` as in ``Tracer``."""
         self._start_ns = start_ns
         self._clocks: dict[int, int] = {}
         self._lamport = array("Q")
 
     def kept(self, rows: Sequence[Row], start_index: int) -> bytes:
-        """The events as lines with Lamport clocks; ``start_index`` is that of the first one."""
+        """Encodes events as lines with Lamport clocks; ``start_index`` is the index of the first
+        event.
+        """
         clocks, lamport = self._clocks, self._lamport
         for _, node, parents, *_ in rows:
             clock = clocks.get(node, 0)
@@ -88,8 +94,9 @@ class TraceLines:
         return encoded
 
     def packed(self, encoded: bytes, first_index: int) -> bytes:  # noqa: ARG002 - as Rows has it
-        """What was kept as rows in MessagePack, for a reader elsewhere, made now. A row has one
-        value more: its Lamport clock, which need not be the one that ``TraceRows`` reckons.
+        """The kept lines as rows in MessagePack, for a reader in another process. A row has an
+        additional value, its Lamport clock, which may differ from the one that ``TraceRows``
+        computes.
         """
         return _pack(
             [
@@ -100,27 +107,27 @@ class TraceLines:
 
     @property
     def rows_start_ns(self) -> None:
-        """Lines tell microseconds of the run."""
+        """None: the times of rows are microseconds of the run, as in the lines."""
 
 
 class TraceRows:
-    """Events packed, lines when they are read.
+    """Packs events, and makes lines when they are read.
 
     A Lamport clock must grow along nodes and causes. The clock of an event is at most the number of
-    events so far. So those of each batch begin with the position of its first event: that is at
-    least what all events before it have, and a batch can be read without them.
+    events so far. So the clocks of a batch start at the index of its first event: no event before
+    it has a greater clock, and a batch can be read without the earlier ones.
     """
 
     def __init__(self, start_ns: int | None) -> None:
-        """Begin with the first event; times as in ``Tracer``."""
+        """Start with the first event of the trace; ``start_ns`` as in ``Tracer``."""
         self._start_ns = start_ns
 
     def kept(self, rows: Sequence[Row], start_index: int) -> bytes:  # noqa: ARG002 - as Lines has it
-        """The rows, packed."""
+        """The rows as MessagePack."""
         return _exact(_pack(rows))
 
     def lines(self, encoded: bytes, first_index: int) -> bytes:
-        """The lines, made now."""
+        """The lines of packed rows, with Lamport clocks."""
         rows = _unpack(encoded)
         clocks: dict[int, int] = {}
         lamport: list[int] = []
@@ -134,17 +141,19 @@ class TraceRows:
         return _lines(rows, first_index, lamport, self._start_ns)
 
     def packed(self, encoded: bytes, first_index: int) -> bytes:  # noqa: ARG002 - as Lines has it
-        """They are packed rows."""
+        """The packed rows, unchanged."""
         return encoded
 
     @property
     def rows_start_ns(self) -> int | None:
-        """Time from which the rows count, in ns; None if rows use the times of the lines."""
+        """Start of the run in nanoseconds, if rows have nanoseconds; None if they have the times of
+        the lines.
+        """
         return self._start_ns
 
 
 Form = TraceLines | TraceRows
-"""How a trace keeps its events."""
+"""How a trace keeps its events: as lines or as packed rows."""
 
 
 def _lines(
@@ -171,11 +180,13 @@ def _lines(
 
 
 def _exact(encoded: bytes) -> bytes:
-    """A copy. What an encoder makes holds on to the whole buffer, which is half as large again."""
+    """A copy of exactly the encoded bytes: an encoder's result keeps its whole buffer, half as
+    large again.
+    """
     return bytes(memoryview(encoded))
 
 
 def name_of(transaction: Sequence[Any]) -> str:
-    """The name of a transaction in the trace, of transactional id, producer id and epoch."""
+    """The name of a transaction in the trace, made of transactional id, producer id and epoch."""
     name, producer_id, epoch = transaction
     return f"{name}/{producer_id}:{epoch}"

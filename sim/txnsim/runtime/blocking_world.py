@@ -1,8 +1,8 @@
-"""What blocking players have around them: connections and time, real unless a play says otherwise.
+"""Connections and time of blocking programs: real, unless a program runs in another world.
 
-A story or a case is a plain function: it asks, waits for the answer, and pauses. So it can be
-played over TCP to any broker, and in virtual time to the simulator , where its
-pauses cost nothing and no busy machine makes it late.
+A story or a case is a plain function: it sends a request, waits for the answer, and pauses. So it
+can run over TCP against any broker, and in virtual time against the simulator, where its pauses
+cost nothing and a busy machine does not make it late.
 """
 
 from __future__ import annotations
@@ -16,54 +16,54 @@ from typing import Final, Protocol
 
 
 class Line(Protocol):
-    """A connection, with the calls of a blocking socket."""
+    """A connection, with the methods of a blocking socket."""
 
     def settimeout(self, value: float, /) -> None:
-        """How many seconds ``recv`` waits before it raises ``TimeoutError``."""
+        """Set how many seconds ``recv`` waits before it raises ``TimeoutError``."""
 
     def sendall(self, data: bytes, /) -> None:
-        """Send every byte, or raise ``OSError``."""
+        """Send all bytes, or raise ``OSError``."""
 
     def recv(self, size: int, /) -> bytes:
-        """Up to ``size`` bytes; empty at the end of the stream."""
+        """Receive up to ``size`` bytes; empty at the end of the stream."""
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
 
 
 class World(Protocol):
-    """Connections and time."""
+    """Connections and time of a blocking program."""
 
     def connect(self, host: str, port: int, *, timeout_s: float) -> Line:
         """Open a connection."""
 
     def monotonic_s(self) -> float:
-        """For deadlines."""
+        """Monotonic time in seconds, for deadlines."""
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait ``seconds``."""
 
     def age(self, transactional_id: str, epoch: int) -> bool:
-        """Let an idle transactional id go on at an epoch; False where only requests lead there."""
+        """Move an idle transactional id to an epoch; False if only requests can do that."""
 
 
 class RealWorld:
-    """TCP, and the clock of the machine."""
+    """TCP connections and the clock of the machine."""
 
     def connect(self, host: str, port: int, *, timeout_s: float) -> Line:
         """Open a connection."""
         return socket.create_connection((host, port), timeout=timeout_s)
 
     def monotonic_s(self) -> float:
-        """For deadlines."""
+        """Monotonic time in seconds, for deadlines."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait ``seconds``."""
         time.sleep(seconds)
 
     def age(self, transactional_id: str, epoch: int) -> bool:  # noqa: ARG002 - the protocol's
-        """Real brokers reach epochs one by one."""
+        """False: real brokers increase epochs one by one."""
         return False
 
 
@@ -71,13 +71,13 @@ _current: Final[ContextVar[World]] = ContextVar("world", default=RealWorld())  #
 
 
 def world() -> World:
-    """The present one."""
+    """The current world of this thread."""
     return _current.get()
 
 
 @contextmanager
 def playing_in(other: World) -> Iterator[None]:
-    """Let ``other`` be the present world of this thread."""
+    """Make ``other`` the current world of this thread for the block."""
     token = _current.set(other)
     try:
         yield

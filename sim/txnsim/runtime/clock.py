@@ -1,13 +1,13 @@
 """The two clocks over an event loop, real or virtual.
 
-The cluster clock is a source of wall time plus the sum of all advances. Its timers lie in one heap
-of our own, armed at the loop through a single handle: an advance can then fire what has become due
-in the order of deadlines, which a loop's timers could not. The monotonic clock starts at an offset,
-random where time is real, so that mixing the two clocks fails loudly.
+The cluster clock is a source of wall time plus the sum of all advances. Its timers are in one heap,
+and a single handle at the loop stands for the earliest: an advance can then fire due timers in the
+order of their deadlines, which a loop's own timers could not. The monotonic clock starts at an
+offset, random where time is real, so that mixing the two clocks fails loudly.
 
-Machines of a cluster need not agree on the time, and NTP sets a clock back while a process runs.
-What a broker hears as ``now_ms`` is therefore its own (``SkewedClock``): the cluster clock plus an
-offset that a fault moves. Cores notice nothing, they are handed a time as ever.
+Machines of a cluster need not agree on the time, and NTP sets a clock back while a process runs. So
+each broker gets its own time as ``now_ms`` (``SkewedClock``): the cluster clock plus an offset that
+a fault changes. The cores are handed a time in either case.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ DEVIATIONS: Final = (
     " cluster of machines, a broker whose machine stands still is fenced.",
 )
 STANDSTILL_MS: Final = 1_000
-"""A timer this much too late was held up by the process, not by its wait."""
+"""A timer that is this much too late was delayed by a standstill of the process."""
 
 ARM_MS_MAX: Final = 60_000
-"""The loop is asked to wake at least this often while timers are armed: wall time may jump (a
+"""Longest time between two wake-ups of the loop while timers are armed: wall time may jump (a
 suspended laptop, NTP).
 """
 
 _COMPACT_TIMERS_MIN: Final = 64
-"""The heap is rebuilt once more than half of it is cancelled, but not for fewer timers than this.
-"""
+"""The heap is rebuilt when more than half of its timers are cancelled, and at least this many."""
 SLICE_NS: Final = 5_000_000
 """Longest time for which due timers run in one slice."""
 
@@ -44,70 +43,69 @@ class TimerHandle(Protocol):
     """An armed timer."""
 
     def cancel(self) -> None:
-        """Disarm; harmless when it has fired."""
+        """Disarm the timer; does nothing if it has fired."""
 
 
 class Clock(Protocol):
-    """Time, in integer milliseconds; microseconds only for the trace."""
+    """Time in integer milliseconds; in microseconds only for the trace."""
 
     @property
     def advanced_ms(self) -> int:
-        """How far the cluster clock has been moved in all; negative where it was set back."""
+        """Sum of all advances of the cluster clock; negative if it was set back."""
 
     def now_ms(self) -> int:
-        """Cluster wall time in ms since the epoch, including what was advanced."""
+        """Cluster wall time in ms since the epoch, including all advances."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds from an arbitrary start; never advanced, never set back."""
+        """Milliseconds from an arbitrary start, without advances; never set back."""
 
     def elapsed_ms(self) -> int:
-        """Milliseconds from an arbitrary start, with what was advanced; never set."""
+        """Milliseconds from an arbitrary start, including advances; never set back."""
 
     def monotonic_us(self) -> int:
         """Microseconds since the start of the run."""
 
     def ms_of(self, stopwatch_ns: int) -> int:
-        """A moment of the stopwatch on ``monotonic_ms``: for what notes many moments and asks
-        seldom when they were.
+        """Converts a reading of ``stopwatch_ns`` to ``monotonic_ms``, for code that stores many
+        times and converts few.
         """
 
     @property
     def wall_ns(self) -> Callable[[], int]:
-        """The source of ``now_ms``, in nanoseconds: what was advanced comes on top."""
+        """The source of ``now_ms``, in nanoseconds, without advances."""
 
     @property
     def stopwatch_ns(self) -> Callable[[], int]:
-        """The monotonic source itself, in nanoseconds: the cheapest to read, for differences."""
+        """The monotonic source in nanoseconds: the cheapest to read, for differences."""
 
     def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> TimerHandle:
-        """Call back once ``now_ms() >= deadline_ms``. An advance fires these in the order of their
+        """Call back once ``now_ms() >= deadline_ms``. An advance calls in the order of the
         deadlines.
         """
 
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> TimerHandle:
-        """Call back after ``delay_ms`` of monotonic time, whatever the cluster clock does."""
+        """Call back after ``delay_ms`` of monotonic time, independent of the cluster clock."""
 
     def advance(self, ms: int) -> None:
-        """Move the cluster clock ``ms`` forward and fire every ``call_at`` timer that is then due,
+        """Move the cluster clock ``ms`` forward and fire every ``call_at`` timer that is due then,
         earliest first.
         """
 
     async def advance_with_breaks(self, ms: int) -> None:
-        """Advance the time, with breaks where many timers are due."""
+        """Advance the clock, with breaks for the loop where many timers are due."""
 
     def shift(self, ms: int) -> None:
-        """Set the cluster clock ``ms`` ahead, or back where negative, as an operator or NTP does:
-        no time passes.
+        """Set the cluster clock ``ms`` ahead, or back if negative, as an operator or NTP does; no
+        time passes.
 
-        Every ``call_at`` timer keeps the time that it has left: what a broker does from time to
-        time goes by a monotonic clock in Kafka (ScheduledThreadPoolExecutor).
+        Every ``call_at`` timer keeps the time that it has left: in Kafka, periodic work of a broker
+        follows a monotonic clock (ScheduledThreadPoolExecutor).
         """
 
 
 class _ClusterTimer(msgspec.Struct, eq=False):
-    """A ``call_at`` timer.
-
-    Cancelled ones stay in the heap until they surface or the heap is rebuilt.
+    """A ``call_at`` timer. A cancelled one stays in the heap until it is the earliest, or the heap
+    is rebuilt.
     """
 
     clock: LoopClock
@@ -126,7 +124,7 @@ class _ClusterTimer(msgspec.Struct, eq=False):
 
 
 class LoopClock:
-    """``Clock`` over an event loop and two sources of nanoseconds."""
+    """``Clock`` over an event loop and two sources of time in nanoseconds."""
 
     def __init__(
         self,
@@ -136,23 +134,23 @@ class LoopClock:
         monotonic_ns: Callable[[], int],
         monotonic_start_ms: int = 0,
     ) -> None:
-        """Start the run's clocks.
+        """Start the clocks of a run.
 
         Args:
-            loop: Where timers are armed; its ``call_later`` must go with ``monotonic_ns``.
+            loop: Arms the timers; its ``call_later`` must go with ``monotonic_ns``.
             wall_ns: Nanoseconds since the epoch.
             monotonic_ns: Nanoseconds of the monotonic source.
-            monotonic_start_ms: What ``monotonic_ms`` answers at the start of the run.
+            monotonic_start_ms: Value of ``monotonic_ms`` at the start of the run.
         """
         self._loop = loop
         self.wall_ns = wall_ns
         self._monotonic_ns = monotonic_ns
         self.start_ns = monotonic_ns()
-        """When this clock was made, on ``stopwatch_ns``."""
+        """Time by ``stopwatch_ns`` at which this clock was made."""
         self.stopwatch_ns = monotonic_ns
         self._monotonic_offset_ns = monotonic_start_ms * 1_000_000 - self.start_ns
         self.advanced_ms = 0
-        """Sum of all advances and of what it was set ahead or back."""
+        """Sum of all advances and shifts."""
         self._passed_ms = 0
         self._timers: list[_ClusterTimer] = []
         self._sequence = 0
@@ -161,14 +159,14 @@ class LoopClock:
         self._handle: asyncio.TimerHandle | None = None
         self._armed_ms = 0
         self.context_of: Callable[[], Context | None] = _present
-        """The context in which a timer that is armed now will run; None for a copy of the present
-        one (``Tracer.timer_context``).
+        """Returns the context in which a timer that is armed now will run; None for a copy of the
+        current one (``Tracer.timer_context``).
         """
 
     # Reading
 
     def now_ms(self) -> int:
-        """Cluster wall time, including what was advanced."""
+        """Cluster wall time, including all advances."""
         return self.wall_ns() // 1_000_000 + self.advanced_ms
 
     def monotonic_ms(self) -> int:
@@ -176,11 +174,11 @@ class LoopClock:
         return (self._monotonic_ns() + self._monotonic_offset_ns) // 1_000_000
 
     def ms_of(self, stopwatch_ns: int) -> int:
-        """A moment of the stopwatch on ``monotonic_ms``."""
+        """Converts a reading of ``stopwatch_ns`` to ``monotonic_ms``."""
         return (stopwatch_ns + self._monotonic_offset_ns) // 1_000_000
 
     def elapsed_ms(self) -> int:
-        """Milliseconds from an arbitrary start, with what was advanced."""
+        """Milliseconds from an arbitrary start, including advances."""
         return self.monotonic_ms() + self._passed_ms
 
     def monotonic_us(self) -> int:
@@ -207,7 +205,7 @@ class LoopClock:
         return timer
 
     def advance(self, ms: int) -> None:
-        """Move the cluster clock forward, then fire what is due, earliest deadline first.
+        """Move the cluster clock forward, then fire due timers, earliest deadline first.
 
         Raises:
             ValueError: ``ms`` is negative.
@@ -216,8 +214,10 @@ class LoopClock:
         self._fire_due()
 
     async def advance_with_breaks(self, ms: int) -> None:
-        """The same, in slices where much is due: ten thousand transactions may time out at once.
-        What waits meanwhile is later than its deadline, as it would be on a busy machine.
+        """Move the cluster clock forward, then fire due timers in slices: ten thousand transactions
+        may time out at once.
+
+        Timers that wait for a later slice fire after their deadline, as on a busy machine.
 
         Raises:
             ValueError: ``ms`` is negative.
@@ -236,8 +236,8 @@ class LoopClock:
         self._passed_ms += ms
 
     def shift(self, ms: int) -> None:
-        """Set the cluster clock ahead, or back where negative: no time passes, and what is armed
-        by ``call_at`` stays as far away as it was.
+        """Set the cluster clock ahead, or back if negative: no time passes, and ``call_at`` timers
+        keep the time that they have left.
         """
         self.advanced_ms += ms
         # All by the same: the order of the heap and the loop's handle stay right.
@@ -246,13 +246,13 @@ class LoopClock:
         self._armed_ms += ms
 
     def close(self) -> None:
-        """Forget every ``call_at`` timer and take the handle back from the loop."""
+        """Drop every ``call_at`` timer and cancel the handle at the loop."""
         self._timers.clear()
         self._cancelled = 0
         self._disarm()
 
     def forget_cancelled(self) -> None:
-        """A timer of the heap was cancelled: rebuild the heap once most of it is dead."""
+        """Count a cancelled timer of the heap; rebuild the heap once most timers are cancelled."""
         self._cancelled += 1
         timers = self._timers
         if len(timers) >= _COMPACT_TIMERS_MIN and self._cancelled * 2 > len(timers):
@@ -261,8 +261,8 @@ class LoopClock:
             self._cancelled = 0
 
     def _fire_due(self) -> None:
-        """Fire what is due, also what the fired ones arm for a deadline that has passed; then arm
-        the loop anew.
+        """Fire due timers, also those that a fired timer arms for a past deadline; then arm the
+        loop anew.
         """
         for _ in self._fire_due_timers():
             pass
@@ -306,7 +306,7 @@ class LoopClock:
             self._handle = None
 
     def _wake(self) -> None:
-        """Fire what is due; where that takes long, the loop looks at its sockets in between."""
+        """Fire due timers; where that takes long, let the loop look at its sockets in between."""
         self._handle = None
         begun_ns = self._monotonic_ns()
         for _ in self._fire_due_timers():
@@ -319,11 +319,11 @@ def _present() -> Context | None:
 
 
 class SkewedClock:
-    """``Clock`` of one machine: the cluster's, set ahead or back by itself.
+    """``Clock`` of one machine: the cluster clock, plus or minus an offset of its own.
 
-    Setting it fires nothing and postpones nothing: timers of ``call_at`` keep the time that they
-    have left, as in Kafka, where periodic work goes by a monotonic clock (KafkaScheduler) and only
-    looks at the wall clock once it runs. The monotonic clock is the same for all.
+    Setting it fires and postpones nothing: ``call_at`` timers keep the time that they have left, as
+    in Kafka, where periodic work follows a monotonic clock (KafkaScheduler) and reads the wall
+    clock only when it runs. The monotonic clock is the same for all machines.
     """
 
     __slots__ = (
@@ -338,13 +338,13 @@ class SkewedClock:
     )
 
     def __init__(self, cluster: Clock) -> None:
-        """Agree with the cluster's clock.
+        """Start without an offset.
 
         Args:
-            cluster: Everybody's.
+            cluster: The cluster clock.
         """
         self.offset_ms = 0
-        """How far it is ahead of the cluster's; behind where negative."""
+        """How far this clock is ahead of the cluster clock; negative if it is behind."""
         self._cluster = cluster
         self._wall_ns = cluster.wall_ns
         self.monotonic_ms: Callable[[], int] = cluster.monotonic_ms
@@ -354,34 +354,34 @@ class SkewedClock:
         self.call_later: Callable[[float, Callable[[], object]], TimerHandle] = cluster.call_later
 
     def shift(self, ms: int) -> None:
-        """Set this clock alone ``ms`` ahead, or back where negative."""
+        """Set only this clock ``ms`` ahead, or back if negative."""
         self.offset_ms += ms
 
     def now_ms(self) -> int:
-        """The time that this machine believes in."""
+        """Wall time by the clock of this machine."""
         return self._wall_ns() // 1_000_000 + self._cluster.advanced_ms + self.offset_ms
 
     @property
     def wall_ns(self) -> Callable[[], int]:
-        """The source of the cluster clock, before anything was advanced."""
+        """The source of the cluster clock, without advances."""
         return self._cluster.wall_ns
 
     @property
     def stopwatch_ns(self) -> Callable[[], int]:
-        """The monotonic source, everybody's."""
+        """The monotonic source, shared by all machines."""
         return self._cluster.stopwatch_ns
 
     @property
     def advanced_ms(self) -> int:
-        """How far this clock has been moved in all."""
+        """Sum of all advances and shifts of the cluster clock, and of this machine's own shifts."""
         return self._cluster.advanced_ms + self.offset_ms
 
     def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> TimerHandle:
-        """Call back once this clock has come to the deadline, if it is not set meanwhile."""
+        """Call back once this clock reaches the deadline; shifts meanwhile don't count."""
         return self._cluster.call_at(deadline_ms - self.offset_ms, callback)
 
     def advance(self, ms: int) -> None:
-        """Time passes, for everybody."""
+        """Move the cluster clock forward, for all machines."""
         self._cluster.advance(ms)
 
     async def advance_with_breaks(self, ms: int) -> None:
@@ -389,11 +389,11 @@ class SkewedClock:
 
 
 def stood_still(due_ms: float, now_ms: int) -> bool:
-    """Whether a timer comes so late that the whole process must have stood still: it was stopped, a
+    """Whether a timer is so late that the whole process must have stood still: it was stopped, a
     laptop slept, a debugger waits at a breakpoint.
 
-    All brokers stand still together then, and none can be heard. On a cluster of machines that does
-    not happen, so what is inferred from a broker's silence waits until the process has run again
-    for a while. In virtual time nothing is ever late.
+    All brokers stand still together then, and none can be heard. That does not happen to a cluster
+    of machines, so conclusions from a broker's silence wait until the process has run again for a
+    while. In virtual time no timer is late.
     """
     return now_ms - due_ms >= STANDSTILL_MS

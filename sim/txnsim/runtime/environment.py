@@ -21,17 +21,19 @@ from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import Tracer
 
 Listener = SocketListener
-"""A listening address."""
+"""A listening socket for clients."""
 Network = LoopNetwork
-"""Sockets for clients, links between brokers."""
+"""Sockets for clients, and links between brokers."""
 Rng = SeededRng
-"""Chance: one seed, many named streams."""
+"""Random numbers: one seed, many named streams."""
 Tasks = LoopTasks
-"""Owner of every background task."""
+"""Owner of all background tasks."""
 
 
 class Environment:
-    """One run's world: what a broker, a coordinator or a server is handed to live in."""
+    """Time, random numbers, tasks and network of one run: handed to brokers, coordinators and
+    servers.
+    """
 
     __slots__ = ("clients_host", "clock", "logs_requests", "network", "rng", "tasks", "tracer")
 
@@ -47,9 +49,11 @@ class Environment:
         clients_host: str | None = None,
     ) -> None:
         self.clients_host = clients_host
-        """What clients call this machine; None: they use the addresses that are listened on."""
+        """Host name at which clients reach this machine; None if they use the listening
+        addresses.
+        """
         self.logs_requests = logs_requests
-        """Whether each request and connection of a client is logged (level debug)."""
+        """Whether requests and connections of clients are logged (level debug)."""
         self.clock = clock
         self.rng = rng
         self.network = network

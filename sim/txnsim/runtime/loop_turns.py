@@ -1,13 +1,14 @@
-"""Turns of the loop, shared out among those who have more to do than one turn bears.
+"""Turns of the loop, shared out among users who have more to do than one turn allows.
 
-All brokers share one loop, so work without a break keeps all others waiting. A connection of
-a client notes what its requests took (``spent_ns``); once the turn's share is used up, it waits
-here with what is left. In the next turn those go first who have used least and want least: a
-client with one small request waits for no more than the work that is being done. All requests that
-are a lot of work wait as one (``LargeRequests``): however many there are, a client with small ones
-can have as much of the loop as all of them. Those that are still being read wait as one as well
-(``LargeReads``). Each request counts with a fixed cost besides its time: in virtual time, where
-work takes none, turns end all the same, and always at the same place.
+All brokers share one loop, so work without a break keeps all others waiting. A connection of a
+client notes how long its requests took (``spent_ns``); once the turn's share is used up, it waits
+here with its remaining requests. In the next turn the users go first who have used least and want
+least: a client with one small request waits only for the work that is being done.
+
+All large requests wait as one user (``LargeRequests``): however many there are, a client with small
+requests gets as much of the loop as all of them. Large requests that are still being read wait as
+one user too (``LargeReads``). Each request counts with a fixed cost besides its time: in virtual
+time, where work takes none, turns end all the same, and always at the same place.
 
 Kafka's counterpart: Processors that poll their selectors between requests, and the scheduler of the
 operating system.
@@ -27,41 +28,41 @@ from txnsim.errors import WorkIsOverError
 T = TypeVar("T")
 
 REQUEST_NS: Final = 20_000
-"""What a request counts for besides the time that it took."""
+"""Fixed cost of a request, in addition to the time that it took."""
 LIMIT_NS_DEFAULT: Final = 2_000_000
 SLICE_NS: Final = 1_000_000
 """Time limit of a large request's work before it waits for its next turn."""
 READ_BYTES: Final = 1 << 18
-"""Of large requests, so much is read in one turn: it takes less than a slice."""
+"""Bytes of large requests that are read in one turn: reading them takes less than a slice."""
 ROUND: Final = 32
-"""Slices that a large request runs in a row, so that fewer are half done at a time."""
+"""Slices that a large request gets in a row, so that fewer are half done at a time."""
 BYTE_NS: Final = 100
 """Assumed cost of a waiting byte: small requests go first."""
 SHARES_MAX: Final = 10
-"""Into no more pieces a turn is cut for those who wait; more of them wait for more turns."""
+"""Greatest number of shares of one turn; if more users wait, some wait for later turns."""
 
 
 LOOK_ELEMENTS: Final = 16
 """Elements of a large request between two looks at the clock."""
 LOOKS: Final = 64
-"""After so many looks its slice ends, also where no time passes."""
+"""Number of looks at the clock after which a slice ends, also if no time passes."""
 
 
 class Worker(Protocol):
     """A user of turns whose work exceeds one turn."""
 
     used_ns: int
-    """What it has been given since it began to wait among others (``busy_period``), counted
-    from what they had been given.
+    """Time that it has used in the current ``busy_period``. It starts with the value of the users
+    that waited already, so that a newcomer has no advantage.
     """
     busy_period: int
-    """Number of the busy period in which it waited last. One begins when somebody waits, and ends
-    when nobody does.
+    """Number of the busy period in which it waited last. A busy period begins when somebody waits,
+    and ends when nobody does.
     """
 
     def go_on(self, limit_ns: int) -> None:
-        """Work on until ``Turns.spent_ns`` has reached ``limit_ns``, one piece of work at least;
-        wait again if there is more.
+        """Work until ``Turns.spent_ns`` has reached ``limit_ns``, but do at least one piece; wait
+        again if there is more.
         """
 
 
@@ -94,12 +95,14 @@ class Turns:
         # One context for all who wait, as LoopTasks has for all that is due.
         self._context = copy_context()
         self.limit_ns = LIMIT_NS_DEFAULT
-        """After so much work the loop looks at its sockets again."""
+        """Time of work after which the loop looks at its sockets again."""
         self.spent_ns = 0
-        """Work of this turn so far."""
+        """Time of work in this turn so far."""
 
     def wait(self, worker: Worker, *, wanted_ns: int) -> None:
-        """Give a worker that does not wait yet a later turn; ``wanted_ns`` is its next work."""
+        """Let a worker that is not waiting yet go on in a later turn; ``wanted_ns`` is the time
+        that its next work will take.
+        """
         if worker.busy_period != self._busy_period or worker.used_ns < self._least_ns:
             # Newcomers are neither ahead of all others for long nor behind for what was before.
             worker.busy_period, worker.used_ns = self._busy_period, self._least_ns
@@ -110,7 +113,7 @@ class Turns:
             self._loop.call_soon(self._turn, context=self._context)
 
     def _turn(self) -> None:
-        """Let those who wait go on, as far as one turn bears it."""
+        """Let waiting workers go on, until the time of one turn is used up."""
         queue = self._waiting
         last_number = self._number
         self.spent_ns = 0
@@ -133,9 +136,9 @@ class Turns:
 
 
 class LargeRequests:
-    """All requests that are a lot of work, as one ``Worker``.
+    """All large requests, as one ``Worker``.
 
-    They stand in a line. The first one has ``ROUND`` slices, then it goes to the end.
+    They wait in a queue. The first request gets ``ROUND`` slices, then it goes to the end.
     """
 
     __slots__ = ("_is_waiting", "_number_last", "_queue", "_turns", "busy_period", "used_ns")
@@ -148,19 +151,19 @@ class LargeRequests:
         self._is_waiting = False
 
     def next_number(self) -> int:
-        """A number at the end of the line."""
+        """A number at the end of the queue."""
         self._number_last += 1
         return self._number_last
 
     def wait(self, slices: TimeSlices) -> None:
-        """Let a request have its next slice in a later turn."""
+        """Let a request get its next slice in a later turn."""
         heappush(self._queue, (slices.number, slices))
         if not self._is_waiting:
             self._is_waiting = True
             self._turns.wait(self, wanted_ns=SLICE_NS)
 
     def go_on(self, limit_ns: int) -> None:  # noqa: ARG002 - a slice is a slice
-        """One slice. It ends the turn of the loop: sockets are looked at next."""
+        """Grants one slice. It ends the turn of the loop: sockets are looked at next."""
         _, slices = heappop(self._queue)
         self._turns.spent_ns = max(self._turns.spent_ns + SLICE_NS, self._turns.limit_ns)
         self.used_ns += SLICE_NS
@@ -173,8 +176,9 @@ class LargeRequests:
 class LargeReads:
     """All sockets from which a large request is being read, as one ``Worker``.
 
-    Taking bytes from a socket is work too, and a loop takes megabytes of one before it looks at the
-    next. After ``READ_BYTES`` of all of them they stand in a line, and one goes on in each turn.
+    Taking bytes from a socket is work too, and a loop takes megabytes from one before it looks at
+    the next. After ``READ_BYTES`` of all sockets together their readers wait in a queue, and one
+    goes on in each turn.
     """
 
     __slots__ = ("_bytes", "_line", "_turns", "busy_period", "used_ns")
@@ -186,12 +190,12 @@ class LargeReads:
         self._line: deque[Callable[[], None]] = deque()
 
     def have_read(self, count: int) -> bool:
-        """Note so many bytes; whether who has read them should stop and ``wait``."""
+        """Count the bytes read; returns whether the reader should stop and ``wait``."""
         self._bytes += count
         return self._bytes >= READ_BYTES
 
     def wait(self, resume: Callable[[], None]) -> None:
-        """Call ``resume`` in a later turn: it reads on, or frees what was read."""
+        """Call ``resume`` in a later turn; it reads on, or frees what was read."""
         if not self._line:
             self._turns.wait(self, wanted_ns=SLICE_NS)
         self._line.append(resume)
@@ -206,7 +210,7 @@ class LargeReads:
 
 
 class TimeSlices:
-    """The slices of one request that is a lot of work."""
+    """The slices of one large request."""
 
     __slots__ = ("_done", "_granted", "_turns", "number")
 
@@ -241,7 +245,7 @@ def _always() -> bool:
 
 
 class Pace:
-    """One request with many elements, done in slices that others can come between."""
+    """Work on one request with many elements, in slices with breaks for other work."""
 
     __slots__ = (
         "_begun_ns",
@@ -261,13 +265,13 @@ class Pace:
         self.has_rested = False
         """Whether the work exceeded one slice."""
         self.is_wanted: Callable[[], bool] = _always
-        """Asked after each break: work that nobody waits for ends there."""
+        """Called after each break: the work ends if nobody waits for it any more."""
 
     def has_done(self, elements: int) -> bool:
-        """Note so many elements; whether it is time for ``rest``.
+        """Count finished elements; returns whether it is time for a break.
 
-        Where work takes time, a slice ends by it. In virtual time it ends after so many elements:
-        always at the same place.
+        A slice ends after some time. In virtual time, where work takes none, it ends after a number
+        of elements: always at the same place.
         """
         self._elements += elements
         if self._elements < LOOK_ELEMENTS:
@@ -290,7 +294,9 @@ class Pace:
         self._looks = 0
 
     async def run(self, steps: Generator[int, None, T]) -> T:
-        """Go through to the end of what breaks after so many elements as it yields."""
+        """Run the steps to their end, with breaks; each step yields the number of elements that it
+        finished.
+        """
         while True:
             try:
                 steps_done = next(steps)

@@ -4,9 +4,9 @@ The same class serves real and virtual time: sockets come from the loop's ``crea
 ``create_connection``; the links between brokers (``peer_links``) take deadlines and latencies from
 the clock.
 
-The TLS handshake of a client is led here, with a last word for those with whom it fails. asyncio
-drops the connection of a failed handshake before the alert has gone out that says why, and the
-client takes it for a broken network, which it tries again for ever. A broker's clients rely on the
+The TLS handshake of a client is led here, so that a failed one ends with an alert. asyncio drops
+the connection of a failed handshake before the alert has gone out that gives the reason, and the
+client takes it for a broken network and tries again for ever. Clients of a broker rely on the
 alert: with it they give up, and know why. So the handshake runs over a connection whose transport
 is known, and the alert is written to it. Kafka's counterpart: SslTransportLayer (handshakeFailure).
 """
@@ -66,7 +66,9 @@ _peers_log: Final = Logger("txnsim.network")
 
 
 class PeerLinks:
-    """What the brokers of a run send each other; the peer side of ``LoopNetwork``."""
+    """The links between the brokers of a run, and the requests on them; the peer side of
+    ``LoopNetwork``.
+    """
 
     def __init__(
         self,
@@ -79,17 +81,17 @@ class PeerLinks:
         latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
         describe: Callable[[object], Subject] = subject_of,
     ) -> None:
-        """Join clock, tasks and trace of a run.
+        """Make links without cuts, and without brokers.
 
         Args:
-            loop: Gives sockets and turns.
-            clock: Deadlines and latencies, both monotonic.
+            loop: The event loop of the run.
+            clock: For deadlines and latencies, both monotonic.
             tasks: Run the handlers of peer requests.
             tracer: Records ``msg.*`` on peer links.
             interceptor: Asked at the peer fault points; the idle one if None. May be replaced
                 later.
             latency_ms: Drawn once per message and link; None delivers in the next turn of the loop.
-            describe: Whom a command is about, for fault plans.
+            describe: Returns the subject of a command, for fault rules.
         """
         self.interceptor: Interceptor = interceptor or PassAll()
         self._loop = loop
@@ -102,7 +104,7 @@ class PeerLinks:
         self._handlers: dict[BrokerId, PeerHandler] = {}
         self._cuts = LinkCuts()
         self._has_cuts = False
-        """Asked per message: while every link is whole, cuts cost one attribute."""
+        """Whether any link is cut: asked for each message, so an attribute."""
         self._correlation_id = 0
         self._links: dict[Link, Pipe] = {}
         self._pending: dict[
@@ -116,19 +118,21 @@ class PeerLinks:
     # Peers
 
     def register(self, broker_id: BrokerId, handler: PeerHandler) -> None:
-        """Broker ``broker_id`` handles requests of its peers from now on."""
+        """Hand requests of other brokers to the handler of broker ``broker_id`` from now on."""
         self._handlers[broker_id] = handler
 
     def unregister(self, broker_id: BrokerId) -> None:
-        """Broker ``broker_id`` is gone: requests under way to it and from it fail, new ones too."""
+        """Remove broker ``broker_id``: requests under way to it and from it fail, and new ones
+        too.
+        """
         self._handlers.pop(broker_id, None)
         self._fail_where(lambda link: broker_id in link, f"broker {broker_id} went away")
 
     def cut(self, source: BrokerId, target: BrokerId, how: Cut = Cut.BLACK_HOLE) -> None:
         """Cut the link, both for requests of ``source`` and for the answers to them.
 
-        Refused, what is under way on it fails and so does every new request until ``heal``. In a
-        black hole all of that waits: for the heal, or for its deadline.
+        On a refused link, requests under way and new ones fail until ``heal``. In a black hole they
+        wait for the heal, or for their deadline.
         """
         self._cuts.cut((source, target), how)
         self._has_cuts = True
@@ -136,7 +140,7 @@ class PeerLinks:
             self._fail_where(lambda link: link == (source, target), "the link was cut")
 
     def heal(self, source: BrokerId, target: BrokerId) -> None:
-        """Undo ``cut``: what waits on the link goes on, what was given up is lost."""
+        """Undo ``cut``: waiting messages go on, unless their senders have given up."""
         was_cut = self._cuts.how((source, target)) is not None
         waited = self._cuts.heal((source, target))
         self._has_cuts = bool(self._cuts)
@@ -150,8 +154,8 @@ class PeerLinks:
         return not self._has_cuts or self._cuts.how((source, target)) is None
 
     def on_heal(self, watcher: Callable[[BrokerId, BrokerId], object]) -> Callable[[], None]:
-        """Call ``watcher(source, target)`` whenever a link has healed, until what is returned is
-        called.
+        """Call ``watcher(source, target)`` whenever a link heals; returns a function that ends
+        this.
         """
         return self._cuts.watch(watcher)
 
@@ -244,7 +248,7 @@ class PeerLinks:
     # The way there
 
     def _arrive(self, call: PeerCall, *, has_crossed: bool = False) -> None:
-        """A request is at its target, or has crossed its fault point there."""
+        """Handle a request that is at its target, or has crossed its fault point there."""
         if self.interceptor.is_armed and not has_crossed:
             crossed = partial(self._arrive, call, has_crossed=True)
             self._cross(FaultPoint.PEER_REQUEST, call, crossed)
@@ -332,11 +336,13 @@ class PeerLinks:
             self._return(call, lambda: self._deliver(call, reply))
 
     def _due_to(self, call: PeerCall, callback: Callable[[], object]) -> Callable[[], object]:
-        """The callback as an effect of what was sent last: timers of a link fire for each other."""
+        """The callback, with the message that was sent last as its cause: timers of a link fire for
+        each other.
+        """
         return self._tracer.bound(callback, call.sent) if self._tracer.on else callback
 
     def _return(self, call: PeerCall, deliver: Callable[[], object]) -> None:
-        """Bring an answer back through latency and fault point."""
+        """Bring an answer back through latency and the fault point."""
         if self._latency_ms is None:
             self._cross(FaultPoint.PEER_RESPONSE, call, deliver)
             return
@@ -347,8 +353,8 @@ class PeerLinks:
         )
 
     def _is_stopped(self, call: PeerCall, go_on: Callable[[], object]) -> bool:
-        """Whether a message can't go on because its link is cut; ``go_on`` is called after a heal,
-        if the sender still waits then.
+        """Whether a message can't go on because its link is cut. In a black hole, ``go_on`` is
+        called after a heal if the sender still waits then.
         """
         how = self._cuts.how(call.link)
         if how is None:
@@ -444,8 +450,10 @@ class PeerLinks:
             self._lose(call)
 
     def _lose(self, call: PeerCall) -> None:
-        """No answer will come. The deadline tells the sender; or an advance of the cluster clock
-        beyond it, since nothing that is still on its way grows older by that.
+        """Note that no answer will come.
+
+        The sender learns that at the deadline, or when the cluster clock is advanced beyond it: an
+        advance makes no message on its way older.
         """
         if not call.is_awaited:
             return
@@ -493,9 +501,10 @@ class PeerLinks:
         return self._clock.ms_of(call.asked_ns) + call.timeout_ms
 
     def _arm_deadline(self) -> None:
-        """Watch the earliest deadline.
+        """Arm a timer for the earliest deadline.
 
-        Each class of timeouts is in order, so only its first one matters.
+        Requests with the same timeout are in the order of their deadlines, so only the first of
+        each counts.
         """
         firsts = [
             self._deadline_ms(next(iter(calls.values())))
@@ -578,7 +587,7 @@ def _answered_error(call: PeerCall, error: ErrorCode) -> PeerAnsweredError:
 
 
 class LoopNetwork(PeerLinks):
-    """Sockets for clients, links between brokers."""
+    """Sockets for clients, and links between brokers."""
 
     async def listen(
         self,
@@ -588,7 +597,7 @@ class LoopNetwork(PeerLinks):
         *,
         tls: ssl.SSLContext | None = None,
     ) -> SocketListener:
-        """Accept client connections, over TLS if given; ``port`` 0 picks a free one.
+        """Accept client connections, with TLS if given; ``port`` 0 picks a free one.
 
         Raises:
             OSError: The address is busy or can't be bound.
@@ -601,11 +610,11 @@ class LoopNetwork(PeerLinks):
         return SocketListener(server, (address[0], address[1]), gates)
 
     async def keep(self, host: str, port: int) -> SocketListener:
-        """Keep a port that is free now until ``close``: who connects is refused. Without that the
-        system gives it to the next process that asks for any.
+        """Occupy a free port until ``close``, refusing connections; otherwise the system could give
+        the port to another process.
 
         Raises:
-            OSError: Somebody has it already.
+            OSError: The port is busy.
         """
         server = await self._loop.create_server(asyncio.Protocol, host, port, start_serving=False)
         return SocketListener(server, (host, port), None)
@@ -618,7 +627,7 @@ class LoopNetwork(PeerLinks):
         *,
         tls: ssl.SSLContext | None = None,
     ) -> asyncio.Transport:
-        """Open a client connection, over TLS if given.
+        """Open a client connection, with TLS if given.
 
         Raises:
             OSError: There is no listener.
@@ -628,11 +637,11 @@ class LoopNetwork(PeerLinks):
 
 
 class SocketListener(msgspec.Struct, eq=False):
-    """A listening address: a server of the loop."""
+    """A listening socket: a server of the loop."""
 
     server: asyncio.AbstractServer
     address: tuple[str, int]
-    """Host and port really bound."""
+    """Host and port that it is bound to."""
     gates: TlsGates | None
 
     async def close(self) -> None:
@@ -646,8 +655,8 @@ class SocketListener(msgspec.Struct, eq=False):
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """Close a connection at once: the other end sees a reset (RST), and what it has not read is
-    lost.
+    """Close a connection at once: the other end gets a reset (RST), and loses what it has not
+    read.
     """
     connection = transport.get_extra_info("socket")
     if connection is not None:  # virtual ones have none
@@ -659,11 +668,11 @@ def reset(transport: asyncio.Transport) -> None:
 _log: Final = Logger(__name__)
 
 HANDSHAKE_TIMEOUT_S: Final = 60.0
-"""asyncio's own."""
+"""asyncio's own default."""
 
 
 class _LoudObject(ssl.SSLObject):
-    """Sends its alert before it fails."""
+    """A TLS object that sends its alert before it fails."""
 
     say: Callable[[], None]
 
@@ -678,8 +687,8 @@ class _LoudObject(ssl.SSLObject):
 
 
 class _ContextOfOne(ssl.SSLContext):
-    """Stands for the listener's context in one connection: the only place where the loop lets us
-    see what it makes of a connection.
+    """Replaces the listener's context for one connection: only here does the loop show the TLS
+    object that it makes for a connection.
     """
 
     gate: TlsGate
@@ -693,7 +702,7 @@ class _ContextOfOne(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """The object of the connection."""
+        """Make the TLS object of the connection."""
         name = cast(str | None, server_hostname)
         tls_object = self.shared.wrap_bio(incoming, outgoing, server_side, name, session)
         assert isinstance(tls_object, _LoudObject)
@@ -757,15 +766,15 @@ class TlsGate(asyncio.Protocol):
         self._gates = gates
         self._raw: asyncio.Transport | None = None
         self._early = bytearray()
-        """What came too early: before the handshake is led, as it came; later in clear, before the
-        protocol is there.
+        """Bytes that nobody reads yet: encrypted ones before the handshake begins; later decrypted
+        ones, until the protocol is connected.
         """
         self.is_lost = False
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody has connected."""
+        """Begin the handshake of a new connection."""
         # A cast, not a check: uvloop's transports are none of asyncio's classes.
         self._raw = cast(asyncio.Transport, transport)
         self._gates.lead(self, self._raw)
@@ -780,19 +789,19 @@ class TlsGate(asyncio.Protocol):
     # Of the handshake
 
     def take_over(self) -> bytes:
-        """Bytes received so far; later bytes arrive decrypted."""
+        """Returns the bytes received so far and forgets them; later bytes arrive decrypted."""
         early = bytes(self._early)
         self._early.clear()
         return early
 
     def say(self, outgoing: ssl.MemoryBIO) -> None:
-        """Send what is ready to be sent."""
+        """Send the bytes that TLS has ready."""
         alert = outgoing.read()
         if alert and self._raw is not None:
             self._raw.write(alert)
 
     def step_aside(self, transport: asyncio.Transport, protocol: asyncio.Protocol) -> None:
-        """The handshake is over: from now on the connection is the protocol's."""
+        """End the gate's work after the handshake: from now on the connection is the protocol's."""
         if self.is_lost:
             return
         transport.set_protocol(protocol)

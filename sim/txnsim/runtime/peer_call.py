@@ -17,11 +17,11 @@ from txnsim.runtime.tasks import Pending, waited
 from txnsim.types import BrokerId
 
 PeerHandler = Callable[[int, int, object, BrokerId], Awaitable[object]]
-"""(api key, api version, command, source broker) -> reply."""
+"""Handles a request: (api key, api version, command, source broker) -> reply."""
 
 
 class Unanswered(msgspec.Struct, frozen=True, kw_only=True):
-    """A request between brokers that its sender waits for, as somebody from outside sees it."""
+    """A request between brokers whose sender still waits, for display."""
 
     source: BrokerId
     target: BrokerId
@@ -29,17 +29,17 @@ class Unanswered(msgspec.Struct, frozen=True, kw_only=True):
     subject: Subject
     timeout_ms: int
     left_ms: int
-    """Until its sender gives up, by the monotonic clock."""
+    """Time until its sender gives up, by the monotonic clock."""
     is_lost: bool
-    """A fault has lost it or its answer."""
+    """A fault has dropped the request or its answer."""
     is_held: bool
-    """A fault rule keeps it."""
+    """A fault rule holds or delays it."""
     is_cut: bool
-    """Its link is cut."""
+    """The link is cut."""
 
 
 class TracedAs(IntEnum):
-    """What the trace gets of an exchange; settled when it begins."""
+    """What is traced of a request and its answer; decided when the request is sent."""
 
     OFF = 0
     """Not traced: the trace is off."""
@@ -48,11 +48,11 @@ class TracedAs(IntEnum):
     CAUSE = 2
     """The messages are not traced; later events are linked to the call's cause."""
     MESSAGES = 3
-    """Each message."""
+    """Each message is traced."""
 
 
 class PeerCall(msgspec.Struct, kw_only=True, eq=False):
-    """A request between brokers from the moment it is made until its future is done."""
+    """A request between brokers, from its sending until its future is done."""
 
     link: Link
     api_key: int
@@ -60,18 +60,18 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
     command: object
     correlation_id: int
     asked_ns: int
-    """Start of the call by the stopwatch."""
+    """Start of the call, by the stopwatch."""
     timeout_ms: int
     answer: Pending[Any]
     pending: dict[int, PeerCall]
     is_copy: bool = False
-    """It arrives once more: its answer is not waited for."""
+    """It is a duplicate that a fault sends: nobody waits for its answer."""
     lost: bool = False
-    """Its connection broke before it reached the target."""
+    """The connection broke before the request reached the target."""
     sent: int = -1
-    """Trace index of the sending: of the request, then of the answer."""
+    """Trace index of the event of sending: first of the request, then of the answer."""
     received: int = -1
-    """Trace index of the request's arrival."""
+    """Trace index of the event of the request's arrival."""
     traced_as: TracedAs = TracedAs.OFF
 
     @property
@@ -79,7 +79,7 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
         return self.correlation_id in self.pending
 
     def unheard(self, *, is_copy: bool = False) -> PeerCall:
-        """The same request, whose answer is thrown away."""
+        """A copy of the request, whose answer is thrown away."""
         call = PeerCall(
             link=self.link,
             api_key=self.api_key,
@@ -97,8 +97,11 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
         return call
 
     def causes(self, kind: str, cause: int, *, response: bool) -> tuple[int, ...]:
-        """Of a message: sent, what led to it, an answer also the request; then its sending, and
-        what let it go on after a fault or a cut.
+        """Causes of a trace event about a message, the main one first.
+
+        Sending has the given cause, and for an answer also the arrival of the request. Every other
+        event has the sending, then the given cause: what let the message go on after a fault or a
+        cut.
         """
         if kind != "msg.send":
             return self.sent, cause
@@ -109,7 +112,7 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
         return (cause if cause > self.received else -1, self.received)
 
     def succeed(self, reply: object) -> None:
-        """Hand the reply to those who still wait."""
+        """Give the reply to the sender, if it still waits."""
         if self.pending.pop(self.correlation_id, None) is not None:
             self.answer.resolve(reply)
 
@@ -124,7 +127,7 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
 
 
 def as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
-    """What a handler gives, as ``Tasks.drive`` runs it."""
+    """The awaitable of a handler as a coroutine, as ``Tasks.drive`` runs it."""
     if type(awaitable) is CoroutineType or asyncio.iscoroutine(awaitable):
         return awaitable
     return waited(awaitable)

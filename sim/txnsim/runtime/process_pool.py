@@ -1,7 +1,5 @@
-"""Processes that work beside this one and end with it: no Ctrl-C reaches them, and none of them
-outlives an error here.
-
-``ProcessPoolExecutor`` alone waits at its end for all that is under way.
+"""Worker processes that end with this one: no Ctrl-C reaches them, and none of them outlives an
+error here. ``ProcessPoolExecutor`` alone waits at its end for all work under way.
 """
 
 from __future__ import annotations
@@ -22,10 +20,11 @@ def process_pool(
     initializer: Callable[..., object] | None = None,
     initargs: tuple[Any, ...] = (),
 ) -> Iterator[ProcessPoolExecutor]:
-    """Have a pool. An exception in the block, Ctrl-C among them, kills what is under way.
+    """A pool of worker processes for the block. An exception in the block, Ctrl-C among them, kills
+    what is under way.
 
     Args:
-        jobs: Processes.
+        jobs: Number of processes.
         context: How they are started.
         initializer: Called in each of them first.
         initargs: Its arguments.
@@ -43,8 +42,10 @@ def process_pool(
 
 @contextmanager
 def interrupts_kept_back() -> Iterator[None]:
-    """What is started in the block never gets SIGINT, as a terminal sends it to all processes of
-    a command; this process gets it behind the block. Processes inherit the mask of signals.
+    """In the block, start processes that never get SIGINT.
+
+    A terminal sends SIGINT to all processes of a command; this process gets it after the block.
+    Processes inherit the mask of signals.
     """
     old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

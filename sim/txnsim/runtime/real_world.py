@@ -1,7 +1,7 @@
 """The real world: system clock, sockets, uvloop where there is one.
 
 Nothing is implemented twice for virtual time: clock, tasks and network are the classes over an
-event loop, put on a real one here.
+event loop, here with a real one.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from txnsim.types import BrokerId
 T = TypeVar("T")
 
 MONOTONIC_START_MS_MAX: Final = 1 << 40
-"""Upper end of the random start of the monotonic clock: some 35 years, never near wall time, which
-is 1.7e12 ms and more.
+"""Upper bound of the random start of the monotonic clock: about 35 years, and never near wall time,
+which is 1.7e12 ms and more.
 """
 
 _PORTS_KEPT: Final = range(10_000, 32_768)
-"""No system gives these to a connection or for port 0 (Linux begins at 32768, others at 49152), so
-one that is free now is so a moment later.
+"""Ports that no system gives to a connection or for port 0 (Linux begins at 32768, others at
+49152): one that is free now stays free.
 """
 _TOKEN_BYTES: Final = 24
 _PAGE_BYTES: Final = mmap.PAGESIZE
@@ -65,7 +65,7 @@ def real_environment(
     run: RunInfo | None = None,
     logs_requests: bool = False,
 ) -> Environment:
-    """The real environment on the running event loop; a random seed unless one is given."""
+    """The real environment on the running event loop; with a random seed if none is given."""
     loop = asyncio.get_running_loop()
     clock = RealClock(loop)
     tracer = Tracer(
@@ -96,7 +96,7 @@ def real_environment(
 
 
 def resident_bytes() -> int:
-    """Memory that this process has."""
+    """Resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * _PAGE_BYTES
 
 
@@ -117,12 +117,12 @@ def host_name() -> str:
 
 
 def new_token() -> str:
-    """A secret that can't be guessed, in letters that any header and any URL can carry."""
+    """A random secret of letters that any header and any URL can carry."""
     return secrets.token_urlsafe(_TOKEN_BYTES)
 
 
 def tcp_socket(host: str, port: int) -> socket.socket:
-    """A bound TCP socket, for a server that wants to be handed one; 0 picks a port.
+    """A bound TCP socket, for a server that takes one; ``port`` 0 picks a free port.
 
     Raises:
         OSError: The port is busy, or this is no address of ours; the error names it.
@@ -139,10 +139,10 @@ def tcp_socket(host: str, port: int) -> socket.socket:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that are free now, for processes that bind them later.
+    """Free ports of loopback, for processes that bind them later.
 
     Raises:
-        OSError: There are not so many.
+        OSError: There are not enough free ports.
     """
     drawn = secrets.SystemRandom().sample(_PORTS_KEPT, len(_PORTS_KEPT))
     ports = list(itertools.islice(filter(_is_free, drawn), count))
@@ -161,7 +161,7 @@ def _is_free(port: int) -> bool:
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A uvloop where the platform has it, else asyncio's own loop."""
+    """A new uvloop where the platform has it, otherwise asyncio's own loop."""
     try:
         import uvloop
     except ImportError:

@@ -1,9 +1,9 @@
-"""Chance: one seed, many named streams.
+"""Random numbers: one seed, many named streams.
 
-Each consumer of chance draws from a stream of its own, derived from the seed of the run and the
-stream's name. A new draw in one part therefore never shifts another part's draws, and two runs with
-one seed can be compared. Derivation is by BLAKE2, never by ``hash()``, which differs from process
-to process (PYTHONHASHSEED).
+Each user of random numbers draws from a stream of its own, derived from the seed of the run and the
+stream's name. A new draw in one part therefore never changes another part's draws, and two runs
+with one seed can be compared. Derivation is by BLAKE2, never by ``hash()``, which differs from
+process to process (PYTHONHASHSEED).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import secrets
 
 
 def derive(seed: int, name: str) -> int:
-    """Seed of the stream ``name``: 128 bits that depend on both and on nothing else."""
+    """Seed of the stream ``name``: 128 bits that depend only on ``seed`` and ``name``."""
     digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=16)
     return int.from_bytes(digest.digest(), "big")
 
@@ -25,7 +25,9 @@ def random_seed() -> int:
 
 
 def random_hex() -> str:
-    """A word that can't be guessed, for what no run has to repeat: nonces of a client."""
+    """A random hexadecimal text for values that no run has to repeat, such as nonces of a
+    client.
+    """
     return secrets.token_hex(16)
 
 

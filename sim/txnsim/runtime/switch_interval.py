@@ -1,8 +1,8 @@
-"""Threads that let the loop have the interpreter's lock soon.
+"""Shortens the interval at which threads hand over the interpreter's lock to the loop.
 
-The lock changes hands every 5 ms unless more is asked for, and the loop needs it several times for
-one answer: beside a thread that reads YAML a neighbour waited for 10 to 15 ms. So it changes hands
-more often while such work is done.
+The lock changes hands every 5 ms by default, and the loop needs it several times for one answer:
+while a thread read YAML, another client waited for 10 to 15 ms. So the lock changes hands more
+often while a thread does such work.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 SWITCH_S: Final = 0.0005
-"""So often the lock changes hands meanwhile; sys.setswitchinterval."""
+"""Interval of sys.setswitchinterval while threads work."""
 
 _lock: Final = threading.Lock()
 _workers: dict[int, float] = {}
-"""Threads that work now -> the interval that the first of them found."""
+"""Identifiers of working threads -> the interval before the first of them."""
 
 
 def with_short_switch_interval(work: Callable[[], T]) -> T:
-    """What ``work`` returns, or raises."""
+    """Calls ``work`` with a short switch interval; returns or raises what it does."""
     with short_switch_interval():
         return work()
 
 
 @contextmanager
 def short_switch_interval() -> Iterator[None]:
-    """Let the loop have the lock soon, as long as this thread works."""
+    """Hand the lock to the loop more often, while this thread works."""
     me = threading.get_ident()
     with _lock:
         _workers[me] = next(iter(_workers.values()), sys.getswitchinterval())

@@ -1,9 +1,9 @@
-"""Owner of every background task, and the quick way for handlers that seldom wait.
+"""Owner of all background tasks, and the quick way for handlers that seldom wait.
 
 A task costs a turn of the loop and several microseconds. ``drive`` therefore runs a coroutine by
-hand, as long as it waits for nothing but ``Pending``s, which resume it themselves; only if it waits
-for a future does the rest become a task. While the trace is on each drive has a current cause of
-its own, the same for all its steps: what a handler makes the cause never reaches its caller.
+hand as long as it waits only for ``Pending`` objects, which resume it themselves; only if it waits
+for a future, the rest becomes a task. While the trace is on, each driven coroutine has a current
+cause of its own, the same for all its steps: a cause that a handler sets never reaches its caller.
 
 A driven coroutine must not rely on ``asyncio.current_task`` (hence not on ``asyncio.timeout`` or
 ``TaskGroup``) in its first steps.
@@ -32,22 +32,22 @@ T = TypeVar("T")
 
 
 class Stepper(Protocol):
-    """The one that runs coroutines by hand (``LoopTasks``)."""
+    """An object that runs coroutines by hand (``LoopTasks``)."""
 
     @property
     def stepping(self) -> bool:
-        """Whether such a step is being made right now."""
+        """Whether a coroutine is being run by hand right now."""
 
 
 class Pending(msgspec.Struct, Generic[T], eq=False):
-    """A result or an error to come; resolved once, without a turn of the loop between its arrival
-    and its waiters.
+    """A future result or error. Its waiters go on at once when it is resolved, not in a later turn
+    of the loop.
 
-    An ``asyncio.Future`` wakes its waiters in a later turn, by a task. A request between brokers
-    crosses several such waits, and while they turn, the client that has been answered already sends
-    its next request: a transaction would always meet its own past. So those waits are ``Pending``:
-    callbacks run when it is resolved, and a coroutine that ``Tasks.drive`` runs goes on at once,
-    without a task. A task may await it all the same; then it costs the task's turn.
+    An ``asyncio.Future`` wakes its waiters in a later turn, through a task. A request between
+    brokers has several waits, and during their turns the client that has its answer already sends
+    its next request: a transaction would always meet the end of the one before. So those waits are
+    ``Pending``: callbacks run when it is resolved, and a coroutine that ``Tasks.drive`` runs goes
+    on at once, without a task. A task may await it too; then it costs the task's turn.
     """
 
     _stepper: Stepper
@@ -60,7 +60,7 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
         return self.is_done
 
     def resolve(self, result: T) -> None:
-        """Resolve with a result; ignored if resolved already."""
+        """Set the result; ignored if it is done already."""
         if self.is_done:
             return
         self.value = result
@@ -70,7 +70,7 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
             callback(self)
 
     def fail(self, error: BaseException) -> None:
-        """Resolve with an error; ignored if resolved already."""
+        """Set the error; ignored if it is done already."""
         if self.is_done:
             return
         self.error = error
@@ -86,14 +86,14 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
         """The result.
 
         Raises:
-            BaseException: What it failed with.
+            BaseException: The error that was set.
         """
         if self.error is not None:
             raise self.error
         return self.value  # type: ignore[return-value] # a cast is a call
 
     def on_done(self, callback: Callable[[Pending[T]], object]) -> None:
-        """Call back when it is resolved; at once if it is already."""
+        """Call back when it is done; at once if it is already."""
         if self.is_done:
             callback(self)
         else:
@@ -139,13 +139,14 @@ def settled(_result: object, error: BaseException | None) -> None:
 _log: Final = Logger("txnsim.tasks")
 
 FAILURES_KEPT_MAX: Final = 16
-"""Exceptions of background tasks kept for ``close``; every one of them is logged."""
+"""Number of exceptions of background tasks that are kept for ``close``; every one is logged."""
 
 DUE_PER_TURN_MAX: Final = 10_000
-"""Callbacks of ``soon`` in one turn of the loop; more than that, and sockets get their turn first.
+"""Greatest number of ``soon`` callbacks in one turn of the loop; then sockets are looked at
+first.
 """
 DUE_UNTIMED: Final = 2
-"""So many of them are run between two looks at the clock."""
+"""Number of callbacks between two looks at the clock."""
 
 _GONE: Final = object()
 
@@ -153,7 +154,7 @@ Done = Callable[[Any, BaseException | None], object]
 
 
 class LoopTasks:
-    """Owner of every background task of an event loop."""
+    """Owner of all background tasks of an event loop."""
 
     def __init__(
         self,
@@ -166,16 +167,16 @@ class LoopTasks:
         """Run on ``loop``.
 
         Args:
-            loop: Turns, and the tasks of what waits for futures.
-            tracer: Gets the current cause of what is run by hand. Without one each driven
-                coroutine gets a context of its own.
-            stopwatch_ns: Says when a turn has lasted long enough; by default only what is done in
-                it is counted.
-            has_threads: Whether work may be done beside the loop.
+            loop: Has the turns, and the tasks of coroutines that wait for futures.
+            tracer: Gets the current cause of coroutines that are run by hand. Without one each
+                driven coroutine gets a context of its own.
+            stopwatch_ns: Tells when a turn has lasted long enough; without it, only callbacks are
+                counted.
+            has_threads: Whether threads may do work.
         """
         self._loop = loop
         self.unpacker = Unpacker(in_thread=has_threads)
-        """For records that unpack to more than one turn bears."""
+        """Decompresses large record batches outside of the loop."""
         self._stopwatch_ns = stopwatch_ns
         self.turns = Turns(loop)
         """Shares turns among workers whose work exceeds one turn."""
@@ -186,25 +187,25 @@ class LoopTasks:
         self._failures: list[BaseException] = []
         self._parked: dict[_Drive, None] = {}
         self._due: deque[tuple[Callable[[], object], int]] = deque()
-        """Callbacks, each with its cause; NO_CAUSE while the trace is off."""
+        """Callbacks with their causes; NO_CAUSE while the trace is off."""
         self.due_last: deque[Callable[[], object]] = deque()
         self.is_drain_due = False
         self._is_behind = False
-        """Whether the last drain had more to do than a turn bears."""
+        """Whether the last drain had more callbacks than one turn allows."""
         # One context for all that is due: it comes from several callers.
         self._context = copy_context()
         self.stepping = False
         """Whether a driven coroutine is being run right now (see ``Pending``)."""
 
     def __len__(self) -> int:
-        """Tasks and driven coroutines that have not ended yet."""
+        """Number of tasks and driven coroutines that have not ended yet."""
         return len(self._running) + len(self._parked)
 
     def soon(self, callback: Callable[[], object]) -> None:
-        """Run ``callback`` after the present one, before the loop looks at its sockets again.
+        """Run ``callback`` after the current one, before the loop looks at its sockets again.
 
-        What callbacks cause by ``soon`` runs in the same turn: an exchange between brokers is over
-        before the next request of a client is read.
+        Callbacks that it adds by ``soon`` run in the same turn: brokers finish an exchange before
+        the next request of a client is read.
         """
         tracer = self._tracer
         cause = NO_CAUSE
@@ -216,17 +217,17 @@ class LoopTasks:
             self.drain_soon()
 
     def at_turn_end(self, callback: Callable[[], object]) -> None:
-        """Run ``callback`` when nothing is due by ``soon`` any more, or the turn was long enough.
+        """Run ``callback`` when no ``soon`` callback is left, or the turn was long enough.
 
-        Answers are written then: one after the other they cost a tenth less than one at a time
-        between requests, on both sides.
+        Answers are written then: written one after the other they cost a tenth less on both sides
+        than written between requests.
         """
         self.due_last.append(callback)
         if not self.is_drain_due:
             self.drain_soon()
 
     def drain_soon(self) -> None:
-        """Let all that is due run when the loop has come round."""
+        """Run all due callbacks in the next turn of the loop."""
         self.is_drain_due = True
         self._loop.call_soon(self._drain, context=self._context)
 
@@ -270,7 +271,7 @@ class LoopTasks:
             self.drain_soon()
 
     def _answer(self) -> None:
-        """Run what waits for the end of a turn."""
+        """Run the callbacks that wait for the end of a turn."""
         for _ in range(len(self.due_last)):
             try:
                 self.due_last.popleft()()
@@ -278,7 +279,9 @@ class LoopTasks:
                 self._note_failure("callback", error)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
-        """Run in the background; an exception is logged as a bug and kept for ``close``."""
+        """Run a coroutine in the background; an exception is logged as a bug and kept for
+        ``close``.
+        """
         tracer = self._tracer
         context = None if tracer is None else tracer.timer_context()
         task = self._loop.create_task(coroutine, name=name, context=context)
@@ -295,13 +298,13 @@ class LoopTasks:
         apart: bool = False,
         cause: int | None = None,
     ) -> None:
-        """Run the first step at once; only what has to wait for a future becomes a task.
+        """Run the first step at once; the coroutine becomes a task only if it has to wait for a
+        future.
 
-        ``apart`` gives it a context of its own. ``cause`` is what it is due to in the trace, where
-        that is not the current cause.
-
-        ``done(result, exception)`` is called exactly once, also when the wait is cancelled (with
-        the CancelledError). What ``done`` itself raises reaches the caller of the last step.
+        ``apart`` gives it a context of its own. ``cause`` is its cause in the trace, if that is not
+        the current one. ``done(result, exception)`` is called exactly once, also when the wait is
+        cancelled (with the CancelledError). An exception that ``done`` raises reaches the caller of
+        the last step.
         """
         tracer = self._tracer
         if apart or tracer is None:
@@ -343,7 +346,7 @@ class LoopTasks:
         tracer: Tracer,
         cause: int | None,
     ) -> None:
-        """The same with a current cause of its own: _step_traced, written out."""
+        """Like ``drive``, with a current cause of its own: _step_traced, inlined."""
         outer, outer_waker = tracer.scope, tracer.scope_waker
         if cause is not None:
             tracer.scope = cause
@@ -453,7 +456,7 @@ class LoopTasks:
         return drive.context.run(tracer.context, drive.cause, drive.waker)
 
     async def close(self) -> None:
-        """Cancel and await everything that still runs.
+        """Cancel and await all running tasks and coroutines.
 
         Raises:
             ExceptionGroup: Background tasks failed since the start: bugs, which were logged when
@@ -496,15 +499,15 @@ class _Drive(msgspec.Struct, eq=False):
     done: Done
     name: str
     context: Context | None
-    """Own context of the coroutine; None for that of its caller."""
+    """Context of the coroutine alone; None if it runs in its caller's."""
     cause: int = NO_CAUSE
-    """In the trace: what its next step is due to."""
+    """Trace event that is the cause of its next step."""
     waker: int = NO_CAUSE
     """Trace event that ended the last wait."""
 
 
 class _Rest(msgspec.Struct, eq=False):
-    """What is left of a driven coroutine after its first step waited."""
+    """The rest of a driven coroutine, after its first step waited."""
 
     _coroutine: Coroutine[Any, Any, Any]
     _awaited: object
@@ -522,7 +525,7 @@ class _Rest(msgspec.Struct, eq=False):
             self._report(result, None)
 
     def settle(self, task: asyncio.Task[Any]) -> None:
-        """Report where the task was cancelled before ``run`` began."""
+        """Report the cancellation, if the task was cancelled before ``run`` began."""
         if self._done is not None:
             self._coroutine.close()
             if task.cancelled():
@@ -568,18 +571,18 @@ def _go_on(coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, 
 
 
 class PackedWork(Protocol):
-    """Something that needs room (``wire.compression.Packed``)."""
+    """Work that needs memory (``wire.compression.Packed``)."""
 
     @property
     def room_bytes(self) -> int:
-        """How much."""
+        """Bytes of memory that the work needs."""
 
 
 W = TypeVar("W", bound=PackedWork)
 
 
 class Unpacker:
-    """Of one environment."""
+    """The thread of an environment that decompresses records, and the memory that it writes to."""
 
     def __init__(self, *, in_thread: bool) -> None:
         self._in_thread = in_thread
@@ -588,17 +591,16 @@ class Unpacker:
         self._lock = asyncio.Lock()
 
     async def enter(self) -> None:
-        """Wait for the room; ``leave`` gives it back."""
+        """Wait for the memory; ``leave`` releases it."""
         await self._lock.acquire()
 
     def leave(self) -> None:
         self._lock.release()
 
     async def unpack(self, do: Callable[[W, mmap.mmap], T], work: W) -> T:
-        """What ``do`` makes of the work; the caller has entered.
+        """The result of ``do(work, memory)``; the caller has called ``enter``.
 
-        A wait that is cancelled does not end the thread's work, but the next one's begins behind
-        it.
+        If the wait is cancelled, the thread finishes this work before it begins the next.
         """
         if self._room is None or len(self._room) < work.room_bytes:
             self._room = mmap.mmap(-1, work.room_bytes)
@@ -608,8 +610,8 @@ class Unpacker:
         return await loop.run_in_executor(self._begun(), do, work, self._room)
 
     async def do(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns, done by the thread; the caller has entered. The interpreter is
-        needed for it, so its lock changes hands more often meanwhile.
+        """The result of ``work``, which the thread calls; the caller has called ``enter``. The work
+        needs the interpreter, so the interpreter's lock changes hands more often meanwhile.
         """
         if not self._in_thread:
             return work()
@@ -623,7 +625,7 @@ class Unpacker:
         return self._thread
 
     def close(self) -> None:
-        """End the thread; what it has begun is not waited for."""
+        """End the thread without waiting for its current work."""
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
             self._thread = None

@@ -31,10 +31,10 @@ _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion
 
 
 def server_context(tls: TlsFiles | TlsPem, client_auth: ClientAuth) -> ssl.SSLContext:
-    """The TLS side of a listener.
+    """The TLS context of a listener.
 
     Raises:
-        ConfigError: A file can't be read, or something is none of its kind.
+        ConfigError: A file can't be read, or does not have the expected kind of content.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -58,10 +58,10 @@ def server_context(tls: TlsFiles | TlsPem, client_auth: ClientAuth) -> ssl.SSLCo
 
 
 def client_context(tls: ClientTls) -> ssl.SSLContext:
-    """The client's side.
+    """The TLS context of a client.
 
     Raises:
-        ConfigError: A certificate or key is none, or they don't belong together.
+        ConfigError: A certificate or key is invalid, or they don't belong together.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -93,7 +93,7 @@ def _load_text(context: ssl.SSLContext, certificate: str, key: str, password: st
 
 
 def _password(password: str | None) -> str:
-    """Never None: OpenSSL would ask for the password at the terminal."""
+    """The password of a key. Never None: OpenSSL would ask for it at the terminal."""
     return password or ""
 
 

@@ -1,21 +1,21 @@
-"""The ordered event trace: what happened, where, when and because of what.
+"""The ordered event trace: what happened, where, when and why.
 
 One JSON line per event: ``i`` position, ``t`` µs of monotonic (in virtual runs: virtual) time,
 ``n`` node as an index into the header's list, ``l`` Lamport clock, ``p`` parents with the main
-cause first, ``k`` kind, ``tx`` transaction, ``d`` payload. A header line comes before, a trailer
-with the hash after. ``w`` is an event's importance where it is not that of its kind. The kinds
-stand in ``trace_kinds``; readers live in ``txnsim.trace``.
+cause first, ``k`` kind, ``tx`` transaction, ``d`` payload; ``w`` is an event's importance if it
+differs from that of its kind. A header line comes before, a trailer with the hash after. The kinds
+are in ``trace_kinds``; readers are in ``txnsim.trace``.
 
-The *current cause*: who receives a message sets it, and whatever happens deeper in the same
-handler, or in a task or timer started from it, gets its parent without having it passed along. It
-is a context variable, and a plain attribute where ``LoopTasks`` runs what happens
+The *current cause*: a receiver of a message sets it, and every event that happens deeper in the
+same handler, or in a task or timer started from it, gets its parent without having it passed along.
+It is a context variable, and a plain attribute where ``LoopTasks`` runs callbacks
 (``Tracer.scope``).
 
-Events are put in their form together, some hundreds at once (``trace_forms``), and kept so
+Events are encoded together, some hundreds at once (``trace_forms``), and kept encoded
 (``trace_ring``). A trace that is kept whole has lines at once. A ring bounds how many bytes are
-kept; it packs events, and makes lines of those that somebody reads. Off costs one attribute test
-per site: ``if tracer.on: tracer.emit(…)``. A site that tells only what brief leaves out asks
-``tracer.full``.
+kept; it packs events, and makes lines only of those that are read. A trace that is off costs one
+attribute test per site: ``if tracer.on: tracer.emit(…)``. A site whose events the brief level
+leaves out tests ``tracer.full``.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ from txnsim.runtime.trace_kinds import IMPORTANCE_MAX, KINDS
 SCHEMA_VERSION: Final = 2
 KEPT_AT_ONCE: Final = 256
 SNAPSHOT_SHARE: Final = 8
-"""Snapshots per ring; a snapshot is also at most one in 8 bytes of the trace."""
+"""Snapshots per ring; also, a snapshot takes at most one in 8 bytes of the trace."""
 NO_CAUSE: Final = -1
 MAIL_MAX: Final = 4_096
-"""Limit of noted messages on their way between clients of this process."""
+"""Greatest number of noted messages that are on their way between clients of this process."""
 
 
 class TraceLevel(StrEnum):
@@ -69,22 +69,22 @@ class TraceLevel(StrEnum):
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the header tells of a run, besides its nodes."""
+    """The header's information about a run, besides its nodes."""
 
     sim: str = ""
     """Version of txnsim."""
     scenario: str = ""
     seed: int | None = None
     settings: tuple[tuple[str, str | int | bool], ...] = ()
-    """Settings that differ from the defaults, by Kafka's names."""
+    """Settings that differ from the defaults, with Kafka's names."""
     run: str = ""
-    """Which run of the scenario."""
+    """Number of the run of the scenario."""
     mode: str = ""
     """The transaction protocol: ``V-``, ``V+``, ``TV2``, ``TV2+``."""
     take: str = ""
     """``armed``, ``disarmed`` or ``control``."""
     rules: tuple[tuple[str, bool], ...] = ()
-    """Behaviours that differ from those of the release, by their names in ``Rules``."""
+    """Behaviours that differ from those of the release, with their names in ``Rules``."""
     releases: tuple[str, ...] = ()
     """Apache Kafka releases as requested; empty for the newest."""
     brokers: int = 0
@@ -100,7 +100,7 @@ _IMPORTANCE: Final = {name: kind.importance for name, kind in KINDS.items()}
 
 
 class Tracer:
-    """Writer and keeper of one run's trace."""
+    """Records and keeps the trace of one run."""
 
     def __init__(
         self,
@@ -116,21 +116,21 @@ class Tracer:
 
         Args:
             read_clock: Microseconds since the start of the run (``Clock.monotonic_us``).
-            start_ns: If given, ``read_clock`` tells nanoseconds, and the run began at this one: the
-                rest is reckoned when lines are made.
+            start_ns: If given, ``read_clock`` returns nanoseconds and this is the start of the run;
+                times are converted when lines are made.
             level: How much is recorded.
-            ring_bytes: Keep about so many bytes of memory of the newest events; None keeps all.
-            run: What the header tells.
+            ring_bytes: Approximate memory for the newest events in bytes; None keeps all events.
+            run: Information for the header.
             strict: Refuse payload fields that are not in the table of kinds.
         """
         self.run = run or RunInfo()
         self._now = read_clock
         self.is_strict = strict
-        """Whether payloads are made at once and held against the table of kinds."""
+        """Whether payloads are made at once and checked against the table of kinds."""
         self._form = TraceLines(start_ns) if ring_bytes is None else TraceRows(start_ns)
         self._ring = Ring(ring_bytes, self._form)
         self._pending: list[Noted] = []
-        """The newest events, not put in their form yet."""
+        """The newest events, not encoded yet."""
         self._next = 0
         self._written = 0
         self._nodes: dict[str, int] = {}
@@ -141,9 +141,9 @@ class Tracer:
         self.full = False
         """Whether everything is recorded, events of importance 0 too."""
         self.scope: int | None = None
-        """The current cause while ``LoopTasks`` runs a callback or a coroutine by hand, which sets
-        it: an attribute costs a fifth of a context variable. None elsewhere, in tasks and in what
-        the loop calls: there the variable holds.
+        """The current cause while ``LoopTasks`` runs a callback or a coroutine by hand: an
+        attribute costs a fifth of a context variable. None elsewhere, in tasks and in callbacks of
+        the loop: there the context variable counts.
         """
         self.scope_waker = NO_CAUSE
         """``waker`` in that scope."""
@@ -151,7 +151,7 @@ class Tracer:
         self._snapshot: Snapshot = tuple
         self._defer: Defer = _call_now
         self._parts: Iterator[Payload] = iter(())
-        """Of the newest snapshot, those that are not written yet."""
+        """Parts of the newest snapshot that are not written yet."""
         self._snapshot_due: int | None = None
         """Number of written bytes at which the next snapshot is due."""
         # Variables of its own: what another run in the same context was about is no cause here.
@@ -163,7 +163,7 @@ class Tracer:
 
     @property
     def level(self) -> TraceLevel:
-        """May change at any time; a higher level writes a snapshot first."""
+        """How much is recorded. May change at any time; raising it writes a snapshot first."""
         return self._level
 
     @level.setter
@@ -189,13 +189,13 @@ class Tracer:
 
         Args:
             kind: A name in ``trace_kinds.KINDS``.
-            node: The role it happened at, as ``broker/1``, ``broker/1/txn/7``, ``client/app``,
-                ``fault``.
-            parents: Causes, the main one first, without regard to -1 and repeats; none means the
-                current cause.
-            tx: ``transactionalId/producerId:epoch``, or these three.
-            data: The payload, which is not changed any more; or how it is made, later.
-            importance: Of this event, where it is not that of its kind.
+            node: Where it happened: ``broker/1``, ``broker/1/txn/7``, ``client/app``, ``fault``.
+            parents: Causes, the main one first; -1 and repeats are ignored; empty for the current
+                cause.
+            tx: The transaction, as ``transactionalId/producerId:epoch`` or as a tuple of these
+                three.
+            data: The payload, which must not change any more; or a function that makes it later.
+            importance: Importance of this event, if it differs from that of its kind.
 
         Returns:
             Its index; where the level leaves the event out, the index of its main cause, so that a
@@ -238,8 +238,10 @@ class Tracer:
         return index
 
     def _keep(self, *, is_opening: bool = False) -> None:
-        """Put the events in their form that have none yet. What need not be known when an event
-        happens is done here, for many at once: a tight loop takes a third of the time.
+        """Encode the pending events.
+
+        Work that can wait until after the event is done here, for many events at once: a tight loop
+        takes a third of the time.
         """
         pending = self._pending
         if not pending:
@@ -265,24 +267,26 @@ class Tracer:
     # Beginning in the middle
 
     def begin_with(self, snapshot: Snapshot, defer: Defer) -> None:
-        """Let recordings that begin in the middle open with a snapshot: when more is recorded than
-        before, and again and again where a ring drops what is old.
+        """Let recordings that begin in the middle open with a snapshot: when the level is raised,
+        and repeatedly where a ring drops old events.
 
         Args:
-            snapshot: Makes the payloads of its parts, each when it is asked for.
-            defer: Calls back in a later turn of the loop, for the next part.
+            snapshot: Yields the payloads of its parts, each made when it is needed.
+            defer: Runs a callback in a later turn of the loop, for the next part.
         """
         self._snapshot, self._defer = snapshot, defer
         self._plan_snapshot(0)
 
     def tell_snapshot(self) -> None:
-        """Tell how everything is now, for readers who can't know it from the events before."""
+        """Record the current state of the cluster, for readers who don't have the events before."""
         self._keep()
         self._parts = iter(self._snapshot())
         self._tell_part(self._parts, 0)
 
     def _tell_part(self, parts: Iterator[Payload], bytes_before: int) -> None:
-        """Tell the next part of a snapshot, unless recording has ended or begun again meanwhile."""
+        """Record the next part of a snapshot, unless recording has ended or a newer snapshot has
+        begun.
+        """
         if parts is not self._parts:
             return
         payload = next(parts, None) if self.on else None
@@ -296,7 +300,9 @@ class Tracer:
         self._defer(partial(self._tell_part, parts, bytes_before + self._written - bytes_at_start))
 
     def _plan_snapshot(self, snapshot_bytes: int) -> None:
-        """The next one is due when it costs little beside what it opens."""
+        """Decide when the next snapshot is due: its cost has to be small compared to the events it
+        opens.
+        """
         ring = self._ring.bytes_max
         if ring is not None:
             share = max(ring // SNAPSHOT_SHARE, SNAPSHOT_SHARE * snapshot_bytes)
@@ -317,17 +323,17 @@ class Tracer:
 
     @property
     def cause(self) -> int:
-        """Index of the event that what happens now is due to; -1 for none."""
+        """Index of the event that is the current cause; -1 for none."""
         scope = self.scope
         if scope is not None:
             return scope
         return self._cause.get()
 
     def caused_by(self, index: int) -> int:
-        """Make ``index`` the current cause and return the one before, to be put back by the same
-        call.
+        """Make ``index`` the current cause; returns the one before, which the caller puts back by
+        the same call.
 
-        No token: a handler's first step and its rest may run in different contexts
+        There is no token: a handler's first step and its rest may run in different contexts
         (``Tasks.drive``).
         """
         old_scope = self.scope
@@ -339,8 +345,8 @@ class Tracer:
         return old_scope
 
     def bound(self, callback: Callable[[], object], cause: int | None = None) -> Callable[[], None]:
-        """The callback, to be called later from anywhere: due to ``cause``, or to what is the
-        current cause now.
+        """A callback that can be called later from anywhere, with ``cause`` as the current cause,
+        or the one of now.
         """
         due_to = self.cause if cause is None else cause
 
@@ -355,32 +361,37 @@ class Tracer:
 
     @property
     def waker(self) -> int:
-        """What ended the last wait of this driven coroutine (``Tasks.drive``); -1 for none.
+        """Trace event that ended the last wait of this driven coroutine (``Tasks.drive``); -1 for
+        none.
 
-        A coroutine goes on with the cause that it had when it began to wait; here it asks what set
-        it free, as a second cause, or the main one where it has waited for news.
+        After a wait, a coroutine has the same current cause as before. With this it can name the
+        event that ended the wait as a second cause, or as the main one.
         """
         if self.scope is not None:
             return self.scope_waker
         return self._waker.get()
 
     def context(self, cause: int, waker: int = NO_CAUSE) -> Context:
-        """A copy of the present context for what the loop will run: due to ``cause``."""
+        """A copy of the current context, with ``cause`` as the current cause, for callbacks of the
+        loop.
+        """
         context = copy_context()
         context.run(self._cause.set, cause)
         context.run(self._waker.set, waker)
         return context
 
     def timer_context(self) -> Context | None:
-        """The context of what is armed now to run later; None for the present one."""
+        """Context for a timer that is armed now; None for the current one."""
         scope = self.scope
         return None if scope is None else self.context(scope)
 
     # Between a client of ours and its broker
 
     def post(self, key: tuple[str, int, bool], index: int) -> None:
-        """A message is on its way on a connection: ``key`` is the client's address, the correlation
-        id, and whether it is an answer. What is not taken is forgotten.
+        """Note the trace event of a message that is on its way on a connection.
+
+        ``key`` is the client's address, the correlation id, and whether it is an answer. The oldest
+        messages that nobody takes are forgotten.
         """
         mail = self.mail
         mail[key] = index
@@ -422,11 +433,10 @@ class Tracer:
         return tuple(self._nodes)
 
     def lines(self, from_index: int = 0) -> Iterator[bytes]:
-        """Events from a cursor on as lines without line ends; ends where the trace ended when it
-        was reached.
+        """Events from a cursor on as lines without line ends, up to the end of the trace.
 
-        Events may be added between two steps. A cursor below ``first`` begins with what is kept of
-        older transactions, and goes on at ``first``.
+        Events may be added during the iteration. A cursor below ``first`` starts with the kept
+        events of older transactions, and goes on at ``first``.
         """
         reached = from_index
         while reached < self._next:
@@ -435,31 +445,36 @@ class Tracer:
             reached = self._ring.next
 
     def batches(self, from_index: int) -> Iterator[tuple[int, int, bytes]]:
-        """Events from a cursor on in the batches in which they are kept: index of the first, how
-        many they are, and their rows as MessagePack (``trace_forms.Row``). The first batch may
-        begin before the cursor. Of older transactions nothing is told.
+        """Events from a cursor on, in batches as they are kept: index of the first event, number of
+        events, and their rows as MessagePack (``trace_forms.Row``).
+
+        The first batch may begin before the cursor. Kept events of older transactions are left out.
         """
         self._keep()
         return self._ring.batches(from_index)
 
     def texts(self, from_index: int) -> Iterator[bytes]:
-        """The same in pieces of whole lines, as it is now: any thread may ask for the pieces."""
+        """The current events from a cursor on, as pieces of whole lines; any thread may iterate
+        over them.
+        """
         self._keep()
         return self._ring.texts_from(from_index)
 
     @property
     def rows_start_ns(self) -> int | None:
-        """From when the times of such rows count, in ns; None: they are microseconds of the run."""
+        """Start of the run in nanoseconds, if the times of such rows are nanoseconds; None: they
+        are microseconds of the run.
+        """
         return self._form.rows_start_ns
 
     def events(self, from_index: int = 0) -> Iterator[Event]:
-        """The same as ``lines``, decoded."""
+        """Like ``lines``, but decoded."""
         return map(_decode, self.lines(from_index))
 
     @property
     def hash(self) -> str:
-        """SHA-256 over every event line that is kept and the list of nodes: of the whole trace
-        where there is no ring.
+        """SHA-256 over all kept event lines and the list of nodes: of the whole trace if there is
+        no ring.
         """
         self._keep()
         sha = hashlib.sha256()
@@ -473,16 +488,16 @@ class Tracer:
         """Write header, the kept events and trailer as JSON lines.
 
         Args:
-            write: Takes them.
-            verdict: What judges came to, for the trailer.
-            start: Leave out the events before this one.
+            write: Writes a piece.
+            verdict: Verdict of the checks, for the trailer.
+            start: Index of the first event that is written.
         """
         for piece in self.pieces(verdict=verdict, start=start):
             write(piece)
 
     def pieces(self, *, verdict: str = "", start: int = 0) -> Iterator[bytes]:
-        """The same, as it is now, in pieces of whole lines: what happens between two steps is not
-        in it, and takes nothing from it.
+        """The lines of ``export`` as pieces of whole lines; events that are added during the
+        iteration are not included.
         """
         self._keep()
         header = {
@@ -529,7 +544,7 @@ def _hash(sha: hashlib._Hash, nodes: tuple[str, ...]) -> str:
 
 
 def _check_payload(kind: str, data: Payload | LaterPayload) -> Payload:
-    """The payload, made now: a bug shows where it is."""
+    """Make the payload now and check it, so that a bug shows at its site."""
     if isinstance(data, tuple):
         data = data[0](*data[1:])
     if isinstance(data, Mapping) and not data.keys() <= KINDS[kind].fields:
@@ -564,40 +579,44 @@ LINES_AT_ONCE: Final = 256
 BATCH_OVERHEAD: Final = 140
 """Bytes of memory that a batch takes besides its events."""
 LINE_OVERHEAD: Final = 125
-"""The same of a line that is carried along."""
+"""Bytes of memory that a kept line of an older transaction takes besides its text."""
 READ_KEPT: Final = 8
-"""Batches whose lines are kept for the next reader: listeners read the same ones."""
+"""Number of batches whose lines are kept for the next reader: several listeners read the same
+ones.
+"""
 CARRIED_SHARE: Final = 4
-"""At most 1/4 of the ring's bytes keeps transactions older than its first event."""
+"""At most 1/4 of the ring's bytes is for events of transactions that began before its first
+event.
+"""
 OVERDUE_SHARE: Final = 8
-"""While a snapshot is overdue, the ring may grow 1/8 past its bound."""
+"""While a snapshot is overdue, the ring may exceed its bound by 1/8."""
 
 _TX: Final = re.compile(rb'"k":"([^"]*)","tx":"((?:[^"\\]|\\.)*)/-?\d+:-?\d+"')
-"""Kind and transactional id of an event of a transaction; they stand side by side in no payload."""
+"""Kind and transactional id of an event about a transaction; no payload has this text."""
 _NAMED: Final = re.compile(r"(.*)/-?\d+:-?\d+", re.DOTALL)
 _ENDED: Final = frozenset({"CompleteCommit", "CompleteAbort", "Empty", "Dead"})
 _ENDS: Final = tuple(f'"state":"{state}"'.encode() for state in sorted(_ENDED))
 _INDEX_AT: Final = len(b'{"i":')
 _AT_KIND, _AT_TX, _AT_DATA = 3, 4, 5
-"""Places in a row."""
+"""Indices of values in a row."""
 
 
 class Lives(msgspec.Struct):
-    """What some consecutive events tell of transactions, by transactional id."""
+    """What some consecutive events say about transactions, by transactional id."""
 
     open: set[str]
     """Transactional ids with events after their last end here, or without an end here."""
     ended: set[str]
-    """Transactional ids that ended here; they may have begun anew."""
+    """Transactional ids whose transaction ended here; a new one may have begun since."""
 
     def follow(self, later: Lives) -> None:
-        """Merge the lives in the events that follow these."""
+        """Add the lives of the events that come next."""
         self.open = (self.open - later.ended) | later.open
         self.ended |= later.ended
 
 
 def lives_of(rows: Sequence[Row]) -> Lives:
-    """What becomes of transactions in these events."""
+    """Which transactions are open after these events, and which ended in them."""
     last_of_tx: dict[Any, int] = {row[_AT_TX]: index for index, row in enumerate(rows)}
     last_index: dict[str, int] = {}
     for tx, index in last_of_tx.items():
@@ -626,11 +645,11 @@ def _name(tx: Any) -> str:
 
 
 NO_LIVES: Final = Lives(set(), set())
-"""Of events about no transaction; never changed."""
+"""For events that are not about transactions; never changed."""
 
 
 class _Batch(msgspec.Struct, frozen=True, gc=False):
-    """Consecutive events in their form."""
+    """Consecutive events, encoded."""
 
     first: int
     count: int
@@ -638,7 +657,7 @@ class _Batch(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Chunk:
-    """Consecutive batches, which go together."""
+    """Consecutive batches, which are dropped together."""
 
     __slots__ = ("batches", "first", "is_opening", "lives", "size")
 
@@ -661,10 +680,10 @@ class _Chunk:
 
 
 class Ring:
-    """The newest events of a trace, as many bytes as are wanted."""
+    """The newest events of a trace, up to a number of bytes."""
 
     def __init__(self, bytes_max: int | None, form: Form) -> None:
-        """Start empty."""
+        """Start without events."""
         self.bytes_max = bytes_max
         """Approximate bound of the kept bytes; None for no bound."""
         self._form = form
@@ -689,13 +708,13 @@ class Ring:
     def add(
         self, encoded: bytes, count: int, lives: Lives = NO_LIVES, *, is_opening: bool = False
     ) -> None:
-        """Take in the next events.
+        """Add the next events.
 
         Args:
-            encoded: They, in their form.
-            count: How many they are.
-            lives: What they tell of transactions; asked for only where the ring has a bound.
-            is_opening: The first of them is a snapshot: a reader can begin here.
+            encoded: The events, in the ring's form.
+            count: Number of events.
+            lives: What they say about transactions; used only if the ring has a bound.
+            is_opening: The first event is a snapshot: a reader can begin here.
         """
         newest = self._chunks[-1] if self._chunks else None
         batch = _Batch(self.next, count, encoded)
@@ -745,8 +764,8 @@ class Ring:
         self.first = self._chunks[0].first
 
     def _carry(self, text: bytes, names: Set[str]) -> None:
-        """Keep the lines of these transactional ids behind the last end of each in this text: what
-        is older is no part of the transaction that is open.
+        """Keep the lines of the given transactional ids that come after the last end of each in
+        this text: earlier lines belong to finished transactions.
         """
         names_by_encoding = {msgspec.json.encode(name)[1:-1]: name for name in names}
         lines_by_name: dict[str, list[tuple[int, bytes]]] = {}
@@ -773,8 +792,8 @@ class Ring:
     def lines(self, from_index: int) -> Iterator[bytes]:
         """Events from a cursor on as lines without line ends.
 
-        Events may be added between two steps. A cursor below ``first`` begins with what is carried
-        along of older transactions.
+        Events may be added during the iteration. A cursor below ``first`` starts with the kept
+        lines of older transactions.
         """
         if from_index < self.first:
             yield from (line for index, line in self._older() if index >= from_index)
@@ -784,9 +803,10 @@ class Ring:
             yield from self._lines(batch)[index - batch.first :]
 
     def batches(self, from_index: int) -> Iterator[tuple[int, int, bytes]]:
-        """Events from a cursor on, in batches: index of the first, how many, packed rows.
+        """Events from a cursor on, in batches: index of the first event, number of events, packed
+        rows.
 
-        The first batch may begin before the cursor. Events may be added between two steps.
+        The first batch may begin before the cursor. Events may be added during the iteration.
         """
         for batch in self._batches(from_index):
             yield batch.first, batch.count, self._form.packed(batch.kept, batch.first)
@@ -800,15 +820,15 @@ class Ring:
             index = max(batch.first + batch.count, self.first)
 
     def texts(self) -> Iterator[bytes]:
-        """All that is kept now, in pieces of whole lines; what comes later changes none of them.
+        """All events that are kept now, as pieces of whole lines; later events change none of them.
 
-        A piece is made when it is asked for, in a millisecond or two.
+        A piece is made when it is needed, in a millisecond or two.
         """
         return chain(_join_lines(self._older()), self.texts_from(self.first))
 
     def texts_from(self, from_index: int) -> Iterator[bytes]:
-        """The same of events from a cursor on, without older transactions. The first piece may
-        begin before the cursor.
+        """Like ``texts``, for events from a cursor on, without older transactions. The first piece
+        may begin before the cursor.
         """
         return self._texts(list(self._batches(from_index)))
 
@@ -836,7 +856,7 @@ class Ring:
         return lines
 
     def _older(self) -> Iterator[tuple[int, bytes]]:
-        """What is carried along now, in order."""
+        """The kept lines of older transactions with their indices, in order."""
         return merge(*map(tuple, self._carried.values()))
 
 

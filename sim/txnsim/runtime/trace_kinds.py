@@ -17,24 +17,25 @@ IMPORTANCE_MAX: Final = 2
 
 
 PEER_POLLS: Final = frozenset({1, 63})
-"""APIs that brokers ask each other all the time: Fetch and BrokerHeartbeat."""
+"""APIs with which brokers poll each other all the time: Fetch and BrokerHeartbeat."""
 PEER_ROUTINE: Final = PEER_POLLS | {24, 27}
-"""APIs whose exchanges between brokers have importance 0: those, and AddPartitionsToTxn and
-WriteTxnMarkers, whose ends have events of their own (``verify.*``, ``txn.decide``, ``marker.*``).
+"""APIs whose messages between brokers have importance 0: ``PEER_POLLS``, and AddPartitionsToTxn and
+WriteTxnMarkers, whose effects have events of their own (``verify.*``, ``txn.decide``,
+``marker.*``).
 """
 
 
 class EventKind(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader needs to know of one kind of event."""
+    """One kind of event, as readers need it."""
 
     name: str
     importance: int
-    """0 hidden at first (timers, connections, polls), 1 ordinary, 2 what the story is about."""
+    """0 hidden at first (timers, connections, polls), 1 ordinary, 2 essential to the story."""
     meaning: str
     lower: str
-    """Which events of this kind have importance 0 all the same; empty for none."""
+    """Which events of this kind have importance 0 nevertheless; empty for none."""
     fields: frozenset[str]
-    """Names that the payload may carry."""
+    """Names of fields that the payload may have."""
 
 
 def _kind(name: str, importance: int, fields: str, meaning: str, *, lower: str = "") -> EventKind:

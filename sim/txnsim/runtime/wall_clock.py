@@ -6,7 +6,7 @@ import time
 
 
 def wall_ms() -> int:
-    """Milliseconds since 1970."""
+    """Milliseconds since 1970, by the system's clock."""
     return time.time_ns() // 1_000_000
 
 

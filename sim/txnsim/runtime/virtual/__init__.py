@@ -1,10 +1,10 @@
-"""Virtual time: a loop whose clock jumps, links in memory, and libraries that are lent both.
+"""Virtual time: a loop whose clock jumps, links in memory, and client libraries that use both.
 
 - ``run``: ``run_virtual(main, seed=7)``. Its loop's clock jumps to the next deadline; with nothing
   to wait for it raises.
 - ``net``, ``_connection``: addresses and connections in memory.
-- ``_process_clocks``: makes unmodified client libraries follow, by patches in front of the
-  process's functions.
-- ``reproducible_process``: what of a process keeps a run from repeating in another one, and how to
-  remove it.
+- ``_process_clocks``: makes unmodified client libraries follow, by patches of the process's
+  functions.
+- ``reproducible_process``: what prevents a run from repeating in another process, and how to remove
+  it.
 """

@@ -1,12 +1,11 @@
 """A connection in memory: two transports, and a pipe per direction.
 
-What is written arrives after a latency that is drawn from the connection's own stream of chance,
-never earlier than what was written before it.
-
-As with TCP: closing sends what was written and then the end of the stream; data that reaches a
-closed end is answered with a reset; a reader that pauses makes the writer's buffer grow until the
-writer's protocol has to pause. Other than there, ``connection_lost`` comes at once after
-``close``, even where the other end is stalled and has not taken everything.
+Written data arrives after a latency that is drawn from the connection's own random stream, never
+earlier than data that was written before it. As with TCP: closing sends the written data and then
+the end of the stream; data that reaches a closed end is answered with a reset; a reader that pauses
+makes the writer's buffer grow until the writer's protocol has to pause. Unlike with TCP,
+``connection_lost`` comes at once after ``close``, even where the other end is stalled and has not
+taken everything.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ Address = tuple[str, int]
 
 
 class _Signal(Enum):
-    """What a pipe carries besides bytes."""
+    """What a pipe carries besides data."""
 
     EOF = "end of stream"
     RESET = "reset"
 
 
 class VirtualConnection:
-    """Two transports and the pipes between them; where the faults of a connection are put in."""
+    """Two transports and the pipes between them; faults of a connection act here."""
 
     def __init__(
         self,
@@ -58,14 +57,14 @@ class VirtualConnection:
         self.server.join(self.client, _Pipe(loop, chance, latency_us, self.client))
 
     def reset(self) -> None:
-        """Both ends lose the connection with ConnectionResetError, at once; what was under way is
+        """Break the connection at once: both ends get a ConnectionResetError, and data under way is
         lost.
         """
         self.client.lose(ConnectionResetError(errno.ECONNRESET, "connection reset"))
         self.server.lose(ConnectionResetError(errno.ECONNRESET, "connection reset"))
 
     def stall(self) -> None:
-        """Nothing arrives any more at either end, until ``resume``; nothing is lost."""
+        """Stop delivery to both ends until ``resume``; nothing is lost."""
         self.client.stall()
         self.server.stall()
 
@@ -75,14 +74,14 @@ class VirtualConnection:
         self.server.unstall()
 
     def end_closed(self) -> None:
-        """One of the ends is closed for good."""
+        """Note that one of the ends is closed for good."""
         self._ends_open -= 1
         if self._ends_open == 0:
             self._on_closed()
 
 
 class _Pipe(msgspec.Struct, eq=False):
-    """One direction: latency, and order."""
+    """One direction of a connection: delays data, and keeps its order."""
 
     loop: asyncio.AbstractEventLoop
     chance: random.Random
@@ -135,7 +134,7 @@ class VirtualTransport(asyncio.Transport):
         self._pipe = pipe
 
     def start(self, protocol: asyncio.BaseProtocol, context: Context) -> None:
-        """Connected: tell the protocol, then let in what has arrived."""
+        """Tell the protocol that it is connected, then deliver what has arrived."""
         self._protocol = protocol
         self.context = context.copy()
         self._loop.call_soon(self._begin, context=self.context)
@@ -161,29 +160,29 @@ class VirtualTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Send all buffers as one piece."""
+        """Send all buffers as one piece of data."""
         self.write(b"".join(list_of_data))
 
     def write_eof(self) -> None:
-        """Close the way there; the way back stays open."""
+        """Close this direction; the other one stays open."""
         if not self._closing and not self._eof_sent:
             self._eof_sent = True
             self._pipe.send(_Signal.EOF)
 
     def can_write_eof(self) -> bool:
-        """Yes."""
+        """True."""
         return True
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that the other end has not taken."""
+        """Number of bytes that the other end has not taken."""
         return self._unread_bytes
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
-        """Low and high water."""
+        """Low and high limit of the write buffer."""
         return self._low_bytes, self._high_bytes
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """When the protocol has to pause and to resume."""
+        """Set at how many unread bytes the protocol has to pause and to resume."""
         if high is None:
             high = BUFFER_HIGH_BYTES if low is None else 4 * low
         if low is None:
@@ -193,7 +192,7 @@ class VirtualTransport(asyncio.Transport):
         self._high_bytes, self._low_bytes = high, low
 
     def _note_taken_bytes(self, count: int) -> None:
-        """The other end has taken ``count`` bytes."""
+        """Note that the other end has taken ``count`` bytes."""
         self._unread_bytes -= count
         if self._writer_paused and self._unread_bytes <= self._low_bytes and not self._lost:
             self._writer_paused = False
@@ -202,7 +201,7 @@ class VirtualTransport(asyncio.Transport):
     # Reading
 
     def arrive(self, item: bytes | _Signal) -> None:
-        """Something has come through the pipe."""
+        """Handle data or a signal that has come through the pipe."""
         if self._closing:
             self._arrive_late(item)
         else:
@@ -252,21 +251,23 @@ class VirtualTransport(asyncio.Transport):
             self.close()
 
     def pause_reading(self) -> None:
-        """Hand nothing over until ``resume_reading``."""
+        """Deliver nothing to the protocol until ``resume_reading``."""
         self._paused = True
 
     def resume_reading(self) -> None:
-        """Go on in a later turn of the loop."""
+        """Deliver again, from a later turn of the loop on."""
         if self._paused:
             self._paused = False
             self._loop.call_soon(self._pump, context=self.context)
 
     def is_reading(self) -> bool:
-        """Whether data is handed over."""
+        """Whether data is delivered to the protocol."""
         return not (self._paused or self._closing)
 
     def stall(self) -> None:
-        """As if the network had stopped before this end (``VirtualConnection.stall``)."""
+        """Deliver nothing more to this end, as if the network had stopped
+        (``VirtualConnection.stall``).
+        """
         self._stalled = True
 
     def unstall(self) -> None:
@@ -277,20 +278,20 @@ class VirtualTransport(asyncio.Transport):
     # Closing
 
     def close(self) -> None:
-        """Send what was written, then the end of the stream."""
+        """Send the written data, then the end of the stream."""
         if not self._closing:
             if not self._eof_sent:
                 self._pipe.send(_Signal.EOF)
             self._end(None)
 
     def abort(self) -> None:
-        """Close at once; the other end sees a reset."""
+        """Close at once; the other end gets a reset."""
         if not self._closing:
             self._pipe.send(_Signal.RESET)
             self._end(None)
 
     def lose(self, error: Exception) -> None:
-        """The connection broke."""
+        """End this transport: the connection broke."""
         if not self._closing:
             self._end(error)
 
@@ -308,17 +309,17 @@ class VirtualTransport(asyncio.Transport):
         self._protocol.connection_lost(error)
 
     def is_closing(self) -> bool:
-        """Whether it is closed or broken."""
+        """Whether the transport is closed or broken."""
         return self._closing
 
     # Protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Another protocol from now on."""
+        """Replace the protocol."""
         self._protocol = protocol
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """The present one."""
+        """The current protocol."""
         return self._protocol
 
 

@@ -1,14 +1,14 @@
-"""The clocks and the chance of the process, lent to a virtual run.
+"""Time and random numbers of the process, replaced during a virtual run.
 
 Client libraries read ``time``, ``datetime``, ``random``, ``os.urandom``, ``uuid`` and ``secrets``
-directly. Inside a run these answer from the run's loop and seed, also by names and default
+directly. During a run these answer from the run's loop and seed, also through names and default
 arguments that a module bound before (``_thread_patches``), but only in the thread of the run: a web
-server, a test runner or a loop beside it keeps real time, and what it draws does not change the
-run. Everything is put back afterwards.
+server, a test runner or a loop in another thread keeps real time, and its random draws don't change
+the run. Everything is put back afterwards.
 
-Not covered: C extensions that ask the system themselves, unless ``Libraries`` knows them; the time
-that a processor has worked (``time.process_time``); a function that an object or a container took
-before the run; numpy's generator of old (``numpy.random.rand``).
+Not covered: C extensions that ask the system themselves, unless ``Libraries`` knows them; processor
+time (``time.process_time``); a function that an object or a container took before the run; numpy's
+old generator (``numpy.random.rand``).
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _CHANCE: Final = tuple(
 )
 """The functions of the module ``random``: methods of one generator that all threads share."""
 _STRFTIME_TIME: Final = 2
-"""With so many arguments ``time.strftime`` gets a time."""
+"""Number of arguments with which ``time.strftime`` is given a time."""
 _WALL_CLOCKS: Final = ("CLOCK_REALTIME", "CLOCK_TAI")
 _STEADY_CLOCKS: Final = ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW", "CLOCK_BOOTTIME", "CLOCK_UPTIME")
-"""Of ``time.clock_gettime``; each system has some of them."""
+"""Clocks of ``time.clock_gettime``; each system has some of them."""
 _NODE_BITS, _CLOCK_BITS = 48, 14
 
 
@@ -68,13 +68,15 @@ _NODE_BITS, _CLOCK_BITS = 48, 14
 # imported then, an object) gets the real function's answers again once the run is over.
 
 NO_THREAD: Final = 0
-"""No thread has this identifier."""
+"""An identifier that no thread has."""
 
 Function = Callable[..., Any]
 
 
 class Owner:
-    """Which thread the patches answer from the run; one object for all patches of the process."""
+    """The thread in which the patches answer from the run; one object for all patches of the
+    process.
+    """
 
     __slots__ = ("thread",)
 
@@ -88,12 +90,16 @@ class ThreadPatch:
     __slots__ = ("_owner", "answer", "function", "virtual")
 
     def __init__(self, function: Function, owner: Owner) -> None:
-        """Stand in front of ``function``; without an owner everybody passes."""
+        """Patch ``function``; while ``owner`` has no thread, every thread gets the function
+        itself.
+        """
         self.function = function
         self.virtual: Function = function
         self._owner = owner
         self.answer: Final[Function] = self._answer
-        """A bound method: a class that keeps it as an attribute does not bind it again."""
+        """The patched function. A bound method: a class that has it as an attribute does not bind
+        it again.
+        """
 
     def _answer(self, *args: Any, **options: Any) -> Any:
         if get_ident() == self._owner.thread:
@@ -102,31 +108,31 @@ class ThreadPatch:
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """Somewhere in a module where a function is bound."""
+    """A place in a module where a function is bound."""
 
     put: Callable[[Any], object]
     real: Any
     """The object outside of a run."""
     patched: Any
-    """The object with patches in place of its functions."""
+    """The object during a run, with patches in place of its functions."""
 
 
 Patches = Mapping[int, ThreadPatch]
-"""By the identity of the function."""
+"""Patches by the identity of the patched function."""
 
 
 class ModuleWalk:
-    """Finds the bindings of all modules; each is looked into once."""
+    """Finds the bindings in all modules; each module is searched once."""
 
     def __init__(self, patches: Patches) -> None:
         self._patches = patches
         self._known: dict[str, tuple[types.ModuleType, tuple[Binding, ...]]] = {}
 
     def bindings(self) -> tuple[Binding, ...]:
-        """Every binding in the modules of today.
+        """Every binding in the modules that are loaded now.
 
-        Modules of the standard library are left out: ``threading`` and ``queue`` wait by real time.
-        What is being imported right now is looked at again next time, and so is ``__main__``.
+        Modules of the standard library are left out: ``threading`` and ``queue`` wait in real time.
+        Modules that are being imported are searched again next time, and so is ``__main__``.
         """
         known_modules = self._known
         bindings_found: list[Binding] = []
@@ -226,7 +232,7 @@ _owner: Final = Owner()
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """A name of the standard library that is lent."""
+    """A name of the standard library that is patched."""
 
     owner: Any
     name: str
@@ -255,10 +261,10 @@ _walk: Final = ModuleWalk({id(source.patch.function): source.patch for source in
 def ambient_virtual(
     *, monotonic_ns: Nanoseconds, wall_ns: Nanoseconds, seed: int
 ) -> Iterator[Libraries]:
-    """Let time and chance of the process follow a virtual run in this thread.
+    """Let time and random numbers of the process follow a virtual run in this thread.
 
     Yields:
-        What is to look again at libraries that are imported during the run.
+        The object that patches libraries which are imported during the run.
 
     Raises:
         SimulationError: Another virtual run is under way in this process.
@@ -298,8 +304,8 @@ def _is_ours() -> bool:
 
 
 class _Chance:
-    """What a run draws: a stream for ``random``, one for what asks the system for entropy, one for
-    generators that are made without a seed. None shifts another's draws.
+    """Random numbers of a run: a stream for ``random``, one for functions that ask the system for
+    entropy, one for generators that are made without a seed. None changes another's draws.
     """
 
     def __init__(self, seed: int) -> None:
@@ -374,7 +380,7 @@ def _no_sleep(_seconds: float) -> NoReturn:
 
 
 def _lend_datetime(stack: ExitStack, wall_ns: Nanoseconds) -> None:
-    """``now`` and ``utcnow``; ``today`` asks ``time.time`` by itself."""
+    """Patch ``now`` and ``utcnow``; ``today`` asks ``time.time`` itself."""
     real_now = native_attribute(datetime.datetime, "now")
     real_utcnow = native_attribute(datetime.datetime, "utcnow")
 
@@ -397,7 +403,7 @@ def _lend_datetime(stack: ExitStack, wall_ns: Nanoseconds) -> None:
 
 
 def _lend_seeds(stack: ExitStack, seeds: Function) -> None:
-    """``random.Random()`` without a seed takes one of the run's."""
+    """Let ``random.Random()`` without a seed take a seed of the run."""
     real = random.Random.seed
 
     def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
@@ -422,12 +428,12 @@ _BROKER: Final = ("aiokafka.structs", "BrokerMetadata")
 
 
 class Libraries:
-    """What one run has lent to libraries, so that they can follow it.
+    """The patches of client libraries in one run, so that they follow its time.
 
     aiokafka stamps records in a C extension that asks the system for the time. It numbers its
     producers per process, which would show in the names of the second run's clients. It asks
     brokers in the order of a set of tuples with ``None`` in them, whose hash is an address before
-    Python 3.12. Nothing here is imported: a library that is not loaded is left alone.
+    Python 3.12. Nothing is imported here: a library that is not loaded is left alone.
     """
 
     def __init__(self, stack: ExitStack, *, is_ours: Callable[[], bool]) -> None:
@@ -436,7 +442,7 @@ class Libraries:
         self._lent: set[type] = set()
 
     def lend(self) -> None:
-        """Let what is loaded by now follow the run. To be called again when more may be: before a
+        """Patch the libraries that are loaded by now. Called again when more may be: before a
         client connects.
         """
         for module, name in _BUILDERS:
@@ -451,7 +457,7 @@ class Libraries:
             lend(library_class)
 
     def _stamps(self, builder: Any) -> None:
-        """A record without a stamp gets the run's time."""
+        """Let a record without a timestamp get the run's time."""
         real, is_ours = native_attribute(builder, "append"), self._is_ours
 
         def append(self: Any, offset: int, timestamp: int | None, *more: Any, **named: Any) -> Any:
@@ -463,13 +469,13 @@ class Libraries:
             self._stack.callback(put_native_attribute, builder, "append", real)
 
     def _numbers(self, producer: Any) -> None:
-        """A run counts its producers from the start."""
+        """Let the numbers of producers start anew in the run."""
         if hasattr(producer, _NUMBER):
             self._stack.callback(setattr, producer, _NUMBER, getattr(producer, _NUMBER))
             setattr(producer, _NUMBER, 0)
 
     def _order(self, broker: Any) -> None:
-        """Hash a client library's broker by its content in the run's thread."""
+        """Hash a client library's broker by its content, in the run's thread."""
         if "__hash__" in vars(broker):
             return
         is_ours = self._is_ours
@@ -485,20 +491,20 @@ _PYTHON_API: Final = getattr(ctypes, "pythonapi", None)
 
 
 def native_attribute(owner: type, name: str) -> Any:
-    """Unbound value in the namespace of ``owner``; None for a missing name."""
+    """Unbound value in the namespace of ``owner``; None if the name is missing."""
     return vars(owner).get(name)
 
 
 def put_native_attribute(owner: type, name: str, value: object) -> bool:
-    """Put ``value`` in the place of the attribute of a compiled class.
+    """Replace an attribute of a compiled class.
 
-    ``datetime.datetime`` and the classes of C extensions refuse ``setattr``, and another class in
-    their place would meet ``type(x) is datetime`` and every name that was bound before. So it is
-    put into the namespace of the class itself. CPython shows it to the collector; other
-    implementations may not, and then nothing is replaced.
+    ``datetime.datetime`` and the classes of C extensions refuse ``setattr``, and a class in their
+    place would fail ``type(x) is datetime`` and miss every name that was bound before. So the value
+    is put into the namespace of the class itself. CPython shows that namespace to the garbage
+    collector; other implementations may not, and then nothing is replaced.
 
     Returns:
-        Whether that is possible here.
+        Whether the attribute was replaced.
     """
     namespaces = [
         members

@@ -1,7 +1,7 @@
 """Listening addresses in memory, for a loop with virtual time.
 
-Host names are names and nothing else; the aliases of loopback are one host, and a wildcard listens
-for all of them. What happens on a connection is in ``virtual_connection``.
+Host names are only names; the aliases of loopback are one host, and a wildcard listens for all of
+them. ``_connection`` has the connections.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from txnsim.runtime.virtual._connection import Address, VirtualConnection, Virtu
 from txnsim.text import host_and_port
 
 LATENCY_US_DEFAULT: Final = (50, 500)
-"""One way, drawn evenly: about what a local network has."""
+"""Least and greatest latency of one way, drawn evenly: about that of a local network."""
 
 PORT_FIRST: Final = 49_152
-"""First port given out if none is requested (the dynamic range of RFC 6335)."""
+"""First port for listeners that request none (the dynamic range of RFC 6335)."""
 
 HOST: Final = "virtual-time.invalid"
-"""What clients in a run call this machine. No name under ``.invalid`` has an address (RFC 6761), so
-a library that opens sockets of its own reaches nobody, and its error shows where the name is from.
+"""Host name at which clients in a run reach this machine. No name under ``.invalid`` has an address
+(RFC 6761), so a library that opens sockets of its own reaches nobody, and its error shows where the
+name is from.
 """
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -49,7 +50,7 @@ class VirtualNet:
         rng: SeededRng,
         latency_us: tuple[int, int] = LATENCY_US_DEFAULT,
     ) -> None:
-        """Start without any listener."""
+        """Start without listeners."""
         self._loop = loop
         self._rng = rng
         self._latency_us = latency_us
@@ -83,7 +84,7 @@ class VirtualNet:
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[VirtualTransport, asyncio.BaseProtocol]:
-        """Open a connection: one way there, one way back.
+        """Open a connection, after the latency there and back.
 
         Raises:
             ConnectionRefusedError: There is no listener when the request arrives.
@@ -117,7 +118,7 @@ class VirtualNet:
         return connection.client, protocol
 
     def forget(self, server: VirtualServer) -> None:
-        """``server`` accepts no longer."""
+        """Remove the listener of ``server``."""
         self._servers.pop(server.address, None)
 
     def _find(self, host: str, port: int) -> VirtualServer | None:
@@ -138,7 +139,7 @@ class VirtualNet:
 
 
 class VirtualServer(asyncio.AbstractServer):
-    """A listening address in memory; what ``loop.create_server`` answers."""
+    """A listening address in memory, as ``loop.create_server`` returns it."""
 
     def __init__(
         self,
@@ -156,11 +157,11 @@ class VirtualServer(asyncio.AbstractServer):
 
     @property
     def sockets(self) -> tuple[VirtualSocket, ...]:
-        """One pseudo socket, which knows its name."""
+        """One pseudo socket, which has the address."""
         return (VirtualSocket(self.address),) if self._serving else ()
 
     def close(self) -> None:
-        """Stop accepting; connections live on."""
+        """Stop accepting; connections stay open."""
         if self._serving:
             self._serving = False
             self._net.forget(self)
@@ -176,7 +177,7 @@ class VirtualServer(asyncio.AbstractServer):
         return self._serving
 
     async def start_serving(self) -> None:
-        """Done already."""
+        """Does nothing: it serves already."""
 
     async def serve_forever(self) -> None:
         """Accept until cancelled."""
@@ -187,7 +188,7 @@ class VirtualServer(asyncio.AbstractServer):
 
 
 class VirtualSocket:
-    """What is asked of a listening socket: its name."""
+    """A pseudo socket of a listener, which has only an address."""
 
     __slots__ = ("_address",)
 

@@ -1,4 +1,4 @@
-"""What of a process decides the order of hashes, and how to start it so that this repeats.
+"""What makes the order of hashes differ between processes, and how to start one where it repeats.
 
 A library that keeps its brokers in a set asks them in the order of their hashes. Hashes of strings
 depend on a seed of the process (PYTHONHASHSEED). ``None`` hashes by its address before Python 3.12,
@@ -28,8 +28,8 @@ _NONE_HASHES_BY_NUMBER: Final = (3, 12)
 
 
 def limits_of_process() -> tuple[str, ...]:
-    """What keeps a virtual run from repeating in another process, where a library goes by hashes;
-    nothing in a process that is arranged.
+    """Reasons why a virtual run need not repeat in another process, if a library depends on hashes;
+    none after ``arrange_process``.
     """
     limits = []
     if sys.flags.hash_randomization:
@@ -42,13 +42,13 @@ def limits_of_process() -> tuple[str, ...]:
 def arrange_process() -> tuple[str, ...]:
     """Start this program again, with the same arguments, so that virtual runs repeat.
 
-    To be called first, before files are opened or threads started: all of that is lost. The process
+    Call it first, before files are opened or threads started: all of them are lost. The process
     keeps its number, its terminal and its directory.
 
     Returns:
-        Nothing, in a process that is arranged. Else the limits that hold all the same: where the
-        system refuses fixed addresses (some containers do; macOS has no such call), with
-        ``python -E`` and ``-I``, which read no variables.
+        The limits that remain. There are some where the system refuses fixed addresses (some
+            containers do; macOS has no such call), and with ``python -E`` and ``-I``, which read no
+            variables.
     """
     limits = limits_of_process()
     if not limits or ARRANGED in os.environ:
@@ -70,14 +70,14 @@ def _addresses_are_fixed() -> bool:
 
 
 def _fix_addresses() -> None:
-    """Switch address randomization off from the next exec on, also for children."""
+    """Switch address randomization off for the next exec, also for children."""
     flags = _personality(_ASK)
     if flags is not None:
         _personality(flags | _ADDR_NO_RANDOMIZE)
 
 
 def _personality(flags: int) -> int | None:
-    """Linux' personality(2): the previous value; None if missing or refused."""
+    """Calls Linux' personality(2): returns the previous value; None if missing or refused."""
     call = getattr(ctypes.CDLL(None), "personality", None) if sys.platform == "linux" else None
     if call is None:
         return None

@@ -1,9 +1,9 @@
 """A run in virtual time: ``run_virtual(main, seed=7)``.
 
 Puts clock, tasks, network and trace, the same classes as in the real world, on a virtual loop, and
-makes the ambient sources that unmodified client libraries read (``time``, ``random``) follow the
-run in its thread. A run is a function of its seed: every failure carries the seed as a note. A
-process has one run at a time; what its other threads do is not touched and does not count.
+makes the functions that unmodified client libraries read (``time``, ``random``) follow the run in
+its thread. A run depends only on its seed: every failure has the seed as a note. A process has one
+run at a time; its other threads are not affected and don't count.
 """
 
 from __future__ import annotations
@@ -35,19 +35,17 @@ START_MS: Final = 1_700_000_000_000
 """Cluster wall time at the start of a virtual run (14 November 2023), the same in every run."""
 
 PEER_LATENCY_US_DEFAULT: Final = (50, 500)
-"""One way between brokers, drawn evenly."""
+"""Least and greatest latency of one way between brokers, drawn evenly."""
 
 
 IDLE_TURNS_MAX: Final = 1_000_000
-"""Turns of the loop without time going on before the run is called a livelock; an honest burst
-takes some thousands.
+"""Turns of the loop without progress of time after which the run is called a livelock; an honest
+burst takes some thousands.
 """
 
 
 class VirtualEnvironment(Environment):
-    """A virtual run's world, with its loop and its network of connections, where faults of
-    connections are put in.
-    """
+    """The environment of a virtual run, with its loop and its connections, on which faults act."""
 
     __slots__ = ("loop", "net", "seed")
 
@@ -110,20 +108,21 @@ def run_virtual(
     """Run ``main`` to its end in virtual time.
 
     Args:
-        main: Is handed the environment.
-        seed: Of all chance in the run, ``random`` in its thread included.
+        main: Called with the environment.
+        seed: Seed of all random numbers in the run, also of ``random`` in its thread.
         start_ms: Wall time at the start.
         latency_us: Least and greatest latency of a connection, one way.
-        peer_latency_us: The same of a link between brokers; None delivers at once, as ``serve``.
+        peer_latency_us: Least and greatest latency of a link between brokers; None delivers at
+            once, as ``serve``.
         trace_level: How much is recorded; nothing is dropped.
         idle_turns_max: Turns of the loop without time going on that are called a livelock.
 
     Returns:
-        What ``main`` answers.
+        The result of ``main``.
 
     Raises:
-        SimulationError: Deadlock, livelock, something that is not simulated, or another virtual
-            run is under way in this process.
+        SimulationError: Deadlock, livelock, something that is not simulated, or another virtual run
+            is under way in this process.
         BaseExceptionGroup: ``main`` came to its end, but background tasks or callbacks failed.
     """
     loop = VirtualLoop(idle_turns_max=idle_turns_max)
@@ -180,8 +179,8 @@ def _peer_latency(
 def _collector(
     failures: list[BaseException],
 ) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]:
-    """A loop's handler that keeps failed callbacks as bugs; what a client library leaves unread in
-    a future is only reported.
+    """An exception handler of a loop that keeps failed callbacks as bugs; exceptions that a client
+    library leaves unread in a future are only reported.
     """
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -210,7 +209,9 @@ Ts = TypeVarTuple("Ts")
 
 
 MONOTONIC_START_NS: Final = 1_000 * 1_000_000_000
-"""Where the loop's clock starts: far from zero and from wall time, so that mixing clocks shows."""
+"""Time at which the loop's clock starts: far from zero and from wall time, so that mixing clocks
+shows.
+"""
 
 _RESOLUTION_S: Final = 1e-6
 _REFUSED: Final = (
@@ -240,7 +241,7 @@ _REFUSED: Final = (
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """The loop of one virtual run; everything happens in the thread that made it."""
+    """The event loop of one virtual run; everything happens in the thread that made it."""
 
     def __init__(self, *, idle_turns_max: int = IDLE_TURNS_MAX) -> None:
         self._now_ns = MONOTONIC_START_NS
@@ -249,7 +250,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._thread = threading.get_ident()
         self.net: VirtualNet | None = None
         self.before_connect: Callable[[], object] = _nothing
-        """Called before a client connects: by then its library is loaded."""
+        """Called before a client connects: by then the client's library is loaded."""
         super().__init__(_JumpingSelector(self._wait))
         self._clock_resolution = _RESOLUTION_S
         self._numbers = Numbers()
@@ -257,23 +258,23 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def create_task(
         self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], **options: Any
     ) -> asyncio.Task[T]:
-        """A task that hashes alike in every process, unless somebody has set a factory."""
+        """A task whose hash is the same in every process, unless a task factory is set."""
         if self.is_closed() or self.get_task_factory() is not None:
             return super().create_task(coro, **options)
         return self._numbers.task(self, coro, **options)
 
     def create_future(self) -> asyncio.Future[Any]:
-        """A future that hashes alike in every process."""
+        """A future whose hash is the same in every process."""
         return self._numbers.future(self)
 
     # Time
 
     def time(self) -> float:
-        """Virtual seconds."""
+        """Virtual time in seconds."""
         return self._now_ns / 1e9
 
     def time_ns(self) -> int:
-        """Virtual nanoseconds, exactly."""
+        """Virtual time in nanoseconds, exactly."""
         return self._now_ns
 
     def call_later(
@@ -283,16 +284,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """As in asyncio, but what is to come later never comes at the same moment: a client that
-        computes its next delay from what is left would meet a rounding error again and again (in
-        the real world its own work takes time).
+        """As in asyncio, but a positive delay always ends at a later time than now: a client that
+        computes its next delay from the remaining time would meet a rounding error again and again
+        (in the real world its own work takes time).
         """
         if 0 < delay < _RESOLUTION_S:
             delay = _RESOLUTION_S
         return super().call_later(delay, callback, *args, context=context)
 
     def _wait(self, timeout: float | None) -> None:
-        """What the selector does instead of waiting."""
+        """Called by the selector instead of waiting."""
         if timeout is None:
             raise DeadlockError(f"nothing is scheduled, but these wait: {self._waiting_tasks()}")
         if timeout > 0:
@@ -363,23 +364,24 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_soon_threadsafe(  # type: ignore[override]  # narrower than asyncio on purpose
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """Only from the loop's own thread: another one would come in at an unrepeatable moment.
+        """As in asyncio, but only from the loop's own thread: another one would call at an
+        unrepeatable time.
 
         Raises:
-            NotSimulatedError: It is another thread.
+            NotSimulatedError: Another thread called.
         """
         if threading.get_ident() != self._thread:
             raise NotSimulatedError("another thread called into a virtual loop")
         return self.call_soon(callback, *args, context=context)
 
     def _make_self_pipe(self) -> None:
-        """No pipe to wake the loop by: nothing else may wake it."""
+        """Make no pipe to wake the loop by: nothing else may wake it."""
 
     def _close_self_pipe(self) -> None:
-        """The counterpart."""
+        """Do nothing: there is no pipe."""
 
     def _write_to_self(self) -> None:
-        """The counterpart."""
+        """Do nothing: there is no pipe."""
 
 
 def _nothing() -> None:
@@ -399,7 +401,7 @@ for _name in _REFUSED:
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """A selector that never waits and knows no files."""
+    """A selector that never waits and has no files."""
 
     def __init__(self, wait: Callable[[float | None], None]) -> None:
         self._wait = wait
@@ -424,13 +426,14 @@ class _JumpingSelector(selectors.BaseSelector):
 
 
 TASK_NAME: Final = "Task-{number}"
-"""As asyncio names a task that was given no name, where it counts all of a process."""
+"""Name of a task that is given none, as in asyncio, whose numbers are those of the process."""
 
 
 class NumberedFuture(asyncio.Future[Any]):
-    """A future of a virtual loop. As its tasks it hashes by its number in the run. asyncio's own
-    hash by their address, which differs from process to process, and so does the order in which a
-    library takes them out of a set: ``asyncio.wait`` answers with one.
+    """A future of a virtual loop. Its hash is its number in the run, as with tasks.
+
+    asyncio's own hash is the address, which differs from process to process, and so does the order
+    in which a library takes futures out of a set: ``asyncio.wait`` returns one.
     """
 
     def __init__(self, number: int, *, loop: asyncio.AbstractEventLoop) -> None:
@@ -442,7 +445,7 @@ class NumberedFuture(asyncio.Future[Any]):
 
 
 class NumberedTask(asyncio.Task[Any]):
-    """A task of a virtual loop."""
+    """A task of a virtual loop, whose hash is its number in the run."""
 
     def __init__(
         self,
@@ -476,7 +479,7 @@ class Numbers:
         context: Context | None = None,
         **options: Any,
     ) -> asyncio.Task[Any]:
-        """A task, as ``loop.create_task`` is asked for it."""
+        """Makes a task, as ``loop.create_task`` is called for it."""
         if name is None:
             name = TASK_NAME.format(number=self._next_name())
         return NumberedTask(
