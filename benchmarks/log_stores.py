@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         segments = make(place, HOURS)
         (Path(scratch) / "store").mkdir()
         with S3Store(Path(scratch) / "store") as store:
-            store.put(place, "kafka")
+            store.upload(place, "kafka")
             for more in WAYS:
                 here, there, served_s = [], [], []
                 for _ in range(rounds):

@@ -250,7 +250,7 @@ def apis_page() -> str | None:
 
 def dashboard_page() -> str:
     """Panels are kept; a metric without one gets one."""
-    return dashboard.with_all((ROOT / DASHBOARD).read_text("utf-8"), METRICS)
+    return dashboard.add_missing_panels((ROOT / DASHBOARD).read_text("utf-8"), METRICS)
 
 
 def _not_answered(answered: set[int]) -> str:
@@ -678,7 +678,7 @@ def metrics_page() -> str | None:
 def _jmx_name(metric: Metric) -> str:
     """Kafka's name, and the one of ``monitoring/kafka/jmx-exporter.yml``."""
     if metric.kafka is not None:
-        return f"`{metric.kafka}`, exported as `{kafka_monitoring.exported(metric)}`"
+        return f"`{metric.kafka}`, exported as `{kafka_monitoring.exported_name(metric)}`"
     return "none" if metric.draft is None else f"{metric.draft}; not shipped"
 
 

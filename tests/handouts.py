@@ -163,7 +163,8 @@ def slides() -> str:
     said = "Each picture is a moment of a run, drawn from its trace."
     parts = [f"<section><h1>{title}</h1><p>{said}</p></section>"]
     for number, one in enumerate(PICTURES, 1):
-        told = f"txnsim scenario run {one.told.scenario} --mode '{one.told.run}' --{one.told.take}"
+        run = one.story_run
+        told = f"txnsim scenario run {run.scenario} --mode '{run.run}' --{run.take}"
         parts.append(
             f"<section><h1>{number}. {html.escape(one.title)}</h1>{picture(one.name)}"
             f"<p>{html.escape(one.text)}</p><footer>{html.escape(told)}</footer></section>"

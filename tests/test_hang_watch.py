@@ -79,7 +79,7 @@ def test_a_test_whose_child_works_does_not_hang(pytester: pytest.Pytester) -> No
 
 
 def test_what_children_have_used_counts_when_they_have_ended(pytester: pytest.Pytester) -> None:
-    work = hang_watch.Work()
+    work = hang_watch.ProcessorUse()
     work.look()
     pytester.run(sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass")
     work.look()
@@ -92,7 +92,7 @@ def test_a_child_that_leaves_with_all_it_has_used_does_not_hide_what_others_do(
     """The parent of such a child has ended. CI once took the next test for a hang."""
     used = {1: 1.0, 2: 90.0}
     monkeypatch.setattr(hang_watch, "used_by_process_s", lambda: dict(used))
-    work = hang_watch.Work()
+    work = hang_watch.ProcessorUse()
     work.look()
     del used[2]
     for _ in range(hang_watch.LOOKS):

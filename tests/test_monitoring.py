@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from tests.docs import ROOT
-from tests.support.dashboard import ENDINGS, with_all
-from tests.support.kafka_monitoring import exported
+from tests.support.dashboard import ENDINGS, add_missing_panels
+from tests.support.kafka_monitoring import exported_name
 from tests.support.promtool import is_to_be_had, promtool
 from txnsim.metrics.exposition import exposition
 from txnsim.metrics.table import METRICS, Metric, MetricKind, Reading
@@ -84,7 +84,7 @@ def test_a_metric_that_no_panel_shows_gets_one(kind: MetricKind, expression: str
         advice="",
     )
     before = (FOLDER / "grafana-dashboard.json").read_text("utf-8")
-    after = with_all(before, [*METRICS, metric])
+    after = add_missing_panels(before, [*METRICS, metric])
     *old, panel = json.loads(after)["panels"]
     assert old == json.loads(before)["panels"]
     (target,) = panel["targets"]
@@ -92,7 +92,7 @@ def test_a_metric_that_no_panel_shows_gets_one(kind: MetricKind, expression: str
     assert (panel["title"], panel["description"]) == ("New", "What is new.")
     assert panel["id"] not in {one["id"] for one in old}
     assert panel["gridPos"] not in [one["gridPos"] for one in old]
-    assert with_all(after, [*METRICS, metric]) == after, "once"
+    assert add_missing_panels(after, [*METRICS, metric]) == after, "once"
 
 
 def test_legends_of_the_dashboard_name_labels_of_their_metrics() -> None:
@@ -192,7 +192,7 @@ def of_kafka(file: str) -> set[str]:
     return set(re.findall(r"\bkafka_[a-z_]+", said))
 
 
-KAFKAS: Final = {name for one in METRICS if (name := exported(one)) is not None}
+KAFKAS: Final = {name for one in METRICS if (name := exported_name(one)) is not None}
 
 
 @pytest.mark.parametrize("file", ["alerts-kafka.yml", "grafana-dashboard-kafka.json"])

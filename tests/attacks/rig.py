@@ -16,7 +16,7 @@ import msgspec
 from tests.attacks.figures import Figures, Waits
 from tests.attacks.target import Attack, Target, serving
 from tests.support.apache_kafka import REPOSITORY
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 from tests.support.txnsim_server import TxnsimServerError
 
 _QUIET_S: Final = 3.0
@@ -102,7 +102,7 @@ class _Player(threading.Thread):
             self.error = error
 
 
-class Neighbour(Lived):
+class Neighbour(ManagedResource):
     """The other process."""
 
     def __init__(self, address: str) -> None:
@@ -114,7 +114,7 @@ class Neighbour(Lived):
             text=True,
         )
 
-    def _left(self, exc: BaseException | None) -> None:
+    def _on_exit(self, exc: BaseException | None) -> None:
         with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
             self._process.communicate(timeout=1.0)
         self._process.kill()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.re2j import Answer, recorded
+from tests.support.re2j import ExpressionAnswer, recorded_answers
 from txnsim.errors import ErrorCode, PatternError
 from txnsim.patterns import (
     BYTES_MAX,
@@ -224,13 +224,13 @@ def test_none_is_left() -> None:
 # What RE2/J takes, refuses and matches: its own answers are in ``tests/support/re2j.py``.
 
 
-def answered(expression: str, names: tuple[str, ...]) -> Answer:
+def answered(expression: str, names: tuple[str, ...]) -> ExpressionAnswer:
     """What we say, in the same form."""
     try:
         pattern = compiled(expression)
     except PatternError as error:
-        return Answer(expression, str(error))
-    return Answer(
+        return ExpressionAnswer(expression, str(error))
+    return ExpressionAnswer(
         expression,
         None,
         tuple(name for name in names if pattern.matches(name)),
@@ -240,11 +240,11 @@ def answered(expression: str, names: tuple[str, ...]) -> Answer:
 
 def test_expressions_are_taken_and_refused_and_names_matched_as_by_re2j() -> None:
     """Over nine hundred are drawn, the others are its oddities."""
-    answers = recorded()
-    assert sum(answer.refused is None for answer in answers) > 400
-    assert sum(len(answer.matched) for answer in answers) > 400
+    answers = recorded_answers()
+    assert sum(answer.refusal is None for answer in answers) > 400
+    assert sum(len(answer.matched_names) for answer in answers) > 400
     for theirs in answers:
-        our_answer = answered(theirs.expression, theirs.matched + theirs.others)
+        our_answer = answered(theirs.expression, theirs.matched_names + theirs.unmatched_names)
         assert our_answer == theirs
 
 

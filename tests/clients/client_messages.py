@@ -27,7 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.support.apache_kafka import CACHE, REPOSITORY, made_once, output_of, tool
+from tests.support.apache_kafka import CACHE, REPOSITORY, make_once, output_of, tool
 from txnsim_lab.troubleshooting import PLACEHOLDER, page_file, read_sections
 
 TABLE: Final = Path(__file__).with_name("client_messages.tsv")
@@ -144,7 +144,7 @@ def released(client: str) -> Path:
         folder.mkdir(parents=True)
         release.fetch(release.package, release.version, folder)
 
-    return made_once(_FAMILY / name, fetch, lock=_FAMILY / f"{name}.lock")
+    return make_once(_FAMILY / name, fetch, lock=_FAMILY / f"{name}.lock")
 
 
 # What a release says

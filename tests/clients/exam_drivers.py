@@ -18,9 +18,9 @@ from tests.clients.exam_java import JAVA, java_program
 from tests.support.apache_kafka import (
     CACHE,
     REPOSITORY,
+    hold_lock,
     java_classes,
     kafka_libs,
-    locked,
     output_of,
 )
 from tests.support.foreign_clients import ForeignClientError, toolchain
@@ -38,7 +38,7 @@ def python_driver(library: str, version: str = "") -> list[str]:
     if not version:
         return program
     target = CACHE / "exam-python" / f"{library}-{version}"
-    with locked(CACHE / "exam-python.lock"):
+    with hold_lock(CACHE / "exam-python.lock"):
         if not target.exists():
             pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
             wanted = ["--no-deps", "--target", str(target), f"{library}=={version}"]
@@ -67,7 +67,7 @@ def rust_driver() -> list[str]:
     """Of rdkafka; cargo knows by itself what is to be built."""
     target = CACHE / "rust" / "exam"
     build = [toolchain("cargo", "Rust 1.95 with cargo"), "build", "--quiet"]
-    with locked(CACHE / "rust.lock"):
+    with hold_lock(CACHE / "rust.lock"):
         command = [*build, "--target-dir", str(target)]
         output_of(command, "cargo failed", ForeignClientError, directory=SOURCES / "rust")
     return [str(target / "debug" / "exam-rdkafka")]

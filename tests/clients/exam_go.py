@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from tests.support.apache_kafka import CACHE, REPOSITORY, digest_of, locked, output_of
+from tests.support.apache_kafka import CACHE, REPOSITORY, digest_of, hold_lock, output_of
 from tests.support.foreign_clients import ForeignClientError, toolchain
 
 SOURCES: Final = REPOSITORY / "helpers" / "exam" / "go"
@@ -28,7 +28,7 @@ def go_driver(program: str, *, module: str = "", version: str = "") -> Path:
     sources = sorted([*SOURCES.rglob("*.go"), SOURCES / "go.mod", SOURCES / "go.sum"])
     target = CACHE / "exam-go" / digest_of(sources) / f"{program}{version}"
     go = toolchain("go", "Go 1.26")
-    with locked(CACHE / "exam-go.lock"):
+    with hold_lock(CACHE / "exam-go.lock"):
         if not target.exists():
             copy = target.with_name(f"{target.name}-sources")
             shutil.copytree(SOURCES, copy, dirs_exist_ok=True)

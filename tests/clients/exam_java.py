@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from tests.support.apache_kafka import REPOSITORY, ApacheKafkaError, java_classes, kept_jars
+from tests.support.apache_kafka import REPOSITORY, ApacheKafkaError, cached_jars, java_classes
 from tests.support.foreign_clients import ForeignClientError
 
 SOURCES: Final = REPOSITORY / "helpers" / "exam"
@@ -40,7 +40,9 @@ def java_program(name: str, version: str, *arguments: str) -> str:
 
     pom, of_version = SOURCES / "poms" / f"{name}.xml", f"-Dlibrary.version={version}"
     kept = f"{name}-{version}"
-    jars = kept_jars(pom, "exam-java", kept, of_version, what=f"{name}'s jars", check=check)
+    jars = cached_jars(
+        pom, "exam-java", kept, of_version, description=f"{name}'s jars", check=check
+    )
     sources = [SOURCES / "Contract.java", SOURCES / f"{main.rpartition('.')[2]}.java"]
     classes = java_classes(sources, name=f"exam-{kept}", libs=jars, error=ForeignClientError)
     return shlex.join([*JAVA, "-cp", f"{classes}{os.pathsep}{jars}/*", main, *arguments])

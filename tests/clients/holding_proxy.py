@@ -14,13 +14,13 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 from tests.support.slow_machine import SLOW_S
 
 _PRODUCE: Final = 0
 
 
-class HoldingProxy(Lived):
+class HoldingProxy(ManagedResource):
     """One port before one broker, as a context manager; ``forward_to`` names the broker."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class HoldingProxy(Lived):
 
     # Life
 
-    def _left(self, exc: BaseException | None) -> None:
+    def _on_exit(self, exc: BaseException | None) -> None:
         with self._changed:
             self._closed = True
             self._holding = False

@@ -14,8 +14,8 @@ from typing import Final
 
 import httpx
 
-from tests.support.apache_kafka import CACHE, free_ports, made_once, output_of
-from tests.support.debian import unpacked
+from tests.support.apache_kafka import CACHE, free_ports, make_once, output_of
+from tests.support.debian import unpack_packages
 from tests.support.foreign_clients import ForeignClientError, toolchain
 
 HEADER: Final = Path("usr", "include", "sasl", "sasl.h")
@@ -48,7 +48,7 @@ def klag_exporter(version: str) -> Path:
 
     def build(fresh: Path) -> None:
         cargo = toolchain("cargo", "Rust 1.95 with cargo")
-        sasl = unpacked("libsasl2-dev", "libsasl2-2", has=HEADER)
+        sasl = unpack_packages("libsasl2-dev", "libsasl2-2", has=HEADER)
         install = [cargo, "install", "klag-exporter", "--version", version, "--locked", "--debug"]
         # An installed libcurl is not asked for, nor an allocator that takes minutes.
         install += ["--no-default-features", "--features", "curl-static", "--root", str(fresh)]
@@ -58,7 +58,7 @@ def klag_exporter(version: str) -> Path:
         output_of(command, "cargo failed", ForeignClientError)
 
     folder = CACHE / "rust" / f"klag-exporter-{version}"
-    made_once(folder, build, lock=CACHE / "rust" / "klag-exporter.lock")
+    make_once(folder, build, lock=CACHE / "rust" / "klag-exporter.lock")
     return folder / "bin" / "klag-exporter"
 
 
@@ -68,7 +68,7 @@ async def exporting(program: Path, bootstrap: str, folder: Path) -> AsyncIterato
     (port,) = free_ports(1)
     config = folder / "klag.toml"
     config.write_text(CONFIG.format(port=port, bootstrap=bootstrap), "utf-8")
-    sasl = unpacked("libsasl2-dev", "libsasl2-2", has=HEADER)
+    sasl = unpack_packages("libsasl2-dev", "libsasl2-2", has=HEADER)
     process = await asyncio.create_subprocess_exec(
         program,
         "--config",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.own_client import Shop
+from tests.support.own_client import LessonProgram
 from tests.support.txnsim_server import installed_txnsim
 from txnsim.cli.main import main
 from txnsim_lab.scenario.teaching.lessons import lesson
@@ -68,21 +68,21 @@ def learner(
 def test_the_program_of_l10_is_run_killed_mended_and_judged(
     learner: Learner, tmp_path: Path
 ) -> None:
-    def shop() -> Shop:
+    def shop() -> LessonProgram:
         bootstrap, http = learner.addresses
-        return Shop(tmp_path / "l10_shop.py", bootstrap=bootstrap, http=http)
+        return LessonProgram(tmp_path / "l10_shop.py", bootstrap=bootstrap, http=http)
 
     def run() -> str:
         shop().run("l10-first")
         return "1"
 
     def kill_it() -> str:
-        shop().killed_and_run("l10-second")
+        shop().kill_and_run("l10-second")
         return ""
 
     def mend_it() -> str:
         shop().mend()
-        shop().killed_and_run("l10-mended")
+        shop().kill_and_run("l10-mended")
         return "2"
 
     status = learner.play("L10", "", "1", run, "1", kill_it, "2", "1", mend_it)

@@ -79,7 +79,7 @@ class _Started:
         self._kafka.kill(broker)
 
     def stop(self, broker: int) -> None:
-        self._kafka.stop_one(broker)
+        self._kafka.stop_broker(broker)
 
     def start(self, broker: int) -> None:
         self._kafka.start_again(broker)

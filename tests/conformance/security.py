@@ -17,7 +17,7 @@ from typing import Any, Final
 from tests.conformance.sasl_plays import PLAYS, SHORT_MS, Talk
 from tests.support.apache_kafka import ApacheKafka, Listeners
 from tests.support.broker_api import KEYS
-from tests.support.denials import Side
+from tests.support.denials import GuardedBroker
 from tests.support.denied_requests import DESCRIBE_ORDERS, denials
 from tests.support.patience import until
 from tests.support.security import acl
@@ -47,14 +47,14 @@ def _join_until_assigned(ask: Callable[[], Any]) -> Any:
     )
 
 
-def _names(side: Side, answer: Any) -> list[str]:
+def _names(side: GuardedBroker, answer: Any) -> list[str]:
     ids = {value: name for name, value in side.ids.items()}
     return sorted(
         ids[topic_partition.topic_id] for topic_partition in answer.assignment.topic_partitions
     )
 
 
-def _expression(side: Side, group: str, *rights: Any) -> list[str]:
+def _expression(side: GuardedBroker, group: str, *rights: Any) -> list[str]:
     side.allow(acl(GROUP, group, AclOperation.READ), *rights)
     joins = {**_JOINS, "group_id": group, "subscribed_topic_regex": "orders|hidden"}
     with side.log_in("guest") as guest:
@@ -62,15 +62,15 @@ def _expression(side: Side, group: str, *rights: Any) -> list[str]:
     return _names(side, answer)
 
 
-def _expression_of_some(side: Side) -> Any:
+def _expression_of_some(side: GuardedBroker) -> Any:
     return _expression(side, "regex-1", DESCRIBE_ORDERS)
 
 
-def _expression_of_all(side: Side) -> Any:
+def _expression_of_all(side: GuardedBroker) -> Any:
     return _expression(side, "regex-2", acl(ResourceType.TOPIC, "*", AclOperation.READ))
 
 
-def _described_group(side: Side) -> Any:
+def _described_group(side: GuardedBroker) -> Any:
     joins = {**_JOINS, "group_id": "shown", "subscribed_topic_names": ["orders", "hidden"]}
     _join_until_assigned(lambda: side.admin.ask(KEYS["ConsumerGroupHeartbeat"], 1, **joins))
     answers_seen = []
@@ -82,7 +82,7 @@ def _described_group(side: Side) -> Any:
     return answers_seen
 
 
-def _described_transaction(side: Side) -> Any:
+def _described_transaction(side: GuardedBroker) -> Any:
     begun = _ask_until_settled(
         lambda: side.admin.ask(
             KEYS["InitProducerId"], 4, transactional_id="ongoing", transaction_timeout=60_000
@@ -122,7 +122,7 @@ def _ask_until_settled(ask: Callable[[], Any]) -> Any:
     )
 
 
-HIDDEN: Final[dict[str, Callable[[Side], Any]]] = {
+HIDDEN: Final[dict[str, Callable[[GuardedBroker], Any]]] = {
     "an expression for topics of which one may be described": _expression_of_some,
     "an expression for topics that may all be described": _expression_of_all,
     "a group with topics that may not be described": _described_group,
@@ -197,12 +197,12 @@ def _config() -> Iterator[Path]:
 
 def answers_to_denied(addresses: Mapping[str, str]) -> Answers:
     """What a guest is answered."""
-    side = Side(addresses["SASL"])
+    side = GuardedBroker(addresses["SASL"])
     try:
         answer_by_denial: Answers = {}
         for denial in denials():
             assert denial.name not in answer_by_denial, denial.name
-            answer_by_denial[denial.name] = denial.asked(side)
+            answer_by_denial[denial.name] = denial.ask_guest(side)
         return answer_by_denial
     finally:
         side.close()
@@ -210,7 +210,7 @@ def answers_to_denied(addresses: Mapping[str, str]) -> Answers:
 
 def answers_with_hidden(addresses: Mapping[str, str]) -> Answers:
     """What a guest sees of what it may see in part."""
-    side = Side(addresses["SASL"])
+    side = GuardedBroker(addresses["SASL"])
     try:
         return {name: play(side) for name, play in HIDDEN.items()}
     finally:

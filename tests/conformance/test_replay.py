@@ -36,7 +36,7 @@ from tests.conformance.programme import (
 )
 from tests.conformance.recordings import FOLDER, read, recorded_stories
 from tests.real import stories
-from tests.support.shared_results import made_once
+from tests.support.shared_results import make_once
 from txnsim_lab.conformance._book.frame_player import Story
 from txnsim_lab.conformance._book.recordings import Recordings, unlike
 from txnsim_lab.conformance._book.transcript import Transcript
@@ -64,7 +64,7 @@ def plays(level: int, ground: Ground) -> Plays:
                     plays_found[name_of(story)] = traceback.format_exc()
         return plays_found
 
-    return made_once(f"stories at {level} on {ground.name}", play)
+    return make_once(f"stories at {level} on {ground.name}", play)
 
 
 @pytest.fixture(scope="module")

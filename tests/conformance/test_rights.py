@@ -14,7 +14,7 @@ import pytest
 from tests.conformance.security import kafka, simulator
 from tests.docs import ROOT
 from tests.support.broker_api import KEYS
-from tests.support.denials import Side
+from tests.support.denials import GuardedBroker
 from tests.support.logs import batch
 from tests.support.patience import until
 from tests.support.security import acl
@@ -256,10 +256,10 @@ SIDES = {"txnsim": simulator, "apache": kafka}
         pytest.param("apache", marks=pytest.mark.real),
     ],
 )
-def side(request: pytest.FixtureRequest) -> Iterator[Side]:
+def side(request: pytest.FixtureRequest) -> Iterator[GuardedBroker]:
     """A broker with an authorizer that knows a transaction."""
     with SIDES[request.param]() as addresses:
-        denied_side = Side(addresses["SASL"])
+        denied_side = GuardedBroker(addresses["SASL"])
         until(
             lambda: denied_side.admin.ask(
                 KEYS["InitProducerId"], 4, transactional_id="tx", transaction_timeout=60_000
@@ -271,7 +271,7 @@ def side(request: pytest.FixtureRequest) -> Iterator[Side]:
         denied_side.close()
 
 
-def missing_rights(side: Side, row: Row) -> set[str]:
+def missing_rights(side: GuardedBroker, row: Row) -> set[str]:
     """What is missing for a guest, as far as the answer tells."""
     answer: Any = side.guest(row.api, row.version, row.values)
     error_codes: list[int] = []
@@ -289,7 +289,7 @@ def _name(code: Any) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_these_rights_suffice(side: Side, row: Row) -> None:
+def test_these_rights_suffice(side: GuardedBroker, row: Row) -> None:
     for rights in row.ways():
         side.allow(*rights)
         assert missing_rights(side, row) == set(), rights
@@ -303,7 +303,7 @@ def test_these_rights_suffice(side: Side, row: Row) -> None:
         for need in row.needs
     ],
 )
-def test_no_other_right_does(side: Side, row: Row, need: Need) -> None:
+def test_no_other_right_does(side: GuardedBroker, row: Row, need: Need) -> None:
     side.allow(*need.others())
     assert missing_rights(side, row) == {need.denied}
 

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.support.apache_kafka import CACHE, REPOSITORY, made_once, tool
+from tests.support.apache_kafka import CACHE, REPOSITORY, make_once, tool
 from tests.support.txnsim_server import installed_txnsim
 
 HELPERS: Final = REPOSITORY / "helpers"
@@ -168,7 +168,7 @@ def _copied(name: str) -> Path:
     """The helper's sources where tools may write beside them, named after what they say."""
     sources = HELPERS / name
     target = CACHE / "helpers" / f"{name}-{_digest(sources)}"
-    return made_once(
+    return make_once(
         target,
         lambda fresh: shutil.copytree(sources, fresh, ignore=_NEVER_COPIED),
         lock=CACHE / "helpers.lock",

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.support.apache_kafka import CACHE, REPOSITORY, locked
+from tests.support.apache_kafka import CACHE, REPOSITORY, hold_lock
 
 TOOLS: Final = ("debootstrap", "podman", "buildah")
 PACKAGES: Final = (*TOOLS, "crun")
@@ -67,7 +67,7 @@ class Builder:
         Raises:
             ImageError: A step failed, or this is no machine for it.
         """
-        with locked(CACHE / "image.lock"):
+        with hold_lock(CACHE / "image.lock"):
             self._step("install tools", install_tools)
             self._open()
             if not BASE.is_file():

@@ -27,11 +27,11 @@ from tests.support.apache_kafka import (
     KAFKA_VERSION,
     ApacheKafka,
     kafka_libs,
-    made_once,
+    make_once,
     output_of,
     tool,
 )
-from tests.support.debian import DebianError, unpacked
+from tests.support.debian import DebianError, unpack_packages
 from tests.support.txnsim_server import TxnsimServer
 
 TRANSACTIONS_REASONS: Final[Mapping[str, str]] = {}
@@ -181,7 +181,7 @@ def _three_brokers(target: Target, work: Path) -> Iterator[str]:
 def _built() -> _Build:
     """Sources and runner, fetched and built on first use."""
     home = _PEERS / f"librdkafka-{_LIBRARY}-npm-{_PACKAGE_VERSION}-zstd"
-    made_once(home, _make, lock=_PEERS / "librdkafka.lock")
+    make_once(home, _make, lock=_PEERS / "librdkafka.lock")
     return _Build(home / "package" / "deps" / "librdkafka" / "tests", home / "kafka")
 
 
@@ -215,7 +215,7 @@ def _build(sources: Path, headers: Path) -> None:
 
 def _zstd() -> Path:
     try:
-        return unpacked("libzstd-dev", "libzstd1", has=Path("usr/include/zstd.h"))
+        return unpack_packages("libzstd-dev", "libzstd1", has=Path("usr/include/zstd.h"))
     except DebianError as error:
         raise PeerError(f"librdkafka is built with zstd: {error}") from None
 

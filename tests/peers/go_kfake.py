@@ -17,7 +17,7 @@ from typing import Final
 from tests.peers.go_pick import picked
 from tests.peers.go_tests import PEERS, compiled, names_with, required, run_tests
 from tests.peers.suite import Outcome, Suite, Target
-from tests.support.apache_kafka import REPOSITORY, made_once
+from tests.support.apache_kafka import REPOSITORY, make_once
 
 _SHIM: Final = Path(__file__).with_name("go_sources") / "kfake"
 
@@ -94,7 +94,7 @@ def _with_shim() -> Path:
         text = picked(theirs, _TRANSACTION_TESTS, package="kfake")
         (fresh / "picked_test.go").write_text(text, "utf-8")
 
-    return made_once(module, fill, lock=PEERS / "kfake.lock")
+    return make_once(module, fill, lock=PEERS / "kfake.lock")
 
 
 _REASONS: Final[Mapping[str, str]] = {

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tests.peers.suite import Outcome, PeerError, Result
-from tests.support.apache_kafka import CACHE, locked, output_of, tool
+from tests.support.apache_kafka import CACHE, hold_lock, output_of, tool
 from tests.support.foreign_clients import GO_SOURCES
 
 PEERS: Final = CACHE / "peers"
@@ -77,7 +77,7 @@ def compiled(name: str, package: str, *, directory: Path, tags: str = "") -> Pat
         tags: Build constraints.
     """
     target = PEERS / f"{name}.test"
-    with locked(PEERS / f"{name}.lock"):
+    with hold_lock(PEERS / f"{name}.lock"):
         if not target.exists():
             go(
                 "test",

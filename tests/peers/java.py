@@ -19,11 +19,11 @@ from tests.peers.suite import NO_REASONS, Outcome, PeerError, Result, Suite, Tar
 from tests.support.apache_kafka import (
     CACHE,
     KAFKA_VERSION,
-    copied_by_maven,
+    copy_by_maven,
     java_classes,
     java_command,
     kafka_libs,
-    made_once,
+    make_once,
 )
 from tests.support.txnsim_server import installed_txnsim
 
@@ -240,9 +240,11 @@ def _libs() -> Path:
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
     libs = _PEERS / f"kafka-tests-{_VERSION}-{digest}"
     version = f"-Dkafka.version={_VERSION}"
-    return made_once(
+    return make_once(
         libs,
-        lambda fresh: copied_by_maven(pom, fresh, version, what="Apache Kafka's jars of tests"),
+        lambda fresh: copy_by_maven(
+            pom, fresh, version, description="Apache Kafka's jars of tests"
+        ),
         lock=_PEERS / "kafka-tests.lock",
     )
 

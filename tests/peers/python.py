@@ -19,7 +19,7 @@ from typing import Final
 
 from tests.peers.sdists import source_distribution
 from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
-from tests.support.apache_kafka import CACHE, KAFKA_VERSION, ApacheKafka, locked
+from tests.support.apache_kafka import CACHE, KAFKA_VERSION, ApacheKafka, hold_lock
 from tests.support.txnsim_server import TxnsimServer
 
 _PEERS: Final = CACHE / "peers"
@@ -120,7 +120,7 @@ def _one_broker(target: Target, work: Path) -> Iterator[str]:
 def _sources() -> Path:
     """The distribution, unpacked, and what it lacks; fetched by pip on first use."""
     home = _PEERS / f"kafka-python-{_VERSION}"
-    with locked(_PEERS / "kafka-python.lock"):
+    with hold_lock(_PEERS / "kafka-python.lock"):
         if not home.is_dir():
             fresh = _PEERS / "kafka-python.partial"
             shutil.rmtree(fresh, ignore_errors=True)

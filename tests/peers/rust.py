@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
-from tests.support.apache_kafka import CACHE, KAFKA_VERSION, ApacheKafka, made_once, output_of, tool
+from tests.support.apache_kafka import CACHE, KAFKA_VERSION, ApacheKafka, make_once, output_of, tool
 from tests.support.txnsim_server import TxnsimServer
 
 _PEERS: Final = CACHE / "peers"
@@ -113,7 +113,7 @@ def _cluster(crate: _Crate, target: Target, work: Path) -> Iterator[str]:
 
 def _test_programs(crate: _Crate) -> dict[str, Path]:
     """By file of tests, built on first use."""
-    made_once(crate.home, partial(_fetch, crate), lock=_PEERS / f"{crate.name}-crate.lock")
+    make_once(crate.home, partial(_fetch, crate), lock=_PEERS / f"{crate.name}-crate.lock")
     chosen = [option for file in crate.files for option in ("--test", file)]
     build = [_cargo(), "test", "--no-run", "--message-format=json", *chosen]
     build += ["--manifest-path", "sources/Cargo.toml", "--target-dir", str(_PEERS / "rust-target")]

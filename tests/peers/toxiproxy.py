@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.peers.go_tests import PEERS, go, required
 from tests.peers.suite import PeerError
-from tests.support.apache_kafka import locked
+from tests.support.apache_kafka import hold_lock
 
 _SOURCES: Final = Path(__file__).with_name("go_sources") / "toxiproxy"
 _MODULE: Final = "github.com/Shopify/toxiproxy/v2"
@@ -28,7 +28,7 @@ def server() -> Path:
     """The program, built on first use."""
     module = required(_MODULE, by=_SOURCES / "go.mod")
     target = PEERS / f"toxiproxy-{module.version}"
-    with locked(PEERS / "toxiproxy.lock"):
+    with hold_lock(PEERS / "toxiproxy.lock"):
         if not target.exists():
             go("build", "-trimpath", "-o", str(target), f"{_MODULE}/cmd/server", directory=_SOURCES)
     return target

@@ -31,7 +31,7 @@ from typing import Any, Final
 import msgspec
 
 from tests.support.apache_kafka import POM, ApacheKafka, ApacheKafkaError, tool
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 from txnsim.client.raw.connection import RawConnection
 from txnsim.errors import ErrorCode
 from txnsim_lab.conformance._book.frame_player import KEYS, FramePlayer
@@ -41,7 +41,7 @@ JVM_OPTION: Final = "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,addre
 """What a JVM is started with whose threads are to be held."""
 
 
-class Threads(Lived):
+class Threads(ManagedResource):
     """The threads of one JVM, as a context manager; with its end all go on.
 
     Args:
@@ -57,7 +57,7 @@ class Threads(Lived):
             text=True,
         )
 
-    def _left(self, exc: BaseException | None) -> None:
+    def _on_exit(self, exc: BaseException | None) -> None:
         with self._process as process:
             assert process.stdin is not None
             process.stdin.close()  # it ends with its lines

@@ -25,10 +25,10 @@ from tests.support.apache_kafka import (
     REPOSITORY,
     ApacheKafka,
     ApacheKafkaError,
+    hold_lock,
     java_classes,
     java_command,
     kafka_libs,
-    locked,
     output_of,
     tool,
 )
@@ -87,7 +87,7 @@ def kafka_python(release: str) -> list[str]:
 def sarama(release: str) -> list[str]:
     """On one broker."""
     program = CACHE / "reports" / "sarama-get-offset"
-    with locked(CACHE / "go.lock"):
+    with hold_lock(CACHE / "go.lock"):
         command = [tool("go", "this reproduction needs Go"), "build", "-o", str(program), "."]
         output_of(command, "go failed", directory=REPORTS / program.name)
     with ApacheKafka(version=release) as kafka:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.real.conftest import SETTINGS, Target
-from tests.support.clusters import begun, until_state, values
+from tests.support.clusters import begin_transaction, until_state, values
 from tests.support.hanging_transaction import VERIFICATION, make_hanging, produce_without_adding
 from txnsim.client.admin import Admin
 from txnsim.client.backoff import pause
@@ -107,7 +107,7 @@ async def test_a_timed_out_transaction_can_go_on_only_with_transactions_v2(
     if target.kind == "txnsim":
         pytest.skip("its time-out check runs every ten seconds of cluster time; see the scenarios")
     await admin.create_topic(name, partitions=1)
-    async with await begun(cluster, name, transaction_timeout_ms=5_000) as producer:
+    async with await begin_transaction(cluster, name, transaction_timeout_ms=5_000) as producer:
         await producer.send(name, 0, b"late")
         await until_state(cluster, name, "CompleteAbort")
         if target.level < 2:
@@ -182,7 +182,7 @@ async def test_a_record_given_up_makes_the_transaction_abortable_and_the_produce
     cluster: Cluster, admin: Admin, name: str
 ) -> None:
     await admin.create_topic(name, partitions=1)
-    async with await begun(cluster, name) as producer:
+    async with await begin_transaction(cluster, name) as producer:
         await producer.send(name, 0, b"good")
         # Partition 7 does not exist: no leader within the record's time.
         lost = producer.send(name, 7, b"nowhere", delivery_timeout_ms=200)
@@ -312,7 +312,7 @@ async def test_fencing_by_an_operator_ends_the_producer(
     cluster: Cluster, admin: Admin, name: str
 ) -> None:
     await admin.create_topic(name, partitions=1)
-    async with await begun(cluster, name) as producer:
+    async with await begin_transaction(cluster, name) as producer:
         await producer.send(name, 0, b"x")
         await admin.force_terminate_transaction(name)
         with pytest.raises(FatalError):
@@ -387,7 +387,7 @@ async def test_topics_offsets_and_the_cluster_itself(
     assert {broker.broker_id for broker in described.brokers} == {
         broker.broker_id for broker in cluster.view.brokers
     }
-    async with await begun(cluster, name) as producer:
+    async with await begin_transaction(cluster, name) as producer:
         await producer.send(name, 0, b"open")
         partition = TopicPartition(name, 0)
         for isolation, latest in (

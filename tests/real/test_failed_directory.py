@@ -16,7 +16,7 @@ import pytest
 from tests.real.conftest import SETTINGS
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.clusters import real_cluster
-from tests.support.raw_connection import Wire
+from tests.support.raw_connection import WireClient
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer
@@ -60,7 +60,7 @@ EXPECTED: Final = Told(
 
 
 async def asked(port: int, api_key: int, version: int, **values: Any) -> Any:
-    wire = await Wire.open("127.0.0.1", port)
+    wire = await WireClient.open("127.0.0.1", port)
     try:
         message = codec.build(codec.request_class(api_key, version), **values)
         wire.send(wire.frame(api_key, version, message))
@@ -126,7 +126,7 @@ def markers(one: dict[str, Any]) -> tuple[Any, ...]:
 
 async def written(port: int) -> Any:
     """What a Produce to the partition is answered there."""
-    wire = await Wire.open("127.0.0.1", port)
+    wire = await WireClient.open("127.0.0.1", port)
     try:
         wire.send(wire.produce(P0))
         return (await wire.answer())[1].responses[0].partition_responses[0]

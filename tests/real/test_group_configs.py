@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.group_config_draws import agree, answered, asked, drawn
+from tests.support.group_config_draws import agree, ask_kafka, draw_questions, our_answers
 
 pytestmark = pytest.mark.real
 
 
 def test_configs_of_groups_are_judged_as_the_classes_of_the_jars_do() -> None:
-    questions = list(drawn(range(1_000, 5_000)))
-    theirs = asked(questions)
+    questions = list(draw_questions(range(1_000, 5_000)))
+    theirs = ask_kafka(questions)
     wrong = [
         (question, one, other)
-        for question, one, other in zip(questions, answered(questions), theirs, strict=True)
+        for question, one, other in zip(questions, our_answers(questions), theirs, strict=True)
         if not agree(one, other)
     ]
     assert wrong == []

@@ -17,9 +17,9 @@ import pytest
 
 from tests.docs import ROOT
 from tests.real.conftest import SETTINGS
-from tests.support.apache_kafka import POM, ApacheKafka, ApacheKafkaError, free_ports, kept_jars
+from tests.support.apache_kafka import POM, ApacheKafka, ApacheKafkaError, cached_jars, free_ports
 from tests.support.hanging_transaction import make_hanging
-from tests.support.kafka_monitoring import FOLDER, exported
+from tests.support.kafka_monitoring import FOLDER, exported_name
 from tests.support.promtool import is_to_be_had, promtool
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -52,7 +52,9 @@ def agent() -> Path:
             raise ApacheKafkaError(f"no exporter in {jars}")
 
     pom = POM.with_name("jmx") / "pom.xml"
-    folder = kept_jars(pom, "jmx-exporter", "agent", what="Prometheus' exporter", check=check)
+    folder = cached_jars(
+        pom, "jmx-exporter", "agent", description="Prometheus' exporter", check=check
+    )
     (jar,) = folder.glob("jmx_prometheus_javaagent-*.jar")
     return jar
 
@@ -115,7 +117,7 @@ async def reject_one(member: ShareMember, place: TopicPartition) -> None:
 
 def unexported(text: str) -> list[str]:
     """Metrics that Kafka has by our table, and that the exporter's page lacks."""
-    return [one.name for one in METRICS if one.kafka and f"\n{exported(one)}" not in text]
+    return [one.name for one in METRICS if one.kafka and f"\n{exported_name(one)}" not in text]
 
 
 def firing(port: int) -> dict[str, Any] | None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.list_config_draws import answer, asked, drawn
+from tests.support.list_config_draws import ask_kafka, draw_questions, our_answer
 
 pytestmark = pytest.mark.real
 
 
 def test_lists_change_as_the_class_of_the_jars_has_it() -> None:
-    questions = list(drawn(range(1_000, 6_000)))
-    theirs = asked(questions)
+    questions = list(draw_questions(range(1_000, 6_000)))
+    theirs = ask_kafka(questions)
     wrong = [
-        (question, answer(question), other)
+        (question, our_answer(question), other)
         for question, other in zip(questions, theirs, strict=True)
-        if answer(question) != other
+        if our_answer(question) != other
     ]
     assert wrong == []
     assert any(refusal is not None for _, refusal in theirs)

@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.real.conftest import SETTINGS
 from tests.support.apache_kafka import POM, ApacheKafka, ApacheKafkaError, tool
 from tests.support.hanging_transaction import make_hanging, produce_without_adding
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -55,7 +55,7 @@ class Bean(msgspec.Struct, frozen=True, kw_only=True):
         return {key: value.strip('"') for key, value in _PROPERTY.findall(rest)}
 
 
-class Jmx(Lived):
+class Jmx(ManagedResource):
     """A reader of one JVM's beans, as a context manager.
 
     Args:
@@ -71,7 +71,7 @@ class Jmx(Lived):
             text=True,
         )
 
-    def _left(self, exc: BaseException | None) -> None:
+    def _on_exit(self, exc: BaseException | None) -> None:
         with self._process as process:
             assert process.stdin is not None
             process.stdin.close()  # it ends with its questions

@@ -12,7 +12,7 @@ import pytest
 
 from tests.real.conftest import LASTING_MS, Target
 from tests.real.test_txns_tool import jvms, kafkas, ours
-from tests.support.clusters import begun, until_state
+from tests.support.clusters import begin_transaction, until_state
 from tests.support.hanging_transaction import make_hanging
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -34,7 +34,7 @@ async def test_what_hangs_is_named_alone_and_healed(
 ) -> None:
     hangs, lives = TopicPartition(name, 0), TopicPartition(name, 1)
     await admin.create_topic(name, partitions=2)
-    async with await begun(cluster, f"{name}-living") as living:
+    async with await begin_transaction(cluster, f"{name}-living") as living:
         await living.send(name, 1, b"x")
         identity = await make_hanging(admin, hangs, f"{name}-ghost")
         now_ms = cluster.clock.now_ms() + 60_000

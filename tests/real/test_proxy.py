@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from tests.support.apache_kafka import ApacheKafka, free_ports
-from tests.support.clusters import begun
+from tests.support.clusters import begin_transaction
 from txnsim.client.admin import Admin
 from txnsim.client.authentication import ClientSecurity
 from txnsim.client.cluster import Cluster
@@ -67,7 +67,7 @@ class Front:
         await self.proxy.injector.wait_until_struck("f", count=count, timeout_ms=WAIT_MS)
 
     async def commit(self, transactional_id: str, value: bytes) -> None:
-        async with await begun(self.client, transactional_id) as producer:
+        async with await begin_transaction(self.client, transactional_id) as producer:
             await producer.send(self.topic, 0, value)
             await producer.commit()
 

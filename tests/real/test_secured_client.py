@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from tests.support.apache_kafka import ApacheKafka, Listeners, run_kafka_tool
-from tests.support.clusters import begun
+from tests.support.clusters import begin_transaction
 from tests.support.txnsim_server import TxnsimServer, installed_txnsim
 from txnsim.cli.client_properties import read_client_properties
 from txnsim.client.cluster import Cluster
@@ -183,7 +183,7 @@ async def test_our_client_transacts(
     settings, _, ignored = read_client_properties(files.of_client(way))
     assert ignored == ()
     async with Cluster(sides[name].address(way), settings=settings) as cluster:
-        producer = await begun(cluster, f"{name}-{way}")
+        producer = await begin_transaction(cluster, f"{name}-{way}")
         sent = producer.send(TOPIC, 0, b"v")
         await producer.commit()
         assert (await sent).offset >= 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.share_walks import asked, walked
+from tests.support.share_walks import ask_kafka, play_walks
 
 pytestmark = pytest.mark.real
 
 
 def test_a_share_partition_answers_as_the_class_of_the_jars() -> None:
-    ours = walked(range(1_000, 1_500))
-    theirs = asked([line for line, _ in ours])
+    ours = play_walks(range(1_000, 1_500))
+    theirs = ask_kafka([line for line, _ in ours])
     for (line, answer), judged in zip(ours, theirs, strict=True):
         assert answer == judged, line

@@ -95,7 +95,7 @@ def played() -> Played:
             for seed in SEEDS:
                 name = f"case-{seed}"
                 living[name], begun_ms[name], told_lost[name] = _play(raw, seed)
-        kafka.stop_one(1)
+        kafka.stop_broker(1)
         search = Search(paths=(kafka.homes[0] / "data",), now_ms=wall_ms(), never_spark=True)
         found = find_waiting_groups(search, new_session=no_session, progress=lambda _: None)
         losses = LogDatabase(search.paths).rows(LOSSES)

@@ -18,7 +18,7 @@ import pytest
 
 from tests.real.conftest import SETTINGS
 from tests.support.apache_kafka import ApacheKafka, run_kafka_tool
-from tests.support.clusters import begun
+from tests.support.clusters import begin_transaction
 from tests.support.hanging_transaction import PATIENCE_MS, make_hanging
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
@@ -86,7 +86,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         await_folders(data)
         # One ends in order, one is killed: that one goes through what it finds, batch by batch.
         kafka.kill(2)
-        kafka.stop_one(1)
+        kafka.stop_broker(1)
         into = [word for path in data for word in ("--into", str(path))]
         assert main(["logs", "write", *into, "--topic", "orders", "--url", server.http]) == 0
         assert main(["logs", "write", str(directory / "own"), "--url", server.http]) == 0
@@ -133,7 +133,7 @@ async def fill(bootstrap: str) -> ProducerIdAndEpoch:
                 await producer.flush()
                 await (producer.abort() if number % 3 == 1 else producer.commit())
         await make_hanging(admin, HANGING, "ghost")
-        async with await begun(cluster, "behind") as producer:
+        async with await begin_transaction(cluster, "behind") as producer:
             producer.send(*place(HANGING), b"behind")
             await producer.commit()
     return idempotent

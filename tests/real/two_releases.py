@@ -253,7 +253,7 @@ def _cluster(first: str, second: str) -> Iterator[tuple[str, Sequence[Path]]]:
         with ZookeeperKafka(first, second, **given) as old:
             yield old.bootstrap, old.logs
         return
-    with ApacheKafka(brokers=2, version=first, others={2: second}, **given) as kafka:
+    with ApacheKafka(brokers=2, version=first, other_releases={2: second}, **given) as kafka:
         yield kafka.bootstrap, [home / "broker.log" for home in kafka.homes]
 
 

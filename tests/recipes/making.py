@@ -15,7 +15,7 @@ from typing import Final
 
 from tests.recipes.judge import RecipeError
 from tests.recipes.lab import CLUSTER, Lab, outside, tail
-from tests.support.apache_kafka import CACHE, REPOSITORY, digest_of, made_once, tool
+from tests.support.apache_kafka import CACHE, REPOSITORY, digest_of, make_once, tool
 from tests.support.package_clients import run_in
 
 RECIPES: Final = REPOSITORY / "tests" / "recipes"
@@ -118,10 +118,10 @@ def tested_by_maven(lab: Lab, folder: Path, *, least: int) -> int:
         return lambda fresh: shutil.copytree(source, fresh, ignore=shutil.ignore_patterns("target"))
 
     lock = _HOME / f"{folder.name}.lock"
-    installed = made_once(_HOME / f"junit-{_digest_of_tree(helper)}", copied(helper), lock=lock)
+    installed = make_once(_HOME / f"junit-{_digest_of_tree(helper)}", copied(helper), lock=lock)
     lab.run([*maven, "-q", "install", "-DskipTests"], directory=installed, timeout_s=600)
     name = f"{folder.name}-{_digest_of_tree(folder)}"
-    project = made_once(_HOME / name, copied(folder), lock=lock)
+    project = make_once(_HOME / name, copied(folder), lock=lock)
     printed = lab.run([*maven, "test"], directory=project, environment=outside(), timeout_s=900)
     counts = re.findall(r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0$", printed, re.M)
     if not counts or int(counts[-1]) < least:
@@ -154,7 +154,7 @@ def _made(name: str, sources: Iterable[Path], make: Callable[[Path, Sequence[Pat
         fresh.mkdir(parents=True)
         make(fresh, files)
 
-    return made_once(target, fill, lock=_HOME / f"{name}.lock")
+    return make_once(target, fill, lock=_HOME / f"{name}.lock")
 
 
 def _install_python(fresh: Path, sources: Sequence[Path]) -> None:

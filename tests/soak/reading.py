@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.clients.streams.control import ControlError, ControlPort, End
 from tests.soak.ledger import Ledger
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 from txnsim.client.raw.connection import NoAnswer, RawConnection
 
 BATCH: Final = 1_000
@@ -24,7 +24,7 @@ _LASTING: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE
 """A reader that is not where the log is has lost something."""
 
 
-class Reader(Lived):
+class Reader(ManagedResource):
     """Reads topics with read_committed, from their beginning, into ledgers.
 
     Args:
@@ -80,7 +80,7 @@ class Reader(Lived):
             thread.start()
         return self
 
-    def _left(self, exc: BaseException | None) -> None:
+    def _on_exit(self, exc: BaseException | None) -> None:
         self._stopped.set()
         for thread in self._threads:
             thread.join()

@@ -26,7 +26,7 @@ from tests.soak.samples import Rest, Sample, grown, is_at_rest, sample
 from tests.soak.trouble import PAUSE_S, Trouble
 from tests.support.apache_kafka import REPOSITORY
 from tests.support.foreign_clients import go_program, java_program
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 from tests.support.txnsim_server import TxnsimServer
 
 BULK: Final = "bulk"
@@ -167,7 +167,7 @@ class Program:
         self._errors.close()
 
 
-class Soak(Lived):
+class Soak(ManagedResource):
     """One run against a server of its own."""
 
     def __init__(self, plan: Plan, *, say: Callable[[str], None]) -> None:
@@ -184,7 +184,7 @@ class Soak(Lived):
         self._chain_command: list[str] = []
         self._stuck: list[str] = []
 
-    def _left(self, exc: BaseException | None) -> None:
+    def _on_exit(self, exc: BaseException | None) -> None:
         for program in [*self._programs, *([self._chain] if self._chain else [])]:
             if program.is_running():
                 program.end()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.support.engines import here, no_session
+from tests.support.engines import local_engine, no_session
 from txnsim_spark.engine import (
     OPEN_BYTES,
     PROCESSES_COST_MIN,
@@ -34,7 +34,9 @@ def join_pieces(key: str, pieces: Sequence[int]) -> tuple[str, list[int]]:
 
 @pytest.mark.parametrize("way", [Way.HERE, Way.PROCESSES])
 def test_what_has_one_key_is_put_together(way: Way) -> None:
-    results = here().results_of(EngineJob(tasks=(3, 0, 4), read=pieces_of, join=join_pieces), way)
+    results = local_engine().results_of(
+        EngineJob(tasks=(3, 0, 4), read=pieces_of, join=join_pieces), way
+    )
     assert results == {"even": ("even", [0, 0, 2, 2]), "odd": ("odd", [1, 1, 3])}
 
 
@@ -44,8 +46,8 @@ def process_of(_task: int) -> Iterator[tuple[str, int]]:
 
 def test_processes_are_others() -> None:
     job = EngineJob(tasks=(1, 2), read=process_of, join=join_pieces)
-    assert os.getpid() not in here().results_of(job, Way.PROCESSES)["processes"][1]
-    assert here().results_of(job, Way.HERE)["processes"][1] == [os.getpid()] * 2
+    assert os.getpid() not in local_engine().results_of(job, Way.PROCESSES)["processes"][1]
+    assert local_engine().results_of(job, Way.HERE)["processes"][1] == [os.getpid()] * 2
 
 
 def wrong(_task: int) -> Iterator[tuple[str, int]]:
@@ -55,7 +57,7 @@ def wrong(_task: int) -> Iterator[tuple[str, int]]:
 @pytest.mark.parametrize("way", [Way.HERE, Way.PROCESSES])
 def test_what_goes_wrong_is_heard(way: Way) -> None:
     with pytest.raises(ValueError, match="a bug"):
-        here().results_of(EngineJob(tasks=(1,), read=wrong, join=join_pieces), way)
+        local_engine().results_of(EngineJob(tasks=(1,), read=wrong, join=join_pieces), way)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_no_process_is_forked_beside_threads() -> None:
     thread.start()
     try:
         assert not can_fork()
-        assert here().way(PROCESSES_COST_MIN) is Way.HERE
+        assert local_engine().way(PROCESSES_COST_MIN) is Way.HERE
         assert Engine(no_session, print).way(PROCESSES_COST_MIN) is Way.HERE
     finally:
         is_over.set()

@@ -13,12 +13,12 @@ from txnsim import VERSION
 from txnsim.on_demand_imports import EXTENSIONS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-OTHERS: Final = ("txnsim", *EXTENSIONS)
+OUR_PACKAGES: Final = ("txnsim", *EXTENSIONS)
 SITE: Final = """\
 import sys
 from pathlib import Path
 
-sys.path = [one for one in sys.path if not Path(one, "txnsim_lab").is_dir()]
+sys.path = [entry for entry in sys.path if not Path(entry, "txnsim_lab").is_dir()]
 """
 """Run by Python before anything else: an editable installation has all packages on the path, and
 what the build adds to them among the libraries.
@@ -32,7 +32,7 @@ def broker_alone() -> Iterator[dict[str, str]]:
     with TemporaryDirectory(prefix="txnsim-alone-") as name:
         folder = Path(name)
         for library in libraries.iterdir():
-            if library.name.partition("-")[0] not in OTHERS:
+            if library.name.partition("-")[0] not in OUR_PACKAGES:
                 (folder / library.name).symlink_to(library)
         (folder / "txnsim").symlink_to(ROOT / "sim" / "txnsim")
         (folder / "sitecustomize.py").write_text(SITE)

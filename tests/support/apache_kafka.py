@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 
 KAFKA_VERSION: Final = "4.4.0"
 """The reference (``txnsim.releases.REFERENCE``; a test compares them)."""
@@ -85,9 +85,9 @@ def kafka_libs(version: str = KAFKA_VERSION) -> Path:
     digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
     libs = CACHE / "kafka" / f"{version}-{digest}" / "libs"
     option = f"-Dkafka.version={version}"
-    return made_once(
+    return make_once(
         libs,
-        lambda fresh: copied_by_maven(POM, fresh, option, what="Apache Kafka's jars"),
+        lambda fresh: copy_by_maven(POM, fresh, option, description="Apache Kafka's jars"),
         lock=CACHE / "kafka" / "libs.lock",
     )
 
@@ -124,10 +124,10 @@ def java_classes(
         output_of(command, "javac failed", error)
 
     classes = CACHE / "java" / f"{name}-{libs.parent.name}-{digest_of(sources)}"
-    return made_once(classes, compile_all, lock=CACHE / "java.lock")
+    return make_once(classes, compile_all, lock=CACHE / "java.lock")
 
 
-def made_once(target: Path, make: Callable[[Path], object], *, lock: Path) -> Path:
+def make_once(target: Path, make: Callable[[Path], object], *, lock: Path) -> Path:
     """A folder that is made once; one process makes it while the others wait.
 
     Args:
@@ -135,7 +135,7 @@ def made_once(target: Path, make: Callable[[Path], object], *, lock: Path) -> Pa
         make: Fills the folder that it is given, which is not there yet.
         lock: The file that is locked.
     """
-    with locked(lock):
+    with hold_lock(lock):
         if not target.is_dir():
             fresh = target.with_name(f"{target.name}.partial")
             shutil.rmtree(fresh, ignore_errors=True)
@@ -152,12 +152,12 @@ def digest_of(files: Iterable[Path]) -> str:
     return sha.hexdigest()[:12]
 
 
-def tool(command: str, why: str, error: type[Exception] = ApacheKafkaError) -> str:
+def tool(command: str, reason: str, error: type[Exception] = ApacheKafkaError) -> str:
     """The path of a toolchain's command; ``error``, with the reason, where it is not there."""
-    found = shutil.which(command)
-    if found is None:
-        raise error(f"{command} not found: {why}")
-    return found
+    path = shutil.which(command)
+    if path is None:
+        raise error(f"{command} not found: {reason}")
+    return path
 
 
 def output_of(
@@ -168,7 +168,7 @@ def output_of(
     directory: Path | None = None,
 ) -> str:
     """What a command printed; ``error``, with ``failure`` and all that it said, if it failed."""
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=directory,
         stdin=subprocess.DEVNULL,
@@ -177,30 +177,37 @@ def output_of(
         errors="replace",
         check=False,
     )
-    if done.returncode != 0:
-        raise error(f"{failure}:\n{done.stdout}{done.stderr}")
-    return done.stdout
+    if process.returncode != 0:
+        raise error(f"{failure}:\n{process.stdout}{process.stderr}")
+    return process.stdout
 
 
-def copied_by_maven(pom: Path, fresh: Path, *options: str, what: str) -> None:
+def copy_by_maven(pom: Path, fresh: Path, *options: str, description: str) -> None:
     """Have Maven copy what a pom depends on into a new folder.
 
     Args:
         pom: Names the jars.
         fresh: The folder.
         options: Of Maven.
-        what: They are, in an error.
+        description: They are, in an error.
 
     Raises:
         ApacheKafkaError: Maven is missing or failed.
     """
-    maven = tool("mvn", f"{what} are fetched with Maven")
+    maven = tool("mvn", f"{description} are fetched with Maven")
     command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-    output_of([*command, *options, f"-DoutputDirectory={fresh}"], f"Maven could not copy {what}")
+    output_of(
+        [*command, *options, f"-DoutputDirectory={fresh}"], f"Maven could not copy {description}"
+    )
 
 
-def kept_jars(
-    pom: Path, family: str, name: str, *options: str, what: str, check: Callable[[Path], object]
+def cached_jars(
+    pom: Path,
+    family: str,
+    name: str,
+    *options: str,
+    description: str,
+    check: Callable[[Path], object],
 ) -> Path:
     """The folder of what a pom depends on, copied once; one process copies while the others wait.
 
@@ -209,7 +216,7 @@ def kept_jars(
         family: Folder below ``.cache/``.
         name: Within it.
         options: Of Maven.
-        what: They are, in an error.
+        description: They are, in an error.
         check: Raises an error where the copied folder is not whole.
 
     Raises:
@@ -220,14 +227,14 @@ def kept_jars(
     jars = CACHE / family / f"{name}-{digest}"
 
     def copy(fresh: Path) -> None:
-        copied_by_maven(pom, fresh, *options, what=what)
+        copy_by_maven(pom, fresh, *options, description=description)
         check(fresh)
 
-    return made_once(jars, copy, lock=CACHE / family / f"{name}.lock")
+    return make_once(jars, copy, lock=CACHE / family / f"{name}.lock")
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Hold a lock between processes while the block runs."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
@@ -256,18 +263,18 @@ def run_kafka_tool(
     """
     options = ["-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
     command = [*java_command(kafka_libs(version), options=options), main_class, *args]
-    done = ended(command, timeout_s=timeout_s)
-    complaints = done.stderr.splitlines(keepends=True)
-    told = "".join(line for line in complaints if not line.startswith("SLF4J: "))
-    return done._replace(stderr=told)
+    result = run_to_end(command, timeout_s=timeout_s)
+    complaints = result.stderr.splitlines(keepends=True)
+    stderr = "".join(line for line in complaints if not line.startswith("SLF4J: "))
+    return result._replace(stderr=stderr)
 
 
-def ended(
+def run_to_end(
     command: Sequence[str], *, timeout_s: float, error: type[Exception] = ApacheKafkaError
 ) -> ToolResult:
     """How a command ended and what it printed; ``error``, with that, if it did not in time."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -276,12 +283,12 @@ def ended(
             check=False,
         )
     except subprocess.TimeoutExpired as expired:
-        seen = expired.stdout or b""
+        output = expired.stdout or b""
         raise error(
             f"{' '.join(command[-4:])}: no end in {timeout_s} s; so far:\n"
-            f"{seen.decode(errors='replace') if isinstance(seen, bytes) else seen}"
+            f"{output.decode(errors='replace') if isinstance(output, bytes) else output}"
         ) from expired
-    return ToolResult(done.returncode, done.stdout, done.stderr)
+    return ToolResult(process.returncode, process.stdout, process.stderr)
 
 
 class Listeners(NamedTuple):
@@ -302,7 +309,7 @@ class _Node(NamedTuple):
     process: subprocess.Popen[bytes]
 
 
-class ApacheKafka(Lived):
+class ApacheKafka(ManagedResource):
     """A cluster of one or more real brokers, as a context manager.
 
     Args:
@@ -329,7 +336,7 @@ class ApacheKafka(Lived):
         directory: Path | None = None,
         jvm_options: Sequence[str] = ("-Xmx1g",),
         version: str = KAFKA_VERSION,
-        others: Mapping[int, str] | None = None,
+        other_releases: Mapping[int, str] | None = None,
         listeners: Listeners | None = None,
         takes_telemetry: bool = False,
         peer_port: int | None = None,
@@ -341,7 +348,7 @@ class ApacheKafka(Lived):
         self._listener_ports: dict[str, int] = {}
         self.transaction_version = transaction_version
         self.version = version
-        self._others = dict(others or {})
+        self._other_releases = dict(other_releases or {})
         self.libs = kafka_libs(version)
         self._brokers = brokers
         self._plugins = [telemetry_taker(self.libs)] if takes_telemetry else []
@@ -359,7 +366,7 @@ class ApacheKafka(Lived):
         self.start()
         return self
 
-    def _left(self, exc: BaseException | None) -> None:
+    def _on_exit(self, exc: BaseException | None) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -418,13 +425,13 @@ class ApacheKafka(Lived):
 
     def kill(self, node_id: int) -> None:
         """End a broker at once; the controller fences it when its session is over."""
-        (node,) = (one for one in self._nodes if one.node_id == node_id)
+        (node,) = (node for node in self._nodes if node.node_id == node_id)
         node.process.kill()
         node.process.wait()
 
-    def stop_one(self, node_id: int) -> None:
+    def stop_broker(self, node_id: int) -> None:
         """End a broker in order."""
-        (node,) = (one for one in self._nodes if one.node_id == node_id)
+        (node,) = (node for node in self._nodes if node.node_id == node_id)
         node.process.terminate()
         node.process.wait(timeout=_START_TIMEOUT_S)
 
@@ -435,13 +442,13 @@ class ApacheKafka(Lived):
         Raises:
             ApacheKafkaError: One exited or was not ready in time; with the end of its log.
         """
-        places = [at for at, one in enumerate(self._nodes) if one.node_id in node_ids]
-        for place in places:
-            node = self._nodes[place]
-            process = self._spawn(node.node_id, node.directory)
-            self._nodes[place] = node._replace(process=process)
-        for place in places:
-            self._await_ready(self._nodes[place], time.monotonic() + _START_TIMEOUT_S)
+        indexes = [index for index, node in enumerate(self._nodes) if node.node_id in node_ids]
+        for index in indexes:
+            node = self._nodes[index]
+            process = self._spawn_broker(node.node_id, node.directory)
+            self._nodes[index] = node._replace(process=process)
+        for index in indexes:
+            self._await_ready(self._nodes[index], time.monotonic() + _START_TIMEOUT_S)
 
     def run_tool(self, main_class: str, *args: str, timeout_s: float = 120.0) -> ToolResult:
         """Run a tool of Kafka with ``--bootstrap-server`` of this cluster in front of ``args``."""
@@ -481,7 +488,7 @@ class ApacheKafka(Lived):
                 _as_text(self._server_properties(node_id, port, controller_port, home))
             )
             self._format(node_id, config)
-            self._nodes.append(_Node(node_id, port, home, self._spawn(node_id, home)))
+            self._nodes.append(_Node(node_id, port, home, self._spawn_broker(node_id, home)))
         deadline_s = time.monotonic() + _START_TIMEOUT_S
         for node in self._nodes:
             self._await_ready(node, deadline_s)
@@ -489,18 +496,18 @@ class ApacheKafka(Lived):
     def _server_properties(
         self, node_id: int, port: int, controller_port: int, home: Path
     ) -> dict[str, str]:
-        first = node_id == 1
+        is_first = node_id == 1
         listeners = f"PLAINTEXT://127.0.0.1:{port}"
         replicas = str(min(3, self._brokers))
         in_sync = str(min(2, self._brokers))
         return {
-            "process.roles": "broker,controller" if first else "broker",
+            "process.roles": "broker,controller" if is_first else "broker",
             "node.id": str(node_id),
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "listeners": listeners
-            + (f",CONTROLLER://127.0.0.1:{controller_port}" if first else ""),
+            + (f",CONTROLLER://127.0.0.1:{controller_port}" if is_first else ""),
             "log.dirs": str(home / "data"),
             "offsets.topic.num.partitions": "4",
             "offsets.topic.replication.factor": replicas,
@@ -511,32 +518,38 @@ class ApacheKafka(Lived):
             "share.coordinator.state.topic.min.isr": in_sync,
             "group.initial.rebalance.delay.ms": "0",
             "controlled.shutdown.enable": "false",
-            **self._secured(listeners, controller_port),
-            **self._led_on(node_id, port, controller_port),
+            **self._security_properties(listeners, controller_port),
+            **self._peer_listener_properties(node_id, port, controller_port),
             **self._properties,
         }
 
-    def _secured(self, listeners: str, controller_port: int) -> dict[str, str]:
+    def _security_properties(self, listeners: str, controller_port: int) -> dict[str, str]:
         if self._listeners is None:
             return {}
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
-        own = (f"{name}://127.0.0.1:{port}" for name, port in self._listener_ports.items())
+        own_listeners = (
+            f"{name}://127.0.0.1:{port}" for name, port in self._listener_ports.items()
+        )
         return {
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}"
                 for name, protocol in {**protocols, **self._listeners.protocols}.items()
             ),
-            "listeners": ",".join([listeners, *own, f"CONTROLLER://127.0.0.1:{controller_port}"]),
+            "listeners": ",".join(
+                [listeners, *own_listeners, f"CONTROLLER://127.0.0.1:{controller_port}"]
+            ),
             "inter.broker.listener.name": "PLAINTEXT",
             **self._listeners.properties,
         }
 
-    def _led_on(self, node_id: int, port: int, controller_port: int) -> dict[str, str]:
+    def _peer_listener_properties(
+        self, node_id: int, port: int, controller_port: int
+    ) -> dict[str, str]:
         if self._peer_port is None:
             return {}
-        (own,) = free_ports(1)
-        self.peers[node_id] = own
-        plain, internal = f"PLAINTEXT://127.0.0.1:{port}", f"INTERNAL://127.0.0.1:{own}"
+        (internal_port,) = free_ports(1)
+        self.peers[node_id] = internal_port
+        plain, internal = f"PLAINTEXT://127.0.0.1:{port}", f"INTERNAL://127.0.0.1:{internal_port}"
         controller = f",CONTROLLER://127.0.0.1:{controller_port}" if node_id == 1 else ""
         return {
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,"
@@ -548,28 +561,28 @@ class ApacheKafka(Lived):
 
     def version_of(self, node_id: int) -> str:
         """The release that a broker runs."""
-        return self._others.get(node_id, self.version)
+        return self._other_releases.get(node_id, self.version)
 
     def _format(self, node_id: int, config: Path) -> None:
-        oldest = min((self.version, *self._others.values()), key=_numbers)
+        oldest = min((self.version, *self._other_releases.values()), key=_version_numbers)
         old = oldest.startswith("3.")
         cluster_id = _CLUSTER_ID_3_X if old else _CLUSTER_ID
         levels: tuple[str, ...] = ()
-        if self._others:
+        if self._other_releases:
             levels = ("--release-version", oldest.rpartition(".")[0])
         elif not old:
             levels = ("--feature", f"transaction.version={self.transaction_version}")
-        done = run_kafka_tool(
+        result = run_kafka_tool(
             "kafka.tools.StorageTool",
             *("format", "-t", cluster_id, "-c", str(config)),
             *levels,
             *(() if self._listeners is None else self._listeners.format_arguments),
             version=self.version_of(node_id),
         )
-        if done.code != 0:
-            raise ApacheKafkaError(f"formatting failed:\n{done.stdout}{done.stderr}")
+        if result.code != 0:
+            raise ApacheKafkaError(f"formatting failed:\n{result.stdout}{result.stderr}")
 
-    def _spawn(self, node_id: int, home: Path) -> subprocess.Popen[bytes]:
+    def _spawn_broker(self, node_id: int, home: Path) -> subprocess.Popen[bytes]:
         options = [*self._jvm_options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
         libs = kafka_libs(self.version_of(node_id))
         java, *_ = java_command(libs)
@@ -619,13 +632,14 @@ class ApacheKafka(Lived):
 
 def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on right now, all different."""
-    found: set[int] = set()
-    while len(found) < count:
+    ports: set[int] = set()
+    while len(ports) < count:
         port = secrets.choice(PORTS_KEPT)
-        with contextlib.suppress(OSError), socket.socket() as one:  # busy: another one is drawn
-            one.bind(("127.0.0.1", port))
-            found.add(port)
-    return list(found)
+        # If the port is busy, another one is drawn.
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+            ports.add(port)
+    return list(ports)
 
 
 def accepts(port: int) -> bool:
@@ -652,7 +666,7 @@ def brokers_listed(port: int) -> int:
     return int(struct.unpack(">iii", answer)[2]) if len(answer) == 12 else 0
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
@@ -686,7 +700,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         match options.command:
             case "start":
-                return _run_until_told(options)
+                return _run_until_stopped(options)
             case "tool":
                 result = run_kafka_tool(options.main_class, *options.args)
                 sys.stdout.write(result.stdout)
@@ -700,7 +714,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _run_until_told(options: argparse.Namespace) -> int:
+def _run_until_stopped(options: argparse.Namespace) -> int:
     # SIGTERM becomes an exception like SIGINT, so that `with` stops the brokers either way.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     properties = dict(entry.split("=", 1) for entry in options.property)

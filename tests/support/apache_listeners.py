@@ -55,13 +55,13 @@ def demo(directory: Path, passwords: Mapping[str, str]) -> Listeners:
             ``admin`` and who comes through the plain listener may everything.
     """
     bearer = f"{_MODULES}.oauthbearer.OAuthBearerLoginModule"
-    mine = "listener.name.sasl_ssl."
+    prefix = "listener.name.sasl_ssl."
     return Listeners(
         {"SASL_SSL": "SASL_SSL", "SSL": "SSL"},
         {
             "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-            **{mine + name: value for name, value in _passwords(passwords).items()},
-            f"{mine}oauthbearer.sasl.jaas.config": f"{bearer} required "
+            **{prefix + name: value for name, value in _passwords(passwords).items()},
+            f"{prefix}oauthbearer.sasl.jaas.config": f"{bearer} required "
             'unsecuredLoginStringClaim_sub="none";',
             **_with_rights(directory),
             "ssl.truststore.type": "PEM",
@@ -111,17 +111,21 @@ def grant(kafka: ApacheKafka, principals: Iterable[str]) -> None:
     Raises:
         ApacheKafkaError: Kafka refused.
     """
-    who = [word for principal in principals for word in ("--allow-principal", principal)]
+    principal_options = [
+        word for principal in principals for word in ("--allow-principal", principal)
+    ]
     everything = ("--operation", "All", "--topic", "*", "--group", "*", "--transactional-id", "*")
     needed = [
-        w for name in ("Create", "Describe", "IdempotentWrite") for w in ("--operation", name)
+        word for name in ("Create", "Describe", "IdempotentWrite") for word in ("--operation", name)
     ]
     for rights in (everything, (*needed, "--cluster")):
-        done = kafka.run_tool("org.apache.kafka.tools.AclCommand", "--add", *who, *rights)
-        if done.code != 0:
-            raise ApacheKafkaError(f"rights were not granted:\n{done.stdout}{done.stderr}")
+        result = kafka.run_tool(
+            "org.apache.kafka.tools.AclCommand", "--add", *principal_options, *rights
+        )
+        if result.code != 0:
+            raise ApacheKafkaError(f"rights were not granted:\n{result.stdout}{result.stderr}")
 
 
 def _plain(passwords: Mapping[str, str]) -> str:
-    users = "".join(f' user_{name}="{word}"' for name, word in passwords.items())
+    users = "".join(f' user_{name}="{password}"' for name, password in passwords.items())
     return f"{_MODULES}.plain.PlainLoginModule required{users};"

@@ -10,7 +10,7 @@ import pytest
 from txnsim.cli.main import main
 
 
-def written(folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+def write_completion(folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """The script for bash, as ``txnsim completion`` prints it."""
     assert main(["completion", "bash"]) == 0
     file = folder / "txnsim.bash"
@@ -18,15 +18,15 @@ def written(folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return file
 
 
-def completed(script: Path, *words: str) -> list[str]:
+def completions_of(script: Path, *words: str) -> list[str]:
     """What bash offers for the last word."""
-    listed = " ".join(f"'{word}'" for word in ("txnsim", *words))
-    ask = (
-        f"source {script}; COMP_WORDS=({listed}); COMP_CWORD={len(words)}; "
+    quoted_words = " ".join(f"'{word}'" for word in ("txnsim", *words))
+    program = (
+        f"source {script}; COMP_WORDS=({quoted_words}); COMP_CWORD={len(words)}; "
         "complete -p txnsim > /dev/null || exit 1; _txnsim; printf '%s\\n' \"${COMPREPLY[@]}\""
     )
-    done = subprocess.run(
-        ["bash", "--norc", "-eu", "-c", ask], capture_output=True, text=True, check=False
+    process = subprocess.run(
+        ["bash", "--norc", "-eu", "-c", program], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.split()
+    assert (process.returncode, process.stderr) == (0, "")
+    return process.stdout.split()

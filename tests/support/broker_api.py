@@ -44,7 +44,7 @@ class Api:
         self.cluster = cluster
         self.broker: Broker = cluster.brokers[BrokerId(broker)]
 
-    def at(self, broker: int) -> Api:
+    def on_broker(self, broker: int) -> Api:
         """The handlers of another broker of the cluster."""
         return Api(self.cluster, broker)
 
@@ -115,10 +115,10 @@ class Api:
         )
         return answer.producer_id, answer.producer_epoch
 
-    async def state(self, transactional_id: str, wanted: str) -> Any:
+    async def state(self, transactional_id: str, expected_state: str) -> Any:
         """The description of a transactional id, once it is in that state."""
         answer = await self.until(
-            lambda answer: answer.transaction_states[0].transaction_state == wanted,
+            lambda answer: answer.transaction_states[0].transaction_state == expected_state,
             "DescribeTransactions",
             0,
             transactional_ids=[transactional_id],
@@ -217,20 +217,20 @@ def transaction(
     verify: bool = False,
 ) -> dict[str, Any]:
     """Values of AddPartitionsToTxn in both of its shapes."""
-    wanted = [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
+    topic_values = [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
     producer_id, epoch = identity
     return {
         "v3_and_below_transactional_id": transactional_id,
         "v3_and_below_producer_id": producer_id,
         "v3_and_below_producer_epoch": epoch,
-        "v3_and_below_topics": wanted,
+        "v3_and_below_topics": topic_values,
         "transactions": [
             {
                 "transactional_id": transactional_id,
                 "producer_id": producer_id,
                 "producer_epoch": epoch,
                 "verify_only": verify,
-                "topics": wanted,
+                "topics": topic_values,
             }
         ],
     }

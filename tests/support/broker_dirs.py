@@ -51,20 +51,20 @@ class BrokerDir:
         topic_id: uuid.UUID = TOPIC_ID,
     ) -> Path:
         """A replica with a log as it is now."""
-        whose = TopicPartition(topic, partition)
-        folder = self.path / names.directory_name(whose)
+        topic_partition = TopicPartition(topic, partition)
+        folder = self.path / names.directory_name(topic_partition)
         write_partition(folder, driver.log, topic_id=topic_id)
-        self._offsets[whose] = driver.log.high_watermark
+        self._offsets[topic_partition] = driver.log.high_watermark
         return folder
 
     def coordinator(self, *records: TxnRecord, partition: int = 0) -> Path:
         """A partition of ``__transaction_state``."""
-        whose = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
-        folder = self.path / names.directory_name(whose)
+        topic_partition = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
+        folder = self.path / names.directory_name(topic_partition)
         folder.mkdir()
         (folder / names.Suffix.LOG.at(0)).write_bytes(b"".join(_batches(records)))
         (folder / names.FileName.LEADER_EPOCHS).write_text("0\n1\n0 0\n")
-        self._offsets[whose] = len(records)
+        self._offsets[topic_partition] = len(records)
         return folder
 
     def stop(self) -> Path:
@@ -80,7 +80,7 @@ class BrokerDir:
         return self.path
 
 
-def forget_the_end(replica: Path) -> None:
+def remove_end_snapshot(replica: Path) -> None:
     """Take away the snapshot at the log's end: a broker that is killed writes none."""
     snapshots = names.Suffix.SNAPSHOT.files_in(replica)
     segments = names.Suffix.LOG.files_in(replica)
@@ -120,6 +120,6 @@ def move(
 def _batches(records: Iterable[TxnRecord]) -> Iterable[bytes]:
     offset = 0
     for record in records:
-        made = encode_batch([record], level=TransactionVersion.TV_2, now_ms=NOW, rules=LATEST)
-        yield assign(made, base_offset=offset, leader_epoch=0)
-        offset += read_batch_header(made).last_offset + 1
+        batch = encode_batch([record], level=TransactionVersion.TV_2, now_ms=NOW, rules=LATEST)
+        yield assign(batch, base_offset=offset, leader_epoch=0)
+        offset += read_batch_header(batch).last_offset + 1

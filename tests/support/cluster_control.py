@@ -16,16 +16,16 @@ class RecordingControl(SimClusterControl):
     """Notes every action in words; waits at ``gate`` before each; there is no broker 99."""
 
     def __init__(self) -> None:
-        self.done: list[str] = []
+        self.actions: list[str] = []
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def _do(self, what: str) -> Undo:
+    async def _do(self, action: str) -> Undo:
         await self.gate.wait()
-        self.done.append(what)
+        self.actions.append(action)
 
         async def undo() -> None:
-            self.done.append(f"undo {what}")
+            self.actions.append(f"undo {action}")
 
         return undo
 

@@ -96,7 +96,7 @@ class VirtualCluster:
         """Put a fault rule in force."""
         self.injector.arm(FaultRule(id=rule_id, point=point, action=action, **criteria))
 
-    async def struck(self, rule_id: str = "f", count: int = 1) -> None:
+    async def wait_until_struck(self, rule_id: str = "f", count: int = 1) -> None:
         """Wait until the rule has struck so often."""
         await self.injector.wait_until_struck(rule_id, count=count, timeout_ms=60_000)
 
@@ -139,7 +139,7 @@ def run_cluster(
 ) -> T:
     """Run ``main`` beside a cluster in virtual time; ``changes`` are those of ``options``."""
 
-    async def whole(env: VirtualEnvironment) -> T:
+    async def run_beside_cluster(env: VirtualEnvironment) -> T:
         sim = SimCluster(env, cluster_options or options(**changes))
         await sim.start()
         try:
@@ -147,7 +147,9 @@ def run_cluster(
         finally:
             await sim.stop()
 
-    return run_virtual(whole, seed=seed, trace_level=trace_level, latency_us=latency_us)
+    return run_virtual(
+        run_beside_cluster, seed=seed, trace_level=trace_level, latency_us=latency_us
+    )
 
 
 @asynccontextmanager
@@ -163,7 +165,7 @@ async def real_cluster(
         await sim.stop()
 
 
-async def begun(cluster: Cluster, transactional_id: str, **options: Any) -> Producer:
+async def begin_transaction(cluster: Cluster, transactional_id: str, **options: Any) -> Producer:
     """A producer whose transaction has begun."""
     producer = Producer(cluster, transactional_id=transactional_id, **options)
     await producer.init_transactions()
@@ -198,16 +200,16 @@ async def values(
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> list[bytes | None]:
     """Everything that can be read now, partition by partition."""
-    found: list[bytes | None] = []
+    record_values: list[bytes | None] = []
     for index in range(partitions):
         offset = 0
         while True:
             result = await fetch(cluster, topic, index, offset, isolation=isolation, max_wait_ms=0)
-            found += [record.value for record in result.records]
+            record_values += [record.value for record in result.records]
             if result.next_offset == offset:
                 break
             offset = result.next_offset
-    return found
+    return record_values
 
 
 async def until_state(cluster: Cluster, transactional_id: str, state: str) -> None:
@@ -215,9 +217,9 @@ async def until_state(cluster: Cluster, transactional_id: str, state: str) -> No
     admin = Admin(cluster)
     pause_s = 0.002
     while pause_s < 10:
-        found = (await admin.describe_transactions((transactional_id,)))[transactional_id]
-        if not isinstance(found, ClientError) and found.state == state:
+        description = (await admin.describe_transactions((transactional_id,)))[transactional_id]
+        if not isinstance(description, ClientError) and description.state == state:
             return
         await asyncio.sleep(pause_s)
         pause_s *= 1.2
-    raise AssertionError(f"{transactional_id} never became {state}: {found}")
+    raise AssertionError(f"{transactional_id} never became {state}: {description}")

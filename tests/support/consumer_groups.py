@@ -35,7 +35,7 @@ def topic_id(name: str) -> uuid.UUID:
 
 def image(offset: int = 1, **topics: int) -> ClusterImage:
     """Topics by name with their numbers of partitions."""
-    one = PartitionImage(
+    partition = PartitionImage(
         leader=BrokerId(1),
         leader_epoch=LeaderEpoch(0),
         partition_epoch=0,
@@ -46,7 +46,9 @@ def image(offset: int = 1, **topics: int) -> ClusterImage:
         cluster_id="c",
         offset=offset,
         topics={
-            name: TopicImage(name=name, topic_id=topic_id(name), partitions=(one,) * partitions)
+            name: TopicImage(
+                name=name, topic_id=topic_id(name), partitions=(partition,) * partitions
+            )
             for name, partitions in topics.items()
         },
         topic_names={topic_id(name): name for name in topics},
@@ -102,7 +104,7 @@ class ConsumerDriver:
         values = {"rebalance_timeout_ms": 60_000, "owned": frozenset(), **names, **more}
         return self.beat(member_id, 0, **values)
 
-    def told(self, reply: HeartbeatReply | Rejection) -> HeartbeatReply:
+    def require_reply(self, reply: HeartbeatReply | Rejection) -> HeartbeatReply:
         """An answer that must be none of a refusal."""
         assert isinstance(reply, HeartbeatReply), reply
         return reply
@@ -128,11 +130,11 @@ class ConsumerDriver:
                 steps = matching_topics(
                     effect.regexes, image=self.image, may_describe=effect.may_describe
                 )
-                found = at_once(steps)
-                self.write(resolve(self.group, found, image=self.image, now_ms=self.now_ms))
-        self.effects = [each for each in self.effects if not isinstance(each, ResolveRegexes)]
+                matches = at_once(steps)
+                self.write(resolve(self.group, matches, image=self.image, now_ms=self.now_ms))
+        self.effects = [effect for effect in self.effects if not isinstance(effect, ResolveRegexes)]
 
-    def replayed(self) -> ConsumerGroup:
+    def replay_log(self) -> ConsumerGroup:
         """The group made from the log alone."""
         group = ConsumerGroup(GROUP)
         for record in self.log:

@@ -127,9 +127,9 @@ class ManualClock:
                 timer.callback()
 
     @property
-    def armed(self) -> int:
+    def armed_timers(self) -> int:
         """Timers that would still fire."""
-        return sum(each[2].callback is not None for each in (*self._at, *self._later))
+        return sum(entry[2].callback is not None for entry in (*self._at, *self._later))
 
 
 class SentMarkers:
@@ -149,12 +149,12 @@ class SentMarkers:
 
 def marker_reply(command: WriteTxnMarkersCommand, *errors: ErrorCode) -> WriteTxnMarkersReply:
     """An answer to ``command``, partition by partition."""
-    each = iter(errors)
+    remaining_errors = iter(errors)
     return WriteTxnMarkersReply(
         results=tuple(
             (
                 marker.producer_id,
-                tuple((part, next(each, ErrorCode.none)) for part in marker.partitions),
+                tuple((part, next(remaining_errors, ErrorCode.none)) for part in marker.partitions),
             )
             for marker in command.markers
         )
@@ -164,7 +164,7 @@ def marker_reply(command: WriteTxnMarkersCommand, *errors: ErrorCode) -> WriteTx
 class _Log:
     """``TransactionLog`` of a world: batches in lists."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: CoordinatorWorld) -> None:
         self._world = world
 
     def batch_bytes_max(self, partition: int) -> int:
@@ -183,12 +183,12 @@ class _Log:
         world.append_timeouts_ms.append(timeout_ms)
         if world.held_appends is None:
             return ErrorCode.none
-        held: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        world.held_appends.append(held)
-        return held
+        held_append: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        world.held_appends.append(held_append)
+        return held_append
 
 
-class World:
+class CoordinatorWorld:
     """A running coordinator that owns every partition, unless told otherwise."""
 
     def __init__(
@@ -257,7 +257,7 @@ class World:
         if self.answers_markers:
             sent.reply()
         if self.markers_as_coroutine:
-            return _waiting(sent.answer)  # type: ignore[return-value]
+            return _await_answer(sent.answer)  # type: ignore[return-value]
         return sent.answer
 
     def _leader_of(self, partition: TopicPartition) -> LeaderLookup:
@@ -270,21 +270,23 @@ class World:
             if isinstance(reply, Exception):
                 raise reply
             return reply
-        first = self._next_block
+        first_id = self._next_block
         self._next_block += 1_000
-        return AllocateProducerIdsReply(first=first, length=1_000)
+        return AllocateProducerIdsReply(first=first_id, length=1_000)
 
     # What tests ask
 
     def entry(self, transactional_id: TransactionalId = TID) -> TxnMetadata:
         """The entry with what is pending."""
         return next(
-            each for each in self.service.entries() if each.transactional_id == transactional_id
+            entry for entry in self.service.entries() if entry.transactional_id == transactional_id
         )
 
     def entry_or_none(self, transactional_id: TransactionalId = TID) -> TxnMetadata | None:
-        found = (e for e in self.service.entries() if e.transactional_id == transactional_id)
-        return next(found, None)
+        entries = (
+            entry for entry in self.service.entries() if entry.transactional_id == transactional_id
+        )
+        return next(entries, None)
 
     async def settle(self) -> None:
         """Let everything run that needs no time."""
@@ -304,9 +306,9 @@ class World:
 
     async def ready(self) -> ProducerIdAndEpoch:
         """An identity for ``TID``; asks twice, because the first block of ids is missing."""
-        first = await self.init()
-        assert isinstance(first, Rejection)
-        assert first.error is ErrorCode.coordinator_load_in_progress
+        first_reply = await self.init()
+        assert isinstance(first_reply, Rejection)
+        assert first_reply.error is ErrorCode.coordinator_load_in_progress
         identity = await self.init()
         assert isinstance(identity, ProducerIdAndEpoch)
         return identity
@@ -345,7 +347,7 @@ class World:
         )
 
 
-async def _waiting(answer: Pending[WriteTxnMarkersReply]) -> WriteTxnMarkersReply:
+async def _await_answer(answer: Pending[WriteTxnMarkersReply]) -> WriteTxnMarkersReply:
     return await answer
 
 

@@ -27,12 +27,12 @@ _UNITS: Final = {"seconds": "s", "ratio": "percentunit", "bytes": "Bps"}
 _HERE: Final = '{instance=~"$instance"}'
 
 
-def with_all(text: str, metrics: Iterable[Metric]) -> str:
+def add_missing_panels(text: str, metrics: Iterable[Metric]) -> str:
     """The dashboard with a panel for each metric that it does not show yet."""
     board = json.loads(text)
-    shown = set(re.findall(r"\btxnsim_\w+", text))
+    shown_metrics = set(re.findall(r"\btxnsim_\w+", text))
     for metric in metrics:
-        if not shown & {metric.name + ending for ending in ENDINGS[metric.kind]}:
+        if not shown_metrics & {metric.name + ending for ending in ENDINGS[metric.kind]}:
             board["panels"].append(_panel(metric, board["panels"]))
     return json.dumps(board, indent=2) + "\n"
 
@@ -41,15 +41,15 @@ def _panel(metric: Metric, panels: list[dict[str, Any]]) -> dict[str, Any]:
     """Drawn as the last panel is."""
     panel = copy.deepcopy(panels[-1])
     words = metric.name.removeprefix("txnsim_").replace("_", " ")
-    place = panel["gridPos"]
-    beside = (place["x"], place["w"]) == (0, WIDTH)
+    position = panel["gridPos"]
+    is_left = (position["x"], position["w"]) == (0, WIDTH)
     panel |= {
-        "id": max(one["id"] for one in panels) + 1,
+        "id": max(shown_panel["id"] for shown_panel in panels) + 1,
         "title": words[0].upper() + words[1:],
         "description": f"{metric.meaning[0].upper()}{metric.meaning[1:]}.",
         "gridPos": {
-            "x": WIDTH if beside else 0,
-            "y": place["y"] if beside else place["y"] + place["h"],
+            "x": WIDTH if is_left else 0,
+            "y": position["y"] if is_left else position["y"] + position["h"],
             "w": WIDTH,
             "h": HEIGHT,
         },

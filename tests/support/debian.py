@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.support.apache_kafka import CACHE, locked
+from tests.support.apache_kafka import CACHE, hold_lock
 
 FETCHERS: Final = ("apt-get", "dpkg-deb")
 _TIMEOUT_S: Final = 300.0
@@ -23,7 +23,7 @@ class DebianError(Exception):
     """A package could not be had; the message says why."""
 
 
-def unpacked(*packages: str, has: Path) -> Path:
+def unpack_packages(*packages: str, has: Path) -> Path:
     """A folder with the files of packages, fetched on first use and named by a version.
 
     Args:
@@ -34,9 +34,9 @@ def unpacked(*packages: str, has: Path) -> Path:
         DebianError: apt or dpkg is missing or failed.
     """
     family = CACHE / packages[0]
-    with locked(family.with_suffix(".lock")):
-        kept = sorted(folder for folder in family.glob("*") if (folder / has).is_file())
-        return kept[-1] if kept else _fetch(family, packages, has)
+    with hold_lock(family.with_suffix(".lock")):
+        versions = sorted(folder for folder in family.glob("*") if (folder / has).is_file())
+        return versions[-1] if versions else _fetch(family, packages, has)
 
 
 def _fetch(family: Path, packages: Sequence[str], has: Path) -> Path:
@@ -44,15 +44,15 @@ def _fetch(family: Path, packages: Sequence[str], has: Path) -> Path:
     with tempfile.TemporaryDirectory(dir=family) as name:
         directory = Path(name)
         _download(family, packages, directory)
-        whole = directory / "unpacked"
+        unpacked_dir = directory / "unpacked"
         for file in directory.glob("*.deb"):
-            _run(["dpkg-deb", "-x", str(file), str(whole)], directory)
-        if not (whole / has).is_file():
+            _run(["dpkg-deb", "-x", str(file), str(unpacked_dir)], directory)
+        if not (unpacked_dir / has).is_file():
             raise DebianError(f"{' '.join(packages)}: no {has} in them")
-        (first,) = directory.glob(f"{packages[0]}_*.deb")
+        (first_archive,) = directory.glob(f"{packages[0]}_*.deb")
         # NAME_VERSION_ARCHITECTURE.deb. In one move: nobody takes half a package for a whole one.
-        target = family / first.name.split("_")[1].replace("%3a", "-")
-        whole.rename(target)
+        target = family / first_archive.name.split("_")[1].replace("%3a", "-")
+        unpacked_dir.rename(target)
     return target
 
 
@@ -64,16 +64,16 @@ def _download(family: Path, packages: Sequence[str], directory: Path) -> None:
         lists, cache = family / "lists", family / "cache"
         (lists / "partial").mkdir(parents=True, exist_ok=True)
         (cache / "archives" / "partial").mkdir(parents=True, exist_ok=True)
-        own = ["-o", f"Dir::State::lists={lists}", "-o", f"Dir::Cache={cache}"]
-        _run(["apt-get", *own, "update"], directory)
-        _run(["apt-get", *own, "download", *packages], directory)
+        own_options = ["-o", f"Dir::State::lists={lists}", "-o", f"Dir::Cache={cache}"]
+        _run(["apt-get", *own_options, "update"], directory)
+        _run(["apt-get", *own_options, "download", *packages], directory)
 
 
 def _run(command: Sequence[str], directory: Path) -> None:
     if shutil.which(command[0]) is None:
         raise DebianError(f"{command[0]} not found: it fetches packages of Debian")
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             cwd=directory,
             stdin=subprocess.DEVNULL,
@@ -85,5 +85,5 @@ def _run(command: Sequence[str], directory: Path) -> None:
         )
     except subprocess.TimeoutExpired as expired:
         raise DebianError(f"{' '.join(command)}: no end in {_TIMEOUT_S:.0f} s") from expired
-    if done.returncode != 0:
-        raise DebianError(f"{' '.join(command)} failed:\n{done.stdout}")
+    if process.returncode != 0:
+        raise DebianError(f"{' '.join(command)} failed:\n{process.stdout}")

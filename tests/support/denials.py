@@ -50,7 +50,7 @@ _OWN: Final = frozenset(
 """Fields that no two clusters share."""
 
 
-class Side:
+class GuardedBroker:
     """One broker, asked as its super user and as a guest with few rights."""
 
     def __init__(self, address: str) -> None:
@@ -88,9 +88,9 @@ class Side:
         self.admin.ask(KEYS["DeleteAcls"], 3, filters=[ANY_ACL])
         until(self._count, lambda count: count == 0, "the ACLs before are gone")
         if acls:
-            creations = [creation(one) for one in acls]
+            creations = [creation(binding) for binding in acls]
             answer = self.admin.ask(KEYS["CreateAcls"], 3, creations=creations)
-            assert {one.error_code for one in answer.results} == {ErrorCode.none}
+            assert {result.error_code for result in answer.results} == {ErrorCode.none}
         until(self._count, lambda count: count == len(acls), "the ACLs are in force")
         self._allowed = acls
 
@@ -101,9 +101,9 @@ class Side:
                 connection.send(KEYS[api], version, **values)
                 return connection.silence()
             has_timeout = "timeout" in codec.request_class(KEYS[api], version).__dataclass_fields__
-            given = {"timeout": 5_000, **values} if has_timeout else values
+            fields = {"timeout": 5_000, **values} if has_timeout else values
             return until(
-                lambda: connection.ask(KEYS[api], version, **given),
+                lambda: connection.ask(KEYS[api], version, **fields),
                 lambda answer: getattr(answer, "error_code", None) not in NOT_YET,
                 "the coordinator is there",
             )
@@ -113,9 +113,9 @@ class Side:
         return plainly(answer, api=api, ids={value: name for name, value in self.ids.items()})
 
     def _topic_id(self, name: str) -> Any:
-        wanted = [{"name": name, "topic_id": None}]
+        topics = [{"name": name, "topic_id": None}]
         return until(
-            lambda: self.admin.ask(KEYS["Metadata"], 12, topics=wanted).topics[0].topic_id,
+            lambda: self.admin.ask(KEYS["Metadata"], 12, topics=topics).topics[0].topic_id,
             lambda topic_id: topic_id is not None,
             f"there is {name}",
         )
@@ -147,7 +147,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
     is_denied: bool = False
     """Only whether it is refused for want of a right is told: the rest has cases of its own."""
 
-    def asked(self, side: Side) -> Any:
+    def ask_guest(self, side: GuardedBroker) -> Any:
         """What the guest is answered, as plain values."""
         side.allow(*self.acls)
         values = self.values(side) if callable(self.values) else self.values
@@ -167,7 +167,7 @@ def plainly(value: Any, *, api: str, ids: Mapping[Any, str] | None = None) -> An
         case timedelta():
             return round(value.total_seconds() * 1_000)
         case tuple():
-            return sorted((plainly(one, api=api, ids=ids) for one in value), key=str)
+            return sorted((plainly(element, api=api, ids=ids) for element in value), key=str)
         case bytes():
             return value.hex()
         case uuid.UUID():

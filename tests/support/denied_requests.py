@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from tests.support.broker_api import KEYS, NO_SUCH_ID
-from tests.support.denials import Denial, Side
+from tests.support.denials import Denial, GuardedBroker
 from tests.support.logs import plain as plain_batch
 from tests.support.rights import NAMES, PARTS, READ_G, WHOLE, WRITE_TX, topics
 from tests.support.security import acl
@@ -38,7 +38,7 @@ for several transactions or groups, or by ids of topics.
 """
 _ASKED_FROM: Final = {("AddPartitionsToTxn", 5): 4}
 
-Values = dict[str, Any] | Callable[[Side], dict[str, Any]]
+Values = dict[str, Any] | Callable[[GuardedBroker], dict[str, Any]]
 
 
 def denials() -> Iterator[Denial]:
@@ -47,10 +47,10 @@ def denials() -> Iterator[Denial]:
     for api, version, values, needs in WHOLE:
         rights = tuple(acl(kind, NAMES[kind], operation) for kind, operation in needs)
         for count in range(1, len(rights)):
-            what = f"without {_spelled(rights[count])}"
-            yield _denial(api, version, what, values, rights[:count])
+            situation = f"without {_describe_acl(rights[count])}"
+            yield _denial(api, version, situation, values, rights[:count])
         yield Denial(
-            name=f"{api} v{version} {_with(rights)}: is it denied",
+            name=f"{api} v{version} {_describe_rights(rights)}: is it denied",
             api=api,
             version=version,
             values=values,
@@ -59,35 +59,41 @@ def denials() -> Iterator[Denial]:
         )
     for api, version, values, operation, _path, granted in PARTS:
         right = acl(ResourceType.TOPIC, "orders", operation)
-        for some in ((*granted,), (*granted, right)):
-            if some:
-                yield _denial(api, version, f"of three topics {_with(some)}", values, some)
+        for granted_acls in ((*granted,), (*granted, right)):
+            if granted_acls:
+                yield _denial(
+                    api,
+                    version,
+                    f"of three topics {_describe_rights(granted_acls)}",
+                    values,
+                    granted_acls,
+                )
     for about, api, version, more, acls in MORE:
-        what = f"{about} {_with(tuple(acls))}".strip()
-        yield _denial(api, version, what, more, tuple(acls))
+        situation = f"{about} {_describe_rights(tuple(acls))}".strip()
+        yield _denial(api, version, situation, more, tuple(acls))
 
 
 def _without_any_right() -> Iterator[Denial]:
     """In each version."""
-    asked: dict[tuple[str, int], list[Any]] = {}
-    whole = [(api, at, values) for api, at, values, _ in WHOLE]
-    parts = [(api, at, values) for api, at, values, *_ in PARTS]
-    for api, at, values in whole + parts:
+    values_by_api: dict[tuple[str, int], list[Any]] = {}
+    whole_requests = [(api, version, values) for api, version, values, _ in WHOLE]
+    parts = [(api, version, values) for api, version, values, *_ in PARTS]
+    for api, asked_version, values in whole_requests + parts:
         low, high = ACCEPTED[KEYS[api]]
-        high = min(high, _OTHERWISE_FROM.get((api, at), high + 1) - 1)
-        for version in range(_ASKED_FROM.get((api, at), low), high + 1):
-            before = asked.setdefault((api, version), [])
-            if values not in before:
-                before.append(values)
-                again = "" if len(before) == 1 else "of something else "
-                yield _denial(api, version, f"{again}without any right", values, ())
+        high = min(high, _OTHERWISE_FROM.get((api, asked_version), high + 1) - 1)
+        for version in range(_ASKED_FROM.get((api, asked_version), low), high + 1):
+            values_before = values_by_api.setdefault((api, version), [])
+            if values not in values_before:
+                values_before.append(values)
+                prefix = "" if len(values_before) == 1 else "of something else "
+                yield _denial(api, version, f"{prefix}without any right", values, ())
 
 
 def _denial(
-    api: str, version: int, what: str, values: Values, acls: tuple[AclBinding, ...]
+    api: str, version: int, situation: str, values: Values, acls: tuple[AclBinding, ...]
 ) -> Denial:
     return Denial(
-        name=f"{api} v{version} {what}", api=api, version=version, values=values, acls=acls
+        name=f"{api} v{version} {situation}", api=api, version=version, values=values, acls=acls
     )
 
 
@@ -103,17 +109,17 @@ _FROM_ELSEWHERE: Final = acl(TOPIC, "orders", AclOperation.ALL, host="10.1.2.3")
 ALL_TOPICS: Final = acl(TOPIC, "*", AclOperation.ALL)
 
 
-def _denied(binding: AclBinding) -> AclBinding:
+def _deny(binding: AclBinding) -> AclBinding:
     return msgspec.structs.replace(binding, permission=Permission.DENY)
 
 
-def _ends(name: str = "orders") -> dict[str, Any]:
+def _list_offsets(name: str = "orders") -> dict[str, Any]:
     return {"topics": [topics(name, partition_index=0, timestamp=-1)]}
 
 
-def _added(*names: str) -> dict[str, Any]:
-    wanted = [{"name": name, "partitions": [0]} for name in names]
-    return {"v3_and_below_transactional_id": "tx", "v3_and_below_topics": wanted}
+def _add_partitions(*names: str) -> dict[str, Any]:
+    added_topics = [{"name": name, "partitions": [0]} for name in names]
+    return {"v3_and_below_transactional_id": "tx", "v3_and_below_topics": added_topics}
 
 
 _RESOURCES: Final = {
@@ -136,35 +142,35 @@ _DELETED: Final = {"topics": [{"name": name} for name in ("orders", "missing")]}
 DELETE_ALL: Final = acl(CLUSTER, CLUSTER_NAME, AclOperation.DELETE)
 
 
-def _by_ids(side: Side) -> dict[str, Any]:
+def _by_ids(side: GuardedBroker) -> dict[str, Any]:
     """Two topics that there are, one that there is not."""
     ids = (side.ids["orders"], side.ids["hidden"], NO_SUCH_ID)
     return {"topics": [{"name": None, "topic_id": topic_id} for topic_id in ids]}
 
 
-def _each_by_id(side: Side, field: str, **partition: Any) -> list[dict[str, Any]]:
+def _each_by_id(side: GuardedBroker, field: str, **partition: Any) -> list[dict[str, Any]]:
     ids = (topic["topic_id"] for topic in _by_ids(side)["topics"])
     return [{"topic_id": topic_id, field: [partition]} for topic_id in ids]
 
 
-def _produced(side: Side) -> dict[str, Any]:
+def _produce_by_id(side: GuardedBroker) -> dict[str, Any]:
     data = _each_by_id(side, "partition_data", index=0, records=plain_batch())
     return {"transactional_id": None, "acks": -1, "topic_data": data}
 
 
-def _fetched(side: Side) -> dict[str, Any]:
-    wanted = _each_by_id(side, "partitions", partition=0, partition_max_bytes=1_000)
-    return {"replica_id": -1, "session_epoch": -1, "topics": wanted}
+def _fetch_by_id(side: GuardedBroker) -> dict[str, Any]:
+    fetched_topics = _each_by_id(side, "partitions", partition=0, partition_max_bytes=1_000)
+    return {"replica_id": -1, "session_epoch": -1, "topics": fetched_topics}
 
 
-def _committed(side: Side) -> dict[str, Any]:
-    wanted = _each_by_id(side, "partitions", partition_index=0, committed_offset=1)
-    return {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": wanted}
+def _commit_by_id(side: GuardedBroker) -> dict[str, Any]:
+    committed_topics = _each_by_id(side, "partitions", partition_index=0, committed_offset=1)
+    return {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": committed_topics}
 
 
-def _positions(side: Side) -> dict[str, Any]:
-    wanted = [{**one, "partition_indexes": [0]} for one in _by_ids(side)["topics"]]
-    return {"groups": [{"group_id": "g", "topics": wanted}]}
+def _fetch_offsets_by_id(side: GuardedBroker) -> dict[str, Any]:
+    asked_topics = [{**topic, "partition_indexes": [0]} for topic in _by_ids(side)["topics"]]
+    return {"groups": [{"group_id": "g", "topics": asked_topics}]}
 
 
 _CONFIGS: Final = {"resources": [{"resource_type": 2, "resource_name": "orders"}]}
@@ -303,19 +309,19 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
         {"transactional_id": None},
         [acl(TOPIC, "somewhere", AclOperation.READ)],
     ),
-    ("of two topics", "AddPartitionsToTxn", 3, _added("orders", "hidden"), [WRITE_TX]),
+    ("of two topics", "AddPartitionsToTxn", 3, _add_partitions("orders", "hidden"), [WRITE_TX]),
     (
         "of three topics",
         "AddPartitionsToTxn",
         3,
-        _added("orders", "hidden", "missing"),
+        _add_partitions("orders", "hidden", "missing"),
         [WRITE_TX, acl(TOPIC, "orders", AclOperation.WRITE)],
     ),
     (
         "of a missing one",
         "AddPartitionsToTxn",
         3,
-        _added("orders", "missing"),
+        _add_partitions("orders", "missing"),
         [WRITE_TX, ALL_TOPICS],
     ),
     ("of all kinds", "DescribeConfigs", 4, _RESOURCES, []),
@@ -332,31 +338,49 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
     ),
     ("without an answer", "Produce", 9, _UNACKED, []),
     # Which rule counts: ListOffsets asks for DESCRIBE.
-    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", AclOperation.READ)]),
-    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", AclOperation.WRITE)]),
-    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", AclOperation.ALTER_CONFIGS)]),
-    ("", "ListOffsets", 5, _ends(), [ALL_TOPICS, _denied(DESCRIBE_ORDERS)]),
-    ("", "ListOffsets", 5, _ends(), [ALL_TOPICS, _denied(acl(TOPIC, "orders", AclOperation.READ))]),
-    ("", "ListOffsets", 5, _ends(), [DESCRIBE_ORDERS, _denied(ALL_TOPICS)]),
+    ("", "ListOffsets", 5, _list_offsets(), [acl(TOPIC, "orders", AclOperation.READ)]),
+    ("", "ListOffsets", 5, _list_offsets(), [acl(TOPIC, "orders", AclOperation.WRITE)]),
+    ("", "ListOffsets", 5, _list_offsets(), [acl(TOPIC, "orders", AclOperation.ALTER_CONFIGS)]),
+    ("", "ListOffsets", 5, _list_offsets(), [ALL_TOPICS, _deny(DESCRIBE_ORDERS)]),
     (
         "",
         "ListOffsets",
         5,
-        _ends(),
+        _list_offsets(),
+        [ALL_TOPICS, _deny(acl(TOPIC, "orders", AclOperation.READ))],
+    ),
+    ("", "ListOffsets", 5, _list_offsets(), [DESCRIBE_ORDERS, _deny(ALL_TOPICS)]),
+    (
+        "",
+        "ListOffsets",
+        5,
+        _list_offsets(),
         [acl(TOPIC, "ord", AclOperation.ALL, pattern=PatternType.PREFIXED)],
     ),
-    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", AclOperation.ALL, host="10.1.2.3")]),
-    ("", "ListOffsets", 5, _ends(), [acl(TOPIC, "orders", AclOperation.ALL, host="127.0.0.1")]),
-    ("of a missing topic", "ListOffsets", 5, _ends("missing"), [ALL_TOPICS]),
-    ("", "ListOffsets", 5, _ends(), [DESCRIBE_ORDERS, _denied(_PREFIX)]),
-    ("", "ListOffsets", 5, _ends(), [_PREFIX, _denied(DESCRIBE_ORDERS)]),
-    ("", "ListOffsets", 5, _ends(), [_ANYBODY]),
-    ("", "ListOffsets", 5, _ends(), [DESCRIBE_ORDERS, _denied(_ANYBODY)]),
-    ("", "ListOffsets", 5, _ends(), [DESCRIBE_ORDERS, _denied(_FROM_ELSEWHERE)]),
-    ("", "ListOffsets", 5, _ends(), [acl(GROUP, "orders", AclOperation.ALL)]),
+    (
+        "",
+        "ListOffsets",
+        5,
+        _list_offsets(),
+        [acl(TOPIC, "orders", AclOperation.ALL, host="10.1.2.3")],
+    ),
+    (
+        "",
+        "ListOffsets",
+        5,
+        _list_offsets(),
+        [acl(TOPIC, "orders", AclOperation.ALL, host="127.0.0.1")],
+    ),
+    ("of a missing topic", "ListOffsets", 5, _list_offsets("missing"), [ALL_TOPICS]),
+    ("", "ListOffsets", 5, _list_offsets(), [DESCRIBE_ORDERS, _deny(_PREFIX)]),
+    ("", "ListOffsets", 5, _list_offsets(), [_PREFIX, _deny(DESCRIBE_ORDERS)]),
+    ("", "ListOffsets", 5, _list_offsets(), [_ANYBODY]),
+    ("", "ListOffsets", 5, _list_offsets(), [DESCRIBE_ORDERS, _deny(_ANYBODY)]),
+    ("", "ListOffsets", 5, _list_offsets(), [DESCRIBE_ORDERS, _deny(_FROM_ELSEWHERE)]),
+    ("", "ListOffsets", 5, _list_offsets(), [acl(GROUP, "orders", AclOperation.ALL)]),
     *(
-        (f"of a {what}", "FindCoordinator", 3, {"key_type": kind, "key": name}, [right])
-        for what, kind, name, right in (
+        (f"of a {subject}", "FindCoordinator", 3, {"key_type": kind, "key": name}, [right])
+        for subject, kind, name, right in (
             ("group", 0, "g", acl(GROUP, "*", AclOperation.READ)),
             ("group", 0, "grouped", acl(GROUP, "g", AclOperation.READ, pattern=PREFIXED)),
             ("group", 0, "grouped", acl(GROUP, "g", AclOperation.READ)),
@@ -378,11 +402,11 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
     *(
         ("by id", api, version, values, list(acls))
         for api, version, values, rights in (
-            ("Produce", 13, _produced, [acl(TOPIC, "orders", AclOperation.WRITE)]),
-            ("Fetch", 13, _fetched, [acl(TOPIC, "orders", AclOperation.READ)]),
-            ("Fetch", 18, _fetched, [acl(TOPIC, "orders", AclOperation.READ)]),
-            ("OffsetCommit", 10, _committed, [READ_G, acl(TOPIC, "orders", AclOperation.READ)]),
-            ("OffsetFetch", 10, _positions, [READ_G, DESCRIBE_ORDERS]),
+            ("Produce", 13, _produce_by_id, [acl(TOPIC, "orders", AclOperation.WRITE)]),
+            ("Fetch", 13, _fetch_by_id, [acl(TOPIC, "orders", AclOperation.READ)]),
+            ("Fetch", 18, _fetch_by_id, [acl(TOPIC, "orders", AclOperation.READ)]),
+            ("OffsetCommit", 10, _commit_by_id, [READ_G, acl(TOPIC, "orders", AclOperation.READ)]),
+            ("OffsetFetch", 10, _fetch_offsets_by_id, [READ_G, DESCRIBE_ORDERS]),
         )
         for acls in dict.fromkeys(((), tuple(rights[:-1]), tuple(rights)))
     ),
@@ -434,11 +458,11 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
 """Further questions: what is asked, API, version, values, rights of the guest."""
 
 
-def _with(acls: tuple[AclBinding, ...]) -> str:
-    return "with " + (" and ".join(map(_spelled, acls)) or "nothing")
+def _describe_rights(acls: tuple[AclBinding, ...]) -> str:
+    return "with " + (" and ".join(map(_describe_acl, acls)) or "nothing")
 
 
-def _spelled(binding: AclBinding) -> str:
+def _describe_acl(binding: AclBinding) -> str:
     permission = "" if binding.permission == Permission.ALLOW else "DENY "
     pattern = "" if binding.pattern == PatternType.LITERAL else "…"
     host = "" if binding.host == "*" else f" from {binding.host}"

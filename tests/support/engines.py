@@ -13,9 +13,9 @@ def no_session() -> NoReturn:
     raise AssertionError("Spark is not needed here")
 
 
-def here() -> Engine:
+def local_engine() -> Engine:
     return Engine(no_session, lambda _: None, is_alone=True)
 
 
 def verify_here(planned: Plan) -> list[Violation]:
-    return list(verify(here(), planned, Way.HERE))
+    return list(verify(local_engine(), planned, Way.HERE))

@@ -16,12 +16,12 @@ from tests.support.apache_kafka import (
     REPOSITORY,
     ToolResult,
     digest_of,
-    ended,
+    hold_lock,
     java_classes,
     java_command,
     kafka_libs,
-    locked,
     output_of,
+    run_to_end,
     tool,
 )
 
@@ -35,13 +35,13 @@ class ForeignClientError(Exception):
     """A toolchain is missing, a program does not compile, or it did not end."""
 
 
-def toolchain(command: str, what: str) -> str:
+def toolchain(command: str, requirement: str) -> str:
     """The path of a command that these checks need.
 
     Raises:
         ForeignClientError: It is not on this machine.
     """
-    return tool(command, f"these checks need {what}", ForeignClientError)
+    return tool(command, f"these checks need {requirement}", ForeignClientError)
 
 
 def run_java(main_class: str, *args: str, timeout_s: float = 300.0) -> ToolResult:
@@ -51,7 +51,9 @@ def run_java(main_class: str, *args: str, timeout_s: float = 300.0) -> ToolResul
         ForeignClientError: It can't be compiled, or did not end in time.
         ApacheKafkaError: Kafka's jars can't be had.
     """
-    return ended([*java_program(main_class), *args], timeout_s=timeout_s, error=ForeignClientError)
+    return run_to_end(
+        [*java_program(main_class), *args], timeout_s=timeout_s, error=ForeignClientError
+    )
 
 
 def run_go(*args: str, timeout_s: float = 300.0) -> ToolResult:
@@ -60,7 +62,7 @@ def run_go(*args: str, timeout_s: float = 300.0) -> ToolResult:
     Raises:
         ForeignClientError: It can't be built, or did not end in time.
     """
-    return ended([str(go_program()), *args], timeout_s=timeout_s, error=ForeignClientError)
+    return run_to_end([str(go_program()), *args], timeout_s=timeout_s, error=ForeignClientError)
 
 
 def java_program(main_class: str, *, version: str = KAFKA_VERSION) -> list[str]:
@@ -88,7 +90,7 @@ def go_program(name: str = "franzgo") -> Path:
     target = CACHE / "go" / digest_of(sources) / name
     # Asked for even where it is built: what a machine can do must not depend on what it did before.
     go = toolchain("go", "Go 1.26")
-    with locked(CACHE / "go.lock"):
+    with hold_lock(CACHE / "go.lock"):
         if not target.exists():
             command = [go, "build", "-trimpath", "-buildvcs=false", "-o", str(target), f"./{name}"]
             output_of(command, f"{go} failed", ForeignClientError, directory=GO_SOURCES)

@@ -130,7 +130,7 @@ def _batch_of(act: Act, offset: int) -> bytes:
 # What a producer did
 
 
-class Event(msgspec.Struct, frozen=True):
+class BatchEvent(msgspec.Struct, frozen=True):
     """A batch with its control record."""
 
     position: int
@@ -150,19 +150,19 @@ class Event(msgspec.Struct, frozen=True):
         return self.header.is_transactional and not self.header.is_control
 
 
-def events_of(data: bytes) -> dict[int, list[Event]]:
+def events_of(data: bytes) -> dict[int, list[BatchEvent]]:
     """By producer, in order of appearance."""
-    found: dict[int, list[Event]] = {}
+    events_by_producer: dict[int, list[BatchEvent]] = {}
     for position, header in iter_batches(data):
         control = read_control_record(data, position) if header.is_control else None
-        event = Event(
+        event = BatchEvent(
             position,
             header,
             -1 if control is None else control.type,
             -1 if control is None else control.coordinator_epoch,
         )
-        found.setdefault(header.producer_id, []).append(event)
-    return found
+        events_by_producer.setdefault(header.producer_id, []).append(event)
+    return events_by_producer
 
 
 def fragments_of(data: bytes) -> list[list[int]]:
@@ -170,11 +170,11 @@ def fragments_of(data: bytes) -> list[list[int]]:
     return [_fragment_of(producer, events) for producer, events in events_of(data).items()]
 
 
-def _fragment_of(producer: int, events: list[Event]) -> list[int]:
+def _fragment_of(producer: int, events: list[BatchEvent]) -> list[int]:
     row = [-1] * fk.FRAGMENT_COLUMNS
     headers = [event.header for event in events]
     data = [header for header in headers if not header.is_control]
-    marks = [at for at, event in enumerate(events) if event.is_marker]
+    marks = [index for index, event in enumerate(events) if event.is_marker]
     head = [event.header for event in events[: marks[0] if marks else None] if event.opens]
     tail = [event.header for event in events[marks[-1] + 1 if marks else 0 :] if event.opens]
     row[fk.PRODUCER] = producer
@@ -185,13 +185,13 @@ def _fragment_of(producer: int, events: list[Event]) -> list[int]:
     row[fk.BYTES] = sum(header.size for header in headers)
     row[fk.LAST_EPOCH] = headers[-1].producer_epoch
     row[fk.LAST_TIMESTAMP] = max(header.max_timestamp_ms for header in headers)
-    row[fk.COMMITS] = sum(events[at].control == 1 for at in marks)
-    row[fk.ABORTS] = sum(events[at].control == 0 for at in marks)
+    row[fk.COMMITS] = sum(events[index].control == 1 for index in marks)
+    row[fk.ABORTS] = sum(events[index].control == 0 for index in marks)
     row[fk.EPOCHS_BACK] = sum(b.producer_epoch < a.producer_epoch for a, b in pairwise(headers))
     row[fk.IDLE_MARKERS] = sum(
         not any(event.opens for event in events[a + 1 : b]) for a, b in pairwise(marks)
     )
-    row[fk.SEQUENCE_GAPS] = sum(_is_gap(headers, at) for at in range(len(headers)))
+    row[fk.SEQUENCE_GAPS] = sum(_is_gap(headers, index) for index in range(len(headers)))
     row[fk.LAST_SEQUENCE] = _last_sequence(headers)
     row[fk.OPEN_RECORDS] = sum(header.records_count for header in tail)
     if data:
@@ -204,7 +204,7 @@ def _fragment_of(producer: int, events: list[Event]) -> list[int]:
     if head:
         row[fk.HEAD_OFFSET] = head[0].base_offset
     if tail:
-        row[fk.OPEN_POSITION] = next(one.position for one in events if one.header is tail[0])
+        row[fk.OPEN_POSITION] = next(event.position for event in events if event.header is tail[0])
         row[fk.OPEN_OFFSET] = tail[0].base_offset
         row[fk.OPEN_TIMESTAMP] = tail[0].max_timestamp_ms
         row[fk.OPEN_LAST_TIMESTAMP] = tail[-1].max_timestamp_ms
@@ -212,71 +212,71 @@ def _fragment_of(producer: int, events: list[Event]) -> list[int]:
     return row
 
 
-def _run_start(headers: Sequence[BatchHeader], at: int) -> int:
-    """Where the batches of one epoch begin that lead up to ``at``."""
-    epoch = headers[at].producer_epoch
-    while at and headers[at - 1].producer_epoch == epoch:
-        at -= 1
-    return at
+def _run_start(headers: Sequence[BatchHeader], index: int) -> int:
+    """Where the batches of one epoch begin that lead up to ``index``."""
+    epoch = headers[index].producer_epoch
+    while index and headers[index - 1].producer_epoch == epoch:
+        index -= 1
+    return index
 
 
 def _next_sequence(header: BatchHeader) -> int:
     return (header.base_sequence + header.last_offset_delta + 1) % SEQUENCES
 
 
-def _is_gap(headers: Sequence[BatchHeader], at: int) -> bool:
-    header = headers[at]
+def _is_gap(headers: Sequence[BatchHeader], index: int) -> bool:
+    header = headers[index]
     if header.is_control or header.base_sequence < 0:
         return False
-    start = _run_start(headers, at)
-    before = [one for one in headers[start:at] if not one.is_control]
-    if before:
-        return header.base_sequence != _next_sequence(before[-1])
+    start = _run_start(headers, index)
+    data_before = [header for header in headers[start:index] if not header.is_control]
+    if data_before:
+        return header.base_sequence != _next_sequence(data_before[-1])
     return start > 0 and header.base_sequence != 0
 
 
 def _last_sequence(headers: Sequence[BatchHeader]) -> int:
     """Of the last epoch; where that has none yet, what a marker that began it leaves."""
     start = _run_start(headers, len(headers) - 1)
-    data = [one for one in headers[start:] if not one.is_control]
+    data = [header for header in headers[start:] if not header.is_control]
     if data:
         return (_next_sequence(data[-1]) - 1) % SEQUENCES if data[-1].base_sequence >= 0 else -1
     return fk.EPOCH_BEGUN if start else -1
 
 
-def merged(rows: Sequence[Sequence[int]]) -> list[int]:
+def merge_fragments(rows: Sequence[Sequence[int]]) -> list[int]:
     """One producer's fragments of neighbouring pieces, in order, as one: all but what is judged
     across their borders (gaps, epochs, idle markers, the sequence).
     """
-    whole = list(rows[0])
+    merged_row = list(rows[0])
     for row in rows[1:]:
         has_marker = row[fk.HEAD_MARKER] >= 0
-        had_marker = whole[fk.HEAD_MARKER] >= 0
+        had_marker = merged_row[fk.HEAD_MARKER] >= 0
         for column in COUNTED:
-            whole[column] += row[column]
+            merged_row[column] += row[column]
         for column in (fk.LAST_OFFSET, fk.LAST_EPOCH):
-            whole[column] = row[column]
-        whole[fk.LAST_TIMESTAMP] = max(whole[fk.LAST_TIMESTAMP], row[fk.LAST_TIMESTAMP])
-        if whole[fk.BATCHES] == row[fk.BATCHES]:
-            whole[fk.FIRST_EPOCH] = row[fk.FIRST_EPOCH]
-            whole[fk.FIRST_SEQUENCE] = row[fk.FIRST_SEQUENCE]
+            merged_row[column] = row[column]
+        merged_row[fk.LAST_TIMESTAMP] = max(merged_row[fk.LAST_TIMESTAMP], row[fk.LAST_TIMESTAMP])
+        if merged_row[fk.BATCHES] == row[fk.BATCHES]:
+            merged_row[fk.FIRST_EPOCH] = row[fk.FIRST_EPOCH]
+            merged_row[fk.FIRST_SEQUENCE] = row[fk.FIRST_SEQUENCE]
         if not had_marker:
-            whole[fk.HEAD_MARKER] = row[fk.HEAD_MARKER]
-            whole[fk.HEAD_IS_COMMIT] = row[fk.HEAD_IS_COMMIT]
-            if whole[fk.HEAD_OFFSET] < 0:
-                whole[fk.HEAD_OFFSET] = row[fk.HEAD_OFFSET]
+            merged_row[fk.HEAD_MARKER] = row[fk.HEAD_MARKER]
+            merged_row[fk.HEAD_IS_COMMIT] = row[fk.HEAD_IS_COMMIT]
+            if merged_row[fk.HEAD_OFFSET] < 0:
+                merged_row[fk.HEAD_OFFSET] = row[fk.HEAD_OFFSET]
         if has_marker:
-            whole[fk.COORDINATOR_EPOCH] = row[fk.COORDINATOR_EPOCH]
-        if has_marker or whole[fk.OPEN_OFFSET] < 0:
+            merged_row[fk.COORDINATOR_EPOCH] = row[fk.COORDINATOR_EPOCH]
+        if has_marker or merged_row[fk.OPEN_OFFSET] < 0:
             for column in (fk.OPEN_OFFSET, fk.OPEN_POSITION, fk.OPEN_TIMESTAMP, fk.OPEN_RECORDS):
-                whole[column] = row[column]
-            whole[fk.OPEN_LAST_TIMESTAMP] = row[fk.OPEN_LAST_TIMESTAMP]
-            whole[fk.OPEN_EPOCH] = row[fk.OPEN_EPOCH]
+                merged_row[column] = row[column]
+            merged_row[fk.OPEN_LAST_TIMESTAMP] = row[fk.OPEN_LAST_TIMESTAMP]
+            merged_row[fk.OPEN_EPOCH] = row[fk.OPEN_EPOCH]
         elif row[fk.OPEN_OFFSET] >= 0:
-            whole[fk.OPEN_RECORDS] += row[fk.OPEN_RECORDS]
-            whole[fk.OPEN_LAST_TIMESTAMP] = row[fk.OPEN_LAST_TIMESTAMP]
-            whole[fk.OPEN_EPOCH] = row[fk.OPEN_EPOCH]
-    return whole
+            merged_row[fk.OPEN_RECORDS] += row[fk.OPEN_RECORDS]
+            merged_row[fk.OPEN_LAST_TIMESTAMP] = row[fk.OPEN_LAST_TIMESTAMP]
+            merged_row[fk.OPEN_EPOCH] = row[fk.OPEN_EPOCH]
+    return merged_row
 
 
 def on_file(data: bytes, check: Callable[[Path], None]) -> None:

@@ -16,14 +16,14 @@ from pathlib import Path
 @contextmanager
 def little_room(file_bytes_max: int = 1_000) -> Iterator[None]:
     """Let no file of this process grow further, for so long."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     # Python 3.11 leaves what it has compiled cut off, and the next import fails for good.
     has_bytecode, sys.dont_write_bytecode = not sys.dont_write_bytecode, True
-    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, old_limit[1]))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        resource.setrlimit(resource.RLIMIT_FSIZE, old_limit)
         sys.dont_write_bytecode = not has_bytecode
 
 
@@ -31,10 +31,10 @@ def full_device(folder: Path) -> Path:
     """A device without room, to write to: one in a folder, where this process may make one. Such a
     process could put a file at the place of the machine's own, were there a bug.
     """
-    own = folder / "full"
+    device = folder / "full"
     try:
-        os.mknod(own, 0o600 | stat.S_IFCHR, os.makedev(1, 7))
-        own.open("wb").close()  # refused where the disk has no devices
+        os.mknod(device, 0o600 | stat.S_IFCHR, os.makedev(1, 7))
+        device.open("wb").close()  # refused where the disk has no devices
     except PermissionError:
         return Path("/dev/full")
-    return own
+    return device

@@ -20,7 +20,7 @@ ASSIGNMENT: Final = b"assigned"
 _TURNS: Final = 100
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class ClassicMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member of a classic group's generation."""
 
     id: str
@@ -45,7 +45,7 @@ class GroupApi:
 
     async def sync(
         self,
-        member: Member,
+        member: ClassicMember,
         assignments: dict[str, bytes] | None = None,
         *,
         version: int = 3,
@@ -60,13 +60,13 @@ class GroupApi:
             "protocol_type": "consumer",
             "protocol_name": "range",
             "assignments": [
-                {"member_id": each, "assignment": given}
-                for each, given in (assignments or {}).items()
+                {"member_id": member_id, "assignment": assignment}
+                for member_id, assignment in (assignments or {}).items()
             ],
         }
         return await self.api.ask("SyncGroup", version, **{**values, **more})
 
-    async def heartbeat(self, member: Member, *, version: int = 4, **more: Any) -> ErrorCode:
+    async def heartbeat(self, member: ClassicMember, *, version: int = 4, **more: Any) -> ErrorCode:
         """Heartbeat; its error."""
         values = {
             "group_id": GROUP,
@@ -78,12 +78,12 @@ class GroupApi:
         error: ErrorCode = answer.error_code
         return error
 
-    async def stable(self, *, instance: str | None = None) -> Member:
+    async def stable(self, *, instance: str | None = None) -> ClassicMember:
         """A stable group with one member."""
         version = 3 if instance is None else 5
         joined = await self.join(version=version, group_instance_id=instance)
         assert joined.error_code is ErrorCode.none, joined
-        member = Member(id=joined.member_id, generation=joined.generation_id)
+        member = ClassicMember(id=joined.member_id, generation=joined.generation_id)
         synced = await self.sync(member, {member.id: ASSIGNMENT}, group_instance_id=instance)
         assert synced.error_code is ErrorCode.none, synced
         return member
@@ -128,7 +128,7 @@ class GroupApi:
             "OffsetCommit", version, **commit_values(self.api, offset, **more)
         )
 
-    async def committed(self, *, version: int = 7, **more: Any) -> tuple[int, ErrorCode]:
+    async def committed_offset(self, *, version: int = 7, **more: Any) -> tuple[int, ErrorCode]:
         """OffsetFetch of one position: (offset, error)."""
         values = {
             "group_id": GROUP,
@@ -136,8 +136,8 @@ class GroupApi:
             "require_stable": False,
         }
         answer = await self.api.ask("OffsetFetch", version, **{**values, **more})
-        one = answer.topics[0].partitions[0]
-        return one.committed_offset, one.error_code
+        partition = answer.topics[0].partitions[0]
+        return partition.committed_offset, partition.error_code
 
     # Administration
 
@@ -149,10 +149,10 @@ class GroupApi:
         state: str = answer.groups[0].group_state
         return state
 
-    async def reaches(self, wanted: str) -> None:
+    async def wait_for_state(self, state: str) -> None:
         """Let the loop turn until the group is in that state."""
         for _ in range(_TURNS):
-            if await self.state() == wanted:
+            if await self.state() == state:
                 return
             await asyncio.sleep(0.001)
         raise AssertionError(f"the group stays {await self.state()}")
@@ -182,7 +182,7 @@ def commit_values(
     **more: Any,
 ) -> dict[str, Any]:
     """Values of an OffsetCommit or TxnOffsetCommit of one position."""
-    known = api.broker.image.topics.get(name)
+    topic = api.broker.image.topics.get(name)
     position = {
         "partition_index": partition,
         "committed_offset": offset,
@@ -198,7 +198,7 @@ def commit_values(
         "topics": [
             {
                 "name": name,
-                "topic_id": None if known is None else known.topic_id,
+                "topic_id": None if topic is None else topic.topic_id,
                 "partitions": [position],
             }
         ],

@@ -35,7 +35,7 @@ _DEFAULTS: Final[dict[str, str]] = {
     if setting.kafka is not None
     and setting.kafka.startswith(("group.consumer.", "group.share.", "group.streams."))
 }
-_BESIDES: Final = (0, 1, 2, 5, 10, 99, 100, 1_000, 2_000, 5_000, 15_000, 45_000, 60_000)
+_BOUNDARY_NUMBERS: Final = (0, 1, 2, 5, 10, 99, 100, 1_000, 2_000, 5_000, 15_000, 45_000, 60_000)
 """Numbers at which bounds lie."""
 _NO_NUMBERS: Final = (
     *("", " ", "x", "1.0", "1e3", "0x10", "1_000", "--1", "+", "-", "5 5", "null", "true", "1L"),
@@ -63,7 +63,7 @@ _WORDS: Final[dict[str, tuple[str, ...]]] = {
 _TRUTHS: Final = ("true", "false", "TRUE", " true ", "", "yes", "1", "truth")
 
 
-class _Draw:
+class _GroupConfigDraw:
     """The question of a seed."""
 
     def __init__(self, seed: int) -> None:
@@ -92,16 +92,16 @@ class _Draw:
         random = self.random
         if random.random() < 0.12:
             return random.choice(_NO_NUMBERS)
-        number = random.choice([int(default), *_BESIDES]) + random.choice([-1, 0, 0, 0, 1])
+        number = random.choice([int(default), *_BOUNDARY_NUMBERS]) + random.choice([-1, 0, 0, 0, 1])
         return random.choice(["{}", "{}", "{}", "{}", " {} ", "+{}"]).format(number)
 
 
-def drawn(seeds: Iterable[int]) -> Iterator[Question]:
+def draw_questions(seeds: Iterable[int]) -> Iterator[Question]:
     """A question for each seed."""
-    return (_Draw(seed).question() for seed in seeds)
+    return (_GroupConfigDraw(seed).question() for seed in seeds)
 
 
-def answered(questions: Iterable[Question]) -> list[Answer]:
+def our_answers(questions: Iterable[Question]) -> list[Answer]:
     """What our code says."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "server.properties"
@@ -118,22 +118,22 @@ def _answer(broker: dict[str, str], group: dict[str, str], file: Path) -> Answer
     return None, None if refused is None else refused.reason
 
 
-def asked(questions: Sequence[Question]) -> list[Answer]:
+def ask_kafka(questions: Sequence[Question]) -> list[Answer]:
     """What Kafka's classes say."""
     libs = kafka_libs()
     classes = java_classes([_SOURCE], name="groups", libs=libs)
-    done = subprocess.run(
+    process = subprocess.run(
         [tool("java", "GroupConfig needs it"), "-cp", f"{classes}:{libs}/*", "GroupConfigJudge"],
-        input="".join(f"{json.dumps(one)}\n" for one in questions),
+        input="".join(f"{json.dumps(question)}\n" for question in questions),
         capture_output=True,
         text=True,
         check=True,
         timeout=300,
     )
-    return [(one[0], one[1]) for one in map(json.loads, done.stdout.splitlines())]
+    return [(answer[0], answer[1]) for answer in map(json.loads, process.stdout.splitlines())]
 
 
-def recorded() -> list[tuple[Question, Answer]]:
+def recorded_answers() -> list[tuple[Question, Answer]]:
     """Questions and what Kafka's classes said."""
     return [
         ((broker, group), (start, refusal))
@@ -151,8 +151,9 @@ def agree(ours: Answer, theirs: Answer) -> bool:
 
 
 if __name__ == "__main__":
-    said = list(drawn(range(RECORDED_DRAWS)))
+    questions = list(draw_questions(range(RECORDED_DRAWS)))
     lines = (
-        json.dumps([*question, *answer]) for question, answer in zip(said, asked(said), strict=True)
+        json.dumps([*question, *answer])
+        for question, answer in zip(questions, ask_kafka(questions), strict=True)
     )
     RECORDED.write_text("".join(f"{line}\n" for line in lines), "utf-8")

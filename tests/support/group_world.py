@@ -65,7 +65,7 @@ class ListLog:
         self.batches: list[bytes] = []
         self.end = 0
         self.high_watermark = 0
-        self.held = False
+        self.is_held = False
         self.refusal: ErrorCode | None = None
         self.limit = 1_048_588
         """``max.message.bytes`` of the topic."""
@@ -84,7 +84,7 @@ class ListLog:
         base, self.end = self.end, self.end + header.records_count
         self.batches.append(base.to_bytes(8, "big") + batch[8:])
         self.guards.append(guard)
-        if not self.held:
+        if not self.is_held:
             self.high_watermark = self.end
         return Appended(
             base_offset=base, last_offset=self.end - 1, log_append_time_ms=-1, log_start_offset=0
@@ -114,7 +114,7 @@ class ListLog:
         return self.failure
 
     def release(self, failure: ErrorCode = ErrorCode.none) -> None:
-        self.held, self.failure = False, failure
+        self.is_held, self.failure = False, failure
         if not failure:
             self.high_watermark = self.end
         for event in self._released:
@@ -127,7 +127,7 @@ class ShareCoordinators:
 
     def __init__(self, tasks: Any) -> None:
         self._tasks = tasks
-        self.asked: list[Any] = []
+        self.commands: list[Any] = []
         self.error = 0
         """Of each answer."""
         self.summaries: dict[int, ShareStateSummary] = {}
@@ -147,20 +147,20 @@ class ShareCoordinators:
     def release(self) -> None:
         """Answer all that waits, and at once from now on."""
         self.is_held = False
-        waiting, self._waiting = self._waiting, []
-        for pending, command in waiting:
+        waiting_requests, self._waiting = self._waiting, []
+        for pending, command in waiting_requests:
             pending.resolve(self._answer(command))
 
     def _ask(self, commands: Iterable[Any]) -> list[Pending[Any]]:
-        found = []
+        pending_answers = []
         for command in commands:
-            self.asked.append(command)
+            self.commands.append(command)
             pending: Pending[Any] = Pending(self._tasks)
             self._waiting.append((pending, command))
-            found.append(pending)
+            pending_answers.append(pending)
         if not self.is_held:
             self.release()
-        return found
+        return pending_answers
 
     def _answer(self, command: Any) -> ShareStateError | ShareStateSummary:
         if isinstance(command, ReadShareState) and not self.error:
@@ -249,7 +249,7 @@ class GroupWorld:
         return await self.groups.join(JoinGroup(member_id=member_id, **{**values, **more}))
 
     async def sync(
-        self, member_id: str, generation: int = 1, *, given: dict[str, bytes] | None = None
+        self, member_id: str, generation: int = 1, *, assignments: dict[str, bytes] | None = None
     ) -> Any:
         """SyncGroup."""
         return await self.groups.sync(
@@ -257,7 +257,7 @@ class GroupWorld:
                 group_id=GROUP,
                 generation=generation,
                 member_id=member_id,
-                assignments=tuple((given or {}).items()),
+                assignments=tuple((assignments or {}).items()),
             )
         )
 
@@ -277,7 +277,7 @@ class GroupWorld:
         joined = await self.join(**more)
         assert joined.error is ErrorCode.none, joined
         member_id: str = joined.member_id
-        synced = await self.sync(member_id, joined.generation, given={member_id: b"assigned"})
+        synced = await self.sync(member_id, joined.generation, assignments={member_id: b"assigned"})
         assert synced.error is ErrorCode.none, synced
         return member_id
 
@@ -318,15 +318,15 @@ class GroupWorld:
 
     async def fetch(self, **more: Any) -> Any:
         """OffsetFetch of one position: what it is, or why it is not told."""
-        found = await self.groups.fetch(
+        positions = await self.groups.fetch(
             FetchOffsets(group_id=GROUP, partitions=(TopicPartition("orders", 0),), **more)
         )
-        return found if isinstance(found, Rejection) else found[0].offset
+        return positions if isinstance(positions, Rejection) else positions[0].offset
 
     def group(self, group_id: str = GROUP) -> Group:
-        found = self.groups.find(group_id)
-        assert not isinstance(found, Rejection), found
-        return found
+        group = self.groups.find(group_id)
+        assert not isinstance(group, Rejection), group
+        return group
 
 
 def commit_of(offset: int = 5, **more: Any) -> CommitOffsets:
@@ -338,10 +338,10 @@ def commit_of(offset: int = 5, **more: Any) -> CommitOffsets:
 def run_groups(main: Callable[[GroupWorld], Awaitable[None]], **settings: Any) -> None:
     """Run a story in virtual time."""
 
-    async def whole(env: VirtualEnvironment) -> None:
+    async def run_in_world(env: VirtualEnvironment) -> None:
         world = GroupWorld(env, **settings)
         await main(world)
         world.groups.stop()
         await env.tasks.close()
 
-    run_virtual(whole, seed=1)
+    run_virtual(run_in_world, seed=1)

@@ -183,13 +183,13 @@ class ClassicDriver:
 
     # Shortcuts
 
-    def joined(self, waiter: int) -> JoinReply:
+    def join_reply(self, waiter: int) -> JoinReply:
         """The answer to a JoinGroup that must have one."""
         reply = self.answers[waiter]
         assert isinstance(reply, JoinReply)
         return reply
 
-    def synced(self, waiter: int) -> SyncReply:
+    def sync_reply(self, waiter: int) -> SyncReply:
         """The answer to a SyncGroup that must have one."""
         reply = self.answers[waiter]
         assert isinstance(reply, SyncReply)
@@ -200,10 +200,14 @@ class ClassicDriver:
         waiters = [self.join(instance=instance) for instance in instances]
         while self.group.state.value == "PreparingRebalance":
             self.fire(TimerKind.JOIN)
-        members = [self.joined(waiter).member_id for waiter in waiters]
+        members = [self.join_reply(waiter).member_id for waiter in waiters]
         for member, instance in zip(reversed(members), reversed(instances), strict=True):
-            given = {each: each.encode() for each in members} if member == members[0] else None
-            self.sync(member, instance=instance, assignments=given)
+            assignments = (
+                {member_id: member_id.encode() for member_id in members}
+                if member == members[0]
+                else None
+            )
+            self.sync(member, instance=instance, assignments=assignments)
         self.write()
         assert self.group.state.value == "Stable"
         return members

@@ -47,12 +47,12 @@ class GrowingDir:
             self._turn(self._turns)
             self._turns += 1
         with tempfile.TemporaryDirectory() as scratch:
-            _follow(self._made(Path(scratch) / "broker").kill(), self.path)
+            _follow(self._make_broker_dir(Path(scratch) / "broker").kill(), self.path)
 
     def stop(self) -> None:
         """As its broker leaves it in order."""
         with tempfile.TemporaryDirectory() as scratch:
-            _follow(self._made(Path(scratch) / "broker").stop(), self.path)
+            _follow(self._make_broker_dir(Path(scratch) / "broker").stop(), self.path)
 
     def _turn(self, turn: int) -> None:
         pid = PIDS[turn % len(PIDS)]
@@ -60,28 +60,31 @@ class GrowingDir:
         if turn % 7 < 6:
             assert self._log.end(committed=turn % 3 > 0, pid=pid) == 0
 
-    def _made(self, path: Path) -> BrokerDir:
-        made = BrokerDir(path)
-        made.replica(self._log)
-        made.coordinator(
+    def _make_broker_dir(self, path: Path) -> BrokerDir:
+        broker_dir = BrokerDir(path)
+        broker_dir.replica(self._log)
+        broker_dir.coordinator(
             *(
-                move(state, *places, name=f"app-{turn % len(PIDS)}", pid=PIDS[turn % len(PIDS)])
+                move(state, *partitions, name=f"app-{turn % len(PIDS)}", pid=PIDS[turn % len(PIDS)])
                 for turn in range(self._turns)
-                for state, places in (
+                for state, partitions in (
                     ("Ongoing", (TopicPartition("orders", 0),)),
                     ("CompleteCommit", ()),
                 )
             )
         )
-        for name, written in ((OFFSETS_FOLDER, _committed), (SHARE_STATES_FOLDER, _shared)):
+        for name, encode_turn in (
+            (OFFSETS_FOLDER, _encode_commit),
+            (SHARE_STATES_FOLDER, _encode_share_update),
+        ):
             folder = path / name
             folder.mkdir()
             log = folder / names.Suffix.LOG.at(0)
-            log.write_bytes(b"".join(map(written, range(self._turns))))
-        return made
+            log.write_bytes(b"".join(map(encode_turn, range(self._turns))))
+        return broker_dir
 
 
-def _committed(turn: int) -> bytes:
+def _encode_commit(turn: int) -> bytes:
     commit = OffsetCommitted(
         group_id="readers",
         topic_partition=TopicPartition("orders", 0),
@@ -94,7 +97,7 @@ def _committed(turn: int) -> bytes:
     )
 
 
-def _shared(turn: int) -> bytes:
+def _encode_share_update(turn: int) -> bytes:
     update = ShareUpdate(
         key=ShareKey("workers", "A" * 22, 0),
         snapshot_epoch=0,
@@ -105,20 +108,20 @@ def _shared(turn: int) -> bytes:
     return assign(encode_share_batch([update], now_ms=turn), base_offset=turn, leader_epoch=0)
 
 
-def _follow(made: Path, path: Path) -> None:
+def _follow(newer: Path, path: Path) -> None:
     """Bring a directory to the state of another one that has its beginning."""
-    for source in sorted(made.rglob("*")):
-        target = path / source.relative_to(made)
+    for source in sorted(newer.rglob("*")):
+        target = path / source.relative_to(newer)
         if source.is_dir():
             target.mkdir(exist_ok=True)
         elif source.suffix == names.Suffix.LOG:
-            known = target.stat().st_size if target.exists() else 0
+            size_before = target.stat().st_size if target.exists() else 0
             with target.open("ab") as file:
-                file.write(source.read_bytes()[known:])
+                file.write(source.read_bytes()[size_before:])
         else:
-            beside = target.with_name(f"{target.name}.tmp")
-            beside.write_bytes(source.read_bytes())
-            os.replace(beside, target)
+            temporary_file = target.with_name(f"{target.name}.tmp")
+            temporary_file.write_bytes(source.read_bytes())
+            os.replace(temporary_file, target)
     for old in sorted(path.rglob("*")):
-        if not (made / old.relative_to(path)).exists():
+        if not (newer / old.relative_to(path)).exists():
             old.unlink()  # a snapshot that another one has taken the place of

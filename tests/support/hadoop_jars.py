@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.support.apache_kafka import ApacheKafkaError, kept_jars
+from tests.support.apache_kafka import ApacheKafkaError, cached_jars
 
 _JAVA: Final = Path(__file__).with_name("java")
 _HADOOP: Final = "3.5.0"
@@ -22,15 +22,17 @@ def s3a_jars() -> Path:
     Raises:
         ApacheKafkaError: Maven is missing or failed.
     """
-    return _copied("hadoop-aws", f"hadoop-aws-{_HADOOP}.jar")
+    return _copy_jars("hadoop-aws", f"hadoop-aws-{_HADOOP}.jar")
 
 
-def _copied(name: str, main_jar: str) -> Path:
+def _copy_jars(name: str, main_jar: str) -> Path:
     def check(jars: Path) -> None:
         if not (jars / main_jar).is_file():
             raise ApacheKafkaError(f"Maven copied no {main_jar}")
 
-    return kept_jars(_JAVA / name / "pom.xml", "hadoop", name, what="Hadoop's jars", check=check)
+    return cached_jars(
+        _JAVA / name / "pom.xml", "hadoop", name, description="Hadoop's jars", check=check
+    )
 
 
 if __name__ == "__main__":

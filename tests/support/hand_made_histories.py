@@ -36,7 +36,7 @@ MINUTE_MS = 60_000
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-class Told:
+class HistoryBuilder:
     """A history being told. Every method notes one observation and returns its index; the further
     arguments are fields of it.
     """
@@ -48,55 +48,69 @@ class Told:
     def wait(self, minutes: float) -> None:
         self._now_ms += int(minutes * MINUTE_MS)
 
-    def _at(self, who: str) -> dict[str, Any]:
+    def _common_fields(self, who: str) -> dict[str, Any]:
         self._now_ms += 1000
         return {"at_ms": self._now_ms, "who": who}
 
-    def _note(self, seen: Seen) -> int:
-        self.history.add(seen)
+    def _note(self, observation: Seen) -> int:
+        self.history.add(observation)
         return len(self.history) - 1
 
     # Producers
 
-    def initialised(self, who: str = "p", transactional_id: str = "app", **more: Any) -> int:
-        given: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "timeout_ms": MINUTE_MS}
+    def initialise(self, who: str = "p", transactional_id: str = "app", **more: Any) -> int:
+        defaults: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "timeout_ms": MINUTE_MS}
         return self._note(
-            Initialised(**self._at(who), transactional_id=transactional_id, **(given | more))
+            Initialised(
+                **self._common_fields(who), transactional_id=transactional_id, **(defaults | more)
+            )
         )
 
-    def began(self, label: str = "T1", who: str = "p", transactional_id: str = "app") -> int:
+    def begin(self, label: str = "T1", who: str = "p", transactional_id: str = "app") -> int:
         return self._note(
-            Began(**self._at(who), transaction=label, transactional_id=transactional_id)
+            Began(**self._common_fields(who), transaction=label, transactional_id=transactional_id)
         )
 
-    def added(self, label: str = "T1", who: str = "p", **more: Any) -> int:
-        return self._note(Added(**self._at(who), transaction=label, partitions=(T0,), **more))
+    def add_partitions(self, label: str = "T1", who: str = "p", **more: Any) -> int:
+        return self._note(
+            Added(**self._common_fields(who), transaction=label, partitions=(T0,), **more)
+        )
 
-    def wrote(
+    def write(
         self, label: str | None, value: str | None, offset: int = -1, *, who: str = "p", **more: Any
     ) -> int:
-        given: dict[str, Any] = {"topic": "t", "partition": 0}
+        defaults: dict[str, Any] = {"topic": "t", "partition": 0}
         return self._note(
-            Wrote(**self._at(who), transaction=label, value=value, offset=offset, **(given | more))
+            Wrote(
+                **self._common_fields(who),
+                transaction=label,
+                value=value,
+                offset=offset,
+                **(defaults | more),
+            )
         )
 
-    def sent(self, label: str | None, offset: int, *, who: str = "p", **more: Any) -> int:
-        given: dict[str, Any] = {"group": "g", "topic": "in", "partition": 0}
+    def send_offsets(self, label: str | None, offset: int, *, who: str = "p", **more: Any) -> int:
+        defaults: dict[str, Any] = {"group": "g", "topic": "in", "partition": 0}
         return self._note(
-            SentOffsets(**self._at(who), transaction=label, position=offset, **(given | more))
+            SentOffsets(
+                **self._common_fields(who), transaction=label, position=offset, **(defaults | more)
+            )
         )
 
-    def committed(self, label: str = "T1", who: str = "p", **more: Any) -> int:
-        return self._note(Ended(**self._at(who), transaction=label, commit=True, **more))
+    def commit(self, label: str = "T1", who: str = "p", **more: Any) -> int:
+        return self._note(Ended(**self._common_fields(who), transaction=label, commit=True, **more))
 
-    def aborted(self, label: str = "T1", who: str = "p", **more: Any) -> int:
-        return self._note(Ended(**self._at(who), transaction=label, commit=False, **more))
+    def abort(self, label: str = "T1", who: str = "p", **more: Any) -> int:
+        return self._note(
+            Ended(**self._common_fields(who), transaction=label, commit=False, **more)
+        )
 
     # Readers
 
     def read(
         self,
-        asked: int,
+        asked_offset: int,
         records: dict[int, str | None],
         following: int,
         *,
@@ -104,7 +118,7 @@ class Told:
         keys: dict[int, str] | None = None,
         **more: Any,
     ) -> int:
-        given: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "topic": "t",
             "partition": 0,
             "last_stable_offset": following,
@@ -117,60 +131,68 @@ class Told:
         )
         return self._note(
             Read(
-                **self._at(who),
-                asked=asked,
+                **self._common_fields(who),
+                asked=asked_offset,
                 records=delivered,
                 next_offset=following,
-                **(given | more),
+                **(defaults | more),
             )
         )
 
     def positions(self, offset: int, *, who: str = "r", **more: Any) -> int:
         position = Position(topic="in", partition=0, offset=offset)
-        return self._note(PositionsRead(**self._at(who), group="g", positions=(position,), **more))
+        return self._note(
+            PositionsRead(**self._common_fields(who), group="g", positions=(position,), **more)
+        )
 
     # Operators
 
-    def described(self, state: str, *partitions: TopicPartition, **more: Any) -> int:
-        given: dict[str, Any] = {
+    def describe(self, state: str, *partitions: TopicPartition, **more: Any) -> int:
+        defaults: dict[str, Any] = {
             "transactional_id": "app",
             "producer_id": 7,
             "producer_epoch": 0,
             "timeout_ms": MINUTE_MS,
         }
         return self._note(
-            Described(**self._at("o"), state=state, partitions=partitions, **(given | more))
+            Described(
+                **self._common_fields("o"), state=state, partitions=partitions, **(defaults | more)
+            )
         )
 
-    def listed(self, *transactions: tuple[str, int, str]) -> int:
+    def list_transactions(self, *transactions: tuple[str, int, str]) -> int:
         listings = tuple(
             Listing(transactional_id=name, producer_id=producer_id, state=state)
             for name, producer_id, state in transactions
         )
-        return self._note(Listed(**self._at("o"), transactions=listings))
+        return self._note(Listed(**self._common_fields("o"), transactions=listings))
 
-    def producers(self, *producers: tuple[int, int | None], **more: Any) -> int:
+    def list_producers(self, *producers: tuple[int, int | None], **more: Any) -> int:
         """Producer id and start of its open transaction, of each."""
-        seen = tuple(
+        producer_states = tuple(
             ProducerSeen(producer_id=producer_id, producer_epoch=0, start_offset=start)
             for producer_id, start in producers
         )
-        given: dict[str, Any] = {"topic": "t", "partition": 0}
-        return self._note(Producers(**self._at("o"), producers=seen, **(given | more)))
-
-    def operator_aborted(self, producer_id: int = 7, **more: Any) -> int:
+        defaults: dict[str, Any] = {"topic": "t", "partition": 0}
         return self._note(
-            Aborted(**self._at("o"), topic="t", partition=0, producer_id=producer_id, **more)
+            Producers(**self._common_fields("o"), producers=producer_states, **(defaults | more))
         )
 
-    def deleted(self, topic: str = "t", **more: Any) -> int:
-        return self._note(Deleted(**self._at("o"), topic=topic, **more))
+    def abort_by_operator(self, producer_id: int = 7, **more: Any) -> int:
+        return self._note(
+            Aborted(
+                **self._common_fields("o"), topic="t", partition=0, producer_id=producer_id, **more
+            )
+        )
 
-    def cleaned(self) -> int:
-        return self._note(Cleaned(**self._at("o"), topic="t", partition=0))
+    def delete(self, topic: str = "t", **more: Any) -> int:
+        return self._note(Deleted(**self._common_fields("o"), topic=topic, **more))
 
-    def healed(self) -> int:
-        return self._note(Healed(**self._at("o")))
+    def clean(self) -> int:
+        return self._note(Cleaned(**self._common_fields("o"), topic="t", partition=0))
+
+    def heal(self) -> int:
+        return self._note(Healed(**self._common_fields("o")))
 
 
 def kinds(anomalies: tuple[Anomaly, ...]) -> list[str]:
@@ -178,18 +200,18 @@ def kinds(anomalies: tuple[Anomaly, ...]) -> list[str]:
     return sorted(anomaly.kind for anomaly in anomalies)
 
 
-def ghost(told: Told) -> None:
+def ghost(builder: HistoryBuilder) -> None:
     """A transaction that was aborted, and after that a record of it comes to t-0@1."""
-    told.initialised()
-    told.began()
-    told.wrote("T1", "late", outcome=UNKNOWN)
-    told.aborted()
-    told.wrote(None, "after", 2, who="bystander")
+    builder.initialise()
+    builder.begin()
+    builder.write("T1", "late", outcome=UNKNOWN)
+    builder.abort()
+    builder.write(None, "after", 2, who="bystander")
 
 
-def hangs(told: Told) -> None:
-    ghost(told)
-    told.producers((7, 1))
-    told.described("CompleteAbort")
-    told.producers((7, 1))
-    told.read(1, {}, 1, high_watermark=3)
+def hangs(builder: HistoryBuilder) -> None:
+    ghost(builder)
+    builder.list_producers((7, 1))
+    builder.describe("CompleteAbort")
+    builder.list_producers((7, 1))
+    builder.read(1, {}, 1, high_watermark=3)

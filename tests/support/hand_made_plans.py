@@ -40,11 +40,11 @@ def leaderless_plan(*, as_version: str | None = None) -> Plan:
             Act({"cluster": {"do": "start", "broker": 2}}, 30_000, 1),
         ),
     )
-    one = {"partitions": 1, "replication-factor": 1}
+    topic_config = {"partitions": 1, "replication-factor": 1}
     world = World(
         mode="TV2+",
         settings={"broker.session.timeout.ms": 4_000},
-        topics={"t": {**one, "leaders": [2]}, "u": {**one, "leaders": [1]}},
+        topics={"t": {**topic_config, "leaders": [2]}, "u": {**topic_config, "leaders": [1]}},
         as_version=as_version,
     )
     return Plan(seed=7, world=world, tracks=(producer, reader, outage))
@@ -53,16 +53,16 @@ def leaderless_plan(*, as_version: str | None = None) -> Plan:
 def overwriting_plan() -> Plan:
     """Two programs write two keys at once, each the other one first (seed 11261)."""
 
-    def track(who: str, *keys: str) -> Track:
+    def track(actor: str, *keys: str) -> Track:
         calls: list[dict[str, Any]] = [{"do": "init-producer-id"}, {"do": "begin"}]
         calls += [
-            {"do": "produce", "partition": "t-0", "value": f"{who} at {key}", "key": key}
+            {"do": "produce", "partition": "t-0", "value": f"{actor} at {key}", "key": key}
             for key in keys
         ]
         acts = [
-            Act({"call": {"who": who, **call}}, 2_000, 1) for call in [*calls, {"do": "commit"}]
+            Act({"call": {"who": actor, **call}}, 2_000, 1) for call in [*calls, {"do": "commit"}]
         ]
-        return Track(who, tuple(acts), {"plays": "wire", "transactional-id": who})
+        return Track(actor, tuple(acts), {"plays": "wire", "transactional-id": actor})
 
     topics = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [1]}}
     world = World(mode="TV2+", topics=topics)

@@ -53,7 +53,7 @@ class HangWatch:
         self._busy_s = float(config.getini("hang_busy_s"))
         self._stderr = os.dup(2)  # what is captured later goes elsewhere
         self._name: str | None = None
-        self._work = Work()
+        self._work = ProcessorUse()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="hang-watch", daemon=True)
 
@@ -68,7 +68,7 @@ class HangWatch:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Note which test it is."""
-        self._work = Work()
+        self._work = ProcessorUse()
         self._name = item.nodeid
         try:
             return (yield)
@@ -86,19 +86,19 @@ class HangWatch:
             if work.used_s > self._busy_s:
                 self._end(f"{name} hangs: it used more than {self._busy_s:.0f} s of processors")
 
-    def _end(self, why: str) -> None:
+    def _end(self, reason: str) -> None:
         if self._name is None:
             return  # it has ended meanwhile
         faulthandler.dump_traceback(self._stderr, all_threads=True)
         lines = [f"{process}: {_command(process)}" for process in family()[1:]]
         # Last: of a long output the end is read.
-        os.write(self._stderr, "\n".join(("", *lines, why, "")).encode())
+        os.write(self._stderr, "\n".join(("", *lines, reason, "")).encode())
         for process in family()[1:]:
-            with_signal(process)
+            kill_process(process)
         os._exit(1)
 
 
-class Work:
+class ProcessorUse:
     """What the processes of one test use, from look to look."""
 
     def __init__(self) -> None:
@@ -113,15 +113,18 @@ class Work:
         """Note what each has used since the last look. A process that has left the family, as its
         parent has ended, takes what it had used along, and what others do still counts.
         """
-        now, own_s = used_by_process_s(), time.thread_time()
-        total = sum(now.values())
+        used_s_by_process, own_s = used_by_process_s(), time.thread_time()
+        total = sum(used_s_by_process.values())
         if self._first_s is None:
             self._first_s = total
         else:
-            gained = sum(max(0.0, used - self._seen.get(one, 0.0)) for one, used in now.items())
+            gained = sum(
+                max(0.0, used - self._seen.get(process, 0.0))
+                for process, used in used_s_by_process.items()
+            )
             # The watch itself is no part of the test.
             self._steps.append(gained - (own_s - self._own_s))
-        self._seen, self._own_s = now, own_s
+        self._seen, self._own_s = used_s_by_process, own_s
         self.used_s = total - self._first_s
 
     def stood_still(self, idle_s: float) -> bool:
@@ -129,7 +132,7 @@ class Work:
         return len(self._steps) == LOOKS and sum(self._steps) < IDLE_SHARE * idle_s
 
 
-def with_signal(process: int) -> None:
+def kill_process(process: int) -> None:
     """Kill it, unless it has ended."""
     try:
         os.kill(process, signal.SIGKILL)
@@ -152,14 +155,14 @@ def used_by_process_s() -> dict[int, float]:
 def family() -> list[int]:
     """This process, and all that it and they have started and that live."""
     children: dict[int, list[int]] = defaultdict(list)
-    everybody = [int(one.name) for one in _PROC.iterdir() if one.name.isdigit()]
+    everybody = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]
     for process, stat in zip(everybody, _stats(everybody), strict=True):
         if stat:
             children[int(stat[1])].append(process)
-    found = [os.getpid()]
-    for process in found:
-        found += children[process]
-    return found
+    members = [os.getpid()]
+    for process in members:
+        members += children[process]
+    return members
 
 
 def _command(process: int) -> str:
@@ -172,11 +175,11 @@ def _command(process: int) -> str:
 
 def _stats(processes: list[int]) -> list[list[str]]:
     """The fields of each behind its name (proc(5)); none of one that has ended."""
-    found = []
+    stats = []
     for process in processes:
         try:
             text = (_PROC / str(process) / "stat").read_text()
         except (FileNotFoundError, ProcessLookupError):
             text = ")"
-        found.append(text.rpartition(")")[2].split())
-    return found
+        stats.append(text.rpartition(")")[2].split())
+    return stats

@@ -30,8 +30,8 @@ def broker(
 def cluster(*brokers: BrokerImage) -> ClusterImage:
     """A cluster of these brokers; of three live ones unless given."""
     image = ClusterImage(cluster_id="cluster")
-    for one in brokers or (broker(1), broker(2), broker(3)):
-        image = image.with_broker(one)
+    for broker_image in brokers or (broker(1), broker(2), broker(3)):
+        image = image.with_broker(broker_image)
     return image
 
 
@@ -76,11 +76,11 @@ def topic(
     )
 
 
-def image_of(found: PartitionImage, *, down: tuple[int, ...] = ()) -> ClusterImage:
+def image_of(partition_image: PartitionImage, *, down: tuple[int, ...] = ()) -> ClusterImage:
     """A cluster of three with one partition, some of its brokers down."""
-    image = cluster().with_topic(topic("orders", found))
-    for one in down:
-        image = image.with_broker(broker(one, alive=False))
+    image = cluster().with_topic(topic("orders", partition_image))
+    for broker_id in down:
+        image = image.with_broker(broker(broker_id, alive=False))
     return image
 
 

@@ -29,7 +29,7 @@ _ATTRIBUTES: Final = {
 _QUANTILES: Final = ("50", "95", "99")
 
 
-def exported(metric: Metric) -> str | None:
+def exported_name(metric: Metric) -> str | None:
     """The name under which the exporter's rules have it; of a time or a size, without ending."""
     if metric.kafka is None:
         return None
@@ -43,10 +43,10 @@ def exported(metric: Metric) -> str | None:
 
 
 def _properties(metric: Metric) -> dict[str, str]:
-    found = dict(_PROPERTY.findall(metric.kafka or ""))
+    properties = dict(_PROPERTY.findall(metric.kafka or ""))
     if metric.labels == ("topic", "partition"):  # the bean is one partition's
-        found |= {"topic": "*", "partition": "*"}
-    return found
+        properties |= {"topic": "*", "partition": "*"}
+    return properties
 
 
 def _is_meter(metric: Metric) -> bool:
@@ -54,9 +54,9 @@ def _is_meter(metric: Metric) -> bool:
     return metric.kind is MetricKind.COUNTER and metric.name not in _ATTRIBUTES
 
 
-def _is_sampled(metric: Metric) -> bool:
+def _has_histogram(metric: Metric) -> bool:
     """Kafka keeps a histogram of it."""
-    by_name = (exported(metric) or "").endswith(("_seconds", "_bytes"))
+    by_name = (exported_name(metric) or "").endswith(("_seconds", "_bytes"))
     return by_name or metric.kind is MetricKind.HISTOGRAM
 
 
@@ -64,26 +64,26 @@ def exporter() -> str:
     """Rules of the exporter."""
     rules: list[dict[str, Any]] = []
     for metric in METRICS:
-        name = exported(metric)
+        name = exported_name(metric)
         if name is None:
             continue
         domain, _, _ = (metric.kafka or "").partition(":")
         has = _properties(metric)
-        asked = [key for key, value in has.items() if value == "*"]
+        label_keys = [key for key, value in has.items() if value == "*"]
         bean = ", ".join(f"{key}={'(.+)' if value == '*' else value}" for key, value in has.items())
-        labels = {_snake(key): f"${at}" for at, key in enumerate(asked, 1)}
-        said = {"name": name, "help": metric.meaning[0].upper() + metric.meaning[1:]}
+        labels = {_snake(key): f"${number}" for number, key in enumerate(label_keys, 1)}
+        description = {"name": name, "help": metric.meaning[0].upper() + metric.meaning[1:]}
         factors = {"seconds": 0.001, "ratio": 0.01}
         factor = factors.get(name.rpartition("_")[2])
         in_unit = {} if factor is None else {"valueFactor": factor}
-        if _is_sampled(metric):
-            quantile = {"quantile": f"0.${len(asked) + 1}"}
+        if _has_histogram(metric):
+            quantile = {"quantile": f"0.${len(label_keys) + 1}"}
             rules += [
                 {"pattern": f"{domain}<{bean}><>Count"}
-                | said
+                | description
                 | {"name": f"{name}_count", "type": "UNTYPED", "labels": labels},
                 {"pattern": f"{domain}<{bean}><>({'|'.join(_QUANTILES)})thPercentile"}
-                | said
+                | description
                 | {"type": "GAUGE", "labels": labels | quantile}
                 | in_unit,
             ]
@@ -93,12 +93,14 @@ def exporter() -> str:
         if name.endswith("_total"):
             attribute, kind = "Count", "COUNTER"
         rules.append(
-            {"pattern": f"{domain}<{bean}><>{attribute}"} | said | {"type": kind, "labels": labels}
+            {"pattern": f"{domain}<{bean}><>{attribute}"}
+            | description
+            | {"type": kind, "labels": labels}
         )
-    beans = [f"{one.kafka},*" for one in METRICS if one.kafka]
-    whole = {"lowercaseOutputName": True, "includeObjectNames": sorted(set(beans)), "rules": rules}
+    beans = [f"{metric.kafka},*" for metric in METRICS if metric.kafka]
+    config = {"lowercaseOutputName": True, "includeObjectNames": sorted(set(beans)), "rules": rules}
     return _yaml(
-        "# Rules of Prometheus' JMX exporter for the brokers of a real Apache Kafka.", whole
+        "# Rules of Prometheus' JMX exporter for the brokers of a real Apache Kafka.", config
     )
 
 
@@ -107,9 +109,11 @@ def _snake(key: str) -> str:
 
 
 def _name(metric: str) -> str:
-    (found,) = (exported(one) for one in METRICS if one.name == metric)
-    assert found is not None, metric
-    return found
+    (name,) = (
+        exported_name(known_metric) for known_metric in METRICS if known_metric.name == metric
+    )
+    assert name is not None, metric
+    return name
 
 
 REQUESTS: Final = "InitProducerId|AddPartitionsToTxn|AddOffsetsToTxn|TxnOffsetCommit|EndTxn"
@@ -137,14 +141,14 @@ OTHERWISE: Final[Mapping[str, Mapping[str, str]]] = {
 
 def alerts(ours: str) -> str:
     """The alerts of ``alerts.yml`` that Kafka's metrics can carry."""
-    names = {one.name: exported(one) for one in METRICS}
+    names = {metric.name: exported_name(metric) for metric in METRICS}
     groups, missing = [], []
     for group in yaml.safe_load(ours)["groups"]:
         rules = []
         for rule in group["rules"]:
             if rule["alert"] not in OTHERWISE and any(
-                names.get(re.sub(r"_(total|bucket|sum|count)$", "", one)) is None
-                for one in re.findall(r"txnsim_\w+", rule["expr"])
+                names.get(re.sub(r"_(total|bucket|sum|count)$", "", word)) is None
+                for word in re.findall(r"txnsim_\w+", rule["expr"])
             ):
                 missing.append(rule["alert"])
             else:
@@ -152,56 +156,58 @@ def alerts(ours: str) -> str:
         if rules:
             name = group["name"].replace("txnsim-", "kafka-")
             groups.append({"name": name, "rules": rules})
-    said = (
+    heading = (
         "# Alert rules for a real Apache Kafka with jmx-exporter.yml. What to do: "
         "docs/monitoring.md.\n"
         "# Checked by: promtool check rules alerts-kafka.yml && promtool test rules "
         "alerts-kafka_test.yml\n"
         f"# Not here, as no release of Apache Kafka counts it: {', '.join(missing)}."
     )
-    return _yaml(said, {"groups": groups})
+    return _yaml(heading, {"groups": groups})
 
 
 def _of_kafka(rule: dict[str, Any], names: Mapping[str, str | None]) -> dict[str, Any]:
-    made = copy.deepcopy(rule)
-    words = made["annotations"]
+    kafka_rule = copy.deepcopy(rule)
+    words = kafka_rule["annotations"]
     for key in ("summary", "description"):
         words[key] = re.sub(
             r"(of )?broker {{ \$labels.broker }}", r"\1{{ $labels.instance }}", words[key]
         )
         words[key] = words[key].replace("$labels.broker", "$labels.instance")
-    made["expr"] = re.sub(r"txnsim_\w+", lambda one: names.get(one[0]) or one[0], made["expr"])
+    kafka_rule["expr"] = re.sub(
+        r"txnsim_\w+", lambda match: names.get(match[0]) or match[0], kafka_rule["expr"]
+    )
     for key, value in OTHERWISE.get(rule["alert"], {}).items():
-        (made if key == "expr" else words)[key] = value
-    return made
+        (kafka_rule if key == "expr" else words)[key] = value
+    return kafka_rule
 
 
 def dashboard(ours: str) -> str:
     """A panel for each metric that a real Kafka has."""
     board = json.loads(ours)
-    like = board["panels"][-1]
+    template = board["panels"][-1]
     board |= {"title": "Apache Kafka: transactions", "uid": "kafka-transactions", "panels": []}
-    for at, metric in enumerate(one for one in METRICS if one.kafka):
+    for index, metric in enumerate(metric for metric in METRICS if metric.kafka):
         name = _name(metric.name)
-        panel = copy.deepcopy(like)
-        here = 'instance=~"$instance"'
+        panel = copy.deepcopy(template)
+        selector = 'instance=~"$instance"'
         if name.endswith("_total"):
-            expression, unit = f"rate({name}{{{here}}}[$__rate_interval])", "ops"
-        elif _is_sampled(metric):
-            expression = f'{name}{{quantile="0.99",{here}}}'
+            expression, unit = f"rate({name}{{{selector}}}[$__rate_interval])", "ops"
+        elif _has_histogram(metric):
+            expression = f'{name}{{quantile="0.99",{selector}}}'
             units = {"seconds": "s", "bytes": "bytes", "ratio": "percentunit"}
             unit = units.get(name.rpartition("_")[2], "short")
         else:
-            expression, unit = f"{name}{{{here}}}", "short"
+            expression, unit = f"{name}{{{selector}}}", "short"
         panel |= {
-            "id": at + 1,
+            "id": index + 1,
             "title": name.removeprefix("kafka_").replace("_", " "),
             "description": f"{metric.meaning[0].upper()}{metric.meaning[1:]}.",
-            "gridPos": {"x": 12 * (at % 2), "y": 8 * (at // 2), "w": 12, "h": 8},
+            "gridPos": {"x": 12 * (index % 2), "y": 8 * (index // 2), "w": 12, "h": 8},
         }
         panel["fieldConfig"]["defaults"]["unit"] = unit
         keys = [_snake(key) for key, value in _properties(metric).items() if value == "*"]
-        legend = " ".join(f"{{{{{one}}}}}" for one in ("instance", *keys))
+        legend = " ".join(f"{{{{{label}}}}}" for label in ("instance", *keys))
         (target, *_) = panel["targets"]
         panel["targets"] = [target | {"expr": expression, "legendFormat": legend}]
         board["panels"].append(panel)
@@ -209,7 +215,7 @@ def dashboard(ours: str) -> str:
     return text.replace(table.OFFLINE_PARTITIONS, _name(table.UNDER_MIN_ISR))
 
 
-def _yaml(said: str, content: object) -> str:
-    made = "`python -m tests.docs --write`; edit tests/support/kafka_monitoring.py instead."
+def _yaml(heading: str, content: object) -> str:
+    generator = "`python -m tests.docs --write`; edit tests/support/kafka_monitoring.py instead."
     text = yaml.safe_dump(content, sort_keys=False, width=160, allow_unicode=True)
-    return f"# Generated by {made}\n{said}\n{text}"
+    return f"# Generated by {generator}\n{heading}\n{text}"

@@ -32,14 +32,14 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
     simulated: SimulatedKafka | None = None
     """The simulator, for its faults."""
 
-    def ask(self, what: Callable[[Admin], Awaitable[T]]) -> T:
+    def ask(self, action: Callable[[Admin], Awaitable[T]]) -> T:
         """Do something to it with a client of ours."""
 
-        async def whole() -> T:
+        async def act_as_client() -> T:
             async with Cluster(self.bootstrap, settings=SETTINGS) as cluster:
-                return await what(Admin(cluster))
+                return await action(Admin(cluster))
 
-        return asyncio.run(whole())
+        return asyncio.run(act_as_client())
 
     def create(self, topic: str, partitions: int) -> None:
         """Make a topic, and wait until it has leaders."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tests.support.broker_api import KEYS, NOT_YET, batch, produce, transaction
 from tests.support.clusters import real_cluster
-from tests.support.raw_connection import Wire
+from tests.support.raw_connection import WireClient
 from txnsim.api.kip_text.table import LISTENER
 from txnsim.errors import ErrorCode
 from txnsim.metadata.image import CLIENT_LISTENER
@@ -63,7 +63,7 @@ class ListenerClient:
         """
         key = KEYS[api]
         host, port = self.cluster.metadata.image.brokers[BrokerId(broker)].address(self.listener)
-        wire = await Wire.open(host, port)
+        wire = await WireClient.open(host, port)
         try:
             cls = request_class or codec.request_class(key, version)
             correlation_id = wire.expect(key, version if read_as is None else read_as)
@@ -182,15 +182,15 @@ class ListenerClient:
         )
         return answer.transaction_states[0]
 
-    async def described(self, transactional_id: str, state: str, version: int = 0) -> Any:
+    async def wait_for_state(self, transactional_id: str, state: str, version: int = 0) -> Any:
         for _ in range(_PATIENCE):
-            found = await self.describe(transactional_id, version)
-            if found.transaction_state == state:
-                return found
+            description = await self.describe(transactional_id, version)
+            if description.transaction_state == state:
+                return description
             await asyncio.sleep(_PAUSE_S)
-        raise AssertionError(f"{transactional_id} stays {found}")
+        raise AssertionError(f"{transactional_id} stays {description}")
 
-    async def ended(
+    async def run_transaction(
         self, transactional_id: str, *, level: int = 2, committed: bool = True
     ) -> tuple[int, int]:
         """A transaction that is over; the identity under which its end was asked for."""
@@ -199,7 +199,9 @@ class ListenerClient:
         version = 3 if level < 2 else 5 if self.listener == SHIPPED else 4
         answer = await self.end(version, transactional_id, identity, committed=committed)
         assert answer.error_code is ErrorCode.none
-        await self.described(transactional_id, "CompleteCommit" if committed else "CompleteAbort")
+        await self.wait_for_state(
+            transactional_id, "CompleteCommit" if committed else "CompleteAbort"
+        )
         return identity
 
     async def active_producer(self, producer_id: int) -> Any:
@@ -210,12 +212,12 @@ class ListenerClient:
             broker=self.cluster.metadata.image.topics["orders"].partitions[0].leader,
             topics=[{"name": "orders", "partition_indexes": [0]}],
         )
-        (found,) = [
+        (known_producer,) = [
             producer
             for producer in answer.topics[0].partitions[0].active_producers
             if producer.producer_id == producer_id
         ]
-        return found
+        return known_producer
 
     def home(self, transactional_id: str) -> TopicPartition:
         """The partition of ``__transaction_state`` that keeps this id."""
@@ -230,8 +232,8 @@ class ListenerClient:
         home = self.home(transactional_id)
         partition = self.cluster.metadata.image.partition(home)
         assert partition is not None
-        other = next(broker for broker in partition.isr if broker != partition.leader)
-        self.cluster.move_leader(home, other)
+        new_leader = next(broker for broker in partition.isr if broker != partition.leader)
+        self.cluster.move_leader(home, new_leader)
 
 
 @asynccontextmanager

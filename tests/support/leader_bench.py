@@ -52,7 +52,7 @@ def orders(**changes: Any) -> ClusterImage:
     )
 
 
-class Leader:
+class LeaderBench:
     """Broker 1, as far as Produce and Fetch are concerned."""
 
     def __init__(
@@ -131,21 +131,24 @@ class Leader:
         return self.replicas.led[topic_partition]
 
     @property
-    def asked(self) -> list[SentRequest]:
+    def requests(self) -> list[SentRequest]:
         return self.network.sent
 
     def answer(self, *errors: ErrorCode, index: int = -1) -> None:
         """Answer a verification, partition by partition; NONE where none is given."""
-        request = self.asked[index]
-        each = iter(errors)
+        request = self.requests[index]
+        remaining_errors = iter(errors)
         request.answer.resolve(
             AddPartitionsToTxnReply(
                 results=tuple(
                     (
-                        one.transactional_id,
-                        tuple((part, next(each, ErrorCode.none)) for part in one.partitions),
+                        transaction.transactional_id,
+                        tuple(
+                            (part, next(remaining_errors, ErrorCode.none))
+                            for part in transaction.partitions
+                        ),
                     )
-                    for one in request.command.transactions
+                    for transaction in request.command.transactions
                 )
             )
         )

@@ -9,7 +9,7 @@ from typing import Final
 _PROGRAM: Final = """
 import gc
 from {0} import {1}
-print("StructInfo" in {{type(one).__name__ for one in gc.get_referents({1})}})
+print("StructInfo" in {{type(referent).__name__ for referent in gc.get_referents({1})}})
 """
 """It keeps a ``StructInfo`` in the class then."""
 
@@ -17,5 +17,5 @@ print("StructInfo" in {{type(one).__name__ for one in gc.get_referents({1})}})
 def is_learnt(kind: type) -> bool:
     """Import the struct, and see."""
     program = _PROGRAM.format(kind.__module__, kind.__name__)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    return done.stdout == b"True\n"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    return process.stdout == b"True\n"

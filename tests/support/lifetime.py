@@ -7,16 +7,16 @@ from types import TracebackType
 from typing import Self
 
 
-class Lived(ABC):
+class ManagedResource(ABC):
     """A context manager that says only how it ends, and how it begins if there is something to do.
     What fails to begin ends as well.
     """
 
     def __enter__(self) -> Self:
         try:
-            self._entered()
+            self._on_enter()
         except BaseException as error:
-            self._left(error)
+            self._on_exit(error)
             raise
         return self
 
@@ -26,11 +26,11 @@ class Lived(ABC):
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        self._left(error)
+        self._on_exit(error)
 
-    def _entered(self) -> None:  # noqa: B027 - most have nothing to do
+    def _on_enter(self) -> None:  # noqa: B027 - most have nothing to do
         """The block is about to begin."""
 
     @abstractmethod
-    def _left(self, error: BaseException | None) -> None:
+    def _on_exit(self, error: BaseException | None) -> None:
         """The block has ended, with this error or well."""

@@ -46,7 +46,7 @@ _KEYS: Final[Mapping[str, Mapping[str, ConfigKey]]] = {
 """As handlers give them: the configs of groups have no schema in the controller."""
 
 
-class _Draw:
+class _ListConfigDraw:
     """The question of a seed."""
 
     def __init__(self, seed: int) -> None:
@@ -63,16 +63,16 @@ class _Draw:
         return kind, name, value, tuple(operations)
 
     def _list(self) -> str:
-        items = self._random.choices(_ITEMS, k=self._random.choice([1, 1, 2, 2, 3, 4]))
-        return ",".join(items)
+        operands = self._random.choices(_ITEMS, k=self._random.choice([1, 1, 2, 2, 3, 4]))
+        return ",".join(operands)
 
 
-def drawn(seeds: Iterable[int]) -> Iterator[Question]:
+def draw_questions(seeds: Iterable[int]) -> Iterator[Question]:
     """A question for each seed."""
-    return (_Draw(seed).question() for seed in seeds)
+    return (_ListConfigDraw(seed).question() for seed in seeds)
 
 
-def answer(question: Question) -> Answer:
+def our_answer(question: Question) -> Answer:
     """What our code says."""
     kind, name, value, operations = question
     current = {} if value is None else {name: value}
@@ -85,12 +85,12 @@ def answer(question: Question) -> Answer:
     return current.get(name), None
 
 
-def asked(questions: Sequence[Question]) -> list[Answer]:
+def ask_kafka(questions: Sequence[Question]) -> list[Answer]:
     """What Kafka's class says."""
     libs = kafka_libs()
     classes = java_classes([_SOURCE], name="listconfigs", libs=libs)
     program = "org.apache.kafka.controller.ListConfigJudge"
-    done = subprocess.run(
+    process = subprocess.run(
         [tool("java", "the controller needs it"), "-cp", f"{classes}:{libs}/*", program],
         input="".join(f"{json.dumps(question)}\n" for question in questions),
         capture_output=True,
@@ -98,21 +98,25 @@ def asked(questions: Sequence[Question]) -> list[Answer]:
         check=True,
         timeout=300,
     )
-    return [(value, refusal) for value, refusal in map(json.loads, done.stdout.splitlines())]
+    return [(value, refusal) for value, refusal in map(json.loads, process.stdout.splitlines())]
 
 
-def recorded() -> list[tuple[Question, Answer]]:
+def recorded_answers() -> list[tuple[Question, Answer]]:
     """Questions and what Kafka's class said."""
     lines = map(json.loads, RECORDED.read_text("utf-8").splitlines())
     return [
-        ((kind, name, value, tuple((op, operand) for op, operand in operations)), (after, refusal))
-        for kind, name, value, operations, after, refusal in lines
+        (
+            (kind, name, value, tuple((op, operand) for op, operand in operations)),
+            (final_value, refusal),
+        )
+        for kind, name, value, operations, final_value, refusal in lines
     ]
 
 
 if __name__ == "__main__":
-    said = list(drawn(range(RECORDED_DRAWS)))
+    questions = list(draw_questions(range(RECORDED_DRAWS)))
     rows = (
-        json.dumps([*question, *answer]) for question, answer in zip(said, asked(said), strict=True)
+        json.dumps([*question, *answer])
+        for question, answer in zip(questions, ask_kafka(questions), strict=True)
     )
     RECORDED.write_text("".join(f"{row}\n" for row in rows), "utf-8")

@@ -43,12 +43,14 @@ def write_disk(
     topic_ids: Mapping[str, uuid.UUID] | None = None,
 ) -> None:
     """A broker's log directory with these logs, as a stop in order leaves it."""
-    known = topic_ids or {}
+    known_ids = topic_ids or {}
     replicas = []
     for (topic, partition), log in logs.items():
         log.topic_partition = TopicPartition(topic, partition)
         replicas.append(
-            StoredReplica(log=log, topic_id=known.get(topic, uuid.uuid5(uuid.NAMESPACE_OID, topic)))
+            StoredReplica(
+                log=log, topic_id=known_ids.get(topic, uuid.uuid5(uuid.NAMESPACE_OID, topic))
+            )
         )
     meta = MetaProperties(
         cluster_id=cluster_id,
@@ -63,7 +65,7 @@ def write_disk(
 
 
 @contextmanager
-def held(directory: Path) -> Iterator[None]:
+def hold_directory(directory: Path) -> Iterator[None]:
     """The directory as long as a broker lives on it: another process has its lock."""
     program = (
         "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX); "

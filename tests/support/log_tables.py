@@ -60,26 +60,26 @@ def table(
     chosen = KafkaLogOptions.of({"path": str(path), "table": name, **(options or {})})
     spark_schema = schema_of(name)
     left_out = () if has_times else times_of(name)
-    asked = [one for one in columns or spark_schema.names if one not in left_out]
-    spark_schema = StructType([spark_schema[one] for one in asked])
+    column_names = [column for column in columns or spark_schema.names if column not in left_out]
+    spark_schema = StructType([spark_schema[column] for column in column_names])
     schema = to_arrow_schema(spark_schema, timezone="UTC")
-    wanted = RowScope.of(chosen)
-    job = TableJob(options=chosen, columns=tuple(schema.names), producer_ids=wanted.producer_ids)
-    found: list[Row] = []
-    for share in shares_of(chosen, wanted, READS[name]):
+    scope = RowScope.of(chosen)
+    job = TableJob(options=chosen, columns=tuple(schema.names), producer_ids=scope.producer_ids)
+    all_rows: list[Row] = []
+    for share in shares_of(chosen, scope, READS[name]):
         for rows in rows_of(share, job):
-            made = rows.in_schema(schema)
-            made.validate(full=True)  # arrays are made of buffers
-            absent = {one.name for one in schema if made[one.name].null_count}
-            assert not absent & {one.name for one in schema if not one.nullable}
-            found += made.to_pylist()
-    return found
+            arrow_rows = rows.in_schema(schema)
+            arrow_rows.validate(full=True)  # arrays are made of buffers
+            absent = {field.name for field in schema if arrow_rows[field.name].null_count}
+            assert not absent & {field.name for field in schema if not field.nullable}
+            all_rows += arrow_rows.to_pylist()
+    return all_rows
 
 
 def times_of(name: str) -> dict[str, str]:
     """Columns of a table that are times -> the columns of the same in milliseconds."""
     names = TABLES[name].names
-    return {one: f"{one}_ms" for one in names if f"{one}_ms" in names}
+    return {column: f"{column}_ms" for column in names if f"{column}_ms" in names}
 
 
 def broker_dir(path: Path, *, broker: int = 1, is_clean: bool = True) -> Path:
@@ -93,9 +93,9 @@ def broker_dir(path: Path, *, broker: int = 1, is_clean: bool = True) -> Path:
     return path
 
 
-def replica(log_dir: Path, driver: LogDriver, whose: TopicPartition = ORDERS) -> Path:
+def replica(log_dir: Path, driver: LogDriver, topic_partition: TopicPartition = ORDERS) -> Path:
     """A replica's folder with the log as it is now."""
-    folder = log_dir / names.directory_name(whose)
+    folder = log_dir / names.directory_name(topic_partition)
     folder.mkdir()
     write_partition(folder, driver.log, topic_id=uuid.UUID(int=1))
     return folder

@@ -129,11 +129,11 @@ class LogDriver:
 
     def append(self, data: bytes, *, guard: int = 0) -> int:
         """Append; 0 or the error's number."""
-        before = self.log.snapshot()
+        state_before = self.log.snapshot()
         size = self.log.local.segments.size_bytes
         answer = append_client(self.log, data, guard=guard, now_ms=self.now)
         if not isinstance(answer, Appended):
-            assert self.log.snapshot() == before, "a refused batch leaves no trace"
+            assert self.log.snapshot() == state_before, "a refused batch leaves no trace"
             assert self.log.local.segments.size_bytes == size
             return int(answer.error)
         self.settle()
@@ -198,7 +198,7 @@ class LogDriver:
         start_offset: int = -1,
     ) -> int:
         """A marker; 0 or the error's number."""
-        before = self.log.snapshot()
+        state_before = self.log.snapshot()
         answer = append_marker(
             self.log,
             producer_id=pid,
@@ -210,7 +210,7 @@ class LogDriver:
             start_offset=start_offset,
         )
         if not isinstance(answer, Appended):
-            assert self.log.snapshot() == before, "a refused marker leaves no trace"
+            assert self.log.snapshot() == state_before, "a refused marker leaves no trace"
             return int(answer.error)
         self.settle()
         return 0
@@ -230,15 +230,15 @@ def driven_log() -> LogDriver:
     """Several segments: two transactions that end, one of producer 7 that does not, and plain
     records.
     """
-    made = LogDriver(config_of(roll_bytes=200))
-    made.txn(0)
-    made.end(committed=True)
-    made.txn(1)
-    made.end(committed=False)
-    made.txn(2, count=2)
-    made.append(plain())
-    made.txn(4)
-    return made
+    driver = LogDriver(config_of(roll_bytes=200))
+    driver.txn(0)
+    driver.end(committed=True)
+    driver.txn(1)
+    driver.end(committed=False)
+    driver.txn(2, count=2)
+    driver.append(plain())
+    driver.txn(4)
+    return driver
 
 
 def consume(log: PartitionLog, start: int = 0) -> list[bytes]:
@@ -252,20 +252,20 @@ def consume(log: PartitionLog, start: int = 0) -> list[bytes]:
         assert isinstance(read, LogRead), read
         if not read.records:
             return values
-        values += _delivered(read, start)
+        values += _delivered_values(read, start)
         position = read_batch_header(read.records[-1]).last_offset + 1
 
 
-def _delivered(read: LogRead, start: int) -> list[bytes]:
+def _delivered_values(read: LogRead, start: int) -> list[bytes]:
     """Skip batches of aborted transactions and markers (KafkaConsumer's CompletedFetch)."""
     assert read.aborted is not None
-    waiting = sorted((entry.first_offset, entry.producer_id) for entry in read.aborted)
+    pending_aborts = sorted((entry.first_offset, entry.producer_id) for entry in read.aborted)
     skipped: set[int] = set()
     values: list[bytes] = []
     for data in read.records:
         header = read_batch_header(data)
-        while waiting and waiting[0][0] <= header.last_offset:
-            skipped.add(waiting.pop(0)[1])
+        while pending_aborts and pending_aborts[0][0] <= header.last_offset:
+            skipped.add(pending_aborts.pop(0)[1])
         if header.is_control:
             if header.records_count and read_records(data)[0].key == b"\0\0\0\0":
                 skipped.discard(header.producer_id)

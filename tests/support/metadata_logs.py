@@ -14,21 +14,21 @@ from txnsim.wire.messages import metadata_records as schema
 FRAME: bytes = b"\x01"
 
 
-def encoded(key: int, message: Any, *, version: int = 0) -> bytes:
+def encode_value(key: int, message: Any, *, version: int = 0) -> bytes:
     """A record's value: frame version, key, version, message."""
-    out: list[bytes] = []
-    writer(type(message))(message, out.append)
-    return FRAME + bytes((key, version)) + b"".join(out)
+    chunks: list[bytes] = []
+    writer(type(message))(message, chunks.append)
+    return FRAME + bytes((key, version)) + b"".join(chunks)
 
 
 def topic(name: str, topic_id: Any) -> bytes:
     """A TopicRecord."""
-    return encoded(2, schema.TopicRecord(name=name, topic_id=topic_id))
+    return encode_value(2, schema.TopicRecord(name=name, topic_id=topic_id))
 
 
-def removed(topic_id: Any) -> bytes:
+def remove_topic(topic_id: Any) -> bytes:
     """A RemoveTopicRecord."""
-    return encoded(9, schema.RemoveTopicRecord(topic_id=topic_id))
+    return encode_value(9, schema.RemoveTopicRecord(topic_id=topic_id))
 
 
 def partition(
@@ -43,7 +43,7 @@ def partition(
 ) -> bytes:
     """A PartitionRecord of the newest version."""
     in_sync = replicas if isr is None else isr
-    return encoded(
+    return encode_value(
         3,
         schema.PARTITION_RECORDS[2](
             partition_id=index,
@@ -62,29 +62,31 @@ def partition(
     )
 
 
-def config(name: str, value: str | None, *, of: str = "", kind: int = 2) -> bytes:
+def config(name: str, value: str | None, *, resource_name: str = "", kind: int = 2) -> bytes:
     """A ConfigRecord."""
-    message = schema.ConfigRecord(resource_type=kind, resource_name=of, name=name, value=value)
-    return encoded(4, message)
+    message = schema.ConfigRecord(
+        resource_type=kind, resource_name=resource_name, name=name, value=value
+    )
+    return encode_value(4, message)
 
 
 def feature(name: str, level: int) -> bytes:
     """A FeatureLevelRecord."""
-    return encoded(12, schema.FeatureLevelRecord(name=name, feature_level=level))
+    return encode_value(12, schema.FeatureLevelRecord(name=name, feature_level=level))
 
 
 def producer_ids(following: int) -> bytes:
     """A ProducerIdsRecord."""
     message = schema.ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=following)
-    return encoded(15, message)
+    return encode_value(15, message)
 
 
-def registered(broker_id: int) -> bytes:
+def register_broker(broker_id: int) -> bytes:
     """A RegisterBrokerRecord, as far as it is read."""
     return FRAME + b"\x00\x04" + broker_id.to_bytes(4, "big") + b"the rest"
 
 
-def unregistered(broker_id: int) -> bytes:
+def unregister_broker(broker_id: int) -> bytes:
     """An UnregisterBrokerRecord, as far as it is read."""
     return FRAME + b"\x01\x00" + broker_id.to_bytes(4, "big") + bytes(9)
 

@@ -32,7 +32,7 @@ consumer.close()
 """What the hints of the lesson say, behind init_transactions."""
 
 
-class Shop:
+class LessonProgram:
     """The program, at one cluster."""
 
     def __init__(self, program: Path, *, bootstrap: str, http: str) -> None:
@@ -49,20 +49,20 @@ class Shop:
 
     def run(self, topic: str) -> None:
         """To its end."""
-        with self._started(topic) as one:
-            out, _ = one.communicate(timeout=PATIENCE_S)
-        assert one.returncode == 0, out
+        with self._start_program(topic) as process:
+            output, _ = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, output
 
-    def killed_and_run(self, topic: str) -> None:
+    def kill_and_run(self, topic: str) -> None:
         """Killed while the answer to its commit is held, and run again."""
-        with self._started(topic) as one:
+        with self._start_program(topic) as process:
             wait = f"{self._http}/api/v1/faults/l10-answer/wait?timeout_ms={PATIENCE_S}000"
             with urllib.request.urlopen(wait, timeout=PATIENCE_S) as answer:
                 assert json.load(answer)["struck"] == 1
-            one.kill()
+            process.kill()
         self.run(topic)
 
-    def _started(self, topic: str) -> subprocess.Popen[str]:
+    def _start_program(self, topic: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, str(self.program), self._bootstrap, self._http, topic],
             stdout=subprocess.PIPE,

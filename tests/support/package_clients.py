@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.support.apache_kafka import CACHE, REPOSITORY, locked, made_once
+from tests.support.apache_kafka import CACHE, REPOSITORY, hold_lock, make_once
 from tests.support.foreign_clients import ForeignClientError, toolchain
 
 NODE_SOURCES: Final = REPOSITORY / "tests" / "clients" / "node"
@@ -42,8 +42,8 @@ def node_of(modules: Path) -> str:
     Raises:
         ForeignClientError: Node.js is missing.
     """
-    own = modules / "node" / "bin" / "node"
-    return str(own) if own.exists() else toolchain("node", _NODE_VERSION)
+    own_node = modules / "node" / "bin" / "node"
+    return str(own_node) if own_node.exists() else toolchain("node", _NODE_VERSION)
 
 
 def node_manifest(library: str) -> Path:
@@ -52,8 +52,8 @@ def node_manifest(library: str) -> Path:
     One with a native part has its own, so that others do not wait for its compiler; and one that
     wants a newer Node.js, which comes with it.
     """
-    own = NODE_SOURCES / library / "package.json"
-    return own if own.exists() else NODE_SOURCES / "package.json"
+    own_manifest = NODE_SOURCES / library / "package.json"
+    return own_manifest if own_manifest.exists() else NODE_SOURCES / "package.json"
 
 
 def rust_program(library: str) -> list[str]:
@@ -68,7 +68,7 @@ def rust_program(library: str) -> list[str]:
     command = [cargo, "build", "--quiet", "--package", package]
     if library == "rdkafka" and not _has_openssl():
         command += ["--features", "vendored-tls"]
-    with locked(CACHE / "rust.lock"):
+    with hold_lock(CACHE / "rust.lock"):
         run_in(RUST_SOURCES, command, {"CARGO_TARGET_DIR": str(target)})
     return [str(target / "debug" / package)]
 
@@ -95,15 +95,15 @@ def node_modules(library: str) -> Path:
         linking = {"CKJS_LINKING": "dynamic"} if is_own else {}
         run_in(fresh, [npm, "install", *quiet, *scripts], linking)
 
-    return made_once(home, install, lock=CACHE / "node.lock") / "node_modules"
+    return make_once(home, install, lock=CACHE / "node.lock") / "node_modules"
 
 
 def _has_openssl() -> bool:
     """Its headers are on this machine, where librdkafka's build finds them."""
-    found = shutil.which("pkg-config")
-    if found is None:
+    pkg_config = shutil.which("pkg-config")
+    if pkg_config is None:
         return False
-    return subprocess.run([found, "--exists", "openssl"], check=False).returncode == 0
+    return subprocess.run([pkg_config, "--exists", "openssl"], check=False).returncode == 0
 
 
 def run_in(
@@ -113,7 +113,7 @@ def run_in(
     error: type[Exception] = ForeignClientError,
 ) -> None:
     """Run a command to its end; ``error``, with the end of what it said, if it failed."""
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=directory,
         env={**os.environ, **(environment or {})},
@@ -124,6 +124,6 @@ def run_in(
         errors="replace",
         check=False,
     )
-    if done.returncode != 0:
-        said = "\n".join(done.stdout.splitlines()[-_OUTPUT_LINES:])
-        raise error(f"{' '.join(command[:2])} failed in {directory}:\n{said}")
+    if process.returncode != 0:
+        output = "\n".join(process.stdout.splitlines()[-_OUTPUT_LINES:])
+        raise error(f"{' '.join(command[:2])} failed in {directory}:\n{output}")

@@ -58,8 +58,8 @@ def words() -> str:
     source = (ROOT / "sim/txnsim_lab/check/anomaly.py").read_text("utf-8")
     anomalies = re.findall(r'^    [A-Z_]+ = "([a-z-]+)"\n    """(.+?)"""$', source, re.MULTILINE)
     tables: dict[str, Mapping[str, object]] = {
-        "KINDS": {one.name: one.meaning for one in trace_kinds.KINDS.values()},
-        "IMPORTANCE": {one.name: one.importance for one in trace_kinds.KINDS.values()},
+        "KINDS": {kind.name: kind.meaning for kind in trace_kinds.KINDS.values()},
+        "IMPORTANCE": {kind.name: kind.importance for kind in trace_kinds.KINDS.values()},
         "ANOMALIES": dict(anomalies),
     }
     lines = [
@@ -86,16 +86,16 @@ def fault_forms(docstrings: Mapping[str, str]) -> str:
     for point in FaultPoint:
         points[point.value] = {
             "about": _first_sentence(docstrings[point.name]),
-            "actions": [name_of(one) for one in TAKES[point]],
+            "actions": [name_of(action) for action in TAKES[point]],
             "criteria": [name for name in CRITERIA if _can_be_asked_for(point, name)],
             "kinds": list(KINDS.get(point, ())),
         }
     forms = {
-        name_of(one): {
-            "about": _first_sentence(one.__doc__ or ""),
-            "fields": {field.name: _form_of(field.type) for field in _fields(one)},
+        name_of(action): {
+            "about": _first_sentence(action.__doc__ or ""),
+            "fields": {field.name: _form_of(field.type) for field in _fields(action)},
         }
-        for one in (*CROSSING_ACTIONS, *CLUSTER_ACTIONS)
+        for action in (*CROSSING_ACTIONS, *CLUSTER_ACTIONS)
     }
     lines = [
         "// @ts-check",
@@ -108,7 +108,7 @@ def fault_forms(docstrings: Mapping[str, str]) -> str:
     assert set(types) == {*CRITERIA, *ELSEWHERE}, "a field of a rule is in no form"
     lists = {
         "CRITERIA": {name: _form_of(types[name]) for name in CRITERIA},
-        "EVERYWHERE": [name_of(one) for one in CLUSTER_ACTIONS],
+        "EVERYWHERE": [name_of(action) for action in CLUSTER_ACTIONS],
         "APIS": sorted(name for name, _ in APIS.values()),
     }
     lines += [f"\nexport const {name} = {json.dumps(words)};" for name, words in lists.items()]
@@ -143,9 +143,9 @@ def _form_of(kind: msgspec.inspect.Type) -> str | list[str]:
     """
     match kind:
         case msgspec.inspect.UnionType(types=types):
-            return _form_of(next(one for one in types if not _is_none(one)))
+            return _form_of(next(option for option in types if not _is_none(option)))
         case msgspec.inspect.EnumType(cls=cls):
-            return [one.value for one in cls]
+            return [member.value for member in cls]
         case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
             return "number"
         case msgspec.inspect.VarTupleType(item_type=msgspec.inspect.IntType()):

@@ -17,7 +17,7 @@ Answer = TypeVar("Answer")
 def until(
     ask: Callable[[], Answer],
     is_so: Callable[[Answer], bool],
-    what: str,
+    expectation: str,
     *,
     patience_s: float = SLOW_S,
 ) -> Answer:
@@ -32,4 +32,4 @@ def until(
         if is_so(answer):
             return answer
         if world().monotonic_s() > deadline_s:
-            raise AssertionError(f"never: {what}; at last {answer}")
+            raise AssertionError(f"never: {expectation}; at last {answer}")

@@ -27,19 +27,31 @@ _XERIAL: Final = b"\x82SNAPPY\x00"
 
 def batches_in(log: Path) -> Iterator[tuple[Row, list[Row]]]:
     """Each whole batch of a segment, and its records."""
-    data, at = log.read_bytes(), 0
-    while at + _HEADER_BYTES <= len(data):
-        fields = unpack_from(_HEADER, data, at)
-        (base, length, epoch, _magic, crc, bits, last, first_ms, max_ms, pid, pepoch, seq, n) = (
-            fields
-        )
-        if at + 12 + length > len(data):
+    data, position = log.read_bytes(), 0
+    while position + _HEADER_BYTES <= len(data):
+        fields = unpack_from(_HEADER, data, position)
+        (
+            base,
+            length,
+            epoch,
+            _magic,
+            crc,
+            bits,
+            last_delta,
+            first_ms,
+            max_ms,
+            pid,
+            pepoch,
+            seq,
+            n,
+        ) = fields
+        if position + 12 + length > len(data):
             return
         batch: Row = {
-            "position": at,
+            "position": position,
             "size_bytes": 12 + length,
             "base_offset": base,
-            "last_offset": base + last,
+            "last_offset": base + last_delta,
             "leader_epoch": epoch,
             "crc": crc,
             "codec": _CODECS[bits & 7],
@@ -54,21 +66,23 @@ def batches_in(log: Path) -> Iterator[tuple[Row, list[Row]]]:
             "base_sequence": None if seq < 0 else seq,
             "records": n,
         }
-        packed = data[at + _HEADER_BYTES : at + 12 + length]
-        yield batch, list(_records(batch, _unpacked(bits & 7, packed)))
-        at += 12 + length
+        packed = data[position + _HEADER_BYTES : position + 12 + length]
+        yield batch, list(_records(batch, _decompress(bits & 7, packed)))
+        position += 12 + length
 
 
-def _unpacked(codec: int, packed: bytes) -> bytes:
+def _decompress(codec: int, packed: bytes) -> bytes:
     match codec:
         case 1:
             return gzip.decompress(packed)
         case 2 if packed.startswith(_XERIAL):
-            parts, at = [], 16
-            while at < len(packed):
-                (size,) = unpack_from(">i", packed, at)
-                parts.append(bytes(cramjam.snappy.decompress_raw(packed[at + 4 : at + 4 + size])))
-                at += 4 + size
+            parts, position = [], 16
+            while position < len(packed):
+                (size,) = unpack_from(">i", packed, position)
+                parts.append(
+                    bytes(cramjam.snappy.decompress_raw(packed[position + 4 : position + 4 + size]))
+                )
+                position += 4 + size
             return b"".join(parts)
         case 2:
             return bytes(cramjam.snappy.decompress_raw(packed))
@@ -80,28 +94,28 @@ def _unpacked(codec: int, packed: bytes) -> bytes:
 
 
 def _records(batch: Row, data: bytes) -> Iterator[Row]:
-    at = 0
+    position = 0
 
     def number() -> int:
-        nonlocal at
+        nonlocal position
         value = shift = 0
         while True:
-            byte = data[at]
-            at += 1
+            byte = data[position]
+            position += 1
             value |= (byte & 127) << shift
             shift += 7
             if byte < 128:
                 return (value >> 1) ^ -(value & 1)
 
     def some_bytes() -> bytes | None:
-        nonlocal at
+        nonlocal position
         size = number()
-        begin, at = at, at + max(size, 0)
-        return None if size < 0 else data[begin:at]
+        begin, position = position, position + max(size, 0)
+        return None if size < 0 else data[begin:position]
 
     for _ in range(batch["records"]):
         number()  # length
-        at += 1  # attributes
+        position += 1  # attributes
         time, offset = number(), number()
         key, value = some_bytes(), some_bytes()
         headers = [{"key": (some_bytes() or b"").decode(), "value": some_bytes()}
@@ -119,7 +133,7 @@ def _records(batch: Row, data: bytes) -> Iterator[Row]:
             "batch_base_offset": batch["base_offset"],
             "batch_position": batch["position"],
         }
-    assert at == len(data), "a batch has nothing behind its records"
+    assert position == len(data), "a batch has nothing behind its records"
     if batch["is_control"] and batch["records"]:
         kind, coordinator = unpack_from(">h", key or b"", 2)[0], None
         if kind < 2:

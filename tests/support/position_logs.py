@@ -13,20 +13,20 @@ from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from txnsim.wire.batch import assign, read_batch_header
 from txnsim.wire.control import control_batch
 
-HERE: Final = TopicPartition("orders", 0)
+ORDERS: Final = TopicPartition("orders", 0)
 
 
-def at(offset: int, group: str = "g") -> OffsetCommitted:
+def commit_record(offset: int, group: str = "g") -> OffsetCommitted:
     return OffsetCommitted(
-        group_id=group, topic_partition=HERE, position=offset, commit_timestamp_ms=NOW
+        group_id=group, topic_partition=ORDERS, position=offset, commit_timestamp_ms=NOW
     )
 
 
-def sent(*records: GroupRecord, pid: int = -1) -> bytes:
+def position_batch(*records: GroupRecord, pid: int = -1) -> bytes:
     return encode_batch(records, now_ms=NOW, producer_id=pid, producer_epoch=0 if pid >= 0 else -1)
 
 
-def ended(*, committed: bool, pid: int) -> bytes:
+def end_marker(*, committed: bool, pid: int) -> bytes:
     return control_batch(
         producer_id=pid,
         producer_epoch=0,
@@ -43,8 +43,8 @@ def offsets_log(log_dir: Path, *batches: bytes, partition: int = 0) -> Path:
     folder = log_dir / names.directory_name(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition))
     folder.mkdir()
     data, offset = b"", 0
-    for made in batches:
-        data += assign(made, base_offset=offset, leader_epoch=0)
-        offset += read_batch_header(made).last_offset + 1
+    for batch in batches:
+        data += assign(batch, base_offset=offset, leader_epoch=0)
+        offset += read_batch_header(batch).last_offset + 1
     (folder / names.Suffix.LOG.at(0)).write_bytes(data)
     return folder

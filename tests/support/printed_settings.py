@@ -23,12 +23,14 @@ def printed_settings() -> Iterator[dict[str, str]]:
 
 
 def _by_label(lines: list[str]) -> dict[str, str]:
-    start = next(at for at, line in enumerate(lines) if line.strip().startswith("settings for"))
-    found: dict[str, str] = {}
+    start = next(
+        index for index, line in enumerate(lines) if line.strip().startswith("settings for")
+    )
+    settings_by_label: dict[str, str] = {}
     label = ""
     for line in lines[start + 1 :]:
         if not line.startswith(" " * _LABELLED):
             break
         label = line[_LABELLED:_CONTINUED].strip() or label
-        found[label] = f"{found.get(label, '')}{line[_CONTINUED:]}\n"
-    return found
+        settings_by_label[label] = f"{settings_by_label.get(label, '')}{line[_CONTINUED:]}\n"
+    return settings_by_label

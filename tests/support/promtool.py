@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.support.debian import FETCHERS, DebianError, unpacked
+from tests.support.debian import FETCHERS, DebianError, unpack_packages
 
 PROGRAM: Final = Path("usr", "bin", "promtool")
 
@@ -28,7 +28,7 @@ def promtool() -> Path:
         DebianError: This machine has none, and apt or dpkg is missing or failed.
     """
     installed = shutil.which("promtool")
-    return Path(installed) if installed else unpacked("prometheus", has=PROGRAM) / PROGRAM
+    return Path(installed) if installed else unpack_packages("prometheus", has=PROGRAM) / PROGRAM
 
 
 if __name__ == "__main__":

@@ -41,19 +41,19 @@ class SimDisks:
     def __init__(self, sim: SimCluster) -> None:
         self.sim = sim
 
-    def segments(self, number: int, place: TopicPartition) -> list[int]:
+    def segments(self, number: int, topic_partition: TopicPartition) -> list[int]:
         """The base offset of each segment of a replica."""
-        log = self._log(number, place)
+        log = self._log(number, topic_partition)
         inactive = log.local.inactive_segments(log.log_start_offset, log.local.active_base_offset)
-        return [*(one.base_offset for one in inactive), log.local.active_base_offset]
+        return [*(segment.base_offset for segment in inactive), log.local.active_base_offset]
 
-    def cleaned_until(self, number: int, place: TopicPartition) -> int:
+    def cleaned_until(self, number: int, topic_partition: TopicPartition) -> int:
         """Up to where a replica was cleaned; -1 where it never was."""
-        until = self._log(number, place).local.cleaned_until
+        until = self._log(number, topic_partition).local.cleaned_until
         return -1 if until is None else until
 
-    def _log(self, number: int, place: TopicPartition) -> PartitionLog:
-        return self.sim.brokers[BrokerId(number)].replicas.hosted[place]
+    def _log(self, number: int, topic_partition: TopicPartition) -> PartitionLog:
+        return self.sim.brokers[BrokerId(number)].replicas.hosted[topic_partition]
 
 
 def run_proxied(
@@ -65,7 +65,7 @@ def run_proxied(
 ) -> T:
     """Run ``main`` beside a cluster and its proxy; ``changes`` as in ``clusters.options``."""
 
-    async def whole(env: VirtualEnvironment) -> T:
+    async def run_beside_cluster(env: VirtualEnvironment) -> T:
         sim = SimCluster(env, options(**changes))
         await sim.start()
         proxy = FaultProxy(env, ProxyOptions(bootstrap=sim.bootstrap, port=0))
@@ -76,4 +76,4 @@ def run_proxied(
             await proxy.stop()
             await sim.stop()
 
-    return run_virtual(whole, seed=seed, trace_level=trace_level)
+    return run_virtual(run_beside_cluster, seed=seed, trace_level=trace_level)

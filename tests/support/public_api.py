@@ -65,36 +65,36 @@ def sections() -> Iterator[str]:
 
 
 @cache
-def shown() -> frozenset[tuple[str, str]]:
+def shown_names() -> frozenset[tuple[str, str]]:
     """(module, name) of what pages import, or name with its module; the name may be empty."""
     modules = {_module_of(path) for path in (ROOT / "sim").rglob("*.py")}
-    found: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         if "contributing" in page.parts or page.name == "public-api.md":
             continue
         text = page.read_text("utf-8")
         for module, names in re.findall(r"^from (txnsim[\w.]*) import ([\w, ]+)$", text, re.M):
-            found |= {(module, name) for name in names.split(", ")}
+            pairs |= {(module, name) for name in names.split(", ")}
         for dotted in re.findall(r"`(txnsim\w*(?:\.\w+)+)`", text):
             module, _, name = dotted.rpartition(".")
-            found |= {(module, name)} if module in modules else set()
+            pairs |= {(module, name)} if module in modules else set()
     return frozenset(
         (f"{module}.{name}", "") if f"{module}.{name}" in modules else (module, name)
-        for module, name in found
+        for module, name in pairs
     )
 
 
 def shown_modules() -> frozenset[str]:
     """Modules that pages show."""
-    return frozenset(module for module, _ in shown())
+    return frozenset(module for module, _ in shown_names())
 
 
 def shown_rows() -> Iterator[tuple[str, str]]:
     """What pages show of modules that do not say that they are public."""
     listed = {(module, name) for module in sections() for name in import_module(module).__all__}
-    for module, name in sorted(shown() - listed):
-        what = OF_OTHERS.get(name) or _sentence(_docstring(module, name))
-        yield f"`{module}.{name}`".replace(".`", "`"), what
+    for module, name in sorted(shown_names() - listed):
+        meaning = OF_OTHERS.get(name) or _sentence(_docstring(module, name))
+        yield f"`{module}.{name}`".replace(".`", "`"), meaning
 
 
 def _docstring(module: str, name: str) -> str:
@@ -122,9 +122,9 @@ def _module_of(path: Path) -> str:
 
 def rows(module: str) -> Iterator[tuple[str, str]]:
     """Each public name of a module, and the first sentence of its docstring."""
-    found = import_module(module)
-    for name in sorted(found.__all__):
-        yield f"`{name}`", OF_OTHERS.get(name) or first_sentence(getattr(found, name))
+    imported = import_module(module)
+    for name in sorted(imported.__all__):
+        yield f"`{name}`", OF_OTHERS.get(name) or first_sentence(getattr(imported, name))
 
 
 def first_sentence(value: object) -> str:

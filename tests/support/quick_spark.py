@@ -25,7 +25,7 @@ def quick_java() -> dict[str, str]:
 
 _INSTALLED: Final = """import sys
 
-sys.path[:] = [one for one in sys.path if not one.endswith("pyspark.zip")]
+sys.path[:] = [entry for entry in sys.path if not entry.endswith("pyspark.zip")]
 """
 """``sitecustomize``, which Python imports as it starts: PySpark is imported where it is installed,
 compiled. Spark has it imported out of an archive of sources. Each process compiles them again then:

@@ -19,7 +19,7 @@ PRODUCE_VERSION: Final = 9
 METADATA_VERSION: Final = 1
 
 
-class Wire:
+class WireClient:
     """One open connection."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Wire:
         self._sent: list[tuple[int, int]] = []
 
     @classmethod
-    async def open(cls, host: str, port: int, *, client_id: str = "wire") -> Wire:
+    async def open(cls, host: str, port: int, *, client_id: str = "wire") -> WireClient:
         """Connect."""
         return cls(*await asyncio.open_connection(host, port), client_id)
 
@@ -69,12 +69,12 @@ class Wire:
 
     async def silent_for(self, seconds: float) -> bool:
         reading = asyncio.get_running_loop().create_task(self.reader.read(1))
-        done, _ = await asyncio.wait((reading,), timeout=seconds)
+        finished, _ = await asyncio.wait((reading,), timeout=seconds)
         reading.cancel()
         await asyncio.wait((reading,))
-        return not done
+        return not finished
 
-    async def closed(self) -> bool:
+    async def is_closed_by_broker(self) -> bool:
         """Whether the broker closes without another byte; waits for either."""
         try:
             return await self.reader.read(1) == b""

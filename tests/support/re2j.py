@@ -20,29 +20,29 @@ _SOURCE: Final = Path(__file__).with_name("java") / "re2j" / "Re2jJudge.java"
 RECORDED: Final = Path(__file__).with_name("re2j_answers.jsonl")
 
 
-class Answer(NamedTuple):
+class ExpressionAnswer(NamedTuple):
     """What became of an expression."""
 
     expression: str
-    refused: str | None
-    matched: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
+    refusal: str | None
+    matched_names: tuple[str, ...] = ()
+    unmatched_names: tuple[str, ...] = ()
 
 
-def recorded() -> list[Answer]:
+def recorded_answers() -> list[ExpressionAnswer]:
     lines = RECORDED.read_text("utf-8").splitlines()
     return [
-        Answer(expression, refused, tuple(matched), tuple(others))
-        for expression, refused, matched, others in map(json.loads, lines)
+        ExpressionAnswer(expression, refused, tuple(matched), tuple(unmatched))
+        for expression, refused, matched, unmatched in map(json.loads, lines)
     ]
 
 
-def asked(rows: Sequence[tuple[str, Sequence[str]]]) -> list[Answer]:
+def ask_re2j(rows: Sequence[tuple[str, Sequence[str]]]) -> list[ExpressionAnswer]:
     """Ask RE2/J about expressions, each with names."""
     libs = kafka_libs()
     classes = java_classes([_SOURCE], name="re2j", libs=libs)
-    lines = ("\t".join(each.encode().hex() for each in (row[0], *row[1])) for row in rows)
-    done = subprocess.run(
+    lines = ("\t".join(text.encode().hex() for text in (row[0], *row[1])) for row in rows)
+    process = subprocess.run(
         [tool("java", "RE2/J needs it"), "-cp", f"{classes}:{libs}/*", "Re2jJudge"],
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
@@ -51,15 +51,25 @@ def asked(rows: Sequence[tuple[str, Sequence[str]]]) -> list[Answer]:
         timeout=120,
     )
     return [
-        Answer(expression, said[1:])
-        if said[0] == "-"
-        else Answer(
+        ExpressionAnswer(expression, answer_fields[1:])
+        if answer_fields[0] == "-"
+        else ExpressionAnswer(
             expression,
             None,
-            tuple(name for name, does in zip(names, said[1:], strict=True) if does == "1"),
-            tuple(name for name, does in zip(names, said[1:], strict=True) if does == "0"),
+            tuple(
+                name
+                for name, is_match in zip(names, answer_fields[1:], strict=True)
+                if is_match == "1"
+            ),
+            tuple(
+                name
+                for name, is_match in zip(names, answer_fields[1:], strict=True)
+                if is_match == "0"
+            ),
         )
-        for (expression, names), said in zip(rows, done.stdout.splitlines(), strict=True)
+        for (expression, names), answer_fields in zip(
+            rows, process.stdout.splitlines(), strict=True
+        )
     ]
 
 
@@ -81,7 +91,7 @@ _MAY_BE_RANGE: Final = re.compile(r"-(?!c\]|[i)])")
 _OF_NAMES: Final = (*'abABckKsSſ09_-.éÉαΑßẞ\n x{}[&𝒜\\Q"\0', "\u212a")
 
 
-def drawn(chance: Random, count: int) -> list[tuple[str, list[str]]]:
+def draw_expressions(chance: Random, count: int) -> list[tuple[str, list[str]]]:
     """Expressions, about half of which RE2/J takes, and names for each."""
 
     def expression() -> str:
@@ -131,10 +141,11 @@ def _record() -> None:
             "\x07\x0c\n\r\t\x0b",
         }
     )
-    answers = asked(
-        [(each, names) for each in WRITTEN] + drawn(SeededRng(1).stream("expressions"), 900)
+    answers = ask_re2j(
+        [(expression, names) for expression in WRITTEN]
+        + draw_expressions(SeededRng(1).stream("expressions"), 900)
     )
-    lines = (json.dumps(each, ensure_ascii=False) for each in answers)
+    lines = (json.dumps(answer, ensure_ascii=False) for answer in answers)
     RECORDED.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 

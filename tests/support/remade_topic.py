@@ -15,7 +15,7 @@ from typing import Final
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import LogDriver, plain
-from tests.support.metadata_logs import partition, removed, topic, write_metadata_log
+from tests.support.metadata_logs import partition, remove_topic, topic, write_metadata_log
 from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, uuid_text
 
@@ -54,27 +54,27 @@ def remade_topic(
     old = LogDriver(leader_epoch=old_epoch)
     old.append(plain(count=5))
     old.txn(0)
-    two = BrokerDir(path / "broker-2", 2)
-    two.replica(old, topic_id=OLD)
-    two.replica(old, "gone", topic_id=GONE)
+    broker_2 = BrokerDir(path / "broker-2", 2)
+    broker_2.replica(old, topic_id=OLD)
+    broker_2.replica(old, "gone", topic_id=GONE)
     new = LogDriver()
     new.append(plain())
     new.txn(0, pid=8)
     new.append(plain())
-    one = BrokerDir(path / "broker-1", 1)
-    one.replica(new, topic_id=NEW)
-    one.coordinator(
+    broker_1 = BrokerDir(path / "broker-1", 1)
+    broker_1.replica(new, topic_id=NEW)
+    broker_1.coordinator(
         move("Ongoing", ORDERS, TopicPartition("gone", 0), name="report"),
         move("Empty", name="billing", pid=8),
     )
-    after = (topic("orders", NEW), partition(NEW))
+    records_after = (topic("orders", NEW), partition(NEW))
     newer: tuple[bytes, ...]
     if forgets:
-        newer = (*_BEFORE[:2], *after, *(partition(NEW),) * 4)
+        newer = (*_BEFORE[:2], *records_after, *(partition(NEW),) * 4)
     else:
-        newer = (*_BEFORE, removed(OLD), removed(GONE), *after)
-    for broker, records in ((one, newer), (two, _BEFORE)):
-        number = 1 if broker is one else 2
+        newer = (*_BEFORE, remove_topic(OLD), remove_topic(GONE), *records_after)
+    for broker, records in ((broker_1, newer), (broker_2, _BEFORE)):
+        number = 1 if broker is broker_1 else 2
         if number in copies:
             write_metadata_log(broker.path / StoredMetadata.FOLDER, records)
         if clean:

@@ -51,19 +51,24 @@ def check_equal(sim: SimCluster) -> None:
     """Every replica has the same bytes, and knows the same of them."""
     for topic_partition in partitions_of(sim):
         logs = replicas_of(sim, topic_partition)
-        first = logs[0].snapshot()
+        first_state = logs[0].snapshot()
         for log in logs[1:]:
             assert tuple(log.batches()) == tuple(logs[0].batches()), topic_partition
             state = log.snapshot()
-            assert state.log_end_offset == first.log_end_offset, topic_partition
-            assert state.ongoing == first.ongoing, topic_partition
-            assert state.aborted == first.aborted, topic_partition
-            assert epochs_of(state.producers) == epochs_of(first.producers), topic_partition
+            assert state.log_end_offset == first_state.log_end_offset, topic_partition
+            assert state.ongoing == first_state.ongoing, topic_partition
+            assert state.aborted == first_state.aborted, topic_partition
+            assert epochs_of(state.producers) == epochs_of(first_state.producers), topic_partition
 
 
 def epochs_of(producers: object) -> list[tuple[int, int, int, int]]:
     """What of a producer does not depend on how often its log was reloaded."""
     return [
-        (one.producer_id, one.producer_epoch, one.coordinator_epoch, one.txn_first_offset)
-        for one in producers  # type: ignore[attr-defined]
+        (
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.coordinator_epoch,
+            producer.txn_first_offset,
+        )
+        for producer in producers  # type: ignore[attr-defined]
     ]

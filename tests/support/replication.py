@@ -59,11 +59,11 @@ class ManualTasks:
     def soon(self, callback: Callable[[], object]) -> None:
         self._due.append(callback)
 
-    def drive(self, coroutine: Coroutine[Any, Any, Any], done: Done, *, name: str) -> None:
+    def drive(self, coroutine: Coroutine[Any, Any, Any], on_done: Done, *, name: str) -> None:
         try:
             coroutine.send(None)
         except StopIteration as stop:
-            done(stop.value, None)
+            on_done(stop.value, None)
         else:
             raise AssertionError(f"{name} waits, and no fault is armed")
 
@@ -138,15 +138,15 @@ class Node:
             self.watermarks.advance(led)
         self.fetchers.apply(changes.followed, changes.unfollowed)
 
-    def appended(self, log: PartitionLog) -> None:
+    def note_append(self, log: PartitionLog) -> None:
         """What follows an append at the leader, of a batch that is in the log already."""
-        there = Appended(
+        appended = Appended(
             base_offset=log.log_end_offset - 1,
             last_offset=log.log_end_offset - 1,
             log_append_time_ms=-1,
             log_start_offset=log.log_start_offset,
         )
-        self.appends.append_admitted(log, Batch(lambda _log, now_ms: there))
+        self.appends.append_admitted(log, Batch(lambda _log, now_ms: appended))
 
     def stop(self) -> None:
         self.isr_changes.stop()
@@ -191,9 +191,9 @@ class ReplicaBench:
 
     @property
     def partition(self) -> PartitionImage:
-        found = self.image.partition(TP)
-        assert found is not None
-        return found
+        partition = self.image.partition(TP)
+        assert partition is not None
+        return partition
 
     @property
     def leader(self) -> Node:
@@ -207,16 +207,16 @@ class ReplicaBench:
 
     def lead(self, broker_id: BrokerId, *, isr: tuple[BrokerId, ...] | None = None) -> None:
         """Make it the leader of a new epoch; of an ISR that is cut down to those it may have."""
-        before = self.partition
+        partition_before = self.partition
         self.publish(
             self.image.with_partition(
                 TP,
                 msgspec.structs.replace(
-                    before,
+                    partition_before,
                     leader=broker_id,
-                    leader_epoch=LeaderEpoch(before.leader_epoch + 1),
-                    partition_epoch=before.partition_epoch + 1,
-                    isr=before.isr if isr is None else isr,
+                    leader_epoch=LeaderEpoch(partition_before.leader_epoch + 1),
+                    partition_epoch=partition_before.partition_epoch + 1,
+                    isr=partition_before.isr if isr is None else isr,
                 ),
             )
         )
@@ -265,7 +265,7 @@ class ReplicaBench:
             match command:
                 case ReplicaFetchCommand():
                     reply = self.nodes[target].sessions.fetch(command)
-                    reply.on_done(lambda done: give(done.result()))
+                    reply.on_done(lambda fetched: give(fetched.result()))
                 case ReplicaOffsetCommand():
                     give(self.nodes[target].sessions.offset(command))
                 case AlterPartitionCommand():
@@ -296,5 +296,5 @@ class ReplicaBench:
         result = append_client(log, batch, guard=0, now_ms=self.clock.now_ms())
         base_offset = getattr(result, "base_offset", None)
         if base_offset is not None:
-            node.appended(log)
+            node.note_append(log)
         return base_offset

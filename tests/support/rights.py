@@ -171,11 +171,11 @@ def topics(name: str, field: str = "partitions", **partition: Any) -> dict[str, 
     return {"name": name, field: [partition]}
 
 
-def asked(element: Callable[[str], Any]) -> list[Any]:
+def per_topic(element: Callable[[str], Any]) -> list[Any]:
     return [element(name) for name in TOPICS]
 
 
-OFFSETS = asked(lambda name: topics(name, partition_index=0, committed_offset=1))
+OFFSETS = per_topic(lambda name: topics(name, partition_index=0, committed_offset=1))
 READ_G = acl(GROUP, "g", AclOperation.READ)
 WRITE_TX = acl(ResourceType.TRANSACTIONAL_ID, "tx", AclOperation.WRITE)
 
@@ -186,7 +186,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
         {
             "transactional_id": None,
             "acks": -1,
-            "topic_data": asked(
+            "topic_data": per_topic(
                 lambda name: topics(name, "partition_data", index=0, records=plain())
             ),
         },
@@ -200,7 +200,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
         {
             "replica_id": -1,
             "session_epoch": -1,
-            "topics": asked(
+            "topics": per_topic(
                 lambda name: {
                     "topic": name,
                     "partitions": [{"partition": 0, "partition_max_bytes": 1000}],
@@ -214,7 +214,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
     (
         "ListOffsets",
         5,
-        {"topics": asked(lambda name: topics(name, partition_index=0, timestamp=-1))},
+        {"topics": per_topic(lambda name: topics(name, partition_index=0, timestamp=-1))},
         AclOperation.DESCRIBE,
         "topics.partitions",
         [],
@@ -223,7 +223,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
         "OffsetForLeaderEpoch",
         3,
         {
-            "topics": asked(
+            "topics": per_topic(
                 lambda name: {"topic": name, "partitions": [{"partition": 0, "leader_epoch": 0}]}
             )
         },
@@ -256,7 +256,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
         5,
         {
             "group_id": "g",
-            "topics": asked(lambda name: {"name": name, "partition_indexes": [0]}),
+            "topics": per_topic(lambda name: {"name": name, "partition_indexes": [0]}),
         },
         AclOperation.DESCRIBE,
         "topics.partitions",
@@ -267,7 +267,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
         0,
         {
             "group_id": "g",
-            "topics": asked(lambda name: topics(name, partition_index=0)),
+            "topics": per_topic(lambda name: topics(name, partition_index=0)),
         },
         AclOperation.READ,
         "topics.partitions",
@@ -276,7 +276,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
     (
         "DeleteRecords",
         1,
-        {"topics": asked(lambda name: topics(name, partition_index=0, offset=0))},
+        {"topics": per_topic(lambda name: topics(name, partition_index=0, offset=0))},
         AclOperation.DELETE,
         "topics.partitions",
         [],
@@ -286,7 +286,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
         1,
         {
             "validate_only": True,
-            "topics": asked(lambda name: {"name": name, "count": 3, "assignments": None}),
+            "topics": per_topic(lambda name: {"name": name, "count": 3, "assignments": None}),
         },
         AclOperation.ALTER,
         "results",
@@ -295,7 +295,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
     (
         "DescribeProducers",
         0,
-        {"topics": asked(lambda name: {"name": name, "partition_indexes": [0]})},
+        {"topics": per_topic(lambda name: {"name": name, "partition_indexes": [0]})},
         AclOperation.READ,
         "topics.partitions",
         [],
@@ -303,7 +303,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
     (
         "DescribeConfigs",
         4,
-        {"resources": asked(lambda name: {"resource_type": 2, "resource_name": name})},
+        {"resources": per_topic(lambda name: {"resource_type": 2, "resource_name": name})},
         AclOperation.DESCRIBE_CONFIGS,
         "results",
         [],
@@ -313,7 +313,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
         2,
         {
             "validate_only": True,
-            "resources": asked(lambda name: {"resource_type": 2, "resource_name": name}),
+            "resources": per_topic(lambda name: {"resource_type": 2, "resource_name": name}),
         },
         AclOperation.ALTER_CONFIGS,
         "responses",
@@ -324,7 +324,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
         1,
         {
             "validate_only": True,
-            "resources": asked(lambda name: {"resource_type": 2, "resource_name": name}),
+            "resources": per_topic(lambda name: {"resource_type": 2, "resource_name": name}),
         },
         AclOperation.ALTER_CONFIGS,
         "responses",
@@ -335,7 +335,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
         7,
         {
             "validate_only": True,
-            "topics": asked(
+            "topics": per_topic(
                 lambda name: {"name": name, "num_partitions": 1, "replication_factor": 1}
             ),
         },
@@ -346,7 +346,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
     (
         "DescribeTopicPartitions",
         0,
-        {"response_partition_limit": 10, "topics": asked(lambda name: {"name": name})},
+        {"response_partition_limit": 10, "topics": per_topic(lambda name: {"name": name})},
         AclOperation.DESCRIBE,
         "topics",
         [],
@@ -354,7 +354,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
     (
         "Metadata",
         9,
-        {"topics": asked(lambda name: {"name": name}), "allow_auto_topic_creation": False},
+        {"topics": per_topic(lambda name: {"name": name}), "allow_auto_topic_creation": False},
         AclOperation.DESCRIBE,
         "topics",
         [],

@@ -12,9 +12,9 @@ _FEWER: Final = 6
 
 def every(step: int) -> pytest.MarkDecorator:
     """Ask for ``step``, how far apart places are: so many bytes in a thorough run, else more."""
-    apart = step * _FEWER + 1
-    places = [
-        pytest.param(apart, id=f"every {apart} bytes"),
+    wide_step = step * _FEWER + 1
+    steps = [
+        pytest.param(wide_step, id=f"every {wide_step} bytes"),
         pytest.param(step, id=f"every {step} bytes", marks=pytest.mark.thorough),
     ]
-    return pytest.mark.parametrize("step", places)
+    return pytest.mark.parametrize("step", steps)

@@ -40,7 +40,7 @@ class ShareDriver:
         self.shard = GroupShard(partition=0, coordinator_epoch=0, rules=rules)
         self.now_ms = NOW
         self.effects: list[TimerSet | TimerCancelled] = []
-        self.asked: list[InitializeShareState] = []
+        self.initializations: list[InitializeShareState] = []
         self.records: list[ShareRecord] = []
         """Of the last decision."""
         self.log: list[ShareRecord] = []
@@ -79,7 +79,7 @@ class ShareDriver:
             self.protocol.heartbeat(self.group, command, image=self.image, now_ms=self.now_ms)
         )
 
-    def told(self, member_id: str, epoch: int, *topics: str) -> HeartbeatReply:
+    def beat_ok(self, member_id: str, epoch: int, *topics: str) -> HeartbeatReply:
         """The answer to a heartbeat that must not be refused."""
         reply = self.beat(member_id, epoch, *topics)
         assert isinstance(reply, HeartbeatReply), reply
@@ -90,7 +90,7 @@ class ShareDriver:
         if isinstance(outcome, Rejection):
             return outcome
         self.effects = [*outcome.effects]
-        self.asked = [*outcome.initialize]
+        self.initializations = [*outcome.initialize]
         self.write(outcome.records)
         return outcome.reply or HeartbeatReply(member_id="", member_epoch=0)
 
@@ -101,32 +101,36 @@ class ShareDriver:
             self.log.append(record)
             self.shard.apply(record, record_offset=self.shard.end_offset)
 
-    def asked_for(self) -> dict[uuid.UUID, frozenset[int]]:
+    def partitions_to_initialize(self) -> dict[uuid.UUID, frozenset[int]]:
         """Partitions that were to be initialised."""
-        found: dict[uuid.UUID, set[int]] = {}
-        for one in self.asked:
-            found.setdefault(uuid_from(one.key.topic_id), set()).add(one.key.partition)
-        return {topic_id: frozenset(indexes) for topic_id, indexes in found.items()}
+        indexes_by_topic: dict[uuid.UUID, set[int]] = {}
+        for command in self.initializations:
+            indexes_by_topic.setdefault(uuid_from(command.key.topic_id), set()).add(
+                command.key.partition
+            )
+        return {topic_id: frozenset(indexes) for topic_id, indexes in indexes_by_topic.items()}
 
-    def initialized(self) -> None:
+    def complete_initialization(self) -> None:
         """Share coordinators have done all that was asked for."""
         self.write(
             records_of_initialized(
-                self.group, self.asked_for(), image=self.image, now_ms=self.now_ms
+                self.group, self.partitions_to_initialize(), image=self.image, now_ms=self.now_ms
             )
         )
 
-    def refused(self) -> None:
+    def refuse_initialization(self) -> None:
         """Share coordinators have done nothing of it."""
-        self.write(records_of_refused(self.group, self.asked_for(), now_ms=self.now_ms))
+        self.write(
+            records_of_refused(self.group, self.partitions_to_initialize(), now_ms=self.now_ms)
+        )
 
-    def reloaded(self) -> GroupShard:
+    def reload_shard(self) -> GroupShard:
         """A shard made from the bytes of the log alone."""
         shard = GroupShard(partition=0, coordinator_epoch=0, rules=self.shard.rules)
         for offset, record in enumerate(self.log):
-            found = decode_record(*encode_record(record))
-            assert found is not None
-            shard.apply(found, record_offset=offset)
+            decoded = decode_record(*encode_record(record))
+            assert decoded is not None
+            shard.apply(decoded, record_offset=offset)
         return shard
 
 

@@ -37,23 +37,23 @@ class ShareMember:
     async def initialize(self, *partitions: int, start: int = 0) -> None:
         """What the group coordinator does: the share partitions get a state."""
         commands = [
-            InitializeShareState(key=self.key(one), state_epoch=0, start_offset=start)
-            for one in partitions or (0,)
+            InitializeShareState(key=self.key(partition), state_epoch=0, start_offset=start)
+            for partition in partitions or (0,)
         ]
         for answer in self.api.broker.share_persister.initialize(commands):
             assert (await answer).error == ErrorCode.none
 
     async def fetch(
         self,
-        said: Mapping[int, Sequence[str]] | Sequence[str] = (),
+        acks: Mapping[int, Sequence[str]] | Sequence[str] = (),
         *,
-        of: Sequence[int] = (0,),
+        partitions: Sequence[int] = (0,),
         version: int = 2,
         epoch: int | None = None,
         **values: Any,
     ) -> Any:
         """The answer to a ShareFetch with the session's next epoch."""
-        given = {
+        fields = {
             "max_wait": 0,
             "min_bytes": 1,
             "max_bytes": _MOST,
@@ -62,42 +62,44 @@ class ShareMember:
             "forgotten_topics_data": [],
             **values,
         }
-        return await self._ask("ShareFetch", version, epoch, of, said, given)
+        return await self._ask("ShareFetch", version, epoch, partitions, acks, fields)
 
     async def acknowledge(
         self,
-        *said: str,
+        *acks: str,
         version: int = 2,
         epoch: int | None = None,
-        of: Sequence[int] = (),
+        partitions: Sequence[int] = (),
         **values: Any,
     ) -> Any:
         """The answer to a ShareAcknowledge about partition 0."""
-        return await self._ask("ShareAcknowledge", version, epoch, of, said, values)
+        return await self._ask("ShareAcknowledge", version, epoch, partitions, acks, values)
 
-    async def get(self, *said: str, wait: int = 2_000, **values: Any) -> str:
+    async def get(self, *acks: str, wait: int = 2_000, **values: Any) -> str:
         """What is acquired of partition 0, after waiting."""
-        return acquired(await self.fetch(said, max_wait=wait, **values))
+        return acquired_ranges(await self.fetch(acks, max_wait=wait, **values))
 
-    def waiting(self, *said: str, wait: int = 20_000, **values: Any) -> asyncio.Task[str]:
-        return task(self.get(*said, wait=wait, **values))
+    def start_get(self, *acks: str, wait: int = 20_000, **values: Any) -> asyncio.Task[str]:
+        return task(self.get(*acks, wait=wait, **values))
 
     async def _ask(
         self,
         api: str,
         version: int,
         epoch: int | None,
-        of: Sequence[int],
-        said: Mapping[int, Sequence[str]] | Sequence[str],
+        indexes: Sequence[int],
+        acks: Mapping[int, Sequence[str]] | Sequence[str],
         values: dict[str, Any],
     ) -> Any:
-        spoken = said if isinstance(said, Mapping) else ({0: said} if said else {})
+        acks_by_partition = acks if isinstance(acks, Mapping) else ({0: acks} if acks else {})
         partitions = [
             {
-                "partition_index": one,
-                "acknowledgement_batches": [_said(text) for text in spoken.get(one, ())],
+                "partition_index": index,
+                "acknowledgement_batches": [
+                    _acknowledgement_batch(text) for text in acks_by_partition.get(index, ())
+                ],
             }
-            for one in dict.fromkeys((*of, *spoken))
+            for index in dict.fromkeys((*indexes, *acks_by_partition))
         ]
         request = self.api.request(
             api,
@@ -123,29 +125,29 @@ def task(work: Coroutine[Any, Any, str]) -> asyncio.Task[str]:
     return asyncio.ensure_future(work)  # noqa: TID251 - a client's
 
 
-def acquired(answer: Any, partition: int = 0) -> str:
+def acquired_ranges(answer: Any, partition: int = 0) -> str:
     """Of one partition; its error's name where it has one, nothing where it is not named."""
     assert answer.error_code is ErrorCode.none, answer
     for topic in answer.responses:
-        for one in topic.partitions:
-            if one.partition_index == partition:
-                if one.error_code:
-                    return str(one.error_code.name)
+        for partition_result in topic.partitions:
+            if partition_result.partition_index == partition:
+                if partition_result.error_code:
+                    return str(partition_result.error_code.name)
                 return " ".join(
-                    f"{it.first_offset}-{it.last_offset}:{it.delivery_count}"
-                    for it in one.acquired_records
+                    f"{acquired_range.first_offset}-{acquired_range.last_offset}:{acquired_range.delivery_count}"
+                    for acquired_range in partition_result.acquired_records
                 )
     return ""
 
 
 def errors(answer: Any) -> dict[int, str]:
     """Errors of acknowledgements, by partition."""
-    found = {}
+    error_by_partition = {}
     for topic in answer.responses:
-        for one in topic.partitions:
-            code = getattr(one, "acknowledge_error_code", one.error_code)
-            found[one.partition_index] = ErrorCode(code).name
-    return found
+        for partition_result in topic.partitions:
+            code = getattr(partition_result, "acknowledge_error_code", partition_result.error_code)
+            error_by_partition[partition_result.partition_index] = ErrorCode(code).name
+    return error_by_partition
 
 
 async def fill(
@@ -158,13 +160,13 @@ async def fill(
         assert answer.responses[0].partition_responses[0].error_code is ErrorCode.none
 
 
-def _said(text: str) -> dict[str, Any]:
+def _acknowledgement_batch(text: str) -> dict[str, Any]:
     offsets, _, types = text.partition(":")
-    first, _, last = offsets.partition("-")
+    first_offset, _, last_offset = offsets.partition("-")
     return {
-        "first_offset": int(first),
-        "last_offset": int(last or first),
-        "acknowledge_types": [int(one) for one in types.split(",")],
+        "first_offset": int(first_offset),
+        "last_offset": int(last_offset or first_offset),
+        "acknowledge_types": [int(ack_type) for ack_type in types.split(",")],
     }
 
 

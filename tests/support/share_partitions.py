@@ -32,27 +32,30 @@ STRICT = AcquireMode.RECORD_LIMIT
 
 
 def bounds(text: str) -> tuple[int, int]:
-    first, _, last = text.partition("-")
-    return int(first), int(last or first)
+    first_offset, _, last_offset = text.partition("-")
+    return int(first_offset), int(last_offset or first_offset)
 
 
 def read(text: str) -> tuple[ReadBatch, ...]:
-    found = (bounds(one) for one in text.split())
-    return tuple(ReadBatch(base_offset=first, last_offset=last) for first, last in found)
+    ranges = (bounds(word) for word in text.split())
+    return tuple(
+        ReadBatch(base_offset=base_offset, last_offset=last_offset)
+        for base_offset, last_offset in ranges
+    )
 
 
 def new_partition(rules: Rules = LATEST) -> SharePartition:
     return SharePartition(KEY, "orders", 3, rules=rules)
 
 
-def loaded(
+def load_partition(
     *state: str, start: int = 0, settings: SharePartitionSettings = SETTINGS, rules: Rules = LATEST
 ) -> SharePartition:
     """With the persisted batches ``first-last state count``."""
     batches = []
-    for one in state:
-        where, delivery_state, count = one.split()
-        batches.append(StateBatch(*bounds(where), int(delivery_state), int(count)))
+    for word in state:
+        offset_range, delivery_state, count = word.split()
+        batches.append(StateBatch(*bounds(offset_range), int(delivery_state), int(count)))
     partition = new_partition(rules)
     partition.start_loading()
     answer = ShareState(key=KEY, state_epoch=7, start_offset=start, batches=tuple(batches))
@@ -60,7 +63,7 @@ def loaded(
     return partition
 
 
-class Member:
+class PartitionMember:
     """One member of the group at this share partition."""
 
     def __init__(
@@ -77,7 +80,7 @@ class Member:
         self,
         batches: str | tuple[ReadBatch, ...],
         *,
-        at: int | None = None,
+        fetch_offset: int | None = None,
         most: int = 500,
         batch_size: int = 500,
         mode: AcquireMode = AcquireMode.BATCH_OPTIMIZED,
@@ -91,7 +94,9 @@ class Member:
                 mode=mode,
                 batch_size=batch_size,
                 max_records=most,
-                fetch_offset=self.partition.next_fetch_offset() if at is None else at,
+                fetch_offset=self.partition.next_fetch_offset()
+                if fetch_offset is None
+                else fetch_offset,
                 batches=fetched,
                 aborted=aborted,
             ),
@@ -100,60 +105,65 @@ class Member:
         )
 
     def takes(self, batches: str, **options: object) -> str:
-        got = self.fetch(batches, **options)  # type: ignore[arg-type]
-        assert isinstance(got, Acquired), got
-        assert got.count == sum(one.last_offset - one.first_offset + 1 for one in got.ranges)
+        acquired = self.fetch(batches, **options)  # type: ignore[arg-type]
+        assert isinstance(acquired, Acquired), acquired
+        assert acquired.count == sum(
+            acquired_range.last_offset - acquired_range.first_offset + 1
+            for acquired_range in acquired.ranges
+        )
         return " ".join(
-            f"{one.first_offset}-{one.last_offset}:{one.delivery_count}" for one in got.ranges
+            f"{acquired_range.first_offset}-{acquired_range.last_offset}:{acquired_range.delivery_count}"
+            for acquired_range in acquired.ranges
         )
 
     def says(self, text: str, now_ms: int = 0) -> Write | Rejection | None:
         batches = []
-        for one in text.split():
-            where, _, types = one.partition(":")
-            first, last = bounds(where)
+        for word in text.split():
+            offset_range, _, types = word.partition(":")
+            first_offset, last_offset = bounds(offset_range)
             batches.append(
                 AcknowledgementBatch(
-                    first_offset=first,
-                    last_offset=last,
-                    types=tuple(int(each) for each in types.split(",") if each),
+                    first_offset=first_offset,
+                    last_offset=last_offset,
+                    types=tuple(int(ack_type) for ack_type in types.split(",") if ack_type),
                 )
             )
         return self.partition.acknowledge(self.name, batches, self.settings, now_ms)
 
-    def said(self, text: str, now_ms: int = 0) -> Concluded:
+    def acknowledge(self, text: str, now_ms: int = 0) -> Concluded:
         """Persisted as well."""
-        return persisted(self.partition, self.says(text, now_ms), now_ms)
+        return persist(self.partition, self.says(text, now_ms), now_ms)
 
     def leaves(self) -> Write | None:
         return self.partition.release(self.name, self.settings)
 
 
-def persisted(
+def persist(
     partition: SharePartition, write: Write | Rejection | None, now_ms: int = 0, error: int = 0
 ) -> Concluded:
     assert isinstance(write, Write), write
     return partition.conclude(write.token, error, None, now_ms)
 
 
-def shown(partition: SharePartition) -> str:
+def in_flight_text(partition: SharePartition) -> str:
     return ", ".join(_words(partition))
 
 
 def _words(partition: SharePartition) -> Iterator[str]:
-    for one in partition.in_flight():
-        member = f" {one.member_id}" if one.member_id else ""
-        rest = " ..." if one.is_being_persisted else ""
-        name = one.state.name.lower()
-        yield f"{one.first_offset}-{one.last_offset} {name}{member} {one.delivery_count}{rest}"
+    for batch in partition.in_flight():
+        member = f" {batch.member_id}" if batch.member_id else ""
+        suffix = " ..." if batch.is_being_persisted else ""
+        name = batch.state.name.lower()
+        bounds_text = f"{batch.first_offset}-{batch.last_offset}"
+        yield f"{bounds_text} {name}{member} {batch.delivery_count}{suffix}"
 
 
 def batches_of(write: Write | Rejection | None) -> str:
     """What a write persists: ``first-last state count``."""
     assert isinstance(write, Write), write
     return ", ".join(
-        f"{one.first_offset}-{one.last_offset} {one.delivery_state:d} {one.delivery_count}"
-        for one in write.state.batches
+        f"{batch.first_offset}-{batch.last_offset} {batch.delivery_state:d} {batch.delivery_count}"
+        for batch in write.state.batches
     )
 
 

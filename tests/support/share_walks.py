@@ -46,8 +46,8 @@ class Player:
         self.now_ms = 0
 
     def play(self, line: str) -> str:
-        word, number, *rest = line.split(" ")
-        answer = getattr(self, f"_{word}")(int(number), *rest)
+        word, number, *arguments = line.split(" ")
+        answer = getattr(self, f"_{word}")(int(number), *arguments)
         return f"{answer} # {self._state()}"
 
     def _load(self, _: int, *words: str) -> str:
@@ -61,7 +61,7 @@ class Player:
         )
         self.partition = SharePartition(KEY, "orders", 3)
         self.partition.start_loading()
-        batches = tuple(StateBatch(*map(int, one.split(":"))) for one in words[6:])
+        batches = tuple(StateBatch(*map(int, batch_text.split(":"))) for batch_text in words[6:])
         read = ShareState(key=KEY, start_offset=start, batches=batches)
         letters = self.partition.load(read, -1, self.settings)
         assert not isinstance(letters, Rejection)
@@ -70,60 +70,65 @@ class Player:
         return ""
 
     def _fetch(self, _: int, *words: str) -> str:
-        member, strict, batch_size, most, at, aborted, *batches = words
-        found = []
-        for one in batches:
-            base, last, producer, transactional, marker = map(int, one.split(":"))
-            found.append(
+        member, strict, batch_size, most, fetch_offset, aborted, *batches = words
+        read_batches = []
+        for batch_text in batches:
+            base, last_offset, producer, transactional, marker = map(int, batch_text.split(":"))
+            read_batches.append(
                 ReadBatch(
                     base_offset=base,
-                    last_offset=last,
+                    last_offset=last_offset,
                     producer_id=producer,
                     is_transactional=bool(transactional),
                     is_abort_marker=bool(marker),
                 )
             )
-        ranges = [] if aborted == "-" else [one.split(":") for one in aborted.split(",")]
+        ranges = (
+            [] if aborted == "-" else [range_text.split(":") for range_text in aborted.split(",")]
+        )
         command = Acquire(
             member_id=member,
             mode=AcquireMode(int(strict)),
             batch_size=int(batch_size),
             max_records=int(most),
-            fetch_offset=int(at),
-            batches=tuple(found),
-            aborted=tuple(AbortedRange(int(one), int(first)) for one, first in ranges),
+            fetch_offset=int(fetch_offset),
+            batches=tuple(read_batches),
+            aborted=tuple(
+                AbortedRange(int(producer), int(first_offset)) for producer, first_offset in ranges
+            ),
         )
-        got = self.partition.acquire(command, self.settings, self.now_ms)
-        if isinstance(got, Rejection):
-            return f"!{got.error.name.upper()} {got.reason}"
+        acquired = self.partition.acquire(command, self.settings, self.now_ms)
+        if isinstance(acquired, Rejection):
+            return f"!{acquired.error.name.upper()} {acquired.reason}"
         words = tuple(
-            f" {one.first_offset}-{one.last_offset}:{one.delivery_count}" for one in got.ranges
+            f" {locked.first_offset}-{locked.last_offset}:{locked.delivery_count}"
+            for locked in acquired.ranges
         )
-        return f"{got.count}{''.join(words)}"
+        return f"{acquired.count}{''.join(words)}"
 
     def _ack(self, number: int, member: str, *words: str) -> str:
         batches = []
-        for one in words:
-            first, last, types = one.split(":")
+        for ack_text in words:
+            first_offset, last_offset, types = ack_text.split(":")
             batches.append(
                 AcknowledgementBatch(
-                    first_offset=int(first),
-                    last_offset=int(last),
+                    first_offset=int(first_offset),
+                    last_offset=int(last_offset),
                     types=tuple(map(int, types.split(","))),
                 )
             )
-        done = self.partition.acknowledge(member, batches, self.settings, self.now_ms)
-        if not isinstance(done, Rejection):
-            return self._written(number, done)
-        is_null_pointer = done.error.name == "unknown_server_error"
-        return f"!{done.error.name.upper()}{'' if is_null_pointer else f' {done.reason}'}"
+        outcome = self.partition.acknowledge(member, batches, self.settings, self.now_ms)
+        if not isinstance(outcome, Rejection):
+            return self._note_write(number, outcome)
+        is_null_pointer = outcome.error.name == "unknown_server_error"
+        return f"!{outcome.error.name.upper()}{'' if is_null_pointer else f' {outcome.reason}'}"
 
     def _release(self, number: int, member: str) -> str:
-        return self._written(number, self.partition.release(member, self.settings))
+        return self._note_write(number, self.partition.release(member, self.settings))
 
     def _time(self, number: int, now_ms: str) -> str:
         self.now_ms = int(now_ms)
-        return self._written(number, self.partition.expire_locks(self.now_ms, self.settings))
+        return self._note_write(number, self.partition.expire_locks(self.now_ms, self.settings))
 
     def _lso(self, _: int, offset: str) -> str:
         self.partition.move_log_start(int(offset))
@@ -131,29 +136,29 @@ class Player:
 
     def _answer(self, _: int, number: str, error: str) -> str:
         token = self.writes.pop(int(number))
-        done = self.partition.conclude(token, int(error), "text", self.now_ms)
-        self.letters += done.dead_letters
+        outcome = self.partition.conclude(token, int(error), "text", self.now_ms)
+        self.letters += outcome.dead_letters
         return _map(
             {
-                offset: f"{one.delivery_count}:{one.reason}"
-                for one in done.dead_letters
-                for offset in range(one.first_offset, one.last_offset + 1)
+                offset: f"{letter.delivery_count}:{letter.reason}"
+                for letter in outcome.dead_letters
+                for offset in range(letter.first_offset, letter.last_offset + 1)
             }
         )
 
-    def _letter(self, number: int, first: str, _: str) -> str:
-        letter = next(one for one in self.letters if one.first_offset == int(first))
+    def _letter(self, number: int, first_offset: str, _: str) -> str:
+        letter = next(letter for letter in self.letters if letter.first_offset == int(first_offset))
         self.letters.remove(letter)
-        return self._written(number, self.partition.archive_dead_letter(letter.token))
+        return self._note_write(number, self.partition.archive_dead_letter(letter.token))
 
-    def _written(self, number: int, write: Write | None) -> str:
+    def _note_write(self, number: int, write: Write | None) -> str:
         if write is None:
             return ""
         self.writes[number] = write.token
         states = {
-            offset: f"{one.delivery_state:d}:{one.delivery_count}"
-            for one in write.state.batches
-            for offset in range(one.first_offset, one.last_offset + 1)
+            offset: f"{batch.delivery_state:d}:{batch.delivery_count}"
+            for batch in write.state.batches
+            for offset in range(batch.first_offset, batch.last_offset + 1)
         }
         return f"{write.state.start_offset} {write.state.delivery_complete_count} {_map(states)}"
 
@@ -164,10 +169,10 @@ class Player:
             f"{partition.delivery_complete_count} {partition.can_acquire(self.settings)} |".lower()
         )
         return head + "".join(
-            f" {offset}:{one.state:d}:{one.delivery_count}:{one.member_id}:"
-            + ("p" if one.is_being_persisted else "")
-            for one in partition.in_flight()
-            for offset in range(one.first_offset, one.last_offset + 1)
+            f" {offset}:{batch.state:d}:{batch.delivery_count}:{batch.member_id}:"
+            + ("p" if batch.is_being_persisted else "")
+            for batch in partition.in_flight()
+            for offset in range(batch.first_offset, batch.last_offset + 1)
         )
 
 
@@ -176,7 +181,7 @@ def _map(values: Mapping[int, str]) -> str:
     return "{" + ", ".join(f"{key}={values[key]}" for key in sorted(values)) + "}"
 
 
-class Walk:
+class LineWalk:
     """Draws lines. What is drawn hangs on where our core stands."""
 
     def __init__(self, seed: int, player: Player) -> None:
@@ -186,7 +191,6 @@ class Walk:
         self.log_start = self.log_end = self.number = 0
         self.open: dict[int, int] = {}
         self.aborted: list[tuple[int, int, int]] = []
-        self.said = ""
 
     def lines(self) -> Iterator[str]:
         """Each is to be played before the next is drawn."""
@@ -214,15 +218,17 @@ class Walk:
     def _load(self) -> str:
         random = self.random
         limit, dead = random.choice([2, 3, 5, 10]), random.choice([0, 0, 1])
-        start = at = random.choice([0, 0, 3])
+        start = next_offset = random.choice([0, 0, 3])
         words = [limit, random.choice([4, 12, 2_000]), LOCK_MS, dead, random.choice([0, 1, 1])]
         batches = []
         for _ in range(random.choice([0, 0, 1, 2, 4])):
-            first = at + random.choice([0, 0, 0, 2])
-            at = first + random.randint(1, 6)
+            first_offset = next_offset + random.choice([0, 0, 0, 2])
+            next_offset = first_offset + random.randint(1, 6)
             state = random.choice([0, 0, 2, 4, 3 if dead else 0])
-            batches.append(f"{first}:{at - 1}:{state}:{random.randint(1, limit - 1)}")
-        while self.log_end < at + 3:
+            batches.append(
+                f"{first_offset}:{next_offset - 1}:{state}:{random.randint(1, limit - 1)}"
+            )
+        while self.log_end < next_offset + 3:
             self._append()
         return " ".join(["load 0", *map(str, words), str(start), *batches])
 
@@ -263,24 +269,26 @@ class Walk:
 
     def _fetch(self) -> str:
         random, partition = self.random, self.player.partition
-        at = partition.next_fetch_offset()
+        fetch_offset = partition.next_fetch_offset()
         if not partition.can_acquire(self.player.settings):
             return ""
-        if at < self.log_start:
+        if fetch_offset < self.log_start:
             return f"lso 0 {self.log_start}"
-        found = [one for one in self.log if one.last_offset >= at][: random.randint(1, 5)]
-        if not found:
+        fetched = [batch for batch in self.log if batch.last_offset >= fetch_offset][
+            : random.randint(1, 5)
+        ]
+        if not fetched:
             return ""
         aborted = [
-            f"{producer}:{first}"
-            for producer, first, last in self.aborted
-            if last >= at and first <= found[-1].last_offset
+            f"{producer}:{first_offset}"
+            for producer, first_offset, last_offset in self.aborted
+            if last_offset >= fetch_offset and first_offset <= fetched[-1].last_offset
         ]
-        numbers = [random.randint(0, 1), random.randint(1, 9), random.randint(1, 9), at]
+        numbers = [random.randint(0, 1), random.randint(1, 9), random.randint(1, 9), fetch_offset]
         batches = [
-            f"{one.base_offset}:{one.last_offset}:{one.producer_id}:{one.is_transactional:d}:"
-            f"{one.is_abort_marker:d}"
-            for one in found
+            f"{batch.base_offset}:{batch.last_offset}:{batch.producer_id}:{batch.is_transactional:d}:"
+            f"{batch.is_abort_marker:d}"
+            for batch in fetched
         ]
         member = random.choice("ab")
         return " ".join(
@@ -289,28 +297,40 @@ class Walk:
 
     def _acknowledge(self) -> str:
         random, partition, member = self.random, self.player.partition, self.random.choice("ab")
-        held = [
+        held_offsets = [
             offset
-            for one in partition.in_flight()
-            if one.member_id == member
-            for offset in range(one.first_offset, one.last_offset + 1)
+            for batch in partition.in_flight()
+            if batch.member_id == member
+            for offset in range(batch.first_offset, batch.last_offset + 1)
         ]
         words = []
-        before = -1
+        previous_offset = -1
         for _ in range(random.choice([1, 1, 1, 2])):
-            waiting = [offset for offset in held if offset > before]
-            if not waiting and random.random() < 0.8:
+            waiting_offsets = [offset for offset in held_offsets if offset > previous_offset]
+            if not waiting_offsets and random.random() < 0.8:
                 break
-            first = waiting[0] if waiting else random.randint(0, partition.end_offset + 3)
-            first = max(first + random.choice([0, 0, 0, 0, 0, 1, -1]), before + 1, 0)
+            first_offset = (
+                waiting_offsets[0]
+                if waiting_offsets
+                else random.randint(0, partition.end_offset + 3)
+            )
+            first_offset = max(
+                first_offset + random.choice([0, 0, 0, 0, 0, 1, -1]), previous_offset + 1, 0
+            )
             types = random.choices([0, 1, 2, 2, 3, 4], k=random.choice([1, 1, 2, 3, 5]))
-            last = first + (random.choice([0, 2, 4, 11]) if len(types) == 1 else len(types) - 1)
-            if random.random() < 0.8 and first in waiting:
-                fits = (at for at in range(first, last + 1) if at == last or at + 1 not in waiting)
-                last = next(fits)
-                types = types[: last - first + 1]
-            words.append(f"{first}:{last}:{','.join(map(str, types))}")
-            before = last
+            last_offset = first_offset + (
+                random.choice([0, 2, 4, 11]) if len(types) == 1 else len(types) - 1
+            )
+            if random.random() < 0.8 and first_offset in waiting_offsets:
+                run_ends = (
+                    offset
+                    for offset in range(first_offset, last_offset + 1)
+                    if offset == last_offset or offset + 1 not in waiting_offsets
+                )
+                last_offset = next(run_ends)
+                types = types[: last_offset - first_offset + 1]
+            words.append(f"{first_offset}:{last_offset}:{','.join(map(str, types))}")
+            previous_offset = last_offset
         return " ".join([f"ack {self._next()} {member}", *words]) if words else ""
 
     def _leave(self) -> str:
@@ -322,7 +342,7 @@ class Walk:
 
     def _delete_records(self) -> str:
         self.log_start = min(self.log_start + self.random.randint(1, 9), self.log_end)
-        self.log = [one for one in self.log if one.last_offset >= self.log_start]
+        self.log = [batch for batch in self.log if batch.last_offset >= self.log_start]
         return f"lso 0 {self.log_start}"
 
     def _answer(self) -> str:
@@ -338,24 +358,24 @@ class Walk:
         return f"letter {self._next()} {letter.first_offset} {letter.last_offset}"
 
 
-def walked(seeds: Sequence[int]) -> list[tuple[str, str]]:
+def play_walks(seeds: Sequence[int]) -> list[tuple[str, str]]:
     """Lines and what our core answers. A walk ends at a null pointer of Kafka's."""
-    found = []
+    answered_lines = []
     player = Player()
     for seed in seeds:
-        for line in Walk(seed, player).lines():
-            found.append((line, player.play(line)))
-            if found[-1][1].startswith("!UNKNOWN_SERVER_ERROR #"):
+        for line in LineWalk(seed, player).lines():
+            answered_lines.append((line, player.play(line)))
+            if answered_lines[-1][1].startswith("!UNKNOWN_SERVER_ERROR #"):
                 break
-    return found
+    return answered_lines
 
 
-def asked(lines: Sequence[str]) -> list[str]:
+def ask_kafka(lines: Sequence[str]) -> list[str]:
     """What Kafka's class answers."""
     libs = kafka_libs()
     classes = java_classes([_SOURCE], name="share", libs=libs)
     command = [tool("java", "SharePartition needs it"), "-cp", f"{classes}:{libs}/*"]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "kafka.server.share.ShareJudge"],
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
@@ -363,15 +383,15 @@ def asked(lines: Sequence[str]) -> list[str]:
         check=True,
         timeout=300,
     )
-    return [line for line in done.stdout.splitlines() if " # " in line]
+    return [line for line in process.stdout.splitlines() if " # " in line]
 
 
-def recorded() -> list[tuple[str, str]]:
+def recorded_answers() -> list[tuple[str, str]]:
     lines = RECORDED.read_text("utf-8").splitlines()
     return [(line, answer) for line, answer in map(json.loads, lines)]
 
 
 if __name__ == "__main__":
-    said = [line for line, _ in walked(range(RECORDED_WALKS))]
-    answers = zip(said, asked(said), strict=True)
-    RECORDED.write_text("".join(f"{json.dumps(one)}\n" for one in answers), "utf-8")
+    lines = [line for line, _ in play_walks(range(RECORDED_WALKS))]
+    answers = zip(lines, ask_kafka(lines), strict=True)
+    RECORDED.write_text("".join(f"{json.dumps(pair)}\n" for pair in answers), "utf-8")

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from tests.support.shared_folder import FOLDER
-from tests.support.trace_state_check import followed
+from tests.support.trace_state_check import compare_states
 from txnsim.runtime.trace import TraceLevel
 from txnsim_lab.scenario.runner import SEED_DEFAULT, RunResult, ScenarioRun, run_in_virtual_time
 
@@ -28,7 +28,7 @@ OTHER_SEED: Final = 20
 Made = TypeVar("Made")
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class StoryOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What one run came to."""
 
     result: RunResult
@@ -36,28 +36,30 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """Where its trace tells another state than the brokers hold, before or after the cure."""
 
 
-def told_once(scenario_run: ScenarioRun, *, level: TraceLevel, seed: int = SEED_DEFAULT) -> Told:
+def tell_once(
+    scenario_run: ScenarioRun, *, level: TraceLevel, seed: int = SEED_DEFAULT
+) -> StoryOutcome:
     """Tell a story of the catalogue in virtual time, unless a test of this run has done so."""
 
-    def tell() -> Told:
-        with followed(level) as differences:
+    def tell() -> StoryOutcome:
+        with compare_states(level) as differences:
             result = run_in_virtual_time(scenario_run, seed=seed, trace_level=level)
-        return Told(result=result, differences=differences)
+        return StoryOutcome(result=result, differences=differences)
 
     name = (
         f"{scenario_run.scenario.name} {scenario_run.run} {scenario_run.take} {level.name} {seed}"
     )
-    return made_once(name, tell)
+    return make_once(name, tell)
 
 
-def made_once(name: str, make: Callable[[], Made]) -> Made:
+def make_once(name: str, make: Callable[[], Made]) -> Made:
     """What ``make`` makes, which can be pickled; nothing else of this run may have the name."""
     path = Path(os.environ[FOLDER], sha256(name.encode()).hexdigest())
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # others that ask meanwhile wait
         if path.exists():
-            found: Made = pickle.loads(path.read_bytes())
-            return found
-        made = make()
-        path.write_bytes(pickle.dumps(made, protocol=pickle.HIGHEST_PROTOCOL))
-    return made
+            stored: Made = pickle.loads(path.read_bytes())
+            return stored
+        value = make()
+        path.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+    return value

@@ -15,7 +15,7 @@ from typing import Any, Final
 import txnsim
 import txnsim_lab
 import txnsim_lab.http.site.build as building
-from tests.support.apache_kafka import digest_of, made_once
+from tests.support.apache_kafka import digest_of, make_once
 from txnsim_lab.scenario.catalog import directory
 
 CACHE: Final = Path(__file__).parents[2] / ".cache"
@@ -25,9 +25,9 @@ _PROGRAM: Final = Path(__file__).with_name("site_in_node.mjs")
 
 def built_site() -> Path:
     """A folder with it; nothing may be written there."""
-    packages = [Path(*one.__path__) for one in (txnsim, txnsim_lab)]
-    files = [one for package in packages for one in package.rglob("*")]
-    sources = [one for one in files if one.suffix in _SOURCES] + [*directory().rglob("*.yaml")]
+    packages = [Path(*package.__path__) for package in (txnsim, txnsim_lab)]
+    files = [file for package in packages for file in package.rglob("*")]
+    sources = [file for file in files if file.suffix in _SOURCES] + [*directory().rglob("*.yaml")]
     target = CACHE / f"site-{digest_of(sorted(sources))}"
 
     def make(folder: Path) -> None:
@@ -36,34 +36,34 @@ def built_site() -> Path:
                 shutil.rmtree(old)
         building.build(folder, parts_folder=_parts())
 
-    return made_once(target, make, lock=CACHE / "site.lock")
+    return make_once(target, make, lock=CACHE / "site.lock")
 
 
 def _parts() -> Path:
     named = digest_of([Path(building.__file__).with_name("parts.toml")])
-    return made_once(CACHE / f"site-parts-{named}", building.fetch, lock=CACHE / "site-parts.lock")
+    return make_once(CACHE / f"site-parts-{named}", building.fetch, lock=CACHE / "site-parts.lock")
 
 
-def in_node(site: Path, folder: Path, program: str, given: object) -> Any:
-    """What a program of Python leaves as ``answer``, in JSON; what it gets is ``given``, in JSON.
+def in_node(site: Path, folder: Path, program: str, inputs: object) -> Any:
+    """What a program of Python leaves as ``answer``, in JSON; what it gets is ``inputs``, in JSON.
 
     Args:
         site: A built one.
         folder: For its files, unpacked; it is made.
         program: In the place of the worker's.
-        given: What it is to know.
+        inputs: What it is to know.
     """
     folder.mkdir()
     for name in ("pyodide.mjs", "pyodide.asm.mjs", "site_worker.js"):
         shutil.copy(site / name, folder / name)
     for name, packed in building.PACKED.items():
         (folder / name).write_bytes(gzip.decompress((site / packed).read_bytes()))
-    done = subprocess.run(
+    process = subprocess.run(
         ["node", str(_PROGRAM), str(folder)],
-        input=json.dumps({"program": program, "given": given}),
+        input=json.dumps({"program": program, "given": inputs}),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)

@@ -50,9 +50,9 @@ def write_log_dir(log_dir: Path, broker: int, drivers: dict[str, LogDriver]) -> 
     for name, driver in drivers.items():
         write_partition(log_dir / name, driver.log, topic_id=uuid.UUID(int=1))
     ends = {
-        whose: driver.log.log_end_offset
+        topic_partition: driver.log.log_end_offset
         for name, driver in drivers.items()
-        if (whose := names.topic_partition_of(name)) is not None
+        if (topic_partition := names.topic_partition_of(name)) is not None
     }
     for name in (names.FileName.HIGH_WATERMARKS, names.FileName.RECOVERY_POINTS):
         (log_dir / name).write_text(encode_offsets(ends))
@@ -78,13 +78,13 @@ def found_in(*paths: Path, expiration_ms: int = 86_400_000) -> list[Violation]:
             key = (replica.topic, replica.partition, replica.path)
             facts[key] = work.facts
             parts[key].append(examine_work(work))
-    return [*planned.findings, *_judged(facts, parts)]
+    return [*planned.findings, *_judge_partitions(facts, parts)]
 
 
 ReplicaFactsKey = tuple[str, int, str]
 
 
-def _judged(
+def _judge_partitions(
     facts: dict[ReplicaFactsKey, ReplicaFacts], parts: dict[ReplicaFactsKey, list[SegmentPart]]
 ) -> Iterator[Violation]:
     for topic, partition in sorted({key[:2] for key in facts}):
@@ -110,7 +110,7 @@ FIELDS: Final = {
 def batches_of(path: Path) -> list[bytes]:
     """The batches of a segment."""
     data = path.read_bytes()
-    return [data[at : at + header.size] for at, header in iter_batches(data)]
+    return [data[position : position + header.size] for position, header in iter_batches(data)]
 
 
 def headers_of(path: Path) -> list[BatchHeader]:
@@ -123,8 +123,8 @@ def patch(path: Path, number: int, **fields: int) -> BatchHeader:
     batches = batches_of(path)
     batch = bytearray(batches[number])
     for name, value in fields.items():
-        at, size = FIELDS[name]
-        batch[at : at + size] = value.to_bytes(size, "big", signed=True)
+        position, size = FIELDS[name]
+        batch[position : position + size] = value.to_bytes(size, "big", signed=True)
     batch[17:21] = crc_of(batch).to_bytes(4, "big")
     batches[number] = bytes(batch)
     path.write_bytes(b"".join(batches))

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pyspark
 
-from tests.support.apache_kafka import CACHE, locked
+from tests.support.apache_kafka import CACHE, hold_lock
 from txnsim_spark.session import SHORT_LIVED, spark_session
 from txnsim_spark.traces.tables import traces_as_views
 
@@ -29,7 +29,7 @@ def shared_classes() -> Path:
     """The archive, made now if it is not there; where Java can make none, a file that is empty."""
     directory = CACHE / "spark" / "classes"
     archive = directory / f"{_digest()}.jsa"
-    with locked(CACHE / "spark-classes.lock"):
+    with hold_lock(CACHE / "spark-classes.lock"):
         if not archive.is_file():
             directory.mkdir(parents=True, exist_ok=True)
             fresh = directory / f"partial-{os.getpid()}.jsa"
@@ -50,8 +50,8 @@ def reading(archive: Path) -> str:
 def _digest() -> str:
     """Of what an archive is for: this Java, these jars, what is loaded here."""
     java = Path(shutil.which("java") or "").resolve()
-    told = (java, pyspark.__path__, pyspark.__version__, java.stat().st_mtime)
-    return hashlib.sha256(repr(told).encode() + Path(__file__).read_bytes()).hexdigest()[:12]
+    facts = (java, pyspark.__path__, pyspark.__version__, java.stat().st_mtime)
+    return hashlib.sha256(repr(facts).encode() + Path(__file__).read_bytes()).hexdigest()[:12]
 
 
 def _use_spark(archive: Path, scratch: Path) -> None:

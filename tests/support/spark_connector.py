@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.support.apache_kafka import ApacheKafkaError, kept_jars
+from tests.support.apache_kafka import ApacheKafkaError, cached_jars
 
 _POMS: Final = Path(__file__).with_name("java")
 _JARS: Final = {"connector": 4, "delta": 2}
@@ -37,13 +37,13 @@ def delta_jars() -> Path:
 
 def _jars(name: str) -> Path:
     def check(jars: Path) -> None:
-        found = sorted(one.name for one in jars.glob("*.jar"))
-        if len(found) != _JARS[name]:
-            raise ApacheKafkaError(f"expected {_JARS[name]} jars, Maven copied {found}")
+        jar_names = sorted(jar.name for jar in jars.glob("*.jar"))
+        if len(jar_names) != _JARS[name]:
+            raise ApacheKafkaError(f"expected {_JARS[name]} jars, Maven copied {jar_names}")
 
     pom = _POMS / f"spark-{name}" / "pom.xml"
     alone = "-DexcludeTransitive=true"
-    return kept_jars(pom, "spark", name, alone, what=f"Spark's jars ({name})", check=check)
+    return cached_jars(pom, "spark", name, alone, description=f"Spark's jars ({name})", check=check)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import pyspark
 
 from tests.support.apache_kafka import free_ports
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 from tests.support.patience import until
 from tests.support.quick_spark import quick_environment
 
@@ -48,14 +48,14 @@ DEFAULTS: Final = {
 """Of the applications."""
 
 
-class Task(NamedTuple):
+class SparkTask(NamedTuple):
     """A task that ended well."""
 
     stage: int
     executor: str
 
 
-class StandaloneSpark(Lived):
+class StandaloneSpark(ManagedResource):
     """A cluster as a context manager; its processes are ended by their ids.
 
     Args:
@@ -71,18 +71,18 @@ class StandaloneSpark(Lived):
         self._spawned = 0
         self._port, self._web_port = free_ports(2)
 
-    def _entered(self) -> None:
+    def _on_enter(self) -> None:
         self._events.mkdir(parents=True)
         settings = {**DEFAULTS, "spark.eventLog.dir": self._events.as_uri()}
         self._defaults.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
         ports = ("--port", str(self._port), "--webui-port", str(self._web_port))
-        self._processes[0] = self._spawn(
+        self._processes[0] = self._spawn_process(
             "org.apache.spark.deploy.master.Master", "--host", HOST, *ports
         )
-        self._await(lambda told: told["status"] == "ALIVE", "the master")
+        self._await(lambda state: state["status"] == "ALIVE", "the master")
         self._start_workers()
 
-    def _left(self, error: BaseException | None) -> None:
+    def _on_exit(self, error: BaseException | None) -> None:
         """The workers first: they end the executors that they have started."""
         for _, process in sorted(self._processes.items(), reverse=True):
             process.terminate()
@@ -139,7 +139,7 @@ class StandaloneSpark(Lived):
         """
         worker = self._processes.pop(number)
         children = Path(f"/proc/{worker.pid}/task").glob("*/children")
-        executors = [int(one) for path in children for one in path.read_text().split()]
+        executors = [int(pid) for path in children for pid in path.read_text().split()]
         for process in (worker.pid, *executors):
             os.kill(process, signal.SIGKILL)
         worker.wait()
@@ -162,10 +162,10 @@ class StandaloneSpark(Lived):
 
     # What happened
 
-    def tasks(self) -> list[Task]:
+    def tasks(self) -> list[SparkTask]:
         """The tasks of the last application that is over."""
         return [
-            Task(event["Stage ID"], event["Task Info"]["Executor ID"])
+            SparkTask(event["Stage ID"], event["Task Info"]["Executor ID"])
             for event in self.task_ends()
             if event["Task End Reason"]["Reason"] == "Success"
         ]
@@ -174,7 +174,7 @@ class StandaloneSpark(Lived):
         """What Spark's driver wrote of each task that ended, well or not; read off the event log of
         the last application, which is removed.
         """
-        (path,) = [one for one in self._events.iterdir() if not one.name.endswith(".inprogress")]
+        (path,) = [path for path in self._events.iterdir() if not path.name.endswith(".inprogress")]
         events = [json.loads(line) for line in path.read_text().splitlines()]
         path.unlink()
         return [event for event in events if event["Event"] == "SparkListenerTaskEnd"]
@@ -196,16 +196,16 @@ class StandaloneSpark(Lived):
     def _spawn_worker(self, number: int) -> subprocess.Popen[bytes]:
         (port,) = free_ports(1)
         work = self._directory / f"worker-{number}"
-        return self._spawn(
+        return self._spawn_process(
             "org.apache.spark.deploy.worker.Worker",
             *("--host", HOST, "--webui-port", str(port), "--work-dir", str(work)),
             *("--cores", "1", "--memory", WORKER_MEMORY, self.url),
         )
 
     def _await_workers(self, count: int) -> None:
-        self._await(lambda told: told["aliveworkers"] == count, f"{count} workers")
+        self._await(lambda state: state["aliveworkers"] == count, f"{count} workers")
 
-    def _await(self, is_so: Callable[[Any], bool], what: str) -> None:
+    def _await(self, is_so: Callable[[Any], bool], expectation: str) -> None:
         def ask() -> Any:
             for process in self._processes.values():
                 assert process.poll() is None, self._log_tails()
@@ -219,12 +219,17 @@ class StandaloneSpark(Lived):
             except json.JSONDecodeError:
                 return None  # pages of the web UI are attached one by one; another one answered
 
-        until(ask, lambda told: told is not None and is_so(told), what, patience_s=_START_TIMEOUT_S)
+        until(
+            ask,
+            lambda state: state is not None and is_so(state),
+            expectation,
+            patience_s=_START_TIMEOUT_S,
+        )
 
     def _log_tails(self) -> str:
         return "\n".join(path.read_text()[-2_000:] for path in self._directory.glob("*.log"))
 
-    def _spawn(self, main_class: str, *args: str) -> subprocess.Popen[bytes]:
+    def _spawn_process(self, main_class: str, *args: str) -> subprocess.Popen[bytes]:
         environment = {**self.environment, "SPARK_DAEMON_MEMORY": _DAEMON_MEMORY}
         log = self._directory / f"{main_class.rpartition('.')[2]}-{self._spawned}.log"
         self._spawned += 1
@@ -239,5 +244,5 @@ class StandaloneSpark(Lived):
 
 
 def _home() -> Path:
-    (place,) = pyspark.__path__
-    return Path(place)
+    (folder,) = pyspark.__path__
+    return Path(folder)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tests.support.apache_kafka import accepts, free_ports
 from tests.support.hadoop_jars import s3a_jars
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 
 HOST: Final = "127.0.0.1"
 _START_TIMEOUT_S: Final = 300.0
@@ -23,7 +23,7 @@ _KEY: Final = "any"
 """moto lets everybody in."""
 
 
-class StoreServer(Lived):
+class StoreServer(ManagedResource):
     """A server as a context manager; its process is ended by its id.
 
     Args:
@@ -35,7 +35,7 @@ class StoreServer(Lived):
         self._process: subprocess.Popen[bytes] | None = None
         self._port, self._other_port = free_ports(2)
 
-    def _entered(self) -> None:
+    def _on_enter(self) -> None:
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 self._command(),
@@ -46,7 +46,7 @@ class StoreServer(Lived):
             )
         self._await()
 
-    def _left(self, error: BaseException | None) -> None:
+    def _on_exit(self, error: BaseException | None) -> None:
         if self._process is not None:
             self._process.terminate()
             try:
@@ -74,7 +74,7 @@ class StoreServer(Lived):
     @property
     def settings(self) -> tuple[str, ...]:
         """The same for a command that starts no Spark."""
-        return tuple(f"--spark-conf={one}" for one in self.hadoop)
+        return tuple(f"--spark-conf={setting}" for setting in self.hadoop)
 
     @property
     def hadoop(self) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class StoreServer(Lived):
         )
 
     @abstractmethod
-    def put(self, directory: Path, name: str) -> None:
+    def upload(self, directory: Path, name: str) -> None:
         """Copy a directory of this machine into the store."""
 
     @abstractmethod
@@ -128,7 +128,7 @@ class S3Store(StoreServer):
             "spark.hadoop.fs.s3a.secret.key": _KEY,
         }
 
-    def put(self, directory: Path, name: str) -> None:
+    def upload(self, directory: Path, name: str) -> None:
         """Each file an object."""
         client = self._client()
         for path in sorted(directory.rglob("*")):

@@ -46,14 +46,14 @@ def small(steps: Steps, **head: Any) -> Scenario:
     return read("small.yaml", yaml.safe_dump(document(steps, **head), sort_keys=False))
 
 
-def told(steps: Steps, *, run: str = "V-", take: str = "armed", **head: Any) -> RunResult:
+def play_steps(steps: Steps, *, run: str = "V-", take: str = "armed", **head: Any) -> RunResult:
     """What a scenario of these steps comes to."""
     return run_in_virtual_time(ScenarioRun(scenario=small(steps, **head), run=run, take=take))
 
 
-def seen(result: RunResult, kind: type[Seen]) -> list[Any]:
+def observations_of(result: RunResult, kind: type[Seen]) -> list[Any]:
     history = History.from_lines(result.history)
-    return [one for _, one in history.all_of(kind)]
+    return [observation for _, observation in history.all_of(kind)]
 
 
 def failure(result: RunResult) -> str:

@@ -45,18 +45,18 @@ def counting_image(offset: int = 1, **topics: int) -> ClusterImage:
     return image(offset, **named)
 
 
-def tasks(*named: str) -> frozenset[Task]:
+def tasks(*names: str) -> frozenset[Task]:
     """``"0_1"`` is the second task of subtopology 0."""
-    found = set()
-    for name in named:
+    task_ids = set()
+    for name in names:
         subtopology, _, index = name.rpartition("_")
-        found.add((subtopology, int(index)))
-    return frozenset(found)
+        task_ids.add((subtopology, int(index)))
+    return frozenset(task_ids)
 
 
 def configs(**changes: Any) -> StreamsConfigs:
     """Configs without delays."""
-    found = StreamsConfigs(
+    defaults = StreamsConfigs(
         intervals=GroupIntervals(45_000, 5_000, 0),
         task_offset_interval_ms=60_000,
         acceptable_recovery_lag=10_000,
@@ -64,7 +64,7 @@ def configs(**changes: Any) -> StreamsConfigs:
         initial_delay_ms=0,
         assignor=(("num.standby.replicas", "0"),),
     )
-    return msgspec.structs.replace(found, **changes)
+    return msgspec.structs.replace(defaults, **changes)
 
 
 class StreamsDriver:
@@ -108,7 +108,7 @@ class StreamsDriver:
         )
         return self.take(group, at_once(steps))
 
-    def told(self, member_id: str, epoch: int, **fields: Any) -> StreamsReply:
+    def send_ok(self, member_id: str, epoch: int, **fields: Any) -> StreamsReply:
         """The answer to a heartbeat that must not be refused."""
         reply = self.send(member_id, epoch, **fields)
         assert isinstance(reply, StreamsReply), reply
@@ -116,16 +116,16 @@ class StreamsDriver:
 
     def join(self, member_id: str, **fields: Any) -> StreamsReply:
         """A member joins."""
-        return self.told(member_id, 0, **fields)
+        return self.send_ok(member_id, 0, **fields)
 
     def settle(self, *member_ids: str) -> None:
         """Members report what they have until nothing changes."""
         for _ in range(10):
-            before = len(self.log)
+            log_size = len(self.log)
             for member_id in member_ids:
                 member = self.group.members[member_id]
-                self.told(member_id, member.member_epoch, owned=member.assigned.tasks)
-            if len(self.log) == before:
+                self.send_ok(member_id, member.member_epoch, owned=member.assigned.tasks)
+            if len(self.log) == log_size:
                 return
         raise AssertionError("it does not settle")
 
@@ -141,8 +141,8 @@ class StreamsDriver:
         self.records = list(outcome.records)
         for record in outcome.records:
             key, value = encode_record(record)
-            found = decode_record(key, value)
-            assert found == record, "what the log has is what was decided"
+            decoded = decode_record(key, value)
+            assert decoded == record, "what the log has is what was decided"
             self.shard.apply(record, record_offset=len(self.log))
             self.log.append(record)
         self.effects += outcome.effects
@@ -150,12 +150,14 @@ class StreamsDriver:
             return outcome.refusal
         return outcome.reply or StreamsReply(member_id="", member_epoch=-1)
 
-    def over(self, kind: TimerKind, member_id: str = "") -> None:
+    def fire(self, kind: TimerKind, member_id: str = "") -> None:
         """The last timer of that kind fires."""
         timers = [
-            each
-            for each in self.effects
-            if isinstance(each, TimerSet) and each.kind is kind and each.member_id == member_id
+            effect
+            for effect in self.effects
+            if isinstance(effect, TimerSet)
+            and effect.kind is kind
+            and effect.member_id == member_id
         ]
         if kind is TimerKind.ASSIGNMENT:
             self.is_delayed = False
@@ -163,13 +165,13 @@ class StreamsDriver:
         else:
             self.take(self.group, self.protocol.too_late(self.group, timers[-1]))
 
-    def reloaded(self) -> StreamsGroup:
+    def reload_group(self) -> StreamsGroup:
         """The group as a coordinator that loads has it."""
         shard = GroupShard(partition=0, coordinator_epoch=1)
         for offset, record in enumerate(self.log):
-            found = decode_record(*encode_record(record))
-            assert found is not None
-            shard.apply(found, record_offset=offset)
+            decoded = decode_record(*encode_record(record))
+            assert decoded is not None
+            shard.apply(decoded, record_offset=offset)
         group = shard.groups.get(GROUP) or StreamsGroup(GROUP)
         assert isinstance(group, StreamsGroup)
         return group
@@ -208,10 +210,10 @@ def codes(reply: StreamsReply) -> list[Status]:
     return [status for status, _ in reply.statuses]
 
 
-def same(one: StreamsGroup, other: StreamsGroup) -> bool:
+def have_same_log(group: StreamsGroup, other_group: StreamsGroup) -> bool:
     """Whether two groups have the same in the log."""
 
-    def seen(group: StreamsGroup) -> dict[str, Any]:
+    def stored_fields(group: StreamsGroup) -> dict[str, Any]:
         return {name: value for name, value in vars(group).items() if name != "memory"}
 
-    return seen(one) == seen(other)
+    return stored_fields(group) == stored_fields(other_group)

@@ -20,7 +20,7 @@ from txnsim.types import TopicPartition
 SIMPLE: Final = {int: "integer", str: "text", bool: "boolean", float: "number", NoneType: "null"}
 
 
-class Field(NamedTuple):
+class StructField(NamedTuple):
     """A field, in words."""
 
     name: str
@@ -29,25 +29,25 @@ class Field(NamedTuple):
     is_required: bool
 
 
-def fields(struct: type[msgspec.Struct]) -> list[Field]:
+def fields(struct: type[msgspec.Struct]) -> list[StructField]:
     hints = get_type_hints(struct, include_extras=True)
     return [
-        Field(
-            one.encode_name,
-            type_text(hints[one.name]),
-            _described(hints[one.name]) or _docstrings(struct).get(one.name, ""),
-            one.required,
+        StructField(
+            field.encode_name,
+            type_text(hints[field.name]),
+            _meta_description(hints[field.name]) or _docstrings(struct).get(field.name, ""),
+            field.required,
         )
-        for one in msgspec.structs.fields(struct)
+        for field in msgspec.structs.fields(struct)
     ]
 
 
-def fields_table(struct: type[msgspec.Struct], without: Container[str] = ()) -> str:
+def fields_table(struct: type[msgspec.Struct], excluded: Container[str] = ()) -> str:
     """In Markdown; a field that may be left out stands in brackets."""
     rows = (
-        (f"`{one.name}`" if one.is_required else f"[`{one.name}`]", one.type, one.meaning)
-        for one in fields(struct)
-        if one.name not in without
+        (f"`{field.name}`" if field.is_required else f"[`{field.name}`]", field.type, field.meaning)
+        for field in fields(struct)
+        if field.name not in excluded
     )
     lines = (f"| {name} | {kind} | {meaning} |" for name, kind, meaning in rows)
     return "\n".join(("| Field | Type | Meaning |", "| --- | --- | --- |", *lines))
@@ -55,15 +55,15 @@ def fields_table(struct: type[msgspec.Struct], without: Container[str] = ()) -> 
 
 def parts(struct: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
     """The structs of which it is made, each once, itself first."""
-    seen: dict[type[msgspec.Struct], None] = {struct: None}
+    found_structs: dict[type[msgspec.Struct], None] = {struct: None}
     todo = [struct]
-    for one in todo:
-        for hint in get_type_hints(one).values():
-            for found in _structs(hint):
-                if found not in seen:
-                    seen[found] = None
-                    todo.append(found)
-    yield from seen
+    for part in todo:
+        for hint in get_type_hints(part).values():
+            for inner in _structs(hint):
+                if inner not in found_structs:
+                    found_structs[inner] = None
+                    todo.append(inner)
+    yield from found_structs
 
 
 def type_text(hint: Any) -> str:
@@ -80,7 +80,7 @@ def type_text(hint: Any) -> str:
     if hint is TopicPartition:
         return "topic and partition"
     if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return ", ".join(f"`{one.value}`" for one in hint)
+        return ", ".join(f"`{member.value}`" for member in hint)
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return hint.__name__
     return SIMPLE[getattr(hint, "__supertype__", hint)]
@@ -100,28 +100,30 @@ def _structs(hint: Any) -> Iterator[type[msgspec.Struct]]:
         yield from _structs(inner)
 
 
-def _described(hint: Any) -> str:
+def _meta_description(hint: Any) -> str:
     if get_origin(hint) is not Annotated:
         return ""
-    found = (one.description for one in get_args(hint)[1:] if isinstance(one, msgspec.Meta))
-    return one_line(next(found, "") or "")
+    descriptions = (
+        meta.description for meta in get_args(hint)[1:] if isinstance(meta, msgspec.Meta)
+    )
+    return one_line(next(descriptions, "") or "")
 
 
 @cache
 def _docstrings(struct: type[msgspec.Struct]) -> dict[str, str]:
     """The strings below the attributes of a struct and of those that it is made from."""
-    found: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         if base in (object, msgspec.Struct, msgspec.Struct.__base__):
             continue
         tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
         name = ""
-        for one in tree.body[0].body:  # type: ignore[attr-defined]  # a class has a body
-            match one:
+        for node in tree.body[0].body:  # type: ignore[attr-defined]  # a class has a body
+            match node:
                 case ast.AnnAssign(target=ast.Name(id=name)):
                     pass
-                case ast.Expr(value=ast.Constant(value=str(said))) if name:
-                    found[name] = one_line(said)
+                case ast.Expr(value=ast.Constant(value=str(text))) if name:
+                    docstrings[name] = one_line(text)
                 case _:
                     name = ""
-    return found
+    return docstrings

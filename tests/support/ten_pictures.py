@@ -41,7 +41,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     text: str
-    told: StoryRun
+    story_run: StoryRun
     until: int
     tape: tuple[str, ...]
     """Partitions that are drawn."""
@@ -59,7 +59,7 @@ PICTURES: Final = (
         title="A transaction has two sides",
         text="Its coordinator keeps its state and the partitions that take part. Each partition knows from its own log alone what is open"
         " there. The two talk by requests, which may be late or lost.",
-        told=_z01("TV2", "disarmed"), until=3, tape=("payments-0",),
+        story_run=_z01("TV2", "disarmed"), until=3, tape=("payments-0",),
         says={"state app": "Ongoing", "cause payments-0": "open transaction"},
     ),
     Picture(
@@ -67,7 +67,7 @@ PICTURES: Final = (
         title="A decided transaction owes markers",
         text="The coordinator has decided to commit, and the producer was answered. Each partition still waits for its marker. Until it"
         " comes, readers do not pass. That is not a hang: the coordinator knows what it owes, and sends it again.",
-        told=StoryRun(scenario="z21", run="TV2"), until=7, tape=("t-0",),
+        story_run=StoryRun(scenario="z21", run="TV2"), until=7, tape=("t-0",),
         says={"state app": "PrepareCommit", "cause t-0": "marker outstanding"},
     ),
     Picture(
@@ -75,7 +75,7 @@ PICTURES: Final = (
         title="Readers stop at the last stable offset",
         text="A read_committed consumer reads up to the first open transaction of the partition. This holds for records of other producers, too. It sees no"
         " error, only nothing new.",
-        told=StoryRun(scenario="z25", run="TV2"), until=6, tape=("t-0",),
+        story_run=StoryRun(scenario="z25", run="TV2"), until=6, tape=("t-0",),
         says={"lso t-0": "0", "withheld t-0": "2", "gets t-0": "nothing"},
     ),
     Picture(
@@ -83,7 +83,7 @@ PICTURES: Final = (
         title="The epoch tells the present from the past",
         text="With transaction.version 2 each end raises the producer's epoch, at the coordinator and, by the marker, on the partition. A"
         " request of before carries the old one.",
-        told=_z01("TV2", "disarmed"), until=8, tape=("payments-0",),
+        story_run=_z01("TV2", "disarmed"), until=8, tape=("payments-0",),
         says={"epoch app": "1", "known-epoch payments-0": "1"},
     ),
     Picture(
@@ -91,7 +91,7 @@ PICTURES: Final = (
         title="Verification asks before it appends",
         text="The late record of an aborted transaction arrives. Before its leader appends the first record of a transaction it asks the"
         " coordinator, which says no. The record is refused, and the log stays as it was.",
-        told=_z01("V+"), until=11, tape=("payments-0",),
+        story_run=_z01("V+"), until=11, tape=("payments-0",),
         says={"refused payments-0": "INVALID_PRODUCER_EPOCH", "cause payments-0": "nothing"},
     ),
     Picture(
@@ -99,7 +99,7 @@ PICTURES: Final = (
         title="With version 2 a partition joins by its first record",
         text="The client has not sent AddPartitionsToTxn. The leader that gets the first record adds its partition at the coordinator,"
         " and appends after that. So no partition has a transaction that the coordinator never knew.",
-        told=_z01("TV2", "disarmed"), until=5, tape=("payments-0",),
+        story_run=_z01("TV2", "disarmed"), until=5, tape=("payments-0",),
         says={"state app": "Ongoing", "markers payments-0": "nothing"},
     ),
     Picture(
@@ -107,7 +107,7 @@ PICTURES: Final = (
         title="A late record looks like any other",
         text="The transaction was aborted. Its record is still held in the network. The coordinator has told the partition nothing but a"
         " marker, and no client waits for the record any more.",
-        told=_z01("V-"), until=9, tape=("payments-0",),
+        story_run=_z01("V-"), until=9, tape=("payments-0",),
         says={"cause payments-0": "nothing", "markers payments-0": "ABORT", "known-epoch payments-0": "0"},
     ),
     Picture(
@@ -115,7 +115,7 @@ PICTURES: Final = (
         title="A hanging transaction has no owner",
         text="Without verification the late record is appended, and opens a transaction behind the marker. The coordinator has ended it and"
         " will send no other marker. No timeout ends it.",
-        told=_z01("V-"), until=12, tape=("payments-0",),
+        story_run=_z01("V-"), until=12, tape=("payments-0",),
         says={"cause payments-0": "hanging transaction", "withheld payments-0": "3"},
     ),
     Picture(
@@ -123,7 +123,7 @@ PICTURES: Final = (
         title="A second marker repairs it",
         text="An operator finds the transaction and has the marker written that is missing, here an ABORT. It ends what is open, and readers"
         " go on. What was decided decides which marker it has to be.",
-        told=_z01("V-"), until=15, tape=("payments-0",),
+        story_run=_z01("V-"), until=15, tape=("payments-0",),
         says={"markers payments-0": "ABORT, ABORT", "cause payments-0": "nothing", "gets payments-0": "2, 3"},
     ),
     Picture(
@@ -131,7 +131,7 @@ PICTURES: Final = (
         title="A group's positions take part, too",
         text="An application that reads, works and writes commits its position in the same transaction. The position is pending until the"
         " marker comes to the partition of __consumer_offsets. So a hang there holds a whole group.",
-        told=StoryRun(scenario="z26", run="V+/fixed"), until=5, tape=(),
+        story_run=StoryRun(scenario="z26", run="V+/fixed"), until=5, tape=(),
         says={"state app": "Ongoing"},
     ),
 )  # fmt: skip
@@ -145,24 +145,24 @@ class _Until:
 
     def __init__(self, number: int) -> None:
         self._number = number
-        self.found: Recording | None = None
+        self.recording: Recording | None = None
 
     async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
         """End it where it is time to."""
         if step.number == self._number:
-            self.found = so_far(stage)
+            self.recording = so_far(stage)
             raise PlayedError
 
 
 @cache
 def run_of(name: str) -> Recording:
     """The run of a picture, up to its moment."""
-    picture = next(one for one in PICTURES if one.name == name)
+    picture = next(picture for picture in PICTURES if picture.name == name)
     pace = _Until(picture.until)
     with suppress(PlayedError):
-        run_in_virtual_time(scenario_run_of(picture.told), pace=pace)
-    assert pace.found is not None, name
-    return pace.found
+        run_in_virtual_time(scenario_run_of(picture.story_run), pace=pace)
+    assert pace.recording is not None, name
+    return pace.recording
 
 
 # The page
@@ -170,7 +170,7 @@ def run_of(name: str) -> Recording:
 
 def pages() -> dict[str, Callable[[], str]]:
     """Every file -> what makes it."""
-    drawn = {f"{FOLDER}/ten-{one.name}.svg": partial(svg, one) for one in PICTURES}
+    drawn = {f"{FOLDER}/ten-{picture.name}.svg": partial(svg, picture) for picture in PICTURES}
     return {PAGE: page, **drawn}
 
 
@@ -182,13 +182,13 @@ def page() -> str:
         " coordinator believes, below what the partition believes, offset by offset. To play them yourself:"
         " [the lessons](see-it.md#lessons). The rules in words: [transactions.md](transactions.md).",
     ]  # fmt: skip
-    for number, one in enumerate(PICTURES, 1):
-        told = one.told
+    for number, picture in enumerate(PICTURES, 1):
+        story_run = picture.story_run
         parts += [
-            f"## {number}. {one.title}",
-            f"![{one.title}](pictures/ten-{one.name}.svg)",
-            one.text,
-            f"`txnsim scenario run {told.scenario} --mode '{told.run}' --{told.take}`, before step {one.until + 1}.",
+            f"## {number}. {picture.title}",
+            f"![{picture.title}](pictures/ten-{picture.name}.svg)",
+            picture.text,
+            f"`txnsim scenario run {story_run.scenario} --mode '{story_run.run}' --{story_run.take}`, before step {picture.until + 1}.",
         ]
     return "\n\n".join(parts) + "\n"
 
@@ -213,35 +213,37 @@ DEFS: Final = (
 )  # fmt: skip
 
 
-def svg(one: Picture) -> str:
+def svg(picture: Picture) -> str:
     """One picture."""
-    run = run_of(one.name)
+    run = run_of(picture.name)
     state = state_at(run.events, run.nodes, level=run.level)
     body: list[str] = []
     y = 58
     for name, entry in sorted(state.transactions.items()):
         if entry["partitions"] or entry["state"] != "Empty" or entry["epoch"] > 0:
             y = _coordinator(body, y, state, name, entry)
-    for tp in one.tape:
+    for tp in picture.tape:
         y = _partition(body, y, run, state, tp)
     for group, offset in sorted(state.offsets.items()):
         body.append(_text(LEFT, y + 16, f"{group}: position {offset}, pending"))
         y += 28
-    sentences = [each for each in story(run.events, run.nodes) if not each.is_narrated]
+    sentences = [sentence for sentence in story(run.events, run.nodes) if not sentence.is_narrated]
     body.append(_text(LEFT, y + 12, "What happened last", "b"))
     y += 20
-    for each in sentences[-HAPPENED:]:
-        for line in wrap(f"{each.who}: {each.text}", 112):
+    for sentence in sentences[-HAPPENED:]:
+        for line in wrap(f"{sentence.who}: {sentence.text}", 112):
             y += 17
             body.append(_text(LEFT, y, line, "small"))
     height = y + 20
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img"'
-        f' aria-labelledby="t d">\n<title id="t">{escape(one.title)}</title>\n<desc id="d">{escape(one.text)}</desc>\n'
+        f' aria-labelledby="t d">\n<title id="t">{escape(picture.title)}</title>\n<desc id="d">{escape(picture.text)}</desc>\n'
         f"<style>{STYLE}</style>\n{DEFS}\n"
         f'<rect class="paper" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="8"/>\n'
     )  # fmt: skip
-    title = f'<text x="{LEFT}" y="34" class="b" style="font-size:18px">{escape(one.title)}</text>'
+    title = (
+        f'<text x="{LEFT}" y="34" class="b" style="font-size:18px">{escape(picture.title)}</text>'
+    )
     return head + "\n".join([title, *body]) + "\n</svg>\n"
 
 
@@ -249,8 +251,8 @@ def _coordinator(
     body: list[str], y: int, state: TraceState, name: str, entry: Mapping[str, Any]
 ) -> int:
     owed = [
-        f"owes {key.rpartition(' ')[2]} a {'COMMIT' if one['committed'] else 'ABORT'} marker"
-        for key, one in state.owed.items()
+        f"owes {key.rpartition(' ')[2]} a {'COMMIT' if marker['committed'] else 'ABORT'} marker"
+        for key, marker in state.owed.items()
         if key.startswith(f"{name}/")
     ]
     partitions = ", ".join(entry["partitions"]) or "no partition"
@@ -269,25 +271,25 @@ def _partition(body: list[str], y: int, run: Recording, state: TraceState, tp: s
     body.append(_text(LEFT, y + 14, f"The partition believes: {tp}", "b"))
     cells = list(_cells(run, state, tp))
     top = y + 42
-    for n, (offset, kind, first, second) in enumerate(cells):
+    for n, (offset, kind, word, detail) in enumerate(cells):
         x = LEFT + n * CELL
         body.append(_text(x + CELL // 2, top - 6, str(offset), "small", middle=True))
         body.append(f'<rect class="{kind}" x="{x}" y="{top}" width="{CELL - 4}" height="54"/>')
         if kind in ("open", "hanging"):
             body.append(f'<rect class="label" x="{x + 5}" y="{top + 8}" width="{CELL - 14}" height="38" rx="3"/>')  # fmt: skip
-        body.append(_text(x + CELL // 2 - 2, top + 24, first, middle=True))
-        body.append(_text(x + CELL // 2 - 2, top + 42, second, "small", middle=True))
+        body.append(_text(x + CELL // 2 - 2, top + 24, word, middle=True))
+        body.append(_text(x + CELL // 2 - 2, top + 42, detail, "small", middle=True))
     stable = int(fact(run, f"lso {tp}"))
-    place = sum(offset < stable for offset, *_ in cells)
-    x = LEFT + place * CELL - 2
+    cells_below = sum(offset < stable for offset, *_ in cells)
+    x = LEFT + cells_below * CELL - 2
     body.append(f'<line class="lso" x1="{x}" y1="{top - 4}" x2="{x}" y2="{top + 66}"/>')
     got, withheld = fact(run, f"gets {tp}"), fact(run, f"withheld {tp}")
     body.append(_text(max(x, LEFT), top + 82, f"last stable offset {stable}", "small"))
-    said = (
+    summary = (
         f"Consumers get {f'offsets {got}' if got != 'nothing' else 'nothing'}; {withheld} withheld."
     )
     body.append(
-        _text(LEFT, top + 104, f"{said} Readers are held back by: {fact(run, f'cause {tp}')}.")
+        _text(LEFT, top + 104, f"{summary} Readers are held back by: {fact(run, f'cause {tp}')}.")
     )
     return top + 128
 
@@ -295,27 +297,32 @@ def _partition(body: list[str], y: int, run: Recording, state: TraceState, tp: s
 def _cells(run: Recording, state: TraceState, tp: str) -> Iterator[tuple[int, str, str, str]]:
     """Offset, kind and two words of each record and marker, in order."""
     log = state.logs[tp]
-    told = [one.d for one in run.events if one.k in ("log.append", "marker.written")]
-    found = {
+    payloads = [event.d for event in run.events if event.k in ("log.append", "marker.written")]
+    data_by_offset = {
         data.get("base", data.get("offset")): data
-        for data in told
+        for data in payloads
         if isinstance(data, Mapping) and data["tp"] == tp
     }
-    markers = {at: data for at, data in found.items() if "committed" in data}
+    markers = {offset: data for offset, data in data_by_offset.items() if "committed" in data}
     is_hanging = fact(run, f"cause {tp}") == "hanging transaction"
-    for at, data in sorted(found.items()):
-        if at in markers:
-            yield at, "marker", "COMMIT" if data["committed"] else "ABORT", f"epoch {data['epoch']}"
+    for base_offset, data in sorted(data_by_offset.items()):
+        if base_offset in markers:
+            yield (
+                base_offset,
+                "marker",
+                "COMMIT" if data["committed"] else "ABORT",
+                f"epoch {data['epoch']}",
+            )
             continue
-        end = next((one for to, one in sorted(markers.items()) if to > at and one["pid"] == data["pid"]), None)  # fmt: skip
+        end = next((marker for marker_offset, marker in sorted(markers.items()) if marker_offset > base_offset and marker["pid"] == data["pid"]), None)  # fmt: skip
         if not data["txn"]:
             kind, word = "plain", "no txn"
         elif end is None:
-            kind = "hanging" if is_hanging and at >= log["lso"] else "open"
+            kind = "hanging" if is_hanging and base_offset >= log["lso"] else "open"
             word = "HANGS" if kind == "hanging" else "open"
         else:
             kind = word = "committed" if end["committed"] else "aborted"
-        for offset in range(at, data["last"] + 1):
+        for offset in range(base_offset, data["last"] + 1):
             yield offset, kind, "record", word
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.support.clusters import begun, client_of
+from tests.support.clusters import begin_transaction, client_of
 from txnsim.client.cluster import Cluster
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.judgement import JudgedTransaction
@@ -43,19 +43,19 @@ async def client(
         yield cluster
 
 
-async def committed(kafka: AsyncSimulatedKafka, topic: str, *values: str) -> None:
+async def write_committed(kafka: AsyncSimulatedKafka, topic: str, *values: str) -> None:
     """Write values in a transaction of their own, to partition 0."""
     await _transact(kafka, topic, values, commits=True)
 
 
-async def aborted(kafka: AsyncSimulatedKafka, topic: str, *values: str) -> None:
+async def write_aborted(kafka: AsyncSimulatedKafka, topic: str, *values: str) -> None:
     await _transact(kafka, topic, values, commits=False)
 
 
 async def _transact(
     kafka: AsyncSimulatedKafka, topic: str, values: tuple[str, ...], *, commits: bool
 ) -> None:
-    async with client(kafka) as cluster, await begun(cluster, "app") as producer:
+    async with client(kafka) as cluster, await begin_transaction(cluster, "app") as producer:
         for value in values:
             await producer.send(topic, 0, value.encode())
         if commits:

@@ -33,42 +33,47 @@ def live(cluster: SimCluster) -> TraceState:
     return state
 
 
-def differences(told: TraceState, now: TraceState, *, level: TraceLevel) -> list[str]:
+def differences(traced: TraceState, actual: TraceState, *, level: TraceLevel) -> list[str]:
     """Where a reader is wrong, one line each; none if the trace has told everything."""
-    found = list(_parted("brokers", told.brokers, now.brokers))
-    entries = (_entries(state.transactions, level) for state in (told, now))
-    found += _parted("transactions", *entries)
-    found += _parted("faults", told.faults, now.faults)
-    shares = [{k: _without(one) for k, one in state.shares.items()} for state in (told, now)]
-    found += _parted("shares", *shares)
-    streams = [{k: _without(one) for k, one in state.streams.items()} for state in (told, now)]
-    found += _parted("streams", *streams)
-    logs = _logs(told, level, is_told=True), _logs(now, level, is_told=False)
-    found += _parted("logs", *logs)
-    return found
+    lines = list(_list_differences("brokers", traced.brokers, actual.brokers))
+    entries = (_entries(state.transactions, level) for state in (traced, actual))
+    lines += _list_differences("transactions", *entries)
+    lines += _list_differences("faults", traced.faults, actual.faults)
+    shares = [
+        {k: _drop_fields(share) for k, share in state.shares.items()} for state in (traced, actual)
+    ]
+    lines += _list_differences("shares", *shares)
+    streams = [
+        {k: _drop_fields(stream) for k, stream in state.streams.items()}
+        for state in (traced, actual)
+    ]
+    lines += _list_differences("streams", *streams)
+    logs = _logs(traced, level, is_told=True), _logs(actual, level, is_told=False)
+    lines += _list_differences("logs", *logs)
+    return lines
 
 
 @contextmanager
-def followed(level: TraceLevel) -> Iterator[list[str]]:
+def compare_states(level: TraceLevel) -> Iterator[list[str]]:
     """While stories are told, compare before and after each cure; the list gets what differs."""
-    found: list[str] = []
+    found_differences: list[str] = []
 
     async def look(stage: Stage) -> None:
         await final_observation.look_twice(stage)
         tracer = stage.environment.tracer
-        told = state_at(tracer.events(0), tracer.nodes, level=level)
-        told = msgspec.json.decode(msgspec.json.encode(told), type=TraceState)
+        traced = state_at(tracer.events(0), tracer.nodes, level=level)
+        traced = msgspec.json.decode(msgspec.json.encode(traced), type=TraceState)
         assert isinstance(stage.target, SimulatedTarget)
-        found.extend(differences(told, live(stage.target.cluster), level=level))
+        found_differences.extend(differences(traced, live(stage.target.cluster), level=level))
 
     with patch.object(runner, "look_twice", look):
-        yield found
+        yield found_differences
 
 
 def _entries(transactions: dict[str, dict[str, Any]], level: TraceLevel) -> dict[str, Any]:
     """At brief no event tells that the coordinator's own next move is pending (``txn.prepare``)."""
     left_out = OWN | {"pending"} if level is TraceLevel.BRIEF else OWN
-    return {name: _without(entry, left_out) for name, entry in transactions.items()}
+    return {name: _drop_fields(entry, left_out) for name, entry in transactions.items()}
 
 
 def _logs(state: TraceState, level: TraceLevel, *, is_told: bool) -> dict[str, Any]:
@@ -76,30 +81,30 @@ def _logs(state: TraceState, level: TraceLevel, *, is_told: bool) -> dict[str, A
     for tp, log in state.logs.items():
         if tp.startswith(INTERNAL):
             continue
-        one: dict[str, Any] = dict(log)
+        comparable: dict[str, Any] = dict(log)
         if level is TraceLevel.BRIEF:
             # As the page has it: no event tells that it has moved.
             is_known = log["replicas"] == 1 or log["lso"] >= log["end"]
-            one["hw"] = (log["end"] if is_told else log["hw"]) if is_known else None
-        one["producers"] = {
-            pid: _without(producer)
+            comparable["hw"] = (log["end"] if is_told else log["hw"]) if is_known else None
+        comparable["producers"] = {
+            pid: _drop_fields(producer)
             for pid, producer in log["producers"].items()
             if producer["first"] >= 0
         }
-        logs[tp] = one
+        logs[tp] = comparable
     return logs
 
 
-def _without(entry: dict[str, Any], left_out: frozenset[str] = OWN) -> dict[str, Any]:
+def _drop_fields(entry: dict[str, Any], left_out: frozenset[str] = OWN) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name not in left_out}
 
 
-def _parted(path: str, told: object, now: object) -> Iterator[str]:
-    if isinstance(told, dict) and isinstance(now, dict):
-        for name in sorted(told.keys() | now.keys()):
-            yield from _parted(f"{path}[{name}]", told.get(name), now.get(name))
-    elif told != now:
-        yield f"{path}: the trace tells {told!r}, it is {now!r}"
+def _list_differences(path: str, traced: object, actual: object) -> Iterator[str]:
+    if isinstance(traced, dict) and isinstance(actual, dict):
+        for name in sorted(traced.keys() | actual.keys()):
+            yield from _list_differences(f"{path}[{name}]", traced.get(name), actual.get(name))
+    elif traced != actual:
+        yield f"{path}: the trace tells {traced!r}, it is {actual!r}"
 
 
 _EVENT: Final = Event(0, 0, 0, 0, (), "snapshot")

@@ -60,10 +60,10 @@ def main_runs(scenarios: Iterable[Scenario]) -> Iterator[ScenarioRun]:
     """Every run of these stories in its first take, and the first run in every take: what another
     take changes is the same in every run.
     """
-    for one in scenario_runs(scenarios):
-        runs, takes = one.scenario.runs, one.scenario.takes
-        if one.run == next(iter(runs)) or one.take == takes[0]:
-            yield one
+    for scenario_run in scenario_runs(scenarios):
+        runs, takes = scenario_run.scenario.runs, scenario_run.scenario.takes
+        if scenario_run.run == next(iter(runs)) or scenario_run.take == takes[0]:
+            yield scenario_run
 
 
 def first_runs(scenarios: Iterable[Scenario]) -> Iterator[ScenarioRun]:
@@ -96,11 +96,11 @@ def data(event: Event) -> dict[str, Any]:
 
 def chain(events: Sequence[Event], event: Event) -> list[Event]:
     """The event, its main cause, that one's, up to one that has none."""
-    found = [event]
+    links = [event]
     while event.p:
         event = events[event.p[0] - events[0].i]
-        found.append(event)
-    return found
+        links.append(event)
+    return links
 
 
 class Survey:
@@ -151,7 +151,7 @@ class Survey:
         """The counts as text."""
         total = sum(self.kinds.values())
         orphans = sum(self.orphans.values())
-        seen = {name.partition(" ")[0] for name in self.kinds}
+        seen_kinds = {name.partition(" ")[0] for name in self.kinds}
         lines = [f"{self.runs} runs, {total} events, {orphans} without a cause"]
         lines += [
             f"  {count:7} of {self.kinds[name]:7} ({count / self.kinds[name]:4.0%}) {name}"
@@ -160,14 +160,14 @@ class Survey:
         ]
         lines += ["ends of chains that are no roots:", *_counts(self.strays)]
         lines += ["roots:", *_counts(self.roots)]
-        lines += [f"never seen: {', '.join(sorted(KINDS.keys() - seen)) or 'none'}"]
+        lines += [f"never seen: {', '.join(sorted(KINDS.keys() - seen_kinds)) or 'none'}"]
         lines += ["rules that are no row of docs/rules.md:", *_counts(self.unruled)]
         lines += ["not as it is spelt elsewhere:", *_counts(self.misspelt)]
         lines += ["missing fields:"]
         lines += [
-            f"  {count:7} of {of:7} {name}"
+            f"  {count:7} of {kind_total:7} {name}"
             for name, count in sorted(self.without.items())
-            if (of := sum(n for k, n in self.kinds.items() if k.split()[0] == _kind(name)))
+            if (kind_total := sum(n for k, n in self.kinds.items() if k.split()[0] == _kind(name)))
         ]
         return "\n".join(lines)
 
@@ -180,9 +180,9 @@ def _name(event: Event) -> str:
     """The kind; of messages which way they go, and whose they are."""
     if not event.k.startswith("msg."):
         return event.k
-    way = "answer" if data(event).get("response") else "request"
-    whose = str(data(event).get("peer", "")).partition("/")[0]
-    return f"{event.k} {way} {whose}"
+    direction = "answer" if data(event).get("response") else "request"
+    side = str(data(event).get("peer", "")).partition("/")[0]
+    return f"{event.k} {direction} {side}"
 
 
 def _counts(counts: Counter[str]) -> list[str]:

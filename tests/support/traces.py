@@ -11,7 +11,7 @@ from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 
 
 @cache
-def told(
+def trace_of_run(
     name: str = "z01", run: str = "V-", take: str = "armed", level: TraceLevel = TraceLevel.BRIEF
 ) -> bytes:
     """The trace of a run, as its file has it."""
@@ -19,11 +19,11 @@ def told(
     return run_in_virtual_time(scenario_run, trace_level=level).trace
 
 
-def told_run(
+def recording_of_run(
     name: str = "z01", run: str = "V-", take: str = "armed", level: TraceLevel = TraceLevel.BRIEF
 ) -> Recording:
     """The same, read."""
-    return Recording.of(name, told(name, run, take, level).splitlines())
+    return Recording.of(name, trace_of_run(name, run, take, level).splitlines())
 
 
 def hung_at(run: Recording) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 _START_TIMEOUT_S: Final = 90.0
@@ -30,11 +30,11 @@ class TxnsimServerError(Exception):
 
 def installed_txnsim() -> Path:
     """The command beside this interpreter, else the one of the repository's environment."""
-    beside = Path(sys.executable).with_name("txnsim")
-    return beside if beside.exists() else _REPOSITORY / ".venv" / "bin" / "txnsim"
+    sibling = Path(sys.executable).with_name("txnsim")
+    return sibling if sibling.exists() else _REPOSITORY / ".venv" / "bin" / "txnsim"
 
 
-class TxnsimServer(Lived):
+class TxnsimServer(ManagedResource):
     """A cluster of simulated brokers, as a context manager.
 
     Args:
@@ -79,7 +79,7 @@ class TxnsimServer(Lived):
         self.start()
         return self
 
-    def _left(self, exc: BaseException | None) -> None:
+    def _on_exit(self, exc: BaseException | None) -> None:
         self.stop(expect_clean=exc is None)
 
     def start(self) -> None:
@@ -129,8 +129,8 @@ class TxnsimServer(Lived):
         output = self.log_tail()
         shutil.rmtree(self._directory, ignore_errors=True)
         if code != 0 and expect_clean:
-            ended = "did not end after SIGTERM" if code is None else f"ended with {code}"
-            raise TxnsimServerError(f"txnsim serve {ended}:\n{output}")
+            ending = "did not end after SIGTERM" if code is None else f"ended with {code}"
+            raise TxnsimServerError(f"txnsim serve {ending}:\n{output}")
 
     # Queries
 

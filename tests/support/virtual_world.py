@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 from tests.support.virtual_environment import around
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -47,7 +47,7 @@ class _Operator:
         """Nobody is told."""
 
 
-class VirtualWorld(Lived):
+class VirtualWorld(ManagedResource):
     """A cluster in memory, as a context manager, and the time around it; a ``SimulatedTarget``
     whose acts are waited for.
 
@@ -67,7 +67,7 @@ class VirtualWorld(Lived):
         self._run(self._start())
         return self
 
-    def _left(self, exc: BaseException | None) -> None:
+    def _on_exit(self, exc: BaseException | None) -> None:
         try:
             self._run(self._stop())
         finally:

@@ -16,35 +16,35 @@ EVERYTHING: Final = IsolationLevel.READ_UNCOMMITTED
 
 
 async def until(
-    condition: Callable[[], bool | Awaitable[bool]], what: str, *, seconds: int = 120
+    condition: Callable[[], bool | Awaitable[bool]], expectation: str, *, seconds: int = 120
 ) -> None:
     """Wait for what the metadata or a client says; two minutes are more than it ever takes."""
     for _ in range(seconds * 10):
-        found = condition()
-        if await found if inspect.isawaitable(found) else found:
+        answer = condition()
+        if await answer if inspect.isawaitable(answer) else answer:
             return
         await asyncio.sleep(0.1)
-    raise AssertionError(f"it never came true: {what}")
+    raise AssertionError(f"it never came true: {expectation}")
 
 
 def alive(cluster: VirtualCluster) -> list[int]:
     """Brokers that the controller takes for alive."""
-    return [one.broker_id for one in cluster.sim.metadata.image.alive_brokers()]
+    return [broker.broker_id for broker in cluster.sim.metadata.image.alive_brokers()]
 
 
-async def fenced(cluster: VirtualCluster, broker_id: BrokerId) -> None:
+async def until_fenced(cluster: VirtualCluster, broker_id: BrokerId) -> None:
     """Wait until the controller has noticed."""
     await until(lambda: broker_id not in alive(cluster), f"broker {broker_id} is fenced")
 
 
-async def in_sync(cluster: VirtualCluster, where: TopicPartition, count: int) -> None:
+async def in_sync(cluster: VirtualCluster, topic_partition: TopicPartition, count: int) -> None:
     """Wait until so many replicas are in sync."""
 
     def is_so() -> bool:
-        partition = cluster.sim.metadata.image.partition(where)
+        partition = cluster.sim.metadata.image.partition(topic_partition)
         return partition is not None and len(partition.isr) == count
 
-    await until(is_so, f"{count} replicas of {where} are in sync")
+    await until(is_so, f"{count} replicas of {topic_partition} are in sync")
 
 
 async def leaderless(
@@ -52,7 +52,7 @@ async def leaderless(
 ) -> None:
     """Wait until the controller has taken the leaders away."""
     await until(
-        lambda: all(cluster.leader(one) < 0 for one in partitions),
+        lambda: all(cluster.leader(partition) < 0 for partition in partitions),
         f"{partitions} have no leaders",
         seconds=seconds,
     )

@@ -1,4 +1,4 @@
-"""A test that is played inside of something: its first argument is what it gets there, or those
+"""A test that is play_test inside of something: its first argument is what it gets there, or those
 that are given by position alone.
 """
 
@@ -22,29 +22,33 @@ def in_virtual_time(
     """
 
     def run(main: Callable[[W], Awaitable[None]]) -> None:
-        async def whole(env: VirtualEnvironment) -> None:
+        async def run_in_world(env: VirtualEnvironment) -> None:
             await main(world(env))
             await env.tasks.close()
 
-        run_virtual(whole, seed=1)
+        run_virtual(run_in_world, seed=1)
 
     return run
 
 
 def within(
-    run: Callable[..., object], /, **given: Any
+    run: Callable[..., object], /, **run_arguments: Any
 ) -> Callable[[Callable[..., Awaitable[object]]], Callable[..., None]]:
-    """Let ``run``, with what is ``given``, play the test; pytest gives its other arguments."""
+    """Let ``run`` play the test, with ``run_arguments``; pytest gives its other arguments."""
 
     def decorate(test: Callable[..., Awaitable[object]]) -> Callable[..., None]:
         @functools.wraps(test)
-        def played(**arguments: Any) -> None:
-            run(lambda *worlds: test(*worlds, **arguments), **given)
+        def play_test(**arguments: Any) -> None:
+            run(lambda *worlds: test(*worlds, **arguments), **run_arguments)
 
-        first, *others = inspect.signature(test).parameters.values()
-        if first.kind is first.POSITIONAL_ONLY:
-            others = [one for one in others if one.kind is not one.POSITIONAL_ONLY]
-        played.__signature__ = inspect.Signature(others)  # type: ignore[attr-defined]
-        return played
+        first_parameter, *other_parameters = inspect.signature(test).parameters.values()
+        if first_parameter.kind is first_parameter.POSITIONAL_ONLY:
+            other_parameters = [
+                parameter
+                for parameter in other_parameters
+                if parameter.kind is not parameter.POSITIONAL_ONLY
+            ]
+        play_test.__signature__ = inspect.Signature(other_parameters)  # type: ignore[attr-defined]
+        return play_test
 
     return decorate

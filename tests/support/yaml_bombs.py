@@ -5,8 +5,8 @@ from __future__ import annotations
 from txnsim.config.yaml_bounds import BYTES_MAX, DEPTH_MAX, VALUES_MAX
 
 NESTED = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
-    f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]\n"
-    for before, name in zip("abcdefg", "bcdefgh", strict=True)
+    f"{name}: &{name} [{','.join([f'*{previous}'] * 10)}]\n"
+    for previous, name in zip("abcdefg", "bcdefgh", strict=True)
 )
 """A few hundred bytes that stand for 100 million values."""
 CHAIN = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 2_000))

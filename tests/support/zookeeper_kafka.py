@@ -20,7 +20,7 @@ from tests.support.apache_kafka import (
     java_command,
     kafka_libs,
 )
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 
 _START_TIMEOUT_S: Final = 120.0
 _STOP_TIMEOUT_S: Final = 20.0
@@ -28,7 +28,7 @@ _POLL_S: Final = 0.1
 _LOG_TAIL: Final = 4_000
 
 
-class ZookeeperKafka(Lived):
+class ZookeeperKafka(ManagedResource):
     """The brokers and their ZooKeeper, as a context manager.
 
     Args:
@@ -53,7 +53,7 @@ class ZookeeperKafka(Lived):
         self.start()
         return self
 
-    def _left(self, exc: BaseException | None) -> None:
+    def _on_exit(self, exc: BaseException | None) -> None:
         self.stop()
 
     @property
@@ -76,7 +76,7 @@ class ZookeeperKafka(Lived):
         self._home = Path(tempfile.mkdtemp(prefix="txnsim-zookeeper-"))
         zookeeper_port, *self._ports = free_ports(1 + len(self._versions))
         try:
-            self._spawn(
+            self._spawn_process(
                 "zookeeper",
                 "org.apache.zookeeper.server.quorum.QuorumPeerMain",
                 self._versions[0],
@@ -91,7 +91,7 @@ class ZookeeperKafka(Lived):
             for number, (version, port) in enumerate(
                 zip(self._versions, self._ports, strict=True), start=1
             ):
-                self._spawn(
+                self._spawn_process(
                     f"broker-{number}",
                     "kafka.Kafka",
                     version,
@@ -130,7 +130,7 @@ class ZookeeperKafka(Lived):
         self._processes = []
         shutil.rmtree(self._home, ignore_errors=True)
 
-    def _spawn(
+    def _spawn_process(
         self, name: str, main_class: str, version: str, properties: Mapping[str, str]
     ) -> None:
         config = self._home / f"{name}.properties"
@@ -151,8 +151,8 @@ class ZookeeperKafka(Lived):
     def _await_ready(self, port: int, brokers: int) -> None:
         deadline_s = time.monotonic() + _START_TIMEOUT_S
         while brokers_listed(port) < brokers:
-            ended = [process for process in self._processes if process.poll() is not None]
-            if ended or time.monotonic() > deadline_s:
+            ended_processes = [process for process in self._processes if process.poll() is not None]
+            if ended_processes or time.monotonic() > deadline_s:
                 logs = "\n".join(
                     log.read_text(errors="replace")[-_LOG_TAIL:]
                     for log in sorted(self._home.glob("*.log"))

@@ -24,7 +24,7 @@ from tests.broker.server.test_connection import first_partition, open_wire
 from tests.support.broker_api import KEYS, NO_SUCH_ID, Api
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.group_api import GROUP, join_values
-from tests.support.raw_connection import Wire
+from tests.support.raw_connection import WireClient
 from tests.support.security import acl
 from tests.support.within_environment import within
 from txnsim.api import _configs as configs
@@ -594,7 +594,7 @@ def test_every_version_has_its_messages(key: int) -> None:
 LIMIT = 1_000
 
 
-async def produce_error(wire: Wire) -> ErrorCode:
+async def produce_error(wire: WireClient) -> ErrorCode:
     wire.send(wire.produce(first_partition()))
     (topic,) = (await wire.answer())[1].responses
     return ErrorCode(topic.partition_responses[0].error_code)
@@ -642,7 +642,7 @@ async def test_large_frames_that_are_not_whole_are_given_up_first(cluster: Virtu
         LIMIT, cluster.env.clock, lambda: sim.listeners, lambda: next(resident_sizes, LIMIT)
     )
     mark.look()
-    assert await large.closed()
+    assert await large.is_closed_by_broker()
     await asyncio.sleep((LOOK_MS + 1) / 1_000)
     late = await open_wire(cluster)
     assert await produce_error(late) is ErrorCode.none

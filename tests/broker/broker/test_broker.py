@@ -131,7 +131,7 @@ async def test_a_prepared_transaction_is_finished_by_the_next_coordinator(
         producer = await begun(client, P0, P1)
         await (producer.commit() if committed else producer.abort())
         assert (await describe(client)).state == f"Prepare{state}"
-        await cluster.struck("lost")
+        await cluster.wait_until_struck("lost")
         cluster.sim.injector.disarm("lost")
         cluster.move(cluster.home("tx"))
         await until_state(client, "tx", f"Complete{state}")
@@ -170,7 +170,7 @@ async def test_a_verification_does_not_outlive_the_leadership_it_was_asked_under
             producer.begin()
             cluster.arm(Hold(), MARKERS, api="AddPartitionsToTxn", limit=1)
             sent = producer.send("orders", 0, b"v")
-            await cluster.struck()
+            await cluster.wait_until_struck()
             cluster.move(P0)
             cluster.sim.injector.release("f")
             await sent

@@ -136,8 +136,8 @@ async def test_the_partition_follows_from_that_of_the_source(cluster: VirtualClu
     member.api = Api(cluster.sim, cluster.leader(topic_partition))
     await member.initialize(1)
     await fill(member.api, 1, partition=1)
-    await member.fetch(of=(1,), max_wait=2_000)
-    await member.fetch({1: ["0-0:3"]}, of=())
+    await member.fetch(partitions=(1,), max_wait=2_000)
+    await member.fetch({1: ["0-0:3"]}, partitions=())
     assert await letters_after(cluster, 0) == []
     assert len(letters(cluster, 1)) == 1
 
@@ -295,7 +295,7 @@ async def test_a_request_without_answer_is_tried_again(cluster: VirtualCluster) 
     await fill(member.api, 1)
     await member.get()
     await member.acknowledge("0-0:3")
-    await cluster.struck()
+    await cluster.wait_until_struck()
     assert states(member) == [(0, 0, RecordState.ARCHIVING.name)]
     await letters_after(cluster, 1, after_s=60)
     await asyncio.sleep(1)
@@ -310,7 +310,7 @@ async def test_after_five_failures_they_are_lost(cluster: VirtualCluster) -> Non
     await member.get()
     await member.acknowledge("0-0:3")
     await asyncio.sleep(300)
-    await cluster.struck(count=5)
+    await cluster.wait_until_struck(count=5)
     assert states(member) == []
     assert letters(cluster) == []
 
@@ -323,7 +323,7 @@ async def test_a_new_leader_sends_what_was_on_its_way(cluster: VirtualCluster) -
     await fill(member.api, 1)
     await member.get()
     await member.acknowledge("0-0:3")
-    await cluster.struck()
+    await cluster.wait_until_struck()
     shares: Any = member.api.broker.share_fetching.shares
     shares.forget_places([PLACE])
     next_member = ShareMember(member.api, "m2")

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.images import cluster, partition, topic
-from tests.support.leader_bench import P0, P1, UNKNOWN, Leader, part, produce, settle
+from tests.support.leader_bench import P0, P1, UNKNOWN, LeaderBench, part, produce, settle
 from tests.support.logs import NOW
 from tests.support.markers import append_marker
 from txnsim.broker.fetch import CONSUMER_REPLICA_ID, FUTURE_REPLICA_ID, FetchCommand, Outcomes
@@ -23,8 +23,8 @@ COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCO
 
 
 @pytest.fixture
-async def leader() -> Leader:
-    return Leader(transaction_partition_verification_enable=False)
+async def leader() -> LeaderBench:
+    return LeaderBench(transaction_partition_verification_enable=False)
 
 
 def fetch_partition(
@@ -60,7 +60,7 @@ def fetch(
 
 async def test_a_consumer_gets_the_beginning_of_the_batch_at_the_size_limit() -> None:
     """As Kafka's, which sends a slice of its file; replicas are sent whole batches here."""
-    leader = Leader()
+    leader = LeaderBench()
     await append(leader)
     await append(leader)
     (uncut,) = await leader.fetching.fetch(fetch())
@@ -74,16 +74,16 @@ async def test_a_consumer_gets_the_beginning_of_the_batch_at_the_size_limit() ->
     assert replicas.records == uncut.records[:1]
 
 
-def start(leader: Leader, command: FetchCommand) -> asyncio.Task[Outcomes]:
+def start(leader: LeaderBench, command: FetchCommand) -> asyncio.Task[Outcomes]:
     return asyncio.get_running_loop().create_task(leader.fetching.fetch(command))
 
 
-async def append(leader: Leader, topic_partition: TopicPartition = P0, **fields: Any) -> None:
+async def append(leader: LeaderBench, topic_partition: TopicPartition = P0, **fields: Any) -> None:
     outcomes = await leader.producing.produce(produce(part(topic_partition, **fields)))
     assert outcomes[topic_partition].error is E.none
 
 
-def open_transaction(leader: Leader, sequence: int = 0) -> None:
+def open_transaction(leader: LeaderBench, sequence: int = 0) -> None:
     log = leader.log()
     guard = start_verification(
         log,
@@ -100,7 +100,7 @@ def open_transaction(leader: Leader, sequence: int = 0) -> None:
     leader.purgatory.touch(P0)
 
 
-def end_transaction(leader: Leader, *, committed: bool = True) -> None:
+def end_transaction(leader: LeaderBench, *, committed: bool = True) -> None:
     log = leader.log()
     append_marker(
         log,
@@ -130,7 +130,7 @@ def end_transaction(leader: Leader, *, committed: bool = True) -> None:
     ],
 )
 async def test_a_topic_id_without_its_name_is_refused(
-    leader: Leader, row: FetchPartition, error: ErrorCode
+    leader: LeaderBench, row: FetchPartition, error: ErrorCode
 ) -> None:
     (outcome,) = await leader.fetching.fetch(fetch(row, max_wait_ms=1_000))
     assert outcome.error is error
@@ -150,14 +150,14 @@ async def test_who_fetches_as_a_follower_must_be_one(
     replica_id: int, epoch: int, error: ErrorCode
 ) -> None:
     followed = topic("orders", partition(1, replicas=(1, 2)))
-    leader = Leader(cluster().with_topic(followed))
+    leader = LeaderBench(cluster().with_topic(followed))
     row = fetch_partition(P0, current_leader_epoch=epoch)
     (outcome,) = await leader.fetching.fetch(fetch(row, replica_id=replica_id))
     assert outcome.error is error
 
 
 async def test_followers_read_what_is_not_replicated_yet() -> None:
-    leader = Leader(cluster().with_topic(topic("orders", partition(1, replicas=(1, 2)))))
+    leader = LeaderBench(cluster().with_topic(topic("orders", partition(1, replicas=(1, 2)))))
     await leader.producing.produce(produce(part(), acks=1))
     for replica_id, read in ((CONSUMER_REPLICA_ID, 0), (2, 1), (FUTURE_REPLICA_ID, 1)):
         command = fetch(replica_id=replica_id, isolation=COMMITTED)
@@ -170,7 +170,7 @@ async def test_followers_read_what_is_not_replicated_yet() -> None:
     assert len((await task)[0].records) == 1
 
 
-async def test_the_brokers_limit_caps_the_clients(leader: Leader) -> None:
+async def test_the_brokers_limit_caps_the_clients(leader: LeaderBench) -> None:
     for tp in (P0, P1):
         await append(leader, tp, value=b"x" * 500)
     leader.set(fetch_max_bytes=600)
@@ -189,7 +189,7 @@ async def test_the_brokers_limit_caps_the_clients(leader: Leader) -> None:
     ],
 )
 async def test_a_reader_that_has_diverged_learns_where(
-    leader: Leader,
+    leader: LeaderBench,
     last_epoch: int,
     offset: int,
     diverging: tuple[int, int] | None,
@@ -210,7 +210,7 @@ async def test_a_reader_that_has_diverged_learns_where(
 # Waiting
 
 
-async def test_a_reader_waits_for_min_bytes_and_reads_again(leader: Leader) -> None:
+async def test_a_reader_waits_for_min_bytes_and_reads_again(leader: LeaderBench) -> None:
     task = start(leader, fetch(max_wait_ms=500, min_bytes=100))
     await settle()
     await append(leader, value=b"")
@@ -220,7 +220,7 @@ async def test_a_reader_waits_for_min_bytes_and_reads_again(leader: Leader) -> N
     assert len((await task)[0].records) == 2
 
 
-async def test_waiting_ends_at_max_wait_of_monotonic_time(leader: Leader) -> None:
+async def test_waiting_ends_at_max_wait_of_monotonic_time(leader: LeaderBench) -> None:
     task = start(leader, fetch(max_wait_ms=500))
     await settle()
     leader.clock.advance(3_600_000)
@@ -232,7 +232,7 @@ async def test_waiting_ends_at_max_wait_of_monotonic_time(leader: Leader) -> Non
 
 @pytest.mark.parametrize("rest", [3, 4, 6])
 async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(
-    leader: Leader, rest: int
+    leader: LeaderBench, rest: int
 ) -> None:
     """Behind the first read, once it is known what is wanted, and when P0 has been looked at."""
 
@@ -259,7 +259,7 @@ async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(
 
 
 async def test_read_committed_is_woken_by_the_last_stable_offset_and_not_by_an_append(
-    leader: Leader,
+    leader: LeaderBench,
 ) -> None:
     task = start(leader, fetch(max_wait_ms=500, isolation=COMMITTED))
     await settle()
@@ -270,7 +270,9 @@ async def test_read_committed_is_woken_by_the_last_stable_offset_and_not_by_an_a
     assert len((await task)[0].records) == 2
 
 
-async def test_bytes_over_all_partitions_count_each_up_to_its_own_limit(leader: Leader) -> None:
+async def test_bytes_over_all_partitions_count_each_up_to_its_own_limit(
+    leader: LeaderBench,
+) -> None:
     rows = (fetch_partition(P0, max_bytes=40), fetch_partition(P1, max_bytes=40))
     task = start(leader, fetch(*rows, max_wait_ms=500, min_bytes=60))
     await settle()
@@ -281,7 +283,7 @@ async def test_bytes_over_all_partitions_count_each_up_to_its_own_limit(leader: 
     assert [bool(outcome.records) for outcome in await task] == [True, False]
 
 
-async def test_a_reader_is_woken_when_leadership_goes(leader: Leader) -> None:
+async def test_a_reader_is_woken_when_leadership_goes(leader: LeaderBench) -> None:
     task = start(leader, fetch(max_wait_ms=500, leader_only=True))
     await settle()
     leader.apply(leader.image.with_partition(P0, partition(2, replicas=(2, 1), epoch=1)))
@@ -289,7 +291,7 @@ async def test_a_reader_is_woken_when_leadership_goes(leader: Leader) -> None:
     assert (await task)[0].error is E.not_leader_or_follower
 
 
-async def test_a_reader_is_woken_when_its_offset_falls_out_of_the_log(leader: Leader) -> None:
+async def test_a_reader_is_woken_when_its_offset_falls_out_of_the_log(leader: LeaderBench) -> None:
     task = start(leader, fetch(fetch_partition(P0, 0), max_wait_ms=500, min_bytes=1_000_000))
     await settle()
     await append(leader, count=3)
@@ -298,7 +300,7 @@ async def test_a_reader_is_woken_when_its_offset_falls_out_of_the_log(leader: Le
     assert (await task)[0].error is E.offset_out_of_range
 
 
-async def test_a_reader_is_answered_when_its_topic_is_deleted(leader: Leader) -> None:
+async def test_a_reader_is_answered_when_its_topic_is_deleted(leader: LeaderBench) -> None:
     task = start(leader, fetch(max_wait_ms=500))
     await settle()
     leader.apply(leader.image.without_topic("orders"))

@@ -67,13 +67,13 @@ async def test_groups_and_positions_move_with_the_leader(of_two: GroupApi) -> No
     home = partition_for(GROUP, 3)
     leader = host(of_two).coordinator_of(GROUP)
     assert leader is not None
-    leader_groups = GroupApi(of_two.api.at(leader))
+    leader_groups = GroupApi(of_two.api.on_broker(leader))
     await leader_groups.commit(5)
     other_broker = BrokerId(3 - leader)
     cluster.move_leader(offsets_partition(home), other_broker)
-    other_groups = GroupApi(of_two.api.at(other_broker))
+    other_groups = GroupApi(of_two.api.on_broker(other_broker))
     # The new leader has to hear how far the other one is before it knows what is replicated.
-    assert await other_groups.committed(require_stable=True) == (5, E.none)
+    assert await other_groups.committed_offset(require_stable=True) == (5, E.none)
     moved = await leader_groups.api.ask(
         "OffsetFetch", 7, group_id=GROUP, topics=None, require_stable=False
     )
@@ -91,17 +91,17 @@ async def test_a_new_leader_answers_at_once_or_under_the_switch_once_all_is_repl
     async with group_api(brokers=2, rules=switches) as groups:
         leader = host(groups).coordinator_of(GROUP)
         assert leader is not None
-        await GroupApi(groups.api.at(leader)).commit(5)
+        await GroupApi(groups.api.on_broker(leader)).commit(5)
         other_broker = BrokerId(3 - leader)
         groups.api.cluster.move_leader(offsets_partition(HOME), other_broker)
-        leader_api = groups.api.at(other_broker)
+        leader_api = groups.api.on_broker(other_broker)
         fields = {"group_id": GROUP, "topics": None, "require_stable": False}
         first_answer = await leader_api.ask("OffsetFetch", 7, **fields)
         assert first_answer.error_code is (E.coordinator_load_in_progress if waits else E.none)
         await leader_api.until(
             lambda answer: answer.error_code is E.none, "OffsetFetch", 7, **fields
         )
-        assert await GroupApi(leader_api).committed(require_stable=True) == (5, E.none)
+        assert await GroupApi(leader_api).committed_offset(require_stable=True) == (5, E.none)
 
 
 async def test_positions_go_with_their_topic_also_where_it_is_made_anew(groups: GroupApi) -> None:
@@ -112,7 +112,7 @@ async def test_positions_go_with_their_topic_also_where_it_is_made_anew(groups: 
         2,
         topics=[{"name": "orders", "num_partitions": 1, "replication_factor": 1}],
     )
-    assert await groups.committed() == (-1, E.none)
+    assert await groups.committed_offset() == (-1, E.none)
 
 
 async def test_without_the_topic_there_is_no_coordinator(groups: GroupApi) -> None:
@@ -152,7 +152,7 @@ async def test_nothing_is_asked_where_verification_is_switched_off() -> None:
 async def test_markers_on_other_topics_are_ignored(groups: GroupApi) -> None:
     host(groups).marker_written(TopicPartition("orders", 0), marker(7), 0)
     host(groups).marker_written(offsets_partition(HOME), marker(7), 0)
-    assert await groups.committed() == (-1, E.none)
+    assert await groups.committed_offset() == (-1, E.none)
 
 
 def test_an_id_in_kafka_s_own_form_begins_with_no_dash() -> None:

@@ -21,7 +21,7 @@ from tests.support.leader_bench import (
     P0,
     P1,
     UNKNOWN,
-    Leader,
+    LeaderBench,
     orders,
     part,
     produce,
@@ -55,15 +55,15 @@ E = ErrorCode
 
 
 @pytest.fixture
-async def leader() -> Leader:
-    return Leader()
+async def leader() -> LeaderBench:
+    return LeaderBench()
 
 
-def start(leader: Leader, command: ProduceCommand) -> asyncio.Task[Outcomes]:
+def start(leader: LeaderBench, command: ProduceCommand) -> asyncio.Task[Outcomes]:
     return asyncio.get_running_loop().create_task(leader.producing.produce(command))
 
 
-async def errors(leader: Leader, command: ProduceCommand) -> dict[TopicPartition, ErrorCode]:
+async def errors(leader: LeaderBench, command: ProduceCommand) -> dict[TopicPartition, ErrorCode]:
     outcomes = await leader.producing.produce(command)
     return {topic_partition: outcome.error for topic_partition, outcome in outcomes.items()}
 
@@ -75,19 +75,21 @@ def txn(topic_partition: TopicPartition = P0, sequence: int = 0, **fields: Any) 
 # Order of checks
 
 
-async def test_a_plain_batch_is_appended_without_asking_anybody(leader: Leader) -> None:
+async def test_a_plain_batch_is_appended_without_asking_anybody(leader: LeaderBench) -> None:
     outcomes = await leader.producing.produce(produce(part(P0), part(P1, count=3)))
     assert outcomes == {
         P0: ProduceOutcome(base_offset=0, log_start_offset=0),
         P1: ProduceOutcome(base_offset=0, log_start_offset=0),
     }
     assert leader.log(P1).high_watermark == 3
-    assert leader.asked == []
+    assert leader.requests == []
 
 
 @pytest.mark.parametrize("name", [CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC])
 async def test_internal_topics_are_refused_before_leadership_is_looked_at(name: str) -> None:
-    leader = Leader(cluster().with_topic(topic(name, partition(1, replicas=(1,)), partition(2))))
+    leader = LeaderBench(
+        cluster().with_topic(topic(name, partition(1, replicas=(1,)), partition(2)))
+    )
     led, not_led = TopicPartition(name, 0), TopicPartition(name, 1)
     refused = E.invalid_topic_exception
     assert await errors(leader, produce(part(led), part(not_led))) == {
@@ -102,17 +104,17 @@ async def test_leadership_is_judged_before_the_replicas_in_sync() -> None:
     image = cluster().with_topic(
         topic("orders", partition(2, isr=(2,)), configs={"min.insync.replicas": "2"})
     )
-    assert await errors(Leader(image), produce(part(P0))) == {P0: E.not_leader_or_follower}
+    assert await errors(LeaderBench(image), produce(part(P0))) == {P0: E.not_leader_or_follower}
 
 
 # Verification
 
 
-async def test_the_first_transactional_batch_waits_for_the_coordinator(leader: Leader) -> None:
+async def test_the_first_transactional_batch_waits_for_the_coordinator(leader: LeaderBench) -> None:
     task = start(leader, produce(txn(P0), txn(P1)))
     await settle()
     assert not task.done()
-    (transaction,) = leader.asked[0].command.transactions
+    (transaction,) = leader.requests[0].command.transactions
     assert transaction.partitions == (P0, P1)
     assert transaction.verify_only
     leader.answer()
@@ -120,24 +122,24 @@ async def test_the_first_transactional_batch_waits_for_the_coordinator(leader: L
     assert leader.log().producers.open_transaction_of(7) == 0
 
 
-async def test_an_open_transaction_is_not_verified_again(leader: Leader) -> None:
+async def test_an_open_transaction_is_not_verified_again(leader: LeaderBench) -> None:
     task = start(leader, produce(txn(P0)))
     await settle()
     leader.answer()
     await task
     outcomes = await leader.producing.produce(produce(txn(P0, 1)))
     assert outcomes[P0].base_offset == 1
-    assert len(leader.asked) == 1
+    assert len(leader.requests) == 1
 
 
-async def test_only_the_partitions_that_need_it_are_asked_about(leader: Leader) -> None:
+async def test_only_the_partitions_that_need_it_are_asked_about(leader: LeaderBench) -> None:
     task = start(leader, produce(txn(P0)))
     await settle()
     leader.answer()
     await task
     task = start(leader, produce(txn(P0, 1), txn(P1, 0), txn(NOT_LED, 0), part(UNKNOWN)))
     await settle()
-    assert leader.asked[1].command.transactions[0].partitions == (P1,)
+    assert leader.requests[1].command.transactions[0].partitions == (P1,)
     leader.answer()
     assert {tp: outcome.error for tp, outcome in (await task).items()} == {
         P0: E.none,
@@ -159,7 +161,7 @@ async def test_only_the_partitions_that_need_it_are_asked_about(leader: Leader) 
     ],
 )
 async def test_what_the_coordinator_refuses_is_not_appended(
-    leader: Leader,
+    leader: LeaderBench,
     answered_error: ErrorCode,
     operation: TransactionOperation,
     error: ErrorCode,
@@ -176,28 +178,30 @@ async def test_what_the_coordinator_refuses_is_not_appended(
     assert leader.log(P0).log_end_offset == 0
 
 
-async def test_without_an_answer_the_client_is_to_try_again(leader: Leader) -> None:
+async def test_without_an_answer_the_client_is_to_try_again(leader: LeaderBench) -> None:
     task = start(leader, produce(txn(P0)))
     await settle()
-    leader.asked[0].answer.fail(PeerTimeoutError("late"))
+    leader.requests[0].answer.fail(PeerTimeoutError("late"))
     assert (await task)[P0].error is E.not_enough_replicas
 
 
-async def test_verification_may_be_switched_off_but_not_the_implicit_add(leader: Leader) -> None:
-    leader = Leader(
+async def test_verification_may_be_switched_off_but_not_the_implicit_add(
+    leader: LeaderBench,
+) -> None:
+    leader = LeaderBench(
         orders().with_broker_configs("", {"transaction.partition.verification.enable": "false"}),
         transaction_partition_verification_enable=False,
     )
     assert await errors(leader, produce(txn(P0))) == {P0: E.none}
-    assert leader.asked == []
+    assert leader.requests == []
     task = start(leader, produce(txn(P1), operation=ADD))
     await settle()
-    assert not leader.asked[0].command.transactions[0].verify_only
+    assert not leader.requests[0].command.transactions[0].verify_only
     leader.answer()
     assert (await task)[P1].error is E.none
 
 
-async def test_a_stale_epoch_is_refused_before_anybody_is_asked(leader: Leader) -> None:
+async def test_a_stale_epoch_is_refused_before_anybody_is_asked(leader: LeaderBench) -> None:
     task = start(leader, produce(txn(P0, epoch=3), operation=ADD))
     await settle()
     leader.answer()
@@ -205,10 +209,10 @@ async def test_a_stale_epoch_is_refused_before_anybody_is_asked(leader: Leader) 
     assert await errors(leader, produce(txn(P0, epoch=2), operation=ADD)) == {
         P0: E.invalid_producer_epoch
     }
-    assert len(leader.asked) == 1
+    assert len(leader.requests) == 1
 
 
-async def test_a_batch_that_lost_its_guard_meanwhile_is_refused(leader: Leader) -> None:
+async def test_a_batch_that_lost_its_guard_meanwhile_is_refused(leader: LeaderBench) -> None:
     """The marker of the aborted transaction comes between verification and append."""
     task = start(leader, produce(txn(P0)))
     await settle()
@@ -230,26 +234,26 @@ async def test_a_batch_that_lost_its_guard_meanwhile_is_refused(leader: Leader) 
 
 
 async def test_an_implicit_add_is_repeated_while_the_last_transaction_is_ending(
-    leader: Leader,
+    leader: LeaderBench,
 ) -> None:
     task = start(leader, produce(txn(P0), txn(P1), operation=ADD))
     await settle()
     leader.answer(E.concurrent_transactions, E.none)
     await settle()
-    assert len(leader.asked) == 1, "after a pause"
+    assert len(leader.requests) == 1, "after a pause"
     leader.clock.pass_ms(19)
     await settle()
-    assert len(leader.asked) == 1
+    assert len(leader.requests) == 1
     leader.clock.pass_ms(1)
     await settle()
-    assert leader.asked[1].command == leader.asked[0].command, "the whole call again"
+    assert leader.requests[1].command == leader.requests[0].command, "the whole call again"
     leader.answer()
     assert {outcome.error for outcome in (await task).values()} == {E.none}
-    assert leader.clock.armed == 0
+    assert leader.clock.armed_timers == 0
 
 
 async def test_the_leader_gives_up_after_its_patience_and_says_the_last_answer(
-    leader: Leader,
+    leader: LeaderBench,
 ) -> None:
     task = start(leader, produce(txn(P0), operation=ADD))
     for _ in range(5):
@@ -259,13 +263,13 @@ async def test_the_leader_gives_up_after_its_patience_and_says_the_last_answer(
         assert not task.done()
         leader.clock.pass_ms(20)
     await settle()
-    assert len(leader.asked) == 6, "at 0, 20, 40, 60, 80 and 100 ms"
+    assert len(leader.requests) == 6, "at 0, 20, 40, 60, 80 and 100 ms"
     leader.answer(E.concurrent_transactions)
     assert (await task)[P0].error is E.concurrent_transactions
 
 
 async def test_patience_is_bounded_by_the_request_timeout() -> None:
-    leader = Leader(request_timeout_ms=20)
+    leader = LeaderBench(request_timeout_ms=20)
     task = start(leader, produce(txn(P0), operation=ADD))
     for _ in range(2):
         await settle()
@@ -273,31 +277,31 @@ async def test_patience_is_bounded_by_the_request_timeout() -> None:
         await settle()
         leader.clock.pass_ms(20)
     await settle()
-    assert len(leader.asked) == 2
+    assert len(leader.requests) == 2
     assert (await task)[P0].error is E.concurrent_transactions
 
 
 @pytest.mark.parametrize("operation", [OLD, NEW])
 async def test_a_mere_verification_is_not_repeated(
-    leader: Leader, operation: TransactionOperation
+    leader: LeaderBench, operation: TransactionOperation
 ) -> None:
     task = start(leader, produce(txn(P0), operation=operation))
     await settle()
     leader.answer(E.concurrent_transactions)
     assert (await task)[P0].error is E.not_enough_replicas
-    assert len(leader.asked) == 1
+    assert len(leader.requests) == 1
 
 
-async def test_a_producer_that_goes_away_in_the_pause_leaves_no_timer(leader: Leader) -> None:
+async def test_a_producer_that_goes_away_in_the_pause_leaves_no_timer(leader: LeaderBench) -> None:
     task = start(leader, produce(txn(P0), operation=ADD))
     await settle()
     leader.answer(E.concurrent_transactions)
     await settle()
-    assert leader.clock.armed == 1
+    assert leader.clock.armed_timers == 1
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert leader.clock.armed == 0
+    assert leader.clock.armed_timers == 0
 
 
 # Replication
@@ -306,7 +310,7 @@ async def test_a_producer_that_goes_away_in_the_pause_leaves_no_timer(leader: Le
 class _LateReplica:
     """A follower of P0 that fetches only when told."""
 
-    def __init__(self, leader: Leader) -> None:
+    def __init__(self, leader: LeaderBench) -> None:
         self._leader = leader
         leader.apply(leader.image.with_partition(P0, partition(1, replicas=(1, 2), epoch=1)))
         self.partition = leader.replicas.replicated[P0]
@@ -324,7 +328,7 @@ class _LateReplica:
 
 
 async def test_acks_all_waits_for_the_high_watermark(
-    leader: Leader,
+    leader: LeaderBench,
 ) -> None:
     replica = _LateReplica(leader)
     task = start(leader, produce(part(P0)))
@@ -334,13 +338,13 @@ async def test_acks_all_waits_for_the_high_watermark(
     assert (await task)[P0].error is E.none
 
 
-async def test_acks_one_does_not_wait(leader: Leader) -> None:
+async def test_acks_one_does_not_wait(leader: LeaderBench) -> None:
     _LateReplica(leader)
     assert await errors(leader, produce(part(P0), acks=1)) == {P0: E.none}
 
 
 async def test_a_wait_for_replication_ends_at_its_timeout_and_the_record_stays(
-    leader: Leader,
+    leader: LeaderBench,
 ) -> None:
     _LateReplica(leader)
     task = start(leader, produce(part(P0), timeout_ms=50))
@@ -352,7 +356,7 @@ async def test_a_wait_for_replication_ends_at_its_timeout_and_the_record_stays(
 
 
 async def test_a_wait_for_replication_ends_when_leadership_goes(
-    leader: Leader,
+    leader: LeaderBench,
 ) -> None:
     _LateReplica(leader)
     task = start(leader, produce(part(P0)))
@@ -362,7 +366,7 @@ async def test_a_wait_for_replication_ends_when_leadership_goes(
     assert (await task)[P0].error is E.not_leader_or_follower
 
 
-async def test_too_few_in_sync_after_the_append_is_an_error(leader: Leader) -> None:
+async def test_too_few_in_sync_after_the_append_is_an_error(leader: LeaderBench) -> None:
     replica = _LateReplica(leader)
     task = start(leader, produce(part(P0)))
     await settle()
@@ -376,7 +380,7 @@ async def test_too_few_in_sync_after_the_append_is_an_error(leader: Leader) -> N
 # Trace
 
 
-async def test_appends_and_refusals_are_in_the_trace(leader: Leader) -> None:
+async def test_appends_and_refusals_are_in_the_trace(leader: LeaderBench) -> None:
     leader.tracer.level = TraceLevel.FULL
     task = start(leader, produce(txn(P0)))
     await settle()
@@ -389,7 +393,7 @@ async def test_appends_and_refusals_are_in_the_trace(leader: Leader) -> None:
     assert kinds[-1] == "log.reject"
 
 
-async def test_a_refused_guard_is_in_the_trace(leader: Leader) -> None:
+async def test_a_refused_guard_is_in_the_trace(leader: LeaderBench) -> None:
     leader.tracer.level = TraceLevel.FULL
     await leader.producing.produce(produce(txn(NOT_LED), operation=ADD))
     assert [event.k for event in leader.tracer.events()] == ["log.reject"]
@@ -405,7 +409,7 @@ HEAVY = 100_000
 
 
 @pytest.mark.slow
-async def test_others_have_turns_while_many_records_are_looked_at(leader: Leader) -> None:
+async def test_others_have_turns_while_many_records_are_looked_at(leader: LeaderBench) -> None:
     production = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
     turns = 0
     while not production.done():
@@ -417,7 +421,7 @@ async def test_others_have_turns_while_many_records_are_looked_at(leader: Leader
 
 
 @pytest.mark.slow
-async def test_nothing_is_decided_before_the_records_are_looked_at(leader: Leader) -> None:
+async def test_nothing_is_decided_before_the_records_are_looked_at(leader: LeaderBench) -> None:
     production = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
     await asyncio.sleep(0)
     light = await errors(leader, produce(part(), acks=1))
@@ -429,7 +433,7 @@ async def test_nothing_is_decided_before_the_records_are_looked_at(leader: Leade
 
 
 async def test_a_heavy_batch_is_refused_as_a_light_one_with_the_log_start_of_then(
-    leader: Leader,
+    leader: LeaderBench,
 ) -> None:
     data = bytearray(part(count=HEAVY, compression=GZIP).batch[:-3])
     struct.pack_into(">i", data, 8, len(data) - 12)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.broker_api import Api
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.share_members import FROM_RESET, ShareMember, acquired, errors, fill
+from tests.support.share_members import FROM_RESET, ShareMember, acquired_ranges, errors, fill
 from tests.support.within_environment import within
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.actions import Fail, Hold
@@ -58,7 +58,7 @@ def shares_of(member: ShareMember) -> Any:
 async def test_a_fetch_waits_for_the_state_and_for_the_next_record(cluster: VirtualCluster) -> None:
     member = await member_of(cluster, 2)
     assert await member.get() == "0-1:1"
-    fetch_task = member.waiting()
+    fetch_task = member.start_get()
     await asyncio.sleep(1)
     assert not fetch_task.done()
     await fill(member.api, 3)
@@ -70,7 +70,7 @@ async def test_of_two_that_wait_one_gets_the_record(cluster: VirtualCluster) -> 
     first_member = await member_of(cluster, 1)
     second = second_member(first_member)
     assert await first_member.get() == "0-0:1"
-    fetch_tasks = [first_member.waiting(wait=3_000), second.waiting(wait=3_000)]
+    fetch_tasks = [first_member.start_get(wait=3_000), second.start_get(wait=3_000)]
     await asyncio.sleep(1)
     await fill(first_member.api, 1)
     assert sorted([await fetch_task for fetch_task in fetch_tasks]) == ["", "1-1:1"]
@@ -80,7 +80,7 @@ async def test_of_two_that_wait_one_gets_the_record(cluster: VirtualCluster) -> 
 async def test_a_fetch_waits_for_as_many_bytes_as_it_wants(cluster: VirtualCluster) -> None:
     member = await member_of(cluster, 1)
     assert await member.get() == "0-0:1"
-    fetch_task = member.waiting(min_bytes=200)
+    fetch_task = member.start_get(min_bytes=200)
     await asyncio.sleep(1)
     await fill(member.api, 1)
     await asyncio.sleep(1)
@@ -104,7 +104,7 @@ async def test_a_group_may_lock_no_more_than_its_limit(cluster: VirtualCluster) 
     configure_group(cluster, partition_max_record_locks="100")
     member = await member_of(cluster, *[10] * 12)
     assert await member.get() == "0-99:1"
-    fetch_task = second_member(member).waiting()
+    fetch_task = second_member(member).start_get()
     await asyncio.sleep(1)
     assert not fetch_task.done()
     assert errors(await member.acknowledge("0-99:1")) == {0: "none"}
@@ -142,7 +142,7 @@ async def test_a_lock_that_runs_out_gives_the_records_to_a_waiting_member(
     member = await member_of(cluster, 2)
     second = second_member(member)
     assert await member.get() == "0-1:1"
-    fetch_task = second.waiting()
+    fetch_task = second.start_get()
     await asyncio.sleep(1)
     cluster.advance(LOCK_MS - 1_500)
     await asyncio.sleep(0.1)
@@ -172,7 +172,7 @@ async def test_the_lock_of_a_group_is_as_long_as_its_config_says(cluster: Virtua
     configure_group(cluster, record_lock_duration_ms="1000", delivery_count_limit="2")
     member = await member_of(cluster, 1)
     answer = await member.fetch(max_wait=2_000)
-    assert acquired(answer) == "0-0:1"
+    assert acquired_ranges(answer) == "0-0:1"
     assert answer.acquisition_lock_timeout.total_seconds() == 1
     for count in (2, None):
         cluster.advance(1_000)
@@ -211,15 +211,15 @@ async def test_a_member_that_returns_while_its_old_session_is_released_gets_all_
     await member.initialize(*partitions)
     for partition in (0, 1_099):
         await fill(member.api, 1, partition=partition)
-    await member.fetch(of=partitions)
+    await member.fetch(partitions=partitions)
     await asyncio.sleep(1)
-    assert with_records(await member.fetch(of=partitions, epoch=0)) == [0, 1_099]
+    assert with_records(await member.fetch(partitions=partitions, epoch=0)) == [0, 1_099]
     last_share = shares_of(member).find(member.key(1_099))
     member.link.closed()
     returning_member = second_member(member, member.name)
     member.api.broker.share_fetching.begins(_key(returning_member))
     assert last_share.release(member.name, shares_of(member).settings_of("g")) is None, "not yet"
-    await returning_member.fetch(of=partitions)
+    await returning_member.fetch(partitions=partitions)
     await asyncio.sleep(1)
     assert shares_of(member).find(member.key(1_099)) is last_share
     assert sorted(with_records(await returning_member.fetch())) == [0, 1_099]
@@ -360,7 +360,7 @@ async def test_a_held_write_leaves_its_records_to_nobody(cluster: VirtualCluster
     assert await member.get() == "0-0:1"
     cluster.arm(Hold(), FaultPoint.SHARE_PERSIST, kind="write")
     acknowledgement = asyncio.ensure_future(member.acknowledge("0:2"))  # noqa: TID251 - a client's
-    await cluster.struck()
+    await cluster.wait_until_struck()
     assert await second_member(member).get(wait=100) == ""
     assert not acknowledgement.done()
     cluster.sim.injector.release("f")
@@ -399,9 +399,9 @@ async def test_a_fetch_of_many_partitions_begins_one_further_each_time(
     await member.initialize(*partitions)
     for partition in (0, 1):
         await fill(member.api, 1, partition=partition)
-    await member.fetch(of=partitions, max_wait=0)
+    await member.fetch(partitions=partitions, max_wait=0)
     await asyncio.sleep(1)
-    all_of_them = await member.fetch(of=partitions, max_wait=2_000, epoch=0)
+    all_of_them = await member.fetch(partitions=partitions, max_wait=2_000, epoch=0)
     assert numbers(all_of_them) == list(partitions)
     member.epoch = 1
     for _ in range(2):  # what had records goes to the end of the session
@@ -413,7 +413,7 @@ async def test_a_fetch_of_many_partitions_begins_one_further_each_time(
 @within(run_cluster, brokers=1, fetch_session_partitions_max=2)
 async def test_sessions_have_a_bound_of_partitions(cluster: VirtualCluster) -> None:
     member = await member_of(cluster, 1)
-    answer = await member.fetch(of=(0, 1, 2))
+    answer = await member.fetch(partitions=(0, 1, 2))
     assert answer.error_code is ErrorCode.share_session_limit_reached
     assert isinstance(member.api.broker.share_fetching.sessions.find(_key(member)), Rejection)
 
@@ -426,7 +426,7 @@ def test_in_4_3_an_unknown_topic_fails_the_whole_fetch() -> None:
 
     async def play(cluster: VirtualCluster) -> tuple[str, list[str]]:
         member = await member_of(cluster, 1)
-        await member.fetch(of=(0,))
+        await member.fetch(partitions=(0,))
         answer = await member.fetch(topics=[unknown])
         errors = [
             partition.error_code.name
@@ -444,7 +444,7 @@ def test_in_4_2_a_request_without_a_group_fails() -> None:
     async def play(cluster: VirtualCluster) -> list[str]:
         member = await member_of(cluster, 1)
         member.group = None  # type: ignore[assignment]
-        answers = [await member.fetch(of=(0,)), await member.acknowledge("0:1")]
+        answers = [await member.fetch(partitions=(0,)), await member.acknowledge("0:1")]
         return [answer.error_code.name for answer in answers]
 
     rules = {"share_requests_need_groups": False}
@@ -463,7 +463,7 @@ def with_records(answer: Any) -> list[int]:
     return [
         partition_number
         for partition_number in numbers(answer)
-        if acquired(answer, partition_number)
+        if acquired_ranges(answer, partition_number)
     ]
 
 

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 import structlog
 
-from tests.support.bash_completion import completed, written
+from tests.support.bash_completion import completions_of, write_completion
 from txnsim.cli import main as main_module
 from txnsim.cli._completion import levels
 from txnsim.cli.commands import commands, examples, groups
@@ -488,24 +488,24 @@ print("shutil" in sys.modules)
 
 @pytest.fixture
 def script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    return written(tmp_path, capsys)
+    return write_completion(tmp_path, capsys)
 
 
 def test_bash_completes_commands_options_and_choices(script: Path) -> None:
-    assert set(commands()) <= set(completed(script, ""))
-    assert completed(script, "compl") == ["completion"]
-    assert completed(script, "faults", "ar") == ["arm"]
-    assert completed(script, "faults", "arm", "late", "--poi") == ["--point"]
-    assert completed(script, "faults", "arm", "late", "--point", "peer") == [
+    assert set(commands()) <= set(completions_of(script, ""))
+    assert completions_of(script, "compl") == ["completion"]
+    assert completions_of(script, "faults", "ar") == ["arm"]
+    assert completions_of(script, "faults", "arm", "late", "--poi") == ["--point"]
+    assert completions_of(script, "faults", "arm", "late", "--point", "peer") == [
         "peer.request", "peer.response",
     ]  # fmt: skip
-    assert completed(script, "serve", "--trace", "b") == ["brief"]
-    assert completed(script, "completion", "")[:3] == ["bash", "zsh", "fish"]
-    assert completed(script, "txns", "find-h") == ["find-hanging"]
+    assert completions_of(script, "serve", "--trace", "b") == ["brief"]
+    assert completions_of(script, "completion", "")[:3] == ["bash", "zsh", "fish"]
+    assert completions_of(script, "txns", "find-h") == ["find-hanging"]
 
 
 def test_a_value_that_anything_can_be_is_left_to_files(script: Path) -> None:
-    assert completed(script, "serve", "--config", "") == []
+    assert completions_of(script, "serve", "--config", "") == []
 
 
 def test_every_command_is_a_level() -> None:
@@ -534,8 +534,8 @@ def test_other_shells_take_their_script(
 
 
 def test_bash_completes_actions_and_apis(script: Path) -> None:
-    assert "hold" in completed(script, "faults", "arm", "late", "--do", "h")
-    assert completed(script, "faults", "arm", "late", "--api", "EndT") == ["EndTxn"]
+    assert "hold" in completions_of(script, "faults", "arm", "late", "--do", "h")
+    assert completions_of(script, "faults", "arm", "late", "--api", "EndT") == ["EndTxn"]
 
 
 # Every command has its examples, and each of them is one that the command takes.

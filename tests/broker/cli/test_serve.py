@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.log_dirs import held, write_disk
+from tests.support.log_dirs import hold_directory, write_disk
 from tests.support.logs import NOW, LogDriver, plain
 from tests.support.metadata_logs import feature, partition, topic, write_metadata_log
 from tests.support.ports import free_port_before_a_busy_one
@@ -650,7 +650,7 @@ def test_directories_are_named_together_or_one_by_one(disk: Path) -> None:
 def test_a_directory_on_which_a_broker_runs_is_loaded_with_a_warning(
     disk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with held(disk):
+    with hold_directory(disk):
         assert serve_load.disks_of(arguments("--load", str(disk))) is not None
     assert capsys.readouterr().err.startswith(f"txnsim: {disk}: a broker runs there")
     assert serve_load.disks_of(arguments("--load", str(disk))) is not None

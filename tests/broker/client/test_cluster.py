@@ -748,14 +748,14 @@ async def test_a_pause_ends_with_its_timer_and_a_cancelled_one_disarms_it() -> N
     pauses = asyncio.gather(pause(clock, 5))
     await asyncio.sleep(0)
     clock.pass_ms(4)
-    assert clock.armed == 1
+    assert clock.armed_timers == 1
     clock.pass_ms(1)
     await pauses
     pauses = asyncio.gather(pause(clock, 9))
     await asyncio.sleep(0)
     pauses.cancel()
     await asyncio.gather(pauses, return_exceptions=True)
-    assert clock.armed == 0
+    assert clock.armed_timers == 0
 
 
 def test_a_deadline_counts_down_to_0() -> None:

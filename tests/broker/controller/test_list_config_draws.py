@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.list_config_draws import RECORDED_DRAWS, answer, drawn, recorded
+from tests.support.list_config_draws import (
+    RECORDED_DRAWS,
+    draw_questions,
+    our_answer,
+    recorded_answers,
+)
 from txnsim.controller.controller import split_list
 
 
 def test_drawn_operations_end_as_in_kafka() -> None:
     """Recorded of the ConfigurationControlManager of 4.4.0."""
-    book = recorded()
-    assert [question for question, _ in book] == list(drawn(range(RECORDED_DRAWS)))
-    assert [page for page in book if answer(page[0]) != page[1]] == []
+    book = recorded_answers()
+    assert [question for question, _ in book] == list(draw_questions(range(RECORDED_DRAWS)))
+    assert [page for page in book if our_answer(page[0]) != page[1]] == []
 
 
 @pytest.mark.parametrize(
@@ -30,7 +35,7 @@ def test_each_value_is_appended_once_and_the_first_is_subtracted(
     operation: str, operand: str, value: str | None, expected_value: str
 ) -> None:
     question = ("topic", "cleanup.policy", value, ((operation, operand),))
-    assert answer(question) == (expected_value, None)
+    assert our_answer(question) == (expected_value, None)
 
 
 @pytest.mark.parametrize(

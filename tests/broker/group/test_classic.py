@@ -23,7 +23,7 @@ def group_awaiting_assignment() -> tuple[ClassicDriver, str, str]:
     waiters = [driver.join(), driver.join()]
     while driver.group.state_name == S.PREPARING_REBALANCE.value:
         driver.fire(TimerKind.JOIN)
-    leader, follower = (driver.joined(waiter).member_id for waiter in waiters)
+    leader, follower = (driver.join_reply(waiter).member_id for waiter in waiters)
     return driver, leader, follower
 
 
@@ -32,13 +32,13 @@ def group_awaiting_assignment() -> tuple[ClassicDriver, str, str]:
 
 def test_a_new_dynamic_member_gets_an_id_and_must_join_with_it() -> None:
     driver = ClassicDriver()
-    first_join = driver.joined(driver.join(required=True))
+    first_join = driver.join_reply(driver.join(required=True))
     assert first_join.error is E.member_id_required
     assert first_join.member_id == "client-id1"
     assert driver.timers[TimerKind.HEARTBEAT, "client-id1"].delay_ms == 10_000
     waiter = driver.join("client-id1", required=True)
     driver.fire(TimerKind.JOIN)
-    assert driver.joined(waiter).generation == 1
+    assert driver.join_reply(waiter).generation == 1
 
 
 def test_an_unused_id_is_forgotten_and_lets_the_rebalance_go_on() -> None:
@@ -48,7 +48,7 @@ def test_an_unused_id_is_forgotten_and_lets_the_rebalance_go_on() -> None:
     second_join = driver.join(leader)
     assert second_join not in driver.answers
     driver.fire(TimerKind.HEARTBEAT, "client-id2")
-    assert driver.joined(second_join).generation == 2
+    assert driver.join_reply(second_join).generation == 2
     assert driver.timers[TimerKind.HEARTBEAT, leader].delay_ms == 10_000
 
 
@@ -63,12 +63,12 @@ def test_an_unused_id_ends_quietly_where_no_rebalance_waits() -> None:
 def test_a_member_with_absurdly_many_protocols_is_refused() -> None:
     driver = ClassicDriver()
     most = tuple((str(number), b"") for number in range(PROTOCOLS_MAX))
-    refused = driver.joined(driver.join(protocols=(*most, ("one more", b""))))
+    refused = driver.join_reply(driver.join(protocols=(*most, ("one more", b""))))
     assert refused.error is E.invalid_request
     assert driver.group.members == {}
     waiter = driver.join(protocols=most)
     driver.fire(TimerKind.JOIN)
-    assert driver.joined(waiter).generation == 1
+    assert driver.join_reply(waiter).generation == 1
 
 
 def test_members_that_are_silent_together_start_one_rebalance() -> None:
@@ -77,7 +77,7 @@ def test_members_that_are_silent_together_start_one_rebalance() -> None:
     driver.take(driver.protocol.sessions_over(driver.group, [*silent, "gone"], now_ms=NOW))
     assert list(driver.group.members) == [stay]
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
-    assert driver.joined(driver.join(stay)).generation == 2
+    assert driver.join_reply(driver.join(stay)).generation == 2
 
 
 def test_an_unused_id_that_ends_ends_no_first_rebalance_of_others() -> None:
@@ -103,7 +103,7 @@ def test_protocols_must_fit_those_of_the_group(
     driver = ClassicDriver()
     (leader,) = driver.stable(None)
     for member_id in ("", leader):
-        reply = driver.joined(
+        reply = driver.join_reply(
             driver.join(member_id, protocol_type=protocol_type, protocols=protocols)
         )
         assert reply.error is E.inconsistent_group_protocol
@@ -113,31 +113,31 @@ def test_protocols_must_fit_those_of_the_group(
 def test_no_protocol_in_common_is_inconsistent() -> None:
     driver = ClassicDriver()
     driver.stable(None)
-    assert driver.joined(driver.join(protocols=OTHER)).error is E.inconsistent_group_protocol
+    assert driver.join_reply(driver.join(protocols=OTHER)).error is E.inconsistent_group_protocol
 
 
 def test_an_empty_group_takes_any_protocol_but_none() -> None:
     driver = ClassicDriver()
-    assert driver.joined(driver.join(protocols=())).error is E.inconsistent_group_protocol
+    assert driver.join_reply(driver.join(protocols=())).error is E.inconsistent_group_protocol
     assert driver.join(protocols=OTHER) not in driver.answers
 
 
 def test_a_dead_group_can_t_be_joined() -> None:
     driver = ClassicDriver()
     driver.group.move_to(S.DEAD, now_ms=NOW)
-    assert driver.joined(driver.join()).error is E.coordinator_not_available
-    reply = driver.joined(driver.join("m"))
+    assert driver.join_reply(driver.join()).error is E.coordinator_not_available
+    reply = driver.join_reply(driver.join("m"))
     assert (reply.error, reply.member_id) == (E.coordinator_not_available, "m")
 
 
 def test_a_full_group_refuses_who_is_not_counted_already() -> None:
     driver = ClassicDriver(max_size=1)
     first_join = driver.join()
-    assert driver.joined(driver.join()).error is E.group_max_size_reached
+    assert driver.join_reply(driver.join()).error is E.group_max_size_reached
     driver.fire(TimerKind.JOIN)
-    member = driver.joined(first_join).member_id
-    assert driver.joined(driver.join()).error is E.group_max_size_reached
-    assert driver.joined(driver.join(member)).error is E.none  # CompletingRebalance
+    member = driver.join_reply(first_join).member_id
+    assert driver.join_reply(driver.join()).error is E.group_max_size_reached
+    assert driver.join_reply(driver.join(member)).error is E.none  # CompletingRebalance
     driver.join(member, protocols=BOTH)
     assert driver.group.generation == 2
 
@@ -166,7 +166,7 @@ def test_the_first_rebalance_waits_for_more_members_as_long_as_they_come() -> No
     assert (timer.delay_ms, timer.remaining_ms) == (DELAY_MS, 0)
     driver.join(rebalance_ms=2 * DELAY_MS)
     driver.fire(TimerKind.JOIN)  # no time remains, whoever has come
-    leader, follower = driver.joined(first_join), driver.joined(second)
+    leader, follower = driver.join_reply(first_join), driver.join_reply(second)
     assert leader.generation == follower.generation == 1
     assert leader.leader == follower.leader == leader.member_id
     assert len(leader.members) == 3
@@ -180,7 +180,7 @@ def test_a_new_member_is_alive_by_waiting_only_after_its_first_generation() -> N
     waiter = driver.join()
     assert driver.timers[TimerKind.HEARTBEAT, "client-id1"].delay_ms == 300_000
     driver.fire(TimerKind.HEARTBEAT, "client-id1")
-    assert driver.joined(waiter).error is E.unknown_member_id
+    assert driver.join_reply(waiter).error is E.unknown_member_id
     assert driver.group.state_name == S.EMPTY.value
 
 
@@ -190,7 +190,7 @@ def test_the_protocol_with_most_first_votes_wins() -> None:
     waiters.append(driver.join(protocols=BOTH))
     while driver.group.state_name == S.PREPARING_REBALANCE.value:
         driver.fire(TimerKind.JOIN)
-    assert {driver.joined(waiter).protocol for waiter in waiters} == {"sticky"}
+    assert {driver.join_reply(waiter).protocol for waiter in waiters} == {"sticky"}
 
 
 # JoinGroup: known members
@@ -199,7 +199,7 @@ def test_the_protocol_with_most_first_votes_wins() -> None:
 def test_an_unknown_member_id_is_refused() -> None:
     driver = ClassicDriver()
     driver.stable(None)
-    reply = driver.joined(driver.join("stranger"))
+    reply = driver.join_reply(driver.join("stranger"))
     assert (reply.error, reply.member_id) == (E.unknown_member_id, "stranger")
 
 
@@ -207,13 +207,13 @@ def test_an_empty_group_has_no_member() -> None:
     driver = ClassicDriver()
     (member,) = driver.stable(None)
     driver.group.state = S.EMPTY  # a member left behind: can't be reached by requests
-    assert driver.joined(driver.join(member)).error is E.unknown_member_id
+    assert driver.join_reply(driver.join(member)).error is E.unknown_member_id
 
 
 def test_rejoining_unchanged_is_answered_from_the_generation() -> None:
     driver = ClassicDriver()
     leader, follower = driver.stable(None, None)
-    reply = driver.joined(driver.join(follower))
+    reply = driver.join_reply(driver.join(follower))
     assert (reply.generation, reply.members) == (1, ())
     second_join = driver.join(leader)  # a leader that joins again wants to assign anew
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
@@ -222,8 +222,8 @@ def test_rejoining_unchanged_is_answered_from_the_generation() -> None:
 
 def test_rejoining_while_the_assignment_is_awaited_tells_the_leader_the_members() -> None:
     driver, leader, follower = group_awaiting_assignment()
-    assert len(driver.joined(driver.join(leader)).members) == 2
-    assert driver.joined(driver.join(follower)).members == ()
+    assert len(driver.join_reply(driver.join(leader)).members) == 2
+    assert driver.join_reply(driver.join(follower)).members == ()
 
 
 def test_rejoining_with_other_metadata_starts_a_rebalance() -> None:
@@ -232,7 +232,7 @@ def test_rejoining_with_other_metadata_starts_a_rebalance() -> None:
     first_join = driver.join(follower, protocols=(("range", b"other"),))
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
     second = driver.join(leader)
-    assert driver.joined(first_join).generation == driver.joined(second).generation == 2
+    assert driver.join_reply(first_join).generation == driver.join_reply(second).generation == 2
 
 
 def test_asking_again_while_waiting_leaves_the_first_request_unanswered() -> None:
@@ -253,7 +253,7 @@ def test_who_does_not_come_in_time_is_removed() -> None:
     waiter = driver.join(follower, protocols=(("range", b"other"),))
     assert driver.timers[TimerKind.JOIN, ""].delay_ms == 60_000
     driver.fire(TimerKind.JOIN)
-    reply = driver.joined(waiter)
+    reply = driver.join_reply(waiter)
     assert reply.leader == follower
     assert leader not in driver.group.members
     assert (TimerKind.HEARTBEAT, leader) not in driver.timers
@@ -277,15 +277,15 @@ def test_another_static_member_leads_where_the_leader_does_not_come() -> None:
     _, other_member = driver.stable("i", "j")
     waiter = driver.join(other_member, instance="j", protocols=(("range", b"new"),))
     driver.fire(TimerKind.JOIN)
-    assert driver.joined(waiter).leader == other_member
-    assert len(driver.joined(waiter).members) == 2
+    assert driver.join_reply(waiter).leader == other_member
+    assert len(driver.join_reply(waiter).members) == 2
 
 
 def test_a_rebalance_tells_those_who_wait_for_an_assignment() -> None:
     driver, _, follower = group_awaiting_assignment()
     waiting_sync = driver.sync(follower)
     driver.join()
-    assert driver.synced(waiting_sync).error is E.rebalance_in_progress
+    assert driver.sync_reply(waiting_sync).error is E.rebalance_in_progress
     assert (TimerKind.SYNC, "") not in driver.timers
 
 
@@ -322,11 +322,11 @@ def test_the_leader_s_assignment_is_given_to_all_once_it_is_stored() -> None:
         (follower, b"f"),
     ]
     driver.write()
-    assert driver.synced(early).assignment == b"f"
-    assert driver.synced(early).protocol == "range"
-    assert driver.synced(leading).assignment == b""
+    assert driver.sync_reply(early).assignment == b"f"
+    assert driver.sync_reply(early).protocol == "range"
+    assert driver.sync_reply(leading).assignment == b""
     late = driver.sync(follower)
-    assert driver.synced(late).assignment == b"f"
+    assert driver.sync_reply(late).assignment == b"f"
     assert (TimerKind.SYNC, "") not in driver.timers
 
 
@@ -334,10 +334,10 @@ def test_an_assignment_that_can_t_be_stored_starts_a_rebalance() -> None:
     driver = ClassicDriver()
     waiter = driver.join()
     driver.fire(TimerKind.JOIN)
-    leader = driver.joined(waiter).member_id
+    leader = driver.join_reply(waiter).member_id
     leading = driver.sync(leader, assignments={leader: b"x"})
     driver.write(E.coordinator_not_available)
-    assert driver.synced(leading).error is E.coordinator_not_available
+    assert driver.sync_reply(leading).error is E.coordinator_not_available
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
 
 
@@ -345,7 +345,7 @@ def test_an_assignment_stored_too_late_changes_nothing() -> None:
     driver = ClassicDriver()
     waiter = driver.join()
     driver.fire(TimerKind.JOIN)
-    leader = driver.joined(waiter).member_id
+    leader = driver.join_reply(waiter).member_id
     driver.sync(leader, assignments={leader: b"x"})
     driver.join(leader, protocols=(("range", b"new"),))
     assert driver.group.generation == 2
@@ -380,17 +380,17 @@ def test_sync_is_of_this_generation_and_protocol(
     waiter = driver.sync(
         member, generation=generation, protocol_type=protocol_type, protocol=protocol
     )
-    assert driver.synced(waiter).error is error
+    assert driver.sync_reply(waiter).error is error
 
 
 def test_sync_of_a_stranger_a_dead_and_a_rebalancing_group() -> None:
     driver = ClassicDriver()
     leader, _ = driver.stable(None, None)
-    assert driver.synced(driver.sync("stranger")).error is E.unknown_member_id
+    assert driver.sync_reply(driver.sync("stranger")).error is E.unknown_member_id
     driver.join(leader)
-    assert driver.synced(driver.sync(leader)).error is E.rebalance_in_progress
+    assert driver.sync_reply(driver.sync(leader)).error is E.rebalance_in_progress
     driver.group.state = S.DEAD
-    assert driver.synced(driver.sync(leader)).error is E.coordinator_not_available
+    assert driver.sync_reply(driver.sync(leader)).error is E.coordinator_not_available
 
 
 def test_sync_in_an_empty_group_with_members_is_a_bug() -> None:
@@ -440,7 +440,7 @@ def test_the_last_one_missing_being_silent_ends_the_rebalance() -> None:
     leader, follower = driver.stable(None, None)
     waiter = driver.join(leader)
     driver.fire(TimerKind.HEARTBEAT, follower)
-    assert driver.joined(waiter).generation == 2
+    assert driver.join_reply(waiter).generation == 2
 
 
 def test_a_silent_member_does_not_end_a_rebalance_that_others_are_missing_in() -> None:
@@ -480,7 +480,7 @@ def test_leaving_in_a_rebalance_may_end_it() -> None:
     leader, follower = driver.stable(None, None)
     waiter = driver.join(leader)
     driver.leave((follower, None))
-    assert driver.joined(waiter).generation == 2
+    assert driver.join_reply(waiter).generation == 2
 
 
 def test_a_waiting_member_that_is_removed_hears_that_it_is_unknown() -> None:
@@ -488,7 +488,7 @@ def test_a_waiting_member_that_is_removed_hears_that_it_is_unknown() -> None:
     leader, follower = driver.stable(None, None)
     waiter = driver.join(leader)
     driver.leave((leader, None))
-    assert driver.joined(waiter).error is E.unknown_member_id
+    assert driver.join_reply(waiter).error is E.unknown_member_id
     assert driver.group.leader == follower
 
 
@@ -520,11 +520,13 @@ def test_an_instance_that_starts_again_gets_a_new_id_without_a_rebalance() -> No
     leader, static = driver.stable(None, "i")
     waiter = driver.join(instance="i")
     driver.write()
-    reply = driver.joined(waiter)
+    reply = driver.join_reply(waiter)
     assert reply.member_id != static
     assert (reply.generation, reply.leader, reply.skip_assignment) == (1, leader, False)
     assert driver.group.state_name == S.STABLE.value
-    assert driver.synced(driver.sync(reply.member_id, instance="i")).assignment == static.encode()
+    assert (
+        driver.sync_reply(driver.sync(reply.member_id, instance="i")).assignment == static.encode()
+    )
     assert driver.heartbeat(static, instance="i") is E.fenced_instance_id
 
 
@@ -536,7 +538,7 @@ def test_a_static_leader_skips_the_assignment_or_takes_itself_for_a_follower(
     static, _ = driver.stable("i", None)
     waiter = driver.join(instance="i", skippable=skippable)
     driver.write()
-    reply = driver.joined(waiter)
+    reply = driver.join_reply(waiter)
     assert reply.skip_assignment is skippable
     assert len(reply.members) == (2 if skippable else 0)
     assert reply.leader == (reply.member_id if skippable else static)
@@ -547,7 +549,7 @@ def test_a_static_member_that_can_t_be_stored_keeps_its_old_id() -> None:
     _, static = driver.stable(None, "i")
     waiter = driver.join(instance="i", session_ms=9_000, protocols=(("range", b"new"),))
     driver.write(E.not_coordinator)
-    assert driver.joined(waiter).error is E.not_coordinator
+    assert driver.join_reply(waiter).error is E.not_coordinator
     member = driver.group.members[static]
     assert (member.session_timeout_ms, member.protocols) == (10_000, RANGE)
     assert driver.timers[TimerKind.HEARTBEAT, static].delay_ms == 10_000
@@ -558,10 +560,10 @@ def test_a_static_member_replaced_twice_leaves_the_first_write_without_effect() 
     driver.stable(None, "i")
     first_join = driver.join(instance="i")
     second = driver.join(instance="i")
-    assert driver.joined(first_join).error is E.fenced_instance_id
+    assert driver.join_reply(first_join).error is E.fenced_instance_id
     driver.write()
     driver.write()
-    assert driver.joined(second).error is E.none
+    assert driver.join_reply(second).error is E.none
 
 
 def test_a_static_member_that_has_moved_on_is_not_answered_twice() -> None:
@@ -578,7 +580,7 @@ def test_a_static_member_with_other_protocols_starts_a_rebalance() -> None:
     driver = ClassicDriver()
     waiter = driver.join(instance="i", protocols=tuple(reversed(BOTH)))
     driver.fire(TimerKind.JOIN)
-    member = driver.joined(waiter).member_id
+    member = driver.join_reply(waiter).member_id
     driver.sync(member, instance="i", assignments={})
     driver.write()
     driver.join(instance="i", protocols=BOTH)
@@ -591,15 +593,15 @@ def test_a_static_member_replaced_while_others_wait() -> None:
     waiters = [driver.join(), driver.join(instance="i")]
     while driver.group.state_name == S.PREPARING_REBALANCE.value:
         driver.fire(TimerKind.JOIN)
-    leader, static = (driver.joined(waiter).member_id for waiter in waiters)
+    leader, static = (driver.join_reply(waiter).member_id for waiter in waiters)
     waiting_sync = driver.sync(static, instance="i")
     second_join = driver.join(instance="i")  # CompletingRebalance: begin anew
-    assert driver.synced(waiting_sync).error is E.fenced_instance_id
+    assert driver.sync_reply(waiting_sync).error is E.fenced_instance_id
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
     third = driver.join(instance="i")  # PreparingRebalance: the newest waits
-    assert driver.joined(second_join).error is E.fenced_instance_id
+    assert driver.join_reply(second_join).error is E.fenced_instance_id
     driver.join(leader)
-    assert driver.joined(third).generation == 2
+    assert driver.join_reply(third).generation == 2
 
 
 def test_a_static_member_of_an_empty_group_is_a_bug() -> None:

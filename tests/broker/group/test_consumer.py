@@ -54,7 +54,7 @@ def error(outcome: HeartbeatReply | Rejection) -> ErrorCode:
 
 def test_the_first_member_gets_everything_at_once() -> None:
     driver = ConsumerDriver()
-    reply = driver.told(driver.join("a", "t"))
+    reply = driver.require_reply(driver.join("a", "t"))
     assert (reply.member_id, reply.member_epoch) == ("a", 2)
     assert reply.assignment == tuple(sorted(parts("t", 0, 1, 2, 3)))
     assert reply.heartbeat_interval_ms == 5_000
@@ -66,27 +66,27 @@ def test_the_first_member_gets_everything_at_once() -> None:
 def test_a_second_member_waits_until_the_first_one_gives_up() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
-    second = driver.told(driver.join("b", "t"))
+    second = driver.require_reply(driver.join("b", "t"))
     assert (second.member_epoch, second.assignment) == (3, ())
     assert driver.group.state_name == "Reconciling"
-    first_reply = driver.told(driver.beat("a", 2))
+    first_reply = driver.require_reply(driver.beat("a", 2))
     assert first_reply.member_epoch == 2
     assert first_reply.assignment is not None
     assert len(first_reply.assignment) == 2
     still_owned = frozenset(first_reply.assignment)
     assert revocation("a", 2) in driver.effects
-    assert driver.told(driver.beat("b", 3)).assignment is None
-    reply = driver.told(driver.beat("a", 2, owned=still_owned))
+    assert driver.require_reply(driver.beat("b", 3)).assignment is None
+    reply = driver.require_reply(driver.beat("a", 2, owned=still_owned))
     assert (reply.member_epoch, reply.assignment) == (3, None)
     assert timer_cancelled("a", TimerKind.REVOCATION) in driver.effects
-    freed = driver.told(driver.beat("b", 3))
+    freed = driver.require_reply(driver.beat("b", 3))
     assert frozenset(freed.assignment or ()) == parts("t", 0, 1, 2, 3) - still_owned
     assert driver.group.state_name == "Stable"
 
 
 def test_a_client_of_version_0_may_leave_the_id_to_the_coordinator() -> None:
     driver = ConsumerDriver()
-    reply = driver.told(driver.join("", "t", member_id_required=False))
+    reply = driver.require_reply(driver.join("", "t", member_id_required=False))
     assert reply.member_id == "id1"
 
 
@@ -102,7 +102,7 @@ def test_a_static_member_comes_back_to_a_full_group() -> None:
     driver.join("a", "t", instance_id="i")
     driver.beat("a", -2, instance_id="i")
     assert error(driver.join("b", "t", instance_id="other")) is E.group_max_size_reached
-    assert driver.told(driver.join("b", "t", instance_id="i")).member_id == "b"
+    assert driver.require_reply(driver.join("b", "t", instance_id="i")).member_id == "b"
 
 
 def test_before_kafka_20601_a_static_member_did_not_come_back_to_a_full_group() -> None:
@@ -110,22 +110,22 @@ def test_before_kafka_20601_a_static_member_did_not_come_back_to_a_full_group() 
     driver.join("a", "t", instance_id="i")
     driver.beat("a", -2, instance_id="i")
     assert error(driver.join("b", "t", instance_id="i")) is E.group_max_size_reached
-    assert driver.told(driver.join("a", "t", instance_id="i")).member_id == "a"
+    assert driver.require_reply(driver.join("a", "t", instance_id="i")).member_id == "a"
 
 
 def test_before_kafka_20268_a_group_began_at_epoch_0() -> None:
     driver = ConsumerDriver(rules=Rules(consumer_groups_begin_at_one=False))
     assert (driver.group.epoch, driver.group.assignment_epoch) == (0, 0)
-    assert driver.told(driver.join("a", "t")).member_epoch == 1
+    assert driver.require_reply(driver.join("a", "t")).member_epoch == 1
     assert (driver.group.epoch, driver.group.assignment_epoch) == (1, 1)
 
 
 def test_before_kafka_20268_a_new_group_left_epoch_0_also_without_a_topic() -> None:
     # A real 4.0.2 and 4.1.2: "group.groupEpoch() == 0" raises the epoch.
     driver = ConsumerDriver(rules=Rules(consumer_groups_begin_at_one=False))
-    assert driver.told(driver.join("a")).member_epoch == 1
+    assert driver.require_reply(driver.join("a")).member_epoch == 1
     assert (driver.group.epoch, driver.group.assignment_epoch) == (1, 1)
-    assert driver.told(driver.join("b", "t")).member_epoch == 2
+    assert driver.require_reply(driver.join("b", "t")).member_epoch == 2
 
 
 def test_a_member_that_was_fenced_joins_again() -> None:
@@ -133,13 +133,15 @@ def test_a_member_that_was_fenced_joins_again() -> None:
     driver.join("a", "t")
     driver.join("b", "t")
     driver.beat("a", 2, owned=parts("t", 0, 1))
-    assert driver.told(driver.join("a", "t")).member_epoch == 3
+    assert driver.require_reply(driver.join("a", "t")).member_epoch == 3
 
 
 def test_before_kafka_19233_a_member_that_is_known_did_not_join_again() -> None:
     driver = ConsumerDriver(rules=Rules(fenced_members_join_again=False))
     driver.join("a", "t")
-    assert driver.told(driver.join("a", "t")).member_epoch == 2, "it may have missed the answer"
+    assert driver.require_reply(driver.join("a", "t")).member_epoch == 2, (
+        "it may have missed the answer"
+    )
     driver.join("b", "t")
     driver.beat("a", 2, owned=parts("t", 0, 1, 2, 3))
     driver.beat("a", 2, owned=frozenset(driver.group.members["a"].assigned))
@@ -172,7 +174,7 @@ def test_heartbeats_that_change_nothing_write_nothing() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
     log_length_before = len(driver.log)
-    reply = driver.told(driver.beat("a", 2))
+    reply = driver.require_reply(driver.beat("a", 2))
     assert reply.assignment is None
     assert len(driver.log) == log_length_before
 
@@ -180,7 +182,7 @@ def test_heartbeats_that_change_nothing_write_nothing() -> None:
 def test_a_full_heartbeat_gets_a_full_answer() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
-    reply = driver.told(
+    reply = driver.require_reply(
         driver.beat(
             "a",
             2,
@@ -195,7 +197,7 @@ def test_a_full_heartbeat_gets_a_full_answer() -> None:
 def test_rejoining_with_epoch_0_goes_on_where_the_member_was() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
-    reply = driver.told(driver.join("a", "t"))
+    reply = driver.require_reply(driver.join("a", "t"))
     assert reply.member_epoch == 2
     assert reply.assignment is not None
 
@@ -207,7 +209,7 @@ def test_topics_that_change_raise_the_epoch() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
     driver.image = image(offset=2, t=5)
-    reply = driver.told(driver.beat("a", 2))
+    reply = driver.require_reply(driver.beat("a", 2))
     assert (driver.group.epoch, reply.member_epoch) == (3, 3)
     assert len(reply.assignment or ()) == 5
     driver.image = image(offset=3, t=5, other=1)
@@ -218,19 +220,19 @@ def test_topics_that_change_raise_the_epoch() -> None:
 def test_subscribing_to_something_else_is_seen_to_at_once() -> None:
     driver = ConsumerDriver(image(t=1, u=1))
     driver.join("a", "t")
-    reply = driver.told(driver.beat("a", 2, topic_names=("u",)))
+    reply = driver.require_reply(driver.beat("a", 2, topic_names=("u",)))
     assert reply.assignment == ()
     assert driver.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
-    done = driver.told(driver.beat("a", 2, owned=frozenset()))
+    done = driver.require_reply(driver.beat("a", 2, owned=frozenset()))
     assert frozenset(done.assignment or ()) == parts("u", 0)
     assert done.member_epoch == 3
 
 
 def test_topics_that_do_not_exist_are_waited_for() -> None:
     driver = ConsumerDriver(image())
-    assert driver.told(driver.join("a", "t")).assignment == ()
+    assert driver.require_reply(driver.join("a", "t")).assignment == ()
     driver.image = image(offset=2, t=1)
-    assert driver.told(driver.beat("a", 2)).assignment == tuple(parts("t", 0))
+    assert driver.require_reply(driver.beat("a", 2)).assignment == tuple(parts("t", 0))
 
 
 @pytest.mark.parametrize(
@@ -263,7 +265,7 @@ def test_target_assignments_are_made_no_more_often_than_allowed() -> None:
     driver = ConsumerDriver()
     driver.intervals = GroupIntervals(45_000, 5_000, 1_000)
     driver.join("a", "t")
-    second = driver.told(driver.join("b", "t"))
+    second = driver.require_reply(driver.join("b", "t"))
     assert (second.member_epoch, second.assignment) == (2, ())
     assert driver.group.state_name == "Assigning"
     driver.now_ms += 1_000
@@ -319,10 +321,10 @@ def test_what_a_member_leaves_is_given_to_the_others() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
     driver.join("b", "t")
-    reply = driver.told(driver.beat("a", LEFT))
+    reply = driver.require_reply(driver.beat("a", LEFT))
     assert (reply.member_id, reply.member_epoch, reply.assignment) == ("a", LEFT, None)
     assert {timer_cancelled("a", kind) for kind in TimerKind} <= set(driver.effects)
-    told = driver.told(driver.beat("b", 3))
+    told = driver.require_reply(driver.beat("b", 3))
     assert frozenset(told.assignment or ()) == parts("t", 0, 1, 2, 3)
 
 
@@ -367,10 +369,10 @@ def test_a_static_member_that_left_for_a_while_gets_back_what_it_had() -> None:
     driver.beat("a", 2, instance_id="i")
     driver.beat("a", 2, instance_id="i", owned=parts("t", 0, 1))
     owned_before = frozenset(driver.group.members["a"].assigned)
-    reply = driver.told(driver.beat("a", LEFT_FOR_A_WHILE, instance_id="i"))
+    reply = driver.require_reply(driver.beat("a", LEFT_FOR_A_WHILE, instance_id="i"))
     assert reply.member_epoch == LEFT_FOR_A_WHILE
     assert driver.group.epoch == 3
-    back = driver.told(driver.join("z", "t", instance_id="i"))
+    back = driver.require_reply(driver.join("z", "t", instance_id="i"))
     assert frozenset(back.assignment or ()) == owned_before
     assert driver.group.epoch == 3
     assert "a" not in driver.group.members
@@ -403,7 +405,7 @@ def test_a_loading_coordinator_knows_all_that_the_last_one_knew() -> None:
     driver.beat("a", 2, instance_id="i")
     driver.beat("a", LEFT_FOR_A_WHILE, instance_id="i")
     driver.join("c", "u", instance_id="i")
-    loaded = driver.replayed()
+    loaded = driver.replay_log()
     for name in ("epoch", "assignment_epoch", "members", "static_members", "target", "resolved"):
         assert getattr(loaded, name) == getattr(driver.group, name), name
     for partition in parts("t", 0, 1, 2, 3) | parts("u", 0, 1):
@@ -468,12 +470,12 @@ def lookups(driver: ConsumerDriver) -> list[tuple[str, ...]]:
 
 def test_an_expression_is_looked_up_after_the_heartbeat_and_raises_the_epoch() -> None:
     driver = ConsumerDriver(image(orders=1, other=1))
-    reply = driver.told(driver.join("a", topic_regex="ord.*"))
+    reply = driver.require_reply(driver.join("a", topic_regex="ord.*"))
     assert (reply.member_epoch, reply.assignment) == (1, ())
     assert lookups(driver) == [("ord.*",)]
     driver.look_up()
     assert driver.group.resolved["ord.*"].topics == {"orders"}
-    told = driver.told(driver.join("a", topic_regex="ord.*"))
+    told = driver.require_reply(driver.join("a", topic_regex="ord.*"))
     assert frozenset(told.assignment or ()) == parts("orders", 0)
     assert driver.group.has_subscriber("orders")
     assert not driver.group.has_subscriber("other")
@@ -485,7 +487,7 @@ def test_what_was_looked_up_is_assigned_without_waiting_for_the_interval() -> No
     driver.join("a", topic_regex="ord.*")
     assert driver.group.assigned_at_ms == 0  # a new group is assigned to its first epoch
     driver.look_up()
-    reply = driver.told(driver.join("a", topic_regex="ord.*"))
+    reply = driver.require_reply(driver.join("a", topic_regex="ord.*"))
     assert frozenset(reply.assignment or ()) == parts("orders", 0)
 
 
@@ -499,9 +501,9 @@ def test_an_expression_for_nothing_raises_no_epoch() -> None:
 
 def test_names_and_an_expression_add_up() -> None:
     driver = ConsumerDriver(image(orders=1, other=1))
-    epoch = driver.told(driver.join("a", "other", topic_regex="ord.*")).member_epoch
+    epoch = driver.require_reply(driver.join("a", "other", topic_regex="ord.*")).member_epoch
     driver.look_up()
-    reply = driver.told(driver.beat("a", epoch))
+    reply = driver.require_reply(driver.beat("a", epoch))
     assert frozenset(reply.assignment or ()) == parts("orders", 0) | parts("other", 0)
 
 
@@ -538,7 +540,7 @@ def test_leaving_an_expression_deletes_it_with_its_last_user() -> None:
     driver = ConsumerDriver(image(orders=2))
     driver.join("a", topic_regex="ord.*")
     driver.look_up()
-    epoch = driver.told(driver.join("a", topic_regex="ord.*")).member_epoch
+    epoch = driver.require_reply(driver.join("a", topic_regex="ord.*")).member_epoch
     driver.beat("a", epoch, topic_regex="")
     assert driver.group.resolved == {}
     assert RegexDeleted(group_id="g", regex="ord.*") in driver.log
@@ -563,14 +565,14 @@ def test_new_topics_are_looked_for_but_not_too_often() -> None:
     driver = ConsumerDriver(image(orders=1))
     driver.join("a", topic_regex="ord.*")
     driver.look_up()
-    epoch = driver.told(driver.join("a", topic_regex="ord.*")).member_epoch
+    epoch = driver.require_reply(driver.join("a", topic_regex="ord.*")).member_epoch
     driver.image = image(offset=2, orders=1, ordeals=1)
     driver.beat("a", epoch)
     assert lookups(driver) == []
     driver.now_ms += REFRESH_MIN_MS + 1
     driver.beat("a", epoch)
     driver.look_up()
-    reply = driver.told(driver.beat("a", driver.group.members["a"].member_epoch))
+    reply = driver.require_reply(driver.beat("a", driver.group.members["a"].member_epoch))
     assert len(reply.assignment or ()) == 2
     driver.now_ms += REFRESH_MIN_MS + 1
     driver.beat("a", reply.member_epoch)

@@ -206,7 +206,7 @@ def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
         assert world.heartbeat(member, epoch) is E.rebalance_in_progress
         joined = await world.join(member, protocols=PROTOCOLS)
         assert (joined.generation, joined.leader) == (epoch + 1, member)
-        await world.sync(member, joined.generation, given={member: b"mine"})
+        await world.sync(member, joined.generation, assignments={member: b"mine"})
         world.unload()
         world.load()
         assert world.group().state_name == "Stable"
@@ -246,7 +246,7 @@ def test_members_leave_by_id_or_instance_whatever_they_speak() -> None:
 def test_a_consumer_that_joins_a_classic_group_takes_its_members_along() -> None:
     async def main(world: GroupWorld) -> None:
         member = (await world.join(protocols=PROTOCOLS)).member_id
-        await world.sync(member, given={member: write_assignment(0, {"orders": [0, 1, 2]})})
+        await world.sync(member, assignments={member: write_assignment(0, {"orders": [0, 1, 2]})})
         classic_join = world.later(world.join(protocols=PROTOCOLS))
         await world.pass_ms(1)
         joined = await world.consume("a")

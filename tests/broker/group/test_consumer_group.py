@@ -161,7 +161,7 @@ def test_its_tombstones_take_away_all_that_the_log_has() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t", topic_regex="t")
     driver.look_up()
-    replayed_group = driver.replayed()
+    replayed_group = driver.replay_log()
     for record in driver.group.tombstones():
         if not isinstance(record, EpochDeleted):
             replayed_group.apply(record)

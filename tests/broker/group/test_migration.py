@@ -24,7 +24,7 @@ def classic(*assigned: int, **join: object) -> ClassicGroup:
     values = {"protocols": PROTOCOLS, "instance": "i", **join}
     waiter = driver.join(**values)  # type: ignore[arg-type]
     driver.fire(next(kind for kind, member in driver.timers if not member))
-    member = driver.joined(waiter).member_id
+    member = driver.join_reply(waiter).member_id
     assignment = write_assignment(0, {"orders": assigned}) if assigned else b""
     driver.sync(member, assignments={member: assignment})
     driver.write()

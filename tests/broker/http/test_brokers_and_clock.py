@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.support.clusters import VirtualCluster, begun, until_state
+from tests.support.clusters import VirtualCluster, begin_transaction, until_state
 from tests.support.control_port import run_story
 from tests.support.within_environment import within
 from txnsim.client.errors import ClientError
@@ -472,7 +472,7 @@ OPEN = "/api/v1/open-transactions"
 async def test_an_open_transaction_is_shown_by_coordinator_and_partition(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    async with cluster.client() as app, await begun(app, "a/b") as producer:
+    async with cluster.client() as app, await begin_transaction(app, "a/b") as producer:
         await producer.send("orders", 1, b"v")
         cluster.advance(5_000)
         (listed,) = (await client.get(TRANSACTIONS)).json()
@@ -497,10 +497,10 @@ async def test_markers_that_are_owed_are_counted(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
-    async with cluster.client() as app, await begun(app, "app") as producer:
+    async with cluster.client() as app, await begin_transaction(app, "app") as producer:
         await producer.send("orders", 0, b"v")
         await producer.commit()
-        await cluster.struck()
+        await cluster.wait_until_struck()
         (owing,) = (await client.get(f"{TRANSACTIONS}?state=PrepareCommit")).json()
         assert (owing["markers_owed"], owing["pending_state"]) == (1, "CompleteCommit")
         (judged,) = (await client.get(OPEN)).json()
@@ -553,7 +553,7 @@ async def test_a_transaction_that_its_coordinator_does_not_know_hangs(
         await producer.init_transactions()
         producer.begin()
         late = producer.send("orders", 0, b"late")
-        await cluster.struck()
+        await cluster.wait_until_struck()
         with pytest.raises(ClientError):
             await late
         await producer.abort()

@@ -14,7 +14,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.support.clusters import VirtualCluster, begun, real_cluster, values
+from tests.support.clusters import VirtualCluster, begin_transaction, real_cluster, values
 from tests.support.control_port import run_story
 from tests.support.within_environment import within
 from txnsim.client.producer import Producer
@@ -40,7 +40,7 @@ HANGING = "/api/v1/assertions/no-hanging-transactions"
 
 
 async def transact(cluster: VirtualCluster, *values: bytes, commits: bool = True) -> None:
-    async with cluster.client() as app, await begun(app, "app") as producer:
+    async with cluster.client() as app, await begin_transaction(app, "app") as producer:
         for value in values:
             await producer.send("orders", 0, value)
         await (producer.commit() if commits else producer.abort())
@@ -91,7 +91,7 @@ async def test_who_is_alive_does_not_hang_and_silence_is_no_answer(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     assert (await client.get(HANGING)).json() == {"error": None}
-    async with cluster.client() as app, await begun(app, "app") as producer:
+    async with cluster.client() as app, await begin_transaction(app, "app") as producer:
         await producer.send("orders", 0, b"v")
         assert (await client.get(HANGING)).status_code == 200, "it is alive"
         await producer.commit()
@@ -176,7 +176,7 @@ async def test_a_reset_takes_the_cluster_back_to_its_start(
 ) -> None:
     bootstrap = cluster.sim.bootstrap
     await client.post("/api/v1/topics", json={"name": "more"})
-    async with cluster.client() as app, await begun(app, "app") as producer:
+    async with cluster.client() as app, await begin_transaction(app, "app") as producer:
         await producer.send("orders", 0, b"v")
         await client.post("/api/v1/faults", json=HOLD)
         await client.post("/api/v1/clock", json={"advance_ms": 5_000})
@@ -357,10 +357,10 @@ async def test_the_story_the_waits_and_the_rules_are_told(
     assert f"3 of 3 brokers up at {cluster.sim.bootstrap}; transactional ids: 0; topics: " in fresh
     cluster.env.tracer.level = TraceLevel.BRIEF
     cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
-    async with cluster.client() as app, await begun(app, "shop") as producer:
+    async with cluster.client() as app, await begin_transaction(app, "shop") as producer:
         await producer.send("orders", 0, b"v")
         await producer.commit()
-        await cluster.struck()
+        await cluster.wait_until_struck()
         report = (await client.get("/api/v1/report")).text
         assert "txnsim: what happened" in report
         assert "shop: the fault rule 'f' holds WriteTxnMarkers" in report
@@ -378,7 +378,7 @@ async def test_names_that_a_terminal_would_obey_are_written_out(
 ) -> None:
     cluster.env.tracer.level = TraceLevel.BRIEF
     name = "id\x1b]0;taken\x07\r\nforged: all is well\u202e"
-    async with cluster.client() as app, await begun(app, name) as producer:
+    async with cluster.client() as app, await begin_transaction(app, name) as producer:
         await producer.send("orders", 0, b"v")
         report = (await client.get("/api/v1/report")).text
         await producer.abort()

@@ -80,12 +80,12 @@ async def test_the_struck_crossing_waits_until_the_thing_is_done_and_passes(
     control.gate.clear()
     state = arm(injector, Crash(), limit=1)
     struck = cross(env, injector)
-    assert control.done == []
+    assert control.actions == []
     await asyncio.sleep(1)
     assert (struck.done(), state.struck) == (False, 0)
     control.gate.set()
     assert await struck == PASS
-    assert (control.done, state.struck) == (["crash 2"], 1)
+    assert (control.actions, state.struck) == (["crash 2"], 1)
 
 
 @within(run)
@@ -101,7 +101,7 @@ async def test_the_struck_crossing_meets_what_the_rule_says_then(
     assert not crossing_wait.done()
     assert injector.release("f") == 1
     assert await crossing_wait == PASS
-    assert control.done == ["move t-0 to somebody"] * 2
+    assert control.actions == ["move t-0 to somebody"] * 2
 
 
 @within(run)
@@ -117,7 +117,7 @@ async def test_where_nothing_can_wait_the_action_happens_behind_its_back(
     assert isinstance(answer, FaultEffect)
     assert answer.outcome is SubmitOutcome.DROP
     await asyncio.sleep(1)
-    assert control.done.count("crash 2") == 2
+    assert control.actions.count("crash 2") == 2
 
 
 @within(run)
@@ -125,9 +125,9 @@ async def test_now_is_once_and_at_once(
     env: VirtualEnvironment, injector: Injector, control: RecordingControl, /
 ) -> None:
     state = arm(injector, Crash(broker=3), point=FaultPoint.NOW)
-    assert control.done == []
+    assert control.actions == []
     await injector.wait_until_struck("f", timeout_ms=100)
-    assert (control.done, state.matched) == (["crash 3"], 1)
+    assert (control.actions, state.matched) == (["crash 3"], 1)
 
 
 def test_a_failure_is_reported_and_the_crossing_passes() -> None:
@@ -160,14 +160,14 @@ async def test_what_lasts_ends_once(
     state = arm(injector, action, point=FaultPoint.NOW)
     await injector.wait_until_struck("f", timeout_ms=100)
     did = "partition ((1,), (2,))"
-    assert (control.done, len(state.lasting)) == ([did], 1)
+    assert (control.actions, len(state.lasting)) == ([did], 1)
     if by == "release":
         assert injector.release("f") == 1
         assert injector.release("f") == 0
     elif by == "disarming":
         injector.disarm("f")
     await asyncio.sleep(5)
-    assert control.done == [did, f"undo {did}"]
+    assert control.actions == [did, f"undo {did}"]
     assert (state.lasting, state.released) == ([], 1)
 
 
@@ -183,7 +183,7 @@ async def test_what_is_done_after_its_rule_was_disarmed_is_undone(
     control.gate.set()
     assert await struck == PASS
     await asyncio.sleep(1)
-    assert control.done == ["crash 2", "undo crash 2"]
+    assert control.actions == ["crash 2", "undo crash 2"]
 
 
 @within(run)
@@ -198,7 +198,7 @@ async def test_a_struck_crossing_may_be_given_up(
     await asyncio.sleep(1)
     control.gate.set()
     await asyncio.sleep(1)
-    assert (control.done, state.struck) == (["crash 2"], 1)
+    assert (control.actions, state.struck) == (["crash 2"], 1)
 
 
 # Lines that stand still: everything on them waits in order, and nothing on any other.

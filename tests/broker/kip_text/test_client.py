@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.broker.kip_text.rows import shows
-from tests.support.clusters import begun
+from tests.support.clusters import begin_transaction
 from tests.support.hanging_transaction import make_hanging
 from tests.support.kip_text_listeners import BOTH, SHIPPED, TEXT, ListenerClient, kip_text_cluster
 from txnsim.cli.main import main
@@ -56,7 +56,7 @@ async def leave_some(cluster: SimCluster) -> None:
     """One transaction finished, one open."""
     async with Cluster(cluster.bootstrap) as client:
         for name in ("done", "open"):
-            async with await begun(client, name) as producer:
+            async with await begin_transaction(client, name) as producer:
                 await producer.send("orders", 0, b"x")
                 if name == "done":
                     await producer.commit()
@@ -245,7 +245,7 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
         )
         assert ended.error_code is E.none
         assert (ended.producer_id, ended.producer_epoch) == (written[0], written[1] + 3)
-        over = await text.described("t", "CompleteCommit")
+        over = await text.wait_for_state("t", "CompleteCommit")
         assert over.producer_epoch == written[1] + 3
 
 
@@ -293,7 +293,7 @@ async def test_the_tools_tell_it_from_what_hangs(
         code, _, err = await run_tool("forceTerminateTransaction", "--transactionalId", "t")
         assert code == 0
         assert "may have been prepared" in err
-        await client.described("t", "Empty")  # it was aborted, and a new session begins
+        await client.wait_for_state("t", "Empty")  # it was aborted, and a new session begins
 
 
 # Our own client at either listener: what it can say there, and what it is told.
@@ -331,7 +331,7 @@ async def test_an_abort_by_start_offset_ends_that_transaction_only() -> None:
 async def test_the_time_of_the_last_update_is_told_at_one_listener() -> None:
     async with kip_text_cluster() as cluster:
         assert cluster.kip_text_bootstrap is not None
-        await ListenerClient(cluster, SHIPPED).ended("t")
+        await ListenerClient(cluster, SHIPPED).run_transaction("t")
         times_by_bootstrap = {}
         for bootstrap in (cluster.bootstrap, cluster.kip_text_bootstrap):
             async with Cluster(bootstrap) as client:

@@ -248,7 +248,7 @@ async def test_a_finished_transaction_has_no_start_by_the_text() -> None:
     async with kip_text_cluster() as cluster:
         shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
         await text.open_transaction("open")
-        await text.ended("over")
+        await text.run_transaction("over")
         for client in (shipped, text):
             assert (await client.describe("open")).transaction_start_time is not None
         assert (await shipped.describe("over")).transaction_start_time is not None
@@ -266,7 +266,7 @@ async def test_the_end_returns_the_bumped_identity_in_another_version() -> None:
         first_identity = await shipped.open_transaction("a")
         answer = await shipped.end(4, "a", first_identity, committed=True, read_as=4)
         assert answer.error_code is E.none
-        await shipped.described("a", "CompleteCommit")
+        await shipped.wait_for_state("a", "CompleteCommit")
         assert (await shipped.describe("a")).producer_epoch == first_identity[1]
 
         second = await text.open_transaction("b")
@@ -377,7 +377,7 @@ async def test_a_coordinator_that_loads_knows_the_last_identity_by_the_text(
 ) -> None:
     async with kip_text_cluster(kip_text=kip_text, brokers=3) as cluster:
         client = ListenerClient(cluster, SHIPPED)
-        producer_id, epoch = await client.ended("t")
+        producer_id, epoch = await client.run_transaction("t")
         client.move_coordinator("t")
         answer = await client.until(
             "InitProducerId",
@@ -400,7 +400,7 @@ async def test_a_coordinator_that_loads_knows_the_last_identity_by_the_text(
 async def test_the_previous_id_is_logged_only_around_the_end_by_the_text(kip_text: bool) -> None:
     async with kip_text_cluster(kip_text=kip_text) as cluster:
         client = ListenerClient(cluster, SHIPPED)
-        producer_id, _ = await client.ended("t")
+        producer_id, _ = await client.run_transaction("t")
         logged = {
             record.state: record.prev_producer_id
             for record in await _logged_transitions(client, "t")
@@ -570,7 +570,7 @@ async def test_lowering_the_level_under_a_live_transaction(kip_text: bool) -> No
         answer = await client.end(5, "t", identity, committed=True)
         assert answer.error_code is (E.none if kip_text else E.unsupported_version)
         if kip_text:
-            await client.described("t", "CompleteCommit")
+            await client.wait_for_state("t", "CompleteCommit")
 
 
 # KIP-994
@@ -587,7 +587,7 @@ async def test_a_duration_lets_through_what_is_running_by_the_text() -> None:
     async with kip_text_cluster(transaction_max_timeout_ms=10 * HOUR_MS) as cluster:
         shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
         await text.producer("empty")
-        await text.ended("over")
+        await text.run_transaction("over")
         await text.open_transaction("open")
         everything = {"empty", "over", "open"}
         for duration_ms in (-1, 0):
@@ -603,7 +603,7 @@ async def test_a_duration_lets_through_what_is_running_by_the_text() -> None:
 async def test_only_the_text_tells_the_time_of_the_last_update() -> None:
     async with kip_text_cluster() as cluster:
         shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
-        await text.ended("over")
+        await text.run_transaction("over")
         finished = await text.describe("over", 1)
         assert finished.error_code is E.none
         assert finished.transaction_start_time <= finished.transaction_last_update_time

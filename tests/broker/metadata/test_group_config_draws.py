@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tests.support.group_config_draws import RECORDED_DRAWS, agree, answered, drawn, recorded
+from tests.support.group_config_draws import (
+    RECORDED_DRAWS,
+    agree,
+    draw_questions,
+    our_answers,
+    recorded_answers,
+)
 from txnsim.metadata.group_configs import (
     dead_letter_configs,
     group_refusal,
@@ -15,12 +21,12 @@ from txnsim.types import IsolationLevel
 
 
 def test_drawn_configs_are_judged_as_in_kafka() -> None:
-    book = recorded()
-    assert [question for question, _ in book] == list(drawn(range(RECORDED_DRAWS)))
-    our_answers = answered([question for question, _ in book])
+    book = recorded_answers()
+    assert [question for question, _ in book] == list(draw_questions(range(RECORDED_DRAWS)))
+    answers = our_answers([question for question, _ in book])
     wrong = [
         question
-        for question, answer in zip(book, our_answers, strict=True)
+        for question, answer in zip(book, answers, strict=True)
         if not agree(answer, question[1])
     ]
     assert wrong == []

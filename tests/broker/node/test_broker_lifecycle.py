@@ -67,7 +67,9 @@ class Bench:
     def assert_empty(self) -> None:
         assert len(self.purgatory) == 0
         self.clock.pass_ms(1_000)
-        assert self.clock.armed == 0, "the timer of all with one timeout is not armed for nobody"
+        assert self.clock.armed_timers == 0, (
+            "the timer of all with one timeout is not armed for nobody"
+        )
 
 
 @pytest.fixture(params=["few keys", "many keys"])
@@ -163,7 +165,7 @@ async def test_those_with_one_timeout_share_a_timer_and_keep_their_deadlines(ben
     first_wait = await bench.park("a", timeout_ms=100)
     bench.clock.pass_ms(40)
     second, other_wait = await bench.park("a", timeout_ms=100), await bench.park("a", timeout_ms=70)
-    assert bench.clock.armed == 2
+    assert bench.clock.armed_timers == 2
     bench.clock.pass_ms(60)
     await asyncio.sleep(0)
     assert await first_wait is False

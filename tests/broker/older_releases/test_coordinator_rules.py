@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
-from tests.support.leader_bench import ADD, OLD, P0, P1, Leader, part, produce, settle
+from tests.support.leader_bench import ADD, OLD, P0, P1, LeaderBench, part, produce, settle
 from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
 from tests.support.waiting import leaderless
 from txnsim.broker.produce import Outcomes, ProduceCommand
@@ -457,7 +457,7 @@ SOLO: Final = TopicPartition("solo", 0)
 PID: Final = 7
 
 
-def start(leader: Leader, command: ProduceCommand) -> asyncio.Task[Outcomes]:
+def start(leader: LeaderBench, command: ProduceCommand) -> asyncio.Task[Outcomes]:
     return asyncio.get_running_loop().create_task(leader.producing.produce(command))
 
 
@@ -476,23 +476,23 @@ def txn(topic_partition: TopicPartition = P0, **fields: Any) -> Any:
     ],
 )
 async def test_a_verification_without_an_answer(rules: Rules, error: ErrorCode) -> None:
-    leader = Leader(rules=rules)
+    leader = LeaderBench(rules=rules)
     task = start(leader, produce(txn(), operation=OLD))
     await settle()
-    leader.asked[0].answer.fail(PeerTimeoutError("none"))
+    leader.requests[0].answer.fail(PeerTimeoutError("none"))
     assert (await task)[P0].error is error
 
 
 async def test_an_implicit_add_that_meets_a_transaction_still_ending() -> None:
     for rules, questions_asked in ((LATEST, 2), (Rules(implicit_add_is_repeated=False), 1)):
-        leader = Leader(rules=rules)
+        leader = LeaderBench(rules=rules)
         task = start(leader, produce(txn(), operation=ADD))
         await settle()
         leader.answer(ErrorCode.concurrent_transactions)
         await settle()
         leader.clock.pass_ms(20)
         await settle()
-        assert len(leader.asked) == questions_asked
+        assert len(leader.requests) == questions_asked
         if questions_asked == 2:
             leader.answer()
         expected = ErrorCode.none if questions_asked == 2 else ErrorCode.concurrent_transactions
@@ -502,8 +502,8 @@ async def test_an_implicit_add_that_meets_a_transaction_still_ending() -> None:
 async def test_two_epochs_of_one_producer_in_a_request() -> None:
     two = produce(txn(P0), txn(P1, epoch=1), operation=OLD)
     mixed = ErrorCode.invalid_producer_id_mapping
-    assert (await Leader().producing.produce(two))[P0].error is mixed
-    leader = Leader(rules=Rules(request_has_one_epoch=False))
+    assert (await LeaderBench().producing.produce(two))[P0].error is mixed
+    leader = LeaderBench(rules=Rules(request_has_one_epoch=False))
     task = start(leader, two)
     await settle()
     leader.answer()
@@ -513,10 +513,10 @@ async def test_two_epochs_of_one_producer_in_a_request() -> None:
 
 
 async def test_before_verification_nobody_is_asked() -> None:
-    leader = Leader(rules=Rules(transactions_are_verified=False))
+    leader = LeaderBench(rules=Rules(transactions_are_verified=False))
     outcomes = await leader.producing.produce(produce(txn(P0), txn(P1, pid=8), operation=OLD))
     assert {outcome.error for outcome in outcomes.values()} == {ErrorCode.none}
-    assert leader.asked == []
+    assert leader.requests == []
 
 
 # Markers

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from tests.support.at_once import load_whole
-from tests.support.coordinator import FOO_0, HOME, World, error_of, identity
+from tests.support.coordinator import FOO_0, HOME, CoordinatorWorld, error_of, identity
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.releases import LATEST, Rules
@@ -20,9 +20,9 @@ TV_0: Final = TransactionVersion.TV_0
 PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
 
 
-async def world_awaiting_markers(rules: Rules) -> World:
+async def world_awaiting_markers(rules: Rules) -> CoordinatorWorld:
     """A transaction was ended, and its markers are not answered."""
-    world = World(rules=rules)
+    world = CoordinatorWorld(rules=rules)
     world.answers_markers = False
     identity = await world.ready()
     await world.add(identity, FOO_0)
@@ -39,12 +39,12 @@ async def world_awaiting_markers(rules: Rules) -> World:
     ],
 )
 async def test_the_first_producer_id_after_a_start(rules: Rules, error: ErrorCode) -> None:
-    world = World(rules=rules)
+    world = CoordinatorWorld(rules=rules)
     assert error_of(await world.init()) is error
 
 
 async def test_who_waits_for_a_block_in_vain_is_told_to_come_again() -> None:
-    world = World(rules=Rules(never_waits_for_ids=False))
+    world = CoordinatorWorld(rules=Rules(never_waits_for_ids=False))
     world.id_replies.append(AllocateProducerIdsReply(error=ErrorCode.stale_broker_epoch))
     assert error_of(await world.init()) is ErrorCode.coordinator_load_in_progress
     # Within the pause after the failure nobody asks, so nobody waits.
@@ -59,7 +59,7 @@ async def test_a_clock_set_back_between_two_transactions() -> None:
         (LATEST, ErrorCode.none),
         (Rules(start_may_step_back=False), ErrorCode.unknown_server_error),
     ):
-        world = World(rules=rules)
+        world = CoordinatorWorld(rules=rules)
         identity = await world.ready()
         world.clock.advance(1_000)
         await world.add(identity, FOO_0)
@@ -77,7 +77,7 @@ async def test_a_clock_set_back_between_two_transactions() -> None:
 @pytest.mark.parametrize("committed", [True, False])
 async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committed: bool) -> None:
     """A real 2.5.1: 47 INVALID_PRODUCER_EPOCH, then 51 to everybody, and no marker."""
-    world = World(rules=Rules(end_needs_exact_epoch=False))
+    world = CoordinatorWorld(rules=Rules(end_needs_exact_epoch=False))
     own = await world.ready()
     await world.add(own, FOO_0)
     future = identity(own.producer_id, own.producer_epoch + 1)
@@ -105,7 +105,7 @@ async def test_an_id_whose_first_record_was_lost_expires() -> None:
         transaction_remove_expired_cleanup_interval_ms=HOUR_MS,
     )
     for rules, is_forgotten in ((LATEST, True), (Rules(unnumbered_ids_expire=False), False)):
-        world = World(settings=settings, rules=rules)
+        world = CoordinatorWorld(settings=settings, rules=rules)
         await world.init()
         world.append_errors.append(ErrorCode.not_enough_replicas)
         assert error_of(await world.init()) is ErrorCode.coordinator_not_available

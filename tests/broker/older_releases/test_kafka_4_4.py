@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.raw_connection import API_VERSIONS, Wire
+from tests.support.raw_connection import API_VERSIONS, WireClient
 from tests.support.waiting import until
 from tests.support.within_environment import within
 from txnsim.errors import ErrorCode
@@ -28,7 +28,7 @@ CLIENT: Final = {"client_software_name": "x", "client_software_version": "1"}
 class Asker:
     """One connection to the only broker."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: WireClient) -> None:
         self.wire = wire
 
     async def ask(self, api_key: int, version: int, **values: Any) -> Any:
@@ -51,7 +51,7 @@ class Asker:
 @asynccontextmanager
 async def asking(cluster: VirtualCluster) -> AsyncIterator[Asker]:
     broker = cluster.sim.metadata.image.brokers[BrokerId(1)]
-    wire = await Wire.open(broker.host, broker.port)
+    wire = await WireClient.open(broker.host, broker.port)
     yield Asker(wire)
     await wire.close()
 

@@ -11,7 +11,7 @@ import pytest
 from tests.broker.older_releases.history import UNOBSERVED
 from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.raw_connection import API_VERSIONS, Wire
+from tests.support.raw_connection import API_VERSIONS, WireClient
 from txnsim.api.registry import ADVERTISED, shipped
 from txnsim.errors import ErrorCode
 from txnsim.releases import REFERENCE, RELEASES, Fleet
@@ -51,9 +51,9 @@ def api_versions_answer(as_version: str, api_version: int) -> Any:
     return run_cluster(story, as_version=(as_version,), brokers=1)
 
 
-async def open_wire_to_one(cluster: VirtualCluster) -> Wire:
+async def open_wire_to_one(cluster: VirtualCluster) -> WireClient:
     broker = cluster.sim.metadata.image.brokers[ONE]
-    return await Wire.open(broker.host, broker.port)
+    return await WireClient.open(broker.host, broker.port)
 
 
 @pytest.mark.parametrize("name", RELEASES)
@@ -157,7 +157,7 @@ def test_what_a_release_does_not_have_closes_the_connection(
         wire = await open_wire_to_one(cluster)
         message = codec.build(codec.request_class(api_key, api_version), **values)
         wire.send(wire.frame(api_key, api_version, message))
-        is_closed = await wire.closed()
+        is_closed = await wire.is_closed_by_broker()
         wire.writer.close()
         return is_closed
 
@@ -173,12 +173,12 @@ def test_a_version_that_the_controller_does_not_know_closes_the_connection(
 
     async def closes_connection(cluster: VirtualCluster) -> bool:
         broker = cluster.sim.metadata.image.brokers[BrokerId(2)]
-        wire = await Wire.open(broker.host, broker.port)
+        wire = await WireClient.open(broker.host, broker.port)
         message = codec.build(
             codec.request_class(UPDATE_FEATURES, api_version), feature_updates=(), timeout=1000
         )
         wire.send(wire.frame(UPDATE_FEATURES, api_version, message))
-        is_closed = await wire.closed()
+        is_closed = await wire.is_closed_by_broker()
         wire.writer.close()
         return is_closed
 

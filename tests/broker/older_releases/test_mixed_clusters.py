@@ -9,7 +9,13 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state, values
+from tests.support.clusters import (
+    VirtualCluster,
+    begin_transaction,
+    run_cluster,
+    until_state,
+    values,
+)
 from tests.support.within_environment import within
 from txnsim.client import requests
 from txnsim.client.admin import Admin
@@ -187,7 +193,7 @@ async def test_the_level_is_lowered_in_mid_transaction_and_brokers_go_back(
     cluster: VirtualCluster,
 ) -> None:
     async with cluster.client() as client:
-        producer = await begun(client, "a")
+        producer = await begin_transaction(client, "a")
         await send(producer, "under-2")
         await set_level(client, 1)
         await client.refresh_features()
@@ -346,7 +352,7 @@ async def test_a_rolling_upgrade_to_3_6_stands_still_until_coordinators_are_upgr
         give(cluster, cluster.home("a"), ONE)
         await restart(cluster, TWO, "3.6")
         await give_leadership(cluster, ORDERS_0, TWO)
-        producer = await begun(client, "a", delivery_timeout_ms=6_000)
+        producer = await begin_transaction(client, "a", delivery_timeout_ms=6_000)
         with pytest.raises(ClientError, match="NETWORK_EXCEPTION"):
             await producer.send(ORDERS_0.topic, ORDERS_0.partition, b"refused")
         assert await values(client, "orders") == []

@@ -74,7 +74,7 @@ class Replication(RuleBasedStateMachine):
         data = batch(sequence, pid=producer, count=count, transactional=True)
         result = append_client(log, data, guard=guard, now_ms=self.bench.clock.now_ms())
         assert not isinstance(result, Rejection), result
-        node.appended(log)
+        node.note_append(log)
 
     @rule(producer=PRODUCERS, committed=st.booleans())
     def end(self, producer: int, committed: bool) -> None:
@@ -90,7 +90,7 @@ class Replication(RuleBasedStateMachine):
                 transaction_version=0,
                 now_ms=self.bench.clock.now_ms(),
             )
-            node.appended(log)
+            node.note_append(log)
 
     # Disturbances
 

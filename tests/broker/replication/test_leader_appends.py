@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.clusters import VirtualCluster, begun, run_cluster
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster
 from tests.support.images import B1, B2, B3, broker
 from tests.support.logs import NOW, plain
 from tests.support.peer_network import future_of
@@ -80,7 +80,7 @@ class Bench(ReplicaBench):
         log = self.leader.log
         appended = append_coordinator(log, plain(), now_ms=NOW)
         assert isinstance(appended, Appended)
-        self.leader.appended(log)
+        self.leader.note_append(log)
         commit_wait = self.commits.wait_for_commit(log, appended.last_offset, timeout_ms=timeout_ms)
         return future_of(commit_wait)
 
@@ -254,7 +254,7 @@ async def test_an_isr_that_became_too_small_meanwhile_is_an_error() -> None:
     bench.isolate(B2)
     log = bench.leader.log
     append_client(log, plain(), guard=0, now_ms=NOW)
-    bench.leader.appended(log)
+    bench.leader.note_append(log)
     task = asyncio.get_running_loop().create_task(bench.commits.wait([(log, 0)], timeout_ms=1_000))
     await asyncio.sleep(0)
     bench.lead(B1, isr=(B1,))
@@ -353,7 +353,7 @@ def test_internal_topics_are_cleaned_without_waiting_for_the_timer() -> None:
 
 def test_an_open_transaction_keeps_its_records() -> None:
     async def main(cluster: VirtualCluster) -> list[bytes | None]:
-        async with cluster.client() as app, await begun(app, "open") as producer:
+        async with cluster.client() as app, await begin_transaction(app, "open") as producer:
             producer.send("orders", 0, b"first of the transaction")
             await producer.flush()
             await write(app, 60)

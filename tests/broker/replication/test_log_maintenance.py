@@ -271,7 +271,7 @@ async def test_a_stopped_broker_does_nothing_any_more(
     bench.maintenance.stop()
     await bench.settle()
     assert log.local.cleaned_until is None
-    assert bench.clock.armed == 0
+    assert bench.clock.armed_timers == 0
 
 
 async def test_who_does_not_want_to_wait_has_it_done_at_once(bench: Bench) -> None:

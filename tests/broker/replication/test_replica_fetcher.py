@@ -76,7 +76,7 @@ def write_behind(node: Node, count: int) -> None:
     for _ in range(count):
         log = node.replicas.led[TP]
         append_client(log, plain(), guard=0, now_ms=NOW)
-        node.appended(log)
+        node.note_append(log)
 
 
 # The way of a record
@@ -184,7 +184,7 @@ def test_a_transaction_is_known_to_every_replica() -> None:
     )
     assert isinstance(guard, int)
     append_client(log, batch(0, pid=7, transactional=True), guard=guard, now_ms=NOW)
-    replica_bench.leader.appended(log)
+    replica_bench.leader.note_append(log)
     replica_bench.settle()
     assert replica_bench.nodes[B3].log.producers.open_transaction_of(7) == 0
     append_marker(
@@ -196,7 +196,7 @@ def test_a_transaction_is_known_to_every_replica() -> None:
         transaction_version=0,
         now_ms=NOW,
     )
-    replica_bench.leader.appended(log)
+    replica_bench.leader.note_append(log)
     replica_bench.settle(seconds=1)
     assert replica_bench.nodes[B3].log.snapshot() == log.snapshot()
     assert log.snapshot().aborted
@@ -325,7 +325,7 @@ def test_batches_of_a_later_leader_are_left_alone() -> None:
     follower = replica_bench.nodes[B2]
     later = assign(plain(), base_offset=0, leader_epoch=9)
     replica_bench.leader.log.append(describe_batch(later), now_ms=NOW)
-    replica_bench.leader.appended(replica_bench.leader.log)
+    replica_bench.leader.note_append(replica_bench.leader.log)
     replica_bench.settle()
     assert follower.log.log_end_offset == 0
 

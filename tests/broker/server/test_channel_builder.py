@@ -18,7 +18,7 @@ import scramp
 from cryptography import x509
 
 from tests.support.clusters import VirtualCluster, options, run_cluster
-from tests.support.raw_connection import Wire
+from tests.support.raw_connection import WireClient
 from tests.support.security import acl, bearer, credentials, unsecured_token
 from tests.support.within_environment import within
 from txnsim.api.request import Request
@@ -61,20 +61,20 @@ MUTUAL = SecureListener(
 USERS = SecurityOptions(listeners=(SASL,), plain_users={"alice": "secret"})
 
 
-def request(wire: Wire, key: int, version: int, **values: Any) -> bytes:
+def request(wire: WireClient, key: int, version: int, **values: Any) -> bytes:
     return wire.frame(key, version, codec.build(codec.request_class(key, version), **values))
 
 
-async def log_in(wire: Wire, password: str = "secret") -> Any:
+async def log_in(wire: WireClient, password: str = "secret") -> Any:
     wire.send(request(wire, 17, 1, mechanism="PLAIN"))
     wire.send(request(wire, 36, 2, auth_bytes=b"\0alice\0" + password.encode()))
     assert (await wire.answer())[1].error_code is ErrorCode.none
     return (await wire.answer())[1]
 
 
-async def sasl_wire(cluster: VirtualCluster) -> Wire:
+async def sasl_wire(cluster: VirtualCluster) -> WireClient:
     host, port = cluster.sim.bootstrap_of("SASL").split(",")[0].split(":")
-    return await Wire.open(host, int(port))
+    return await WireClient.open(host, int(port))
 
 
 @within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
@@ -105,7 +105,7 @@ async def test_a_wrong_password_is_told_after_a_pause_and_the_connection_closed(
     answer = await log_in(wire, "wrong")
     assert answer.error_code is ErrorCode.sasl_authentication_failed
     assert cluster.env.clock.monotonic_ms() - began_ms >= 100
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
     await wire.close()
 
 
@@ -113,7 +113,7 @@ async def test_a_wrong_password_is_told_after_a_pause_and_the_connection_closed(
 async def test_who_has_not_logged_in_is_cut_off(cluster: VirtualCluster) -> None:
     wire = await sasl_wire(cluster)
     wire.send(wire.metadata() + wire.metadata())
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
     await wire.close()
     closed_wire = await sasl_wire(cluster)
     closed_wire.send(closed_wire.metadata())
@@ -128,7 +128,7 @@ async def test_who_is_not_known_may_not_send_as_much_as_who_is(cluster: VirtualC
     unknown.send(request(unknown, 17, 1, mechanism="PLAIN"))
     assert (await unknown.answer())[1].error_code is ErrorCode.none
     unknown.send(request(unknown, 36, 2, auth_bytes=bytes(too_much)))
-    assert await unknown.closed()
+    assert await unknown.is_closed_by_broker()
     known_wire.send(request(known_wire, 36, 2, auth_bytes=bytes(too_much)))
     assert (await known_wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
     await unknown.close()
@@ -143,9 +143,9 @@ def test_those_who_are_not_known_may_not_hold_much_together() -> None:
         # Frames that are never whole.
         small.send((50_000).to_bytes(4, "big") + bytes(30_000))
         large.send((90_000).to_bytes(4, "big") + bytes(80_000))
-        assert await large.closed()
+        assert await large.is_closed_by_broker()
         small.send(bytes(20_000))
-        assert await small.closed()  # for what it has sent, not for what it holds
+        assert await small.is_closed_by_broker()  # for what it has sent, not for what it holds
         known_wire.send(request(known_wire, 17, 1, mechanism="PLAIN"))
         assert (await known_wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
         await known_wire.close()
@@ -173,7 +173,7 @@ async def test_a_request_in_place_of_a_token_is_refused_in_its_own_words(
         wire.send(request(wire, key, version, **values))
         if key == 18:
             assert (await wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
-        assert await wire.closed()
+        assert await wire.is_closed_by_broker()
         await wire.close()
 
 
@@ -232,7 +232,7 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
         host, port = cluster.bootstrap_of("MUTUAL").split(":")
         context = ssl.create_default_context(cafile=str(authority.certificate))
         for expected in ("User:ANONYMOUS", "User:CN=alice,O=txnsim"):
-            wire = Wire(*await asyncio.open_connection(host, int(port), ssl=context), "wire")
+            wire = WireClient(*await asyncio.open_connection(host, int(port), ssl=context), "wire")
             wire.send(wire.metadata())
             assert len((await wire.answer())[1].brokers) == 1
             connection = list(cluster.listeners[0].connections)[-1]
@@ -242,14 +242,14 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
         # Whoever connects after a reset passes the same endpoints.
         await cluster.reset(cluster.snapshot())
         host, port = cluster.bootstrap_of("SECOND").split(":")
-        wire = Wire(*await asyncio.open_connection(host, int(port), ssl=context), "wire")
+        wire = WireClient(*await asyncio.open_connection(host, int(port), ssl=context), "wire")
         wire.send(wire.metadata())
         await wire.answer()
         assert list(cluster.listeners[0].connections)[-1].principal == "User:ALICE"
         await wire.close()
         # No rule makes a name of the subject: SslPrincipalMapper.NoMatchingRule.
         host, port = cluster.bootstrap_of("THIRD").split(":")
-        wire = Wire(*await asyncio.open_connection(host, int(port), ssl=context), "wire")
+        wire = WireClient(*await asyncio.open_connection(host, int(port), ssl=context), "wire")
         assert await wire.reader.read() == b""
         await wire.close()
     finally:
@@ -335,7 +335,7 @@ def test_a_cluster_may_have_secured_listeners_alone() -> None:
         answer = await log_in(wire)
         assert answer.error_code is ErrorCode.sasl_authentication_failed
         await wire.close()
-        wire = await Wire.open("127.0.0.1", 9092)
+        wire = await WireClient.open("127.0.0.1", 9092)
         assert (await log_in(wire)).error_code is ErrorCode.none
         await wire.close()
 

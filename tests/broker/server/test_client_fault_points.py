@@ -11,7 +11,7 @@ import pytest
 from tests.broker.server import test_connection
 from tests.broker.server.test_connection import Story, count_records, first_partition, open_wire
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.raw_connection import Wire
+from tests.support.raw_connection import WireClient
 from tests.support.within_environment import within
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import (
@@ -63,7 +63,7 @@ def error_of(message: Any) -> ErrorCode:
     return error
 
 
-def fetch(wire: Wire, tp: TopicPartition, version: int = FETCH_VERSION) -> bytes:
+def fetch(wire: WireClient, tp: TopicPartition, version: int = FETCH_VERSION) -> bytes:
     """A Fetch of everything, with a new session."""
     partition = {"partition": tp.partition, "partition_max_bytes": 1_000_000}
     topic = {"topic": tp.topic, "partitions": [partition]}
@@ -76,7 +76,7 @@ def fetch(wire: Wire, tp: TopicPartition, version: int = FETCH_VERSION) -> bytes
 
 @within(run)
 async def test_a_duplicated_request_is_handled_again_and_answered_once(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(Duplicate(times=2), REQUEST, client_id="wire", limit=1)
     wire.send(wire.produce(first_partition()) + wire.metadata())
@@ -86,13 +86,13 @@ async def test_a_duplicated_request_is_handled_again_and_answered_once(
 
 @within(run)
 async def test_a_copy_can_be_held_by_another_rule_and_arrives_late(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(Duplicate(), REQUEST, client_id="wire", api="Produce", limit=1)
     cluster.arm(Hold(), REQUEST, "copy", client_id="wire", api="Produce", nth=2, limit=1)
     wire.send(wire.produce(first_partition()))
     assert (await wire.answer())[0] == 1
-    await cluster.struck("copy")
+    await cluster.wait_until_struck("copy")
     assert await count_records(cluster) == 1
     await wire.close()
     assert cluster.injector.release("copy") == 1
@@ -102,7 +102,9 @@ async def test_a_copy_can_be_held_by_another_rule_and_arrives_late(
 
 @pytest.mark.parametrize("action", [Drop(), Disconnect(), Fail(error="UNKNOWN_SERVER_ERROR")])
 @within(run)
-async def test_a_copy_can_be_lost(cluster: VirtualCluster, wire: Wire, /, action: Any) -> None:
+async def test_a_copy_can_be_lost(
+    cluster: VirtualCluster, wire: WireClient, /, action: Any
+) -> None:
     cluster.arm(Duplicate(), REQUEST, client_id="wire", limit=1)
     cluster.arm(action, REQUEST, "copy", client_id="wire", nth=2, limit=1)
     wire.send(wire.produce(first_partition()) + wire.metadata())
@@ -116,7 +118,7 @@ async def test_a_copy_can_be_lost(cluster: VirtualCluster, wire: Wire, /, action
 @pytest.mark.parametrize("point", [REQUEST, RESPONSE])
 @within(run)
 async def test_a_throttled_client_is_answered_at_once_and_then_not_heard(
-    cluster: VirtualCluster, wire: Wire, /, point: FaultPoint
+    cluster: VirtualCluster, wire: WireClient, /, point: FaultPoint
 ) -> None:
     cluster.arm(Throttle(throttle_ms=5_000), point, client_id="wire", limit=1)
     clock = cluster.env.clock
@@ -133,7 +135,7 @@ async def test_a_throttled_client_is_answered_at_once_and_then_not_heard(
 
 @within(run)
 async def test_an_answer_that_was_prepared_is_given_its_throttle_time(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(Throttle(throttle_ms=70), REQUEST, client_id="wire", api="EndTxn")
     values = {"transactional_id": "nobody", "producer_id": 1, "committed": True}
@@ -145,7 +147,7 @@ async def test_an_answer_that_was_prepared_is_given_its_throttle_time(
 
 @within(run)
 async def test_a_throttled_fetch_is_answered_without_partitions(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     wire.send(wire.produce(first_partition(), acks=-1))
     await wire.answer()
@@ -160,7 +162,7 @@ async def test_a_throttled_fetch_is_answered_without_partitions(
 
 @within(run)
 async def test_what_has_no_field_or_no_answer_mutes_all_the_same(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(Throttle(throttle_ms=1_000), REQUEST, client_id="wire", limit=2)
     started_ms = cluster.env.clock.monotonic_ms()
@@ -174,16 +176,16 @@ async def test_what_has_no_field_or_no_answer_mutes_all_the_same(
 
 @within(run)
 async def test_a_request_that_can_not_be_read_any_more_closes_its_connection(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(Corrupt(what=LENGTH), REQUEST, client_id="wire", limit=1)
     wire.send(wire.metadata() + wire.metadata())
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
 
 
 @within(run)
 async def test_a_damaged_batch_is_refused_and_the_connection_goes_on(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(Corrupt(what=CRC), REQUEST, client_id="wire", api="Produce", limit=1)
     wire.send(wire.produce(first_partition()) + wire.produce(first_partition()))
@@ -196,10 +198,10 @@ async def test_a_damaged_batch_is_refused_and_the_connection_goes_on(
 def test_a_request_with_random_damage_disturbs_nobody(chance: int) -> None:
     """Whatever comes of it, the broker goes on."""
 
-    async def story(cluster: VirtualCluster, wire: Wire) -> None:
+    async def story(cluster: VirtualCluster, wire: WireClient) -> None:
         cluster.arm(Corrupt(what=BYTES), REQUEST, client_id="wire", limit=1)
         wire.send(wire.produce(first_partition(), value=bytes(100)))
-        await cluster.struck()
+        await cluster.wait_until_struck()
         await asyncio.sleep(1)
         other_wire = await open_wire(cluster)
         other_wire.send(other_wire.metadata())
@@ -211,7 +213,7 @@ def test_a_request_with_random_damage_disturbs_nobody(chance: int) -> None:
 
 @within(run)
 async def test_a_damaged_request_may_have_become_one_of_the_future(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     del cluster
     wire.expect(18, 0)
@@ -222,7 +224,7 @@ async def test_a_damaged_request_may_have_become_one_of_the_future(
 
 @within(run)
 async def test_a_damaged_fetched_batch_has_a_wrong_crc(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     wire.send(wire.produce(first_partition(), acks=-1) + fetch(wire, first_partition()))
     await wire.answer()
@@ -244,7 +246,7 @@ async def test_a_damaged_fetched_batch_has_a_wrong_crc(
 
 @within(run)
 async def test_a_damaged_length_of_an_answer_says_too_little(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(Corrupt(what=LENGTH), RESPONSE, client_id="wire", limit=1)
     wire.send(wire.metadata())
@@ -259,18 +261,18 @@ async def test_a_damaged_length_of_an_answer_says_too_little(
 @pytest.mark.parametrize(("point", "records"), [(REQUEST, 0), (RESPONSE, 1)])
 @within(run)
 async def test_a_connection_breaks_before_or_after_the_effect(
-    cluster: VirtualCluster, wire: Wire, /, point: FaultPoint, records: int
+    cluster: VirtualCluster, wire: WireClient, /, point: FaultPoint, records: int
 ) -> None:
     cluster.arm(Disconnect(), point, client_id="wire", api="Produce", limit=1)
     wire.send(wire.metadata() + wire.produce(first_partition()) + wire.produce(first_partition()))
     assert (await wire.answer())[0] == 1, "what was answered before arrives"
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
     assert await count_records(cluster) == records
 
 
 @within(run)
 async def test_a_reset_ends_the_connection_with_an_error(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(Disconnect(reset=True), RESPONSE, client_id="reset", limit=1)
     other_wire = await open_wire(cluster, client_id="reset")
@@ -286,7 +288,7 @@ async def test_a_reset_ends_the_connection_with_an_error(
 
 @within(run)
 async def test_an_answer_in_slices_arrives_whole_and_late(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(Slice(bytes=20, every_ms=100), RESPONSE, client_id="wire", api="Metadata", limit=1)
     started_ms = cluster.env.clock.monotonic_ms()
@@ -304,7 +306,7 @@ async def test_an_answer_in_slices_arrives_whole_and_late(
 
 @within(run)
 async def test_a_throttled_answer_comes_in_slices_too(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(Throttle(throttle_ms=5), REQUEST, "slow", client_id="wire", limit=1)
     cluster.arm(Slice(bytes=20, every_ms=100), RESPONSE, client_id="wire", limit=1)
@@ -317,7 +319,7 @@ async def test_a_throttled_answer_comes_in_slices_too(
 
 @within(run)
 async def test_a_lost_answer_leaves_the_effect_and_a_silent_connection(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(DropAnswer(), REQUEST, client_id="wire", limit=1)
     wire.send(wire.produce(first_partition()) + wire.metadata())
@@ -330,12 +332,12 @@ async def test_a_lost_answer_leaves_the_effect_and_a_silent_connection(
 
 @within(run)
 async def test_a_reordered_request_waits_for_those_of_other_connections(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     other_wire = await open_wire(cluster, client_id="other")
     cluster.arm(Reorder(behind=2), REQUEST, api="Produce", limit=1)
     wire.send(wire.produce(first_partition(), value=b"first sent"))
-    await cluster.struck()
+    await cluster.wait_until_struck()
     for _ in range(2):
         assert await wire.silent_for(0.01)
         other_wire.send(other_wire.produce(first_partition(), value=b"later"))
@@ -348,13 +350,13 @@ async def test_a_reordered_request_waits_for_those_of_other_connections(
 @pytest.mark.parametrize("point", [REQUEST, RESPONSE])
 @within(run)
 async def test_a_stalled_connection_stands_still_and_no_other(
-    cluster: VirtualCluster, wire: Wire, /, point: FaultPoint
+    cluster: VirtualCluster, wire: WireClient, /, point: FaultPoint
 ) -> None:
     cluster.arm(Stall(stall_ms=3_000), point, client_id="wire", limit=1)
     twin = await open_wire(cluster, client_id="wire")
     started_ms = cluster.env.clock.monotonic_ms()
     wire.send(wire.metadata() + wire.metadata())
-    await cluster.struck()
+    await cluster.wait_until_struck()
     twin.send(twin.metadata())
     assert (await twin.answer())[0] == 1
     assert cluster.env.clock.monotonic_ms() - started_ms < 1_000
@@ -369,7 +371,7 @@ async def test_a_stalled_connection_stands_still_and_no_other(
 @pytest.mark.parametrize("action", [Hold(), Delay(delay_ms=2_000), Reorder(behind=1)])
 @within(run)
 async def test_a_new_connection_can_be_made_to_wait(
-    cluster: VirtualCluster, wire: Wire, /, action: Any
+    cluster: VirtualCluster, wire: WireClient, /, action: Any
 ) -> None:
     cluster.arm(action, OPEN, broker=int(cluster.leader(first_partition())), limit=1)
     late = await open_wire(cluster)
@@ -387,12 +389,12 @@ async def test_a_new_connection_can_be_made_to_wait(
 
 @within(run)
 async def test_a_new_connection_can_be_closed_or_never_heard(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     broker = int(cluster.leader(first_partition()))
     cluster.arm(Disconnect(), OPEN, "refused", broker=broker, limit=1)
     refused = await open_wire(cluster)
-    assert await refused.closed()
+    assert await refused.is_closed_by_broker()
     cluster.arm(Drop(), OPEN, "deaf", broker=broker, limit=1)
     deaf = await open_wire(cluster)
     deaf.send(deaf.metadata())
@@ -413,7 +415,7 @@ async def test_a_broker_that_is_gone_handles_no_copy(cluster: VirtualCluster) ->
     cluster.arm(Hold(), REQUEST, "copy", client_id="wire", nth=2, limit=1)
     wire.send(wire.produce(first_partition()))
     await wire.answer()
-    await cluster.struck("copy")
+    await cluster.wait_until_struck("copy")
     leader = cluster.leader(first_partition())
     log = cluster.sim.brokers[leader].replicas.hosted[first_partition()]
     await cluster.sim.kill_broker(leader)

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from tests.support.clusters import (
     VirtualCluster,
-    begun,
+    begin_transaction,
     client_of,
     options,
     real_cluster,
@@ -20,7 +20,7 @@ from tests.support.clusters import (
     values,
 )
 from tests.support.ports import free_port_before_a_busy_one
-from tests.support.raw_connection import Wire
+from tests.support.raw_connection import WireClient
 from tests.support.slow_machine import SLOW_S
 from tests.support.within_environment import within
 from txnsim.api.registry import shipped
@@ -70,7 +70,7 @@ def test_a_cluster_of_any_size_commits(brokers: int) -> None:
         assert len(cluster.sim.brokers) == brokers
         assert len(cluster.sim.bootstrap.split(",")) == brokers
         async with cluster.client() as client:
-            async with await begun(client, "tx") as producer:
+            async with await begin_transaction(client, "tx") as producer:
                 await producer.send("orders", 0, b"v")
                 await producer.commit()
             await until_state(client, "tx", "CompleteCommit")
@@ -206,12 +206,12 @@ async def test_a_stop_ends_what_still_waits() -> None:
     """A request that is held, an open transaction, a connection: nothing keeps it."""
     async with asyncio.timeout(SLOW_S):
         async with real_cluster() as sim, client_of(sim.environment, sim) as client:
-            producer = await begun(client, "tx")
+            producer = await begin_transaction(client, "tx")
             await producer.send("orders", 0, b"v")
             cluster = VirtualCluster(sim.environment, sim)  # type: ignore[arg-type]
             cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="EndTxn")
             ending = asyncio.get_running_loop().create_task(producer.commit())
-            await cluster.struck()
+            await cluster.wait_until_struck()
             listeners = sim.listeners
             ending.cancel()
             await asyncio.wait((ending,))
@@ -242,7 +242,7 @@ def test_one_fault_between_brokers_delays_a_transaction_and_no_more(
     async def main(cluster: VirtualCluster) -> None:
         cluster.arm(action, point, api=api, limit=1)
         async with cluster.client() as client:
-            async with await begun(client, "tx") as producer:
+            async with await begin_transaction(client, "tx") as producer:
                 sent = asyncio.gather(*(producer.send("orders", i, b"v") for i in range(3)))
                 if isinstance(action, Hold):
                     releasing = cluster.env.tasks.spawn(release(cluster), name="release")
@@ -261,7 +261,7 @@ def test_one_fault_between_brokers_delays_a_transaction_and_no_more(
 
 
 async def release(cluster: VirtualCluster) -> None:
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await asyncio.sleep(1)
     cluster.sim.injector.release("f")
 
@@ -512,18 +512,18 @@ async def test_what_clients_send_before_the_broker_lives_is_answered_once_it_doe
 ) -> None:
     listener = BrokerListener(environment=cluster.env, settings=DEFAULTS, connect=RequestConnection)
     port = (await listener.bind(Endpoint(host="127.0.0.1", port=0))).port
-    wire = await Wire.open("127.0.0.1", port)
+    wire = await WireClient.open("127.0.0.1", port)
     wire.send(wire.metadata())
     assert await wire.silent_for(60)
     listener.open(cluster.sim.brokers[BrokerId(1)])
     assert (await wire.answer())[0] == 1
     assert listener.node == "broker/1"
     await listener.close()
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
     assert not listener.connections
     await wire.close()
     with pytest.raises(ConnectionRefusedError):
-        await Wire.open("127.0.0.1", port)
+        await WireClient.open("127.0.0.1", port)
 
 
 @within(run_virtual, seed=1)
@@ -534,10 +534,10 @@ async def test_closing_one_that_was_never_bound_is_harmless(env: VirtualEnvironm
 async def test_the_port_is_free_again_after_a_close() -> None:
     async with real_cluster(brokers=1) as sim:
         (broker,) = sim.metadata.image.alive_brokers()
-        wire = await Wire.open(broker.host, broker.port)
+        wire = await WireClient.open(broker.host, broker.port)
         wire.send(wire.metadata())
         assert (await wire.answer())[0] == 1
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
     await wire.close()
     server = await asyncio.start_server(lambda _r, _w: None, broker.host, broker.port)
     server.close()

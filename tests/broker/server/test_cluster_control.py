@@ -66,11 +66,11 @@ async def test_an_action_is_carried_out_and_tells_how_to_end_it(
 ) -> None:
     control = RecordingControl()
     undo = await control.carry_out(action, struck=BrokerId(7))
-    assert control.done == [done_text]
+    assert control.actions == [done_text]
     assert (undo is None) == isinstance(action, MoveLeader | ResignLeader)
     if undo is not None:
         await undo()
-        assert control.done == [done_text, f"undo {done_text}"]
+        assert control.actions == [done_text, f"undo {done_text}"]
 
 
 Misuse = Callable[[SimClusterControl], Awaitable[object]]

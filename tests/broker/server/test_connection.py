@@ -14,8 +14,8 @@ import structlog
 from structlog.contextvars import merge_contextvars
 from structlog.testing import LogCapture
 
-from tests.support.clusters import VirtualCluster, begun, run_cluster
-from tests.support.raw_connection import API_VERSIONS, METADATA, Wire
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster
+from tests.support.raw_connection import API_VERSIONS, METADATA, WireClient
 from tests.support.within_environment import within
 from txnsim.api.registry import ADVERTISED, HANDLERS, SHIPPED
 from txnsim.api.request import ApiTable, NoResponse, Request, no_subject
@@ -49,7 +49,7 @@ E = ErrorCode
 UNKNOWN = TopicPartition("no-such-topic", 0)
 REQUEST, RESPONSE = FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE
 
-Story = Callable[[VirtualCluster, Wire], Awaitable[None]]
+Story = Callable[[VirtualCluster, WireClient], Awaitable[None]]
 
 
 def run(story: Story, *, told_on: Any = run_cluster, **changes: Any) -> None:
@@ -69,8 +69,8 @@ def run(story: Story, *, told_on: Any = run_cluster, **changes: Any) -> None:
     told_on(main, **changes)
 
 
-async def open_wire(cluster: VirtualCluster, *, client_id: str = "wire") -> Wire:
-    return await Wire.open(*cluster.address(first_partition()), client_id=client_id)
+async def open_wire(cluster: VirtualCluster, *, client_id: str = "wire") -> WireClient:
+    return await WireClient.open(*cluster.address(first_partition()), client_id=client_id)
 
 
 def first_partition() -> TopicPartition:
@@ -90,7 +90,9 @@ async def count_records(cluster: VirtualCluster) -> int:
 
 
 @within(run)
-async def test_a_request_may_come_byte_by_byte(cluster: VirtualCluster, wire: Wire, /) -> None:
+async def test_a_request_may_come_byte_by_byte(
+    cluster: VirtualCluster, wire: WireClient, /
+) -> None:
     for byte in wire.metadata():
         wire.send(bytes([byte]))
         await asyncio.sleep(0.001)
@@ -113,10 +115,10 @@ async def test_a_request_may_come_byte_by_byte(cluster: VirtualCluster, wire: Wi
 )
 @within(run, socket_request_max_bytes=1_000)
 async def test_a_bad_frame_closes_its_connection_and_no_other(
-    cluster: VirtualCluster, wire: Wire, /, bad: Callable[[Wire], bytes]
+    cluster: VirtualCluster, wire: WireClient, /, bad: Callable[[WireClient], bytes]
 ) -> None:
     wire.send(bad(wire))
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
 
 
 def raw(api_key: int, api_version: int, body: bytes = b"") -> bytes:
@@ -126,7 +128,7 @@ def raw(api_key: int, api_version: int, body: bytes = b"") -> bytes:
 
 @within(run)
 async def test_a_frame_that_is_torn_off_is_forgotten(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     wire.send(wire.metadata()[:-3])
     await wire.close()
@@ -134,17 +136,17 @@ async def test_a_frame_that_is_torn_off_is_forgotten(
 
 @within(run)
 async def test_what_was_asked_before_a_bad_frame_is_answered(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     wire.send(wire.metadata() + raw(999, 0))
     assert (await wire.answer())[0] == 1
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
 
 
 @pytest.mark.parametrize("body", [b"\x00", b"\x00whatever a newer client says"])
 @within(run)
 async def test_api_versions_of_the_future_is_answered_in_version_0(
-    cluster: VirtualCluster, wire: Wire, /, body: bytes
+    cluster: VirtualCluster, wire: WireClient, /, body: bytes
 ) -> None:
     wire.expect(API_VERSIONS, 0)
     head = bytes((0, API_VERSIONS, 0, 99)) + (1).to_bytes(4, "big") + b"\xff\xff"
@@ -162,7 +164,7 @@ async def test_api_versions_of_the_future_is_answered_in_version_0(
 
 @within(run)
 async def test_pipelined_requests_are_answered_in_order(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     wire.send(b"".join(wire.metadata() for _ in range(50)))
     assert [(await wire.answer())[0] for _ in range(50)] == list(range(1, 51))
@@ -170,11 +172,11 @@ async def test_pipelined_requests_are_answered_in_order(
 
 @within(run)
 async def test_a_request_that_waits_keeps_the_later_ones_of_its_connection_waiting(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(Hold(), REQUEST, client_id="wire", limit=1)
     wire.send(wire.produce(first_partition()) + wire.metadata() + wire.produce(first_partition()))
-    await cluster.struck()
+    await cluster.wait_until_struck()
     assert await wire.silent_for(60)
     cluster.sim.injector.release("f")
     assert [(await wire.answer())[0] for _ in range(3)] == [1, 2, 3]
@@ -186,12 +188,12 @@ async def test_a_request_that_waits_keeps_the_later_ones_of_its_connection_waiti
 
 @within(run)
 async def test_a_held_request_outlives_its_connection(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     """What has been read belongs to the broker: it runs on release, its answer is thrown away."""
     cluster.arm(Hold(), REQUEST, client_id="wire", limit=1)
     wire.send(wire.produce(first_partition()) + wire.produce(first_partition()))
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await wire.close()
     await asyncio.sleep(1)
     assert await count_records(cluster) == 0
@@ -202,11 +204,11 @@ async def test_a_held_request_outlives_its_connection(
 
 @within(run)
 async def test_a_connection_may_end_while_its_answer_is_held(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(Hold(), RESPONSE, client_id="wire")
     wire.send(wire.produce(first_partition()))
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await wire.close()
     await asyncio.sleep(1)
     cluster.sim.injector.disarm("f")
@@ -219,7 +221,7 @@ async def test_a_connection_may_end_while_its_answer_is_held(
 
 @within(run)
 async def test_acks_0_is_never_answered_and_the_connection_goes_on(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     wire.send(wire.produce(first_partition(), acks=0) + wire.metadata())
     assert (await wire.answer())[0] == 2
@@ -228,11 +230,11 @@ async def test_acks_0_is_never_answered_and_the_connection_goes_on(
 
 @within(run, auto_create_topics_enable=False)
 async def test_acks_0_that_fails_closes_the_connection(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     wire.send(wire.metadata() + wire.produce(UNKNOWN, acks=0) + wire.metadata())
     assert (await wire.answer())[0] == 1
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
 
 
 # Faults
@@ -252,7 +254,7 @@ async def test_acks_0_that_fails_closes_the_connection(
 @within(run)
 async def test_a_fault_strikes_the_request_before_or_after_its_effect(
     cluster: VirtualCluster,
-    wire: Wire,
+    wire: WireClient,
     /,
     point: FaultPoint,
     action: Action,
@@ -276,11 +278,11 @@ async def test_a_fault_strikes_the_request_before_or_after_its_effect(
 @pytest.mark.parametrize(("point", "records_before"), [(REQUEST, 0), (RESPONSE, 1)])
 @within(run)
 async def test_a_hold_strikes_before_or_after_the_effect(
-    cluster: VirtualCluster, wire: Wire, /, point: FaultPoint, records_before: int
+    cluster: VirtualCluster, wire: WireClient, /, point: FaultPoint, records_before: int
 ) -> None:
     cluster.arm(Hold(), point, client_id="wire")
     wire.send(wire.produce(first_partition()))
-    await cluster.struck()
+    await cluster.wait_until_struck()
     assert await count_records(cluster) == records_before
     cluster.sim.injector.disarm("f")
     assert (await wire.answer())[0] == 1
@@ -289,7 +291,7 @@ async def test_a_hold_strikes_before_or_after_the_effect(
 
 @within(run)
 async def test_a_fault_of_one_client_leaves_the_others_alone(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(Drop(), REQUEST, client_id="somebody else")
     wire.send(wire.produce(first_partition()))
@@ -302,7 +304,7 @@ async def test_a_fault_of_one_client_leaves_the_others_alone(
 
 @within(run, connection_queue_bytes=100_000)
 async def test_a_client_that_sends_more_than_is_handled_is_not_read_for_a_while(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     cluster.arm(Hold(), REQUEST, client_id="wire", limit=1)
     wire.writer.transport.set_write_buffer_limits(high=50_000)
@@ -339,11 +341,11 @@ def test_a_handler_that_fails_is_answered_and_its_connection_goes_on() -> None:
         advertised=SHIPPED.advertised,
     )
 
-    async def story(cluster: VirtualCluster, _wire: Wire) -> None:
+    async def story(cluster: VirtualCluster, _wire: WireClient) -> None:
         endpoint = await cluster.sim.listeners[0].bind(
             Endpoint(host="127.0.0.1", port=0, apis=apis)
         )
-        wire = await Wire.open(endpoint.host, endpoint.port)
+        wire = await WireClient.open(endpoint.host, endpoint.port)
         wire.send(wire.produce(first_partition()) + wire.metadata())
         _, message = await wire.answer()
         assert message.responses[0].partition_responses[0].error_code == E.unknown_server_error
@@ -358,10 +360,10 @@ def test_a_handler_that_fails_is_answered_and_its_connection_goes_on() -> None:
 
 @within(run, trace_level=TraceLevel.BRIEF)
 async def test_why_a_connection_is_closed_is_in_the_trace(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     wire.send(raw(999, 0))
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
     events: list[Any] = list(cluster.env.tracer.events())
     (refused,) = (event for event in events if event.k == "conn.refuse")
     assert "999" in refused.d["reason"]
@@ -369,7 +371,7 @@ async def test_why_a_connection_is_closed_is_in_the_trace(
 
 @within(run, trace_level=TraceLevel.FULL)
 async def test_connections_and_requests_are_in_the_trace(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     wire.send(wire.produce(first_partition()))
     await wire.answer()
@@ -393,7 +395,7 @@ async def test_connections_and_requests_are_in_the_trace(
 
 @within(run, trace_level=TraceLevel.BRIEF)
 async def test_brief_tells_of_answers_only_where_they_carry_an_error(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     wire.send(wire.produce(first_partition()))
     await wire.answer()
@@ -413,7 +415,7 @@ async def test_brief_tells_of_answers_only_where_they_carry_an_error(
 @within(run, trace_level=TraceLevel.BRIEF)
 async def test_a_rule_that_is_armed_while_a_traced_request_waits_strikes_its_answer(
     cluster: VirtualCluster,
-    wire: Wire,
+    wire: WireClient,
     /,
     action: Action,
 ) -> None:
@@ -436,7 +438,7 @@ async def test_a_rule_that_is_armed_while_a_traced_request_waits_strikes_its_ans
 
 @within(run, trace_level=TraceLevel.FULL)
 async def test_the_trace_has_the_errors_of_an_answer_and_no_answer_where_none_is_wanted(
-    cluster: VirtualCluster, wire: Wire, /
+    cluster: VirtualCluster, wire: WireClient, /
 ) -> None:
     wire.send(wire.produce(TopicPartition("nowhere", 0)))
     await wire.answer()
@@ -496,7 +498,7 @@ def matching_lines(lines: Lines, event: str, **values: Any) -> Lines:
 
 
 async def a_transaction(cluster: VirtualCluster) -> None:
-    async with cluster.client("shop") as client, await begun(client, "tx") as producer:
+    async with cluster.client("shop") as client, await begin_transaction(client, "tx") as producer:
         await producer.send("orders", 0, b"v")
         await producer.commit()
 
@@ -563,7 +565,7 @@ def test_the_error_of_an_answer_that_was_encoded_before_is_told(error: ErrorCode
 def test_a_request_without_an_answer_says_so() -> None:
     async def story(cluster: VirtualCluster) -> None:
         (broker,) = cluster.sim.metadata.image.brokers.values()
-        wire = await Wire.open(broker.host, broker.port)
+        wire = await WireClient.open(broker.host, broker.port)
         wire.send(wire.produce(TopicPartition("orders", 0), acks=0))
         wire.send(wire.metadata())
         await wire.answer()
@@ -577,7 +579,7 @@ def test_what_was_lost_by_a_fault_is_no_answer() -> None:
     async def story(cluster: VirtualCluster) -> None:
         cluster.arm(DropAnswer(), FaultPoint.CLIENT_REQUEST, api="EndTxn", limit=1)
         async with cluster.client(request_timeout_ms=500) as client:
-            producer = await begun(client, "tx")
+            producer = await begin_transaction(client, "tx")
             await producer.send("orders", 0, b"v")
             await producer.commit()
             await producer.close()
@@ -592,7 +594,8 @@ def test_requests_that_wait_side_by_side_do_not_share_what_is_bound() -> None:
         cluster.arm(Delay(delay_ms=50), FaultPoint.CLIENT_REQUEST, api="Metadata")
         (broker,) = cluster.sim.metadata.image.brokers.values()
         wires = [
-            await Wire.open(broker.host, broker.port, client_id=name) for name in ("one", "two")
+            await WireClient.open(broker.host, broker.port, client_id=name)
+            for name in ("one", "two")
         ]
         for wire in wires:
             wire.send(wire.metadata())
@@ -614,9 +617,9 @@ def test_requests_that_wait_side_by_side_do_not_share_what_is_bound() -> None:
 def test_who_sends_no_kafka_is_warned_of_at_any_level() -> None:
     async def story(cluster: VirtualCluster) -> None:
         (broker,) = cluster.sim.metadata.image.brokers.values()
-        wire = await Wire.open(broker.host, broker.port)
+        wire = await WireClient.open(broker.host, broker.port)
         wire.send(b"GET / HTTP/1.1\r\n\r\n")
-        assert await wire.closed()
+        assert await wire.is_closed_by_broker()
         await wire.close()
 
     (line,) = logs_of(story, logs_requests=False)
@@ -628,7 +631,7 @@ def test_who_sends_no_kafka_is_warned_of_at_any_level() -> None:
 
 def test_a_transaction_that_took_too_long_is_news() -> None:
     async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client, await begun(client, "tx") as producer:
+        async with cluster.client() as client, await begin_transaction(client, "tx") as producer:
             await producer.send("orders", 0, b"v")
             cluster.advance(120_000)
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.clusters import (
     VirtualCluster,
-    begun,
+    begin_transaction,
     client_of,
     real_cluster,
     run_cluster,
@@ -25,7 +25,7 @@ from tests.support.metadata_logs import (
     config,
     feature,
     partition,
-    registered,
+    register_broker,
     topic,
     write_metadata_log,
 )
@@ -102,11 +102,11 @@ def test_the_metadata_log_is_believed_as_far_as_brokers_are_here(tmp_path: Path)
     disks = disks_of(
         tmp_path,
         {1: OF_ORDERS, 2: OF_ORDERS},
-        *(registered(node_id) for node_id in (1, 2, 3)),
+        *(register_broker(node_id) for node_id in (1, 2, 3)),
         feature("transaction.version", 1),
         topic("orders", TOPIC_ID),
         partition(TOPIC_ID, replicas=(3, 2, 1), isr=(3, 2), leader=3, epoch=6),
-        config("min.insync.replicas", "2", of="orders"),
+        config("min.insync.replicas", "2", resource_name="orders"),
         topic("elsewhere", uuid.UUID(int=12)),
         partition(uuid.UUID(int=12), replicas=(3,)),
     )
@@ -450,7 +450,7 @@ async def test_what_was_held_is_thrown_away(cluster: VirtualCluster) -> None:
     async with cluster.client() as app:
         producer = Producer(app, delivery_timeout_ms=400, request_timeout_ms=300)
         late = producer.send("orders", 0, b"late")
-        await cluster.struck()
+        await cluster.wait_until_struck()
         with pytest.raises(ClientError):
             await late
         await producer.close()
@@ -497,7 +497,7 @@ async def test_features_and_releases_are_those_of_the_snapshot(cluster: VirtualC
     assert sim.metadata.image.features["transaction.version"] == 2
     assert sim.fleet.release_of(BrokerId(3)).name == "4.2"
     async with cluster.client() as app:
-        producer = await begun(app, "app")
+        producer = await begin_transaction(app, "app")
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await producer.close()

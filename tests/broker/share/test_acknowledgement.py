@@ -8,12 +8,12 @@ from tests.support.share_partitions import (
     LOCK_MS,
     SETTINGS,
     STRICT,
-    Member,
+    PartitionMember,
     batches_of,
-    loaded,
+    in_flight_text,
+    load_partition,
     offsets,
-    persisted,
-    shown,
+    persist,
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.share._acknowledgement import STATE_AFTER
@@ -36,10 +36,10 @@ STATE = ErrorCode.invalid_record_state
 REQUEST = ErrorCode.invalid_request
 
 
-def two() -> tuple[SharePartition, Member, Member]:
+def two() -> tuple[SharePartition, PartitionMember, PartitionMember]:
     """Of ``0-9`` and ``20-29``, a has the first, b the second."""
-    partition = loaded()
-    a, b = Member(partition), Member(partition, "b")
+    partition = load_partition()
+    a, b = PartitionMember(partition), PartitionMember(partition, "b")
     a.fetch("0-9")
     b.fetch("20-29")
     return partition, a, b
@@ -52,13 +52,13 @@ def test_each_type_moves_records(where: str, acknowledge_type: int) -> None:
     state_after = STATE_AFTER[acknowledge_type]
     write = a.says(f"{where}:{acknowledge_type}")
     assert batches_of(write) == f"{where} {state_after:d} 1"
-    assert f"{where} {state_after.name.lower()} 1 ..." in shown(partition)
-    persisted(partition, write)
+    assert f"{where} {state_after.name.lower()} 1 ..." in in_flight_text(partition)
+    persist(partition, write)
     if where == "0-9" and state_after is not RecordState.AVAILABLE:
         assert offsets(partition) == (20, 29, 30, 0)
     else:
-        assert f"{where} {state_after.name.lower()} 1" in shown(partition)
-        assert "..." not in shown(partition)
+        assert f"{where} {state_after.name.lower()} 1" in in_flight_text(partition)
+        assert "..." not in in_flight_text(partition)
         assert partition.start_offset == 0
 
 
@@ -69,13 +69,13 @@ def test_a_type_for_each_offset() -> None:
     assert isinstance(write, Write)
     assert (write.state.start_offset, write.state.delivery_complete_count) == (0, 8)
     assert (write.state.state_epoch, write.state.leader_epoch) == (7, 3)
-    persisted(partition, write)
+    persist(partition, write)
     assert offsets(partition) == (4, 29, 4, 4)
 
 
 def test_acknowledged_in_one_go_over_a_hole() -> None:
-    partition = loaded()
-    a = Member(partition)
+    partition = load_partition()
+    a = PartitionMember(partition)
     a.fetch("0-9")
     a.fetch("20-29")
     assert batches_of(a.says("0-29:1")) == "0-9 2 1, 20-29 2 1"
@@ -101,32 +101,32 @@ def test_acknowledged_in_one_go_over_a_hole() -> None:
 )
 def test_refusals(acknowledgement: str, by: str, error: ErrorCode, reason: str) -> None:
     partition, a, b = two()
-    shown_before = shown(partition)
+    shown_before = in_flight_text(partition)
     member = a if by == "a" else b
     assert member.says(acknowledgement) == Rejection(error=error, reason=reason)
-    assert shown(partition).replace("0-5 acquired a 1, 6-9", "0-9") == shown_before
+    assert in_flight_text(partition).replace("0-5 acquired a 1, 6-9", "0-9") == shown_before
     assert partition.delivery_complete_count == 0
 
 
 def test_a_record_of_somebody_else_in_a_batch_that_goes_by_offset() -> None:
-    partition = loaded()
-    a, b = Member(partition), Member(partition, "b")
+    partition = load_partition()
+    a, b = PartitionMember(partition), PartitionMember(partition, "b")
     a.fetch("0-9", most=5, mode=STRICT)
     b.fetch("0-9")
     assert a.says("0-9:1") == Rejection(error=STATE, reason="Member is not the owner of offset")
-    assert shown(partition) == "0-4 acquired a 1, 5-9 acquired b 1"
+    assert in_flight_text(partition) == "0-4 acquired a 1, 5-9 acquired b 1"
 
 
 def test_nothing_is_in_flight_there() -> None:
-    partition = loaded(start=10)
-    a = Member(partition)
+    partition = load_partition(start=10)
+    a = PartitionMember(partition)
     a.fetch("20-29")
     assert partition.start_offset == 20
-    a.said("20-20:2")
-    partition = loaded("25-29 0 1", start=10)
-    assert Member(partition).says("12-15:1") == Rejection(error=STATE, reason=NO_BATCH)
+    a.acknowledge("20-20:2")
+    partition = load_partition("25-29 0 1", start=10)
+    assert PartitionMember(partition).says("12-15:1") == Rejection(error=STATE, reason=NO_BATCH)
 
-    assert Member(partition).says("5-15:1") is TRIPPED
+    assert PartitionMember(partition).says("5-15:1") is TRIPPED
 
 
 def test_below_the_start_offset_nothing_is_left_to_say() -> None:
@@ -140,15 +140,15 @@ def test_below_the_start_offset_nothing_is_left_to_say() -> None:
 
 
 def test_a_range_that_begins_below_the_first_batch() -> None:
-    partition = loaded(start=5)
-    a = Member(partition)
+    partition = load_partition(start=5)
+    a = PartitionMember(partition)
     a.fetch("0-9")
     assert batches_of(a.says("0-9:1")) == "5-9 2 1"
 
 
 def test_what_lies_in_front_of_the_start_offset_is_skipped() -> None:
-    partition = loaded()
-    a = Member(partition)
+    partition = load_partition()
+    a = PartitionMember(partition)
     a.fetch("0-9 10-19", batch_size=10)
     partition.move_log_start(10)
     assert batches_of(a.says("0-19:1")) == "10-19 2 1"
@@ -175,7 +175,7 @@ def test_renewal_can_be_switched_off(acknowledgement: str) -> None:
     reason = "Renewing acquisition locks is not enabled for the group."
     assert a.says(acknowledgement) == Rejection(error=STATE, reason=reason)
     assert a.says("20-29:1 0-9:1") is not None
-    assert "0-" in shown(partition)
+    assert "0-" in in_flight_text(partition)
 
 
 def test_a_renewal_before_a_refusal_stays() -> None:
@@ -185,8 +185,8 @@ def test_a_renewal_before_a_refusal_stays() -> None:
 
 
 def test_renewals_do_not_pile_up() -> None:
-    partition = loaded()
-    a = Member(partition)
+    partition = load_partition()
+    a = PartitionMember(partition)
     a.fetch("0-9")
     for now_ms in range(1, 200):
         assert a.says("0-9:4", now_ms=now_ms) is None
@@ -213,12 +213,12 @@ def test_renewals_do_not_pile_up() -> None:
 def test_what_goes_to_the_dead_letters(
     acknowledge_type: int, deliveries: int, state: RecordState, reason: DeadLetterReason | None
 ) -> None:
-    partition = loaded(f"0-0 0 {deliveries - 1}", "5-9 0 1")
-    a = Member(partition, settings=SharePartitionSettings(has_dead_letter_topic=True))
+    partition = load_partition(f"0-0 0 {deliveries - 1}", "5-9 0 1")
+    a = PartitionMember(partition, settings=SharePartitionSettings(has_dead_letter_topic=True))
     assert a.takes("0-0") == f"0-0:{deliveries}"
-    concluded = a.said(f"0-0:{acknowledge_type}")
+    concluded = a.acknowledge(f"0-0:{acknowledge_type}")
     assert [dead_letter.reason for dead_letter in concluded.dead_letters] == (
         [reason] if reason else []
     )
     if state is RecordState.ARCHIVING:
-        assert shown(partition).startswith(f"0-0 archiving {deliveries}")
+        assert in_flight_text(partition).startswith(f"0-0 archiving {deliveries}")

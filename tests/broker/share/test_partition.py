@@ -10,13 +10,13 @@ from tests.support.share_partitions import (
     LOCK_MS,
     SETTINGS,
     STRICT,
-    Member,
+    PartitionMember,
     batches_of,
-    loaded,
+    in_flight_text,
+    load_partition,
     new_partition,
     offsets,
-    persisted,
-    shown,
+    persist,
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.share_state import ReadShareState, ShareState, StateBatch
@@ -66,13 +66,13 @@ def test_it_is_loaded_once() -> None:
 
 
 def test_it_is_loaded_with_records() -> None:
-    partition = loaded("5-9 2 1", "10-14 0 3", "20-24 4 5", start=5)
+    partition = load_partition("5-9 2 1", "10-14 0 3", "20-24 4 5", start=5)
     assert offsets(partition) == (10, 24, 10, 5)
     assert (partition.in_flight_number, partition.in_flight_batches) == (15, 2)
 
 
 def test_all_that_it_is_loaded_with_is_complete() -> None:
-    assert offsets(loaded("5-9 2 1", "10-14 4 3", start=5)) == (15, 15, 15, 0)
+    assert offsets(load_partition("5-9 2 1", "10-14 4 3", start=5)) == (15, 15, 15, 0)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_a_member_hears_of_errors_of_the_share_coordinator(
 
 
 def test_one_fetch_at_a_time() -> None:
-    partition = loaded()
+    partition = load_partition()
     assert partition.take_fetch_lock("one")
     assert not partition.take_fetch_lock("two")
     partition.release_fetch_lock("one")
@@ -137,18 +137,18 @@ def test_one_fetch_at_a_time() -> None:
 
 
 def test_what_is_read_beyond_the_locks_that_there_may_be_is_not_needed() -> None:
-    partition = loaded()
+    partition = load_partition()
     locks = SETTINGS.max_record_locks
     assert partition.reach(5, SETTINGS) == 5 + locks
-    Member(partition, "a").takes("0-9")
+    PartitionMember(partition, "a").takes("0-9")
     assert partition.reach(5, SETTINGS) == 10 + locks
 
 
 def test_who_holds_what_is_told_of_as_many_ranges_as_are_asked_for() -> None:
-    partition = loaded()
-    Member(partition, "a").takes("0-9")
-    Member(partition, "a").takes("10-19")
-    Member(partition, "b").takes("20-29")
+    partition = load_partition()
+    PartitionMember(partition, "a").takes("0-9")
+    PartitionMember(partition, "a").takes("10-19")
+    PartitionMember(partition, "b").takes("20-29")
     assert list(partition.holders()) == [(0, 19, "a"), (20, 29, "b")]
     assert list(partition.holders(2)) == [(0, 19, "a")]
     assert list(partition.holders(0)) == []
@@ -161,49 +161,49 @@ def test_who_holds_what_is_told_of_as_many_ranges_as_are_asked_for() -> None:
     ("now_ms", "in_flight"), [(1, "0-9 acquired a 1"), (LOCK_MS, "0-9 available 1")]
 )
 def test_a_write_fails(now_ms: int, in_flight: str) -> None:
-    partition = loaded()
-    member = Member(partition)
+    partition = load_partition()
+    member = PartitionMember(partition)
     member.takes("0-9")
     write = member.says("0-9:1")
-    assert shown(partition) == "0-9 acknowledged 1 ..."
+    assert in_flight_text(partition) == "0-9 acknowledged 1 ..."
     assert partition.expire_locks(now_ms, SETTINGS) is None
-    concluded = persisted(partition, write, now_ms, error=ErrorCode.fenced_state_epoch.value)
+    concluded = persist(partition, write, now_ms, error=ErrorCode.fenced_state_epoch.value)
     assert concluded == Concluded(
         rejection=Rejection(error=ErrorCode.not_leader_or_follower, reason="")
     )
-    assert shown(partition) == in_flight
+    assert in_flight_text(partition) == in_flight
     assert offsets(partition)[2:] == (0 if now_ms == LOCK_MS else 10, 0)
 
 
 def test_a_spent_record_whose_lock_ran_out_meanwhile_stays_complete() -> None:
-    partition = loaded("0-0 0 4", "1-9 0 1")
-    member = Member(partition)
+    partition = load_partition("0-0 0 4", "1-9 0 1")
+    member = PartitionMember(partition)
     assert member.takes("0-0") == "0-0:5"
     write = member.says("0-0:1")
-    persisted(partition, write, LOCK_MS, error=15)
-    assert shown(partition) == "0-0 archived 5, 1-9 available 1"
+    persist(partition, write, LOCK_MS, error=15)
+    assert in_flight_text(partition) == "0-0 archived 5, 1-9 available 1"
     assert partition.delivery_complete_count == 1
 
 
 def test_writes_are_answered_in_any_order() -> None:
-    partition = loaded()
-    member = Member(partition)
+    partition = load_partition()
+    member = PartitionMember(partition)
     member.takes("0-9")
     first_write, second = member.says("0-4:1"), member.says("5-9:2")
-    persisted(partition, second)
-    persisted(partition, first_write, error=15)
-    assert shown(partition) == "0-4 acquired a 1, 5-9 available 1"
+    persist(partition, second)
+    persist(partition, first_write, error=15)
+    assert in_flight_text(partition) == "0-4 acquired a 1, 5-9 available 1"
 
 
 def test_a_refused_request_leaves_no_write_and_no_trace() -> None:
-    partition = loaded()
-    member = Member(partition)
+    partition = load_partition()
+    member = PartitionMember(partition)
     member.takes("0-9 10-19", batch_size=10)
     assert isinstance(member.says("0-9:2 10-19:1 20-20:1"), Rejection)
-    assert shown(partition) == "0-9 acquired a 1, 10-19 acquired a 1"
+    assert in_flight_text(partition) == "0-9 acquired a 1, 10-19 acquired a 1"
     assert offsets(partition) == (0, 19, 20, 0)
     assert isinstance(member.says("0-9:1 20-20:1", now_ms=LOCK_MS), Rejection)
-    assert shown(partition).startswith("0-9 available 1")
+    assert in_flight_text(partition).startswith("0-9 available 1")
     assert partition.next_fetch_offset() == 0
 
 
@@ -211,8 +211,8 @@ def test_a_refused_request_leaves_no_write_and_no_trace() -> None:
 
 
 def test_a_member_leaves() -> None:
-    partition = loaded()
-    a, b = Member(partition), Member(partition, "b")
+    partition = load_partition()
+    a, b = PartitionMember(partition), PartitionMember(partition, "b")
     assert a.leaves() is None
     a.takes("0-9")
     b.takes("10-19")
@@ -222,21 +222,21 @@ def test_a_member_leaves() -> None:
     assert batches_of(write) == "0-9 0 1, 23-29 0 1"
     assert a.leaves() is None
     assert partition.next_fetch_offset() == 30
-    persisted(partition, write)
+    persist(partition, write)
     assert partition.next_fetch_offset() == 0
-    assert shown(partition).startswith("0-9 available 1, 10-19 acquired b 1, 20-22")
+    assert in_flight_text(partition).startswith("0-9 available 1, 10-19 acquired b 1, 20-22")
 
 
 def test_a_member_leaves_with_records_below_the_start_offset_and_spent_ones() -> None:
-    partition = loaded("0-9 0 1", "10-19 0 1", "20-20 0 4")
-    a = Member(partition)
+    partition = load_partition("0-9 0 1", "10-19 0 1", "20-20 0 4")
+    a = PartitionMember(partition)
     a.takes("0-9 10-19")
     assert a.takes("20-20") == "20-20:5"
     partition.move_log_start(13)
     write = a.leaves()
     assert batches_of(write) == "0-9 4 2, 10-12 4 2, 13-19 0 2, 20-20 4 5"
     assert partition.delivery_complete_count == 1
-    persisted(partition, write, error=15)
+    persist(partition, write, error=15)
     assert partition.delivery_complete_count == 0
 
 
@@ -244,8 +244,8 @@ def test_a_member_leaves_with_records_below_the_start_offset_and_spent_ones() ->
 
 
 def test_locks_run_out() -> None:
-    partition = loaded()
-    a = Member(partition)
+    partition = load_partition()
+    a = PartitionMember(partition)
     a.takes("0-9")
     a.takes("10-19 20-29", most=15, mode=STRICT, now_ms=5)
     assert partition.next_lock_deadline_ms() == LOCK_MS
@@ -255,23 +255,23 @@ def test_locks_run_out() -> None:
     assert partition.next_fetch_offset() == 0  # at once
     assert batches_of(partition.expire_locks(LOCK_MS + 5, SETTINGS)) == "10-24 0 1"
     assert partition.next_lock_deadline_ms() is None
-    assert persisted(partition, write, error=15) == Concluded()
+    assert persist(partition, write, error=15) == Concluded()
 
 
 def test_locks_of_spent_records_run_out() -> None:
-    partition = loaded("0-0 0 4", "1-9 0 1")
-    a = Member(partition)
+    partition = load_partition("0-0 0 4", "1-9 0 1")
+    a = PartitionMember(partition)
     a.takes("0-0")
     write = partition.expire_locks(LOCK_MS, SETTINGS)
     assert batches_of(write) == "0-0 4 5"
     assert partition.delivery_complete_count == 1
-    assert not persisted(partition, write).wakes_fetches
+    assert not persist(partition, write).wakes_fetches
     assert offsets(partition) == (1, 9, 1, 0)
 
 
 def test_locks_below_the_start_offset_run_out() -> None:
-    partition = loaded()
-    a = Member(partition)
+    partition = load_partition()
+    a = PartitionMember(partition)
     a.takes("0-9 10-19", batch_size=10)
     partition.move_log_start(13)
     write = partition.expire_locks(LOCK_MS, SETTINGS)
@@ -280,37 +280,37 @@ def test_locks_below_the_start_offset_run_out() -> None:
 
 
 def test_a_lock_of_records_that_are_complete_runs_out_for_nothing() -> None:
-    partition = loaded()
-    a = Member(partition)
+    partition = load_partition()
+    a = PartitionMember(partition)
     a.takes("0-9")
-    a.said("0-9:1")
+    a.acknowledge("0-9:1")
     assert partition.next_lock_deadline_ms() == LOCK_MS
     assert partition.expire_locks(LOCK_MS, SETTINGS) is None
     a.takes("10-19", now_ms=LOCK_MS)
-    a.said("10-14:2", LOCK_MS)
+    a.acknowledge("10-14:2", LOCK_MS)
     assert batches_of(partition.expire_locks(2 * LOCK_MS, SETTINGS)) == "15-19 0 1"
 
 
 def test_records_that_were_acquired_again_have_a_lock_of_their_own() -> None:
-    partition = loaded()
-    a, b = Member(partition), Member(partition, "b")
+    partition = load_partition()
+    a, b = PartitionMember(partition), PartitionMember(partition, "b")
     a.takes("0-9")
-    a.said("0-9:2")
+    a.acknowledge("0-9:2")
     assert b.takes("0-9", now_ms=9) == "0-9:2"
     assert partition.expire_locks(LOCK_MS, SETTINGS) is None
-    assert shown(partition) == "0-9 acquired b 2"
+    assert in_flight_text(partition) == "0-9 acquired b 2"
 
 
 # Dead letters
 
 
 def test_dead_letters_are_archived_once_they_are_copied() -> None:
-    partition = loaded("5-9 0 1")
-    a = Member(partition, settings=DEAD)
+    partition = load_partition("5-9 0 1")
+    a = PartitionMember(partition, settings=DEAD)
     assert a.takes("0-4") == "0-4:1"
     write = a.says("0-1:3 2-4:1")
     assert batches_of(write) == "0-1 3 1, 2-4 2 1"
-    concluded = persisted(partition, write)
+    concluded = persist(partition, write)
     letter = concluded.dead_letters[0]
     assert concluded.dead_letters == (
         DeadLetter(
@@ -325,29 +325,29 @@ def test_dead_letters_are_archived_once_they_are_copied() -> None:
     archived = partition.archive_dead_letter(letter.token)
     assert batches_of(archived) == "0-1 4 1"
     assert archived.state.delivery_complete_count == 5
-    assert persisted(partition, archived, error=15) == Concluded(wakes_fetches=True)
+    assert persist(partition, archived, error=15) == Concluded(wakes_fetches=True)
     assert offsets(partition) == (5, 9, 5, 0)
 
 
 def test_a_lock_runs_out_too_often() -> None:
-    partition = loaded("0-0 0 4", "1-9 0 1")
-    a = Member(partition, settings=DEAD)
+    partition = load_partition("0-0 0 4", "1-9 0 1")
+    a = PartitionMember(partition, settings=DEAD)
     a.takes("0-0")
     write = partition.expire_locks(LOCK_MS, DEAD)
     assert batches_of(write) == "0-0 3 5"
     assert partition.next_fetch_offset() == 1
-    concluded = persisted(partition, write, error=15)
+    concluded = persist(partition, write, error=15)
     assert [dead_letter.reason for dead_letter in concluded.dead_letters] == [
         DeadLetterReason.TOO_MANY_DELIVERIES
     ]
 
 
 def test_dead_letters_whose_write_fails_are_none() -> None:
-    partition = loaded()
-    a = Member(partition, settings=DEAD)
+    partition = load_partition()
+    a = PartitionMember(partition, settings=DEAD)
     a.takes("0-9")
-    assert persisted(partition, a.says("0-9:3"), error=15).dead_letters == ()
-    assert shown(partition) == "0-9 acquired a 1"
+    assert persist(partition, a.says("0-9:3"), error=15).dead_letters == ()
+    assert in_flight_text(partition) == "0-9 acquired a 1"
 
 
 def test_dead_letters_go_on_after_a_load() -> None:
@@ -363,7 +363,7 @@ def test_dead_letters_go_on_after_a_load() -> None:
     partition.move_log_start(3)
     archived = partition.archive_dead_letter(letters[0].token)
     assert archived.state.delivery_complete_count == 2
-    assert shown(partition).startswith("0-4 archived 1, 5-5 archiving 5")
+    assert in_flight_text(partition).startswith("0-4 archived 1, 5-5 archiving 5")
 
 
 @pytest.mark.parametrize(
@@ -372,14 +372,14 @@ def test_dead_letters_go_on_after_a_load() -> None:
 def test_up_to_4_3_records_of_a_batch_by_offset_are_written_one_by_one(
     last_ranges: list[str], *, joins: bool
 ) -> None:
-    partition = loaded(rules=msgspec.structs.replace(LATEST, share_states_are_swept=joins))
-    member = Member(partition)
+    partition = load_partition(rules=msgspec.structs.replace(LATEST, share_states_are_swept=joins))
+    member = PartitionMember(partition)
     assert member.takes("0-3") == "0-3:1"
     assert member.takes("4-9") == "4-9:1"
-    member.said("3:1")  # from now on the first batch goes by offset
+    member.acknowledge("3:1")  # from now on the first batch goes by offset
     write = member.leaves()
     assert write is not None
     written_ranges = [f"{batch.first_offset}-{batch.last_offset}" for batch in write.state.batches]
     assert written_ranges == [*last_ranges, "4-9"]
-    persisted(partition, write)
-    assert Member(partition, "b").takes("0-3 4-9") == "0-2:2 4-9:2"
+    persist(partition, write)
+    assert PartitionMember(partition, "b").takes("0-3 4-9") == "0-2:2 4-9:2"

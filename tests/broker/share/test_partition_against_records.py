@@ -16,7 +16,7 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.share_partitions import KEY, Member
+from tests.support.share_partitions import KEY, PartitionMember
 from txnsim.errors import Rejection
 from txnsim.interbroker.share_state import ShareState, StateBatch
 from txnsim.runtime.rng import SeededRng
@@ -157,9 +157,9 @@ class Walk:
         batches = [batch for batch in self.log if batch.last_offset >= fetch_offset][
             : self.random.randint(1, 4)
         ]
-        got = Member(self.partition, member, self.settings).fetch(
+        got = PartitionMember(self.partition, member, self.settings).fetch(
             tuple(batches),
-            at=fetch_offset,
+            fetch_offset=fetch_offset,
             most=most,
             batch_size=batch_size,
             mode=mode,

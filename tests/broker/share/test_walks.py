@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.support.share_walks import Player, recorded
+from tests.support.share_walks import Player, recorded_answers
 from txnsim.share.partition import Phase
 
 WORDS = ("load", "fetch", "ack", "release", "time", "lso", "answer", "letter")
@@ -13,7 +13,7 @@ WORDS = ("load", "fetch", "ack", "release", "time", "lso", "answer", "letter")
 def test_every_recorded_answer() -> None:
     player = Player()
     met: Counter[str] = Counter()
-    for index, (line, answer) in enumerate(recorded()):
+    for index, (line, answer) in enumerate(recorded_answers()):
         assert player.play(line) == answer, f"line {index + 1}: {line}"
         met[line.partition(" ")[0]] += 1
         met["refused"] += answer.startswith("!")

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from tests.support.clusters import VirtualCluster, client_of, real_cluster, run_cluster, values
-from tests.support.raw_connection import Wire
+from tests.support.raw_connection import WireClient
 from txnsim.api.registry import HANDLERS
 from txnsim.api.request import READS
 from txnsim.client.cluster import Cluster
@@ -97,7 +97,7 @@ def test_an_answer_is_within_its_budget(api_key: int) -> None:
 
     async def main(cluster: VirtualCluster) -> None:
         (broker,) = cluster.sim.metadata.image.brokers.values()
-        wire = await Wire.open(broker.host, broker.port)
+        wire = await WireClient.open(broker.host, broker.port)
         await _fill(wire)
         if api_key == SHARE_GROUP_DESCRIBE:
             await _share(wire)
@@ -113,7 +113,7 @@ def test_an_answer_is_within_its_budget(api_key: int) -> None:
 
 
 async def _ask_with_size(
-    wire: Wire, api_key: int, version: int, values: dict[str, Any]
+    wire: WireClient, api_key: int, version: int, values: dict[str, Any]
 ) -> tuple[int, Any]:
     message = message_from(codec.request_class(api_key, version), values)
     wire.send(wire.frame(api_key, version, message))
@@ -122,7 +122,9 @@ async def _ask_with_size(
     return size, codec.read_response(api_key, version, frame)[1]
 
 
-async def _until(wire: Wire, api_key: int, version: int, values: dict[str, Any], ok: Any) -> Any:
+async def _until(
+    wire: WireClient, api_key: int, version: int, values: dict[str, Any], ok: Any
+) -> Any:
     for _ in range(200):
         _, answer = await _ask_with_size(wire, api_key, version, values)
         if ok(answer):
@@ -131,7 +133,7 @@ async def _until(wire: Wire, api_key: int, version: int, values: dict[str, Any],
     raise AssertionError(repr(answer))
 
 
-async def _fill(wire: Wire) -> None:
+async def _fill(wire: WireClient) -> None:
     """Positions and a transaction of all partitions, a consumer group that has them."""
     for kind in (0, 1):
         keys = {"key_type": kind, "coordinator_keys": ["g"]}
@@ -157,7 +159,7 @@ async def _fill(wire: Wire) -> None:
     await _ask_with_size(wire, 68, 1, beat)
 
 
-async def _share(wire: Wire) -> None:
+async def _share(wire: WireClient) -> None:
     """A share group with a member; what it makes would be heavy in other answers."""
     beat = {"group_id": "sharers", "member_id": "m" * 60, "member_epoch": 0, "rack_id": None}
     beat["subscribed_topic_names"] = ["wide"]
@@ -179,7 +181,7 @@ def test_few_heavy_elements_are_within_the_budget_as_well(api_key: int) -> None:
 
     async def main(cluster: VirtualCluster) -> None:
         (broker,) = cluster.sim.metadata.image.brokers.values()
-        wire = await Wire.open(broker.host, broker.port)
+        wire = await WireClient.open(broker.host, broker.port)
         await _fill(wire)
         await _heavy(wire)
         size, message = await _ask_with_size(wire, api_key, version, values)
@@ -197,11 +199,11 @@ def test_an_answer_of_few_pieces_that_nobody_has_announced_ends_the_connection()
 
     async def main(cluster: VirtualCluster) -> None:
         (broker,) = cluster.sim.metadata.image.brokers.values()
-        wire = await Wire.open(broker.host, broker.port)
+        wire = await WireClient.open(broker.host, broker.port)
         await _fill(wire)
         message = message_from(codec.request_class(11, 3), _joining(BUDGET + 1))
         wire.send(wire.frame(11, 3, message))
-        assert await wire.closed()
+        assert await wire.is_closed_by_broker()
         await wire.close()
 
     run_cluster(main, brokers=1, topics=(("wide", PARTITIONS),), answer_max_bytes=BUDGET)
@@ -222,7 +224,7 @@ def _joining(size: int) -> dict[str, Any]:
     }
 
 
-async def _heavy(wire: Wire) -> None:
+async def _heavy(wire: WireClient) -> None:
     """A group with a heavy member, a config with a long value."""
     joined = await _until(wire, 11, 3, _joining(HEAVY_BYTES), lambda answer: not answer.error_code)
     synced = {"group_id": "heavy", "generation_id": joined.generation_id}

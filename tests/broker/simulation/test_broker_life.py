@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.images import B1, B2
-from tests.support.waiting import EVERYTHING, PATIENT, fenced, in_sync, reads
+from tests.support.waiting import EVERYTHING, PATIENT, in_sync, reads, until_fenced
 from tests.support.within_environment import within
 from txnsim.client._txn_admin import TransactionAdmin
 from txnsim.client.admin import Admin
@@ -58,7 +58,7 @@ def test_a_transaction_outlives_a_broker_that_goes_in_its_middle(
                     await sim.stop_broker(stopped_broker)
                 case _:
                     sim.isolate(stopped_broker, from_clients=True)
-            await fenced(cluster, stopped_broker)
+            await until_fenced(cluster, stopped_broker)
             await producer.send("orders", 0, b"second")
             await producer.commit()
             await reads(cluster, b"first", b"second")
@@ -87,12 +87,12 @@ async def test_markers_that_are_owed_are_sent_by_the_next_coordinator(
         await producer.send("orders", 0, b"v")
         cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
         await producer.commit()
-        await cluster.struck()
+        await cluster.wait_until_struck()
         assert await values(client, "orders", partitions=1) == []
         first_coordinator = cluster.leader(cluster.home(TX))
         await sim.kill_broker(first_coordinator)
         sim.injector.disarm("f")  # what was held for the dead coordinator is lost with it
-        await fenced(cluster, first_coordinator)
+        await until_fenced(cluster, first_coordinator)
         await asyncio.sleep(1)
         second = cluster.leader(cluster.home(TX))
         assert second != first_coordinator
@@ -111,7 +111,7 @@ async def test_a_coordinator_that_loads_says_so_until_it_has_loaded(
         await producer.init_transactions()
         cluster.arm(Hold(), FaultPoint.COORDINATOR_LOAD, topic=TRANSACTION_STATE_TOPIC)
         second = cluster.move(cluster.home(TX))
-        await cluster.struck()
+        await cluster.wait_until_struck()
         refused = described(cluster, second)
         assert isinstance(refused, Rejection)
         assert refused.error is ErrorCode.coordinator_load_in_progress
@@ -179,7 +179,7 @@ async def test_a_zombie_coordinators_move_is_lost_with_it(cluster: VirtualCluste
         pending = [entry.pending_state for entry in sim.brokers[zombie].coordinator.entries()]
         assert not committing.done()
         assert any(pending), "begun, and never finished"
-        await fenced(cluster, zombie)
+        await until_fenced(cluster, zombie)
         second = cluster.leader(cluster.home(TX))
         description = described(cluster, second)
         assert isinstance(description, DescribedTxn)
@@ -233,7 +233,7 @@ async def test_an_unclean_election_loses_a_commit_marker_and_a_client_can_see_it
         await producer.commit()
         assert await values(client, "t", partitions=1) == [b"v"]
         await sim.kill_broker(B1)
-        await fenced(cluster, B1)
+        await until_fenced(cluster, B1)
         assert cluster.leader(t) == -1
         await sim.start_broker(B2)
         assert cluster.leader(t) == B2
@@ -275,7 +275,7 @@ def test_the_same_seed_gives_the_same_lives() -> None:
                 producer.begin()
                 await producer.send("orders", 0, b"v")
                 await sim.kill_broker(killed_broker, lose_unflushed=True)
-                await fenced(cluster, killed_broker)
+                await until_fenced(cluster, killed_broker)
                 await producer.commit()
                 await sim.start_broker(killed_broker)
                 await in_sync(cluster, P0, 3)

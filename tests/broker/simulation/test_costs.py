@@ -20,7 +20,7 @@ import pytest
 from tests.support.broker_api import KEYS
 from tests.support.clusters import VirtualCluster, options, run_cluster
 from tests.support.counted_steps import CountedSteps
-from tests.support.raw_connection import Wire
+from tests.support.raw_connection import WireClient
 from txnsim.api import parsing
 from txnsim.api.registry import HANDLERS
 from txnsim.controller.elections import resign_leader
@@ -72,7 +72,7 @@ _JOINING: Final[dict[str, Any]] = {
 class Broker:
     """A cluster of one broker, and a client of it."""
 
-    def __init__(self, cluster: VirtualCluster, wire: Wire) -> None:
+    def __init__(self, cluster: VirtualCluster, wire: WireClient) -> None:
         self.cluster = cluster
         self.wire = wire
         self.ids = {name: topic.topic_id for name, topic in self.image.topics.items()}
@@ -80,10 +80,10 @@ class Broker:
         """Id and epoch of ``t``."""
         self.wires = [wire]
 
-    async def wire_more(self) -> Wire:
+    async def wire_more(self) -> WireClient:
         """One more connection."""
         (where,) = self.image.brokers.values()
-        self.wires.append(await Wire.open(where.host, where.port))
+        self.wires.append(await WireClient.open(where.host, where.port))
         return self.wires[-1]
 
     @property
@@ -643,7 +643,7 @@ def costs(stored_kind: str, count: int) -> Costs:
 
     async def story(cluster: VirtualCluster) -> None:
         (where,) = cluster.sim.metadata.image.brokers.values()
-        broker = Broker(cluster, await Wire.open(where.host, where.port))
+        broker = Broker(cluster, await WireClient.open(where.host, where.port))
         await _prepared(broker)
         await STORED[stored_kind](broker, count)
         await asyncio.sleep(2)

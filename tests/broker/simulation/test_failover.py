@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.broker_api import NOT_YET, Api
 from tests.support.clusters import VirtualCluster, run_cluster, values
-from tests.support.group_api import ASSIGNMENT, GROUP, GroupApi, Member, commit_values
+from tests.support.group_api import ASSIGNMENT, GROUP, ClassicMember, GroupApi, commit_values
 from tests.support.replica_checks import check_equal, check_replicas
 from tests.support.within_environment import within
 from txnsim.client.errors import AbortableError, ClientError
@@ -231,7 +231,7 @@ async def test_a_generation_survives_and_its_members_go_on(world: World, how: st
     assert await world.api.heartbeat(member) is E.none
     synced = await world.api.sync(member)
     assert (synced.error_code, synced.assignment) == (E.none, ASSIGNMENT)
-    zombie = Member(id=member.id, generation=member.generation - 1)
+    zombie = ClassicMember(id=member.id, generation=member.generation - 1)
     assert await world.api.heartbeat(zombie) is E.illegal_generation
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.raw_connection import API_VERSIONS, METADATA, Wire
+from tests.support.raw_connection import API_VERSIONS, METADATA, WireClient
 from tests.support.within_environment import within
 from txnsim.metrics.requests import ApiMeter
 from txnsim.runtime.loop_turns import REQUEST_NS
@@ -27,7 +27,7 @@ FETCH = 1
 PER_TURN = 10_000_000 // REQUEST_NS
 """Requests that a turn bears where they take no time."""
 
-Story = Callable[[VirtualCluster, Wire, Wire], Awaitable[None]]
+Story = Callable[[VirtualCluster, WireClient, WireClient], Awaitable[None]]
 
 
 def run(story: Story, **settings: Any) -> None:
@@ -45,9 +45,9 @@ def run(story: Story, **settings: Any) -> None:
     run_cluster(main, latency_us=(100, 100), **settings)
 
 
-async def open_wire(cluster: VirtualCluster) -> Wire:
+async def open_wire(cluster: VirtualCluster) -> WireClient:
     broker = cluster.sim.metadata.image.brokers[cluster.leader(FIRST)]
-    return await Wire.open(broker.host, broker.port)
+    return await WireClient.open(broker.host, broker.port)
 
 
 class Moment(ApiMeter):
@@ -63,7 +63,7 @@ class Moment(ApiMeter):
         super().observe(*values)
 
 
-async def ahead_of(cluster: VirtualCluster, neighbour: Wire) -> int:
+async def ahead_of(cluster: VirtualCluster, neighbour: WireClient) -> int:
     """How many Metadata requests are handled before the neighbour's ApiVersions, when all of them
     arrive at one moment.
     """
@@ -87,7 +87,7 @@ def handled(cluster: VirtualCluster, api_key: int) -> int:
     return sum(sum(meter.total_counts) for (key, _), meter in meters.items() if key == api_key)
 
 
-def fetch(wire: Wire, *, max_wait_ms: int = 0) -> bytes:
+def fetch(wire: WireClient, *, max_wait_ms: int = 0) -> bytes:
     """A Fetch of everything in orders-0."""
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 30}
     message = message_from(
@@ -106,7 +106,7 @@ def fetch(wire: Wire, *, max_wait_ms: int = 0) -> bytes:
 @pytest.mark.slow
 @within(run)
 async def test_a_neighbour_waits_for_one_turn_of_a_client_that_pipelines(
-    cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
+    cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
 ) -> None:
     count = 5_000
     attacker.send(b"".join(attacker.metadata() for _ in range(count)))
@@ -117,7 +117,7 @@ async def test_a_neighbour_waits_for_one_turn_of_a_client_that_pipelines(
 @pytest.mark.slow
 @within(run)
 async def test_a_neighbour_waits_for_no_round_of_many_clients(
-    cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
+    cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
 ) -> None:
     other_wires = [await open_wire(cluster) for _ in range(20)]
     for other_wire in other_wires:
@@ -128,7 +128,7 @@ async def test_a_neighbour_waits_for_no_round_of_many_clients(
         await other_wire.close()
 
 
-async def answered(wire: Wire, count: int) -> None:
+async def answered(wire: WireClient, count: int) -> None:
     for number in range(1, count + 1):
         assert (await wire.answer())[0] == number
 
@@ -136,7 +136,7 @@ async def answered(wire: Wire, count: int) -> None:
 @pytest.mark.slow
 @within(run)
 async def test_requests_of_a_client_that_does_not_read_are_not_handled(
-    cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
+    cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
 ) -> None:
     large = 900_000
     for _ in range(4):
@@ -155,7 +155,7 @@ async def test_requests_of_a_client_that_does_not_read_are_not_handled(
 
 @within(run)
 async def test_a_large_answer_waits_as_it_lies_in_the_log(
-    cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
+    cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
 ) -> None:
     neighbour.send(neighbour.produce(FIRST, acks=-1, value=bytes(900_000)))
     await neighbour.answer()
@@ -175,7 +175,7 @@ async def test_a_large_answer_waits_as_it_lies_in_the_log(
 
 @within(run, connection_queue_bytes=100_000)
 async def test_empty_frames_fill_the_queue(
-    cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
+    cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
 ) -> None:
     attacker.send(fetch(attacker, max_wait_ms=60_000))
     limit = 100_000 // FRAME_BYTES
@@ -195,7 +195,7 @@ async def test_empty_frames_fill_the_queue(
 @pytest.mark.slow
 @within(run, queued_max_response_bytes=4_000_000)
 async def test_unread_answers_of_all_clients_have_a_bound(
-    cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
+    cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
 ) -> None:
     names = tuple(f"topic-{number:0200}" for number in range(5_000))
     other_wires = [await open_wire(cluster) for _ in range(8)]
@@ -212,7 +212,7 @@ async def test_unread_answers_of_all_clients_have_a_bound(
     assert listener.unread.total == 0
 
 
-def metadata_of(wire: Wire, names: tuple[str, ...]) -> bytes:
+def metadata_of(wire: WireClient, names: tuple[str, ...]) -> bytes:
     message = message_from(
         codec.request_class(METADATA, 4),
         {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False},
@@ -263,12 +263,12 @@ LARGE: dict[str, tuple[int, int, dict[str, Any]]] = {
 def test_others_come_to_their_turns_while_a_large_request_is_handled(api: str) -> None:
     key, version, values = LARGE[api]
 
-    async def story(_cluster: VirtualCluster, attacker: Wire, neighbour: Wire) -> None:
+    async def story(_cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient) -> None:
         message = message_from(codec.request_class(key, version), values)
         attacker.send(attacker.frame(key, version, message) + attacker.metadata())
         answers: list[str] = []
 
-        async def note(wire: Wire, name: str) -> None:
+        async def note(wire: WireClient, name: str) -> None:
             await wire.answer()
             answers.append(name)
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.broker_api import Api, batch, produce
 from tests.support.clusters import (
     VirtualCluster,
-    begun,
+    begin_transaction,
     client_of,
     real_cluster,
     run_cluster,
@@ -50,7 +50,7 @@ TX = TransactionalId("tx")
 async def act(cluster: VirtualCluster, action: ClusterAction) -> None:
     """Do it now, and wait until it is done."""
     cluster.arm(action, FaultPoint.NOW)
-    await cluster.struck()
+    await cluster.wait_until_struck()
 
 
 async def in_sync(cluster: VirtualCluster, *expected: BrokerId) -> None:
@@ -110,7 +110,7 @@ async def test_a_leader_that_moves_under_a_produce_is_found_again(cluster: Virtu
     cluster.arm(move, FaultPoint.CLIENT_REQUEST, api="Produce", limit=1)
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"v")
-    await cluster.struck()
+    await cluster.wait_until_struck()
     assert cluster.leader(P0) == B3
     assert await read(cluster) == [b"v"]
 
@@ -118,12 +118,12 @@ async def test_a_leader_that_moves_under_a_produce_is_found_again(cluster: Virtu
 @within(run_cluster)
 async def test_a_coordinator_that_resigns_loads_again_and_goes_on(cluster: VirtualCluster) -> None:
     async with cluster.client(**PATIENT) as client:
-        producer = await begun(client, TX)
+        producer = await begin_transaction(client, TX)
         await producer.send("orders", 0, b"v")
         home = cluster.home(TX)
         cluster.arm(Hold(), FaultPoint.COORDINATOR_LOAD, "load", topic=home.topic)
         await act(cluster, ResignLeader(topic=home.topic, partition=home.partition))
-        await cluster.struck("load")
+        await cluster.wait_until_struck("load")
         leader = Api(cluster.sim, cluster.leader(home))
         answer = await leader.ask("DescribeTransactions", 0, transactional_ids=[TX])
         (transaction_state,) = answer.transaction_states
@@ -164,7 +164,7 @@ async def test_a_coordinator_whose_clock_is_set_back_may_wedge_a_transaction(
 ) -> None:
     """KAFKA-8803: it insists that a transaction starts after the last one."""
     async with cluster.client("app", request_timeout_ms=1_000, api_timeout_ms=5_000) as client:
-        producer = await begun(client, TX)
+        producer = await begin_transaction(client, TX)
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await until_state(client, TX, "CompleteCommit")
@@ -182,7 +182,7 @@ async def test_a_clock_that_is_set_ahead_ages_transactions_with_the_next_scan(
     cluster: VirtualCluster, whose: str
 ) -> None:
     async with cluster.client(**PATIENT) as client:
-        producer = await begun(client, TX, transaction_timeout_ms=60_000)
+        producer = await begin_transaction(client, TX, transaction_timeout_ms=60_000)
         await producer.send("orders", 0, b"v")
         home = cluster.leader(cluster.home(TX))
         jump = ClockJump(by_ms=3_600_000, broker=home if whose == "one" else None)
@@ -230,7 +230,7 @@ async def test_a_full_disk_refuses_the_append_and_its_leaders_move_away(
     assert offline(cluster.sim) == {"1": hosted, "2": 0, "3": 0}
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"elsewhere")
-    metadata = await broker.at(2).ask("Metadata", 9, topics=[{"name": "orders"}])
+    metadata = await broker.on_broker(2).ask("Metadata", 9, topics=[{"name": "orders"}])
     (first_partition, *_) = metadata.topics[0].partitions
     assert (first_partition.leader_id, first_partition.offline_replicas) == (2, (1,))
     cluster.sim.injector.release("f")
@@ -244,14 +244,14 @@ async def test_a_marker_that_meets_a_full_disk_is_written_by_the_next_leader(
     cluster: VirtualCluster,
 ) -> None:
     async with cluster.client(**PATIENT) as client:
-        producer = await begun(client, TX)
+        producer = await begin_transaction(client, TX)
         await producer.send("orders", 0, b"v")
         cluster.arm(
             FillDisk(broker=1), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers", topic="orders",
             limit=1,
         )  # fmt: skip
         await producer.commit()
-        await cluster.struck()
+        await cluster.wait_until_struck()
         await until_state(client, TX, "CompleteCommit")
     assert cluster.leader(P0) == B2
     assert await read(cluster, IsolationLevel.READ_COMMITTED) == [b"v"]
@@ -284,7 +284,7 @@ async def test_what_waits_for_replicas_is_told_of_the_failed_directory(
         broker.ask("Produce", 8, **{**produce("orders", batch(b"v")), "timeout": 60_000}),
         name="produce",
     )
-    await cluster.struck("slow")
+    await cluster.wait_until_struck("slow")
     await act(cluster, FillDisk(broker=1))
     partition_answer = (await produce_task).responses[0].partition_responses[0]
     assert partition_answer.error_code is E.kafka_storage_error
@@ -322,7 +322,7 @@ async def test_an_action_that_is_not_possible_says_why_and_never_struck(
 ) -> None:
     cluster.arm(action, FaultPoint.NOW)
     with pytest.raises(LookupError, match="there is no"):
-        await cluster.struck()
+        await cluster.wait_until_struck()
     assert [rule_state.rule.id for rule_state in cluster.sim.injector.never_struck()] == ["f"]
 
 
@@ -369,7 +369,7 @@ async def test_over_tcp_it_is_the_same(action: str) -> None:
         real_cluster(broker_session_timeout_ms=1_000, broker_heartbeat_interval_ms=200) as sim,
         client_of(sim.environment, sim, **PATIENT) as client,
     ):
-        producer = await begun(client, TX)
+        producer = await begin_transaction(client, TX)
         await producer.send("orders", 0, b"a")
         sim.injector.arm(FaultRule(id="f", point=FaultPoint.NOW, action=action_by_name[action]))
         await sim.injector.wait_until_struck("f", timeout_ms=30_000)

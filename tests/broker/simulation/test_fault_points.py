@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.broker_api import Api, batch, produce, transaction
-from tests.support.clusters import VirtualCluster, begun, run_cluster, values
-from tests.support.group_api import GROUP, GroupApi, Member, commit_values
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster, values
+from tests.support.group_api import GROUP, ClassicMember, GroupApi, commit_values
 from tests.support.images import B1, B2
 from tests.support.waiting import PATIENT, read, reads
 from tests.support.within_environment import within
@@ -67,7 +67,7 @@ async def test_a_produce_that_stands_still_before_the_log_is_passed_by_others(
         cluster.client("b") as quick_client,
     ):
         slow = Producer(slow_client).send("orders", 0, b"slow")
-        await cluster.struck()
+        await cluster.wait_until_struck()
         await Producer(quick_client).send("orders", 0, b"quick")
         assert await read(cluster) == [b"quick"]
         cluster.sim.injector.release("f")
@@ -88,7 +88,7 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
         home = cluster.sim.metadata.auto_create(TRANSACTION_STATE_TOPIC)
         assert isinstance(home, TopicImage)
         leader = Api(cluster.sim, cluster.leader(P0))
-        coordinator = leader.at(cluster.leader(cluster.home(TX)))
+        coordinator = leader.on_broker(cluster.leader(cluster.home(TX)))
         identity = await coordinator.producer(TX)
         added = await coordinator.ask(
             "AddPartitionsToTxn", 3, **transaction(TX, identity, {"orders": [0]})
@@ -108,7 +108,7 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
             leader.ask("Produce", 11, **produce("orders", records, transactional_id=TX)),
             name="late",
         )
-        await cluster.struck()
+        await cluster.wait_until_struck()
         ended = await coordinator.ask(
             "EndTxn",
             3,
@@ -136,7 +136,7 @@ async def test_an_append_that_is_refused_is_tried_again_by_the_client(
     cluster.arm(action, FaultPoint.LOG_APPEND, topic="orders", kind="data", limit=2)
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"v")
-    await cluster.struck(count=2)
+    await cluster.wait_until_struck(count=2)
     assert await read(cluster) == [b"v"]
 
 
@@ -145,7 +145,7 @@ async def test_a_follower_that_does_not_append_holds_acks_all_back(cluster: Virt
     cluster.arm(Hold(), FaultPoint.LOG_APPEND, role="follower", broker=2, topic="orders")
     async with cluster.client(**PATIENT) as client:
         record = Producer(client).send("orders", 0, b"v")
-        await cluster.struck()
+        await cluster.wait_until_struck()
         await asyncio.sleep(1)
         assert not record.done()
         assert await read(cluster) == []
@@ -173,7 +173,7 @@ async def test_what_a_standing_follower_is_told_meanwhile_is_taken_up_in_its_ord
             TopicToCreate(name="another", partitions=3, replication_factor=3)
         )
         assert isinstance(created_topic, TopicImage)
-        await cluster.struck()
+        await cluster.wait_until_struck()
         later = Producer(client).send("orders", 0, b"w")
         await asyncio.sleep(1)
         assert end_at(B2) == 0, "the answer to the second request waits behind it"
@@ -190,7 +190,7 @@ async def test_a_follower_that_is_refused_tries_again(cluster: VirtualCluster) -
     cluster.arm(action, FaultPoint.LOG_APPEND, role="follower", topic="orders", limit=4)
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"v")
-    await cluster.struck(count=4)
+    await cluster.wait_until_struck(count=4)
     assert await read(cluster) == [b"v"]
 
 
@@ -203,10 +203,10 @@ async def test_a_marker_that_waits_before_the_log_keeps_readers_waiting(
         committed=True,
     )  # fmt: skip
     async with cluster.client(**PATIENT) as client:
-        producer = await begun(client, TX)
+        producer = await begin_transaction(client, TX)
         await producer.send("orders", 0, b"v")
         await producer.commit()
-        await cluster.struck()
+        await cluster.wait_until_struck()
         assert await read(cluster, IsolationLevel.READ_COMMITTED) == []
         cluster.sim.injector.release("f")
         await reads(cluster, b"v")
@@ -228,7 +228,7 @@ async def test_a_coordinators_record_is_found_by_its_transactional_id(
         await other_producer.init_transactions()
         producer.begin()
         sending = producer.send("orders", 0, b"v")
-        await cluster.struck()
+        await cluster.wait_until_struck()
         await asyncio.sleep(1)
         assert not sending.done(), "the partition is not in the transaction yet"
         cluster.sim.injector.disarm("f")
@@ -247,13 +247,13 @@ async def test_positions_wait_before_the_log_and_are_decided_anew_behind_it(
         Hold(), FaultPoint.LOG_APPEND, topic=CONSUMER_OFFSETS_TOPIC, kind="coordinator", limit=1
     )
     commit = groups.later(groups.commit(8))
-    await cluster.struck()
-    assert await groups.committed() == (7, E.none)
+    await cluster.wait_until_struck()
+    assert await groups.committed_offset() == (7, E.none)
     deleted = groups.later(groups.api.ask("DeleteGroups", 2, groups_names=[GROUP]))
     assert (await deleted).results[0].error_code is E.none
     cluster.sim.injector.release("f")
     assert (await commit).topics[0].partitions[0].error_code is E.none
-    assert await groups.committed() == (8, E.none)
+    assert await groups.committed_offset() == (8, E.none)
 
 
 @within(run_cluster, brokers=1)
@@ -265,7 +265,7 @@ async def test_positions_that_the_log_refuses_are_answered_in_a_coordinators_wor
     cluster.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, kind="coordinator")
     answer = await groups.commit(8)
     assert answer.topics[0].partitions[0].error_code is E.not_coordinator
-    assert await groups.committed() == (7, E.none)
+    assert await groups.committed_offset() == (7, E.none)
 
 
 @within(run_cluster, brokers=1)
@@ -277,14 +277,14 @@ async def test_what_members_and_admins_write_about_a_group_waits_before_the_log(
     async def held(request: Coroutine[Any, Any, Any]) -> Any:
         cluster.arm(Hold(), FaultPoint.LOG_APPEND, topic=CONSUMER_OFFSETS_TOPIC)
         request_task = groups.later(request)
-        await cluster.struck()
+        await cluster.wait_until_struck()
         await asyncio.sleep(1)
         assert not request_task.done()
         cluster.sim.injector.disarm("f")
         return await request_task
 
     joined = await groups.join()
-    leader = Member(id=joined.member_id, generation=joined.generation_id)
+    leader = ClassicMember(id=joined.member_id, generation=joined.generation_id)
     synced = await held(groups.sync(leader, {leader.id: b"yours"}))
     assert (synced.error_code, synced.assignment) == (E.none, b"yours")
     assert await groups.state() == "Stable"
@@ -312,10 +312,10 @@ def test_between_a_look_at_the_log_and_the_read_a_transaction_may_be_replicated(
 
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client(**PATIENT) as client, cluster.client("reader") as reader:
-            producer = await begun(client, TX)
+            producer = await begin_transaction(client, TX)
             cluster.arm(Hold(), FaultPoint.LOG_APPEND, "slow", role="follower", topic="orders")
             sending = producer.send("orders", 0, b"open")
-            await cluster.struck("slow")
+            await cluster.wait_until_struck("slow")
             cluster.arm(Hold(), FaultPoint.LOG_READ, "gap", topic="orders", limit=1)
             reading = cluster.env.tasks.spawn(
                 fetch(
@@ -323,7 +323,7 @@ def test_between_a_look_at_the_log_and_the_read_a_transaction_may_be_replicated(
                 ),
                 name="read",
             )
-            await cluster.struck("gap")
+            await cluster.wait_until_struck("gap")
             cluster.sim.injector.disarm("slow")
             await sending
             cluster.sim.injector.release("gap")
@@ -343,7 +343,7 @@ async def test_a_read_that_fails_is_told_for_its_partition(cluster: VirtualClust
         await Producer(client).send("orders", 0, b"v")
         cluster.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_READ, limit=1)
         assert await values(client, "orders", partitions=1) == [b"v"]
-    await cluster.struck()
+    await cluster.wait_until_struck()
 
 
 # log.flush, log.index
@@ -367,7 +367,7 @@ async def test_a_flush_that_is_lost_makes_a_machine_lose_what_it_has_acknowledge
     async with cluster.client(**PATIENT) as client:
         for number in range(6):
             await Producer(client).send("alone", 0, b"%d" % number * 400_000)
-        await cluster.struck()
+        await cluster.wait_until_struck()
         await cluster.sim.kill_broker(B1, lose_unflushed=True)
         await cluster.sim.start_broker(B1)
         values_kept = await values(client, "alone", partitions=1)
@@ -378,10 +378,10 @@ async def test_a_flush_that_is_lost_makes_a_machine_lose_what_it_has_acknowledge
 async def test_an_abort_that_is_not_indexed_is_read(cluster: VirtualCluster) -> None:
     cluster.arm(Drop(), FaultPoint.LOG_INDEX, kind="aborted-range", topic="orders", broker=1)
     async with cluster.client(**PATIENT) as client:
-        producer = await begun(client, TX)
+        producer = await begin_transaction(client, TX)
         await producer.send("orders", 0, b"aborted")
         await producer.abort()
-        await cluster.struck()
+        await cluster.wait_until_struck()
         await reads(cluster, b"aborted")
         cluster.sim.move_leader(P0, B2)
         await reads(cluster)
@@ -407,14 +407,14 @@ async def test_positions_of_an_ended_transaction_are_pending_until_they_are_mate
         committed=True,
     )
     assert (await api.ask("EndTxn", 5, committed=True, **identity_fields)).error_code is E.none
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await asyncio.sleep(1)
-    assert await groups.committed() == (7, E.none)
-    assert (await groups.committed(require_stable=True))[1] is E.unstable_offset_commit
+    assert await groups.committed_offset() == (7, E.none)
+    assert (await groups.committed_offset(require_stable=True))[1] is E.unstable_offset_commit
     assert (await api.state(TX, "PrepareCommit")).producer_id == identity_fields["producer_id"]
     cluster.sim.injector.release("f")
     await api.state(TX, "CompleteCommit")
-    assert await groups.committed(require_stable=True) == (9, E.none)
+    assert await groups.committed_offset(require_stable=True) == (9, E.none)
 
 
 @within(run_cluster, brokers=1, level=0, rules={"positions_come_before_answer": False})
@@ -443,13 +443,13 @@ async def test_where_the_answer_comes_first_a_late_completion_decides_the_next_t
     await commit_position(10)
     cluster.arm(Hold(), FaultPoint.GROUP_COMPLETION)
     assert (await api.ask("EndTxn", 3, committed=True, **identity_fields)).error_code is E.none
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await api.state(TX, "CompleteCommit")
     await commit_position(20)
-    assert await groups.committed() == (-1, E.none)
+    assert await groups.committed_offset() == (-1, E.none)
     cluster.sim.injector.release("f")
     await asyncio.sleep(0.1)
-    assert await groups.committed() == (20, E.none)
+    assert await groups.committed_offset() == (20, E.none)
     await api.state(TX, "Ongoing")
 
 
@@ -463,11 +463,11 @@ async def test_a_broker_that_dies_over_a_completion_leaves_the_marker_to_be_sent
     await api.ask("TxnOffsetCommit", 5, **commit_values(api, 9, **identity_fields))
     cluster.arm(Crash(restart_after_ms=1_000), FaultPoint.GROUP_COMPLETION, limit=1)
     assert (await api.ask("EndTxn", 5, committed=True, **identity_fields)).error_code is E.none
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await asyncio.sleep(20)
     next_groups = GroupApi(Api(cluster.sim))
     await next_groups.api.state(TX, "CompleteCommit")
-    assert await next_groups.committed(require_stable=True) == (9, E.none)
+    assert await next_groups.committed_offset(require_stable=True) == (9, E.none)
 
 
 @pytest.mark.parametrize(
@@ -483,13 +483,13 @@ async def test_positions_whose_completion_is_lost_stay_pending(
     await api.ask("TxnOffsetCommit", 5, **commit_values(api, 9, **identity_fields))
     cluster.arm(action, FaultPoint.GROUP_COMPLETION, limit=1)
     assert (await api.ask("EndTxn", 5, committed=True, **identity_fields)).error_code is E.none
-    await cluster.struck()
+    await cluster.wait_until_struck()
     if state is None:
         # The marker is answered with an error that no coordinator tries again.
         cluster.sim.injector.disarm("f")
         return
     await api.state(TX, state)
-    assert (await groups.committed(require_stable=True))[1] is E.unstable_offset_commit
+    assert (await groups.committed_offset(require_stable=True))[1] is E.unstable_offset_commit
     control = cluster.sim.injector.cluster_control
     assert control is not None
     home = next(
@@ -499,7 +499,7 @@ async def test_positions_whose_completion_is_lost_stay_pending(
         and cluster.sim.brokers[B1].replicas.led[where].log_end_offset
     )
     await control.carry_out(ResignLeader(topic=home.topic, partition=home.partition), struck=None)
-    assert await groups.committed(require_stable=True) == (9, E.none)
+    assert await groups.committed_offset(require_stable=True) == (9, E.none)
 
 
 # metadata.apply
@@ -511,7 +511,7 @@ async def test_a_broker_that_does_not_hear_of_its_leadership_refuses_clients(
 ) -> None:
     cluster.arm(Hold(), FaultPoint.METADATA_APPLY, broker=2, topic="orders", partition=0)
     cluster.sim.move_leader(P0, B2)
-    await cluster.struck()
+    await cluster.wait_until_struck()
     leader = Api(cluster.sim, B2)
     refused = await leader.ask("Produce", 8, **produce("orders", batch(b"v")))
     partition_answer = refused.responses[0].partition_responses[0]
@@ -531,7 +531,7 @@ async def test_a_leader_that_misses_the_news_goes_on_until_the_next_image(
 ) -> None:
     cluster.arm(Drop(), FaultPoint.METADATA_APPLY, broker=1, topic="orders", limit=1)
     cluster.sim.move_leader(P0, B2)
-    await cluster.struck()
+    await cluster.wait_until_struck()
     zombie = Api(cluster.sim, B1)
     plain = produce("orders", batch(b"v"), acks=1)
     partition_answer = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
@@ -554,7 +554,7 @@ async def test_a_scan_that_does_not_run_leaves_a_transaction_open(
 ) -> None:
     async with cluster.client(**PATIENT) as client:
         admin = Admin(client)
-        producer = await begun(client, TX, transaction_timeout_ms=1_000)
+        producer = await begin_transaction(client, TX, transaction_timeout_ms=1_000)
         await producer.send("orders", 0, b"v")
 
         async def state() -> str:
@@ -567,7 +567,7 @@ async def test_a_scan_that_does_not_run_leaves_a_transaction_open(
             action, FaultPoint.CLOCK_TIMER, kind="transaction-timeouts", broker=home, limit=1
         )
         cluster.advance(20 * SECOND_MS)
-        await cluster.struck()
+        await cluster.wait_until_struck()
         assert await state() == "Ongoing"
         if later is not None:
             await asyncio.sleep(later)
@@ -599,8 +599,8 @@ async def test_every_kind_of_scan_crosses_and_comes_again(
     cluster.arm(Pass(), FaultPoint.CLOCK_TIMER, "seen", kind=kind)
     for _ in range(3):
         cluster.advance(2 * 3_600 * SECOND_MS)
-    await cluster.struck()
-    await cluster.struck("seen", count=3)
+    await cluster.wait_until_struck()
+    await cluster.wait_until_struck("seen", count=3)
 
 
 # process.start, process.stop
@@ -612,7 +612,7 @@ async def test_a_start_that_is_held_happens_later_or_never(cluster: VirtualClust
     await sim.kill_broker(B2)
     cluster.arm(Hold(), FaultPoint.PROCESS_START, broker=2)
     starting = cluster.env.tasks.spawn(sim.start_broker(B2), name="start")
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await asyncio.sleep(60)
     assert sim.member(B2).state is MemberLifeState.STARTING
     assert not sim.metadata.image.is_alive(B2)
@@ -629,7 +629,7 @@ async def test_a_broker_that_is_killed_while_its_start_is_held_stays_down(
     await sim.kill_broker(B2)
     cluster.arm(Hold(), FaultPoint.PROCESS_START)
     starting = cluster.env.tasks.spawn(refused(sim.start_broker(B2)), name="start")
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await sim.kill_broker(B2)
     sim.injector.release("f")
     assert "killed before it had started" in await starting
@@ -641,7 +641,7 @@ async def test_a_stop_that_is_held_lets_the_broker_serve_meanwhile(cluster: Virt
     sim = cluster.sim
     cluster.arm(Hold(), FaultPoint.PROCESS_STOP, broker=1)
     stopping = cluster.env.tasks.spawn(sim.stop_broker(B1), name="stop")
-    await cluster.struck()
+    await cluster.wait_until_struck()
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"v")
     assert cluster.leader(P0) == B1
@@ -657,7 +657,7 @@ async def test_a_broker_that_is_killed_while_its_stop_is_held_was_not_stopped(
     sim = cluster.sim
     cluster.arm(Hold(), FaultPoint.PROCESS_STOP)
     stopping = cluster.env.tasks.spawn(refused(sim.stop_broker(B1)), name="stop")
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await sim.kill_broker(B1)
     sim.injector.release("f")
     assert "did not wait to be stopped" in await stopping

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster, until_state
 from tests.support.images import B2
 from tests.support.waiting import leaderless
 from txnsim.client._txn_admin import TransactionAdmin
@@ -54,7 +54,7 @@ def test_a_partition_without_a_leader_counts_as_deleted_for_its_marker(keeps: bo
         async with cluster.client(**PATIENT) as client:
             leaderless_broker = make_topic(cluster)
             name = await id_on_another_broker(cluster, client, leaderless_broker)
-            producer = await begun(client, name)
+            producer = await begin_transaction(client, name)
             await producer.send("alone", 0, b"v")
             await cluster.sim.kill_broker(leaderless_broker)
             await leaderless(cluster, P0)

@@ -16,7 +16,13 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
 
-from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state, values
+from tests.support.clusters import (
+    VirtualCluster,
+    begin_transaction,
+    run_cluster,
+    until_state,
+    values,
+)
 from txnsim.cli.event_log import set_up_logs
 from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer
@@ -179,7 +185,7 @@ async def our_own_client(cluster: VirtualCluster) -> str:
         for index in range(PARTITIONS):
             cluster.move(TopicPartition("orders", index))
         cluster.move(cluster.home(TRANSACTIONS[0]))
-        async with await begun(client, "tx-late") as late:
+        async with await begin_transaction(client, "tx-late") as late:
             await asyncio.gather(*(late.send("orders", i, b"late") for i in range(PARTITIONS)))
             cluster.advance(100_000)
             await until_state(client, "tx-late", "CompleteAbort")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.log_dirs import sound_batches, write_disk, write_partition
 from tests.support.logs import NOW, LogDriver, plain
-from tests.support.metadata_logs import partition, registered, topic, write_metadata_log
+from tests.support.metadata_logs import partition, register_broker, topic, write_metadata_log
 from txnsim.errors import ConfigError
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
@@ -169,7 +169,7 @@ def test_a_metadata_log_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
 def test_a_mere_controller_is_no_broker(tmp_path: Path) -> None:
     disk = broker(tmp_path, 1)
     write_disk(tmp_path / "controller", {}, node_id=100)
-    write_metadata_log(tmp_path / "controller" / FOLDER, [registered(1), registered(7)])
+    write_metadata_log(tmp_path / "controller" / FOLDER, [register_broker(1), register_broker(7)])
     disks = find_disks([disk, tmp_path / "controller"])
     assert list(disks.folders) == [1]
     assert disks.metadata is not None

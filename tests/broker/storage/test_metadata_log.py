@@ -13,13 +13,13 @@ import pytest
 from tests.support.logs import NOW
 from tests.support.metadata_logs import (
     config,
-    encoded,
+    encode_value,
     feature,
     partition,
     producer_ids,
-    registered,
+    register_broker,
     topic,
-    unregistered,
+    unregister_broker,
     write_metadata_log,
 )
 from txnsim.errors import CorruptLogRecordError
@@ -153,8 +153,8 @@ def test_deleted_topics_are_gone_with_their_configs(tmp_path: Path) -> None:
     stored_metadata = told(
         tmp_path,
         topic("t", ORDERS),
-        config("retention.ms", "1", of="t"),
-        encoded(9, schema.RemoveTopicRecord(topic_id=ORDERS)),
+        config("retention.ms", "1", resource_name="t"),
+        encode_value(9, schema.RemoveTopicRecord(topic_id=ORDERS)),
         topic("t", uuid.UUID(int=2)),
         partition(uuid.UUID(int=2)),
     )
@@ -165,12 +165,12 @@ def test_deleted_topics_are_gone_with_their_configs(tmp_path: Path) -> None:
 def test_configs_are_kept_by_resource_and_taken_back(tmp_path: Path) -> None:
     stored_metadata = told(
         tmp_path,
-        config("log.retention.ms", "5", of="1", kind=4),
-        config("log.retention.ms", "7", of="2", kind=4),
-        config("log.retention.ms", None, of="2", kind=4),
-        config("consumer.session.timeout.ms", "50000", of="g", kind=32),
-        config("interval.ms", "1000", of="m", kind=16),
-        config("level", "DEBUG", of="1", kind=8),  # of a logger: nobody writes that
+        config("log.retention.ms", "5", resource_name="1", kind=4),
+        config("log.retention.ms", "7", resource_name="2", kind=4),
+        config("log.retention.ms", None, resource_name="2", kind=4),
+        config("consumer.session.timeout.ms", "50000", resource_name="g", kind=32),
+        config("interval.ms", "1000", resource_name="m", kind=16),
+        config("level", "DEBUG", resource_name="1", kind=8),  # of a logger: nobody writes that
     )
     assert stored_metadata.image.broker_configs == {"1": {"log.retention.ms": "5"}}
     assert stored_metadata.image.group_configs == {"g": {"consumer.session.timeout.ms": "50000"}}
@@ -179,7 +179,7 @@ def test_configs_are_kept_by_resource_and_taken_back(tmp_path: Path) -> None:
 
 def test_brokers_that_were_unregistered_are_none(tmp_path: Path) -> None:
     stored_metadata = told(
-        tmp_path, registered(1), registered(2), unregistered(1), producer_ids(5_000)
+        tmp_path, register_broker(1), register_broker(2), unregister_broker(1), producer_ids(5_000)
     )
     assert stored_metadata.broker_ids == {2}
     assert stored_metadata.next_producer_id == 5_000
@@ -190,7 +190,7 @@ def test_a_change_of_a_partition_leaves_what_it_does_not_name(tmp_path: Path) ->
     start = (topic("t", ORDERS), partition(ORDERS, replicas=(1, 2, 3), epoch=4, elr=(3,)))
     partition_before = only_partition(told(tmp_path, *start))
     assert (partition_before.elr, partition_before.leader_epoch) == ((3,), 4)
-    unchanged = only_partition(told(tmp_path, *start, encoded(5, change)))
+    unchanged = only_partition(told(tmp_path, *start, encode_value(5, change)))
     assert unchanged == msgspec.structs.replace(partition_before, partition_epoch=5)
     every = schema.PartitionChangeRecord(
         partition_id=0,
@@ -204,7 +204,7 @@ def test_a_change_of_a_partition_leaves_what_it_does_not_name(tmp_path: Path) ->
         eligible_leader_replicas=(1,),
         last_known_elr=(3,),
     )
-    changed = only_partition(told(tmp_path, *start, encoded(5, every, version=2)))
+    changed = only_partition(told(tmp_path, *start, encode_value(5, every, version=2)))
     assert changed == PartitionImage(
         leader=BrokerId(2),
         leader_epoch=LeaderEpoch(5),
@@ -227,7 +227,7 @@ def test_eligible_leaders_are_cleared_by_name_or_all(
         tmp_path,
         topic("t", ORDERS),
         partition(ORDERS, replicas=(1, 2), isr=(1,), elr=(2,)),
-        encoded(28, schema.ClearElrRecord(topic_name=name)),
+        encode_value(28, schema.ClearElrRecord(topic_name=name)),
     )
     assert only_partition(stored_metadata).elr == expected_elr
 
@@ -246,7 +246,7 @@ def test_older_partition_records_are_read(tmp_path: Path) -> None:
     old = schema.PARTITION_RECORDS[0](partition_id=0, **fields)
     newer = schema.PARTITION_RECORDS[1](partition_id=1, directories=(ORDERS,), **fields)
     stored_metadata = told(
-        tmp_path, topic("t", ORDERS), encoded(3, old), encoded(3, newer, version=1)
+        tmp_path, topic("t", ORDERS), encode_value(3, old), encode_value(3, newer, version=1)
     )
     first_partition, second = stored_metadata.image.topics["t"].partitions
     assert first_partition == second
@@ -305,8 +305,8 @@ def test_a_batch_that_cannot_be_unpacked_names_its_file(tmp_path: Path) -> None:
     "record",
     [
         partition(ORDERS),
-        encoded(5, schema.PartitionChangeRecord(partition_id=0, topic_id=ORDERS)),
-        encoded(9, schema.RemoveTopicRecord(topic_id=ORDERS)),
+        encode_value(5, schema.PartitionChangeRecord(partition_id=0, topic_id=ORDERS)),
+        encode_value(9, schema.RemoveTopicRecord(topic_id=ORDERS)),
     ],
 )
 def test_a_record_about_a_topic_that_is_not_there_names_its_file(

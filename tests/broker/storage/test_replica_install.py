@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.log_dirs import held, write_disk
+from tests.support.log_dirs import hold_directory, write_disk
 from tests.support.logs import NOW, LogDriver, plain
 from tests.support.metadata_logs import partition, topic, write_metadata_log
 from txnsim.errors import ConfigError
@@ -171,6 +171,6 @@ def test_a_folder_that_is_no_log_directory_is_refused(tmp_path: Path) -> None:
 
 def test_a_directory_that_a_broker_holds_is_left_alone(target: Path) -> None:
     complaint = r"\.lock: a broker runs on that directory; stop it"
-    with held(target), pytest.raises(ConfigError, match=complaint):
+    with hold_directory(target), pytest.raises(ConfigError, match=complaint):
         Target.found_in([target], ["orders"])
     assert Target.found_in([target], ["orders"])

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.testing_plays import committed
+from tests.support.testing_plays import write_committed
 from txnsim.errors import ConfigError, SimulationError
 from txnsim.injection.injector import UnknownRuleError
 from txnsim.testing import _blocking as blocking
@@ -228,7 +228,7 @@ async def test_its_cluster_is_there_for_coroutines_too() -> None:
 @pytest.mark.slow
 def test_an_hour_passes_in_no_time_and_the_same_seed_is_the_same_run() -> None:
     async def main(kafka: AsyncSimulatedKafka) -> str:
-        await committed(kafka, "orders", "a")
+        await write_committed(kafka, "orders", "a")
         await asyncio.sleep(3_600)
         tracer = kafka.rebuilt.tracer
         assert tracer is not None

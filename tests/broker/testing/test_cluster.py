@@ -9,8 +9,8 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from tests.support.clusters import begun
-from tests.support.testing_plays import HANGING, aborted, client, committed
+from tests.support.clusters import begin_transaction
+from tests.support.testing_plays import HANGING, client, write_aborted, write_committed
 from tests.support.within_environment import within
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -41,7 +41,7 @@ async def test_a_fault_is_armed_struck_waited_for_and_released(kafka: AsyncSimul
     fault = await kafka.faults.arm(**HELD)
     assert (fault.id, fault.struck, fault.rule.api) == ("fault-1", 0, "EndTxn")
     assert await kafka.faults.never_struck() == ("fault-1",)
-    async with client(kafka) as cluster, await begun(cluster, "app") as producer:
+    async with client(kafka) as cluster, await begin_transaction(cluster, "app") as producer:
         await producer.send("orders", 0, b"one")
         committing = kafka.rebuilt.environment.tasks.spawn(producer.commit(), name="commit")
         await fault.wait_until_struck()
@@ -311,7 +311,7 @@ async def test_topics_are_created_with_their_configs(kafka: AsyncSimulatedKafka)
 
 @within(run_virtual, topics=["orders"])
 async def test_how_far_a_partition_is(kafka: AsyncSimulatedKafka) -> None:
-    await committed(kafka, "orders", "a", "b")
+    await write_committed(kafka, "orders", "a", "b")
     partition_offsets = await kafka.topics.offsets("orders")
     assert (
         partition_offsets.log_start,
@@ -325,7 +325,7 @@ async def test_transactions_are_listed_described_and_waited_for(kafka: AsyncSimu
     assert await kafka.transactions.describe("app") is None
     with pytest.raises(TimeoutError, match="app is not known after 100 ms, not Empty"):
         await kafka.transactions.wait_for_state("app", "Empty", timeout_ms=100)
-    await aborted(kafka, "orders", "a")
+    await write_aborted(kafka, "orders", "a")
     described = await kafka.transactions.wait_for_state("app", "Empty", "CompleteAbort")
     (listed,) = await kafka.transactions.list()
     assert (listed.transactional_id, listed.state) == ("app", "CompleteAbort")
@@ -337,7 +337,7 @@ async def test_transactions_are_listed_described_and_waited_for(kafka: AsyncSimu
 def test_what_hangs_is_found_and_repaired() -> None:
     async def main(kafka: AsyncSimulatedKafka) -> None:
         async with client(kafka) as cluster:
-            producer = await begun(cluster, "app", delivery_timeout_ms=300)
+            producer = await begin_transaction(cluster, "app", delivery_timeout_ms=300)
             await producer.send("orders", 0, b"first")
             fault = await kafka.faults.arm(
                 point="client.request", api="Produce", transactional_id="app", action="hold"
@@ -364,7 +364,7 @@ def test_what_hangs_is_found_and_repaired() -> None:
 
 @within(run_virtual, topics=["orders"])
 async def test_where_nobody_could_look_something_may_hang(kafka: AsyncSimulatedKafka) -> None:
-    await committed(kafka, "orders", "a")
+    await write_committed(kafka, "orders", "a")
     await kafka.faults.arm(point="client.request", api="DescribeProducers", action="drop")
     with pytest.raises(ClientError):
         await kafka.assert_no_hanging_transactions()
@@ -420,7 +420,7 @@ async def test_a_duration_is_read_at_once_and_a_cluster_goes_on(
 async def test_an_advance_lets_a_transaction_time_out_and_a_jump_does_not(
     kafka: AsyncSimulatedKafka,
 ) -> None:
-    async with client(kafka) as cluster, await begun(cluster, "app") as producer:
+    async with client(kafka) as cluster, await begin_transaction(cluster, "app") as producer:
         await producer.send("orders", 0, b"one")
         ms_before = await kafka.clock.now_ms()
         assert await kafka.clock.jump(-60_000) < ms_before
@@ -579,14 +579,14 @@ def test_a_fault_that_never_struck_is_named() -> None:
 
 @within(run_virtual, topics={"input": 2, "output": 1})
 async def test_topics_are_compared_by_what_readers_see(kafka: AsyncSimulatedKafka) -> None:
-    await committed(kafka, "input", "a", "b")
-    await aborted(kafka, "input", "c")
-    await committed(kafka, "output", "A", "B")
-    await aborted(kafka, "output", "B")
+    await write_committed(kafka, "input", "a", "b")
+    await write_aborted(kafka, "input", "c")
+    await write_committed(kafka, "output", "A", "B")
+    await write_aborted(kafka, "output", "B")
     await kafka.assert_exactly_once("input", "output", derive=bytes.upper)
     await kafka.assert_exactly_once(["A", b"B"], "output")
     await kafka.assert_exactly_once("input", "output", derive=lambda value: [value.upper()])
-    await committed(kafka, "output", "B", "C")
+    await write_committed(kafka, "output", "B", "C")
     with pytest.raises(AssertionError) as refusal:
         await kafka.assert_exactly_once("input", "output", derive=bytes.upper)
     assert str(refusal.value).splitlines() == [

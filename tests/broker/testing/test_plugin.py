@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.testing_plays import committed
+from tests.support.testing_plays import write_committed
 from tests.support.within_environment import within
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Hold
@@ -426,10 +426,10 @@ def test_modules_are_imported_as_pip_has_compiled_them(
 
 @within(run_virtual, topics=["orders"])
 async def test_events_story_and_export(kafka: AsyncSimulatedKafka) -> None:
-    await committed(kafka, "orders", "a")
+    await write_committed(kafka, "orders", "a")
     position_before = await kafka.trace.position()
     await kafka.trace.note("from here on")
-    await committed(kafka, "orders", "b")
+    await write_committed(kafka, "orders", "b")
     # A commit returns before its markers are written.
     await kafka.transactions.wait_for_state("app", "CompleteCommit")
     assert len(await kafka.trace.events(kind="marker.written")) >= 2
@@ -445,7 +445,7 @@ async def test_recording_can_be_turned_off(kafka: AsyncSimulatedKafka) -> None:
     await kafka.trace.level("off")
     position_before = await kafka.trace.position()
     await kafka.trace.note("nobody hears")
-    await committed(kafka, "orders", "a")
+    await write_committed(kafka, "orders", "a")
     assert await kafka.trace.position() == position_before
     with pytest.raises(ValueError, match="loud"):
         await kafka.trace.level("loud")

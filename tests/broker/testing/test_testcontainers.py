@@ -22,7 +22,7 @@ import pytest
 
 from tests.image.container import commit_in
 from tests.image.engine import Engine
-from tests.support.apache_kafka import CACHE, REPOSITORY, locked
+from tests.support.apache_kafka import CACHE, REPOSITORY, hold_lock
 from txnsim.errors import ConfigError
 
 pytestmark = pytest.mark.real
@@ -181,7 +181,7 @@ def test_go(engine: Engine) -> None:
 
 def test_node(engine: Engine) -> None:
     folder = CACHE / "testcontainers-node"
-    with locked(CACHE / "testcontainers-node.lock"):
+    with hold_lock(CACHE / "testcontainers-node.lock"):
         shutil.copytree(HELPERS / "node", folder, ignore=NEVER_COPIED, dirs_exist_ok=True)
         install = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
         run([tool("npm"), "install", *install], folder, engine)
@@ -194,7 +194,7 @@ def test_node(engine: Engine) -> None:
 def test_java(engine: Engine) -> None:
     build = CACHE / "testcontainers-java"
     pom = HELPERS / "testcontainers-java" / "pom.xml"
-    with locked(CACHE / "testcontainers-java.lock"):
+    with hold_lock(CACHE / "testcontainers-java.lock"):
         shutil.rmtree(build, ignore_errors=True)
         build.mkdir(parents=True)
         words = ("-q", "-B", "-f", str(pom), f"-Dtxnsim.build={build}", "test")
@@ -207,7 +207,7 @@ def rust(engine: Engine) -> Path:
     """The program of the crate's example: a cluster until the end of its standard input."""
     folder, built = HELPERS / "testcontainers-rust", CACHE / "testcontainers-rust"
     build = ("--quiet", "--target-dir", str(built))
-    with locked(CACHE / "testcontainers-rust.lock"):
+    with hold_lock(CACHE / "testcontainers-rust.lock"):
         output = run([tool("cargo"), "test", *build, "--lib"], folder, engine)
         assert "test result: ok. 2 passed" in output
         run([tool("cargo"), "build", *build, "--example", "serve"], folder, engine)

@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaConnectionError, ProducerFenced, TopicAlreadyEx
 from tests.clients.drivers.base import MEMBER, PATIENCE_S, POLL_MS, Record, Seen, as_seen, producing
 from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 
 T = TypeVar("T")
 
@@ -143,7 +143,7 @@ class Driver:
         return isinstance(error, TopicAlreadyExistsError)
 
 
-class DriverProducer(Lived):
+class DriverProducer(ManagedResource):
     """See ``base.DriverProducer``."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -156,7 +156,7 @@ class DriverProducer(Lived):
             run(self._start())
         return self
 
-    def _left(self, _error: BaseException | None) -> None:
+    def _on_exit(self, _error: BaseException | None) -> None:
         if self._producer is not None:
             run(self._producer.stop())
 
@@ -214,7 +214,7 @@ async def _until_ends(consumer: Any, partitions: list[Any]) -> list[Seen]:
             seen += map(as_seen, records)
 
 
-class DriverMember(Lived):
+class DriverMember(ManagedResource):
     """See ``base.DriverMember``. Whoever has polled keeps its partitions until its turn has ended,
     because positions that come too late would not be refused.
     """
@@ -236,7 +236,7 @@ class DriverMember(Lived):
         # It comes back only when the group is complete, which may wait for another member's turn.
         self._starting = asyncio.create_task(self._consumer.start())
 
-    def _left(self, _error: BaseException | None) -> None:
+    def _on_exit(self, _error: BaseException | None) -> None:
         self.end_turn()
         run(self._stop())
 

@@ -22,7 +22,7 @@ from confluent_kafka.cimpl import NewTopic as ConfluentNewTopic
 from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
 from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import FAR_FUTURE_S, OAUTHBEARER, USERS, Login
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 
 QUICK: Final = {"retry.backoff.ms": 5, "retry.backoff.max.ms": 50, "reconnect.backoff.ms": 5}
 CLASSIC: Final = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300}
@@ -159,13 +159,13 @@ class Driver:
         return _code(error) == KafkaError.TOPIC_ALREADY_EXISTS
 
 
-class DriverProducer(Lived):
+class DriverProducer(ManagedResource):
     """See ``base.DriverProducer``."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._producer = Producer(settings)
 
-    def _left(self, _error: BaseException | None) -> None:
+    def _on_exit(self, _error: BaseException | None) -> None:
         # Destroyed, not closed: `close` and `flush` raise what has fenced a producer once more.
         self._producer.purge()
         del self._producer
@@ -221,7 +221,7 @@ class DriverProducer(Lived):
         self._producer.abort_transaction(PATIENCE_S)
 
 
-class DriverMember(Lived):
+class DriverMember(ManagedResource):
     """See ``base.DriverMember``."""
 
     def __init__(self, topic: str, settings: dict[str, Any]) -> None:
@@ -229,7 +229,7 @@ class DriverMember(Lived):
         self._consumer = Consumer(settings)
         self._consumer.subscribe([topic])
 
-    def _left(self, _error: BaseException | None) -> None:
+    def _on_exit(self, _error: BaseException | None) -> None:
         self._consumer.close()
 
     def poll(self, count: int) -> list[Seen]:

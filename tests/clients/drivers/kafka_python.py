@@ -26,7 +26,7 @@ from kafka.structs import OffsetAndMetadata
 from tests.clients.drivers.base import MEMBER, PATIENCE_S, POLL_MS, Record, Seen, as_seen, producing
 from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 
 DIRECT: Final = "direct"
 QUICK: Final = {
@@ -156,13 +156,13 @@ class Driver:
         return isinstance(error, TopicAlreadyExistsError)
 
 
-class DriverProducer(Lived):
+class DriverProducer(ManagedResource):
     """See ``base.DriverProducer``."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._producer = KafkaProducer(**settings)
 
-    def _left(self, error: BaseException | None) -> None:
+    def _on_exit(self, error: BaseException | None) -> None:
         self._producer.close(timeout=None if error is None else 1)
 
     def init(self) -> None:
@@ -213,14 +213,14 @@ def _until_ends(consumer: Any, partitions: list[Any]) -> list[Seen]:
     return seen
 
 
-class DriverMember(Lived):
+class DriverMember(ManagedResource):
     """See ``base.DriverMember``."""
 
     def __init__(self, topic: str, settings: dict[str, Any]) -> None:
         self.topic = topic
         self._consumer = KafkaConsumer(topic, **settings)
 
-    def _left(self, _error: BaseException | None) -> None:
+    def _on_exit(self, _error: BaseException | None) -> None:
         self._consumer.close()
 
     def poll(self, count: int) -> list[Seen]:

@@ -15,7 +15,7 @@ from typing import Final
 
 from tests.support.apache_kafka import KAFKA_VERSION, ToolResult
 from tests.support.foreign_clients import java_program
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 
 _TOOLS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -60,7 +60,7 @@ def tools_command(version: str = KAFKA_VERSION) -> list[str]:
     return java_program("ToolRunner", version=version)
 
 
-class Tools(Lived):
+class Tools(ManagedResource):
     """The tools of a release, against one address; as a context manager, which ends their JVM."""
 
     def __init__(self, bootstrap: str, *, version: str = KAFKA_VERSION) -> None:
@@ -68,7 +68,7 @@ class Tools(Lived):
         self._version = version
         self._process: subprocess.Popen[str] | None = None
 
-    def _left(self, error: BaseException | None) -> None:
+    def _on_exit(self, error: BaseException | None) -> None:
         self._end()
 
     def at(self, name: str, *args: str, stdin: str = "") -> ToolResult:

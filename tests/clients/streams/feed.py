@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.clients.streams.ledger import Ledger
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 
 WORDS: Final = tuple(f"word-{number:02}" for number in range(12))
 _PATIENCE_S: Final = 30.0
@@ -83,7 +83,7 @@ class Feeder:
             self._refused.append(error)
 
 
-class Feeding(Lived):
+class Feeding(ManagedResource):
     """Feeds from a thread of its own while the block runs, so that every transaction has both:
     words that are passed on and counts that are written.
     """
@@ -98,7 +98,7 @@ class Feeding(Lived):
         self._thread.start()
         return self
 
-    def _left(self, error: BaseException | None) -> None:
+    def _on_exit(self, error: BaseException | None) -> None:
         self._is_over.set()
         self._thread.join()
         if self._failure is not None and error is None:

@@ -21,7 +21,7 @@ from tests.clients.streams.control import ControlPort
 from tests.clients.streams.feed import Feeder, Feeding, Reader, create_topics
 from tests.clients.streams.ledger import Ledger
 from tests.clients.streams.plan import INSTANCES
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main as txnsim
 from txnsim.types import partition_for
@@ -65,7 +65,7 @@ class LabError(Exception):
     """What should have come did not come in time, or is not exact."""
 
 
-class Lab(Lived):
+class Lab(ManagedResource):
     """All of it, as a context manager.
 
     Args:
@@ -110,10 +110,10 @@ class Lab(Lived):
         self.cluster.start()
         return super().__enter__()
 
-    def _left(self, error: BaseException | None) -> None:
+    def _on_exit(self, error: BaseException | None) -> None:
         self._close(expect_clean=error is None)
 
-    def _entered(self) -> None:
+    def _on_enter(self) -> None:
         bootstrap = self.cluster.bootstrap
         create_topics(bootstrap, (INPUT, OUTPUT), PARTITIONS)
         self._feeder = Feeder(

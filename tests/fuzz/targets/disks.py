@@ -225,13 +225,13 @@ def _metadata_seeds() -> Iterator[bytes]:
     values = (
         metadata.topic("t", topic_id),
         metadata.partition(topic_id, replicas=(1, 2)),
-        metadata.config("cleanup.policy", "compact", of="t"),
-        metadata.encoded(5, change),
+        metadata.config("cleanup.policy", "compact", resource_name="t"),
+        metadata.encode_value(5, change),
         metadata.feature("transaction.version", 2),
         metadata.producer_ids(1_000),
-        metadata.registered(1),
-        metadata.unregistered(1),
-        metadata.encoded(9, schema.RemoveTopicRecord(topic_id=topic_id)),
+        metadata.register_broker(1),
+        metadata.unregister_broker(1),
+        metadata.encode_value(9, schema.RemoveTopicRecord(topic_id=topic_id)),
     )
     yield _joined(*values, b"")
     for one in values:
@@ -269,7 +269,7 @@ def _record_seeds() -> Iterator[bytes]:
 def _of_share_groups() -> Sequence[GroupRecord]:
     driver = ShareDriver()
     driver.beat("m", 0, "t")
-    driver.initialized()
+    driver.complete_initialization()
     driver.beat("m", 1)
     tombstones = driver.group.tombstones()
     driver.beat("m", -1)

@@ -78,7 +78,7 @@ def _check_consumers(driver: ConsumerDriver) -> None:
     owners = [place for each in members for place in each.assigned]
     if len(owners) != len(set(owners)):
         raise Violation("a partition has two owners")
-    again = driver.replayed()
+    again = driver.replay_log()
     if (again.members, again.target, again.epoch) != (group.members, group.target, group.epoch):
         raise Violation("the log makes another group")
 

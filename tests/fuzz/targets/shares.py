@@ -14,7 +14,7 @@ from tests.fuzz.target import Target, Violation
 from tests.fuzz.targets.batches import NOW_MS
 from tests.support.consumer_groups import image, topic_id
 from tests.support.share_groups import ShareDriver, state_of
-from tests.support.share_walks import Player, Walk
+from tests.support.share_walks import LineWalk, Player
 from txnsim.errors import CorruptLogRecordError, Rejection
 from txnsim.group._topics_hash import topics_hash
 from txnsim.group.sharing.share_topics import topics_gone
@@ -64,14 +64,14 @@ def _play_members(data: bytes) -> None:
                 driver.beat(member_id, -1)
             case 3:
                 driver.take(driver.protocol.too_late(driver.group, member_id, image=driver.image))
-            case 4 if driver.asked:
-                driver.initialized() if detail & 1 else driver.refused()
+            case 4 if driver.initializations:
+                driver.complete_initialization() if detail & 1 else driver.refuse_initialization()
             case 5:
                 _change_topics(driver, detail)
             case _:
                 driver.now_ms += detail * 1_000
         _check_members(driver)
-    again = driver.reloaded().groups.get(driver.group.group_id)
+    again = driver.reload_shard().groups.get(driver.group.group_id)
     if again is not None and state_of(again) != state_of(driver.group):
         raise Violation("the log makes another group")
 
@@ -117,7 +117,7 @@ class _Drawn(random.Random):
 
 def _play_records(data: bytes) -> None:
     player = Player()
-    walk = Walk(0, player)
+    walk = LineWalk(0, player)
     walk.random = _Drawn(data)
     for line in walk.lines():
         player.play(line)

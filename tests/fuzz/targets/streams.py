@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tests.fuzz.target import Target, Violation
 from tests.support.consumer_groups import image
-from tests.support.streams_groups import StreamsDriver, configs, same
+from tests.support.streams_groups import StreamsDriver, configs, have_same_log
 from txnsim.errors import Rejection
 from txnsim.group.commands import TimerKind, TimerSet
 from txnsim.group.streams.tasks import Tasks
@@ -110,7 +110,7 @@ def _play_members(data: bytes) -> None:
     while not steps.is_spent:
         _act(driver, steps, topology)
         _check(driver)
-    if not same(driver.reloaded(), driver.group):
+    if not have_same_log(driver.reload_group(), driver.group):
         raise Violation("the log makes another group")
 
 
@@ -149,7 +149,7 @@ def _act(driver: StreamsDriver, steps: _Steps, topology: tuple[Subtopology, ...]
 def _fire(driver: StreamsDriver, kind: TimerKind, member_id: str) -> None:
     armed = {(one.kind, one.member_id) for one in driver.effects if isinstance(one, TimerSet)}
     if (kind, member_id) in armed:
-        driver.over(kind, member_id)
+        driver.fire(kind, member_id)
 
 
 def _change_topics(driver: StreamsDriver, steps: _Steps) -> None:

@@ -21,8 +21,8 @@ import httpx
 import msgspec
 import pytest
 
-from tests.support.apache_kafka import made_once
-from tests.support.traces import told_run
+from tests.support.apache_kafka import make_once
+from tests.support.traces import recording_of_run
 from tests.support.txnsim_server import TxnsimServer
 from txnsim_lab.trace.explained_moments import moments
 
@@ -183,7 +183,7 @@ def from_npm(package: str, member: str) -> str:
         (archive,) = folder.glob("*.tgz")
         subprocess.run(["tar", "xzf", archive.name], cwd=folder, check=True)
 
-    folder = made_once(CACHE / package.replace("@", "-"), pack, lock=LOCK)
+    folder = make_once(CACHE / package.replace("@", "-"), pack, lock=LOCK)
     return (folder / "package" / member).read_text("utf-8")
 
 
@@ -195,7 +195,7 @@ def installed_from_npm(package: str) -> Path:
         command = ["npm", "install", "--silent", "--no-audit", "--no-fund", package]
         subprocess.run([*command, "--prefix", str(folder)], check=True, timeout=300)
 
-    return made_once(CACHE / re.sub(r"\W+", "-", package).strip("-"), install, lock=LOCK)
+    return make_once(CACHE / re.sub(r"\W+", "-", package).strip("-"), install, lock=LOCK)
 
 
 @pytest.fixture(scope="session")
@@ -209,4 +209,4 @@ def recorded(name: str, run: str) -> Recording:
     this thread.
     """
     with ThreadPoolExecutor(1) as aside:
-        return aside.submit(told_run, name, run).result()
+        return aside.submit(recording_of_run, name, run).result()

@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from tests.lab.browser.conftest import CACHE
-from tests.support.apache_kafka import made_once
+from tests.support.apache_kafka import make_once
 
 pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 
@@ -38,7 +38,7 @@ def test_firefox_says_and_shows_what_chromium_does() -> None:
         if os.environ.get("TXNSIM_NEEDS_BROWSER"):
             pytest.fail(missing)
         pytest.skip(reason=missing)
-    driver = made_once(CACHE / "playwright-1.60", fetch, lock=CACHE / "playwright.lock")
+    driver = make_once(CACHE / "playwright-1.60", fetch, lock=CACHE / "playwright.lock")
     process = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),

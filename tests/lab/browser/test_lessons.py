@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.lab.browser.test_page import press_until
-from tests.support.own_client import Shop, program_of_the_lesson
+from tests.support.own_client import LessonProgram, program_of_the_lesson
 from tests.support.txnsim_server import TxnsimServer, installed_txnsim
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.scenario_reader import read
@@ -139,7 +139,7 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
     page.evaluate(axe)
     http = fresh_server.http or ""
     bootstrap = fresh_server.bootstrap.split(",")[0]
-    shop = Shop(program_of_the_lesson(tmp_path), bootstrap=bootstrap, http=http)
+    shop = LessonProgram(program_of_the_lesson(tmp_path), bootstrap=bootstrap, http=http)
     press(page, "#all-lessons")
     press(page, "#lesson-L10")
     page.wait_for_selector(f"#lesson-action-0:has-text('{bootstrap} {http} l10-first')")
@@ -156,7 +156,7 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
     press(page, "#lesson-next")
     predict(page, "L10", 1)
     page.wait_for_selector("#lesson-do:has-text('kill -9')")
-    shop.killed_and_run("l10-second")
+    shop.kill_and_run("l10-second")
     press(page, "#lesson-done")
     page.wait_for_selector("#lesson .predicted:has-text('✓ Right.')")
     press(page, "#lesson-next")
@@ -168,7 +168,7 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
     shop.mend()
     press(page, "#lesson-action-0")
     page.wait_for_selector("#lesson .wrong")
-    shop.killed_and_run("l10-mended")
+    shop.kill_and_run("l10-mended")
     press(page, "#lesson-action-1")
     page.wait_for_selector("#lesson-met")
     press(page, "#lesson-next")

@@ -12,7 +12,7 @@ import pytest
 from tests.lab.browser.conftest import make_hang
 from tests.lab.browser.test_page import PICTURES
 from tests.support.small_trace import small
-from tests.support.traces import told
+from tests.support.traces import trace_of_run
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.scenario.catalog import scenarios
@@ -73,7 +73,7 @@ def test_the_browsers_state_is_the_readers_at_fifty_events_of_every_scenario(
     with ThreadPoolExecutor(1) as aside:  # Playwright has a loop running in this thread
         for scenario in list(scenarios().values())[part::PARTS]:
             label = next(iter(scenario.runs))
-            text = aside.submit(told, scenario.name, label).result()
+            text = aside.submit(trace_of_run, scenario.name, label).result()
             run = Recording.of(scenario.name, text.splitlines())
             event_indexes = [event.i for event in run.events]
             positions = event_indexes[:: max(1, len(event_indexes) // AT_RANDOM)]

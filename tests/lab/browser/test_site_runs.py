@@ -16,7 +16,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.re2j import recorded
+from tests.support.re2j import recorded_answers
 from tests.support.site import built_site, in_node
 from tests.support.trace_survey import first_runs, scenario_runs
 from txnsim_lab.scenario import catalog
@@ -99,9 +99,11 @@ def test_one_telling_of_each_story_is_the_same_in_webassembly(site: Path, tmp_pa
 def test_patterns_are_taken_refused_and_matched_as_by_re2j_in_webassembly(
     site: Path, tmp_path: Path
 ) -> None:
-    answers = recorded()
-    questions = [[answer.expression, [*answer.matched, *answer.others]] for answer in answers]
-    expected_answers = [answer.refused or list(answer.matched) for answer in answers]
+    answers = recorded_answers()
+    questions = [
+        [answer.expression, [*answer.matched_names, *answer.unmatched_names]] for answer in answers
+    ]
+    expected_answers = [answer.refusal or list(answer.matched_names) for answer in answers]
     assert in_node(site, tmp_path / "site", MATCH, questions) == expected_answers
 
 

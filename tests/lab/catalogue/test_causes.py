@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.shared_results import OTHER_SEED, told_once
-from tests.support.trace_state_check import followed
+from tests.support.shared_results import OTHER_SEED, tell_once
+from tests.support.trace_state_check import compare_states
 from tests.support.trace_survey import (
     RULED,
     WALKED_BACK,
@@ -59,7 +59,7 @@ def survey_runs(
     differences = []
     seed = OTHER_SEED if level is TraceLevel.FULL else SEED_DEFAULT
     for scenario_run in scenario_runs:
-        telling = told_once(scenario_run, level=level, seed=seed)
+        telling = tell_once(scenario_run, level=level, seed=seed)
         survey.take(str(scenario_run), telling.result.trace)
         differences += telling.differences
     return survey, differences
@@ -97,7 +97,7 @@ def test_every_kind_of_event_occurs_in_some_story_or_in_a_test_that_is_named() -
         (scenario_run, TraceLevel.BRIEF, SEED_DEFAULT) for scenario_run in main_runs(SCENARIOS)
     )
     for scenario_run, level, seed in (*full, *brief):
-        trace = told_once(scenario_run, level=level, seed=seed).result.trace
+        trace = tell_once(scenario_run, level=level, seed=seed).result.trace
         unseen -= {kind for kind in unseen if f'"k":"{kind}"'.encode() in trace}
         if not unseen:
             break
@@ -114,7 +114,7 @@ def test_the_stories_show_many_rules() -> None:
     for scenario in SCENARIOS:
         for run in scenario.runs:
             scenario_run = ScenarioRun(scenario=scenario, run=run, take=scenario.takes[0])
-            trace = told_once(scenario_run, level=TraceLevel.BRIEF).result.trace
+            trace = tell_once(scenario_run, level=TraceLevel.BRIEF).result.trace
             rules_seen |= {data(event)["rule"] for event in events_of(trace)[1] if event.k in RULED}
     assert len(rules_seen) >= RULES_MIN, rules_seen
 
@@ -130,7 +130,7 @@ def test_one_telling_leads_from_markers_and_bounds_to_requests(level: TraceLevel
     scenario = catalog.find("z01")[1]
     scenario_run = next(scenario_runs([scenario]))
     survey = Survey()
-    with followed(level) as differences:
+    with compare_states(level) as differences:
         survey.take(str(scenario_run), run_in_virtual_time(scenario_run, trace_level=level).trace)
     assert differences == []
     assert dict(survey.orphans) == {}, survey.examples

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.stories import late_produce, seen, sentences
+from tests.support.stories import late_produce, observations_of, sentences
 from txnsim_lab.check.observations import Searched, Wrote
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.players.casting import Casting
@@ -59,9 +59,9 @@ async def test_every_take_comes_to_its_declared_verdict(run: str, player: str) -
     assert "hold Produce of late-producer" in sentences(armed)
     assert "hold Produce of late-producer" in sentences(control)
     assert "Produce" not in sentences(disarmed)
-    fates = {wrote.value: wrote.outcome for wrote in seen(armed, Wrote)}
+    fates = {wrote.value: wrote.outcome for wrote in observations_of(armed, Wrote)}
     assert fates["late"] == "unknown"
-    assert {wrote.outcome for wrote in seen(control, Wrote)} == {"ok"}
+    assert {wrote.outcome for wrote in observations_of(control, Wrote)} == {"ok"}
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ async def test_the_story_tells_what_became_of_the_record_and_of_the_reader(
     assert reader in story_sentences
     assert ("PartitionsWithLateTransactionsCount was 0 and is 1" in story_sentences) is hangs
     assert ("find-hanging names payments-0" in story_sentences) is hangs
-    assert [len(search.findings) for search in seen(result, Searched)] == [int(hangs)]
+    assert [len(search.findings) for search in observations_of(result, Searched)] == [int(hangs)]
 
 
 @pytest.mark.slow

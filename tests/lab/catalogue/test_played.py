@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tests.support.stories import MODES, call, seen, sentences, told
+from tests.support.stories import MODES, call, observations_of, play_steps, sentences
 from txnsim.errors import ClientError, ConfigError
 from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import Ended, SentOffsets, Wrote
@@ -144,9 +144,10 @@ async def test_kafka_python_commits_a_record_that_it_has_aborted(run: str) -> No
     armed = await run_in_real_time(ScenarioRun(scenario=late, run=run), KAFKA_PYTHON)
     check(armed)
     assert armed.players == ("kafka-python",)
-    outcomes = {wrote.value: wrote.outcome for wrote in seen(armed, Wrote)}
+    outcomes = {wrote.value: wrote.outcome for wrote in observations_of(armed, Wrote)}
     assert outcomes == {"r1": "unknown", "r2": "ok"}
-    assert [(end.transaction, end.commit, end.outcome) for end in seen(armed, Ended)] == [
+    ends = observations_of(armed, Ended)
+    assert [(end.transaction, end.commit, end.outcome) for end in ends] == [
         ("T1", False, "ok"), ("T2", True, "ok"),
     ]  # fmt: skip
     assert "the released batch" in sentences(armed)
@@ -164,8 +165,8 @@ async def test_librdkafka_has_its_next_transaction_torn_by_its_first_commit(run:
     armed = await run_in_real_time(ScenarioRun(scenario=late, run=run), confluent())
     check(armed)
     assert armed.players == ("confluent-kafka",)
-    assert {wrote.outcome for wrote in seen(armed, Wrote)} == {"ok"}
-    assert {end.outcome for end in seen(armed, Ended)} == {"ok"}
+    assert {wrote.outcome for wrote in observations_of(armed, Wrote)} == {"ok"}
+    assert {end.outcome for end in observations_of(armed, Ended)} == {"ok"}
     check(await run_in_real_time(ScenarioRun(scenario=late, run=run, take="disarmed"), confluent()))
 
 
@@ -222,7 +223,7 @@ def play(steps: list[dict[str, Any]], protocol: str, mode: str, *, verdict: str)
         "group-protocol": protocol,
         "session-timeout": "6s",
     }
-    return told(
+    return play_steps(
         steps,
         run=mode,
         topics={"out": 1, "in": 2},
@@ -289,7 +290,7 @@ def test_a_zombie_s_positions_are_refused_and_so_its_work_is_done_once(
     steps = zombie(member="first", error="UNKNOWN_MEMBER_ID")
     result = play(steps, protocol, mode, verdict="healthy")
     assert result.as_declared, result.verdict
-    assert [sent_offsets.error for sent_offsets in seen(result, SentOffsets)] == [
+    assert [sent_offsets.error for sent_offsets in observations_of(result, SentOffsets)] == [
         "",
         "",
         *["UNKNOWN_MEMBER_ID"] * 2,
@@ -330,7 +331,7 @@ def test_a_rebalance_in_the_middle_of_a_transaction(protocol: str, mode: str) ->
     ]
     result = play(steps, protocol, mode, verdict="healthy")
     assert result.as_declared, result.verdict
-    assert [end.commit for end in seen(result, Ended)] == [False, True]
+    assert [end.commit for end in observations_of(result, Ended)] == [False, True]
 
 
 # A coordinator that moves: how it forgets (``coordinator.unload``: a broker that knows that it
@@ -355,19 +356,19 @@ WAITING = {"loads_wait_for_replication": True}
 
 def test_it_answers_from_memory_until_it_has_dropped_its_entries() -> None:
     steps = [*BEGUN, HOLD, AWAY, ASKED_OLD, {"release": "old"}, REFUSED, call("commit")]
-    result = told(steps, run="V+")
+    result = play_steps(steps, run="V+")
     assert result.as_declared, result.verdict
 
 
 def test_it_can_append_nothing_meanwhile() -> None:
     moved = call("commit", broker=1, error="NOT_COORDINATOR", once=True)
-    result = told([*BEGUN, HOLD, AWAY, moved, call("commit", broker=2), {"release": "old"}])
+    result = play_steps([*BEGUN, HOLD, AWAY, moved, call("commit", broker=2), {"release": "old"}])
     assert result.as_declared, result.verdict
 
 
 def test_what_it_has_loaded_since_is_not_dropped() -> None:
     steps = [*BEGUN, HOLD, AWAY, BACK, {"release": "old"}, ASKED_OLD, call("commit", broker=1)]
-    result = told(steps, run="V+")
+    result = play_steps(steps, run="V+")
     assert result.as_declared, result.verdict
 
 

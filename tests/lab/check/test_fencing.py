@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.hand_made_histories import FAILED, T0, T1, UNKNOWN, Told
+from tests.support.hand_made_histories import FAILED, T0, T1, UNKNOWN, HistoryBuilder
 from txnsim_lab.check._coordinators import stuck_coordinators, stuck_partitions
 from txnsim_lab.check._fencing import false_fencing
 
@@ -15,26 +15,26 @@ WRONG_STATE: dict[str, Any] = {"outcome": FAILED, "error": "INVALID_TXN_STATE"}
 FENCED: dict[str, Any] = {"outcome": FAILED, "error": "PRODUCER_FENCED"}
 
 
-def in_a_transaction() -> Told:
-    story = Told()
-    story.initialised()
-    story.began()
-    story.wrote("T1", "r1", 0)
+def in_a_transaction() -> HistoryBuilder:
+    story = HistoryBuilder()
+    story.initialise()
+    story.begin()
+    story.write("T1", "r1", 0)
     return story
 
 
 def test_told_that_it_never_began_what_it_had_begun() -> None:
     story = in_a_transaction()
     story.wait(5)
-    ended = story.committed(**WRONG_STATE)
+    ended = story.commit(**WRONG_STATE)
     (anomaly,) = false_fencing(story.history)
     assert anomaly.evidence == (1, ended)
 
 
 def test_fenced_in_time_by_nobody() -> None:
     story = in_a_transaction()
-    refused = story.wrote("T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH")
-    story.wrote("T1", "r3", outcome=FAILED, error="INVALID_PRODUCER_EPOCH")
+    refused = story.write("T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH")
+    story.write("T1", "r3", outcome=FAILED, error="INVALID_PRODUCER_EPOCH")
     (anomaly,) = false_fencing(story.history)
     assert anomaly.evidence == (1, refused)
     assert "timeout of 60000 ms had not passed" in anomaly.because
@@ -43,73 +43,77 @@ def test_fenced_in_time_by_nobody() -> None:
 def test_fenced_because_it_took_too_long() -> None:
     story = in_a_transaction()
     story.wait(1)
-    story.committed(**FENCED)
+    story.commit(**FENCED)
     assert false_fencing(story.history) == ()
 
 
 def test_fenced_where_nobody_knows_the_timeout() -> None:
-    story = Told()
-    story.initialised(timeout_ms=None)
-    story.began()
-    story.committed(**FENCED)
+    story = HistoryBuilder()
+    story.initialise(timeout_ms=None)
+    story.begin()
+    story.commit(**FENCED)
     assert false_fencing(story.history) == ()
 
 
 def test_the_timeout_as_last_told_counts() -> None:
     story = in_a_transaction()
-    story.described("Ongoing", timeout_ms=1000)
-    story.described("Ongoing", timeout_ms=None)
-    story.described("Empty", transactional_id="another", timeout_ms=900_000)
+    story.describe("Ongoing", timeout_ms=1000)
+    story.describe("Ongoing", timeout_ms=None)
+    story.describe("Empty", transactional_id="another", timeout_ms=900_000)
     story.wait(0.1)
-    story.committed(**FENCED)
+    story.commit(**FENCED)
     assert false_fencing(story.history) == ()
 
 
 @pytest.mark.parametrize(
     "reason",
     [
-        pytest.param(lambda story: story.initialised("another"), id="replaced"),
-        pytest.param(lambda story: story.initialised("another", outcome=UNKNOWN), id="perhaps"),
-        pytest.param(lambda story: story.initialised(), id="initialised itself anew"),
+        pytest.param(lambda story: story.initialise("another"), id="replaced"),
+        pytest.param(lambda story: story.initialise("another", outcome=UNKNOWN), id="perhaps"),
+        pytest.param(lambda story: story.initialise(), id="initialised itself anew"),
         pytest.param(
-            lambda story: story.initialised(outcome=FAILED, error="CONCURRENT_TRANSACTIONS"),
+            lambda story: story.initialise(outcome=FAILED, error="CONCURRENT_TRANSACTIONS"),
             id="an abort that was begun by initialising",
         ),
-        pytest.param(lambda story: story.operator_aborted(), id="an operator's abort"),
-        pytest.param(lambda story: story.aborted(), id="its own abort"),
-        pytest.param(lambda story: story.committed(outcome=UNKNOWN), id="its own commit"),
+        pytest.param(lambda story: story.abort_by_operator(), id="an operator's abort"),
+        pytest.param(lambda story: story.abort(), id="its own abort"),
+        pytest.param(lambda story: story.commit(outcome=UNKNOWN), id="its own commit"),
     ],
 )
 @pytest.mark.parametrize("error", [WRONG_STATE, FENCED])
-def test_reasons_for_the_error(reason: Callable[[Told], int], error: dict[str, str]) -> None:
-    story = Told()
-    story.initialised()
-    story.began("T0")
-    story.aborted("T0")
-    story.began()
-    story.wrote("T1", "r1", 0)
+def test_reasons_for_the_error(
+    reason: Callable[[HistoryBuilder], int], error: dict[str, str]
+) -> None:
+    story = HistoryBuilder()
+    story.initialise()
+    story.begin("T0")
+    story.abort("T0")
+    story.begin()
+    story.write("T1", "r1", 0)
     reason(story)
-    story.committed(**error)
+    story.commit(**error)
     assert false_fencing(story.history) == ()
 
 
 @pytest.mark.parametrize(
     "nothing",
     [
-        pytest.param(lambda story: story.initialised("another", outcome=FAILED), id="refused"),
+        pytest.param(lambda story: story.initialise("another", outcome=FAILED), id="refused"),
         pytest.param(
-            lambda story: story.initialised("another", "another-id", producer_id=8), id="another id"
+            lambda story: story.initialise("another", "another-id", producer_id=8), id="another id"
         ),
-        pytest.param(lambda story: story.operator_aborted(producer_id=8), id="of another producer"),
-        pytest.param(lambda story: story.operator_aborted(outcome=FAILED), id="a refused abort"),
-        pytest.param(lambda story: story.committed("T9", outcome=UNKNOWN), id="of another id"),
+        pytest.param(
+            lambda story: story.abort_by_operator(producer_id=8), id="of another producer"
+        ),
+        pytest.param(lambda story: story.abort_by_operator(outcome=FAILED), id="a refused abort"),
+        pytest.param(lambda story: story.commit("T9", outcome=UNKNOWN), id="of another id"),
     ],
 )
-def test_no_reasons(nothing: Callable[[Told], int]) -> None:
+def test_no_reasons(nothing: Callable[[HistoryBuilder], int]) -> None:
     story = in_a_transaction()
-    story.began("T9", transactional_id="other")
+    story.begin("T9", transactional_id="other")
     nothing(story)
-    story.committed(**WRONG_STATE)
+    story.commit(**WRONG_STATE)
     assert len(false_fencing(story.history)) == 1
 
 
@@ -119,17 +123,17 @@ def test_no_reasons(nothing: Callable[[Told], int]) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(lambda story: story.initialised("another", outcome=UNKNOWN), id="unknown"),
-        pytest.param(lambda story: story.initialised("another"), id="acknowledged"),
-        pytest.param(lambda story: story.operator_aborted(), id="an operator's abort"),
+        pytest.param(lambda story: story.initialise("another", outcome=UNKNOWN), id="unknown"),
+        pytest.param(lambda story: story.initialise("another"), id="acknowledged"),
+        pytest.param(lambda story: story.abort_by_operator(), id="an operator's abort"),
     ],
 )
 @pytest.mark.parametrize("error", [WRONG_STATE, FENCED])
 def test_what_is_answered_later_may_have_been_under_way(
-    answer: Callable[[Told], int], error: dict[str, str]
+    answer: Callable[[HistoryBuilder], int], error: dict[str, str]
 ) -> None:
     story = in_a_transaction()
-    story.committed(**error)
+    story.commit(**error)
     assert len(false_fencing(story.history)) == 1
     answer(story)
     assert false_fencing(story.history) == ()
@@ -137,39 +141,39 @@ def test_what_is_answered_later_may_have_been_under_way(
 
 def test_what_was_refused_has_done_nothing_though_it_was_under_way() -> None:
     story = in_a_transaction()
-    story.committed(**FENCED)
-    story.initialised("another", outcome=FAILED)
-    story.operator_aborted(producer_id=8)
-    story.began("T2", "a third")
+    story.commit(**FENCED)
+    story.initialise("another", outcome=FAILED)
+    story.abort_by_operator(producer_id=8)
+    story.begin("T2", "a third")
     assert len(false_fencing(story.history)) == 1
 
 
 def test_what_was_asked_for_afterwards_was_not_under_way() -> None:
     story = in_a_transaction()
-    story.committed(**FENCED)
+    story.commit(**FENCED)
     story.read(0, {}, 0, who="another")
-    story.initialised("another")
-    story.initialised()
+    story.initialise("another")
+    story.initialise()
     assert len(false_fencing(story.history)) == 1
 
 
 def test_an_init_without_an_answer_may_come_after_the_next_one() -> None:
-    story = Told()
-    story.initialised("another", outcome=UNKNOWN)
-    story.initialised()
-    story.began()
-    story.wrote("T1", "r1", 0)
-    story.committed(**FENCED)
+    story = HistoryBuilder()
+    story.initialise("another", outcome=UNKNOWN)
+    story.initialise()
+    story.begin()
+    story.write("T1", "r1", 0)
+    story.commit(**FENCED)
     assert false_fencing(story.history) == ()
 
 
 def test_an_abort_of_a_producer_that_is_known_only_later_counts() -> None:
-    story = Told()
-    story.operator_aborted(outcome=UNKNOWN)
-    story.initialised()
-    story.began()
-    story.wrote("T1", "r1", 0)
-    story.committed(**FENCED)
+    story = HistoryBuilder()
+    story.abort_by_operator(outcome=UNKNOWN)
+    story.initialise()
+    story.begin()
+    story.write("T1", "r1", 0)
+    story.commit(**FENCED)
     assert false_fencing(story.history) == ()
 
 
@@ -195,11 +199,11 @@ def sent(epoch: int | None, producer_id: int = 7) -> dict[str, Any]:
 def test_who_forges_its_identity_is_refused_rightly(
     identity: dict[str, Any], error: dict[str, str], *, false: bool
 ) -> None:
-    story = Told()
-    story.initialised(producer_epoch=3)
-    story.began()
-    story.wrote("T1", "r1", 0, **sent(3))
-    story.committed(**error, **identity)
+    story = HistoryBuilder()
+    story.initialise(producer_epoch=3)
+    story.begin()
+    story.write("T1", "r1", 0, **sent(3))
+    story.commit(**error, **identity)
     assert bool(false_fencing(story.history)) is false
 
 
@@ -207,17 +211,19 @@ def test_who_forges_its_identity_is_refused_rightly(
     "end",
     [
         pytest.param(
-            lambda story, **how: story.wrote(
+            lambda story, **how: story.write(
                 "T1", "r2", outcome=FAILED, error="PRODUCER_FENCED", **how
             ),
             id="a record",
         ),
         pytest.param(
-            lambda story, **how: story.added(outcome=FAILED, error="PRODUCER_FENCED", **how),
+            lambda story, **how: story.add_partitions(
+                outcome=FAILED, error="PRODUCER_FENCED", **how
+            ),
             id="added",
         ),
         pytest.param(
-            lambda story, **how: story.sent(
+            lambda story, **how: story.send_offsets(
                 "T1", 5, outcome=FAILED, error="PRODUCER_FENCED", **how
             ),
             id="a position",
@@ -249,23 +255,23 @@ def test_every_request_may_be_forged(end: Callable[..., int]) -> None:
     ],
 )
 def test_an_end_may_raise_the_epoch(following: dict[str, int], epoch: int, *, false: bool) -> None:
-    story = Told()
-    story.initialised()
-    story.began("T0")
-    story.committed("T0", **sent(0), **following)
-    story.began()
-    story.committed(**FENCED, **sent(epoch))
+    story = HistoryBuilder()
+    story.initialise()
+    story.begin("T0")
+    story.commit("T0", **sent(0), **following)
+    story.begin()
+    story.commit(**FENCED, **sent(epoch))
     assert bool(false_fencing(story.history)) is false
 
 
 def test_what_was_acknowledged_says_whether_the_epoch_was_raised() -> None:
-    story = Told()
-    story.initialised()
-    story.began("T0")
-    story.committed("T0", **sent(0))
-    story.began()
-    story.wrote("T1", "r1", 0, **sent(1))
-    story.committed(**FENCED, **sent(0))
+    story = HistoryBuilder()
+    story.initialise()
+    story.begin("T0")
+    story.commit("T0", **sent(0))
+    story.begin()
+    story.write("T1", "r1", 0, **sent(1))
+    story.commit(**FENCED, **sent(0))
     assert false_fencing(story.history) == ()
 
 
@@ -281,8 +287,8 @@ def test_a_record_with_a_higher_epoch_fences_whoever_sent_it(
     fields: dict[str, Any], *, false: bool
 ) -> None:
     story = in_a_transaction()
-    story.wrote(None, "forged", 1, who="forger", **sent(5), **fields)
-    story.wrote("T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH", **sent(0))
+    story.write(None, "forged", 1, who="forger", **sent(5), **fields)
+    story.write("T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH", **sent(0))
     assert bool(false_fencing(story.history)) is false
 
 
@@ -290,12 +296,12 @@ def test_a_record_with_a_higher_epoch_fences_whoever_sent_it(
 
 
 def test_who_does_not_own_the_id_is_fenced_rightly() -> None:
-    story = Told()
-    story.initialised()
-    story.initialised("another", outcome=FAILED)
-    story.initialised("another", outcome=UNKNOWN)
-    story.began()
-    story.committed(**FENCED)
+    story = HistoryBuilder()
+    story.initialise()
+    story.initialise("another", outcome=FAILED)
+    story.initialise("another", outcome=UNKNOWN)
+    story.begin()
+    story.commit(**FENCED)
     assert false_fencing(story.history) == ()
 
 
@@ -304,29 +310,29 @@ def test_of_two_who_ask_at_once_the_higher_epoch_came_later(
     producer_epoch: int, *, false: bool
 ) -> None:
     """Seed 4186: its answer overtook the other's."""
-    story = Told()
-    story.initialised("another", producer_epoch=1)
-    story.initialised(producer_epoch=producer_epoch)
-    story.began()
-    story.wrote("T1", "r1", producer_id=7, producer_epoch=producer_epoch, **FENCED)
+    story = HistoryBuilder()
+    story.initialise("another", producer_epoch=1)
+    story.initialise(producer_epoch=producer_epoch)
+    story.begin()
+    story.write("T1", "r1", producer_id=7, producer_epoch=producer_epoch, **FENCED)
     assert bool(false_fencing(story.history)) is false
 
 
 def test_who_has_the_higher_epoch_is_not_fenced_by_a_late_answer() -> None:
-    story = Told()
-    story.initialised(producer_epoch=1)
-    story.initialised("another", producer_epoch=0)
-    story.began()
-    story.wrote("T1", "r1", producer_id=7, producer_epoch=1, **FENCED)
+    story = HistoryBuilder()
+    story.initialise(producer_epoch=1)
+    story.initialise("another", producer_epoch=0)
+    story.begin()
+    story.write("T1", "r1", producer_id=7, producer_epoch=1, **FENCED)
     assert false_fencing(story.history)
 
 
 def test_an_abort_that_initialising_began_fences_whoever_had_the_id() -> None:
-    story = Told()
-    story.initialised()
-    story.initialised("another", outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
-    story.began()
-    story.committed(**FENCED)
+    story = HistoryBuilder()
+    story.initialise()
+    story.initialise("another", outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
+    story.begin()
+    story.commit(**FENCED)
     assert false_fencing(story.history) == ()
 
 
@@ -341,55 +347,55 @@ def test_an_abort_that_initialising_began_fences_whoever_had_the_id() -> None:
 def test_a_producer_that_adds_partitions_must_have_had_one_added(
     additions_before: list[dict[str, str]], *, false: bool
 ) -> None:
-    story = Told()
-    story.initialised()
-    story.began()
+    story = HistoryBuilder()
+    story.initialise()
+    story.begin()
     for addition in additions_before:
-        story.added(**addition)
-    story.committed(**WRONG_STATE)
+        story.add_partitions(**addition)
+    story.commit(**WRONG_STATE)
     assert bool(false_fencing(story.history)) is false
 
 
 def test_a_record_that_was_taken_does_not_replace_a_refused_addition() -> None:
-    story = Told()
-    story.initialised()
-    story.began()
-    story.added(outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
-    story.wrote("T1", "r1", 0)
-    story.committed(**WRONG_STATE)
+    story = HistoryBuilder()
+    story.initialise()
+    story.begin()
+    story.add_partitions(outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
+    story.write("T1", "r1", 0)
+    story.commit(**WRONG_STATE)
     assert false_fencing(story.history) == ()
 
 
 def test_a_refused_record_is_no_end() -> None:
     story = in_a_transaction()
-    story.wrote("T1", "r2", **WRONG_STATE)
+    story.write("T1", "r2", **WRONG_STATE)
     assert false_fencing(story.history) == ()
 
 
 def test_a_refused_end_of_another_kind_may_have_been_an_end() -> None:
     story = in_a_transaction()
-    story.committed(outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
-    story.committed(**WRONG_STATE)
+    story.commit(outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
+    story.commit(**WRONG_STATE)
     assert false_fencing(story.history) == ()
 
 
 def test_a_transaction_of_an_unknown_id_convicts_nobody() -> None:
-    story = Told()
-    story.initialised()
-    story.wrote("T1", "r1", 0)
-    story.committed(**WRONG_STATE)
+    story = HistoryBuilder()
+    story.initialise()
+    story.write("T1", "r1", 0)
+    story.commit(**WRONG_STATE)
     assert false_fencing(story.history) == ()
 
 
 def test_reasons_are_asked_for_once_an_end_is_told() -> None:
-    story = Told()
-    story.initialised()
-    story.began()
-    story.wrote("T1", "r1", 0)
-    story.initialised("another")
-    story.wrote("T1", "r2", **FENCED)
-    story.committed(**FENCED)
-    story.committed(**FENCED)
+    story = HistoryBuilder()
+    story.initialise()
+    story.begin()
+    story.write("T1", "r1", 0)
+    story.initialise("another")
+    story.write("T1", "r2", **FENCED)
+    story.commit(**FENCED)
+    story.commit(**FENCED)
     assert false_fencing(story.history) == ()
 
 
@@ -405,25 +411,25 @@ def test_reasons_are_asked_for_once_an_end_is_told() -> None:
 def test_the_transaction_before_must_have_come_to_its_end(
     end: dict[str, Any] | None, *, false: bool
 ) -> None:
-    story = Told()
-    story.initialised()
-    story.began("T0")
+    story = HistoryBuilder()
+    story.initialise()
+    story.begin("T0")
     if end is not None:
-        story.aborted("T0", **end)
-    story.began()
-    story.wrote("T1", "r1", 0)
-    story.committed(**FENCED)
+        story.abort("T0", **end)
+    story.begin()
+    story.write("T1", "r1", 0)
+    story.commit(**FENCED)
     assert bool(false_fencing(story.history)) is false
 
 
 def test_a_new_life_begins_without_old_debts() -> None:
-    story = Told()
-    story.initialised()
-    story.began("T0")
-    story.initialised()
-    story.began()
-    story.wrote("T1", "r1", 0)
-    story.committed(**FENCED)
+    story = HistoryBuilder()
+    story.initialise()
+    story.begin("T0")
+    story.initialise()
+    story.begin()
+    story.write("T1", "r1", 0)
+    story.commit(**FENCED)
     assert len(false_fencing(story.history)) == 1
 
 
@@ -431,10 +437,10 @@ BUSY = "CONCURRENT_TRANSACTIONS"
 
 
 def test_decided_for_longer_than_its_timeout_is_stuck() -> None:
-    story = Told()
-    first_look = story.described("PrepareCommit", T0, T1)
+    story = HistoryBuilder()
+    first_look = story.describe("PrepareCommit", T0, T1)
     story.wait(1.1)
-    last_look = story.described("PrepareCommit", T1)
+    last_look = story.describe("PrepareCommit", T1)
     (anomaly,) = stuck_coordinators(story.history)
     assert anomaly.evidence == (first_look, last_look)
     assert anomaly.because.startswith("app has been PrepareCommit for ")
@@ -442,10 +448,10 @@ def test_decided_for_longer_than_its_timeout_is_stuck() -> None:
 
 
 def test_it_may_take_as_long_as_its_timeout() -> None:
-    story = Told()
-    story.described("PrepareCommit")
+    story = HistoryBuilder()
+    story.describe("PrepareCommit")
     story.wait(0.5)
-    story.described("PrepareCommit")
+    story.describe("PrepareCommit")
     assert stuck_coordinators(story.history) == ()
 
 
@@ -461,55 +467,55 @@ def test_it_may_take_as_long_as_its_timeout() -> None:
     ],
 )
 def test_another_transaction_or_state_begins_anew(other_fields: dict[str, Any]) -> None:
-    story = Told()
-    story.described("PrepareCommit")
+    story = HistoryBuilder()
+    story.describe("PrepareCommit")
     story.wait(2)
     fields: dict[str, Any] = {"state": "PrepareCommit"}
-    story.described(**(fields | other_fields))
+    story.describe(**(fields | other_fields))
     assert stuck_coordinators(story.history) == ()
 
 
 def test_an_answer_with_an_error_tells_nothing() -> None:
-    story = Told()
-    story.described("PrepareCommit")
-    story.described("", error="COORDINATOR_LOAD_IN_PROGRESS")
+    story = HistoryBuilder()
+    story.describe("PrepareCommit")
+    story.describe("", error="COORDINATOR_LOAD_IN_PROGRESS")
     story.wait(2)
-    story.described("PrepareCommit")
+    story.describe("PrepareCommit")
     assert len(stuck_coordinators(story.history)) == 1
 
 
 def test_without_a_known_timeout_nobody_can_say_how_long_is_too_long() -> None:
-    story = Told()
-    story.described("PrepareCommit", timeout_ms=None)
+    story = HistoryBuilder()
+    story.describe("PrepareCommit", timeout_ms=None)
     story.wait(60)
-    story.described("PrepareCommit", timeout_ms=None)
+    story.describe("PrepareCommit", timeout_ms=None)
     assert stuck_coordinators(story.history) == ()
 
 
 def test_only_what_lasts_after_everything_was_healed_counts() -> None:
-    story = Told()
-    story.began()
-    story.initialised(outcome=FAILED, error=BUSY)
-    story.described("PrepareCommit")
+    story = HistoryBuilder()
+    story.begin()
+    story.initialise(outcome=FAILED, error=BUSY)
+    story.describe("PrepareCommit")
     story.wait(10)
-    story.healed()
-    story.described("PrepareCommit")
-    story.initialised(outcome=FAILED, error=BUSY)
+    story.heal()
+    story.describe("PrepareCommit")
+    story.initialise(outcome=FAILED, error=BUSY)
     assert stuck_coordinators(story.history) == ()
     story.wait(2)
-    story.described("PrepareCommit")
+    story.describe("PrepareCommit")
     assert len(stuck_coordinators(story.history)) == 1
 
 
 def test_busy_for_longer_than_the_timeout_is_stuck() -> None:
-    story = Told()
-    story.initialised()
-    story.began()
-    first_answer = story.added(outcome=FAILED, error=BUSY)
-    story.committed(outcome=FAILED, error="NOT_COORDINATOR")
-    story.wrote(None, "of somebody else", 0)
+    story = HistoryBuilder()
+    story.initialise()
+    story.begin()
+    first_answer = story.add_partitions(outcome=FAILED, error=BUSY)
+    story.commit(outcome=FAILED, error="NOT_COORDINATOR")
+    story.write(None, "of somebody else", 0)
     story.wait(1.1)
-    last_answer = story.initialised(outcome=FAILED, error=BUSY)
+    last_answer = story.initialise(outcome=FAILED, error=BUSY)
     (anomaly,) = stuck_coordinators(story.history)
     assert anomaly.evidence == (first_answer, last_answer)
     assert f"app has been answered {BUSY}" in anomaly.because
@@ -518,36 +524,36 @@ def test_busy_for_longer_than_the_timeout_is_stuck() -> None:
 
 @pytest.mark.parametrize("label", ["T1", "T9"])
 def test_an_answer_of_success_shows_that_it_goes_on(label: str) -> None:
-    story = Told()
-    story.initialised()
-    story.began()
-    story.added(outcome=FAILED, error=BUSY)
-    story.sent(label, 5)
+    story = HistoryBuilder()
+    story.initialise()
+    story.begin()
+    story.add_partitions(outcome=FAILED, error=BUSY)
+    story.send_offsets(label, 5)
     story.wait(2)
-    story.added(outcome=FAILED, error=BUSY)
+    story.add_partitions(outcome=FAILED, error=BUSY)
     # T9 is nobody's: what became of it says nothing about this id.
     assert len(stuck_coordinators(story.history)) == (label == "T9")
 
 
 def test_an_id_is_convicted_once() -> None:
-    story = Told()
-    story.initialised(outcome=FAILED, error=BUSY)
-    story.described("PrepareCommit")
+    story = HistoryBuilder()
+    story.initialise(outcome=FAILED, error=BUSY)
+    story.describe("PrepareCommit")
     story.wait(2)
-    story.initialised(outcome=FAILED, error=BUSY)
-    story.described("PrepareCommit")
+    story.initialise(outcome=FAILED, error=BUSY)
+    story.describe("PrepareCommit")
     assert len(stuck_coordinators(story.history)) == 1
 
 
 def test_an_unknown_outcome_between_two_answers_may_have_been_a_success() -> None:
-    story = Told()
-    story.initialised(outcome=FAILED, error=BUSY)
-    story.initialised("another", outcome=UNKNOWN)
+    story = HistoryBuilder()
+    story.initialise(outcome=FAILED, error=BUSY)
+    story.initialise("another", outcome=UNKNOWN)
     story.wait(2)
-    story.initialised(outcome=FAILED, error=BUSY)
+    story.initialise(outcome=FAILED, error=BUSY)
     assert stuck_coordinators(story.history) == ()
     story.wait(2)
-    story.initialised(outcome=FAILED, error=BUSY)
+    story.initialise(outcome=FAILED, error=BUSY)
     assert len(stuck_coordinators(story.history)) == 1
 
 
@@ -564,27 +570,27 @@ def test_an_unknown_outcome_between_two_answers_may_have_been_a_success() -> Non
 def test_two_looks_without_a_start_are_of_one_transaction_if_nothing_was_granted(
     fields: dict[str, Any], start_ms: int | None, *, stuck: bool
 ) -> None:
-    story = Told()
-    story.described("PrepareCommit", start_ms=start_ms)
-    story.wrote(None, "plain", 0)
-    story.initialised(**fields)
+    story = HistoryBuilder()
+    story.describe("PrepareCommit", start_ms=start_ms)
+    story.write(None, "plain", 0)
+    story.initialise(**fields)
     story.wait(2)
-    story.described("PrepareCommit", start_ms=start_ms)
+    story.describe("PrepareCommit", start_ms=start_ms)
     assert bool(stuck_coordinators(story.history)) is stuck
 
 
 def test_an_id_that_was_seen_once_is_not_stuck_whatever_its_timeout() -> None:
-    story = Told()
-    story.initialised(timeout_ms=-1)
-    story.described("PrepareCommit", timeout_ms=None)
+    story = HistoryBuilder()
+    story.initialise(timeout_ms=-1)
+    story.describe("PrepareCommit", timeout_ms=None)
     assert stuck_coordinators(story.history) == ()
 
 
 def test_a_stuck_coordinator_owes_what_any_of_its_answers_has_listed() -> None:
-    story = Told()
-    story.described("PrepareCommit", start_ms=0)
-    story.described("PrepareCommit", T0, start_ms=0)
-    story.described("Ongoing", T1, start_ms=0, transactional_id="another")
+    story = HistoryBuilder()
+    story.describe("PrepareCommit", start_ms=0)
+    story.describe("PrepareCommit", T0, start_ms=0)
+    story.describe("Ongoing", T1, start_ms=0, transactional_id="another")
     story.wait(2)
-    story.described("PrepareCommit", start_ms=0)
+    story.describe("PrepareCommit", start_ms=0)
     assert stuck_partitions(story.history) == {T0}

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.support.hand_made_histories import FAILED, UNKNOWN, Told
+from tests.support.hand_made_histories import FAILED, UNKNOWN, HistoryBuilder
 from txnsim_lab.check._dependencies import Edge, circle, dependencies
 from txnsim_lab.check.observations import Isolation
 
@@ -10,25 +10,25 @@ def pairs(edges: tuple[Edge, ...]) -> list[tuple[str, str]]:
 
 
 def test_the_last_write_of_a_key_is_the_version_that_counts() -> None:
-    story = Told()
+    story = HistoryBuilder()
     for offset, label in enumerate(("A", "B", "A", "C")):
-        story.wrote(label, f"v{offset}", offset, key="x")
-    story.wrote("A", "elsewhere", 0, key="x", partition=1)
-    story.wrote("B", "w", 5, key="y")
-    story.wrote("A", "without a key", 6)
+        story.write(label, f"v{offset}", offset, key="x")
+    story.write("A", "elsewhere", 0, key="x", partition=1)
+    story.write("B", "w", 5, key="y")
+    story.write("A", "without a key", 6)
     for label in "ABC":
-        story.committed(label)
+        story.commit(label)
     assert pairs(dependencies(story.history).write_write) == [("A", "C"), ("B", "A")]
 
 
 def test_only_committed_transactions_count() -> None:
-    story = Told()
+    story = HistoryBuilder()
     for offset, label in enumerate("ABCD"):
-        story.wrote(label, f"v{offset}", offset, key="x")
-    story.committed("A")
-    story.aborted("B")
-    story.committed("C", outcome=UNKNOWN)
-    story.committed("D", outcome=UNKNOWN)
+        story.write(label, f"v{offset}", offset, key="x")
+    story.commit("A")
+    story.abort("B")
+    story.commit("C", outcome=UNKNOWN)
+    story.commit("D", outcome=UNKNOWN)
     story.read(3, {3: "v3"}, 4)
     graph = dependencies(story.history)
     assert sorted(graph.transactions) == ["A", "D"]
@@ -36,28 +36,28 @@ def test_only_committed_transactions_count() -> None:
 
 
 def test_who_reads_depends_on_who_wrote() -> None:
-    story = Told()
-    story.wrote("A", "a", 0)
-    story.wrote("X", "both", outcome=UNKNOWN)
-    story.wrote("A", "both", outcome=UNKNOWN)
+    story = HistoryBuilder()
+    story.write("A", "a", 0)
+    story.write("X", "both", outcome=UNKNOWN)
+    story.write("A", "both", outcome=UNKNOWN)
     story.read(0, {0: "a", 1: "both", 2: "nobody's", 3: None, 4: "own"}, 5, transaction="B")
-    story.wrote("B", "own", 4)
+    story.write("B", "own", 4)
     story.read(0, {0: "a"}, 1, transaction="C", isolation=Isolation.READ_UNCOMMITTED)
     story.read(0, {}, 1, transaction="C", error="NOT_LEADER_OR_FOLLOWER")
     for label in "ABC":
-        story.committed(label)
+        story.commit(label)
     assert pairs(dependencies(story.history).write_read) == [("A", "B")]
 
 
 def test_transactions_of_one_id_come_in_the_order_of_their_records() -> None:
-    story = Told()
-    story.began("A1", transactional_id="a")
-    story.began("A2", transactional_id="a")
-    story.began("B1", transactional_id="b")
+    story = HistoryBuilder()
+    story.begin("A1", transactional_id="a")
+    story.begin("A2", transactional_id="a")
+    story.begin("B1", transactional_id="b")
     for offset, label in enumerate(("A1", "A1", "B1", "A2", "A1", None, "nobody's")):
-        story.wrote(label, f"v{offset}", offset)
+        story.write(label, f"v{offset}", offset)
     for label in ("A1", "A2", "B1", "nobody's"):
-        story.committed(label)
+        story.commit(label)
     sessions = dependencies(story.history).sessions
     assert {owner: pairs(edges) for owner, edges in sessions.items()} == {
         "a": [("A1", "A2"), ("A2", "A1")]
@@ -98,10 +98,10 @@ def test_a_long_chain_without_a_circle_is_soon_known_to_have_none() -> None:
 
 
 def test_a_record_of_another_does_not_show_that_a_commit_took_effect() -> None:
-    story = Told()
-    story.wrote("A", "v", outcome=FAILED)
-    story.committed("A", outcome=UNKNOWN)
-    story.wrote("B", "v", 0)
-    story.committed("B")
+    story = HistoryBuilder()
+    story.write("A", "v", outcome=FAILED)
+    story.commit("A", outcome=UNKNOWN)
+    story.write("B", "v", 0)
+    story.commit("B")
     story.read(0, {0: "v"}, 1)
     assert sorted(dependencies(story.history).transactions) == ["B"]

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.hand_made_histories import FAILED, T0, T1, UNKNOWN, Told, ghost, hangs, kinds
+from tests.support.hand_made_histories import (
+    FAILED,
+    T0,
+    T1,
+    UNKNOWN,
+    HistoryBuilder,
+    ghost,
+    hangs,
+    kinds,
+)
 from txnsim_lab.check._cleaning import uncleanable_logs
 from txnsim_lab.check._hanging import hanging
 from txnsim_lab.check._positions import positions_before_decision
@@ -16,11 +25,11 @@ from txnsim_lab.check.observations import Isolation, Wrote
 
 
 def test_open_then_not_listed_then_still_open_is_hanging() -> None:
-    story = Told()
+    story = HistoryBuilder()
     ghost(story)
-    first_look = story.producers((7, 1), (9, None))
-    denied = story.described("CompleteAbort")
-    second_look = story.producers((7, 1))
+    first_look = story.list_producers((7, 1), (9, None))
+    denied = story.describe("CompleteAbort")
+    second_look = story.list_producers((7, 1))
     read = story.read(1, {}, 1, high_watermark=3)
     (hanging_transaction,) = hanging(story.history)
     assert (
@@ -33,10 +42,10 @@ def test_open_then_not_listed_then_still_open_is_hanging() -> None:
 
 
 def test_readers_that_are_held_at_its_start_show_that_it_is_open() -> None:
-    story = Told()
+    story = HistoryBuilder()
     ghost(story)
-    story.producers((7, 1))
-    story.described("CompleteAbort")
+    story.list_producers((7, 1))
+    story.describe("CompleteAbort")
     assert hanging(story.history) == ()
     story.read(1, {}, 1, high_watermark=3)
     assert len(hanging(story.history)) == 1
@@ -45,27 +54,29 @@ def test_readers_that_are_held_at_its_start_show_that_it_is_open() -> None:
 @pytest.mark.parametrize(
     "word",
     [
-        pytest.param(lambda story: story.described("Empty"), id="Empty"),
-        pytest.param(lambda story: story.described("Ongoing", T1), id="another partition"),
-        pytest.param(lambda story: story.described("CompleteCommit", T0), id="complete"),
-        pytest.param(lambda story: story.listed(), id="nobody lists it"),
-        pytest.param(lambda story: story.listed(("app", 7, "Empty")), id="listed as Empty"),
+        pytest.param(lambda story: story.describe("Empty"), id="Empty"),
+        pytest.param(lambda story: story.describe("Ongoing", T1), id="another partition"),
+        pytest.param(lambda story: story.describe("CompleteCommit", T0), id="complete"),
+        pytest.param(lambda story: story.list_transactions(), id="nobody lists it"),
         pytest.param(
-            lambda story: story.described("", error="TRANSACTIONAL_ID_NOT_FOUND"),
+            lambda story: story.list_transactions(("app", 7, "Empty")), id="listed as Empty"
+        ),
+        pytest.param(
+            lambda story: story.describe("", error="TRANSACTIONAL_ID_NOT_FOUND"),
             id="its transactional id is unknown",
         ),
         pytest.param(
-            lambda story: story.described("Ongoing", T0, producer_id=8),
+            lambda story: story.describe("Ongoing", T0, producer_id=8),
             id="its transactional id has another producer id",
         ),
     ],
 )
-def test_ways_to_say_that_nobody_owns_it(word: Callable[[Told], int]) -> None:
-    story = Told()
+def test_ways_to_say_that_nobody_owns_it(word: Callable[[HistoryBuilder], int]) -> None:
+    story = HistoryBuilder()
     ghost(story)
-    story.producers((7, 1))
+    story.list_producers((7, 1))
     word(story)
-    story.producers((7, 1))
+    story.list_producers((7, 1))
     story.read(1, {}, 1, high_watermark=3)
     assert len(hanging(story.history)) == 1
 
@@ -73,36 +84,37 @@ def test_ways_to_say_that_nobody_owns_it(word: Callable[[Told], int]) -> None:
 @pytest.mark.parametrize(
     "word",
     [
-        pytest.param(lambda story: story.described("Ongoing", T0), id="alive"),
-        pytest.param(lambda story: story.described("PrepareCommit", T1, T0), id="decided"),
-        pytest.param(lambda story: story.described("PrepareAbort", T0), id="decided to abort"),
+        pytest.param(lambda story: story.describe("Ongoing", T0), id="alive"),
+        pytest.param(lambda story: story.describe("PrepareCommit", T1, T0), id="decided"),
+        pytest.param(lambda story: story.describe("PrepareAbort", T0), id="decided to abort"),
         pytest.param(
-            lambda story: story.listed(("app", 7, "Ongoing")), id="where, it does not say"
+            lambda story: story.list_transactions(("app", 7, "Ongoing")),
+            id="where, it does not say",
         ),
-        pytest.param(lambda story: story.described("", error="NOT_COORDINATOR"), id="nobody knows"),
-        pytest.param(lambda story: story.described("Empty", producer_id=9), id="about another"),
+        pytest.param(lambda story: story.describe("", error="NOT_COORDINATOR"), id="nobody knows"),
+        pytest.param(lambda story: story.describe("Empty", producer_id=9), id="about another"),
         pytest.param(
-            lambda story: story.described("Empty", transactional_id="other", producer_id=9),
+            lambda story: story.describe("Empty", transactional_id="other", producer_id=9),
             id="about another id",
         ),
     ],
 )
-def test_words_that_do_not_disown_it(word: Callable[[Told], int]) -> None:
-    story = Told()
+def test_words_that_do_not_disown_it(word: Callable[[HistoryBuilder], int]) -> None:
+    story = HistoryBuilder()
     ghost(story)
-    story.initialised(transactional_id="shares the id", producer_id=7)
-    story.producers((7, 1))
+    story.initialise(transactional_id="shares the id", producer_id=7)
+    story.list_producers((7, 1))
     word(story)
-    story.producers((7, 1))
+    story.list_producers((7, 1))
     story.read(1, {}, 1, high_watermark=3)
     assert hanging(story.history) == ()
 
 
 def test_the_last_word_counts() -> None:
-    story = Told()
+    story = HistoryBuilder()
     hangs(story)
-    story.described("Ongoing", T0)  # the next transaction has added the partition
-    story.producers((7, 1))
+    story.describe("Ongoing", T0)  # the next transaction has added the partition
+    story.list_producers((7, 1))
     story.read(1, {}, 1, high_watermark=3)
     assert hanging(story.history) == ()
 
@@ -110,8 +122,8 @@ def test_the_last_word_counts() -> None:
 @pytest.mark.parametrize(
     "look",
     [
-        pytest.param(lambda story: story.producers((7, None)), id="closed"),
-        pytest.param(lambda story: story.producers((7, 5)), id="another one"),
+        pytest.param(lambda story: story.list_producers((7, None)), id="closed"),
+        pytest.param(lambda story: story.list_producers((7, 5)), id="another one"),
         pytest.param(lambda story: story.read(1, {}, 3), id="readers go on"),
         pytest.param(
             lambda story: story.read(1, {}, 1, last_stable_offset=0, high_watermark=3),
@@ -119,8 +131,8 @@ def test_the_last_word_counts() -> None:
         ),
     ],
 )
-def test_the_last_look_counts(look: Callable[[Told], int]) -> None:
-    story = Told()
+def test_the_last_look_counts(look: Callable[[HistoryBuilder], int]) -> None:
+    story = HistoryBuilder()
     hangs(story)
     assert len(hanging(story.history)) == 1
     look(story)
@@ -130,48 +142,52 @@ def test_the_last_look_counts(look: Callable[[Told], int]) -> None:
 @pytest.mark.parametrize(
     "look",
     [
-        pytest.param(lambda story: story.producers(error="NOT_LEADER_OR_FOLLOWER"), id="leader"),
+        pytest.param(
+            lambda story: story.list_producers(error="NOT_LEADER_OR_FOLLOWER"), id="leader"
+        ),
         pytest.param(lambda story: story.read(1, {}, 1, error="UNKNOWN"), id="reader"),
         pytest.param(lambda story: story.read(1, {}, 1, last_stable_offset=-1), id="not told"),
-        pytest.param(lambda story: story.producers((8, 0), partition=1), id="another partition"),
+        pytest.param(
+            lambda story: story.list_producers((8, 0), partition=1), id="another partition"
+        ),
         pytest.param(lambda story: story.read(0, {}, 0, partition=1), id="a reader elsewhere"),
     ],
 )
-def test_a_look_that_shows_nothing_changes_nothing(look: Callable[[Told], int]) -> None:
-    story = Told()
+def test_a_look_that_shows_nothing_changes_nothing(look: Callable[[HistoryBuilder], int]) -> None:
+    story = HistoryBuilder()
     hangs(story)
     look(story)
     assert len(hanging(story.history)) == 1
 
 
 def test_without_a_reader_nobody_is_held_back() -> None:
-    story = Told()
+    story = HistoryBuilder()
     ghost(story)
-    story.producers((7, 1))
-    story.described("CompleteAbort")
-    story.producers((7, 1))
+    story.list_producers((7, 1))
+    story.describe("CompleteAbort")
+    story.list_producers((7, 1))
     assert hanging(story.history) == ()
 
 
 def test_a_beginning_below_the_log_start_needs_the_leader_to_say_it_twice() -> None:
-    story = Told()
+    story = HistoryBuilder()
     ghost(story)
-    story.producers((7, 1))
-    story.described("CompleteAbort")
+    story.list_producers((7, 1))
+    story.describe("CompleteAbort")
     story.read(2, {}, 2, log_start_offset=2, high_watermark=3)
     assert hanging(story.history) == ()
-    story.producers((7, 1))
+    story.list_producers((7, 1))
     assert len(hanging(story.history)) == 1
 
 
 def test_it_holds_the_records_of_its_producer_behind_its_start() -> None:
-    story = Told()
+    story = HistoryBuilder()
     hangs(story)
     (hanging_transaction,) = hanging(story.history)
-    story.wrote("T1", "r1", 1, producer_id=7)
-    story.wrote("T1", "r0", 0, producer_id=7)
-    story.wrote("T2", "r2", 2, producer_id=8)
-    story.wrote("T1", "r3", 3, producer_id=7, partition=1)
+    story.write("T1", "r1", 1, producer_id=7)
+    story.write("T1", "r0", 0, producer_id=7)
+    story.write("T2", "r2", 2, producer_id=8)
+    story.write("T1", "r3", 3, producer_id=7, partition=1)
     are_held = [
         hanging_transaction.holds(wrote)
         for wrote in list(story.history)[-4:]
@@ -181,29 +197,29 @@ def test_it_holds_the_records_of_its_producer_behind_its_start() -> None:
 
 
 def test_a_leader_that_answers_an_error_does_not_call_it_open() -> None:
-    story = Told()
+    story = HistoryBuilder()
     ghost(story)
-    story.producers((7, 1), error="NOT_LEADER_OR_FOLLOWER")
-    story.described("CompleteAbort")
-    story.producers((7, 1))
+    story.list_producers((7, 1), error="NOT_LEADER_OR_FOLLOWER")
+    story.describe("CompleteAbort")
+    story.list_producers((7, 1))
     story.read(1, {}, 1, high_watermark=3)
     assert hanging(story.history) == ()
 
 
-def read_while_held(story: Told, **fields: Any) -> int:
+def read_while_held(story: HistoryBuilder, **fields: Any) -> int:
     usual: dict[str, Any] = {"high_watermark": 3}
     return story.read(1, {}, 1, **(usual | fields))
 
 
 def test_a_hanging_transaction_is_what_holds_readers() -> None:
-    story = Told()
+    story = HistoryBuilder()
     hangs(story)
     (anomaly,) = stuck_last_stable_offsets(story.history)
     assert anomaly.because.startswith("t-0: the transaction of producer 7 that is open since 1")
 
 
 def test_held_for_longer_than_any_transaction_may_live_is_starving() -> None:
-    story = Told()
+    story = HistoryBuilder()
     first_read = read_while_held(story)
     read_while_held(story)
     story.wait(20.1)
@@ -213,7 +229,7 @@ def test_held_for_longer_than_any_transaction_may_live_is_starving() -> None:
 
 
 def test_who_had_all_there_was_starves_since_there_is_more() -> None:
-    story = Told()
+    story = HistoryBuilder()
     story.read(1, {}, 1)
     story.wait(5)
     first_read = read_while_held(story)
@@ -227,9 +243,9 @@ def test_who_had_all_there_was_starves_since_there_is_more() -> None:
 
 
 def test_a_longer_timeout_that_was_seen_asks_for_more_patience() -> None:
-    story = Told()
-    story.initialised(timeout_ms=None)
-    story.initialised(timeout_ms=60 * 60_000)
+    story = HistoryBuilder()
+    story.initialise(timeout_ms=None)
+    story.initialise(timeout_ms=60 * 60_000)
     read_while_held(story)
     story.wait(64)
     read_while_held(story)
@@ -240,7 +256,7 @@ def test_a_longer_timeout_that_was_seen_asks_for_more_patience() -> None:
 
 
 def test_a_known_reason_has_a_name_of_its_own() -> None:
-    story = Told()
+    story = HistoryBuilder()
     hangs(story)
     story.wait(30)
     read_while_held(story)
@@ -249,18 +265,18 @@ def test_a_known_reason_has_a_name_of_its_own() -> None:
 
 
 def test_so_has_a_stuck_coordinator() -> None:
-    story = Told()
+    story = HistoryBuilder()
     ghost(story)
     read_while_held(story)
-    story.described("PrepareCommit", T0)
+    story.describe("PrepareCommit", T0)
     story.wait(30)
-    story.described("PrepareCommit", T0)
+    story.describe("PrepareCommit", T0)
     read_while_held(story)
     assert starving_readers(story.history) == ()
 
 
 def test_who_gets_something_in_between_does_not_starve() -> None:
-    story = Told()
+    story = HistoryBuilder()
     read_while_held(story)
     story.wait(30)
     story.read(1, {1: "r1"}, 2)
@@ -269,7 +285,7 @@ def test_who_gets_something_in_between_does_not_starve() -> None:
 
 
 def test_another_reader_that_waits_elsewhere_is_another_wait() -> None:
-    story = Told()
+    story = HistoryBuilder()
     read_while_held(story)
     story.wait(30)
     story.read(2, {}, 2, high_watermark=3)
@@ -279,7 +295,7 @@ def test_another_reader_that_waits_elsewhere_is_another_wait() -> None:
 
 
 def test_at_the_end_of_the_log_there_is_nothing_to_get() -> None:
-    story = Told()
+    story = HistoryBuilder()
     story.read(1, {}, 1)
     story.wait(30)
     story.read(1, {}, 1)
@@ -287,7 +303,7 @@ def test_at_the_end_of_the_log_there_is_nothing_to_get() -> None:
 
 
 def test_a_last_stable_offset_that_moves_holds_nobody_for_long() -> None:
-    story = Told()
+    story = HistoryBuilder()
     story.read(3, {}, 3, last_stable_offset=1, high_watermark=5)
     story.wait(30)
     story.read(3, {}, 3, last_stable_offset=2, high_watermark=5)
@@ -295,7 +311,7 @@ def test_a_last_stable_offset_that_moves_holds_nobody_for_long() -> None:
 
 
 def test_who_may_read_on_and_is_given_nothing_twice_starves_at_once() -> None:
-    story = Told()
+    story = HistoryBuilder()
     story.read(0, {}, 0, last_stable_offset=1, high_watermark=1)
     assert starving_readers(story.history) == ()
     story.read(0, {}, 0, last_stable_offset=1, high_watermark=1)
@@ -303,7 +319,7 @@ def test_who_may_read_on_and_is_given_nothing_twice_starves_at_once() -> None:
 
 
 def test_who_got_something_meanwhile_does_not_starve_though_no_stable_offset_was_told() -> None:
-    story = Told()
+    story = HistoryBuilder()
     story.read(1, {}, 1, last_stable_offset=3)
     story.read(1, {}, 1, last_stable_offset=-1)
     story.read(1, {1: "r1"}, 2, last_stable_offset=-1)
@@ -317,13 +333,13 @@ def test_who_got_something_meanwhile_does_not_starve_though_no_stable_offset_was
 KEYS = {2: "x", 3: "x"}
 
 
-def write_behind_ghost(story: Told) -> None:
+def write_behind_ghost(story: HistoryBuilder) -> None:
     """Two records of one key behind the ghost, at 2 and 3."""
-    story.wrote(None, "x is 2", 3, who="bystander", key="x")
+    story.write(None, "x is 2", 3, who="bystander", key="x")
     story.read(1, {}, 1, high_watermark=4)
 
 
-def everything(story: Told, **fields: Any) -> int:
+def everything(story: HistoryBuilder, **fields: Any) -> int:
     usual: dict[str, Any] = {
         "isolation": Isolation.READ_UNCOMMITTED,
         "last_stable_offset": -1,
@@ -333,10 +349,10 @@ def everything(story: Told, **fields: Any) -> int:
 
 
 def test_what_the_cleaner_leaves_behind_a_hanging_transaction_convicts() -> None:
-    story = Told()
+    story = HistoryBuilder()
     hangs(story)
     write_behind_ghost(story)
-    cleaned = story.cleaned()
+    cleaned = story.clean()
     read = everything(story)
     (anomaly,) = uncleanable_logs(story.history)
     assert {cleaned, read} <= set(anomaly.evidence)
@@ -344,7 +360,7 @@ def test_what_the_cleaner_leaves_behind_a_hanging_transaction_convicts() -> None
 
 
 def test_the_cleaner_must_have_had_its_turn() -> None:
-    story = Told()
+    story = HistoryBuilder()
     hangs(story)
     write_behind_ghost(story)
     everything(story)
@@ -352,9 +368,9 @@ def test_the_cleaner_must_have_had_its_turn() -> None:
 
 
 def test_what_was_written_after_its_turn_it_could_not_clean() -> None:
-    story = Told()
+    story = HistoryBuilder()
     hangs(story)
-    story.cleaned()
+    story.clean()
     write_behind_ghost(story)
     everything(story)
     assert uncleanable_logs(story.history) == ()
@@ -364,39 +380,39 @@ def test_what_was_written_after_its_turn_it_could_not_clean() -> None:
 def test_a_record_before_the_transaction_or_of_another_key_tells_nothing(
     keys: dict[int, str],
 ) -> None:
-    story = Told()
+    story = HistoryBuilder()
     hangs(story)
     write_behind_ghost(story)
-    story.cleaned()
+    story.clean()
     everything(story, keys=keys)
     assert uncleanable_logs(story.history) == ()
 
 
 def test_behind_a_transaction_that_is_alive_the_cleaner_waits() -> None:
-    story = Told()
+    story = HistoryBuilder()
     ghost(story)
-    story.producers((7, 1))
-    story.described("Ongoing", T0)
+    story.list_producers((7, 1))
+    story.describe("Ongoing", T0)
     write_behind_ghost(story)
-    story.cleaned()
+    story.clean()
     everything(story)
     assert uncleanable_logs(story.history) == ()
 
 
 def test_positions_of_an_aborted_transaction_are_never_to_be_seen() -> None:
-    story = Told()
-    sent = story.sent("T1", 20)
-    story.aborted()
+    story = HistoryBuilder()
+    sent = story.send_offsets("T1", 20)
+    story.abort()
     read = story.positions(20)
     (anomaly,) = positions_before_decision(story.history)
     assert anomaly.evidence == (sent, read)
 
 
 def test_nor_those_whose_commit_nobody_has_asked_for_yet() -> None:
-    story = Told()
-    story.sent("T1", 20)
+    story = HistoryBuilder()
+    story.send_offsets("T1", 20)
     story.positions(20)
-    story.committed(asked_ms=2500, outcome=UNKNOWN)
+    story.commit(asked_ms=2500, outcome=UNKNOWN)
     assert len(positions_before_decision(story.history)) == 1
 
 
@@ -409,42 +425,42 @@ def test_nor_those_whose_commit_nobody_has_asked_for_yet() -> None:
     ],
 )
 def test_a_commit_that_may_have_been_asked_for_convicts_nobody(end: dict[str, Any]) -> None:
-    story = Told()
-    story.sent("T1", 20)
+    story = HistoryBuilder()
+    story.send_offsets("T1", 20)
     story.positions(20)
-    story.committed(**end)
+    story.commit(**end)
     assert positions_before_decision(story.history) == ()
 
 
 def test_an_open_transaction_may_still_ask() -> None:
-    story = Told()
-    story.sent("T1", 20)
+    story = HistoryBuilder()
+    story.send_offsets("T1", 20)
     story.positions(20)
     assert positions_before_decision(story.history) == ()
 
 
 @pytest.mark.parametrize("other_label", [None, "T2"])
 def test_a_position_that_somebody_else_has_committed_is_right(other_label: str | None) -> None:
-    story = Told()
-    story.sent("T1", 20)
-    story.aborted("T1")
-    story.sent(other_label, 20)
-    story.committed("T2")
+    story = HistoryBuilder()
+    story.send_offsets("T1", 20)
+    story.abort("T1")
+    story.send_offsets(other_label, 20)
+    story.commit("T2")
     story.positions(20)
     assert positions_before_decision(story.history) == ()
 
 
 def test_a_position_of_nobody_we_know_tells_nothing() -> None:
-    story = Told()
-    story.sent("T1", 20, outcome=FAILED)
-    story.aborted("T1")
+    story = HistoryBuilder()
+    story.send_offsets("T1", 20, outcome=FAILED)
+    story.abort("T1")
     story.positions(10)
     assert positions_before_decision(story.history) == ()
 
 
 def test_an_error_tells_no_position() -> None:
-    story = Told()
-    story.sent("T1", 20)
+    story = HistoryBuilder()
+    story.send_offsets("T1", 20)
     story.positions(20, error="UNSTABLE_OFFSET_COMMIT")
-    story.aborted()
+    story.abort()
     assert positions_before_decision(story.history) == ()

@@ -7,7 +7,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from tests.support.hand_made_histories import Told
+from tests.support.hand_made_histories import HistoryBuilder
 from txnsim.types import TopicPartition
 from txnsim_lab.check._skipped import skipped_input
 from txnsim_lab.check.anomaly import Kind, convict
@@ -184,16 +184,16 @@ def test_what_is_derived_is_made_once_until_something_is_added() -> None:
 
 
 def test_without_a_position_there_is_nothing_to_judge() -> None:
-    story = Told()
-    story.initialised()
-    story.began()
+    story = HistoryBuilder()
+    story.initialise()
+    story.begin()
     assert skipped_input(story.history) == ()
 
 
 def test_a_position_whose_members_reads_are_not_told_convicts_nobody() -> None:
-    story = Told()
-    story.sent("T1", 20)
-    story.committed()
+    story = HistoryBuilder()
+    story.send_offsets("T1", 20)
+    story.commit()
     story.positions(20)
     assert skipped_input(story.history) == ()
 
@@ -202,19 +202,21 @@ def input_position(offset: int) -> tuple[Position, ...]:
     return (Position(topic="in", partition=0, offset=offset),)
 
 
-def polled_in_an_abort(*, redone: str | None = None, outcome: Outcome = Outcome.OK) -> Told:
+def polled_in_an_abort(
+    *, redone: str | None = None, outcome: Outcome = Outcome.OK
+) -> HistoryBuilder:
     """in-0@0 is polled in T1, which is aborted; T2 does in-0@1 and commits the position behind."""
-    story = Told()
+    story = HistoryBuilder()
     input_fields = {"topic": "in", "partition": 0, "who": "p"}
     story.read(0, {0: "a"}, 1, **input_fields, transaction="T1")
-    story.wrote("T1", "A", of=input_position(0))
-    story.aborted("T1")
+    story.write("T1", "A", of=input_position(0))
+    story.abort("T1")
     story.read(1, {1: "b"}, 2, **input_fields, transaction="T2")
-    story.wrote("T2", "B", of=input_position(1))
+    story.write("T2", "B", of=input_position(1))
     if redone is not None:
-        story.wrote(redone, "A again", outcome=outcome, of=input_position(0))
-    story.sent("T2", 2)
-    story.committed("T2")
+        story.write(redone, "A again", outcome=outcome, of=input_position(0))
+    story.send_offsets("T2", 2)
+    story.commit("T2")
     story.read(0, {0: "a", 1: "b"}, 2, topic="in", partition=0)
     return story
 
@@ -235,13 +237,13 @@ def test_an_output_that_may_be_there_shows_that_the_work_was_done(outcome: Outco
 
 
 def test_outputs_of_another_group_say_nothing_of_this_one() -> None:
-    story = Told()
+    story = HistoryBuilder()
     input_fields = {"topic": "in", "partition": 0, "who": "p"}
     story.read(0, {0: "a"}, 1, **input_fields, transaction="T1")
-    story.aborted("T1")
-    story.sent("T2", 1)
-    story.committed("T2")
-    story.wrote("T3", "A", of=input_position(7), who="q")
+    story.abort("T1")
+    story.send_offsets("T2", 1)
+    story.commit("T2")
+    story.write("T3", "A", of=input_position(7), who="q")
     story.read(0, {0: "a"}, 1, topic="in", partition=0)
     assert skipped_input(story.history) == ()
 

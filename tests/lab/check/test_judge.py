@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from benchmarks.call_counts import counter, counts
-from tests.support.hand_made_histories import FAILED, UNKNOWN, Told
+from tests.support.hand_made_histories import FAILED, UNKNOWN, HistoryBuilder
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.judge import judge
@@ -18,11 +18,11 @@ def test_nothing_seen_is_healthy() -> None:
 
 
 def test_a_verdict_names_each_kind_once_in_order() -> None:
-    story = Told()
+    story = HistoryBuilder()
     for label, value, offset in (("T1", "r1", 0), ("T2", "r2", 2)):
-        story.wrote(label, value, offset)
-        story.aborted(label)
-    story.wrote(None, "r3", 4)
+        story.write(label, value, offset)
+        story.abort(label)
+    story.write(None, "r3", 4)
     story.read(0, {0: "r1", 2: "r2"}, 5)
     verdict = judge(story.history)
     assert verdict.kinds == (Kind.ABORTED_READ, Kind.LOST_WRITE)
@@ -33,10 +33,10 @@ def test_a_verdict_names_each_kind_once_in_order() -> None:
 
 @pytest.mark.parametrize("second", ["T1", "T2", None])
 def test_a_value_of_two_records_is_refused(second: str | None) -> None:
-    story = Told()
-    story.wrote("T1", "r0", 0)
-    story.wrote("T1", "r1", 1)
-    story.wrote(second, "r1", 2)
+    story = HistoryBuilder()
+    story.write("T1", "r0", 0)
+    story.write("T1", "r1", 1)
+    story.write(second, "r1", 2)
     with pytest.raises(
         HistoryError, match=r"observations 2 and 3: the value 'r1' names two records of t-0"
     ):
@@ -44,13 +44,13 @@ def test_a_value_of_two_records_is_refused(second: str | None) -> None:
 
 
 def test_attempts_to_write_one_record_share_its_value() -> None:
-    story = Told()
-    story.wrote("T1", "r1", outcome=UNKNOWN)
-    story.wrote("T1", "r1")
-    story.wrote("T1", "r1", 1)
-    story.wrote("T1", "r1", 1)
-    story.wrote("T2", "r1", outcome=FAILED)
-    story.wrote("T2", "r1", 7, partition=1)
+    story = HistoryBuilder()
+    story.write("T1", "r1", outcome=UNKNOWN)
+    story.write("T1", "r1")
+    story.write("T1", "r1", 1)
+    story.write("T1", "r1", 1)
+    story.write("T2", "r1", outcome=FAILED)
+    story.write("T2", "r1", 7, partition=1)
     assert judge(story.history).healthy
 
 

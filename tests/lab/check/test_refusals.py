@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.hand_made_histories import FAILED, OK, UNKNOWN, Told
+from tests.support.hand_made_histories import FAILED, OK, UNKNOWN, HistoryBuilder
 from txnsim_lab.check._refusals import refused_producers
 from txnsim_lab.check.observations import Outcome
 
 LOST = "INVALID_PRODUCER_ID_MAPPING"
 
 
-def story_of_refused(error: str = LOST) -> Told:
-    story = Told()
-    story.initialised()
-    story.began()
-    story.added()
-    story.wrote("T1", "r1", 0)
-    story.wrote("T1", "r2", outcome=FAILED, error=error)
+def story_of_refused(error: str = LOST) -> HistoryBuilder:
+    story = HistoryBuilder()
+    story.initialise()
+    story.begin()
+    story.add_partitions()
+    story.write("T1", "r1", 0)
+    story.write("T1", "r2", outcome=FAILED, error=error)
     return story
 
 
@@ -30,7 +30,7 @@ def test_a_producer_that_kept_the_rules_is_refused_for_good() -> None:
 @pytest.mark.parametrize("outcome", [OK, UNKNOWN])
 def test_who_is_granted_something_later_is_not_stopped(outcome: Outcome) -> None:
     story = story_of_refused()
-    story.wrote("T1", "r3", 1, outcome=outcome)
+    story.write("T1", "r3", 1, outcome=outcome)
     assert refused_producers(story.history) == ()
 
 
@@ -40,9 +40,9 @@ def test_other_errors_are_other_judges_affair() -> None:
 
 
 def test_positions_of_a_group_that_was_not_added_are_refused_rightly() -> None:
-    story = Told()
-    story.initialised()
-    story.began()
-    story.added()  # a partition: this producer adds by itself
-    story.sent("T1", 5, outcome=FAILED, error=LOST)
+    story = HistoryBuilder()
+    story.initialise()
+    story.begin()
+    story.add_partitions()  # a partition: this producer adds by itself
+    story.send_offsets("T1", 5, outcome=FAILED, error=LOST)
     assert refused_producers(story.history) == ()

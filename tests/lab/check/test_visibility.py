@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from tests.support.hand_made_histories import FAILED, T0, UNKNOWN, Told
+from tests.support.hand_made_histories import FAILED, T0, UNKNOWN, HistoryBuilder
 from txnsim_lab.check._ordering import out_of_order, readers_went_back
 from txnsim_lab.check._visibility import Sight, visibility, writers_by_offset
 from txnsim_lab.check.observations import Isolation, Wrote
 
 
-def misses(story: Told) -> dict[int, int]:
+def misses(story: HistoryBuilder) -> dict[int, int]:
     return dict(visibility(story.history).misses)
 
 
 def test_who_goes_on_behind_a_record_without_getting_it_has_missed_it() -> None:
-    story = Told()
-    lost = story.wrote(None, "r1", 3)
+    story = HistoryBuilder()
+    lost = story.write(None, "r1", 3)
     story.read(0, {}, 3)
     passed = story.read(3, {}, 4)
     story.read(3, {}, 5)
@@ -30,39 +30,39 @@ def test_who_goes_on_behind_a_record_without_getting_it_has_missed_it() -> None:
     [{"isolation": Isolation.READ_UNCOMMITTED}, {"error": "NOT_LEADER_OR_FOLLOWER"}],
 )
 def test_only_answers_to_read_committed_readers_count(fields: dict[str, Any]) -> None:
-    story = Told()
-    story.wrote(None, "r1", 3)
+    story = HistoryBuilder()
+    story.write(None, "r1", 3)
     story.read(0, {}, 9, **fields)
     assert misses(story) == {}
 
 
 def test_another_record_at_the_place_is_a_miss() -> None:
-    story = Told()
-    lost = story.wrote(None, "r2", 1)
+    story = HistoryBuilder()
+    lost = story.write(None, "r2", 1)
     read = story.read(0, {1: "r1"}, 2)
     assert misses(story) == {lost: read}
 
 
 def test_a_record_that_is_elsewhere_is_not_lost() -> None:
-    story = Told()
-    story.wrote(None, "r1", 1)
+    story = HistoryBuilder()
+    story.write(None, "r1", 1)
     story.read(0, {2: "r1"}, 3)
     assert misses(story) == {}
 
 
 def test_a_record_that_vanished_is_missed() -> None:
-    story = Told()
-    lost = story.wrote(None, "r1", 0)
+    story = HistoryBuilder()
+    lost = story.write(None, "r1", 0)
     story.read(0, {0: "r1"}, 1)
     read = story.read(0, {}, 1)
     assert misses(story) == {lost: read}
 
 
 def test_tombstones_and_refused_records_are_demanded_by_nobody() -> None:
-    story = Told()
-    story.wrote(None, None, 0, key="x")
-    story.wrote(None, "r1", 1, outcome=FAILED)
-    story.wrote(None, "r2", outcome=UNKNOWN)
+    story = HistoryBuilder()
+    story.write(None, None, 0, key="x")
+    story.write(None, "r1", 1, outcome=FAILED)
+    story.write(None, "r2", outcome=UNKNOWN)
     story.read(0, {2: None}, 3)
     sights = visibility(story.history)
     assert sights.misses == {}
@@ -86,24 +86,24 @@ def test_tombstones_and_refused_records_are_demanded_by_nobody() -> None:
 def test_the_cleaner_may_take_what_a_later_record_of_its_key_supersedes(
     later: dict[str, Any], *, lost: bool
 ) -> None:
-    story = Told()
-    story.wrote(None, "old", 0, key="x")
-    story.wrote(None, "new", **later)
+    story = HistoryBuilder()
+    story.write(None, "old", 0, key="x")
+    story.write(None, "new", **later)
     story.read(0, {}, 1)
     assert (0 in misses(story)) is lost
 
 
 def test_a_record_that_only_a_reader_knows_supersedes_too() -> None:
-    story = Told()
-    story.wrote(None, "old", 0, key="x")
+    story = HistoryBuilder()
+    story.write(None, "old", 0, key="x")
     story.read(0, {1: "new"}, 2, keys={1: "x"})
     story.read(0, {1: "new"}, 2)
     assert misses(story) == {}
 
 
 def test_a_record_whose_offset_was_not_told_is_demanded_by_nobody() -> None:
-    story = Told()
-    story.wrote(None, "r1")
+    story = HistoryBuilder()
+    story.write(None, "r1")
     story.read(0, {}, 9)
     assert misses(story) == {}
 
@@ -112,20 +112,20 @@ def test_a_record_whose_offset_was_not_told_is_demanded_by_nobody() -> None:
 
 
 def test_what_is_at_an_offset_is_what_was_read_there() -> None:
-    story = Told()
-    story.wrote("T1", "r1", outcome=UNKNOWN)
-    story.wrote("T2", "r2", 1)
-    story.wrote("T2", "r3", 2)
-    story.wrote(None, "r4")
+    story = HistoryBuilder()
+    story.write("T1", "r1", outcome=UNKNOWN)
+    story.write("T2", "r2", 1)
+    story.write("T2", "r3", 2)
+    story.write(None, "r4")
     story.read(0, {1: "r1"}, 2)
     log = writers_by_offset(story.history, visibility(story.history))[T0]
     assert {offset: wrote.value for offset, wrote in log.items()} == {1: "r1", 2: "r3"}
 
 
 def test_a_value_of_several_transactions_is_nobodys() -> None:
-    story = Told()
-    story.wrote("T1", "r1", outcome=UNKNOWN)
-    story.wrote("T2", "r1", outcome=UNKNOWN)
+    story = HistoryBuilder()
+    story.write("T1", "r1", outcome=UNKNOWN)
+    story.write("T2", "r1", outcome=UNKNOWN)
     read = story.read(0, {0: "r1", 1: "nobody's"}, 2)
     sights = visibility(story.history)
     assert writers_by_offset(story.history, sights) == {}
@@ -133,13 +133,13 @@ def test_a_value_of_several_transactions_is_nobodys() -> None:
 
 
 def test_of_two_records_at_one_offset_that_which_was_read_counts_or_neither() -> None:
-    story = Told()
-    story.wrote("T1", "r1", 0)
-    story.wrote("T2", "r2", 0)
-    story.wrote("T1", "r3", 1)
-    story.wrote("T1", "r3", 1)
-    story.wrote("T1", "r4", 2)
-    story.wrote("T1", "r4", 2, key="x")
+    story = HistoryBuilder()
+    story.write("T1", "r1", 0)
+    story.write("T2", "r2", 0)
+    story.write("T1", "r3", 1)
+    story.write("T1", "r3", 1)
+    story.write("T1", "r4", 2)
+    story.write("T1", "r4", 2, key="x")
 
     def log() -> dict[int, str | None]:
         log = writers_by_offset(story.history, visibility(story.history))[T0]
@@ -155,13 +155,13 @@ def test_of_two_records_at_one_offset_that_which_was_read_counts_or_neither() ->
 REFUSED: dict[str, Any] = {"outcome": FAILED, "error": "OUT_OF_ORDER_SEQUENCE_NUMBER"}
 
 
-def sent(story: Told, value: str, sequence: int, offset: int = -1, **fields: Any) -> int:
+def sent(story: HistoryBuilder, value: str, sequence: int, offset: int = -1, **fields: Any) -> int:
     usual = {"producer_id": 7, "producer_epoch": 0, "sequence": sequence}
-    return story.wrote("T1", value, offset, **(usual | fields))
+    return story.write("T1", value, offset, **(usual | fields))
 
 
 def test_records_that_were_turned_around_convict() -> None:
-    story = Told()
+    story = HistoryBuilder()
     low = sent(story, "A", 0, 1)
     high = sent(story, "B", 1, 0)
     (anomaly,) = out_of_order(story.history)
@@ -170,7 +170,7 @@ def test_records_that_were_turned_around_convict() -> None:
 
 
 def test_behind_the_largest_sequence_they_begin_anew() -> None:
-    story = Told()
+    story = HistoryBuilder()
     sent(story, "A", 2**31 - 1, 0)
     sent(story, "B", 0, 1)
     assert out_of_order(story.history) == ()
@@ -180,7 +180,7 @@ def test_behind_the_largest_sequence_they_begin_anew() -> None:
 
 
 def test_a_record_that_was_overtaken_and_is_refused_for_ever_convicts() -> None:
-    story = Told()
+    story = HistoryBuilder()
     sent(story, "A", 0, outcome=FAILED, error="NOT_ENOUGH_REPLICAS")
     high = sent(story, "B", 1, 0)
     low = sent(story, "A", 0, **REFUSED)
@@ -190,7 +190,7 @@ def test_a_record_that_was_overtaken_and_is_refused_for_ever_convicts() -> None:
 
 
 def test_refused_before_the_other_was_taken_it_may_still_be_sent() -> None:
-    story = Told()
+    story = HistoryBuilder()
     sent(story, "A", 0, **REFUSED)
     sent(story, "B", 1, 0)
     assert out_of_order(story.history) == ()
@@ -198,14 +198,14 @@ def test_refused_before_the_other_was_taken_it_may_still_be_sent() -> None:
 
 @pytest.mark.parametrize("error", ["NOT_ENOUGH_REPLICAS", ""])
 def test_another_error_tells_nothing_about_the_order(error: str) -> None:
-    story = Told()
+    story = HistoryBuilder()
     sent(story, "B", 1, 0)
     sent(story, "A", 0, outcome=FAILED, error=error)
     assert out_of_order(story.history) == ()
 
 
 def test_a_repetition_of_what_may_be_in_the_log_is_refused_rightly() -> None:
-    story = Told()
+    story = HistoryBuilder()
     sent(story, "A", 0, outcome=UNKNOWN)
     sent(story, "B", 1, 1)
     sent(story, "A", 0, **REFUSED)
@@ -213,7 +213,7 @@ def test_a_repetition_of_what_may_be_in_the_log_is_refused_rightly() -> None:
 
 
 def test_a_repetition_of_what_is_in_the_log_is_refused_rightly() -> None:
-    story = Told()
+    story = HistoryBuilder()
     sent(story, "B", 1, 1)
     sent(story, "A", 0, **REFUSED)
     story.read(0, {0: "A", 1: "B"}, 2)
@@ -232,7 +232,7 @@ def test_a_repetition_of_what_is_in_the_log_is_refused_rightly() -> None:
     ],
 )
 def test_only_records_of_one_session_have_an_order(other_fields: dict[str, Any]) -> None:
-    story = Told()
+    story = HistoryBuilder()
     sent(story, "A", 0, 1)
     fields: dict[str, Any] = {"value": "B", "sequence": 1, "offset": 0}
     sent(story, **(fields | other_fields))
@@ -243,7 +243,7 @@ def test_only_records_of_one_session_have_an_order(other_fields: dict[str, Any])
 
 
 def test_a_last_stable_offset_that_regresses_convicts_once() -> None:
-    story = Told()
+    story = HistoryBuilder()
     story.read(0, {}, 3)
     read_before = story.read(0, {}, 5)
     read_after = story.read(5, {}, 5, last_stable_offset=4)
@@ -263,7 +263,7 @@ def test_a_last_stable_offset_that_regresses_convicts_once() -> None:
     ],
 )
 def test_only_answers_to_one_reader_by_one_leader_are_compared(fields: dict[str, Any]) -> None:
-    story = Told()
+    story = HistoryBuilder()
     story.read(0, {}, 5)
     story.read(5, {}, 5, **({"last_stable_offset": 4} | fields))
     assert readers_went_back(story.history) == ()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lab.checkers.healthy_cluster import HealthyCluster
-from tests.support.hand_made_histories import Told
+from tests.support.hand_made_histories import HistoryBuilder
 from txnsim_lab.check.history import History
 from txnsim_lab.check.judge import judge
 from txnsim_lab.check.observations import (
@@ -94,15 +94,15 @@ def test_healthy_histories_are_not_empty_talk() -> None:
 
 def history_of_two_records(*, commit: bool) -> list[Seen]:
     """A transaction of two records in a topic of its own, and a reader that has read it all."""
-    story = Told(LATER_MS)
-    story.initialised("z", "z", producer_id=99)
-    story.began("Z", "z", "z")
+    story = HistoryBuilder(LATER_MS)
+    story.initialise("z", "z", producer_id=99)
+    story.begin("Z", "z", "z")
     for partition in (0, 1):
         where = {"topic": "z", "partition": partition}
         whose = {"producer_id": 99, "producer_epoch": 0, "sequence": 0}
-        story.wrote("Z", f"z{partition}", 0, who="z", item=f"item {partition}", **where, **whose)
-    story.sent("Z", 5, who="z", group="z")
-    (story.committed if commit else story.aborted)("Z", "z")
+        story.write("Z", f"z{partition}", 0, who="z", item=f"item {partition}", **where, **whose)
+    story.send_offsets("Z", 5, who="z", group="z")
+    (story.commit if commit else story.abort)("Z", "z")
     for partition in (0, 1):
         records: dict[int, str | None] = {0: f"z{partition}"} if commit else {}
         story.read(0, records, 2, who="last", topic="z", partition=partition)

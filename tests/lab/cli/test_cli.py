@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 
 from tests.lab.exam.test_exam import KNOWS_ITS_NAME, YES
-from tests.support.bash_completion import completed, written
+from tests.support.bash_completion import completions_of, write_completion
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
 from txnsim.errors import ConfigError
@@ -398,7 +398,7 @@ def test_a_kind_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> N
 def test_bash_completes_commands_stories_and_lessons(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    script = written(tmp_path, capsys)
-    assert completed(script, "prac") == ["practise"]
-    assert {"z01", "late-produce-after-abort"} <= set(completed(script, "scenario", "run", ""))
-    assert "L1" in completed(script, "lesson", "")
+    script = write_completion(tmp_path, capsys)
+    assert completions_of(script, "prac") == ["practise"]
+    assert {"z01", "late-produce-after-abort"} <= set(completions_of(script, "scenario", "run", ""))
+    assert "L1" in completions_of(script, "lesson", "")

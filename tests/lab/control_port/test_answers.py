@@ -13,7 +13,7 @@ import httpx
 import jsonschema
 import pytest
 
-from tests.support.clusters import begun, client_of, real_cluster
+from tests.support.clusters import begin_transaction, client_of, real_cluster
 from txnsim.http._app import OPERATIONS, ControlApi
 from txnsim.http._openapi import document
 from txnsim.runtime.trace import TraceLevel
@@ -145,7 +145,7 @@ async def topics(ask: Checked) -> None:
 
 async def transactions_and_faults(sim: SimCluster, ask: Checked) -> None:
     async with client_of(sim.environment, sim) as app:
-        producer = await begun(app, "app")
+        producer = await begin_transaction(app, "app")
         await producer.send("orders", 0, b"v")
         await ask("GET", "/api/v1/transactions", 200)
         await ask("GET", "/api/v1/transactions/app", 200)

@@ -15,9 +15,9 @@ import jsonschema
 import msgspec
 import pytest
 
-from tests.support.clusters import VirtualCluster, begun, real_cluster
+from tests.support.clusters import VirtualCluster, begin_transaction, real_cluster
 from tests.support.control_port import run_story
-from tests.support.raw_connection import Wire
+from tests.support.raw_connection import WireClient
 from tests.support.within_environment import within
 from txnsim.errors import BadInputError
 from txnsim.faults.actions import Drop
@@ -226,7 +226,7 @@ TWICE = [
 async def test_an_onlooker_sees_what_everybody_can(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    async with cluster.client() as app, await begun(app, "app") as producer:
+    async with cluster.client() as app, await begin_transaction(app, "app") as producer:
         await producer.send("orders", 0, b"v")
         observations = (await client.post(LOOKS, json={"topic": "orders", "partition": 0})).json()
         kinds = [observation["seen"] for observation in observations]
@@ -390,7 +390,7 @@ async def test_faults_health_looks_and_refusals() -> None:
             assert (await ask("get", "/openapi.json"))[1]["info"]["title"].endswith("control port")
 
             assert (await ask("post", "/api/v1/faults", HOLD))[0] == 201
-            wire = await Wire.open(*front.clients.address(1))
+            wire = await WireClient.open(*front.clients.address(1))
             wire.send(wire.metadata())
             assert (await ask("get", "/api/v1/faults/late/wait"))[1]["held"] == 1
             assert (await ask("post", "/api/v1/faults/late/release"))[1] == {"released": 1}

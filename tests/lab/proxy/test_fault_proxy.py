@@ -16,7 +16,7 @@ from tests.broker.server.test_connection import first_partition, open_wire
 from tests.support.clusters import IMPATIENT, VirtualCluster, options, run_cluster
 from tests.support.logs import plain
 from tests.support.proxied_cluster import ProxiedCluster, run_proxied
-from tests.support.raw_connection import Wire
+from tests.support.raw_connection import WireClient
 from tests.support.within_environment import within
 from txnsim.client import requests
 from txnsim.client.cluster import Cluster
@@ -302,7 +302,7 @@ async def test_between_brokers_rules_strike_and_addresses_stay(cluster: ProxiedC
         proxy.injector.arm(
             FaultRule(id=rule_id, point=FaultPoint.PEER_REQUEST, action=Hold(), source=source)
         )
-    wire = await Wire.open(*proxy.peers.address(1), client_id="broker-2-fetcher-0")
+    wire = await WireClient.open(*proxy.peers.address(1), client_id="broker-2-fetcher-0")
     wire.send(wire.metadata())
     await proxy.injector.wait_until_struck("by-2", timeout_ms=1_000)
     assert await wire.silent_for(5)
@@ -320,9 +320,9 @@ async def test_it_ends_with_its_connections(cluster: ProxiedCluster) -> None:
     cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST)
     wire = await open_wire(cluster)
     wire.send(wire.metadata())
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await cluster.proxy.stop()
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
     await wire.close()
 
 
@@ -504,7 +504,7 @@ async def test_a_cluster_that_names_any_number_of_brokers_gets_so_many_listeners
 @within(run_proxied, trace_level=TraceLevel.FULL)
 async def test_connections_are_traced(cluster: ProxiedCluster) -> None:
     start = len(cluster.env.tracer)
-    wire = await Wire.open(*cluster.address(first_partition()))
+    wire = await WireClient.open(*cluster.address(first_partition()))
     wire.send(wire.metadata())
     await wire.answer()
     await wire.close()

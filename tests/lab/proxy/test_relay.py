@@ -12,7 +12,7 @@ import pytest
 
 from tests.broker.server.test_connection import first_partition, open_wire
 from tests.support.proxied_cluster import ProxiedCluster, run_proxied
-from tests.support.raw_connection import Wire
+from tests.support.raw_connection import WireClient
 from tests.support.within_environment import within
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
@@ -75,7 +75,7 @@ async def test_a_held_request_of_a_client_that_left_is_sent_once_it_is_released(
     cluster.arm(Hold(), REQUEST, api="Produce")
     wire = await open_wire(cluster)
     wire.send(wire.produce(first_partition(), acks=acks) + wire.metadata())
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await wire.close()
     await asyncio.sleep(60)
     assert await records(cluster) == 0
@@ -96,9 +96,9 @@ async def test_a_request_that_was_held_until_its_broker_had_gone_is_lost(
     cluster.arm(Hold(), REQUEST, api="Produce")
     wire = await open_wire(cluster)
     wire.send(wire.produce(first_partition()))
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await cluster.sim.kill_broker(cluster.leader(first_partition()))
-    assert await wire.closed(), "as without the proxy"
+    assert await wire.is_closed_by_broker(), "as without the proxy"
     cluster.injector.disarm("f")
     await asyncio.sleep(1)
     await wire.close()
@@ -109,12 +109,12 @@ async def test_an_answer_that_is_held_outlives_its_broker(cluster: ProxiedCluste
     cluster.arm(Hold(), RESPONSE, api="Produce")
     wire = await open_wire(cluster)
     wire.send(wire.produce(first_partition()))
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await cluster.sim.kill_broker(cluster.leader(first_partition()))
     await asyncio.sleep(1)
     cluster.injector.disarm("f")
     assert (await wire.answer())[0] == 1
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
     await wire.close()
 
 
@@ -125,10 +125,10 @@ async def test_a_client_that_lost_an_answer_notices_that_its_broker_has_gone(
     cluster.arm(DropAnswer(), REQUEST, api="Produce")
     wire = await open_wire(cluster)
     wire.send(wire.produce(first_partition()))
-    await cluster.struck()
+    await cluster.wait_until_struck()
     assert await wire.silent_for(60)
     await cluster.sim.kill_broker(cluster.leader(first_partition()))
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
     await wire.close()
 
 
@@ -136,7 +136,7 @@ async def test_a_client_that_lost_an_answer_notices_that_its_broker_has_gone(
 async def test_a_broker_out_of_reach_closes_the_connection(cluster: ProxiedCluster) -> None:
     await cluster.sim.kill_broker(cluster.leader(first_partition()))
     wire = await open_wire(cluster)
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
     with pytest.raises(ConnectionResetError):
         await wire.close()
 
@@ -148,7 +148,7 @@ async def test_a_rule_that_is_armed_late_sees_no_answer_of_a_request_that_it_can
     wire = await open_wire(cluster)
     cluster.arm(Hold(), REQUEST, "hold", api="Produce", limit=1)
     wire.send(wire.produce(first_partition()))
-    await cluster.struck("hold")
+    await cluster.wait_until_struck("hold")
     cluster.arm(Pass(), RESPONSE, "by-api", api="Produce")
     cluster.arm(Pass(), RESPONSE, "by-topic", api="Produce", topic="orders")
     cluster.injector.disarm("hold")
@@ -182,7 +182,7 @@ async def test_what_is_no_request_of_kafkas_is_left_to_the_broker(cluster: Proxi
     cluster.arm(Pass(), REQUEST)
     wire = await open_wire(cluster)
     wire.send(b"\x16\x03\x01\x02\x00 a ClientHello of TLS, at a listener in clear")
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
     await wire.close()
 
 
@@ -195,7 +195,7 @@ def test_an_answer_that_claims_to_be_huge_is_not_collected(
     async def main(cluster: ProxiedCluster) -> None:
         wire = await open_wire(cluster)
         wire.send(wire.metadata())
-        assert await wire.closed()
+        assert await wire.is_closed_by_broker()
         await wire.close()
 
     run_proxied(main)
@@ -208,7 +208,7 @@ def test_too_much_that_waits_is_not_read(monkeypatch: pytest.MonkeyPatch) -> Non
         cluster.arm(Hold(), REQUEST, api="Produce")
         wire = await open_wire(cluster)
         wire.send(wire.produce(first_partition()))
-        await cluster.struck()
+        await cluster.wait_until_struck()
         for _ in range(200):
             wire.send(wire.produce(first_partition(), value=bytes(1_000)))
             await asyncio.sleep(0.001)
@@ -240,9 +240,9 @@ async def test_a_mechanism_that_can_not_pass_is_refused_and_the_connection_goes_
 @within(run_proxied)
 async def test_an_answer_to_a_client_that_left_goes_nowhere(cluster: ProxiedCluster) -> None:
     cluster.arm(Hold(), RESPONSE, api="Metadata")
-    wire = await Wire.open(*cluster.address(first_partition()))
+    wire = await WireClient.open(*cluster.address(first_partition()))
     wire.send(wire.metadata())
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await wire.close()
     await asyncio.sleep(1)
     cluster.injector.disarm("f")
@@ -258,12 +258,12 @@ async def test_a_rule_sees_the_answer_to_a_held_request_of_a_client_that_left(
     cluster.arm(Pass(), RESPONSE, rule_id="answered", api="Produce", topic="orders")
     wire = await open_wire(cluster)
     wire.send(wire.produce(first_partition()))
-    await cluster.struck()
+    await cluster.wait_until_struck()
     await wire.close()
     await asyncio.sleep(1)
     assert struck(cluster, "answered") == 0
     cluster.injector.disarm("f")
-    await cluster.struck("answered")
+    await cluster.wait_until_struck("answered")
     assert await records(cluster) == 1
     assert not any(client_listener.relays for client_listener in cluster.proxy.clients), (
         "both sides are closed"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.traces import told
+from tests.support.traces import trace_of_run
 from txnsim.cli.main import main
 from txnsim.errors import ConfigError
 from txnsim_lab.scenario.catalog import find
@@ -17,7 +17,7 @@ KILL = '[{"before": 2, "step": {"cluster": {"do": "kill", "broker": 3}}}]'
 
 def test_without_inputs_a_run_is_the_same_as_without_a_pace() -> None:
     scenario_run = ScenarioRun(scenario=find("z01")[1], run="V-")
-    assert run_in_virtual_time(scenario_run, pace=GivenInputs(())).trace == told()
+    assert run_in_virtual_time(scenario_run, pace=GivenInputs(())).trace == trace_of_run()
 
 
 def test_inputs_are_read_from_what_the_page_gives() -> None:

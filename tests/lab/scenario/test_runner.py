@@ -14,13 +14,13 @@ from tests.support.stories import (
     call,
     document,
     late_produce,
-    seen,
+    observations_of,
+    play_steps,
     sentences,
     small,
-    told,
     transaction,
 )
-from tests.support.testing_plays import aborted, client, committed
+from tests.support.testing_plays import client, write_aborted, write_committed
 from tests.support.within_environment import within
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -260,7 +260,7 @@ def test_a_verdict_is_what_judges_find_and_a_cure_has_one_of_its_own() -> None:
         "V-": {"mode": "V-", "verdict": "stuck-last-stable-offset", "cured": "healthy"},
         "V+": {"mode": "V+", "verdict": "healthy"},
     }
-    result = told(GHOST, runs=runs, cure=CURE)
+    result = play_steps(GHOST, runs=runs, cure=CURE)
     assert "stuck-last-stable-offset" in result.verdict.observed
     assert result.cured is not None
     assert any("open since 2" in because for because in result.verdict.because)
@@ -268,11 +268,11 @@ def test_a_verdict_is_what_judges_find_and_a_cure_has_one_of_its_own() -> None:
 
 
 def test_a_story_that_can_not_be_told_says_why_before_and_after_its_cure() -> None:
-    result = told([call("init-producer-id"), call("begin"), call("commit")])
+    result = play_steps([call("init-producer-id"), call("begin"), call("commit")])
     assert result.verdict.observed == (FAILED,)
     assert result.cured is None
     assert not result.as_declared
-    late = told([{"advance": "1s"}], cure=[call("find-hanging", "operator", names="t-0")])
+    late = play_steps([{"advance": "1s"}], cure=[call("find-hanging", "operator", names="t-0")])
     assert late.verdict.as_declared
     assert late.cured is not None
     assert late.cured.observed == (FAILED,)
@@ -390,7 +390,7 @@ def test_what_takes_long_can_be_ended_as_its_readers_are_advised() -> None:
             if kafka.leader(topic_partition) != ONE:
                 kafka.sim.move_leader(topic_partition, ONE)
         await make(kafka.sim)
-        await kafka.struck(MARKER_RULE)
+        await kafka.wait_until_struck(MARKER_RULE)
         async with Cluster(kafka.sim.bootstrap) as client:
             await Admin(client).force_terminate_transaction("report")
             answer = (await Admin(client).describe_transactions(["report"]))["report"]
@@ -412,8 +412,8 @@ def _answer_found(answer: Found | ClientError) -> Found:
 async def test_open_transactions_coordinators_open_transactions_again_then_readers(
     kafka: AsyncSimulatedKafka,
 ) -> None:
-    await committed(kafka, "orders", "a", "b")
-    await aborted(kafka, "orders", "c")
+    await write_committed(kafka, "orders", "a", "b")
+    await write_aborted(kafka, "orders", "c")
     recorder = Recorder(kafka.rebuilt.environment.clock)
     async with client(kafka) as outside:
         await look(outside, TopicPartition("orders", 0), recorder, offset=1)
@@ -477,9 +477,9 @@ def test_a_step_without_a_sentence_is_told_by_what_it_does() -> None:
 
 def test_a_program_is_told_of_the_partition_that_it_sends_to() -> None:
     result = run_in_virtual_time(ScenarioRun(scenario=late_produce(), run="V+"))
-    assert {(observation.topic, observation.partition) for observation in seen(result, Wrote)} == {
-        ("payments", 0)
-    }
+    assert {
+        (observation.topic, observation.partition) for observation in observations_of(result, Wrote)
+    } == {("payments", 0)}
 
 
 def test_a_topic_that_cant_be_is_refused() -> None:
@@ -491,4 +491,4 @@ def test_a_topic_that_cant_be_is_refused() -> None:
 def test_what_still_waits_when_a_story_ends_does_not_keep_it() -> None:
     hold = {"hold": {"id": "late", "point": "client.response", "api": "InitProducerId"}}
     steps = [hold, call("init-producer-id", background="init"), {"wait-until": {"struck": "late"}}]
-    assert told(steps).as_declared
+    assert play_steps(steps).as_declared

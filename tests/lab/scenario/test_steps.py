@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.support.stories import Steps, call, failure, seen, sentences, small, told, transaction
+from tests.support.stories import (
+    Steps,
+    call,
+    failure,
+    observations_of,
+    play_steps,
+    sentences,
+    small,
+    transaction,
+)
 from txnsim.errors import ConfigError
 from txnsim.faults.plan import FaultRule
 from txnsim.releases import REFERENCE
@@ -64,7 +73,7 @@ DISARMED = RunSelection(run="V-/before", mode="V-", take="disarmed")
 
 
 def because(steps: Steps, **options: Any) -> str:
-    result = told(steps, **options)
+    result = play_steps(steps, **options)
     assert result.verdict.observed == (FAILED,)
     return failure(result)
 
@@ -80,7 +89,7 @@ def test_what_is_held_goes_on_when_it_is_released_and_is_awaited() -> None:
         {"await": {"call": "r1", "offset": 0}},
         call("commit"),
     ]
-    armed, disarmed = told(steps), told(steps, take="disarmed")
+    armed, disarmed = play_steps(steps), play_steps(steps, take="disarmed")
     assert armed.as_declared
     assert disarmed.as_declared
     assert "hold Produce of P" in sentences(armed)
@@ -97,7 +106,7 @@ def test_what_is_held_is_lost_where_the_story_wants_it() -> None:
         {"give-up": "r1"},
         call("abort"),
     ]
-    lost = told(steps)
+    lost = play_steps(steps)
     assert lost.as_declared
     assert b'"msg.drop"' in lost.trace
     assert b'"log.append"' not in lost.trace
@@ -117,9 +126,9 @@ def test_who_gives_up_has_an_unknown_outcome_and_learns_nothing_later() -> None:
         {"release": "late"},
         call("abort"),
     ]
-    result = told(steps)
+    result = play_steps(steps)
     assert result.as_declared
-    (wrote,) = seen(result, Wrote)
+    (wrote,) = observations_of(result, Wrote)
     assert (wrote.outcome, wrote.error) == ("unknown", "REQUEST_TIMED_OUT")
 
 
@@ -131,7 +140,7 @@ def test_a_fault_that_never_strikes_fails_its_story() -> None:
 
 def test_a_fault_that_never_strikes_names_its_line_and_whom_it_may_mean() -> None:
     hold = {"hold": {**HOLD["hold"], "transactional_id": "ap", "topic": "T", "client_id": "q"}}
-    (why,) = told([*BEGUN, hold, call("abort")]).verdict.because
+    (why,) = play_steps([*BEGUN, hold, call("abort")]).verdict.because
     assert why.startswith("small.yaml:36: steps.3.hold: the fault late never struck")
     assert "no transactional id 'ap'; did you mean app?" in why
     assert "no topic 'T'; did you mean t?" in why
@@ -164,7 +173,7 @@ def test_a_call_in_the_background_without_an_error_took_its_first_answer() -> No
     )
     steps[8]["call"]["error"] = "NONE"
     del steps[9]
-    assert told([*steps, call("abort")]).as_declared
+    assert play_steps([*steps, call("abort")]).as_declared
 
 
 def test_a_reader_believes_an_entry_that_was_put_into_its_answer() -> None:
@@ -181,7 +190,7 @@ def test_a_reader_believes_an_entry_that_was_put_into_its_answer() -> None:
         call("read", who="reader", partition="t-0", **{"from": 0}, reads=[]),
         {"disarm": "lie"},
     ]
-    assert told(steps).verdict.observed == ("lost-write",)
+    assert play_steps(steps).verdict.observed == ("lost-write",)
 
 
 @pytest.mark.parametrize(
@@ -224,11 +233,11 @@ def test_a_rule_can_be_taken_back_and_any_rule_be_armed() -> None:
         "action": {"do": "error", "error": "NOT_COORDINATOR"},
     }
     steps = [*BEGUN, {"arm": rule}, call("commit"), {"disarm": "moved"}]
-    assert told(steps).as_declared
+    assert play_steps(steps).as_declared
     steps_before = [*BEGUN, {"arm": rule}, call("commit", once=True, error="NOT_COORDINATOR")]
-    result = told([*steps_before, call("commit")])
+    result = play_steps([*steps_before, call("commit")])
     assert result.as_declared
-    assert [end.outcome for end in seen(result, Ended)] == ["unknown", "ok"]
+    assert [end.outcome for end in observations_of(result, Ended)] == ["unknown", "ok"]
 
 
 def test_an_answer_that_is_not_expected_fails_the_story() -> None:
@@ -236,13 +245,13 @@ def test_an_answer_that_is_not_expected_fails_the_story() -> None:
     assert because(wrong) == "P: commit is answered INVALID_TXN_STATE, expected NONE"
     elsewhere = [*BEGUN, call("produce", partition="t-0", value="r1", offset=3)]
     assert because(elsewhere) == "P: produce is at offset 0, expected 3"
-    assert told([*wrong[:-1], call("commit", error="any")]).as_declared
+    assert play_steps([*wrong[:-1], call("commit", error="any")]).as_declared
 
 
 def test_the_story_is_over_when_the_file_says_so_and_what_follows_is_not_excused() -> None:
-    result = told([*BEGUN, call("abort"), {"observe": "everything"}, {"observe": "healed"}])
-    assert len(seen(result, Healed)) == 1
-    assert told([{"advance": "5m"}, {"say": "Hm.", "advance": "1s"}]).story[-1].is_narrated
+    result = play_steps([*BEGUN, call("abort"), {"observe": "everything"}, {"observe": "healed"}])
+    assert len(observations_of(result, Healed)) == 1
+    assert play_steps([{"advance": "5m"}, {"say": "Hm.", "advance": "1s"}]).story[-1].is_narrated
 
 
 @pytest.mark.parametrize(
@@ -280,7 +289,7 @@ def test_an_offset_is_expected_likewise() -> None:
 def test_transactions_follow_one_another() -> None:
     steps = [call("init-producer-id"), *transaction("r1"), *transaction("r2", end="abort")]
     for run in ("V-", "V+", "TV2", "TV2+"):
-        result = told(steps, run=run)
+        result = play_steps(steps, run=run)
         assert result.as_declared, (run, result.verdict)
 
 
@@ -295,7 +304,7 @@ def test_what_runs_expect_does_not_hold_for_a_control() -> None:
 def test_what_is_done_to_the_cluster_at_once_is_done_before_the_next_step() -> None:
     back = {"id": "back", "point": "now", "action": {"do": "clock", "by_ms": -10_000}}
     nobody = {"id": "gone", "point": "now", "action": {"do": "crash", "broker": 9}}
-    assert told([{"arm": back}, {"wait-until": {"struck": "back"}}]).as_declared
+    assert play_steps([{"arm": back}, {"wait-until": {"struck": "back"}}]).as_declared
     assert "broker 9" in because([{"arm": nobody}])
 
 
@@ -319,7 +328,7 @@ OPEN = [
     ],
 )
 def test_what_is_so_is_not_waited_for_in_vain(condition: dict[str, Any]) -> None:
-    assert told([*OPEN, {"wait-until": condition}, call("abort")]).as_declared
+    assert play_steps([*OPEN, {"wait-until": condition}, call("abort")]).as_declared
 
 
 def test_a_marker_is_waited_for() -> None:
@@ -333,17 +342,17 @@ def test_a_marker_is_waited_for() -> None:
         {"wait-until": {"marker": "t-0"}},
         {"expect": {"partition": "t-0", "committed": ["r1"], "stable": 2, "high-watermark": 2}},
     ]
-    result = told(steps)
+    result = play_steps(steps)
     assert result.as_declared, result.verdict
     assert 700 < result.duration_ms < 700 + 4 * POLL_MAX_MS + 400
 
 
 def test_what_never_comes_about_fails_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conditions, "PATIENCE_MS", 1_000)
-    result = told([*OPEN, {"wait-until": {"transaction": {"id": "app", "is": "Dead"}}}])
+    result = play_steps([*OPEN, {"wait-until": {"transaction": {"id": "app", "is": "Dead"}}}])
     assert "in vain until app is Dead" in result.verdict.because[0]
     rule = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
-    struck = told([{"hold": rule}, {"wait-until": {"struck": "never"}}])
+    struck = play_steps([{"hold": rule}, {"wait-until": {"struck": "never"}}])
     assert "0 of 1 strikes" in struck.verdict.because[0]
 
 
@@ -358,7 +367,7 @@ def test_what_never_comes_about_fails_the_story(monkeypatch: pytest.MonkeyPatch)
 def test_what_is_otherwise_than_expected_fails_the_story(
     expectation: dict[str, Any], because: str
 ) -> None:
-    result = told([*OPEN, {"expect": {"partition": "t-0", **expectation}}])
+    result = play_steps([*OPEN, {"expect": {"partition": "t-0", **expectation}}])
     assert failure(result) == because
 
 
@@ -387,7 +396,7 @@ def test_who_waits_in_vain_is_told_what_is_the_case_and_what_still_holds(
         call("commit", background="end"),
         {"wait-until": condition},
     ]
-    because = told(steps).verdict.because[0]
+    because = play_steps(steps).verdict.because[0]
     where, _, waits_told = because.partition(": waited 1000 ms in vain until ")
     assert re.fullmatch(r"small\.yaml:\d+: steps\.6\.wait-until", where)
     assert case in waits_told
@@ -402,7 +411,7 @@ def test_a_call_that_is_not_answered_names_the_fault_that_holds_it() -> None:
         call("commit", background="end"),
         {"wait-until": {"struck": "late"}},
     ]
-    because = told([*steps, {"await": "end"}]).verdict.because[0]
+    because = play_steps([*steps, {"await": "end"}]).verdict.because[0]
     assert "end (P: commit) is not answered after" in because
     assert "the fault late still holds 1 at client.response" in because
     assert "`release: late`" in because
@@ -420,7 +429,7 @@ def test_a_strike_that_is_waited_for_in_vain_names_what_still_holds(
         {"wait-until": {"struck": "slow"}},
         {"hold": never},
     ]
-    because = told([*steps, {"wait-until": {"struck": "never"}}]).verdict.because[0]
+    because = play_steps([*steps, {"wait-until": {"struck": "never"}}]).verdict.because[0]
     assert "0 of 1 strikes" in because
     assert "the fault slow still holds 1 at peer.request" in because
 
@@ -440,10 +449,10 @@ def test_a_flush_that_does_not_return_is_expected_to_have_no_answer() -> None:
         {"await": "flush"},
         call("commit", "app"),
     ]
-    result = told(steps, actors=actors)
+    result = play_steps(steps, actors=actors)
     assert result.as_declared, result.verdict
     late = [*steps[:-1], {"expect": {"unanswered": "flush"}}]
-    assert failure(told(late, actors=actors)) == "flush is answered, expected no answer yet"
+    assert failure(play_steps(late, actors=actors)) == "flush is answered, expected no answer yet"
 
 
 @pytest.mark.parametrize(
@@ -486,7 +495,7 @@ def test_leaders_move_and_coordinators_are_loaded_again() -> None:
         do("reload-coordinator", coordinator_of="app"),
         *transaction("r1"),
     ]
-    result = told(steps)
+    result = play_steps(steps)
     assert result.as_declared, result.verdict
     assert sentences(result).count("is made the leader of") >= 3
 
@@ -504,13 +513,13 @@ def test_leaders_move_and_coordinators_are_loaded_again() -> None:
 )
 def test_brokers_go_and_come_back(steps: list[dict[str, Any]]) -> None:
     wait_until_in_sync = {"wait-until": {"in-sync": "t-1"}}
-    result = told([INIT, *transaction("r1", partition="t-1"), *steps, wait_until_in_sync])
+    result = play_steps([INIT, *transaction("r1", partition="t-1"), *steps, wait_until_in_sync])
     assert result.as_declared, result.verdict
 
 
 def test_a_broker_does_not_come_back_as_a_release_that_can_not_register() -> None:
     with pytest.raises(ConfigError, match="does not support finalized version"):
-        told([INIT, do("stop", broker=2), do("start", broker=2, as_version="4.3")])
+        play_steps([INIT, do("stop", broker=2), do("start", broker=2, as_version="4.3")])
 
 
 def test_replicas_and_configs_are_changed() -> None:
@@ -520,20 +529,22 @@ def test_replicas_and_configs_are_changed() -> None:
         INIT,
         *transaction("r1"),
     ]
-    assert told(steps).as_declared
-    wrong = told([do("configure", topic="t", name="no.such", value="1")])
+    assert play_steps(steps).as_declared
+    wrong = play_steps([do("configure", topic="t", name="no.such", value="1")])
     assert "steps.0.cluster: t: no.such: " in wrong.verdict.because[0]
-    nobody = told([do("reassign", partition="t-0", replicas=[9])])
+    nobody = play_steps([do("reassign", partition="t-0", replicas=[9])])
     assert "steps.0.cluster: t-0 is not given to (9,)" in nobody.verdict.because[0]
 
 
 def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
     append = call("append", "bystander", partition="t-0", values=["a", "b"], key="k")
     steps = [append, do("roll", partition="t-0"), do("clean", partition="t-0")]
-    result = told([*steps, do("clean", partition="in-0")], topics=COMPACTED)
+    result = play_steps([*steps, do("clean", partition="in-0")], topics=COMPACTED)
     assert result.as_declared, result.verdict
-    assert len(seen(result, Cleaned)) == 2
-    uncommitted = [r for r in seen(result, Read) if r.isolation == "read_uncommitted" and r.records]
+    assert len(observations_of(result, Cleaned)) == 2
+    uncommitted = [
+        r for r in observations_of(result, Read) if r.isolation == "read_uncommitted" and r.records
+    ]
     assert [record.value for record in uncommitted[0].records] == ["b"]
 
     short = {"t": {"partitions": 1, "configs": {"retention.ms": 1_000}}, "in": 1}
@@ -544,8 +555,8 @@ def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
         do("delete-old", partition="t-0"),
     ]
     expectation = {"expect": {"partition": "t-0", "high-watermark": 2}}
-    cut = told([*aged, expectation], topics=short)
-    assert {read.log_start_offset for read in seen(cut, Read)} >= {2}, cut.verdict
+    cut = play_steps([*aged, expectation], topics=short)
+    assert {read.log_start_offset for read in observations_of(cut, Read)} >= {2}, cut.verdict
 
 
 def test_topics_come_go_and_grow_in_the_middle_of_a_story() -> None:
@@ -560,18 +571,18 @@ def test_topics_come_go_and_grow_in_the_middle_of_a_story() -> None:
         {"expect": {"partition": "late-2", "committed": ["r2"]}},
         do("delete-topic", topic="in"),
     ]
-    result = told(steps)
+    result = play_steps(steps)
     assert result.as_declared, result.verdict
-    assert {str(read.place) for read in seen(result, Read)} == {
+    assert {str(read.place) for read in observations_of(result, Read)} == {
         "t-0", "t-1", "late-0", "late-1", "late-2",
     }  # fmt: skip
     steps_without_topic = [INIT, do("delete-topic", topic="t"), call("begin")]
     refused = call("add-partitions", partitions="t-0", error="UNKNOWN_TOPIC_OR_PARTITION")
-    assert told([*steps_without_topic, refused]).as_declared
-    assert failure(told([do("delete-topic", topic="t"), do("delete-topic", topic="t")])) == (
+    assert play_steps([*steps_without_topic, refused]).as_declared
+    assert failure(play_steps([do("delete-topic", topic="t"), do("delete-topic", topic="t")])) == (
         "topic t: UNKNOWN_TOPIC_OR_PARTITION"
     )
-    second_result = told([do("create-topic", topic="t")])
+    second_result = play_steps([do("create-topic", topic="t")])
     assert failure(second_result).startswith("topic t: TOPIC_ALREADY_EXISTS")
 
 
@@ -586,11 +597,11 @@ def test_a_topic_that_is_made_again_has_lost_nothing() -> None:
         call("append", "bystander", partition="t-0", value="c"),
         call("read", "reader", partition="t-0", from_=0, reads=["a", "c"]),
     ]
-    result = told(steps)
+    result = play_steps(steps)
     assert result.as_declared, result.verdict
-    (deleted,) = seen(result, Deleted)
+    (deleted,) = observations_of(result, Deleted)
     assert (deleted.topic, deleted.asked_ms < deleted.at_ms) == ("t", True)
-    assert seen(result, Wrote)[-1].asked_ms > deleted.at_ms, "surely of the second topic"
+    assert observations_of(result, Wrote)[-1].asked_ms > deleted.at_ms, "surely of the second topic"
 
 
 def test_an_id_begins_near_the_end_of_its_epochs() -> None:
@@ -601,16 +612,17 @@ def test_an_id_begins_near_the_end_of_its_epochs() -> None:
         *transaction("r2"),
         *transaction("r3"),
     ]
-    result = told(steps, run="TV2")
+    result = play_steps(steps, run="TV2")
     assert result.as_declared, result.verdict
     identities = {
-        (observation.producer_id, observation.producer_epoch) for observation in seen(result, Ended)
+        (observation.producer_id, observation.producer_epoch)
+        for observation in observations_of(result, Ended)
     }
     assert len({producer_id for producer_id, _ in identities}) == 2, "the id has rotated"
     busy = [INIT, call("begin"), call("add-partitions", partitions="t-0")]
-    refused = told([*busy, do("age", transactional_id="app", epoch=9)])
+    refused = play_steps([*busy, do("age", transactional_id="app", epoch=9)])
     assert failure(refused) == ("INVALID_TXN_STATE: app is in Ongoing: only an idle id can be aged")
-    past = told(
+    past = play_steps(
         [do("age", transactional_id="app", epoch=9), do("age", transactional_id="app", epoch=9)]
     )
     assert failure(past) == "INVALID_PRODUCER_EPOCH: app is at epoch 9 already"
@@ -619,12 +631,12 @@ def test_an_id_begins_near_the_end_of_its_epochs() -> None:
 def test_internal_topics_are_configured_and_reassigned_once_they_are_there() -> None:
     offsets = "__consumer_offsets"
     move = do("reassign", partition=f"{offsets}-0", replicas=[2, 3])
-    early = told([move])
+    early = play_steps([move])
     assert failure(early) == f"{offsets}-0 is not given to (2, 3): UNKNOWN_TOPIC_OR_PARTITION"
     steps_before = [INIT, call("begin"), call("add-offsets", group="g", always=True)]
     steps_before += [call("commit-offsets", group="g", offsets={"t-0": 1}), call("commit")]
     configure = do("configure", topic=offsets, name="retention.ms", value="1000")
-    result = told([*steps_before, configure, move])
+    result = play_steps([*steps_before, configure, move])
     assert result.as_declared, result.verdict
 
 
@@ -736,19 +748,20 @@ def test_who_only_asks_for_runs_imports_no_story() -> None:
 
 def test_everybody_looks_twice_at_the_end_and_twice_more_after_a_cure() -> None:
     steps = [call("init-producer-id"), *transaction("r1")]
-    result = told(steps, cure=[{"advance": "1s"}])
-    assert len(seen(result, Listed)) == 4
-    assert len(seen(result, Healed)) == 1
-    assert {(observation.name, observation.value) for observation in seen(result, Gauge)} == {
-        (LATE_GAUGE, 0)
-    }
+    result = play_steps(steps, cure=[{"advance": "1s"}])
+    assert len(observations_of(result, Listed)) == 4
+    assert len(observations_of(result, Healed)) == 1
+    assert {
+        (observation.name, observation.value) for observation in observations_of(result, Gauge)
+    } == {(LATE_GAUGE, 0)}
     partitions = {
-        (observation.topic, observation.partition) for observation in seen(result, Producers)
+        (observation.topic, observation.partition)
+        for observation in observations_of(result, Producers)
     }
     assert partitions == {("t", 0), ("t", 1), ("in", 0)}
-    times = [observation.at_ms for observation in seen(result, Listed)]
+    times = [observation.at_ms for observation in observations_of(result, Listed)]
     assert times[1] - times[0] > LONG_MS
-    assert {observation.isolation for observation in seen(result, Read)} == {
+    assert {observation.isolation for observation in observations_of(result, Read)} == {
         "read_committed",
         "read_uncommitted",
     }
@@ -758,6 +771,6 @@ def test_everybody_looks_twice_at_the_end_and_twice_more_after_a_cure() -> None:
 @pytest.mark.slow
 def test_a_partition_without_a_leader_is_no_obstacle() -> None:
     topics = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [2]}}
-    result = told([{"cluster": {"do": "kill", "broker": 2}}], topics=topics)
+    result = play_steps([{"cluster": {"do": "kill", "broker": 2}}], topics=topics)
     assert result.as_declared, result.verdict
     assert "it is not known who writes to t-0" in sentences(result)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.lab.simulation.test_invariants import PLACE, leader, use
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.hand_made_histories import FAILED, OK, UNKNOWN, Told
+from tests.support.hand_made_histories import FAILED, OK, UNKNOWN, HistoryBuilder
 from tests.support.markers import append_marker
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.rng import SeededRng
@@ -36,18 +36,18 @@ from txnsim_lab.simulation._running_invariants import Moments
 IDENTITY: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
 
 
-def kinds(story: Told, *, keeps_positions: bool = True) -> list[str]:
+def kinds(story: HistoryBuilder, *, keeps_positions: bool = True) -> list[str]:
     return [kind for kind, _ in broken_promises(story.history, keeps_positions=keeps_positions)]
 
 
 # Who was replaced
 
 
-def story_of_replaced(**fields: Any) -> Told:
-    story = Told()
-    story.initialised("p")
-    story.began("T1", "p")
-    story.initialised("q", **({"producer_epoch": 1} | fields))
+def story_of_replaced(**fields: Any) -> HistoryBuilder:
+    story = HistoryBuilder()
+    story.initialise("p")
+    story.begin("T1", "p")
+    story.initialise("q", **({"producer_epoch": 1} | fields))
     return story
 
 
@@ -57,11 +57,11 @@ def test_nothing_is_granted_at_an_epoch_that_was_replaced(do: str) -> None:
     fields: Any = {**IDENTITY, "asked_ms": 3_500}
     match do:
         case "added":
-            story.added("T1", **fields)
+            story.add_partitions("T1", **fields)
         case "wrote":
-            story.wrote("T1", "a", **fields)
+            story.write("T1", "a", **fields)
         case _:
-            story.sent("T1", 5, **fields)
+            story.send_offsets("T1", 5, **fields)
     assert kinds(story) == [GRANTED_TO_REPLACED]
 
 
@@ -81,20 +81,20 @@ def test_what_may_be_granted(
     fields_of_init: dict[str, Any], fields_of_wrote: dict[str, Any]
 ) -> None:
     story = story_of_replaced(**fields_of_init)
-    story.wrote("T1", "a", **IDENTITY, **fields_of_wrote)
+    story.write("T1", "a", **IDENTITY, **fields_of_wrote)
     assert kinds(story) == []
 
 
 # Positions of groups
 
 
-@pytest.mark.parametrize(("end", "broken"), [("committed", [UNSTABLE_POSITION]), ("aborted", [])])
+@pytest.mark.parametrize(("end", "broken"), [("commit", [UNSTABLE_POSITION]), ("abort", [])])
 def test_a_position_is_not_told_while_an_open_transaction_has_one(
     end: str, broken: list[str]
 ) -> None:
     """One whose abort is granted may have been aborted for its timeout before that."""
-    story = Told()
-    story.sent("T1", 5)
+    story = HistoryBuilder()
+    story.send_offsets("T1", 5)
     story.positions(3, asked_ms=1_500)
     getattr(story, end)("T1", asked_ms=2_500)
     assert kinds(story) == broken
@@ -112,16 +112,16 @@ def test_a_position_is_not_told_while_an_open_transaction_has_one(
 def test_where_a_position_may_be_told(
     sent: dict[str, Any], read: dict[str, Any], end: dict[str, Any]
 ) -> None:
-    story = Told()
-    story.sent("T1", 5, **sent)
+    story = HistoryBuilder()
+    story.send_offsets("T1", 5, **sent)
     story.positions(3, **({"asked_ms": 1_500} | read))
-    story.committed("T1", **({"asked_ms": 2_500} | end))
+    story.commit("T1", **({"asked_ms": 2_500} | end))
     assert UNSTABLE_POSITION not in kinds(story)
 
 
 def test_a_position_that_was_taken_stays() -> None:
-    story = Told()
-    story.sent(None, 5, asked_ms=500)
+    story = HistoryBuilder()
+    story.send_offsets(None, 5, asked_ms=500)
     story.positions(-1, asked_ms=1_500)
     assert kinds(story) == [LOST_POSITION]
     assert kinds(story, keeps_positions=False) == []
@@ -129,19 +129,19 @@ def test_a_position_that_was_taken_stays() -> None:
 
 @pytest.mark.parametrize("outcome", ["ok", "unknown"])
 def test_a_later_position_may_take_its_place(outcome: str) -> None:
-    story = Told()
-    story.sent(None, 5, asked_ms=500)
-    story.sent(None, 2, asked_ms=1_500, outcome=outcome)
+    story = HistoryBuilder()
+    story.send_offsets(None, 5, asked_ms=500)
+    story.send_offsets(None, 2, asked_ms=1_500, outcome=outcome)
     story.positions(2, asked_ms=2_500)
     assert kinds(story) == []
 
 
 def test_an_earlier_one_or_that_of_an_aborted_transaction_may_not() -> None:
-    story = Told()
-    story.sent(None, 2, asked_ms=500)
-    story.sent(None, 5, asked_ms=1_500)
-    story.sent("T1", 9)
-    story.aborted("T1", asked_ms=3_500)
+    story = HistoryBuilder()
+    story.send_offsets(None, 2, asked_ms=500)
+    story.send_offsets(None, 5, asked_ms=1_500)
+    story.send_offsets("T1", 9)
+    story.abort("T1", asked_ms=3_500)
     story.positions(2, asked_ms=4_500)
     story.positions(9, asked_ms=5_500)
     story.positions(5, asked_ms=6_500)
@@ -149,44 +149,44 @@ def test_an_earlier_one_or_that_of_an_aborted_transaction_may_not() -> None:
 
 
 def test_a_position_that_somebody_was_told_stays_too() -> None:
-    story = Told()
-    story.sent(None, 5, asked_ms=500)
-    story.sent(None, 9, asked_ms=1_500, outcome=UNKNOWN)
+    story = HistoryBuilder()
+    story.send_offsets(None, 5, asked_ms=500)
+    story.send_offsets(None, 9, asked_ms=1_500, outcome=UNKNOWN)
     story.positions(9, asked_ms=2_500)
     story.positions(5, asked_ms=3_500)
     assert kinds(story) == [LOST_POSITION]
-    story.sent(None, 5, asked_ms=4_500, outcome=UNKNOWN)
+    story.send_offsets(None, 5, asked_ms=4_500, outcome=UNKNOWN)
     assert kinds(story) == [LOST_POSITION]
 
 
 def test_it_is_not_known_which_of_two_equal_positions_was_told() -> None:
-    story = Told()
-    story.sent(None, 9, asked_ms=500, outcome=UNKNOWN)
-    story.sent(None, 5, asked_ms=1_500)
-    story.sent(None, 9, asked_ms=2_500, outcome=UNKNOWN)
+    story = HistoryBuilder()
+    story.send_offsets(None, 9, asked_ms=500, outcome=UNKNOWN)
+    story.send_offsets(None, 5, asked_ms=1_500)
+    story.send_offsets(None, 9, asked_ms=2_500, outcome=UNKNOWN)
     story.positions(9, asked_ms=3_500)
     story.positions(5, asked_ms=4_500)
     assert kinds(story) == []
 
 
 def test_who_watches_may_be_told_late_and_what_is_open() -> None:
-    story = Told()
-    story.sent(None, 2, asked_ms=500)
-    story.sent(None, 5, asked_ms=1_500)
-    story.sent("T1", 9)
+    story = HistoryBuilder()
+    story.send_offsets(None, 2, asked_ms=500)
+    story.send_offsets(None, 5, asked_ms=1_500)
+    story.send_offsets("T1", 9)
     story.positions(2, asked_ms=3_500)
-    story.committed("T1", asked_ms=4_500)
+    story.commit("T1", asked_ms=4_500)
     assert kinds(story) == [UNSTABLE_POSITION, LOST_POSITION]
     watchers = frozenset({"r"})
     assert [*broken_promises(story.history, keeps_positions=True, watchers=watchers)] == []
 
 
-def story_of_overtaken(offset: int, *, asked_ms: int) -> Told:
+def story_of_overtaken(offset: int, *, asked_ms: int) -> HistoryBuilder:
     """A plain commit of 5, answered after 9 was sent in a transaction, and before its end."""
-    story = Told()
-    story.sent("T1", 9)
-    story.sent(None, 5, asked_ms=asked_ms)
-    story.committed("T1", asked_ms=2_500)
+    story = HistoryBuilder()
+    story.send_offsets("T1", 9)
+    story.send_offsets(None, 5, asked_ms=asked_ms)
+    story.commit("T1", asked_ms=2_500)
     story.positions(offset, asked_ms=3_500)
     return story
 
@@ -202,10 +202,10 @@ def test_of_two_that_were_sent_at_once_either_may_stay(offset: int) -> None:
 
 
 def test_an_older_one_gives_way_to_a_plain_commit_though_somebody_was_told_it() -> None:
-    story = Told()
-    story.sent("T1", 9)
-    story.sent(None, 5, asked_ms=1_500)
-    story.committed("T1", asked_ms=2_500)
+    story = HistoryBuilder()
+    story.send_offsets("T1", 9)
+    story.send_offsets(None, 5, asked_ms=1_500)
+    story.commit("T1", asked_ms=2_500)
     story.positions(9, asked_ms=1_800)  # before the plain commit was answered
     story.positions(5, asked_ms=4_500)
     assert kinds(story) == []
@@ -305,9 +305,9 @@ def lost_as_the_rule_reads(history: History, watchers: frozenset[str]) -> Iterat
                 yield f"{read.who} got {position.offset} at {read.at_ms}"
 
 
-def mixed_by_chance(random: Any) -> Told:
+def mixed_by_chance(random: Any) -> HistoryBuilder:
     """Plain positions, positions of transactions, and readers, who are told anything."""
-    story, open_now = Told(), {"T0"}
+    story, open_now = HistoryBuilder(), {"T0"}
     for number in range(1, random.randint(4, 40)):
         now_ms = number * 1_000
         asked_ms = max(0, now_ms - random.randrange(1, 5_000))
@@ -316,11 +316,11 @@ def mixed_by_chance(random: Any) -> Told:
         do = random.choice(["plain", "sent", "committed", "aborted", "read", "read", "watched"])
         label = random.choice(sorted(open_now))
         if do == "plain":
-            story.sent(None, offset, asked_ms=asked_ms, outcome=outcome)
+            story.send_offsets(None, offset, asked_ms=asked_ms, outcome=outcome)
         elif do == "sent":
-            story.sent(label, offset, asked_ms=asked_ms, outcome=outcome)
+            story.send_offsets(label, offset, asked_ms=asked_ms, outcome=outcome)
         elif do in ("committed", "aborted"):
-            end = story.committed if do == "committed" else story.aborted
+            end = story.commit if do == "committed" else story.abort
             end(label, asked_ms=asked_ms, outcome=outcome)
             if outcome is OK:
                 open_now.remove(label)
@@ -353,16 +353,16 @@ Judge = Callable[[History, frozenset[str]], Iterator[promises.Broken]]
 
 def moves(how: str, count: int) -> History:
     """A group that goes on so many times, and looks where it stands each time."""
-    story, asked_ms = Told(), 500
+    story, asked_ms = HistoryBuilder(), 500
     for number in range(count):
         within = how == "transactions" or (how == "first transactions" and number < count / 2)
         offset = 7 if how == "one offset" else number
         if within or (how == "both" and number % 2):
-            story.sent(f"T{number}", offset, asked_ms=asked_ms)
-            story.committed(f"T{number}", asked_ms=asked_ms + 1_000)
+            story.send_offsets(f"T{number}", offset, asked_ms=asked_ms)
+            story.commit(f"T{number}", asked_ms=asked_ms + 1_000)
             asked_ms += 2_000
         else:
-            story.sent(None, offset, asked_ms=asked_ms)
+            story.send_offsets(None, offset, asked_ms=asked_ms)
             asked_ms += 1_000
         story.positions(offset, asked_ms=asked_ms)
         asked_ms += 1_000

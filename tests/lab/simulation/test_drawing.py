@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.clusters import begun
+from tests.support.clusters import begin_transaction
 from tests.support.hand_made_plans import leaderless_plan
 from txnsim.errors import ConfigError
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
@@ -210,7 +210,10 @@ def test_his_questions_are_no_steps_of_a_story_but_of_a_test() -> None:
 
 
 async def orders(guest: Guest) -> None:
-    async with guest.client("mine") as client, await begun(client, "mine") as own_producer:
+    async with (
+        guest.client("mine") as client,
+        await begin_transaction(client, "mine") as own_producer,
+    ):
         await own_producer.send("u", 0, b"order")
         await own_producer.commit()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.testing_plays import committed
+from tests.support.testing_plays import write_committed
 from tests.support.within_environment import within
 from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
@@ -13,7 +13,7 @@ from txnsim_lab.check.observations import Ended, Outcome, Wrote
 async def test_what_an_application_notes_is_held_against_what_an_onlooker_sees(
     kafka: AsyncSimulatedKafka,
 ) -> None:
-    await committed(kafka, "orders", "a")
+    await write_committed(kafka, "orders", "a")
     now_ms = await kafka.clock.now_ms()
     for offset, value in enumerate(("a", "lost")):
         await kafka.history.note(
@@ -40,7 +40,7 @@ async def test_what_an_application_notes_is_held_against_what_an_onlooker_sees(
 
 @within(run_virtual, topics=["orders"])
 async def test_a_healthy_cluster_is_found_healthy(kafka: AsyncSimulatedKafka) -> None:
-    await committed(kafka, "orders", "a")
+    await write_committed(kafka, "orders", "a")
     await kafka.history.look("orders")
     assert (await kafka.history.verdict()).kinds == ()
 
@@ -55,6 +55,6 @@ async def test_a_topic_that_the_test_deletes_takes_its_records_with_it(
     await kafka.topics.delete("orders")
     await kafka.topics.create("orders")
     await kafka.clock.advance("1s")
-    await committed(kafka, "orders", "b")
+    await write_committed(kafka, "orders", "b")
     await kafka.history.look("orders")
     assert (await kafka.history.verdict()).kinds == ()

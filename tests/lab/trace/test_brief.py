@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.support.traces import told_run
+from tests.support.traces import recording_of_run
 from txnsim.runtime.trace import Event
 from txnsim_lab.trace.brief import line, payload
 
@@ -32,5 +32,5 @@ def test_values_are_words_that_grep_finds() -> None:
 
 
 def test_every_event_of_a_run_is_one_line() -> None:
-    run = told_run()
+    run = recording_of_run()
     assert all("\n" not in line(event, run.nodes) for event in run.events)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.small_trace import small
-from tests.support.traces import told_run
+from tests.support.traces import recording_of_run
 from txnsim_lab.trace.diff import DIFFED_MAX, diff
 
 NODES = ("broker/1", "broker/2")
@@ -11,11 +11,11 @@ NODES = ("broker/1", "broker/2")
 
 @pytest.mark.slow
 def test_the_same_run_twice_has_no_difference() -> None:
-    assert diff(told_run(), told_run()) is None
+    assert diff(recording_of_run(), recording_of_run()) is None
 
 
 def test_two_takes_part_where_the_fault_is_felt() -> None:
-    divergence = diff(told_run(), told_run(take="disarmed"))
+    divergence = diff(recording_of_run(), recording_of_run(take="disarmed"))
     assert divergence is not None
     assert divergence.settings["take"] == ("armed", "disarmed")
     assert divergence.sentence.startswith("They part at client late-producer: A tells ")

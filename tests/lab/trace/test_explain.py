@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.small_trace import small
-from tests.support.traces import hung_at, told_run
+from tests.support.traces import hung_at, recording_of_run
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import TraceLevel
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
@@ -40,7 +40,7 @@ OWED = (NODES[2], "marker.owed", (), TX, {"tp": "t-0", "committed": False})
 
 
 def test_a_hanging_transaction_is_told_with_its_evidence_and_the_repair() -> None:
-    run = told_run()
+    run = recording_of_run()
     lso_explanation = explain_lso(run, "payments-0", at=hung_at(run))
     assert lso_explanation.cause == "hanging transaction"
     assert lso_explanation.last_stable_offset == 1
@@ -53,7 +53,7 @@ def test_a_hanging_transaction_is_told_with_its_evidence_and_the_repair() -> Non
 
 
 def test_at_full_the_high_watermark_is_known() -> None:
-    run = told_run(level=TraceLevel.FULL)
+    run = recording_of_run(level=TraceLevel.FULL)
     assert BRIEF_REMARK not in explain_lso(run, "payments-0").sentences
 
 
@@ -169,7 +169,7 @@ def test_what_the_trace_does_not_know_is_refused() -> None:
 
 
 def test_a_transaction_is_told_with_what_caused_its_last_move() -> None:
-    run = told_run()
+    run = recording_of_run()
     txn_explanation = explain_txn(run, "app", at=hung_at(run))
     assert txn_explanation.sentences[0].startswith(
         "app is Empty: producer id 0, epoch 1, at the coordinator"

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.support.clusters import VirtualCluster, begun, run_cluster
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import TraceLevel
@@ -36,11 +36,11 @@ def test_a_held_end_of_another_transaction_is_no_cause(
             for number, (client, name) in enumerate(
                 ((first_client, "app"), (other_client, "other"))
             ):
-                producer = await begun(client, name)
+                producer = await begin_transaction(client, name)
                 await producer.send("orders", number, name.encode())
                 if name in held_names:
                     ends.create_task(producer.commit())
-                    await cluster.struck(count=held_names.index(name) + 1)
+                    await cluster.wait_until_struck(count=held_names.index(name) + 1)
             lines.extend(b"".join(cluster.env.tracer.pieces()).splitlines())
             if held_names:
                 cluster.injector.disarm("f")

@@ -2,20 +2,20 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.traces import hung_at, told_run
+from tests.support.traces import hung_at, recording_of_run
 from txnsim_lab.trace.explain import explain_lso
 from txnsim_lab.trace.explained_moments import moments
 
 
 def test_a_moment_says_what_a_reader_says_of_its_event() -> None:
-    run = told_run()
+    run = recording_of_run()
     for moment in moments(run):
         for partition in moment.partitions:
             assert partition == explain_lso(run, partition.partition, at=moment.at)
 
 
 def test_between_two_moments_nothing_else_would_be_said() -> None:
-    run = told_run()
+    run = recording_of_run()
     found = list(moments(run))
     hung_index = hung_at(run)
     last_moment = [moment for moment in found if moment.at <= hung_index][-1]
@@ -35,6 +35,6 @@ def test_a_long_trace_is_explained_from_where_the_work_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("txnsim_lab.trace.explained_moments.ANSWERS_MAX", 50)
-    run = told_run()
+    run = recording_of_run()
     found = list(moments(run))
     assert found[0].at >= run.events[-50].i

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.support.clusters import VirtualCluster, begun, run_cluster
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster
 from tests.support.hanging_transaction import produce_without_adding
 from tests.support.log_dirs import write_disk
 from tests.support.logs import NOW, LogDriver, plain
@@ -347,7 +347,7 @@ def test_the_trace_of_a_loaded_cluster_knows_what_its_coordinators_have_loaded(
 
     async def write_disks(cluster: VirtualCluster) -> tuple[list[Path], int]:
         async with cluster.client() as client:
-            producer = await begun(client, "report")
+            producer = await begin_transaction(client, "report")
             await producer.send("orders", 0, b"alive")
             return write(cluster, tmp_path), cluster.env.clock.now_ms()
 

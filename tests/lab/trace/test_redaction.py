@@ -1,21 +1,21 @@
 from __future__ import annotations
 
 from tests.support.small_trace import small
-from tests.support.traces import told_run
+from tests.support.traces import recording_of_run
 from txnsim_lab.trace.redaction import LEFT_OUT, redact_run
 
 
 def test_no_value_of_a_record_is_left() -> None:
-    text = told_run().to_lines()
+    text = recording_of_run().to_lines()
     assert b"after-1" in text
     assert b'"late"' in text
-    redacted_trace = redact_run(told_run()).to_lines()
+    redacted_trace = redact_run(recording_of_run()).to_lines()
     assert b"after-1" not in redacted_trace
     assert b'"late"' not in redacted_trace
 
 
 def test_names_offsets_and_causes_stay() -> None:
-    run = told_run()
+    run = recording_of_run()
     redacted_run = redact_run(run)
     assert redacted_run.nodes == run.nodes
     assert [(event.i, event.k, event.tx, event.p) for event in redacted_run.events] == [

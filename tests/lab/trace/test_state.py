@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.coordinator import FOO_0, World
+from tests.support.coordinator import FOO_0, CoordinatorWorld
 from tests.support.group_world import GroupWorld, run_groups
 from tests.support.streams_groups import counting_image, heartbeat, tasks
 from tests.support.within_environment import within
@@ -233,7 +233,7 @@ def test_an_id_may_be_any_text(transactional_id: str) -> None:
 
 async def test_a_marker_of_a_topic_that_was_deleted_is_owed_no_more() -> None:
     """It was owed to the end of the trace."""
-    world = World(trace=True)
+    world = CoordinatorWorld(trace=True)
     world.answers_markers = False
     session = await world.ready()
     await world.add(session, FOO_0)

@@ -13,7 +13,7 @@ from tests.spark.forensics.opened import FACTS as SOUND
 from tests.spark.forensics.opened import HERE, ends, no_marker_since, txn
 from tests.support.broker_dirs import BrokerDir
 from tests.support.logs import driven_log
-from tests.support.metadata_logs import partition, removed, topic, write_metadata_log
+from tests.support.metadata_logs import partition, remove_topic, topic, write_metadata_log
 from tests.support.remade_topic import GONE_ID, NEW_ID, OLD_ID, remade_topic
 from txnsim.errors import BadInputError
 from txnsim.storage.metadata_log import StoredMetadata
@@ -535,7 +535,9 @@ def test_a_copy_that_can_not_be_read_is_told(tmp_path: Path) -> None:
 
 def test_deleted_topics_and_the_owners_of_whole_copies_are_told(tmp_path: Path) -> None:
     broker_dir = BrokerDir(tmp_path / "b1", 1)
-    write_metadata_log(broker_dir.path / StoredMetadata.FOLDER, [topic("orders", ID), removed(ID)])
+    write_metadata_log(
+        broker_dir.path / StoredMetadata.FOLDER, [topic("orders", ID), remove_topic(ID)]
+    )
     torn = BrokerDir(tmp_path / "b2", 2)
     write_metadata_log(torn.path / StoredMetadata.FOLDER, [topic("orders", ID)])
     (log,) = torn.path.glob("*/*.log")

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support.broker_dirs import BrokerDir, forget_the_end, move
+from tests.support.broker_dirs import BrokerDir, move, remove_end_snapshot
 from tests.support.logs import NOW, LogDriver, plain
 from tests.support.no_spark import no_session
 from txnsim import on_demand_imports
@@ -68,7 +68,7 @@ def broker_with(
     if clean:
         broker_dir.stop()
     else:
-        forget_the_end(replica)
+        remove_end_snapshot(replica)
         broker_dir.kill()
     return broker_dir
 
@@ -136,7 +136,7 @@ def test_what_lies_behind_the_marker_of_the_last_decision_is_to_be_aborted(
     if clean:
         broker.stop()
     else:
-        forget_the_end(replica)
+        remove_end_snapshot(replica)
         broker.kill()
     finding = only_finding(report_on(broker.path))
     assert (finding.verdict, finding.outcome) == (OpenTxnStatus.HANGING, "abort")

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support.broker_dirs import BrokerDir, forget_the_end, move
-from tests.support.engines import here
+from tests.support.broker_dirs import BrokerDir, move, remove_end_snapshot
+from tests.support.engines import local_engine
 from tests.support.log_tables import (
     PASSING_OVER,
     Row,
@@ -352,7 +352,7 @@ def test_after_a_stop_in_order_nothing_is_left_to_read(
 def test_after_a_kill_the_segments_behind_the_last_snapshot_are_left(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
-    forget_the_end(broker.replica(driver))
+    remove_end_snapshot(broker.replica(driver))
     content = Looked(broker.kill())
     assert content.unread == content.segments[-1:]
     assert content.state.seeded_from == content.segments[-1]
@@ -371,7 +371,7 @@ def test_after_a_kill_what_a_broker_would_recover_is_read_whatever_snapshots_say
 def test_a_mark_without_a_snapshot_at_the_end_says_nothing(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
-    forget_the_end(broker.replica(driver))
+    remove_end_snapshot(broker.replica(driver))
     content = Looked(broker.stop())
     assert content.unread == content.segments[-1:]
     assert content.state.ends.end_offset == driver.log.log_end_offset
@@ -446,7 +446,7 @@ def test_notes_that_make_no_sense_are_told_and_left_out(
 
 
 def read_at_once(state: ReplicaState) -> ReplicaRead:
-    return here().results_of(replica_job([state], cores=1), Way.HERE)[state.replica.path]
+    return local_engine().results_of(replica_job([state], cores=1), Way.HERE)[state.replica.path]
 
 
 def test_it_finds_the_same(tmp_path: Path) -> None:
@@ -462,7 +462,7 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     state = state_of(replica, use_snapshots=False)
     content = read_at_once(state)
     for way in (Way.HERE, Way.PROCESSES):
-        read = here().results_of(replica_job([state], cores=2), way)
+        read = local_engine().results_of(replica_job([state], cores=2), way)
         assert read == {state.replica.path: content}
     assert sorted(content.opened) == [PID, 99]
     assert content.opened[PID].coordinator_epoch == 4
@@ -502,7 +502,7 @@ def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> 
         file.write(b"torn")
     (replica,) = replicas_in([log_dir])
     state = state_of(replica)
-    (result,) = here().results_of(log_job([state], {7, 8, 9}), Way.PROCESSES).values()
+    (result,) = local_engine().results_of(log_job([state], {7, 8, 9}), Way.PROCESSES).values()
     problems: list[str] = []
     assert result.replayed == replay_log(state, problems.append).concerning({7, 8, 9})
     assert result.problems == tuple(problems)

@@ -103,7 +103,7 @@ def tell(hours: Hours = FIFTY) -> dict[str, str]:
             folder.mkdir()
         make(disks, hours)
         with S3Store(served) as store:
-            store.put(disks, "kafka")
+            store.upload(disks, "kafka")
             return Story(store, desk).ask()
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.lifetime import Lived
+from tests.support.lifetime import ManagedResource
 from tests.support.quick_spark import quick_environment
 
 PATIENCE_S: Final = 280.0
@@ -21,7 +21,7 @@ PATIENCE_S: Final = 280.0
 """
 
 
-class StreamProcess(Lived):
+class StreamProcess(ManagedResource):
     """The process, and the events that it has told on its standard output.
 
     Args:
@@ -46,7 +46,7 @@ class StreamProcess(Lived):
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
-    def _left(self, error: BaseException | None) -> None:
+    def _on_exit(self, error: BaseException | None) -> None:
         if self._process.poll() is None:
             self.kill()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from tests.support.broker_dirs import BrokerDir, forget_the_end, move
+from tests.support.broker_dirs import BrokerDir, move, remove_end_snapshot
 from tests.support.logs import NOW, LogDriver, plain
 from tests.support.soundness import busy_log, patch, write_log_dir
 from txnsim.cli.main import main
@@ -48,7 +48,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         driver.txn(1, pid=7)
         for _ in range(8):
             driver.append(plain())
-        forget_the_end(broker.replica(driver, "orders", partition))
+        remove_end_snapshot(broker.replica(driver, "orders", partition))
     broker.coordinator(move("Empty"), move("Ongoing", HERE, name="alive", pid=8))
     broker.coordinator(move("PrepareAbort", HERE, name="other", pid=9), partition=1)
     return broker.kill()

@@ -16,7 +16,7 @@ import pytest
 
 import txnsim_spark.cli.submit
 from benchmarks.log_data import TOPIC, Scale, small_batches
-from tests.support.standalone_spark import WORKERS, StandaloneSpark, Task
+from tests.support.standalone_spark import WORKERS, SparkTask, StandaloneSpark
 from txnsim_spark.log_database import LogDatabase
 
 pytestmark = [pytest.mark.spark, pytest.mark.real]
@@ -63,7 +63,7 @@ spark.stop()
 """Each task waits, so that a worker can be killed while it surely has one."""
 
 
-def shared_out(tasks: list[Task]) -> bool:
+def shared_out(tasks: list[SparkTask]) -> bool:
     """Whether there was more than one task, and each worker had some: a worker's only core makes
     one executor.
     """

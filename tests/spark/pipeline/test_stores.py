@@ -54,7 +54,7 @@ class Filled:
     def __init__(self, store: S3Store, local: Path) -> None:
         self.store = store
         self.local = local
-        store.put(local, "kafka")
+        store.upload(local, "kafka")
 
     @property
     def uri(self) -> str:
@@ -182,7 +182,7 @@ def test_a_stream_follows_a_store(
     directory = f"{filled_store.store.uri}/growing-{tmp_path.name}"
     for _ in range(2):  # the second one goes on from the checkpoint
         growing.grow()
-        filled_store.store.put(growing.path, directory.rpartition("/")[2])
+        filled_store.store.upload(growing.path, directory.rpartition("/")[2])
         writer = follow(spark, directory, "records", str(tmp_path / "out"), maxFilesPerTrigger=2)
         writer.trigger(availableNow=True).start().awaitTermination()
         parquet = spark.read.parquet(str(tmp_path / "out" / "records"))

@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.broker_dirs import BrokerDir
-from tests.support.position_logs import HERE, at, ended, offsets_log, sent
+from tests.support.position_logs import (
+    ORDERS,
+    commit_record,
+    end_marker,
+    offsets_log,
+    position_batch,
+)
 from txnsim.group.records import OffsetDeleted
 from txnsim.storage import names
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
@@ -22,36 +28,44 @@ def told(tmp_path: Path, *batches: bytes) -> dict[str, int]:
     return {
         group: position.offset
         for (group, place), position in positions.by_place.items()
-        if place == HERE
+        if place == ORDERS
     }
 
 
 def test_the_newest_position_counts_until_its_tombstone(tmp_path: Path) -> None:
-    offset_deleted = OffsetDeleted(group_id="h", topic_partition=HERE)
-    batches = (sent(at(1), at(9, "h")), sent(at(4)), sent(offset_deleted))
+    offset_deleted = OffsetDeleted(group_id="h", topic_partition=ORDERS)
+    batches = (
+        position_batch(commit_record(1), commit_record(9, "h")),
+        position_batch(commit_record(4)),
+        position_batch(offset_deleted),
+    )
     assert told(tmp_path, *batches) == {"g": 4}
 
 
 def test_a_position_of_a_transaction_counts_with_its_commit(tmp_path: Path) -> None:
     batches = (
-        sent(at(1), at(1, "a"), at(1, "p")),
-        sent(at(7), pid=5),
-        sent(at(8, "a"), pid=6),
-        sent(at(9, "p"), pid=7),
-        ended(committed=True, pid=5),
-        ended(committed=False, pid=6),
+        position_batch(commit_record(1), commit_record(1, "a"), commit_record(1, "p")),
+        position_batch(commit_record(7), pid=5),
+        position_batch(commit_record(8, "a"), pid=6),
+        position_batch(commit_record(9, "p"), pid=7),
+        end_marker(committed=True, pid=5),
+        end_marker(committed=False, pid=6),
     )
     assert told(tmp_path, *batches) == {"g": 7, "a": 1, "p": 1}
 
 
 def test_a_later_position_is_not_overtaken_by_a_commit(tmp_path: Path) -> None:
-    batches = (sent(at(7), pid=5), sent(at(8)), ended(committed=True, pid=5))
+    batches = (
+        position_batch(commit_record(7), pid=5),
+        position_batch(commit_record(8)),
+        end_marker(committed=True, pid=5),
+    )
     assert told(tmp_path, *batches) == {"g": 8}
 
 
 def test_positions_a_torn_end_is_told(tmp_path: Path) -> None:
     broker = BrokerDir(tmp_path / "broker-1")
-    folder = offsets_log(broker.path, sent(at(3)))
+    folder = offsets_log(broker.path, position_batch(commit_record(3)))
     with (folder / names.Suffix.LOG.at(0)).open("ab") as file:
         file.write(b"torn")
     problems: list[str] = []
@@ -62,8 +76,10 @@ def test_positions_a_torn_end_is_told(tmp_path: Path) -> None:
 
 def test_the_longest_log_of_the_newest_epoch_is_read(tmp_path: Path) -> None:
     brokers = [BrokerDir(tmp_path / f"broker-{number}") for number in (1, 2)]
-    offsets_log(brokers[0].path, sent(at(1)))
-    longer = offsets_log(brokers[1].path, sent(at(1)), sent(at(2)))
+    offsets_log(brokers[0].path, position_batch(commit_record(1)))
+    longer = offsets_log(
+        brokers[1].path, position_batch(commit_record(1)), position_batch(commit_record(2))
+    )
     paths = [broker.stop() for broker in brokers]
     problems: list[str] = []
     states = list(leading_states(paths, CONSUMER_OFFSETS_TOPIC, problems.append))

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
 from tests.support.no_spark import no_session
-from tests.support.position_logs import HERE, at, offsets_log, sent
+from tests.support.position_logs import ORDERS, commit_record, offsets_log, position_batch
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics.find_hanging import Search
 from txnsim_spark.questions.waiting_groups import WaitingGroups, find_waiting_groups
@@ -28,13 +28,21 @@ def broker(tmp_path: Path) -> BrokerDir:
     driver.txn(1, count=2)
     broker_dir = BrokerDir(tmp_path / "broker-1")
     broker_dir.replica(driver)
-    broker_dir.coordinator(move("Ongoing", HERE))
+    broker_dir.coordinator(move("Ongoing", ORDERS))
     return broker_dir
 
 
 def test_each_group_is_told_how_far_it_comes(tmp_path: Path) -> None:
     disks = broker(tmp_path)
-    offsets_log(disks.path, sent(at(0, "far"), at(2, "there"), at(3, "inside"), at(4, "through")))
+    offsets_log(
+        disks.path,
+        position_batch(
+            commit_record(0, "far"),
+            commit_record(2, "there"),
+            commit_record(3, "inside"),
+            commit_record(4, "through"),
+        ),
+    )
     groups = waiting_groups_in(disks.stop())
     waiters = [
         (waiter.group, waiter.committed_offset, waiter.to_read, waiter.withheld)

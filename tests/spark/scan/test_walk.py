@@ -17,7 +17,7 @@ from tests.support.fragment_model import (
     acts,
     events_of,
     fragments_of,
-    merged,
+    merge_fragments,
     on_file,
     segment_of,
 )
@@ -134,7 +134,7 @@ def test_fragments_merge_to_the_same_whatever_the_bounds(
                 by_producer.setdefault(row[fk.PRODUCER], []).append(row)
         for rows in by_producer.values():
             assert rows == sorted(rows, key=lambda row: row[fk.FIRST_OFFSET])
-        merged_rows = {producer: merged(rows) for producer, rows in by_producer.items()}
+        merged_rows = {producer: merge_fragments(rows) for producer, rows in by_producer.items()}
         whole = {row[fk.PRODUCER]: row for row in fragments_of(data)}
         for row in [*merged_rows.values(), *whole.values()]:
             for column in JUDGED_WITHIN:

@@ -29,13 +29,13 @@ predictions, goals = {}, {}
 
 
 def producer(transactional_id, cluster=kafka, **settings):
-    made = KafkaProducer(
+    client = KafkaProducer(
         bootstrap_servers=cluster.bootstrap.split(","),
         transactional_id=transactional_id,
         **settings,
     )
-    made.init_transactions()
-    return made
+    client.init_transactions()
+    return client
 
 
 def read():
@@ -57,8 +57,8 @@ def look():
         print(record.offset, record.value.decode(), record.fate.value)
     ends = kafka.topics.offsets("payments")
     print(f"last stable offset {ends.last_stable}, high watermark {ends.high_watermark}")
-    for one in kafka.transactions.list():
-        print(f"transactional id {one.transactional_id}: {one.state}")
+    for transaction in kafka.transactions.list():
+        print(f"transactional id {transaction.transactional_id}: {transaction.state}")
 
 
 def check(question, predicted, right):
@@ -145,10 +145,10 @@ def late_record(cluster=kafka):
     late.partitions_for("payments")
     late.begin_transaction()
     request = {"api": "Produce", "transactional_id": "late"}
-    held = cluster.faults.arm(point="client.request", action="hold", **request)
-    answered = cluster.faults.arm(point="client.response", action="pass", **request)
+    held_request = cluster.faults.arm(point="client.request", action="hold", **request)
+    passed_answer = cluster.faults.arm(point="client.response", action="pass", **request)
     sent = late.send("payments", b"late", partition=0)
-    held.wait_until_struck()
+    held_request.wait_until_struck()
     try:
         sent.get(30)
     except KafkaError as error:
@@ -156,10 +156,10 @@ def late_record(cluster=kafka):
     late.abort_transaction()
     cluster.transactions.wait_for_state("late", "CompleteAbort", "Empty")
     print("Aborted, says the coordinator. Now the record arrives.")
-    number = held.held
-    held.release()
-    answered.wait_until_struck(number)
-    held.disarm()
+    number = held_request.held
+    held_request.release()
+    passed_answer.wait_until_struck(number)
+    held_request.disarm()
     late.close(1)
 
 
@@ -187,8 +187,8 @@ something_has_ended_it = False  # yours: True or False
 
 # %%
 check("has its timeout ended it?", something_has_ended_it, not kafka.transactions.hanging())
-for one in kafka.transactions.hanging():
-    print(one.reason)
+for transaction in kafka.transactions.hanging():
+    print(transaction.reason)
 
 # %% [markdown]
 # ## 4. Exercises
@@ -207,7 +207,7 @@ look()
 # %% exercise
 # ●● Have a transaction of shop decided, and not ended: PrepareCommit. Its markers are requests
 # "WriteTxnMarkers" between brokers: kafka.faults.arm(point="peer.request", api=..., action="hold").
-held = kafka.faults.arm(point="peer.request", api="WriteTxnMarkers", action="hold")
+markers = kafka.faults.arm(point="peer.request", api="WriteTxnMarkers", action="hold")
 shop.begin_transaction()
 shop.send("payments", b"four")
 shop.commit_transaction()
@@ -218,8 +218,8 @@ look()
 
 # %% exercise
 # ●● Let it end well: "four" must be read. Nothing of it may be aborted.
-held.release()
-held.disarm()
+markers.release()
+markers.disarm()
 kafka.transactions.wait_for_state("shop", "CompleteCommit")
 
 # %%
@@ -259,5 +259,5 @@ else:
     path = Path(f"{name}-notebook.json")
     path.write_text(json.dumps(handed_in))
     print(f"Give {path} to your teacher.")
-for one in filter(None, (judged, kafka)):
-    one.stop()
+for cluster in filter(None, (judged, kafka)):
+    cluster.stop()

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from tests.support.peer_codec import dead_letters, lifecycle, replication, share_state
-from tests.support.peer_codec.shapes import ByTopic, Each, Index, Plain, Shape, error
+from tests.support.peer_codec.shapes import ByTopic, Index, PlainField, Shape, StructTuple, error
 from txnsim.errors import UnsupportedRequestError
 from txnsim.interbroker.share_state import (
     DeleteShareState,
@@ -112,7 +112,7 @@ class KafkaPeerCodec:
 _ADD_PARTITIONS: Final = Shape(
     AddPartitionsToTxnCommand,
     "AddPartitionsToTxnRequest",
-    transactions=Each(
+    transactions=StructTuple(
         "transactions",
         Shape(
             TxnPartitions,
@@ -126,7 +126,7 @@ _ADDED_PARTITIONS: Final = Shape(
     AddPartitionsToTxnReply,
     "AddPartitionsToTxnResponse",
     error=error(),
-    results=Each(
+    results=StructTuple(
         "results_by_transaction",
         Shape(
             None,
@@ -154,14 +154,14 @@ _ADDED_PARTITIONS: Final = Shape(
 _MARKERS: Final = Shape(
     WriteTxnMarkersCommand,
     "WriteTxnMarkersRequest",
-    markers=Each(
+    markers=StructTuple(
         "markers",
         Shape(
             TxnMarker,
             "WritableTxnMarker",
             *("producer_id", "producer_epoch", "coordinator_epoch"),
             committed="transaction_result",
-            transaction_version=Plain("transaction_version", default=0),
+            transaction_version=PlainField("transaction_version", default=0),
             partitions=ByTopic("topics", "WritableTxnMarkerTopic", partitions="partition_indexes"),
         ),
     ),
@@ -169,7 +169,7 @@ _MARKERS: Final = Shape(
 _MARKED: Final = Shape(
     WriteTxnMarkersReply,
     "WriteTxnMarkersResponse",
-    results=Each(
+    results=StructTuple(
         "markers",
         Shape(
             None,
@@ -230,17 +230,20 @@ _APIS: Final = {
     LIST_OFFSETS: _PeerApi((11, 11), replication.OffsetRequest(), replication.OffsetResponse()),
     ALTER_PARTITION: _PeerApi((3, 3), replication.ALTER_REQUEST, replication.ALTER_RESPONSE),
     INITIALIZE_SHARE_GROUP_STATE: _PeerApi(
-        (0, 0), *share_state.of("Initialize", InitializeShareState, ShareStateError)
+        (0, 0),
+        *share_state.request_and_response("Initialize", InitializeShareState, ShareStateError),
     ),
-    READ_SHARE_GROUP_STATE: _PeerApi((0, 0), *share_state.of("Read", ReadShareState, ShareState)),
+    READ_SHARE_GROUP_STATE: _PeerApi(
+        (0, 0), *share_state.request_and_response("Read", ReadShareState, ShareState)
+    ),
     WRITE_SHARE_GROUP_STATE: _PeerApi(
-        (0, 1), *share_state.of("Write", WriteShareState, ShareStateError)
+        (0, 1), *share_state.request_and_response("Write", WriteShareState, ShareStateError)
     ),
     DELETE_SHARE_GROUP_STATE: _PeerApi(
-        (0, 0), *share_state.of("Delete", DeleteShareState, ShareStateError)
+        (0, 0), *share_state.request_and_response("Delete", DeleteShareState, ShareStateError)
     ),
     READ_SHARE_GROUP_STATE_SUMMARY: _PeerApi(
-        (0, 1), *share_state.of("Read Summary", ReadShareState, ShareStateSummary)
+        (0, 1), *share_state.request_and_response("Read Summary", ReadShareState, ShareStateSummary)
     ),
 }
 

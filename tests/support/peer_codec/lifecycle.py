@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from typing import Any, Final
 
-from tests.support.peer_codec.shapes import Plain, Shape, error
+from tests.support.peer_codec.shapes import PlainField, Shape, error
 from txnsim.interbroker.lifecycle import (
     BrokerHeartbeatCommand,
     BrokerHeartbeatReply,
@@ -60,7 +60,9 @@ class Registration:
 
     def from_message(self, message: Any) -> BrokerRegistrationCommand:
         """The inverse."""
-        addresses = {one.name: (one.host, int(one.port)) for one in message.listeners}
+        addresses = {
+            listener.name: (listener.host, int(listener.port)) for listener in message.listeners
+        }
         host, port = addresses.pop(CLIENT_LISTENER)
         return BrokerRegistrationCommand(
             broker_id=BrokerId(message.broker_id),
@@ -86,8 +88,10 @@ HEARTBEAT_REQUEST: Final = Shape(
     "BrokerHeartbeatRequest",
     *("broker_id", "broker_epoch", "want_fence", "want_shut_down"),
     metadata_offset="current_metadata_offset",
-    has_failed_directory=Plain(
-        "offline_log_dirs", to=lambda failed: (ONE_DIRECTORY,) if failed else (), of=bool
+    has_failed_directory=PlainField(
+        "offline_log_dirs",
+        to_wire=lambda failed: (ONE_DIRECTORY,) if failed else (),
+        from_wire=bool,
     ),
 )
 HEARTBEAT_RESPONSE: Final = Shape(

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from tests.support.peer_codec.shapes import (
     ByTopic,
-    Each,
     Index,
-    Maybe,
-    Plain,
+    OptionalTuple,
+    PlainField,
     Shape,
-    TopicId,
+    StructTuple,
+    TopicIdField,
     error,
 )
 from txnsim.interbroker.replication import (
@@ -77,7 +77,7 @@ FETCH_REQUEST: Final = Shape(
     *("min_bytes", "max_bytes", "session_id", "session_epoch"),
     replica_id=_FollowerState("replica_id"),
     replica_epoch=_FollowerState("replica_epoch"),
-    max_wait_ms=Plain("max_wait", of=duration_ms),
+    max_wait_ms=PlainField("max_wait", from_wire=duration_ms),
     partitions=ByTopic(
         "topics",
         "FetchTopic",
@@ -86,7 +86,7 @@ FETCH_REQUEST: Final = Shape(
             "FetchPartition",
             *("current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset"),
             "high_watermark",
-            topic_id=TopicId(),
+            topic_id=TopicIdField(),
             topic_partition=Index("partition"),
             max_bytes="partition_max_bytes",
         ),
@@ -107,17 +107,17 @@ FETCH_RESPONSE: Final = Shape(
             ReplicaFetchedPartition,
             "PartitionData",
             *("high_watermark", "last_stable_offset", "log_start_offset"),
-            topic_id=TopicId(),
+            topic_id=TopicIdField(),
             topic_partition=Index(),
             error=error(),
-            diverging=Maybe(
+            diverging=OptionalTuple(
                 "diverging_epoch",
                 Shape(None, "EpochEndOffset", "epoch", "end_offset"),
             ),
-            current_leader=Maybe(
+            current_leader=OptionalTuple(
                 "current_leader", Shape(None, "LeaderIdAndEpoch", "leader_id", "leader_epoch")
             ),
-            batches=Plain("records", to=_records, of=_batches),
+            batches=PlainField("records", to_wire=_records, from_wire=_batches),
             says={"aborted_transactions": None},
         ),
         by_id=True,
@@ -135,9 +135,9 @@ ALTER_REQUEST: Final = Shape(
             IsrChange,
             "PartitionData",
             *("leader_epoch", "partition_epoch"),
-            topic_id=TopicId(),
+            topic_id=TopicIdField(),
             topic_partition=Index(),
-            new_isr=Each(
+            new_isr=StructTuple(
                 "new_isr_with_epochs", Shape(None, "BrokerState", "broker_id", "broker_epoch")
             ),
             says={"leader_recovery_state": RECOVERED},
@@ -156,7 +156,7 @@ ALTER_RESPONSE: Final = Shape(
             AlteredPartition,
             "PartitionData",
             *("leader_epoch", "isr", "partition_epoch"),
-            topic_id=TopicId(),
+            topic_id=TopicIdField(),
             topic_partition=Index(),
             error=error(),
             leader="leader_id",

@@ -23,7 +23,7 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _REQUIRED: Final = object()
 
 
-class Field(Protocol):
+class WireField(Protocol):
     """One field of ours."""
 
     def write(self, schema: Any, value: Any, message: dict[str, Any]) -> None:
@@ -40,53 +40,55 @@ class Shape:
         self,
         ours: Any,
         theirs: str,
-        *same: str,
+        *shared_names: str,
         says: Mapping[str, Any] = _NOTHING,
-        **fields: Field | str,
+        **fields: WireField | str,
     ) -> None:
         """A shape.
 
         Args:
             ours: The struct; None for a tuple of the fields.
             theirs: Kafka's class, found in the schema of its API and version.
-            same: Fields that both call alike.
+            shared_names: Fields that both call alike.
             says: Constant fields, which are written and never read.
             fields: The others, by our names; of a tuple in order.
         """
         self._ours = ours
         self._theirs = theirs
         self._says = says
-        named = {**dict.fromkeys(same), **fields}
-        self._fields: dict[str, Field] = {
-            name: Plain(field or name) if field is None or isinstance(field, str) else field
+        named = {**dict.fromkeys(shared_names), **fields}
+        self._fields: dict[str, WireField] = {
+            name: PlainField(field or name) if field is None or isinstance(field, str) else field
             for name, field in named.items()
         }
 
     def to_message(self, schema: Any, value: Any) -> Any:
         """A message of the schema's version. It leaves out values that have no field there."""
         message = dict(self._says)
-        for at, (name, field) in enumerate(self._fields.items()):
-            field.write(schema, value[at] if self._ours is None else getattr(value, name), message)
+        for index, (name, field) in enumerate(self._fields.items()):
+            field.write(
+                schema, value[index] if self._ours is None else getattr(value, name), message
+            )
         return codec.build(getattr(schema, self._theirs), **message)
 
     def from_message(self, message: Any, topic: Any = None) -> Any:
         """The inverse."""
-        found = {name: field.read(message, topic) for name, field in self._fields.items()}
-        return tuple(found.values()) if self._ours is None else self._ours(**found)
+        values = {name: field.read(message, topic) for name, field in self._fields.items()}
+        return tuple(values.values()) if self._ours is None else self._ours(**values)
 
 
-class Plain(msgspec.Struct, frozen=True):
+class PlainField(msgspec.Struct, frozen=True):
     """A field that is one of Kafka's, as it is or converted."""
 
     theirs: str
-    to: Callable[[Any], Any] | None = None
-    of: Callable[[Any], Any] | None = None
+    to_wire: Callable[[Any], Any] | None = None
+    from_wire: Callable[[Any], Any] | None = None
     default: Any = _REQUIRED
     """The value to read where the version has no such field."""
 
     def write(self, _schema: Any, value: Any, message: dict[str, Any]) -> None:
         """``Field.write``."""
-        message[self.theirs] = value if self.to is None else self.to(value)
+        message[self.theirs] = value if self.to_wire is None else self.to_wire(value)
 
     def read(self, message: Any, _topic: Any) -> Any:
         """``Field.read``."""
@@ -94,10 +96,10 @@ class Plain(msgspec.Struct, frozen=True):
             value = getattr(message, self.theirs)
         else:
             value = getattr(message, self.theirs, self.default)
-        return value if self.of is None else self.of(value)
+        return value if self.from_wire is None else self.from_wire(value)
 
 
-class Each(msgspec.Struct, frozen=True):
+class StructTuple(msgspec.Struct, frozen=True):
     """A tuple of structs."""
 
     theirs: str
@@ -105,14 +107,14 @@ class Each(msgspec.Struct, frozen=True):
 
     def write(self, schema: Any, value: Any, message: dict[str, Any]) -> None:
         """``Field.write``."""
-        message[self.theirs] = tuple([self.shape.to_message(schema, each) for each in value])
+        message[self.theirs] = tuple([self.shape.to_message(schema, struct) for struct in value])
 
     def read(self, message: Any, _topic: Any) -> Any:
         """``Field.read``."""
-        return tuple([self.shape.from_message(each) for each in getattr(message, self.theirs)])
+        return tuple([self.shape.from_message(entry) for entry in getattr(message, self.theirs)])
 
 
-class Maybe(msgspec.Struct, frozen=True):
+class OptionalTuple(msgspec.Struct, frozen=True):
     """A tuple that begins with a number, or None: then the message keeps its defaults."""
 
     theirs: str
@@ -125,8 +127,8 @@ class Maybe(msgspec.Struct, frozen=True):
 
     def read(self, message: Any, _topic: Any) -> Any:
         """``Field.read``."""
-        found = self.shape.from_message(getattr(message, self.theirs))
-        return None if found[0] < 0 else found
+        values = self.shape.from_message(getattr(message, self.theirs))
+        return None if values[0] < 0 else values
 
 
 class Index(msgspec.Struct, frozen=True):
@@ -143,7 +145,7 @@ class Index(msgspec.Struct, frozen=True):
         return _partition(topic, getattr(message, self.theirs))
 
 
-class TopicId(msgspec.Struct, frozen=True):
+class TopicIdField(msgspec.Struct, frozen=True):
     """The id of the topic that an element is below."""
 
     def write(self, _schema: Any, value: Any, message: dict[str, Any]) -> None:
@@ -170,8 +172,8 @@ class ByTopic(msgspec.Struct, frozen=True):
         """``Field.write``."""
         key = "topic_id" if self.by_id else "name"
         topics: dict[Any, list[Any]] = {}
-        for each in value:
-            topics.setdefault(self._topic_of(each), []).append(self._entry(schema, each))
+        for struct in value:
+            topics.setdefault(self._topic_of(struct), []).append(self._entry(schema, struct))
         make = getattr(schema, self.topic)
         message[self.theirs] = tuple(
             [
@@ -184,24 +186,24 @@ class ByTopic(msgspec.Struct, frozen=True):
         """``Field.read``."""
         return tuple(
             [
-                self._found(each, topic)
+                self._read_entry(entry, topic)
                 for topic in getattr(message, self.theirs)
-                for each in getattr(topic, self.partitions)
+                for entry in getattr(topic, self.partitions)
             ]
         )
 
     def _topic_of(self, value: Any) -> Any:
         if self.by_id:
             return value[0] if self.shape is None else value.topic_id
-        where: TopicPartition = value if self.shape is None else value[0]
-        return where.topic
+        topic_partition: TopicPartition = value if self.shape is None else value[0]
+        return topic_partition.topic
 
     def _entry(self, schema: Any, value: Any) -> Any:
         if self.shape is not None:
             return self.shape.to_message(schema, value)
         return (value[1] if self.by_id else value).partition
 
-    def _found(self, entry: Any, topic: Any) -> Any:
+    def _read_entry(self, entry: Any, topic: Any) -> Any:
         if self.shape is not None:
             return self.shape.from_message(entry, topic)
         partition = _partition(topic, entry)
@@ -212,6 +214,6 @@ def _partition(topic: Any, index: int) -> TopicPartition:
     return TopicPartition(getattr(topic, "name", UNNAMED), index)
 
 
-def error(theirs: str = "error_code") -> Plain:
+def error(theirs: str = "error_code") -> PlainField:
     """An error code."""
-    return Plain(theirs, to=ErrorCode, of=int)
+    return PlainField(theirs, to_wire=ErrorCode, from_wire=int)

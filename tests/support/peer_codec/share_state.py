@@ -19,7 +19,7 @@ class Rows(msgspec.Struct, frozen=True):
     """A tuple of commands, or of answers."""
 
     ours: Any
-    whole: str
+    message_class: str
     """Kafka's class of the message."""
     topic: str
     part: str
@@ -29,28 +29,28 @@ class Rows(msgspec.Struct, frozen=True):
     def to_message(self, schema: Any, value: Any) -> Any:
         """The message; it leaves out what its version lacks."""
         by_topic: dict[str, list[Any]] = {}
-        for one in value:
-            by_topic.setdefault(one.key.topic_id, []).append(self._part(schema, one))
+        for struct in value:
+            by_topic.setdefault(struct.key.topic_id, []).append(self._write_struct(schema, struct))
         topics = tuple(
             getattr(schema, self.topic)(topic_id=uuid_from(topic_id), partitions=tuple(parts))
             for topic_id, parts in by_topic.items()
         )
-        given = {"group_id": value[0].key.group_id} if self.topics == "topics" else {}
-        return getattr(schema, self.whole)(**given, **{self.topics: topics})
+        group_fields = {"group_id": value[0].key.group_id} if self.topics == "topics" else {}
+        return getattr(schema, self.message_class)(**group_fields, **{self.topics: topics})
 
     def from_message(self, message: Any) -> Any:
         """The inverse."""
         group_id = getattr(message, "group_id", "")
         return tuple(
-            self._one(ShareKey(group_id, uuid_text(topic.topic_id), part.partition), part)
+            self._read_struct(ShareKey(group_id, uuid_text(topic.topic_id), part.partition), part)
             for topic in getattr(message, self.topics)
             for part in topic.partitions
         )
 
-    def _part(self, schema: Any, one: Any) -> Any:
-        values: dict[str, Any] = {"partition": one.key.partition}
-        for name in one.__struct_fields__[1:]:
-            value = getattr(one, name)
+    def _write_struct(self, schema: Any, struct: Any) -> Any:
+        values: dict[str, Any] = {"partition": struct.key.partition}
+        for name in struct.__struct_fields__[1:]:
+            value = getattr(struct, name)
             match name:
                 case "batches":
                     values["state_batches"] = tuple(
@@ -64,17 +64,17 @@ class Rows(msgspec.Struct, frozen=True):
                     values[name] = value
         return codec.build(getattr(schema, self.part), **values)
 
-    def _one(self, key: ShareKey, part: Any) -> Any:
+    def _read_struct(self, key: ShareKey, part: Any) -> Any:
         values: dict[str, Any] = {}
         for name in self.ours.__struct_fields__[1:]:
             match name:
                 case "batches":
                     values[name] = tuple(
                         StateBatch(
-                            *(one.first_offset, one.last_offset),
-                            *(one.delivery_state, one.delivery_count),
+                            *(batch.first_offset, batch.last_offset),
+                            *(batch.delivery_state, batch.delivery_count),
                         )
-                        for one in part.state_batches
+                        for batch in part.state_batches
                     )
                 case "error":
                     values[name] = part.error_code
@@ -85,12 +85,12 @@ class Rows(msgspec.Struct, frozen=True):
         return self.ours(key=key, **values)
 
 
-def of(name: str, command: Any, answer: Any) -> tuple[Rows, Rows]:
+def request_and_response(name: str, command: Any, answer: Any) -> tuple[Rows, Rows]:
     """Request and response of ``Write`` and its like."""
     api, _, suffix = name.partition(" ")
     state = f"{api}State{suffix}"
-    whole = f"{api}ShareGroupState{suffix}"
+    message_name = f"{api}ShareGroupState{suffix}"
     return (
-        Rows(command, f"{whole}Request", f"{state}Data", "PartitionData"),
-        Rows(answer, f"{whole}Response", f"{state}Result", "PartitionResult", "results"),
+        Rows(command, f"{message_name}Request", f"{state}Data", "PartitionData"),
+        Rows(answer, f"{message_name}Response", f"{state}Result", "PartitionResult", "results"),
     )

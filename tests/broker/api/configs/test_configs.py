@@ -106,7 +106,9 @@ async def test_refusing_names_every_resource(api: Api) -> None:
 
 async def test_a_broker_is_described_where_it_is(api_of_three: Api) -> None:
     for broker, error in ((1, ErrorCode.invalid_request), (2, ErrorCode.none)):
-        answer = await api_of_three.at(broker).ask("DescribeConfigs", 4, **values(BROKER, "2"))
+        answer = await api_of_three.on_broker(broker).ask(
+            "DescribeConfigs", 4, **values(BROKER, "2")
+        )
         assert answer.results[0].error_code is error
 
 

@@ -46,5 +46,5 @@ async def test_a_broker_is_altered_where_it_is(api_of_three: Api) -> None:
     (refused,) = await alter(api_of_three, change)
     assert refused.error_code is ErrorCode.invalid_request
     assert refused.error_message == "Unexpected broker id, expected 1, but received 2"
-    (result,) = await alter(api_of_three.at(2), change)
+    (result,) = await alter(api_of_three.on_broker(2), change)
     assert result.error_code is ErrorCode.none

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from tests.support.consumer_groups import image, topic_id
-from tests.support.group_api import ASSIGNMENT, GROUP, SUBSCRIPTION, GroupApi, Member, group_api
+from tests.support.group_api import (
+    ASSIGNMENT,
+    GROUP,
+    SUBSCRIPTION,
+    ClassicMember,
+    GroupApi,
+    group_api,
+)
 from tests.support.slow_machine import SLOW_S
 from txnsim.api._groups.committed_positions import (
     NamedTopic,
@@ -374,7 +381,7 @@ async def test_every_version(groups: GroupApi, version: int) -> None:
         "busy": E.non_empty_group,
         "missing": E.group_id_not_found,
     }
-    assert await groups.committed() == (-1, E.none)
+    assert await groups.committed_offset() == (-1, E.none)
 
 
 async def test_delete_groups_groups_elsewhere(groups: GroupApi) -> None:
@@ -416,14 +423,14 @@ async def test_a_second_sync_of_a_member_lets_the_first_one_wait_for_ever(
 ) -> None:
     leader = await groups.stable()
     joining = groups.later(groups.join())
-    await groups.reaches("PreparingRebalance")
+    await groups.wait_for_state("PreparingRebalance")
     await groups.join(leader.id)
-    member = Member(id=(await joining).member_id, generation=2)
+    member = ClassicMember(id=(await joining).member_id, generation=2)
     waits = groups.later(groups.sync(member))
     await asyncio.sleep(0)
     second_sync = groups.later(groups.sync(member))
     await asyncio.sleep(0)
-    await groups.sync(Member(id=leader.id, generation=2), {member.id: b"yours"})
+    await groups.sync(ClassicMember(id=leader.id, generation=2), {member.id: b"yours"})
     assert (await second_sync).assignment == b"yours"
     assert (await waits).name == "NEVER"
 
@@ -439,7 +446,7 @@ async def test_a_second_join_of_a_member_lets_the_first_one_wait_for_ever(
     # Pending: the rebalance can't complete without this member.
     pending_member = await groups.join(version=4)
     waits = groups.later(groups.join(member.id))
-    await groups.reaches("PreparingRebalance")
+    await groups.wait_for_state("PreparingRebalance")
     second_join = groups.later(groups.join(member.id))
     await asyncio.wait_for(groups.join(pending_member.member_id), timeout=SLOW_S)
     assert (await second_join).generation_id == 2

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from tests.support.broker_api import KEYS, Api, handlers
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.raw_connection import API_VERSIONS, Wire
+from tests.support.raw_connection import API_VERSIONS, WireClient
 from tests.support.within_environment import within
 from txnsim.api.nodes._get_telemetry_subscriptions import client_of
 from txnsim.api.registry import ADVERTISED, SHIPPED
@@ -54,7 +54,7 @@ async def test_a_client_that_asks_too_early_gets_an_error(api: Api) -> None:
 
 async def test_brokers_give_ids_of_their_own() -> None:
     async with handlers(brokers=2) as api:
-        ids = {(await api.at(broker).ask(GET, 0)).client_instance_id for broker in (1, 2, 1)}
+        ids = {(await api.on_broker(broker).ask(GET, 0)).client_instance_id for broker in (1, 2, 1)}
     assert len(ids) == 3
 
 
@@ -85,7 +85,7 @@ async def test_a_client_without_an_id_is_called_nothing(api: Api) -> None:
     assert client_of(request).client_id == ""
 
 
-async def ask_over_wire(wire: Wire, api_key: int, version: int, **values: Any) -> Any:
+async def ask_over_wire(wire: WireClient, api_key: int, version: int, **values: Any) -> Any:
     message = message_from(codec.request_class(api_key, version), values)
     wire.send(wire.frame(api_key, version, message))
     return (await wire.answer())[1]
@@ -101,7 +101,7 @@ async def test_a_connection_tells_its_software_and_is_forgotten_when_it_ends(
     metadata.publish(metadata.image.with_client_metrics("one", match))
     address = metadata.image.brokers[BrokerId(1)]
     for software, expected in ((SOFTWARE, ("yes",)), ({}, ())):
-        wire = await Wire.open(address.host, address.port)
+        wire = await WireClient.open(address.host, address.port)
         if software:
             await ask_over_wire(wire, API_VERSIONS, 3, **software)
         answer = await ask_over_wire(wire, KEY, 0, client_instance_id=uuid.UUID(int=77))
@@ -115,10 +115,10 @@ async def test_without_anybody_who_takes_metrics_the_apis_are_unknown(
     cluster: VirtualCluster,
 ) -> None:
     address = cluster.sim.metadata.image.brokers[BrokerId(1)]
-    wire = await Wire.open(address.host, address.port)
+    wire = await WireClient.open(address.host, address.port)
     assert KEY not in SHIPPED.advertised
     wire.send(wire.frame(KEY, 0, message_from(codec.request_class(KEY, 0), {})))
-    assert await wire.closed()
+    assert await wire.is_closed_by_broker()
     await wire.close()
 
 
@@ -264,7 +264,7 @@ def asked_of_describe_quorum(*partitions: tuple[str, int]) -> list[dict[str, obj
 @pytest.mark.parametrize("version", range(3))
 async def test_one_voter_and_those_who_follow(version: int) -> None:
     async with handlers(brokers=3) as api:
-        answer = await api.at(2).ask(
+        answer = await api.on_broker(2).ask(
             "DescribeQuorum", version, topics=asked_of_describe_quorum((LOG, 0))
         )
         assert answer.error_code is ErrorCode.none

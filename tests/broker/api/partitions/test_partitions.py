@@ -60,7 +60,7 @@ async def alone(api: Api) -> None:
 async def test_a_partition_moves_with_its_records(api_of_three: Api, version: int) -> None:
     api = api_of_three
     await alone(api)
-    assert P0 not in api.at(3).broker.replicas.hosted
+    assert P0 not in api.on_broker(3).broker.replicas.hosted
     await api.ask("Produce", 9, **produce("orders", batch()))
     assert (
         error_and_partitions(await api.ask("AlterPartitionReassignments", version, **move([3, 2])))
@@ -68,7 +68,7 @@ async def test_a_partition_moves_with_its_records(api_of_three: Api, version: in
     )
     await until_replicas(api, 3, 2)
     assert P0 not in api.broker.replicas.hosted
-    moved = api.at(3).broker.replicas.leader(P0)
+    moved = api.on_broker(3).broker.replicas.leader(P0)
     assert moved is api.cluster.brokers[BrokerId(3)].replicas.hosted[P0]
     assert moved.high_watermark == 1
 
@@ -132,7 +132,7 @@ async def test_the_preferred_leader_comes_back(api_of_three: Api, version: int) 
     answer = await api.ask("ElectLeaders", version, **elect(1))
     assert errors(answer) == [("orders", 1, ErrorCode.none)]
     assert leader(api) == (2, 2)
-    assert P1 in api.at(2).broker.replicas.led
+    assert P1 in api.on_broker(2).broker.replicas.led
     second_answer = await api.ask("ElectLeaders", version, **elect(1))
     assert errors(second_answer) == [("orders", 1, ErrorCode.election_not_needed)]
     assert leader(api) == (2, 2)
@@ -223,7 +223,7 @@ async def test_the_last_directory_of_a_partition_holds(api: Api) -> None:
 async def test_a_broker_without_a_replica_says_so() -> None:
     async with handlers(brokers=4) as api:
         replicas = api.broker.image.topics["orders"].partitions[0].replicas
-        other_api = api.at(next(broker for broker in range(1, 5) if broker not in replicas))
+        other_api = api.on_broker(next(broker for broker in range(1, 5) if broker not in replicas))
         dirs = [move_of_alter_replica_log_dirs(directory_of(other_api.broker), "orders", 0)]
         answer = await other_api.ask("AlterReplicaLogDirs", 2, dirs=dirs)
         assert errors_of_alter_replica_log_dirs(answer) == {("orders", 0): E.not_leader_or_follower}

@@ -300,8 +300,8 @@ async def api_of_moved_leader(api_of_three: Api) -> Api:
     api = api_of_three
     await api.ask("Produce", 8, **produce("orders", batch(b"a", b"b")))
     api.cluster.move_leader(TopicPartition("orders", 0), BrokerId(2))
-    await api.at(2).ask("Produce", 8, **produce("orders", batch(b"c")))
-    return api.at(2)
+    await api.on_broker(2).ask("Produce", 8, **produce("orders", batch(b"c")))
+    return api.on_broker(2)
 
 
 async def test_offset_for_leader_epoch_refusal_and_subject(api_of_moved_leader: Api) -> None:

@@ -219,7 +219,7 @@ async def test_a_coordinator_elsewhere_sends_the_request_away(api_of_three: Api)
     await ready(api_of_three)
     home = partition_for(key(api_of_three).coordinator_key, 50)
     leader = api_of_three.broker.image.topics[SHARE_STATE_TOPIC].partitions[home].leader
-    other_broker_api = api_of_three.at(leader % 3 + 1)
+    other_broker_api = api_of_three.on_broker(leader % 3 + 1)
     read = await ask_about_one(other_broker_api, "Read", leader_epoch=0)
     assert read.error_code is E.not_coordinator
     text = "Unable to read share group state: This is not the correct coordinator."
@@ -237,16 +237,16 @@ async def test_the_state_moves_with_the_leader(api_of_three: Api) -> None:
     topic_partition = TopicPartition(SHARE_STATE_TOPIC, home)
     leader = api_of_three.broker.image.topics[SHARE_STATE_TOPIC].partitions[home].leader
     result = await ask_about_one(
-        api_of_three.at(leader), "Initialize", state_epoch=4, start_offset=9
+        api_of_three.on_broker(leader), "Initialize", state_epoch=4, start_offset=9
     )
     assert result.error_code is E.none
     broker_id = BrokerId(leader % 3 + 1)
     cluster.move_leader(topic_partition, broker_id)
-    read = await ask_about_one(api_of_three.at(broker_id), "Read", leader_epoch=0)
+    read = await ask_about_one(api_of_three.on_broker(broker_id), "Read", leader_epoch=0)
     assert (read.error_code, read.state_epoch, read.start_offset) == (E.none, 4, 9)
-    assert (await ask_about_one(api_of_three.at(leader), "Read", leader_epoch=0)).error_code is (
-        E.not_coordinator
-    )
+    assert (
+        await ask_about_one(api_of_three.on_broker(leader), "Read", leader_epoch=0)
+    ).error_code is (E.not_coordinator)
 
 
 async def test_a_whole_request_is_refused_on_every_partition(api: Api) -> None:

@@ -13,7 +13,13 @@ import pytest
 
 import txnsim.cli._txns.audit as audit_module
 from tests.broker.client.inspection.test_repair import SOLO, leave_hanging
-from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state, values
+from tests.support.clusters import (
+    VirtualCluster,
+    begin_transaction,
+    run_cluster,
+    until_state,
+    values,
+)
 from tests.support.full_disk import little_room
 from tests.support.hanging_transaction import make_hanging
 from tests.support.txnsim_server import TxnsimServer
@@ -107,7 +113,7 @@ async def prepare(bootstrap: str) -> None:
             await living.init_transactions()
         # Its id goes on, so that only the coordinator's log may tell what was decided.
         await make_hanging(Admin(cluster), TopicPartition("moved", 0), "moving")
-        async with await begun(cluster, "moving") as moving:
+        async with await begin_transaction(cluster, "moving") as moving:
             await moving.send("quiet", 0, b"x")
             await moving.commit()
 
@@ -410,7 +416,7 @@ def test_what_is_open_by_a_marker_that_is_late_keeps_its_commit(tmp_path: Path) 
     async def story(world: VirtualCluster) -> list[bytes | None]:
         async with (
             world.client() as cluster,
-            await begun(cluster, "shop") as shop,
+            await begin_transaction(cluster, "shop") as shop,
         ):
             await shop.send("orders", 0, b"paid")
             world.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
@@ -436,7 +442,7 @@ def test_what_lives_is_aborted_as_by_kafkas_tool_with_a_word(
     async def story(world: VirtualCluster) -> None:
         async with (
             world.client() as cluster,
-            await begun(cluster, "shop") as shop,
+            await begin_transaction(cluster, "shop") as shop,
         ):
             await shop.send("orders", 0, b"x")
             await command.execute(Admin(cluster), now_ms=0)

@@ -7,7 +7,13 @@ from collections.abc import Collection
 
 import pytest
 
-from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state, values
+from tests.support.clusters import (
+    VirtualCluster,
+    begin_transaction,
+    run_cluster,
+    until_state,
+    values,
+)
 from tests.support.hanging_transaction import VERIFICATION, make_hanging
 from tests.support.waiting import leaderless
 from tests.support.within_environment import within
@@ -196,7 +202,7 @@ async def leave_hanging(world: VirtualCluster, admin: Admin, *, later: int) -> J
     await admin.cluster.coordinator("shop")
     if world.leader(world.home("shop")) != HOME:
         world.sim.move_leader(world.home("shop"), HOME)
-    async with await begun(admin.cluster, "shop") as shop:
+    async with await begin_transaction(admin.cluster, "shop") as shop:
         await shop.send(SOLO.topic, 0, b"paid")
         await world.sim.kill_broker(AWAY)
         await leaderless(world, SOLO)
@@ -258,7 +264,7 @@ def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
     """With what each says, and since when none is missing: from offset 0, or from a time."""
 
     async def story(world: VirtualCluster) -> None:
-        async with world.client() as cluster, await begun(cluster, "shop") as shop:
+        async with world.client() as cluster, await begin_transaction(cluster, "shop") as shop:
             await shop.send(WHERE.topic, WHERE.partition, b"first")
             await shop.abort()
             await asyncio.sleep(60)
@@ -308,7 +314,7 @@ def test_what_was_written_behind_its_marker_is_never_published(
             admin = Admin(cluster)
             await admin.set_broker_default(VERIFICATION, "false")
             await asyncio.sleep(1)  # until every broker has heard of it
-            async with await begun(cluster, "shop") as shop:
+            async with await begin_transaction(cluster, "shop") as shop:
                 await shop.send(WHERE.topic, WHERE.partition, b"paid")
                 await shop.commit()
                 for _ in range(other_transactions):
@@ -597,7 +603,7 @@ async def test_a_search_that_seems_to_find_something_is_refused_then(world: Virt
 
 @within(run_cluster)
 async def test_a_search_that_finds_nothing_needs_no_sight(world: VirtualCluster) -> None:
-    async with world.client() as cluster, await begun(cluster, "tx") as producer:
+    async with world.client() as cluster, await begin_transaction(cluster, "tx") as producer:
         await producer.send("orders", 1, b"v")
         await producer.commit()
         blind(world)
@@ -617,7 +623,7 @@ def test_a_coordinator_that_has_just_moved_is_waited_for(late_ms: int) -> None:
     async def story(world: VirtualCluster) -> None:
         async with (
             world.client() as cluster,
-            await begun(cluster, "tx") as producer,
+            await begin_transaction(cluster, "tx") as producer,
         ):
             await producer.send("orders", 0, b"v")
             home = world.home("tx")

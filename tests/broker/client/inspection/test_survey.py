@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.client.fake_broker import Asked
-from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster, until_state
 from tests.support.hanging_transaction import make_hanging
-from tests.support.testing_plays import HANGING, aborted, client, committed
+from tests.support.testing_plays import HANGING, client, write_aborted, write_committed
 from tests.support.within_environment import within
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
@@ -602,11 +602,11 @@ def test_long_values_and_long_lists_are_cut() -> None:
 
 @within(run_virtual, topics=["orders"])
 async def test_each_record_is_committed_aborted_or_open(kafka: AsyncSimulatedKafka) -> None:
-    await committed(kafka, "orders", "a")
-    await aborted(kafka, "orders", "b")
-    async with client(kafka) as cluster, await begun(cluster, "x") as producer:
+    await write_committed(kafka, "orders", "a")
+    await write_aborted(kafka, "orders", "b")
+    async with client(kafka) as cluster, await begin_transaction(cluster, "x") as producer:
         await producer.send("orders", 0, b"c")
-        await committed(kafka, "orders", "d")  # behind the one that is open
+        await write_committed(kafka, "orders", "d")  # behind the one that is open
         fates = {
             record.value: record.fate for record in await kafka.topics.read("orders", settle_ms=100)
         }
@@ -627,7 +627,7 @@ async def test_markers_that_are_late_are_waited_for(kafka: AsyncSimulatedKafka) 
         api="WriteTxnMarkers",
         action={"do": "delay", "delay_ms": 700},
     )
-    await committed(kafka, "orders", "a")
+    await write_committed(kafka, "orders", "a")
     assert [record.fate for record in await kafka.topics.read("orders", settle_ms=0)] == [Fate.OPEN]
     assert await kafka.topics.committed("orders") == [b"a"]
 
@@ -658,8 +658,8 @@ def test_what_hangs_is_named_with_its_reason_and_its_end() -> None:
 
 @within(run_virtual, topics={"input": 1})
 async def test_what_is_missing_tells_where_it_was_written(kafka: AsyncSimulatedKafka) -> None:
-    await committed(kafka, "input", "a")
-    await aborted(kafka, "input", "b")
+    await write_committed(kafka, "input", "a")
+    await write_aborted(kafka, "input", "b")
     admin = await kafka.rebuilt.admin()
     assert await about_exactly_once(admin, ["a"], "input", settle_ms=0) is None
     report = await about_exactly_once(admin, ["a", "b"], "input", settle_ms=0)

@@ -185,7 +185,7 @@ async def test_a_fenced_member_is_told_once_and_joins_again(cluster: VirtualClus
     async with member(cluster, "a", "classic", instance_id="one") as a:
         await a.subscribe(["orders"])
         refuse(cluster, "Heartbeat", "FENCED_INSTANCE_ID")
-        await cluster.struck("Heartbeat")
+        await cluster.wait_until_struck("Heartbeat")
         await asyncio.sleep(0.1)
         with pytest.raises(ClientError, match="Heartbeat of group 'g': FENCED_INSTANCE_ID"):
             await a.poll()
@@ -201,7 +201,7 @@ async def test_other_errors_of_a_heartbeat_are_survived(cluster: VirtualCluster)
         refuse(cluster, "Heartbeat", "GROUP_AUTHORIZATION_FAILED", limit=4)
         for _ in range(3):
             await a.poll()
-        await cluster.struck("Heartbeat", 4)
+        await cluster.wait_until_struck("Heartbeat", 4)
         await asyncio.sleep(1)
         await a.poll()
         assert a.metadata == metadata
@@ -524,7 +524,7 @@ async def test_after_these_errors_its_heartbeats_join_again(
     async with member(cluster, "a", "consumer") as a:
         await a.subscribe(["orders"], until=ALL)
         refuse_of_consumer(cluster, error)
-        await cluster.struck()
+        await cluster.wait_until_struck()
         await asyncio.sleep(1)
         assert a.assigned == frozenset()
         assert a.metadata.member_id == "id-a"
@@ -539,7 +539,7 @@ async def test_these_errors_change_nothing(cluster: VirtualCluster, error: str) 
         await a.subscribe(["orders"], until=ALL)
         metadata = a.metadata
         refuse_of_consumer(cluster, error)
-        await cluster.struck()
+        await cluster.wait_until_struck()
         await a.poll()
         assert (a.metadata, a.assigned) == (metadata, ALL)
 

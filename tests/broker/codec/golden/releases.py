@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.apache_kafka import CACHE, ApacheKafkaError, locked, output_of, tool
+from tests.support.apache_kafka import CACHE, ApacheKafkaError, hold_lock, output_of, tool
 from txnsim.releases import RELEASES
 
 HERE: Final = Path(__file__).resolve().parent
@@ -43,7 +43,7 @@ def clients_jar(version: str) -> Path:
         ApacheKafkaError: Maven is missing or failed.
     """
     jar = CACHE / "kafka" / "clients" / f"kafka-clients-{version}.jar"
-    with locked(CACHE / "kafka" / "clients.lock"):
+    with hold_lock(CACHE / "kafka" / "clients.lock"):
         if not jar.exists():
             maven = tool("mvn", "Apache Kafka's jars are fetched with Maven")
             command = [

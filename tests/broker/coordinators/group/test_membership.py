@@ -55,7 +55,7 @@ def consumers(world: GroupWorld) -> ConsumerGroup:
 
 @within(run_groups)
 async def test_a_heartbeat_is_answered_when_its_records_are_replicated(world: GroupWorld) -> None:
-    world.log.held = True
+    world.log.is_held = True
     waits = world.later(world.consume("a"))
     await world.pass_ms(1_000)
     assert not waits.done()
@@ -71,7 +71,7 @@ async def test_records_that_are_refused_or_not_replicated_are_an_error(world: Gr
     world.log.refusal = E.not_enough_replicas
     assert (await world.consume("a")).error is E.coordinator_not_available
     world.log.refusal = None
-    world.log.held = True
+    world.log.is_held = True
     waits = world.later(world.consume("a"))
     await world.pass_ms(1)
     world.log.release(E.request_timed_out)
@@ -252,7 +252,7 @@ def test_a_classic_group_is_upgraded_where_the_policy_allows_it(
     async def main(world: GroupWorld) -> None:
         joined = await world.join(protocols=(("range", SUBSCRIPTION),))
         assignments = {joined.member_id: write_assignment(0, {"orders": [0, 1, 2]})}
-        await world.sync(joined.member_id, joined.generation, given=assignments)
+        await world.sync(joined.member_id, joined.generation, assignments=assignments)
         answer = await world.consume("a")
         assert isinstance(world.group(), ConsumerGroup) is is_upgraded
         if not is_upgraded:
@@ -293,8 +293,8 @@ async def test_a_generation_is_answered_when_its_assignment_is_replicated(
     world: GroupWorld,
 ) -> None:
     member = (await world.join()).member_id
-    world.log.held = True
-    waits = world.later(world.sync(member, given={member: b"mine"}))
+    world.log.is_held = True
+    waits = world.later(world.sync(member, assignments={member: b"mine"}))
     await world.pass_ms(1_000)
     assert not waits.done()
     assert world.group().state_name == "CompletingRebalance"
@@ -307,8 +307,8 @@ async def test_a_generation_is_answered_when_its_assignment_is_replicated(
 @within(run_groups)
 async def test_an_assignment_that_is_not_replicated_starts_a_rebalance(world: GroupWorld) -> None:
     member = (await world.join()).member_id
-    world.log.held = True
-    waits = world.later(world.sync(member, given={member: b"mine"}))
+    world.log.is_held = True
+    waits = world.later(world.sync(member, assignments={member: b"mine"}))
     await world.pass_ms(10)
     world.log.release(E.request_timed_out)
     assert (await waits).error is E.coordinator_not_available
@@ -319,7 +319,9 @@ async def test_an_assignment_that_is_not_replicated_starts_a_rebalance(world: Gr
 async def test_an_assignment_that_the_log_refuses_starts_a_rebalance(world: GroupWorld) -> None:
     member = (await world.join()).member_id
     world.log.refusal = E.not_enough_replicas
-    assert (await world.sync(member, given={member: b""})).error is E.coordinator_not_available
+    assert (
+        await world.sync(member, assignments={member: b""})
+    ).error is E.coordinator_not_available
     assert world.group().state_name == "PreparingRebalance"
 
 
@@ -447,8 +449,8 @@ async def test_a_write_that_ends_after_the_partition_has_moved_changes_nothing(
     world: GroupWorld,
 ) -> None:
     member = (await world.join()).member_id
-    world.log.held = True
-    waits = world.later(world.sync(member, given={member: b"mine"}))
+    world.log.is_held = True
+    waits = world.later(world.sync(member, assignments={member: b"mine"}))
     await world.pass_ms(1)
     world.unload()
     assert (await waits).error is E.not_coordinator

@@ -147,7 +147,7 @@ async def test_a_log_that_can_not_be_read_is_counted(world: GroupWorld) -> None:
 @within(run_groups)
 async def test_a_commit_is_answered_when_it_is_replicated_and_seen_then(world: GroupWorld) -> None:
     await world.commit(3)
-    world.log.held = True
+    world.log.is_held = True
     waits = world.later(world.commit(5))
     await world.pass_ms(1)
     assert not waits.done()
@@ -164,7 +164,7 @@ async def test_a_commit_is_answered_when_it_is_replicated_and_seen_then(world: G
 async def test_a_commit_that_is_not_replicated_is_refused_and_so_is_a_fetch_of_stable_ones(
     world: GroupWorld,
 ) -> None:
-    world.log.held = True
+    world.log.is_held = True
     commits = world.later(world.commit(5))
     reads = world.later(world.fetch(require_stable=True))
     await world.pass_ms(1)
@@ -177,7 +177,7 @@ async def test_a_commit_that_is_not_replicated_is_refused_and_so_is_a_fetch_of_s
 async def test_errors_of_a_wait_reach_the_fetch_of_stable_positions(
     world: GroupWorld,
 ) -> None:
-    world.log.held = True
+    world.log.is_held = True
     world.later(world.commit(5))
     reads = world.later(world.fetch(require_stable=True))
     await world.pass_ms(1)
@@ -187,7 +187,7 @@ async def test_errors_of_a_wait_reach_the_fetch_of_stable_positions(
 
 @within(run_groups)
 async def test_who_commits_while_the_partition_moves_is_sent_away(world: GroupWorld) -> None:
-    world.log.held = True
+    world.log.is_held = True
     commits = world.later(world.commit(5))
     await world.pass_ms(1)
     world.unload()

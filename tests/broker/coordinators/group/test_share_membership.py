@@ -49,7 +49,7 @@ async def make_empty_group(world: GroupWorld) -> None:
     await world.share("a")
     await world.pass_ms(1)
     await world.share("a", LEFT)
-    world.shares.asked.clear()
+    world.shares.commands.clear()
     assert initialized_indexes(world) == [0, 1, 2]
 
 
@@ -64,7 +64,7 @@ async def test_a_member_is_assigned_what_share_coordinators_have_initialised(
     joined = await world.share("a")
     assert (joined.member_epoch, joined.assignment) == (2, ())
     await world.pass_ms(1)
-    assert world.shares.asked == [
+    assert world.shares.commands == [
         InitializeShareState(key=key(index), state_epoch=2, start_offset=-1) for index in range(3)
     ]
     await world.pass_ms(2_000)
@@ -78,15 +78,15 @@ async def test_a_member_is_assigned_what_share_coordinators_have_initialised(
 
 @within(run_groups)
 async def test_a_heartbeat_is_answered_when_its_records_are_replicated(world: GroupWorld) -> None:
-    world.log.held = True
+    world.log.is_held = True
     waits = world.later(world.share("a"))
     await world.pass_ms(1_000)
     assert not waits.done()
-    assert not world.shares.asked
+    assert not world.shares.commands
     world.log.release()
     assert (await waits).member_epoch == 2
     await world.pass_ms(1)
-    assert len(world.shares.asked) == 3
+    assert len(world.shares.commands) == 3
     written = len(world.log.batches)
     await world.share("a", 2, "orders")  # brings another target
     await world.share("a", 3)
@@ -98,12 +98,12 @@ async def test_what_the_log_refuses_asks_no_share_coordinator(world: GroupWorld)
     world.log.refusal = E.not_enough_replicas
     assert (await world.share("a")).error is E.coordinator_not_available
     world.log.refusal = None
-    world.log.held = True
+    world.log.is_held = True
     waits = world.later(world.share("a"))
     await world.pass_ms(1)
     world.log.release(E.request_timed_out)
     assert (await waits).error is E.coordinator_not_available
-    assert world.shares.asked == []
+    assert world.shares.commands == []
 
 
 @within(run_groups)
@@ -240,7 +240,7 @@ def test_answers_for_a_group_that_is_gone_change_nothing(moves: bool) -> None:
 async def test_offsets_are_altered_when_share_coordinators_say_so(world: GroupWorld) -> None:
     altered = await world.groups.alter_share_offsets(GROUP, [("orders", [(0, 5)])])
     assert altered == (TopicOutcome(topic_name="orders", topic_id=ORDERS, partitions=((0, DONE),)),)
-    assert world.shares.asked == [
+    assert world.shares.commands == [
         InitializeShareState(key=key(0), state_epoch=1, start_offset=5),
     ]
     await world.pass_ms(1)
@@ -269,17 +269,19 @@ async def test_offsets_are_deleted_when_share_coordinators_say_so(world: GroupWo
         ("missing", E.unknown_topic_or_partition),
     ]
     assert group_of(world).deleting == {}
-    assert world.shares.asked[:3] == [DeleteShareState(key=key(index)) for index in range(3)]
+    assert world.shares.commands[:3] == [DeleteShareState(key=key(index)) for index in range(3)]
 
 
 @within(run_groups)
 async def test_very_many_share_partitions_are_asked_for_in_slices(world: GroupWorld) -> None:
     waits = world.later(world.groups.describe_share_offsets(GROUP, [("orders", range(1_000))]))
     await asyncio.sleep(0)
-    assert 0 < len(world.shares.asked) < 1_000
+    assert 0 < len(world.shares.commands) < 1_000
     ((_, _, offsets),) = await waits
     assert [offset.partition for offset in offsets] == list(range(1_000))
-    assert [read_command.key.partition for read_command in world.shares.asked] == list(range(1_000))
+    assert [read_command.key.partition for read_command in world.shares.commands] == list(
+        range(1_000)
+    )
 
 
 @within(run_groups)
@@ -356,7 +358,7 @@ async def test_a_group_is_deleted_after_its_share_state(world: GroupWorld) -> No
     assert list(group_of(world).deleting) == [ORDERS]
     world.shares.error = E.none
     assert await world.groups.delete(GROUP) is None
-    assert world.shares.asked[3:] == [DeleteShareState(key=key(index)) for index in range(3)]
+    assert world.shares.commands[3:] == [DeleteShareState(key=key(index)) for index in range(3)]
     assert isinstance(world.groups.find(GROUP), Rejection)
     world.load()
     assert isinstance(world.groups.find(GROUP), Rejection)

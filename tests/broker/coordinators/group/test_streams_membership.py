@@ -59,7 +59,7 @@ def group_of(world: GroupWorld) -> StreamsGroup:
 @within(run_groups)
 async def test_a_member_is_answered_when_its_records_are_replicated(world: GroupWorld) -> None:
     assign_at_once(world)
-    world.log.held = True
+    world.log.is_held = True
     joined = world.later(beat(world, "a"))
     await world.pass_ms(1)
     assert not joined.done()
@@ -81,7 +81,7 @@ async def test_a_log_that_does_not_take_it_fails_the_heartbeat(world: GroupWorld
     assert refused.error is E.coordinator_not_available
     assert isinstance(world.groups.find(GROUP), Rejection), "there is no group"
     world.log.refusal = None
-    world.log.held = True
+    world.log.is_held = True
     joined = world.later(beat(world, "a"))
     await world.pass_ms(1)
     world.log.release(E.request_timed_out)

@@ -153,7 +153,7 @@ async def test_who_is_not_the_coordinator_says_so(world: World) -> None:
 @within(run)
 async def test_answers_wait_for_replicas_also_of_what_was_written_before(world: World) -> None:
     await world.initialize()
-    world.log.held = True
+    world.log.is_held = True
     written = await world.begun(world.write(3))
     read = await world.begun(world.read())
     refused = await world.begun(
@@ -181,7 +181,7 @@ async def test_what_a_load_has_brought_is_not_waited_for(world: World) -> None:
 @within(run)
 async def test_replicas_that_do_not_follow_are_a_timeout(world: World) -> None:
     await world.initialize()
-    world.log.held = True
+    world.log.is_held = True
     written = await world.begun(world.write())
     world.log.release(E.request_timed_out)
     answer = await written
@@ -196,7 +196,7 @@ async def test_replicas_that_do_not_follow_are_a_timeout(world: World) -> None:
 @within(run)
 async def test_a_coordinator_that_moved_meanwhile_answers_for_nothing(world: World) -> None:
     await world.initialize()
-    world.log.held = True
+    world.log.is_held = True
     written = await world.begun(world.write())
     world.coordinator.unload(HOME)
     world.log.release()
@@ -302,7 +302,7 @@ async def test_pruning_deletes_what_is_below_the_last_snapshots_once(world: Worl
 @within(run)
 async def test_nothing_is_pruned_that_is_not_replicated(world: World) -> None:
     await world.initialize()
-    world.log.held = True
+    world.log.is_held = True
     second_answer = await world.begun(world.initialize())
     world.coordinator.prune()
     assert world.pruned == []

@@ -19,8 +19,8 @@ from tests.support.coordinator import (
     HOME,
     START_MS,
     TID,
+    CoordinatorWorld,
     ManualClock,
-    World,
     error_of,
     identity,
 )
@@ -59,9 +59,9 @@ FENCED = ErrorCode.producer_fenced
 INVALID_STATE = ErrorCode.invalid_txn_state
 
 
-async def ongoing() -> tuple[World, ProducerIdAndEpoch]:
+async def ongoing() -> tuple[CoordinatorWorld, ProducerIdAndEpoch]:
     """A transaction to which a partition was added, and whose it is."""
-    world = World()
+    world = CoordinatorWorld()
     session = await world.ready()
     await world.add(session, FOO_0)
     return world, session
@@ -71,11 +71,13 @@ def shape(txn: TxnMetadata) -> str:
     return f"{txn.state.wire_name} {txn.producer_id}:{txn.producer_epoch}"
 
 
-def replayed_entries(world: World, partition: int = HOME) -> dict[TransactionalId, TxnMetadata]:
+def replayed_entries(
+    world: CoordinatorWorld, partition: int = HOME
+) -> dict[TransactionalId, TxnMetadata]:
     return read_log(world.log.get(partition, ()), rules=LATEST).entries
 
 
-def records(world: World) -> list[str]:
+def records(world: CoordinatorWorld) -> list[str]:
     """The log of the home partition, one line per record."""
     return [
         shape(next(iter(read_log([batch], rules=LATEST).entries.values())))
@@ -83,12 +85,12 @@ def records(world: World) -> list[str]:
     ]
 
 
-async def expire(world: World, ms: int = 80_000) -> None:
+async def expire(world: CoordinatorWorld, ms: int = 80_000) -> None:
     world.clock.advance(ms)
     await world.settle()
 
 
-async def at_epoch(world: World, epoch: int, *, pid: int = 7) -> ProducerIdAndEpoch:
+async def at_epoch(world: CoordinatorWorld, epoch: int, *, pid: int = 7) -> ProducerIdAndEpoch:
     """Start over with an entry that is Empty at ``epoch``; ids come from a block at 1000."""
     loaded = apply(
         None,
@@ -104,7 +106,7 @@ async def at_epoch(world: World, epoch: int, *, pid: int = 7) -> ProducerIdAndEp
     return identity(pid, epoch)
 
 
-async def ids_from(world: World, first_id: int) -> None:
+async def ids_from(world: CoordinatorWorld, first_id: int) -> None:
     """The next producer id that the coordinator takes is ``first_id``."""
     world._next_block = first_id
     idempotent = InitProducerId(transactional_id=None, timeout_ms=0)
@@ -115,7 +117,7 @@ async def ids_from(world: World, first_id: int) -> None:
 
 
 async def test_a_day_in_the_life_of_a_transactional_id() -> None:
-    world = World()
+    world = CoordinatorWorld()
     await ids_from(world, 7)
     world.answers_markers = False
     session = await world.init()  # 1
@@ -168,7 +170,7 @@ async def test_a_day_in_the_life_of_a_transactional_id() -> None:
 
 
 async def test_the_epoch_overflows_into_the_next_producer_id() -> None:
-    world = World()
+    world = CoordinatorWorld()
     world.answers_markers = False
     old = await at_epoch(world, 32_766)
     await ids_from(world, 1000)
@@ -191,7 +193,7 @@ async def test_the_epoch_overflows_into_the_next_producer_id() -> None:
 
 async def test_an_overflow_survives_a_coordinator_that_moves() -> None:
     """KAFKA-20310: the next producer id is in the record."""
-    world = World()
+    world = CoordinatorWorld()
     world.answers_markers = False
     old = await at_epoch(world, 32_766)
     await ids_from(world, 1000)
@@ -205,7 +207,7 @@ async def test_an_overflow_survives_a_coordinator_that_moves() -> None:
 
 
 async def test_without_a_producer_id_an_overflow_is_to_be_tried_again() -> None:
-    world = World()
+    world = CoordinatorWorld()
     old = await at_epoch(world, 32_766)
     await world.add(old, FOO_0)
     assert error_of(await world.end(old)) is ErrorCode.coordinator_load_in_progress
@@ -215,7 +217,7 @@ async def test_without_a_producer_id_an_overflow_is_to_be_tried_again() -> None:
 
 @pytest.mark.parametrize("level", [TV_0, TV_1, TV_2])
 async def test_a_fence_is_followed_by_the_next_session(level: TransactionVersion) -> None:
-    world = World(level=level)
+    world = CoordinatorWorld(level=level)
     session = await world.ready()
     await world.add(session, FOO_0, version=TV_0)
     assert error_of(await world.init()) is CONCURRENT
@@ -225,7 +227,7 @@ async def test_a_fence_is_followed_by_the_next_session(level: TransactionVersion
 
 
 async def test_a_stale_expected_epoch_aborts_the_newer_session_all_the_same() -> None:
-    world = World()
+    world = CoordinatorWorld()
     await world.ready()
     await world.init()
     await world.add(identity(0, 1), FOO_0)
@@ -235,7 +237,7 @@ async def test_a_stale_expected_epoch_aborts_the_newer_session_all_the_same() ->
 
 
 async def test_a_lost_answer_of_init_producer_id_can_be_asked_for_again() -> None:
-    world = World()
+    world = CoordinatorWorld()
     session = await world.ready()
     assert await world.init(expected=session) == identity(0, 1)
     assert await world.init(expected=session) == identity(0, 1)
@@ -245,7 +247,7 @@ async def test_a_lost_answer_of_init_producer_id_can_be_asked_for_again() -> Non
 
 
 async def test_version_1_retries_succeed_without_a_record() -> None:
-    world = World(level=TV_1)
+    world = CoordinatorWorld(level=TV_1)
     session = await world.ready()
     await world.add(session, FOO_0, version=TV_0)
     assert await world.end(session, version=TV_1) == session
@@ -266,7 +268,7 @@ async def test_adding_what_is_there_writes_nothing() -> None:
 
 
 async def test_a_transaction_without_partitions_completes_by_itself() -> None:
-    world = World()
+    world = CoordinatorWorld()
     session = await world.ready()
     await world.add(session)
     await world.end(session)
@@ -278,7 +280,7 @@ async def test_a_transaction_without_partitions_completes_by_itself() -> None:
 
 
 async def test_validation_comes_before_ownership_and_ownership_before_the_rest() -> None:
-    world = World(loaded=False)
+    world = CoordinatorWorld(loaded=False)
     nobody = TransactionalId("")
     assert error_of(await world.init(timeout_ms=0)) is ErrorCode.invalid_transaction_timeout
     assert error_of(await world.init()) is ErrorCode.not_coordinator
@@ -314,7 +316,7 @@ def verify(transactional_id: TransactionalId = TID) -> VerifyPartitions:
 
 
 async def test_verification_sees_what_is_committed() -> None:
-    world = World()
+    world = CoordinatorWorld()
     assert error_of(world.service.verify(verify())) is ErrorCode.invalid_producer_id_mapping
     assert error_of(world.service.verify(verify(TransactionalId("")))) == 42
     session = await world.ready()
@@ -332,7 +334,7 @@ async def test_verification_sees_what_is_committed() -> None:
 
 
 async def test_idempotent_producers_get_ids_and_leave_nothing_behind() -> None:
-    world = World(loaded=False)
+    world = CoordinatorWorld(loaded=False)
     ask = InitProducerId(transactional_id=None, timeout_ms=-1, enable_two_phase_commit=True)
     assert error_of(await world.service.init_producer_id(ask)) == 14
     assert await world.service.init_producer_id(ask) == identity(0, 0)
@@ -341,7 +343,7 @@ async def test_idempotent_producers_get_ids_and_leave_nothing_behind() -> None:
 
 
 async def test_a_new_id_without_a_producer_id_leaves_nothing_behind() -> None:
-    world = World()
+    world = CoordinatorWorld()
     assert error_of(await world.init()) == 14
     assert world.entry_or_none() is None
 
@@ -350,7 +352,7 @@ async def test_a_new_id_without_a_producer_id_leaves_nothing_behind() -> None:
 
 
 async def test_between_decision_and_commit_others_must_wait() -> None:
-    world = World()
+    world = CoordinatorWorld()
     session = await world.ready()
     world.held_appends = []
     adding = world.start(world.add(session, FOO_0))
@@ -371,7 +373,7 @@ async def test_between_decision_and_commit_others_must_wait() -> None:
     [(3, 15), (19, 15), (20, 15), (7, 15), (6, 16), (56, 16), (10, -1), (18, -1), (13, 13)],
 )
 async def test_a_failed_append_changes_nothing(of_the_log: int, expected_error: int) -> None:
-    world = World()
+    world = CoordinatorWorld()
     session = await world.ready()
     entry_before = world.entry()
     world.append_errors.append(ErrorCode(of_the_log))
@@ -381,7 +383,7 @@ async def test_a_failed_append_changes_nothing(of_the_log: int, expected_error: 
 
 
 async def test_an_id_whose_first_record_was_lost_stays_without_an_epoch() -> None:
-    world = World()
+    world = CoordinatorWorld()
     await world.init()
     world.append_errors.append(ErrorCode.not_enough_replicas)
     assert error_of(await world.init()) is ErrorCode.coordinator_not_available
@@ -390,7 +392,7 @@ async def test_an_id_whose_first_record_was_lost_stays_without_an_epoch() -> Non
 
 
 async def test_a_fence_of_version_1_that_was_lost_is_not_raised_twice() -> None:
-    world = World(level=TV_1)
+    world = CoordinatorWorld(level=TV_1)
     session = await world.ready()
     await world.add(session, FOO_0, version=TV_0)
     world.append_errors.append(ErrorCode.not_enough_replicas)
@@ -417,7 +419,7 @@ async def test_a_fence_of_version_2_that_was_lost_leaves_nothing_behind() -> Non
 async def test_a_move_that_was_not_replicated_in_time_is_withdrawn_but_known_to_be_in_the_log(
     error: ErrorCode, *, is_in_the_log: bool
 ) -> None:
-    world = World()
+    world = CoordinatorWorld()
     session = await world.ready()
     world.append_errors.append(error)
     assert error_of(await world.add(session, FOO_0)) != 0
@@ -428,7 +430,7 @@ async def test_a_move_that_was_not_replicated_in_time_is_withdrawn_but_known_to_
 
 
 async def test_an_append_has_the_timeout_of_its_transaction() -> None:
-    world = World()
+    world = CoordinatorWorld()
     await world.init()
     await world.init(timeout_ms=50)
     assert world.append_timeouts_ms == [50]
@@ -437,7 +439,7 @@ async def test_an_append_has_the_timeout_of_its_transaction() -> None:
 # A coordinator that moves between any two steps
 
 
-async def begun(world: World, step: str) -> asyncio.Task[object]:
+async def begun(world: CoordinatorWorld, step: str) -> asyncio.Task[object]:
     """Send a command whose append is held."""
     session = await world.ready()
     if step == "end":
@@ -456,7 +458,7 @@ async def begun(world: World, step: str) -> asyncio.Task[object]:
 async def test_an_append_that_outlives_its_coordinator_changes_nothing(
     step: str, then: str, *, committed: bool
 ) -> None:
-    world = World()
+    world = CoordinatorWorld()
     step_task = await begun(world, step)
     await world.settle()
     log = list(world.log[HOME]) if committed else world.log[HOME][:-1]
@@ -508,7 +510,7 @@ async def test_a_crash_before_the_append_leaves_the_transaction_open() -> None:
 
 
 async def test_a_crash_before_the_markers_sends_all_of_them_again() -> None:
-    world = World()
+    world = CoordinatorWorld()
     world.answers_markers = False
     session = await world.ready()
     await world.add(session, FOO_0, FOO_1)
@@ -521,7 +523,7 @@ async def test_a_crash_before_the_markers_sends_all_of_them_again() -> None:
 
 
 async def test_a_load_shows_while_it_lasts() -> None:
-    world = World()
+    world = CoordinatorWorld()
     await world.ready()
     world.service.begin_load(HOME, CoordinatorEpoch(1))
     assert error_of(await world.init()) is ErrorCode.coordinator_load_in_progress
@@ -532,7 +534,7 @@ async def test_a_load_shows_while_it_lasts() -> None:
 
 
 async def test_a_load_that_was_called_off_is_not_installed() -> None:
-    world = World()
+    world = CoordinatorWorld()
     await world.ready()
     world.service.begin_load(HOME, CoordinatorEpoch(1))
     world.service.unload(HOME, 2)
@@ -541,7 +543,7 @@ async def test_a_load_that_was_called_off_is_not_installed() -> None:
 
 
 async def test_a_damaged_log_is_loaded_as_far_as_it_can_be_read() -> None:
-    world = World(trace=True)
+    world = CoordinatorWorld(trace=True)
     await world.ready()
     other_transition = to_first(
         TransactionalId("x"), producer_id=ProducerId(9), timeout_ms=1, now_ms=START_MS
@@ -574,7 +576,7 @@ async def test_version_2_while_level_0_is_finalized_wedges_the_id_as_on_a_real_b
 async def test_the_level_says_which_version_of_the_record_is_written(
     level: TransactionVersion, version: int
 ) -> None:
-    world = World(level=level)
+    world = CoordinatorWorld(level=level)
     session = await world.ready()
     await world.add(session, FOO_0, version=TV_0)
     values = [batch[-60:] for batch in world.log[HOME]]
@@ -600,7 +602,7 @@ def entry_value(txn: TxnMetadata, level: TransactionVersion) -> bytes:
 
 
 async def test_a_description_follows_the_markers() -> None:
-    world = World()
+    world = CoordinatorWorld()
     world.answers_markers = False
     session = await world.ready()
     await world.add(session, FOO_0, FOO_1)
@@ -616,7 +618,7 @@ async def test_a_description_follows_the_markers() -> None:
 
 
 async def test_listing_shows_what_this_broker_coordinates() -> None:
-    world = World()
+    world = CoordinatorWorld()
     await world.ready()
     listed = world.service.list_transactions(ListTransactions())
     assert isinstance(listed, FilteredListing)
@@ -629,14 +631,14 @@ async def test_a_stopped_coordinator_neither_lists_nor_describes_nor_fires_timer
     world.service.stop()
     await world.settle()
     assert world.sent == []
-    assert world.clock.armed == 0
+    assert world.clock.armed_timers == 0
     assert error_of(world.service.describe(TID)) is ErrorCode.coordinator_not_available
     listed = world.service.list_transactions(ListTransactions())
     assert error_of(listed) is ErrorCode.coordinator_not_available
 
 
 async def test_the_snapshot_counts() -> None:
-    world = World(loaded=False)
+    world = CoordinatorWorld(loaded=False)
     world.answers_markers = False
     load_whole(world.service, HOME, CoordinatorEpoch(0), ())
     session = await world.ready()
@@ -653,7 +655,7 @@ async def test_the_snapshot_counts() -> None:
 
 
 async def test_the_timeout_aborts_and_the_producer_learns_of_it_at_its_next_call() -> None:
-    world = World(trace=True)
+    world = CoordinatorWorld(trace=True)
     session = await world.ready()
     await world.add(session, FOO_0)
     await expire(world, 60_000)
@@ -666,7 +668,7 @@ async def test_the_timeout_aborts_and_the_producer_learns_of_it_at_its_next_call
 
 
 async def test_under_version_1_the_timeout_fences_the_producer_for_good() -> None:
-    world = World(level=TV_1)
+    world = CoordinatorWorld(level=TV_1)
     session = await world.ready()
     await world.add(session, FOO_0, version=TV_0)
     await expire(world)
@@ -674,7 +676,7 @@ async def test_under_version_1_the_timeout_fences_the_producer_for_good() -> Non
 
 
 async def test_a_timeout_that_needs_a_producer_id_waits_for_one() -> None:
-    world = World()
+    world = CoordinatorWorld()
     old = await at_epoch(world, 32_766)
     await world.add(old, FOO_0)
     await expire(world, 70_000)
@@ -689,7 +691,7 @@ async def test_two_phase_commit_outlives_every_timeout() -> None:
         transaction_two_phase_commit_enable=True,
         transaction_abort_timed_out_cleanup_interval_ms=10**7,  # seldom: 1,000,000 seconds pass
     )
-    world = World(settings=settings)
+    world = CoordinatorWorld(settings=settings)
     await world.ready()
     ask = InitProducerId(transactional_id=TID, timeout_ms=1, enable_two_phase_commit=True)
     session = await world.service.init_producer_id(ask)
@@ -719,7 +721,7 @@ async def test_a_timeout_whose_append_fails_is_tried_again_by_the_next_scan() ->
 
 
 async def test_what_was_lived_through_is_what_is_loaded() -> None:
-    world = World()
+    world = CoordinatorWorld()
     session = await world.ready()
     for round_ in range(6):
         await world.add(session, FOO_0, FOO_1)
@@ -734,7 +736,7 @@ async def test_what_was_lived_through_is_what_is_loaded() -> None:
 
 
 async def test_everything_that_happens_is_in_the_trace() -> None:
-    world = World(trace=True)
+    world = CoordinatorWorld(trace=True)
     session = await world.ready()
     await world.add(session, FOO_0)
     await world.end(session)
@@ -749,7 +751,7 @@ async def test_everything_that_happens_is_in_the_trace() -> None:
 
 
 async def test_the_trace_tells_what_led_to_the_completion() -> None:
-    world = World(trace=True)
+    world = CoordinatorWorld(trace=True)
     session = await world.ready()
     await world.add(session, FOO_0)
     world.tasks.drive(world.end(session), lambda *_: None, name="end")
@@ -795,7 +797,7 @@ def prepared_log(transactional_ids: Iterable[str]) -> list[bytes]:
 
 
 async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_request() -> None:
-    world = World(loaded=False)
+    world = CoordinatorWorld(loaded=False)
     load_whole(world.service, HOME, CoordinatorEpoch(4), prepared_log(["a", "b", "c"]))
     await world.settle()
     (sent,) = world.sent
@@ -812,8 +814,8 @@ SETTINGS = Settings(
 )
 
 
-async def idle(*, settings: Settings = SETTINGS) -> tuple[World, ProducerIdAndEpoch]:
-    world = World(settings=settings)
+async def idle(*, settings: Settings = SETTINGS) -> tuple[CoordinatorWorld, ProducerIdAndEpoch]:
+    world = CoordinatorWorld(settings=settings)
     return world, await world.ready()
 
 
@@ -848,7 +850,7 @@ async def test_meanwhile_callers_must_wait() -> None:
 
 
 async def test_an_id_without_an_epoch_expires_too() -> None:
-    world = World(settings=SETTINGS)
+    world = CoordinatorWorld(settings=SETTINGS)
     await world.init()
     world.append_errors.append(ErrorCode.not_enough_replicas)
     await world.init()
@@ -879,9 +881,9 @@ async def test_a_tombstone_that_outlives_its_coordinator_changes_nothing() -> No
     assert world.entry().pending_state is None
 
 
-async def many_idle(rules: Rules = LATEST) -> World:
+async def many_idle(rules: Rules = LATEST) -> CoordinatorWorld:
     """Five ids of one partition that expire at once; two of their tombstones fit into a batch."""
-    world = World(settings=SETTINGS, rules=rules)
+    world = CoordinatorWorld(settings=SETTINGS, rules=rules)
     await world.ready()
     owned = world.service._ownership.find(TID)
     assert not isinstance(owned, Rejection)
@@ -925,7 +927,7 @@ async def test_before_kafka_13099_they_go_together_or_never_and_it_is_told_once(
 
 @pytest.mark.usefixtures("all_levels")
 async def test_a_timeout_whose_abort_is_never_logged_is_told_once() -> None:
-    world = World()
+    world = CoordinatorWorld()
     await world.add(await world.ready(), FOO_0)
     world.append_errors.extend([ErrorCode.not_enough_replicas] * 3)
     with capture_logs() as lines:

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.at_once import load_whole
-from tests.support.coordinator import FOO_0, FOO_1, HOME, TID, World, error_of
+from tests.support.coordinator import FOO_0, FOO_1, HOME, TID, CoordinatorWorld, error_of
 from tests.support.txn_entries import NOW_MS, entry
 from txnsim.coordinators.txn._transition_effects import (
     PATIENCE,
@@ -41,9 +41,9 @@ B2 = BrokerId(2)
 
 async def world_after_end(
     *partitions: TopicPartition, committed: bool = True, trace: bool = False
-) -> tuple[World, ProducerIdAndEpoch]:
+) -> tuple[CoordinatorWorld, ProducerIdAndEpoch]:
     """A world in which a transaction has just been ended and its markers were sent."""
-    world = World(trace=trace)
+    world = CoordinatorWorld(trace=trace)
     world.answers_markers = False
     session = await world.ready()
     await world.add(session, *partitions)
@@ -51,7 +51,7 @@ async def world_after_end(
     return world, session
 
 
-def sent_partitions(world: World) -> list[tuple[int, list[str]]]:
+def sent_partitions(world: CoordinatorWorld) -> list[tuple[int, list[str]]]:
     return [
         (
             sent.broker_id,
@@ -376,7 +376,7 @@ async def test_after_stop_nothing_is_sent_again() -> None:
     world.clock.pass_ms(1_000)
     await world.settle()
     assert len(world.sent) == 1
-    assert world.clock.armed == 0
+    assert world.clock.armed_timers == 0
 
 
 async def test_an_answer_after_stop_arms_nothing() -> None:
@@ -385,7 +385,7 @@ async def test_an_answer_after_stop_arms_nothing() -> None:
     world.service.stop()
     world.sent[0].answer.fail(PeerDisconnectedError("cut"))
     await world.settle()
-    assert world.clock.armed == 0
+    assert world.clock.armed_timers == 0
 
 
 # What is tried without end is told once

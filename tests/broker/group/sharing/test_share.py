@@ -74,7 +74,7 @@ def test_what_every_group_refuses(
 
 def test_the_first_member_gets_nothing_until_its_partitions_are_initialised() -> None:
     driver = ShareDriver(image(t=2))
-    reply = driver.told("m", 0, "t", "missing")
+    reply = driver.beat_ok("m", 0, "t", "missing")
     assert reply == HeartbeatReply(
         member_id="m", member_epoch=2, assignment=(), heartbeat_interval_ms=5_000
     )
@@ -88,44 +88,44 @@ def test_the_first_member_gets_nothing_until_its_partitions_are_initialised() ->
     ]
     assert driver.records[-1] == stored_topics(initializing=(topic(0, 1),))
     assert driver.effects == [session(GROUP, "m", 45_000)]
-    assert driver.asked == [
+    assert driver.initializations == [
         InitializeShareState(key=ShareKey(GROUP, uuid_text(T), index), state_epoch=2)
         for index in (0, 1)
     ]
-    assert driver.told("m", 2).assignment is None
+    assert driver.beat_ok("m", 2).assignment is None
     assert driver.records == [], "they are on their way"
-    driver.asked = [
+    driver.initializations = [
         InitializeShareState(key=ShareKey(GROUP, uuid_text(T), index), state_epoch=2)
         for index in (0, 1)
     ]
-    driver.initialized()
+    driver.complete_initialization()
     assert driver.records == [stored_topics(initialized=(topic(0, 1),))]
-    reply = driver.told("m", 2)
+    reply = driver.beat_ok("m", 2)
     assert (reply.member_epoch, assignment(reply)) == (3, tuple(sorted(parts("t", 0, 1))))
 
 
 def test_members_share_where_they_are_many() -> None:
     driver = ShareDriver(image(t=1))
-    driver.told("a", 0, "t")
-    driver.initialized()
-    driver.told("a", 2)
-    second = driver.told("b", 0, "t")
+    driver.beat_ok("a", 0, "t")
+    driver.complete_initialization()
+    driver.beat_ok("a", 2)
+    second = driver.beat_ok("b", 0, "t")
     assert (second.member_epoch, assignment(second)) == (4, ((T, 0),))
-    assert driver.told("a", 3).member_epoch == 4
-    assert driver.told("a", 4).assignment is None
-    assert driver.told("a", 4, "t").assignment == ((T, 0),), "who names its topics is told"
+    assert driver.beat_ok("a", 3).member_epoch == 4
+    assert driver.beat_ok("a", 4).assignment is None
+    assert driver.beat_ok("a", 4, "t").assignment == ((T, 0),), "who names its topics is told"
 
 
 def test_who_joins_again_keeps_its_epoch() -> None:
     driver = ShareDriver()
-    driver.told("m", 0, "t")
-    reply = driver.told("m", 0, "t")
+    driver.beat_ok("m", 0, "t")
+    reply = driver.beat_ok("m", 0, "t")
     assert (reply.member_epoch, assignment(reply), driver.records) == (2, (), [])
 
 
 def test_another_rack_is_stored_and_changes_no_epoch() -> None:
     driver = ShareDriver()
-    driver.told("m", 0, "t")
+    driver.beat_ok("m", 0, "t")
     driver.beat("m", 2, rack_id="r")
     (record,) = driver.records
     assert isinstance(record, ShareMemberStored)
@@ -134,10 +134,10 @@ def test_another_rack_is_stored_and_changes_no_epoch() -> None:
 
 def test_epochs_that_fence() -> None:
     driver = ShareDriver()
-    driver.told("m", 0, "t")
-    driver.told("m", 2, "u")
-    assert driver.told("m", 2).member_epoch == 3, "it may not have seen the last answer"
-    driver.told("m", 3, "t")
+    driver.beat_ok("m", 0, "t")
+    driver.beat_ok("m", 2, "u")
+    assert driver.beat_ok("m", 2).member_epoch == 3, "it may not have seen the last answer"
+    driver.beat_ok("m", 3, "t")
     assert driver.beat("m", 2) == Rejection(
         error=E.fenced_member_epoch,
         reason="The share group member has a smaller member epoch (2) than the one known by the"
@@ -158,36 +158,36 @@ def test_epochs_that_fence() -> None:
 
 def test_a_full_group_takes_no_new_member() -> None:
     driver = ShareDriver(max_size=1)
-    driver.told("a", 0, "t")
+    driver.beat_ok("a", 0, "t")
     assert driver.beat("b", 0, "t") == Rejection(
         error=E.group_max_size_reached,
         reason="The share group has reached its maximum capacity of 1 members.",
     )
-    driver.told("a", 0, "t")
+    driver.beat_ok("a", 0, "t")
 
 
 def test_a_subscription_that_is_too_much_for_the_group_is_refused_and_leaves_nothing() -> None:
     driver = ShareDriver()
     most = tuple(str(number) for number in range(NAMES_MAX))
-    driver.told("m", 0, *most)
+    driver.beat_ok("m", 0, *most)
     log_length_before = len(driver.log)
     refused = driver.beat("n", 0, "t")
     assert isinstance(refused, Rejection)
     assert refused.error is E.group_max_size_reached
     assert len(driver.log) == log_length_before
-    driver.told("n", 0, *most)
+    driver.beat_ok("n", 0, *most)
 
 
 def test_who_leaves_takes_its_records_along() -> None:
     driver = ShareDriver()
-    driver.told("a", 0, "t")
-    driver.told("b", 0, "t")
+    driver.beat_ok("a", 0, "t")
+    driver.beat_ok("b", 0, "t")
     tombstones = [
         ShareCurrentDeleted(group_id=GROUP, member_id="a"),
         ShareTargetDeleted(group_id=GROUP, member_id="a"),
         ShareMemberDeleted(group_id=GROUP, member_id="a"),
     ]
-    assert driver.told("a", -1) == HeartbeatReply(member_id="a", member_epoch=-1)
+    assert driver.beat_ok("a", -1) == HeartbeatReply(member_id="a", member_epoch=-1)
     assert driver.records[:3] == tombstones
     assert [type(record) for record in driver.records[3:]] == [ShareEpochStored]
     assert driver.effects == [
@@ -205,81 +205,81 @@ def test_who_leaves_takes_its_records_along() -> None:
 
 def test_partitions_that_are_added_begin_at_0() -> None:
     driver = ShareDriver(image(t=1))
-    driver.told("m", 0, "t")
-    driver.initialized()
-    driver.told("m", 2)
+    driver.beat_ok("m", 0, "t")
+    driver.complete_initialization()
+    driver.beat_ok("m", 2)
     driver.image = image(2, t=2, other=1)
-    reply = driver.told("m", 3)
+    reply = driver.beat_ok("m", 3)
     assert driver.records[-1] == stored_topics(initializing=(topic(1),), initialized=(topic(0),))
-    assert driver.asked == [
+    assert driver.initializations == [
         InitializeShareState(
             key=ShareKey(GROUP, uuid_text(T), 1),
             state_epoch=reply.member_epoch,
             start_offset=0,
         )
     ]
-    driver.initialized()
-    assert assignment(driver.told("m", 4)) == tuple(sorted(parts("t", 0, 1)))
+    driver.complete_initialization()
+    assert assignment(driver.beat_ok("m", 4)) == tuple(sorted(parts("t", 0, 1)))
 
 
 def test_up_to_4_3_where_added_partitions_begin_is_not_said() -> None:
     driver = ShareDriver(image(t=1), rules=Rules(share_groups_read_grown_topics_whole=False))
-    driver.told("m", 0, "t")
-    driver.initialized()
-    driver.told("m", 2)
+    driver.beat_ok("m", 0, "t")
+    driver.complete_initialization()
+    driver.beat_ok("m", 2)
     driver.image = image(2, t=2)
-    driver.told("m", 3)
-    assert [command.start_offset for command in driver.asked] == [UNKNOWN_OFFSET]
+    driver.beat_ok("m", 3)
+    assert [command.start_offset for command in driver.initializations] == [UNKNOWN_OFFSET]
 
 
 def test_up_to_4_3_nobody_is_assigned_when_the_last_member_leaves() -> None:
     driver = ShareDriver(rules=Rules(share_groups_assign_nobody=False))
-    driver.told("m", 0, "t")
+    driver.beat_ok("m", 0, "t")
     epoch_before = driver.group.assignment_epoch
-    driver.told("m", -1)
+    driver.beat_ok("m", -1)
     assert [type(record) for record in driver.records[3:]] == [ShareEpochStored]
     assert driver.group.assignment_epoch == epoch_before < driver.group.epoch
 
 
 def test_topics_that_change_nothing_bump_no_epoch() -> None:
     driver = ShareDriver()
-    driver.told("m", 0, "t")
+    driver.beat_ok("m", 0, "t")
     driver.image = image(2, t=4, other=1)
-    assert driver.told("m", 2).member_epoch == 2
+    assert driver.beat_ok("m", 2).member_epoch == 2
     assert driver.records == []
 
 
 def test_what_a_share_coordinator_refused_is_asked_for_again() -> None:
     driver = ShareDriver(image(t=1))
-    driver.told("m", 0, "t")
-    driver.refused()
+    driver.beat_ok("m", 0, "t")
+    driver.refuse_initialization()
     assert driver.records == [stored_topics()]
-    driver.told("m", 2)
-    assert driver.asked != []
+    driver.beat_ok("m", 2)
+    assert driver.initializations != []
 
 
 def test_what_is_not_answered_is_asked_for_again_after_a_while() -> None:
     driver = ShareDriver(image(t=1))
-    driver.told("m", 0, "t")
+    driver.beat_ok("m", 0, "t")
     driver.now_ms = NOW + 29_999
-    driver.told("m", 2)
-    assert driver.asked == []
+    driver.beat_ok("m", 2)
+    assert driver.initializations == []
     driver.now_ms = NOW + 30_000
-    driver.told("m", 2)
-    assert driver.asked != []
+    driver.beat_ok("m", 2)
+    assert driver.initializations != []
     driver.now_ms += 20_000
     driver.group.restart_initializing(now_ms=driver.now_ms)
     assert driver.protocol.timer_after_load(driver.group, "m") == session(GROUP, "m", 45_000)
     driver.now_ms += 29_999
-    driver.told("m", 2)
-    assert driver.asked == [], "a coordinator that loads waits anew"
+    driver.beat_ok("m", 2)
+    assert driver.initializations == [], "a coordinator that loads waits anew"
 
 
 def test_a_part_of_what_is_initialising_may_be_done() -> None:
     driver = ShareDriver(image(t=2))
-    driver.told("m", 0, "t")
-    driver.asked = driver.asked[:1]
-    driver.initialized()
+    driver.beat_ok("m", 0, "t")
+    driver.initializations = driver.initializations[:1]
+    driver.complete_initialization()
     assert driver.records == [stored_topics(initializing=(topic(1),), initialized=(topic(0),))]
     unknown = {topic_id("gone"): frozenset({0})}
     (record,) = records_of_initialized(driver.group, unknown, image=driver.image, now_ms=NOW)
@@ -296,41 +296,41 @@ def test_a_topic_that_is_initialised_again_is_not_deleted_any_more() -> None:
     going = DeletingTopic(topic_id=T, topic_name="t")
     other_topic = DeletingTopic(topic_id=topic_id("u"), topic_name="u")
     driver.write([ShareTopicsStored(group_id=GROUP, deleting=(going, other_topic))])
-    driver.told("m", 0, "t")
+    driver.beat_ok("m", 0, "t")
     assert driver.group.deleting == {other_topic.topic_id: other_topic}
 
 
 def test_a_target_is_made_once_in_an_interval() -> None:
     driver = ShareDriver(image(t=1))
     driver.intervals = GroupIntervals(45_000, 5_000, 1_000)
-    driver.told("a", 0, "t")
-    driver.initialized()
-    assert driver.told("a", 2).member_epoch == 2
+    driver.beat_ok("a", 0, "t")
+    driver.complete_initialization()
+    assert driver.beat_ok("a", 2).member_epoch == 2
     assert (driver.group.epoch, driver.group.assignment_epoch) == (3, 2)
-    driver.told("a", 2)
+    driver.beat_ok("a", 2)
     assert driver.group.epoch == 3, "one that is awaited is not asked for again"
     driver.now_ms += 1_000
-    reply = driver.told("a", 2)
+    reply = driver.beat_ok("a", 2)
     assert (reply.member_epoch, assignment(reply)) == (3, ((T, 0),))
 
 
 def test_another_subscription_takes_effect_before_another_target() -> None:
     driver = ShareDriver(image(t=1, u=1))
     driver.intervals = GroupIntervals(45_000, 5_000, 1_000)
-    driver.told("a", 0, "t")
-    driver.initialized()
+    driver.beat_ok("a", 0, "t")
+    driver.complete_initialization()
     driver.now_ms += 1_000
-    driver.told("a", 2)
-    reply = driver.told("a", 3, "u")
+    driver.beat_ok("a", 2)
+    reply = driver.beat_ok("a", 3, "u")
     assert (reply.member_epoch, assignment(reply)) == (3, ())
 
 
 def test_what_a_target_keeps_of_a_topic_that_is_unknown_asks_for_no_other_target() -> None:
     driver = ShareDriver(image(t=1))
-    driver.told("m", 0, "t")
-    driver.initialized()
-    driver.told("m", 2)
+    driver.beat_ok("m", 0, "t")
+    driver.complete_initialization()
+    driver.beat_ok("m", 2)
     target = tuple(sorted(parts("t", 0) | parts("gone", 0)))
     driver.write([ShareTargetStored(group_id=GROUP, member_id="m", partitions=target)])
-    assert driver.told("m", 3).member_epoch == 3
+    assert driver.beat_ok("m", 3).member_epoch == 3
     assert driver.records == []

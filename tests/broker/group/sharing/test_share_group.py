@@ -53,13 +53,13 @@ def test_it_has_no_positions() -> None:
 
 def test_it_is_deleted_without_members_only_and_never_expires() -> None:
     driver = ShareDriver()
-    driver.told("m", 0, "t")
+    driver.beat_ok("m", 0, "t")
     assert driver.group.check_delete() == Rejection(
         error=ErrorCode.non_empty_group, reason="The group is not empty."
     )
     assert driver.group.state_name == "Stable"
     assert (driver.group.has_subscriber("t"), driver.group.has_subscriber("u")) == (True, False)
-    driver.told("m", -1)
+    driver.beat_ok("m", -1)
     assert driver.group.check_delete() is None
     assert driver.group.is_empty
     assert expire_offsets(driver.shard, driver.group, retention_ms=0, now_ms=2**40) == ()
@@ -67,7 +67,7 @@ def test_it_is_deleted_without_members_only_and_never_expires() -> None:
 
 def test_tombstones_in_the_order_of_a_real_broker() -> None:
     driver = ShareDriver()
-    driver.told("m", 0, "t")
+    driver.beat_ok("m", 0, "t")
     tombstones = driver.group.tombstones()
     assert [type(record) for record in tombstones] == [
         ShareCurrentDeleted,
@@ -128,7 +128,7 @@ class ShareGroups(RuleBasedStateMachine):
 
     @rule(member_id=MEMBERS, topics=TOPICS)
     def joins(self, member_id: str, topics: list[str]) -> None:
-        self.epochs[member_id] = self.driver.told(member_id, 0, *topics).member_epoch
+        self.epochs[member_id] = self.driver.beat_ok(member_id, 0, *topics).member_epoch
 
     @rule(member_id=MEMBERS, topics=st.none() | TOPICS)
     def stays(self, member_id: str, topics: list[str] | None) -> None:
@@ -146,7 +146,7 @@ class ShareGroups(RuleBasedStateMachine):
         if is_late:
             driver.take(driver.protocol.too_late(driver.group, member_id, image=driver.image))
         else:
-            driver.told(member_id, -1)
+            driver.beat_ok(member_id, -1)
 
     @rule(partitions=st.integers(1, 4))
     def topic_changes(self, partitions: int) -> None:
@@ -157,9 +157,9 @@ class ShareGroups(RuleBasedStateMachine):
     def share_coordinator_answers(self, is_done: bool, passes_ms: int) -> None:
         self.driver.now_ms += passes_ms
         if is_done:
-            self.driver.initialized()
+            self.driver.complete_initialization()
         else:
-            self.driver.refused()
+            self.driver.refuse_initialization()
 
     @invariant()
     def members_are_those_that_stay(self) -> None:
@@ -180,7 +180,7 @@ class ShareGroups(RuleBasedStateMachine):
 
     @invariant()
     def reload_equals_living(self) -> None:
-        loaded, living = self.driver.reloaded().groups, self.driver.shard.groups
+        loaded, living = self.driver.reload_shard().groups, self.driver.shard.groups
         assert loaded.keys() == living.keys()
         for group_id, group in living.items():
             assert state_of(loaded[group_id]) == state_of(group)

@@ -67,7 +67,7 @@ def holding(*records: ShareRecord) -> ShareDriver:
 
 def with_member() -> ShareDriver:
     driver = holding()
-    driver.told("m", 0, "t")
+    driver.beat_ok("m", 0, "t")
     return driver
 
 

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.support.consumer_groups import GROUP
-from tests.support.streams_groups import COUNTING, StreamsDriver, configs, counting_image, same
+from tests.support.streams_groups import (
+    COUNTING,
+    StreamsDriver,
+    configs,
+    counting_image,
+    have_same_log,
+)
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import TimerKind
 from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE
@@ -108,7 +114,7 @@ def test_a_task_that_is_being_given_up_may_be_committed_for() -> None:
     driver = StreamsDriver()
     driver.join("a")
     driver.join("b")
-    driver.told("a", 2)
+    driver.send_ok("a", 2)
     assert driver.group.members["a"].pending_revocation.active
     member_behind = StreamsGroupMember(
         member_id="a",
@@ -173,7 +179,7 @@ def test_what_others_ask_of_it() -> None:
     assert not group.has_subscriber("counts")
     assert StreamsGroup(GROUP).topology_epoch == -1
     for member_id in ("a", "b"):
-        driver.told(member_id, LEFT)
+        driver.send_ok(member_id, LEFT)
     assert driver.group.check_delete() is None
     assert not driver.group.has_subscriber("words")
 
@@ -224,7 +230,7 @@ def test_a_topology_that_can_t_be_is_none() -> None:
 def test_an_instance_id_may_change() -> None:
     driver = StreamsDriver()
     driver.join("a", instance_id="i")
-    driver.told("a", LEFT, instance_id="i")
+    driver.send_ok("a", LEFT, instance_id="i")
     assert driver.group.static_members == {}
 
 
@@ -287,12 +293,12 @@ class Life(RuleBasedStateMachine):
         member_id = data.draw(st.sampled_from(self._members_present()))
         instance_id = self.driver.group.members[member_id].instance_id
         epoch = LEFT_FOR_A_WHILE if for_a_while and instance_id else LEFT
-        self.driver.told(member_id, epoch, instance_id=instance_id)
+        self.driver.send_ok(member_id, epoch, instance_id=instance_id)
 
     @precondition(lambda self: self._members_present())
     @rule(data=st.data())
     def silent(self, data: st.DataObject) -> None:
-        self.driver.over(TimerKind.HEARTBEAT, data.draw(st.sampled_from(self._members_present())))
+        self.driver.fire(TimerKind.HEARTBEAT, data.draw(st.sampled_from(self._members_present())))
 
     @rule(words=st.integers(0, 3), has_internal_topics=st.booleans())
     def topics(self, words: int, has_internal_topics: bool) -> None:
@@ -310,7 +316,7 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def reload_equals_living(self) -> None:
-        assert same(self.driver.group, self.driver.reloaded())
+        assert have_same_log(self.driver.group, self.driver.reload_group())
 
     @invariant()
     def no_task_runs_twice(self) -> None:

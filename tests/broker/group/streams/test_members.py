@@ -89,8 +89,8 @@ def driver_of_two() -> StreamsDriver:
     driver = StreamsDriver()
     driver.join("a", instance_id="i")
     driver.join("b")
-    driver.told("a", 2, instance_id="i")
-    driver.told("a", 2, instance_id="i", owned=Tasks(active=tasks("0_0", "1_0")))
+    driver.send_ok("a", 2, instance_id="i")
+    driver.send_ok("a", 2, instance_id="i", owned=Tasks(active=tasks("0_0", "1_0")))
     assert driver.group.members["a"].member_epoch == 3
     return driver
 
@@ -128,7 +128,7 @@ def test_zombies_are_fenced(name: str) -> None:
 
 def test_a_member_that_missed_an_answer_goes_on() -> None:
     owned = Tasks(active=tasks("0_0"))
-    assert driver_of_two().told("a", 2, instance_id="i", owned=owned).member_epoch == 3
+    assert driver_of_two().send_ok("a", 2, instance_id="i", owned=owned).member_epoch == 3
 
 
 STRANGERS = {

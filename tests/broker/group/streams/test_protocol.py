@@ -14,7 +14,7 @@ from tests.support.streams_groups import (
     codes,
     configs,
     counting_image,
-    same,
+    have_same_log,
     tasks,
 )
 from txnsim.errors import ErrorCode, Rejection
@@ -61,10 +61,10 @@ def test_the_first_member_gets_everything() -> None:
         StreamsTargetEpochStored,
         StreamsCurrentStored,
     ]
-    heartbeat_reply = driver.told("a", 2)
+    heartbeat_reply = driver.send_ok("a", 2)
     assert (heartbeat_reply.tasks, driver.records) == (None, [])
     assert driver.group.state_name == "Stable"
-    assert same(driver.group, driver.reloaded())
+    assert have_same_log(driver.group, driver.reload_group())
 
 
 def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
@@ -73,7 +73,7 @@ def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
     second = driver.join("b")
     assert (second.member_epoch, second.tasks) == (3, Tasks())
     assert driver.group.members["b"].state is StreamsMemberState.UNRELEASED_TASKS
-    first_reply = driver.told("a", 2)
+    first_reply = driver.send_ok("a", 2)
     assert first_reply.member_epoch == 2
     assert first_reply.tasks == Tasks(active=tasks("0_0", "1_0"))
     timer = driver.effects[-2]
@@ -81,9 +81,9 @@ def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
     assert timer.kind is TimerKind.REVOCATION
     assert (timer.member_id, timer.delay_ms, timer.generation) == ("a", 1_000, 2)
     assert driver.group.state_name == "Reconciling"
-    assert driver.told("a", 2, owned=first_reply.tasks).member_epoch == 3
+    assert driver.send_ok("a", 2, owned=first_reply.tasks).member_epoch == 3
     assert isinstance(driver.effects[-2], TimerCancelled)
-    assert driver.told("b", 3, owned=Tasks()).tasks == Tasks(active=tasks("0_1", "1_1"))
+    assert driver.send_ok("b", 3, owned=Tasks()).tasks == Tasks(active=tasks("0_1", "1_1"))
     assert driver.group.state_name == "Stable"
 
 
@@ -96,7 +96,7 @@ def test_missing_internal_topics_are_told_and_waited_for() -> None:
     assert list(reply.topics_to_make) == ["counts", "by-word"]
     assert (reply.tasks, driver.group.state_name) == (Tasks(), "NotReady")
     driver.image = counting_image(2)
-    ready = driver.told("a", reply.member_epoch)
+    ready = driver.send_ok("a", reply.member_epoch)
     assert (ready.member_epoch, ready.statuses, ready.topics_to_make) == (3, (), {})
     assert ready.tasks == Tasks(active=ALL)
 
@@ -105,21 +105,21 @@ def test_missing_source_topics_end_an_assignment() -> None:
     driver = StreamsDriver()
     driver.join("a")
     driver.image = counting_image(2, by_word=2, counts=2)
-    reply = driver.told("a", 2)
+    reply = driver.send_ok("a", 2)
     assert codes(reply) == [Status.MISSING_SOURCE_TOPICS]
     assert reply.tasks == Tasks()
-    assert driver.told("a", 2, owned=Tasks()).member_epoch == 3
+    assert driver.send_ok("a", 2, owned=Tasks()).member_epoch == 3
     assert driver.group.state_name == "NotReady"
 
 
 def test_what_an_image_does_not_change_is_not_looked_at_again() -> None:
     driver = StreamsDriver()
     driver.join("a")
-    driver.told("a", 2)
+    driver.send_ok("a", 2)
     memory_before = driver.group.memory
     assert (memory_before.refreshed_version, memory_before.configured is not None) == (1, True)
     driver.image = counting_image(7)
-    driver.told("a", 2)
+    driver.send_ok("a", 2)
     assert driver.records == []
     assert driver.group.memory == msgspec.structs.replace(memory_before, refreshed_version=7)
 
@@ -129,7 +129,7 @@ def test_more_partitions_are_more_tasks() -> None:
     driver = StreamsDriver(counting_image(words=1))
     driver.join("a", topology=(0, one_subtopology))
     driver.image = counting_image(2, words=3)
-    assert driver.told("a", 2).tasks == Tasks(active=tasks("0_0", "0_1", "0_2"))
+    assert driver.send_ok("a", 2).tasks == Tasks(active=tasks("0_0", "0_1", "0_2"))
 
 
 # Topologies
@@ -216,12 +216,12 @@ def test_the_first_assignment_waits_for_members() -> None:
     driver.is_delayed = True
     assert codes(driver.join("b")) == [Status.ASSIGNMENT_DELAYED]
     assert driver.group.state_name == "Assigning"
-    driver.told("a", 1)
-    driver.over(TimerKind.ASSIGNMENT)
+    driver.send_ok("a", 1)
+    driver.fire(TimerKind.ASSIGNMENT)
     assert driver.group.assignment_epoch == driver.group.epoch
-    assert driver.told("a", 1).tasks == Tasks(active=tasks("0_1", "1_1"))
-    assert driver.told("b", 1).tasks == Tasks(active=tasks("0_0", "1_0")), "Java's order"
-    driver.over(TimerKind.ASSIGNMENT)
+    assert driver.send_ok("a", 1).tasks == Tasks(active=tasks("0_1", "1_1"))
+    assert driver.send_ok("b", 1).tasks == Tasks(active=tasks("0_0", "1_0")), "Java's order"
+    driver.fire(TimerKind.ASSIGNMENT)
     assert driver.records == [], "nothing is due"
 
 
@@ -229,10 +229,10 @@ def test_a_delay_of_a_group_that_is_empty_again_means_nothing() -> None:
     driver = StreamsDriver()
     driver.configs = configs(initial_delay_ms=3_000)
     driver.join("a")
-    driver.over(TimerKind.ASSIGNMENT)
+    driver.fire(TimerKind.ASSIGNMENT)
     assert driver.records == [], "the topology was not held against topics here yet"
-    driver.told("a", LEFT)
-    driver.over(TimerKind.ASSIGNMENT)
+    driver.send_ok("a", LEFT)
+    driver.fire(TimerKind.ASSIGNMENT)
     assert driver.records == []
 
 
@@ -250,7 +250,7 @@ def test_assignments_keep_a_distance() -> None:
     )
     assert (reply.member_epoch, reply.tasks) == (2, Tasks())
     driver.now_ms += 1_000
-    assert driver.told("b", 2).member_epoch == 3
+    assert driver.send_ok("b", 2).member_epoch == 3
 
 
 def test_other_configs_are_reason_for_another_assignment() -> None:
@@ -259,7 +259,7 @@ def test_other_configs_are_reason_for_another_assignment() -> None:
     driver.join("b")
     driver.settle("a", "b")
     driver.configs = configs(assignor=(("num.standby.replicas", "1"),))
-    driver.told("a", 3)
+    driver.send_ok("a", 3)
     driver.settle("a", "b")
     assert driver.group.epoch == 4
     assert driver.group.members["a"].assigned.standby == tasks("1_1")
@@ -287,20 +287,20 @@ def test_missing_client_tags_are_told() -> None:
 def test_a_member_that_says_something_new_is_written() -> None:
     driver = StreamsDriver()
     driver.join("a")
-    driver.told("a", 2, rack_id="r", process_id="x", client_tags={"k": "v"})
+    driver.send_ok("a", 2, rack_id="r", process_id="x", client_tags={"k": "v"})
     assert kinds(driver)[:2] == ["StreamsMemberStored", "StreamsEpochStored"]
     member = driver.group.members["a"]
     assert (member.rack_id, member.process_id, dict(member.client_tags)) == ("r", "x", {"k": "v"})
-    driver.told("a", 3, rebalance_timeout_ms=7, endpoint=("h", 1))
+    driver.send_ok("a", 3, rebalance_timeout_ms=7, endpoint=("h", 1))
     assert driver.group.members["a"].rebalance_timeout_ms == 7
 
 
 def test_a_static_member_s_news_matter_only_to_the_assignor() -> None:
     driver = StreamsDriver()
     driver.join("a", instance_id="i")
-    driver.told("a", 2, instance_id="i", client_id="other")
+    driver.send_ok("a", 2, instance_id="i", client_id="other")
     assert kinds(driver) == ["StreamsMemberStored"]
-    driver.told("a", 2, instance_id="i", rack_id="r")
+    driver.send_ok("a", 2, instance_id="i", rack_id="r")
     assert "StreamsEpochStored" in kinds(driver)
 
 
@@ -312,7 +312,7 @@ def test_a_group_has_room_for_so_many() -> None:
         ErrorCode.group_max_size_reached,
         "The streams group has reached its maximum capacity of 1 members.",
     )
-    driver.told("a", LEFT_FOR_A_WHILE, instance_id="i")
+    driver.send_ok("a", LEFT_FOR_A_WHILE, instance_id="i")
     assert driver.join("b", instance_id="i").member_epoch >= 2
 
 
@@ -320,11 +320,11 @@ def test_a_static_member_comes_back_to_its_tasks() -> None:
     driver = StreamsDriver()
     driver.join("a", instance_id="i")
     driver.join("b")
-    driver.told("a", 2, instance_id="i", owned=Tasks(active=ALL))
-    driver.told("a", 2, instance_id="i", owned=Tasks(active=tasks("0_0", "1_0")))
-    driver.told("b", 3, owned=Tasks())
+    driver.send_ok("a", 2, instance_id="i", owned=Tasks(active=ALL))
+    driver.send_ok("a", 2, instance_id="i", owned=Tasks(active=tasks("0_0", "1_0")))
+    driver.send_ok("b", 3, owned=Tasks())
     epoch = driver.group.epoch
-    leave_reply = driver.told("a", LEFT_FOR_A_WHILE, instance_id="i")
+    leave_reply = driver.send_ok("a", LEFT_FOR_A_WHILE, instance_id="i")
     assert leave_reply.member_epoch == LEFT_FOR_A_WHILE
     member_away = driver.group.members["a"]
     assert (member_away.member_epoch, set(member_away.assigned.active.values())) == (-2, {0})
@@ -333,7 +333,7 @@ def test_a_static_member_comes_back_to_its_tasks() -> None:
     assert (back.member_epoch, back.tasks) == (epoch, Tasks(active=tasks("0_0", "1_0")))
     assert set(driver.group.members) == {"b", "a2"}
     assert driver.group.epoch == epoch, "nothing else had to move"
-    assert same(driver.group, driver.reloaded())
+    assert have_same_log(driver.group, driver.reload_group())
 
 
 def test_a_stranger_with_the_instance_id_takes_the_tasks_to_come_until_they_are_missed() -> None:
@@ -343,11 +343,11 @@ def test_a_stranger_with_the_instance_id_takes_the_tasks_to_come_until_they_are_
     assert (
         heartbeat_rejection(driver, "x", 2, instance_id="i").error is ErrorCode.fenced_instance_id
     )
-    assert driver.told("a", 2, instance_id="i", owned=Tasks(active=ALL)).tasks == Tasks()
-    assert driver.told("a", 2, instance_id="i", owned=Tasks()).member_epoch == 3
-    driver.told("b", 3, owned=Tasks())
+    assert driver.send_ok("a", 2, instance_id="i", owned=Tasks(active=ALL)).tasks == Tasks()
+    assert driver.send_ok("a", 2, instance_id="i", owned=Tasks()).member_epoch == 3
+    driver.send_ok("b", 3, owned=Tasks())
     assert driver.group.state_name == "Stable"
-    back = driver.told("a", 3, instance_id="i")
+    back = driver.send_ok("a", 3, instance_id="i")
     assert (back.member_epoch, back.tasks) == (4, Tasks(active=tasks("0_0", "1_0")))
     assert kinds(driver)[:2] == ["StreamsEpochStored", "StreamsTargetEpochStored"]
     assert (driver.group.epoch, driver.group.assignment_epoch) == (4, 4)
@@ -368,7 +368,7 @@ def test_who_leaves_makes_room() -> None:
     driver.join("a")
     driver.join("b")
     driver.settle("a", "b")
-    reply = driver.told("b", LEFT)
+    reply = driver.send_ok("b", LEFT)
     assert (reply.member_epoch, reply.heartbeat_interval_ms, reply.statuses) == (LEFT, 0, ())
     assert {effect.kind for effect in driver.effects[-2:]} == {
         TimerKind.HEARTBEAT,
@@ -376,18 +376,18 @@ def test_who_leaves_makes_room() -> None:
     }
     driver.settle("a")
     assert driver.group.members["a"].assigned.tasks == Tasks(active=ALL)
-    driver.told("a", LEFT)
+    driver.send_ok("a", LEFT)
     assert kinds(driver)[-1] == "StreamsTargetEpochStored", "the last one ends the assignment"
     assert (driver.group.state_name, driver.group.assigned_at_ms) == ("Empty", 0)
-    assert same(driver.group, driver.reloaded())
+    assert have_same_log(driver.group, driver.reload_group())
 
 
 def test_a_silent_member_is_removed() -> None:
     driver = StreamsDriver()
     driver.join("a")
-    driver.over(TimerKind.HEARTBEAT, "a")
+    driver.fire(TimerKind.HEARTBEAT, "a")
     assert driver.group.is_empty
-    driver.over(TimerKind.HEARTBEAT, "a")
+    driver.fire(TimerKind.HEARTBEAT, "a")
     assert driver.records == []
 
 
@@ -395,14 +395,14 @@ def test_who_does_not_give_up_in_time_is_removed() -> None:
     driver = StreamsDriver()
     driver.join("a")
     driver.join("b")
-    driver.told("a", 2)
+    driver.send_ok("a", 2)
     revoking = [effect for effect in driver.effects if effect.kind is TimerKind.REVOCATION]
     assert list(driver.protocol.timers_after_load(driver.group)) == [
         driver.protocol.session(GROUP, "a"),
         revoking[-1],
         driver.protocol.session(GROUP, "b"),
     ]
-    driver.over(TimerKind.REVOCATION, "a")
+    driver.fire(TimerKind.REVOCATION, "a")
     assert set(driver.group.members) == {"b"}
 
 
@@ -410,9 +410,9 @@ def test_who_has_given_up_since_stays() -> None:
     driver = StreamsDriver()
     driver.join("a")
     driver.join("b")
-    driver.told("a", 2)
-    driver.told("a", 2, owned=Tasks(active=tasks("0_0", "1_0")))
-    driver.over(TimerKind.REVOCATION, "a")
+    driver.send_ok("a", 2)
+    driver.send_ok("a", 2, owned=Tasks(active=tasks("0_0", "1_0")))
+    driver.fire(TimerKind.REVOCATION, "a")
     assert driver.records == []
 
 
@@ -424,11 +424,11 @@ def test_a_shutdown_is_told_to_all_until_nobody_is_left() -> None:
         "Streams group member a encountered a fatal error and requested a shutdown for the entire "
         "application."
     )
-    assert driver.told("a", 2, shutdown=True).statuses == ((Status.SHUTDOWN_APPLICATION, text),)
-    assert driver.told("b", 3, shutdown=True).statuses == ((Status.SHUTDOWN_APPLICATION, text),)
-    driver.told("a", LEFT)
-    assert codes(driver.told("b", 3)) == [Status.SHUTDOWN_APPLICATION]
-    driver.told("b", LEFT)
+    assert driver.send_ok("a", 2, shutdown=True).statuses == ((Status.SHUTDOWN_APPLICATION, text),)
+    assert driver.send_ok("b", 3, shutdown=True).statuses == ((Status.SHUTDOWN_APPLICATION, text),)
+    driver.send_ok("a", LEFT)
+    assert codes(driver.send_ok("b", 3)) == [Status.SHUTDOWN_APPLICATION]
+    driver.send_ok("b", LEFT)
     assert driver.join("c").statuses == ()
 
 
@@ -436,8 +436,8 @@ def test_a_member_may_ask_for_the_shutdown_as_it_leaves() -> None:
     driver = StreamsDriver()
     driver.join("a")
     driver.join("b")
-    driver.told("a", LEFT, shutdown=True)
-    assert codes(driver.told("b", 3)) == [Status.SHUTDOWN_APPLICATION]
+    driver.send_ok("a", LEFT, shutdown=True)
+    assert codes(driver.send_ok("b", 3)) == [Status.SHUTDOWN_APPLICATION]
 
 
 # Offsets and endpoints
@@ -446,10 +446,10 @@ def test_a_member_may_ask_for_the_shutdown_as_it_leaves() -> None:
 def test_reported_offsets_are_kept() -> None:
     driver = StreamsDriver()
     driver.join("a")
-    driver.told("a", 2, task_offsets=((("1", 0), 5),), task_end_offsets=((("1", 0), 9),))
+    driver.send_ok("a", 2, task_offsets=((("1", 0), 5),), task_end_offsets=((("1", 0), 9),))
     task_offsets = driver.group.memory.task_offsets["a"]
     assert (task_offsets.offsets, task_offsets.end_offsets) == ({("1", 0): 5}, {("1", 0): 9})
-    driver.told("a", 2, task_offsets=())
+    driver.send_ok("a", 2, task_offsets=())
     assert driver.group.memory.task_offsets["a"].end_offsets == {("1", 0): 9}
     twice = ((("1", 0), 5), (("1", 0), 5))
     for field in ("task_offsets", "task_end_offsets"):
@@ -457,7 +457,7 @@ def test_reported_offsets_are_kept() -> None:
             "Task offsets contain a duplicate entry for subtopology 1 and partition 0."
         )
     driver.join("b")
-    driver.told("a", LEFT)
+    driver.send_ok("a", LEFT)
     assert driver.group.memory.task_offsets == {}
 
 
@@ -469,13 +469,13 @@ def test_endpoints_tell_what_they_serve() -> None:
     assert [(endpoint.endpoint, endpoint.active) for endpoint in first_reply.endpoints] == [
         (("h", 1), (("words", (0, 1)), ("by-word", (0, 1))))
     ]
-    assert driver.told("a", 2).endpoints is None, "what it knows is what the group knows"
+    assert driver.send_ok("a", 2).endpoints is None, "what it knows is what the group knows"
     second = driver.join("b", endpoint=("g", 2))
     assert second.endpoints_epoch == 1
     assert second.endpoints is not None
     assert [endpoint.endpoint for endpoint in second.endpoints] == [("h", 1), ("g", 2)]
-    assert driver.told("b", 3, endpoints_epoch=1).endpoints is None
-    moved = driver.told("b", 3, endpoints_epoch=1, endpoint=("g", 3))
+    assert driver.send_ok("b", 3, endpoints_epoch=1).endpoints is None
+    moved = driver.send_ok("b", 3, endpoints_epoch=1, endpoint=("g", 3))
     assert moved.endpoints_epoch == 2
     plain = driver.join("c")
     assert plain.endpoints is not None
@@ -488,7 +488,7 @@ def test_a_standby_is_served_as_such() -> None:
     driver.join("a", endpoint=("h", 1))
     driver.join("b", endpoint=("g", 2))
     driver.settle("a", "b")
-    endpoints = driver.told(
+    endpoints = driver.send_ok(
         "a", driver.group.members["a"].member_epoch, endpoints_epoch=-1
     ).endpoints
     assert endpoints is not None
@@ -514,7 +514,7 @@ def test_what_an_endpoint_serves_must_be_there() -> None:
     sender = kinds_of[False]
     driver.image = counting_image(2, words=1, counts=1)
     if sender == "a":
-        driver.told("b", driver.group.members["b"].member_epoch, endpoint=("g", 2))
+        driver.send_ok("b", driver.group.members["b"].member_epoch, endpoint=("g", 2))
     rejection = heartbeat_rejection(
         driver, sender, driver.group.members[sender].member_epoch, endpoints_epoch=-1
     )
@@ -537,7 +537,7 @@ def test_a_task_serves_only_partitions_that_there_are() -> None:
     driver.join("a", topology=(0, (part,)), endpoint=("h", 1))
     driver.join("b", topology=(0, (part,)), endpoint=("g", 2))
     driver.settle("a", "b")
-    endpoints = driver.told("a", 3, endpoints_epoch=-1).endpoints
+    endpoints = driver.send_ok("a", 3, endpoints_epoch=-1).endpoints
     assert endpoints is not None
     assert sorted(len(endpoint.active) for endpoint in endpoints) == [1, 2]
 
@@ -568,8 +568,8 @@ def test_up_to_4_3_a_standby_is_given_up_before_it_runs(is_before: bool) -> None
     driver.join("b")
     driver.settle("a", "b")
     (copy,) = driver.group.members["b"].assigned.standby
-    driver.told("a", LEFT)
-    driver.told("b", driver.group.members["b"].member_epoch)
+    driver.send_ok("a", LEFT)
+    driver.send_ok("b", driver.group.members["b"].member_epoch)
     member = driver.group.members["b"]
     assert (copy in member.assigned.active) is not is_before
     assert (member.state is StreamsMemberState.UNREVOKED_TASKS) is is_before

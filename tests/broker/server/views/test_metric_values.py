@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from tests.support.broker_api import Api
-from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster, until_state
 from tests.support.images import B1
 from tests.support.share_members import ShareMember, errors, fill
 from tests.support.within_environment import within
@@ -108,7 +108,7 @@ async def a_transaction(cluster: VirtualCluster, read: Watch) -> None:
         assert read(table.VERIFICATION_MS)[(leader,)] > 0
         assert sum(read(table.CONNECTIONS).values()) >= 2
         await producer.commit()
-        await cluster.struck("lost")
+        await cluster.wait_until_struck("lost")
         assert read(table.TRANSACTIONS) == {(home, "PrepareCommit"): 1}
         assert read(table.ACTIVE_MS) == {}, "it is decided"
         assert read(table.MARKERS_PENDING) == {(home,): 1}
@@ -124,7 +124,7 @@ async def a_transaction(cluster: VirtualCluster, read: Watch) -> None:
 
 async def a_late_transaction(cluster: VirtualCluster, read: Watch) -> None:
     cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "lost", api="WriteTxnMarkers")
-    async with cluster.client() as client, await begun(client, "tx") as producer:
+    async with cluster.client() as client, await begin_transaction(client, "tx") as producer:
         await producer.send("orders", 0, b"v")
         assert read(table.TIMEOUTS) == {}
         cluster.advance(20 * 60_000 - 1_000)
@@ -138,7 +138,7 @@ async def a_late_transaction(cluster: VirtualCluster, read: Watch) -> None:
 
 async def a_verification_without_answer(cluster: VirtualCluster, read: Watch) -> None:
     cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "lost", api="AddPartitionsToTxn", limit=1)
-    async with cluster.client() as client, await begun(client, "tx") as producer:
+    async with cluster.client() as client, await begin_transaction(client, "tx") as producer:
         assert read(table.UNVERIFIED) == {}
         await producer.send("orders", 0, b"v")
         assert read(table.UNVERIFIED) == {(str(cluster.leader(P0)),): 1}
@@ -177,7 +177,7 @@ async def a_transaction_log_with_too_few_replicas(cluster: VirtualCluster, read:
         producer.begin()
         await producer.send("orders", 0, b"v")
         await producer.commit()
-        await cluster.struck("lost")
+        await cluster.wait_until_struck("lost")
         assert read(table.UNDER_MIN_ISR) == {}
         other_brokers = [broker for broker in cluster.sim.brokers if broker != home]
         for broker in other_brokers:
@@ -268,7 +268,7 @@ async def requests_of_a_client(cluster: VirtualCluster, read: Watch) -> None:
     for metric in STORIES[requests_of_a_client]:
         assert read(metric) == {}
     cluster.arm(Delay(delay_ms=250), FaultPoint.CLIENT_REQUEST, "slow", api="EndTxn")
-    async with cluster.client() as client, await begun(client, "tx") as producer:
+    async with cluster.client() as client, await begin_transaction(client, "tx") as producer:
         await producer.send("orders", 0, b"v")
         await producer.commit()
         home = str(cluster.leader(cluster.home("tx")))
@@ -403,7 +403,7 @@ STORIES: Final[Mapping[Story, set[str]]] = {
 @within(run_cluster)
 async def test_every_reading_is_in_the_table_with_its_labels(cluster: VirtualCluster) -> None:
     cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="EndTxn")
-    async with cluster.client() as client, await begun(client, "tx") as producer:
+    async with cluster.client() as client, await begin_transaction(client, "tx") as producer:
         await producer.send("orders", 0, b"v")
         await Admin(client).describe_transactions(["nobody"])
         thread = GroupMember(

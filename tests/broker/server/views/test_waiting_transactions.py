@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.support.clusters import VirtualCluster, begun, run_cluster
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster
 from tests.support.within_environment import within
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
@@ -30,7 +30,7 @@ async def test_a_lost_marker_is_named_with_the_setting_and_what_ends_the_wait(
     cluster.arm(Drop(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers", limit=1)
     async with cluster.client() as app, Producer(app, transactional_id="shop") as producer:
         await _commit(producer)
-        await cluster.struck()
+        await cluster.wait_until_struck()
         with pytest.raises(TimeoutError) as late:
             await until_state(cluster.sim, "shop", ("CompleteCommit",), timeout_ms=1_000)
         headline, lost, marker = str(late.value).splitlines()
@@ -50,7 +50,7 @@ async def test_a_rule_that_holds_and_a_link_that_is_cut_are_named(cluster: Virtu
     cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
     async with cluster.client() as app, Producer(app, transactional_id="shop") as producer:
         await _commit(producer)
-        await cluster.struck()
+        await cluster.wait_until_struck()
         held_wait, _marker = waits_for(cluster.sim, "shop")
         assert held_wait.startswith("the fault rule 'f' holds WriteTxnMarkers of broker/")
         assert held_wait.endswith("at peer.request: release it")
@@ -78,7 +78,7 @@ async def test_an_open_transaction_and_one_that_is_not_known_say_what_is_missing
     cluster: VirtualCluster,
 ) -> None:
     assert "no coordinator knows it" in in_vain(cluster.sim, "shop", ("Ongoing",), 5)
-    async with cluster.client() as app, await begun(app, "shop") as producer:
+    async with cluster.client() as app, await begin_transaction(app, "shop") as producer:
         await producer.send("orders", 0, b"v")
         (wait,) = waits_for(cluster.sim, "shop")
         assert "neither committed nor aborted" in wait

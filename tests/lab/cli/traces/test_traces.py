@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.traces import hung_at, told, told_run
+from tests.support.traces import hung_at, recording_of_run, trace_of_run
 from txnsim.cli.main import main
 from txnsim.errors import ConfigError
 from txnsim_lab.cli._traces import html_file
@@ -17,7 +17,7 @@ from txnsim_lab.cli._traces.text_formats import FORMS
 
 def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="where"):
-        html_file.write(tmp_path / "no" / "where", [("z01", told_run())], redact=False)
+        html_file.write(tmp_path / "no" / "where", [("z01", recording_of_run())], redact=False)
 
 
 @pytest.mark.parametrize("is_opened", [True, False])
@@ -32,7 +32,7 @@ def test_open_tells_the_address_also_where_no_browser_is(
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)) or is_opened)
     trace = tmp_path / "z01.jsonl"
-    trace.write_bytes(told())
+    trace.write_bytes(trace_of_run())
     capsys.readouterr()  # the run is played in this process, and its brokers log
     assert main(["trace", "open", str(trace)]) == 0
     captured = capsys.readouterr()
@@ -54,7 +54,7 @@ def test_a_scenario_writes_its_runs_as_one_page(
 
 def test_redact_is_for_pages_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "z01.jsonl"
-    trace.write_bytes(told())
+    trace.write_bytes(trace_of_run())
     assert main(["trace", "convert", str(trace), "--as", "otlp", "--redact"]) == 2
     assert "--redact is for --as html" in capsys.readouterr().err
 
@@ -68,14 +68,14 @@ def test_redact_is_for_pages_alone(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.fixture
 def trace(tmp_path: Path) -> str:
     path = tmp_path / "z01.jsonl"
-    path.write_bytes(told())
+    path.write_bytes(trace_of_run())
     return str(path)
 
 
 def test_brief_prints_one_line_per_event(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "brief", trace]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(told().splitlines()) - 2
+    assert len(lines) == len(trace_of_run().splitlines()) - 2
     assert lines[0].startswith("#0 ")
 
 
@@ -106,14 +106,14 @@ def test_what_is_no_trace_or_can_not_be_written_is_a_misuse(
     assert f"{other_file}, line 1" in capsys.readouterr().err
     nowhere = str(tmp_path / "no" / "where")
     assert main(["trace", "convert", trace, "--as", "otlp", "--to", nowhere]) == 2
-    assert json.loads(told().splitlines()[0])["k"] == "run"
+    assert json.loads(trace_of_run().splitlines()[0])["k"] == "run"
 
 
 @pytest.fixture
 def traces(tmp_path: Path) -> tuple[str, str]:
     paths = tmp_path / "armed.jsonl", tmp_path / "disarmed.jsonl"
     for path, take in zip(paths, ("armed", "disarmed"), strict=True):
-        path.write_bytes(told(take=take))
+        path.write_bytes(trace_of_run(take=take))
     return str(paths[0]), str(paths[1])
 
 
@@ -140,7 +140,7 @@ def test_a_side_that_ends_is_shown_as_such(
     traces: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     short = tmp_path / "short.jsonl"
-    short.write_bytes(b"".join(told().splitlines(keepends=True)[:1]))
+    short.write_bytes(b"".join(trace_of_run().splitlines(keepends=True)[:1]))
     assert main(["diff", traces[0], str(short)]) == 1
     assert "-> nothing more" in capsys.readouterr().out
 
@@ -150,7 +150,7 @@ def test_what_is_no_trace_is_a_misuse(tmp_path: Path) -> None:
 
 
 def test_why_the_last_stable_offset_is_here(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
-    hung_at_index = str(hung_at(told_run()))
+    hung_at_index = str(hung_at(recording_of_run()))
     assert main(["explain", "lso", "payments-0", trace, "--at", hung_at_index]) == 0
     printed = capsys.readouterr().out
     assert "It hangs. It was not committed: end it with ABORT" in printed

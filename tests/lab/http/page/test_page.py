@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.traces import told_run
+from tests.support.traces import recording_of_run
 from txnsim.errors import ConfigError
 from txnsim.txn.state import VALID_PREVIOUS_STATES, WIRE_NAMES
 from txnsim.types import TransactionVersion
@@ -178,7 +178,7 @@ def contents(page: str) -> dict[str, Any]:
 
 
 def test_it_holds_the_page_the_trace_and_what_is_said_of_it() -> None:
-    run = told_run()
+    run = recording_of_run()
     page = one_file([("z01", run)])
     inside = contents(page)
     assert inside["remark"] == remark(redact=False)
@@ -190,7 +190,7 @@ def test_it_holds_the_page_the_trace_and_what_is_said_of_it() -> None:
 
 
 def test_no_address_leads_out_of_the_file() -> None:
-    page = one_file([("z01", told_run())])
+    page = one_file([("z01", recording_of_run())])
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     assert "default-src 'none'" in policy[1]
@@ -201,7 +201,7 @@ def test_no_address_leads_out_of_the_file() -> None:
 
 
 def test_a_redacted_file_holds_no_value_and_says_so() -> None:
-    run = told_run()
+    run = recording_of_run()
     assert b"after-1" in part(one_file([("z01", run)]), "trace-0")
     page = one_file([("z01", run)], redact=True)
     assert remark(redact=True) in page
@@ -210,7 +210,7 @@ def test_a_redacted_file_holds_no_value_and_says_so() -> None:
 
 
 def test_a_run_that_the_page_can_not_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = told_run()
+    run = recording_of_run()
     monkeypatch.setattr("txnsim_lab.http.page.one_file.EVENTS_MAX", len(run.events) - 1)
     with pytest.raises(ConfigError, match=r"z01: \d+ events, .* at most \d+: read it with"):
         one_file([("z01", run)])
@@ -225,10 +225,10 @@ def test_the_page_holds_as_many_events_as_its_book() -> None:
 def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("txnsim_lab.trace.explained_moments.TOLD_EVERY", 100)
     progress_lines: list[str] = []
-    one_file([("z01", run := told_run())], tell=progress_lines.append)
+    one_file([("z01", run := recording_of_run())], tell=progress_lines.append)
     assert progress_lines[0] == f"z01: 100 of {len(run.events)} events explained …"
     assert progress_lines[-1] == "packing the events …"
 
 
 def test_a_title_is_text() -> None:
-    assert "<b>" not in one_file([("<b>", told_run())]).partition("</title>")[0]
+    assert "<b>" not in one_file([("<b>", recording_of_run())]).partition("</title>")[0]

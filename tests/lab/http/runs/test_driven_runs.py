@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.support.control_port import port
-from tests.support.traces import told
+from tests.support.traces import trace_of_run
 from txnsim_lab.http._runs import scenarios
 
 pytestmark = pytest.mark.slow  # the helper process imports and tells a story first
@@ -41,7 +41,7 @@ async def test_a_run_stops_takes_steps_goes_back_and_comes_to_the_same_end() -> 
 
 
 async def aside() -> bytes:
-    return await asyncio.to_thread(told)
+    return await asyncio.to_thread(trace_of_run)
 
 
 @pytest.mark.costly

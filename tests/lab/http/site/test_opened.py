@@ -3,13 +3,13 @@ from __future__ import annotations
 import asyncio
 
 from tests.lab.http.site.test_site import ask_backend
-from tests.support.traces import told
+from tests.support.traces import trace_of_run
 from txnsim_lab.http.site._backend import Backend
 
 
 async def test_a_trace_from_a_file_is_explained() -> None:
     backend = Backend()
-    content = (await asyncio.to_thread(told)).decode()
+    content = (await asyncio.to_thread(trace_of_run)).decode()
     body = {"name": "run.jsonl", "trace": content}
     status, opened = await ask_backend(backend, "POST", "/traces", "", body)
     assert (status, opened["events"]) == (200, len(content.splitlines()) - 2)

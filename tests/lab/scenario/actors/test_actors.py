@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.stories import call, failure, seen, sentences, told, transaction
+from tests.support.stories import call, failure, observations_of, play_steps, sentences, transaction
 from txnsim_lab.check.observations import (
     Aborted,
     Added,
@@ -32,11 +32,11 @@ def test_sequences_and_epochs_go_on_as_those_of_a_client_do() -> None:
     steps = [INIT, *transaction("r1", "r2"), *transaction("r3"), *transaction("r4", end="abort")]
     old = [
         (observation.producer_epoch, observation.sequence)
-        for observation in seen(told(steps), Wrote)
+        for observation in observations_of(play_steps(steps), Wrote)
     ]
     new = [
         (observation.producer_epoch, observation.sequence)
-        for observation in seen(told(steps, run="TV2"), Wrote)
+        for observation in observations_of(play_steps(steps, run="TV2"), Wrote)
     ]
     assert old == [(0, 0), (0, 1), (0, 2), (0, 3)]
     assert new == [(0, 0), (0, 1), (1, 0), (2, 0)]
@@ -45,10 +45,10 @@ def test_sequences_and_epochs_go_on_as_those_of_a_client_do() -> None:
 @pytest.mark.slow
 def test_partitions_are_added_only_where_a_client_does() -> None:
     steps = [INIT, *transaction("r1")]
-    assert len(seen(told(steps), Added)) == 1
-    assert seen(told(steps, run="TV2"), Added) == []
+    assert len(observations_of(play_steps(steps), Added)) == 1
+    assert observations_of(play_steps(steps, run="TV2"), Added) == []
     always = [INIT, call("begin"), call("add-partitions", partitions=["t-0", "t-1"], always=True)]
-    (added,) = seen(told([*always, call("abort")], run="TV2"), Added)
+    (added,) = observations_of(play_steps([*always, call("abort")], run="TV2"), Added)
     assert len(added.partitions) == 2
 
 
@@ -65,11 +65,11 @@ def test_an_identity_can_be_raised_and_a_producer_be_replaced() -> None:
         call("add-partitions", partitions="t-0", once=True, error="PRODUCER_FENCED"),
         call("init-producer-id", producer_id=77, epoch=0, error="PRODUCER_FENCED"),
     ]
-    result = told(steps, actors=actors)
+    result = play_steps(steps, actors=actors)
     assert result.as_declared, result.verdict
     identities = [
         (observation.producer_epoch, observation.timeout_ms)
-        for observation in seen(result, Initialised)
+        for observation in observations_of(result, Initialised)
     ]
     assert identities == [(0, 60_000), (1, 60_000), (2, 5_000), (-1, 60_000)]
 
@@ -86,8 +86,8 @@ def test_what_is_unusual_can_be_said() -> None:
         call("commit"),
         call("produce", partition="t-1", value="e", plain=True, sequence=0),
     ]
-    result = told(steps)
-    wrote = {observation.value: observation for observation in seen(result, Wrote)}
+    result = play_steps(steps)
+    wrote = {observation.value: observation for observation in observations_of(result, Wrote)}
     assert (wrote["a"].item, wrote["b"].key, wrote["b"].sequence) == ("x", "\x00\x01", 1)
     assert wrote["d"].error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert wrote["e"].transaction is None
@@ -103,16 +103,16 @@ def offsets(run: str) -> Any:
         {"wait-until": {"transaction": {"id": "app", "is": "CompleteCommit"}}},
         call("read-positions", "reader", group="g", partitions="in-0", positions={"in-0": 7}),
     ]
-    return told(steps, run=run)
+    return play_steps(steps, run=run)
 
 
 def test_positions_are_part_of_a_transaction() -> None:
     for run in ("V-", "TV2"):
         result = offsets(run)
         assert result.as_declared, result.verdict
-        (sent,) = seen(result, SentOffsets)
+        (sent,) = observations_of(result, SentOffsets)
         assert (sent.transaction, sent.group, sent.position) == ("first", "g", 7)
-        assert len(seen(result, Added)) == (1 if run == "V-" else 0)
+        assert len(observations_of(result, Added)) == (1 if run == "V-" else 0)
 
 
 def test_what_is_never_answered_has_an_unknown_outcome() -> None:
@@ -126,8 +126,8 @@ def test_what_is_never_answered_has_an_unknown_outcome() -> None:
         call("commit", connection="b", background="end"),
         {"wait-until": {"struck": "lost"}},
     ]
-    result = told(steps)
-    assert [end.outcome for end in seen(result, Ended)] == ["unknown"]
+    result = play_steps(steps)
+    assert [end.outcome for end in observations_of(result, Ended)] == ["unknown"]
 
 
 def test_who_commits_positions_as_a_member_is_checked_by_the_group() -> None:
@@ -137,7 +137,7 @@ def test_who_commits_positions_as_a_member_is_checked_by_the_group() -> None:
         "commit-offsets", **sent, member_id="m", generation=1, error="ILLEGAL_GENERATION"
     )
     nobody = call("commit-offsets", **sent)
-    result = told([*begun, stranger, nobody, call("commit")])
+    result = play_steps([*begun, stranger, nobody, call("commit")])
     assert result.as_declared, result.verdict
 
 
@@ -161,12 +161,12 @@ def test_an_output_of_an_input_that_was_only_polled_in_an_abort_is_missed() -> N
         call("commit"),
     ]
     settings = {"group.initial.rebalance.delay.ms": 0}
-    result = told(steps, actors=actors, settings=settings)
+    result = play_steps(steps, actors=actors, settings=settings)
     assert result.verdict.observed == ("skipped-input",)
     assert result.verdict.because[0].endswith("no member of the group has processed 0")
     second_produce = call("produce", partition="t-0", value="A again", item="a", of="in-0@0")
     steps.insert(10, second_produce)
-    result = told(steps, actors=actors, settings=settings)
+    result = play_steps(steps, actors=actors, settings=settings)
     assert result.as_declared, result.verdict
 
 
@@ -182,10 +182,14 @@ def test_a_record_without_a_value_is_a_tombstone_for_everybody() -> None:
         call("read", "reader", partition="t-0", reads={"V-": [None, "a", None], "else": ["b"]}),
         {"expect": {"partition": "t-0", "committed": [None, "a", None]}},
     ]
-    result = told(steps, actors=actors)
+    result = play_steps(steps, actors=actors)
     assert result.as_declared, result.verdict
-    assert [observation.value for observation in seen(result, Wrote)] == [None, "a", None]
-    (because,) = told(steps, actors=actors, run="TV2").verdict.because
+    assert [observation.value for observation in observations_of(result, Wrote)] == [
+        None,
+        "a",
+        None,
+    ]
+    (because,) = play_steps(steps, actors=actors, run="TV2").verdict.because
     assert "reads null, a, null from t-0, expected b" in because
 
 
@@ -202,9 +206,9 @@ def test_one_request_may_bring_records_to_several_partitions(leaders: tuple[int,
     ]
     topics = {"t": {"partitions": 2, "leaders": [*leaders]}, "in": 1}
     for run in ("V-", "TV2"):
-        result = told(steps, run=run, topics=topics)
+        result = play_steps(steps, run=run, topics=topics)
         assert result.as_declared, result.verdict
-        wrote = seen(result, Wrote)
+        wrote = observations_of(result, Wrote)
         assert [
             (observation.value, observation.partition, observation.sequence, observation.offset)
             for observation in wrote
@@ -226,7 +230,7 @@ def test_what_one_partition_refuses_is_no_word_about_the_other() -> None:
         call("abort"),
     ]
     topics = {"t": {"partitions": 2, "leaders": [1, 1]}, "in": 1}
-    wrote = seen(told(steps, run="V-", topics=topics), Wrote)
+    wrote = observations_of(play_steps(steps, run="V-", topics=topics), Wrote)
     told_of = {record.value: (record.error, record.outcome) for record in wrote}
     assert told_of == {
         "a": ("", "ok"),
@@ -255,25 +259,28 @@ def do(verb: str, **fields: object) -> dict[str, object]:
 def test_a_hanging_transaction_is_found_and_aborted() -> None:
     cure = [do("find-hanging", names="t-0"), do("abort-found"), do("find-hanging", names=[])]
     runs = {"V-": {"mode": "V-", "verdict": "healthy"}}
-    result = told(GHOST, runs=runs, cure=cure)
+    result = play_steps(GHOST, runs=runs, cure=cure)
     assert "stuck-last-stable-offset" in result.verdict.observed
     assert result.cured is not None
     assert "stuck-last-stable-offset" not in result.cured.observed
-    assert [len(observation.findings) for observation in seen(result, Searched)] == [1, 0]
-    (aborted,) = seen(result, Aborted)
+    assert [len(observation.findings) for observation in observations_of(result, Searched)] == [
+        1,
+        0,
+    ]
+    (aborted,) = observations_of(result, Aborted)
     assert (aborted.start_offset, aborted.outcome) == (2, "ok")
     assert "find-hanging names t-0: producer 0, epoch 0, open since offset 2" in sentences(result)
 
 
 def test_it_must_name_what_the_story_says() -> None:
-    result = told([*GHOST, do("find-hanging", names="t-1")])
+    result = play_steps([*GHOST, do("find-hanging", names="t-1")])
     assert failure(result) == "find-hanging names [], expected ['t-1']"
 
 
 def test_a_transaction_is_aborted_by_its_start() -> None:
     steps = [*GHOST, do("producers", partition="t-0"), do("abort", partition="t-0", start_offset=2)]
-    assert "stuck-last-stable-offset" not in told(steps).verdict.observed
-    wrong = told([*GHOST, do("abort", partition="t-0", start_offset=1)])
+    assert "stuck-last-stable-offset" not in play_steps(steps).verdict.observed
+    wrong = play_steps([*GHOST, do("abort", partition="t-0", start_offset=1)])
     assert failure(wrong) == "no transaction is open on t-0 since 1"
 
 
@@ -290,13 +297,18 @@ def test_an_operator_describes_fences_and_deletes() -> None:
         do("delete-records", partition="t-0", before=1),
         do("delete-records", partition="t-0", before=99, error="OFFSET_OUT_OF_RANGE"),
     ]
-    result = told(steps)
+    result = play_steps(steps)
     assert result.as_declared, result.verdict
     assert "app is Ongoing with t-0" in sentences(result)
-    assert [observation.who for observation in seen(result, Initialised)] == ["P", "operator"]
+    assert [observation.who for observation in observations_of(result, Initialised)] == [
+        "P",
+        "operator",
+    ]
     for kind in (Described, Listed, Producers):
-        assert seen(result, kind)
-    wrong = told([call("init-producer-id"), do("describe", transactional_id="app", state="Dead")])
+        assert observations_of(result, kind)
+    wrong = play_steps(
+        [call("init-producer-id"), do("describe", transactional_id="app", state="Dead")]
+    )
     assert failure(wrong) == "app is Empty, expected Dead"
 
 
@@ -311,9 +323,12 @@ def test_a_fence_without_an_answer_is_noted() -> None:
         call("add-partitions", partitions="t-0", error="any"),
         call("produce", partition="t-0", value="r1", error="INVALID_PRODUCER_EPOCH"),
     ]
-    result = told(steps, run="TV2+")
+    result = play_steps(steps, run="TV2+")
     assert result.verdict.observed == (), result.verdict
-    assert [observation.outcome for observation in seen(result, Initialised)] == ["ok", "unknown"]
+    assert [observation.outcome for observation in observations_of(result, Initialised)] == [
+        "ok",
+        "unknown",
+    ]
 
 
 def test_an_abort_may_name_each_field_of_the_identity() -> None:
@@ -323,7 +338,7 @@ def test_an_abort_may_name_each_field_of_the_identity() -> None:
     abort_of_other = do("abort", partition="t-0", producer_id=99, epoch=0, coordinator_epoch=0)
     wait_until_open = {"wait-until": {"open": "t-0"}}
     right = do("abort", partition="t-0", start_offset=2, coordinator_epoch=3)
-    result = told(
+    result = play_steps(
         [*GHOST, wrong, wait_until_open, stale, abort_of_other, wait_until_open, right], runs=runs
     )
     assert "stuck-last-stable-offset" not in result.verdict.observed, result.verdict
@@ -337,7 +352,7 @@ def test_an_operator_may_end_it_with_the_marker_that_was_decided() -> None:
 
 
 def failure_of(steps: list[dict[str, object]]) -> str:
-    result = told(steps)
+    result = play_steps(steps)
     return result.verdict.because[0] if "story-failed" in result.verdict.observed else ""
 
 
@@ -350,9 +365,11 @@ def test_a_named_replica_tells_of_its_producers() -> None:
     ]
     assert not failure_of([*GHOST, lag, *looks])
     small = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [1]}}
-    result_on_one = told([do("producers", partition="t-0", broker=1), elsewhere], topics=small)
+    result_on_one = play_steps(
+        [do("producers", partition="t-0", broker=1), elsewhere], topics=small
+    )
     assert "story-failed" not in result_on_one.verdict.observed, result_on_one.verdict
-    wrong = told([*GHOST, do("producers", partition="t-0", open_since=[0])])
+    wrong = play_steps([*GHOST, do("producers", partition="t-0", open_since=[0])])
     assert failure(wrong) == "the leader shows t-0 open since [2], expected [0]"
 
 
@@ -369,7 +386,7 @@ def test_an_operator_acts_in_the_background() -> None:
         do("find-hanging", names="t-0", background="search"),
         {"await": "search"},
     ]
-    result = told(steps)
+    result = play_steps(steps)
     assert failure(result) == "find-hanging names [], expected ['t-0']"
 
 
@@ -385,14 +402,14 @@ def test_a_description_is_held_against_partitions_epoch_and_start() -> None:
         call("add-partitions", partitions=["t-1", "t-0"]),
     ]
     description = describe(state="Ongoing", partitions=["t-0", "t-1"], epoch=0, start="known")
-    result = told([*begun, description, call("abort")])
+    result = play_steps([*begun, description, call("abort")])
     assert result.as_declared, result.verdict
     for wrong, because in (
         ({"partitions": "t-0"}, "app is with t-0, t-1, expected t-0"),
         ({"epoch": 3}, "app is at epoch 0, expected 3"),
         ({"start": "none"}, "app is begun at a time that is known, expected none"),
     ):
-        assert failure(told([*begun, describe(**wrong)])) == because
+        assert failure(play_steps([*begun, describe(**wrong)])) == because
 
 
 def test_an_operator_changes_features_and_deletes_groups() -> None:
@@ -412,13 +429,13 @@ def test_an_operator_changes_features_and_deletes_groups() -> None:
         {"expect": {"group": "g", "positions": {"in-0": -1}}},
         do("delete-group", group="g", error="GROUP_ID_NOT_FOUND"),
     ]
-    result = told(steps)
+    result = play_steps(steps)
     assert result.as_declared, result.verdict
     story = sentences(result)
     assert "operator: feature transaction.version is at level 2, it was at 0" in story
     assert "operator: group g is deleted" in story
     wrong = {"expect": {"group": "g", "positions": {"in-0": 7}}}
-    assert failure(told([wrong])) == "the position of group g on in-0 is -1, expected 7"
+    assert failure(play_steps([wrong])) == "the position of group g on in-0 is -1, expected 7"
 
 
 # ``member``
@@ -433,7 +450,7 @@ def story(steps: list[dict[str, Any]], protocol: str = "classic", **fields: Any)
     part = {"plays": "member", "group": "g", "group-protocol": protocol, **fields}
     actors = {"P": {"plays": "wire", "transactional-id": "app"}, "a": part, "b": part}
     settings = {"group.initial.rebalance.delay.ms": 0}
-    return told(steps, actors=actors, topics={"t": 1, "in": 2}, settings=settings)
+    return play_steps(steps, actors=actors, topics={"t": 1, "in": 2}, settings=settings)
 
 
 def append(*values: str, partition: str = "in-0") -> list[dict[str, Any]]:
@@ -461,15 +478,15 @@ def test_a_member_reads_on_where_its_group_stands(protocol: str) -> None:
     result = story(steps, protocol)
     assert result.as_declared, result.verdict
     assert "a: polls r1, r2" in sentences(result)
-    (sent,) = seen(result, SentOffsets)
+    (sent,) = observations_of(result, SentOffsets)
     assert (sent.who, sent.transaction, sent.position) == ("a", None, 1)
     offsets = [
         observation.positions[0].offset
-        for observation in seen(result, PositionsRead)
+        for observation in observations_of(result, PositionsRead)
         if observation.who == "a"
     ]
     assert offsets == [-1, 1]
-    assert {read.asked for read in seen(result, Read) if read.who == "a"} == {0, 1, 2}
+    assert {read.asked for read in observations_of(result, Read) if read.who == "a"} == {0, 1, 2}
 
 
 @both
@@ -493,7 +510,7 @@ def test_positions_of_an_open_transaction_are_waited_for(protocol: str) -> None:
     ]
     result = story(steps, protocol)
     assert result.as_declared, result.verdict
-    sent = seen(result, SentOffsets)
+    sent = observations_of(result, SentOffsets)
     assert {(observation.who, observation.member) for observation in sent} == {("P", "a")}
     assert sorted(observation.position for observation in sent) == [0, 1]
 
@@ -607,28 +624,31 @@ def test_a_reader_goes_on_from_where_it_stands_and_sees_what_it_may() -> None:
         read(reads=["r1", "r2"], uncommitted=True),
         call("abort"),
     ]
-    result = told(steps)
+    result = play_steps(steps)
     assert result.as_declared, result.verdict
     assert "gets r1, and then nothing more, though the high watermark is 3" in sentences(result)
-    assert {observation.who for observation in seen(result, Read)} == {"reader", "onlooker"}
+    assert {observation.who for observation in observations_of(result, Read)} == {
+        "reader",
+        "onlooker",
+    }
 
 
 def test_a_reader_that_gets_something_else_fails_the_story() -> None:
-    result = told([*OPEN, read(reads=["r2"])])
+    result = play_steps([*OPEN, read(reads=["r2"])])
     assert failure(result) == "reader reads r1 from t-0, expected r2"
-    beyond = told([*OPEN, call("abort"), read(from_=77, error="OFFSET_OUT_OF_RANGE")])
+    beyond = play_steps([*OPEN, call("abort"), read(from_=77, error="OFFSET_OUT_OF_RANGE")])
     assert beyond.as_declared, beyond.verdict
 
 
 def test_a_group_that_never_committed_stands_nowhere() -> None:
     ask = {"group": "g", "partitions": ["in-0"]}
-    result = told([call("read-positions", "reader", **ask, positions={"in-0": -1})])
+    result = play_steps([call("read-positions", "reader", **ask, positions={"in-0": -1})])
     assert result.as_declared, result.verdict
-    (positions_read,) = seen(result, PositionsRead)
+    (positions_read,) = observations_of(result, PositionsRead)
     assert [(position.place.topic, position.offset) for position in positions_read.positions] == [
         ("in", -1)
     ]
-    wrong = told([call("read-positions", "reader", **ask, positions={"in-0": 3})])
+    wrong = play_steps([call("read-positions", "reader", **ask, positions={"in-0": 3})])
     assert "expected" in wrong.verdict.because[0]
 
 
@@ -647,16 +667,16 @@ def test_positions_that_an_open_transaction_may_change_are_unstable() -> None:
         call("read-positions", "reader", **group_fields, require_stable=True,
              positions={"in-0": 10}),
     ]  # fmt: skip
-    assert told(steps).as_declared
+    assert play_steps(steps).as_declared
 
 
 def test_a_reader_may_ask_for_few_bytes_at_a_time() -> None:
     steps = [call("init-producer-id"), *transaction("r1", "r2", "r3")]
-    result = told([*steps, read(max_bytes=1, reads=["r1", "r2", "r3"])])
+    result = play_steps([*steps, read(max_bytes=1, reads=["r1", "r2", "r3"])])
     assert result.as_declared, result.verdict
     records = [
         len(observation.records)
-        for observation in seen(result, Read)
+        for observation in observations_of(result, Read)
         if observation.who == "reader"
     ]
     assert records[:3] == [1, 1, 1]
@@ -679,11 +699,11 @@ FIRST = [
 
 def test_what_passes_is_asked_again_unless_the_story_wants_the_first_answer() -> None:
     patient = [*FIRST, call("add-partitions", partitions="t-0"), call("abort")]
-    assert told(patient).as_declared
+    assert play_steps(patient).as_declared
     add = {"partitions": "t-0", "error": "CONCURRENT_TRANSACTIONS"}
-    assert told([*FIRST, call("add-partitions", **add)]).as_declared
+    assert play_steps([*FIRST, call("add-partitions", **add)]).as_declared
     add_once = call("add-partitions", partitions="t-0", once=True)
-    result = told([*FIRST, add_once])
+    result = play_steps([*FIRST, add_once])
     assert "CONCURRENT_TRANSACTIONS" in result.verdict.because[0]
 
 
@@ -694,10 +714,13 @@ def test_a_coordinator_that_can_t_write_does_not_say_what_became_of_an_end() -> 
         {"cluster": {"do": "move-leader", "coordinator-of": "app", "to": 1}},
         call("commit", broker=2, error="NOT_COORDINATOR", once=True),
     ]
-    ends = seen(told(moved), Ended)
+    ends = observations_of(play_steps(moved), Ended)
     assert [(end.outcome, end.error) for end in ends] == [("unknown", "NOT_COORDINATOR")]
     late = [*FIRST[:4], call("abort"), call("commit", error="INVALID_TXN_STATE")]
-    assert [observation.outcome for observation in seen(told(late), Ended)] == ["ok", "failed"]
+    assert [observation.outcome for observation in observations_of(play_steps(late), Ended)] == [
+        "ok",
+        "failed",
+    ]
 
 
 def test_a_request_is_aimed_at_a_broker_right_or_wrong() -> None:
@@ -713,7 +736,7 @@ def test_a_request_is_aimed_at_a_broker_right_or_wrong() -> None:
         call("commit", broker=2, error="NOT_COORDINATOR", once=True),
         call("commit", broker=3),
     ]
-    result = told(steps)
+    result = play_steps(steps)
     assert result.as_declared, result.verdict
 
 
@@ -731,8 +754,8 @@ def test_everybody_is_a_client_of_a_name_of_its_own() -> None:
         call("produce", partition="t-0", value="y", plain=True),
         append,
     ]
-    result = told(steps)
+    result = play_steps(steps)
     assert result.as_declared, result.verdict
-    assert [(observation.who, observation.outcome) for observation in seen(result, Wrote)] == [
+    assert [(write.who, write.outcome) for write in observations_of(result, Wrote)] == [
         ("P", "ok"), ("bystander", "failed"),
     ]  # fmt: skip

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.stories import call, seen, told
+from tests.support.stories import call, observations_of, play_steps
 from txnsim.errors import ConfigError
 from txnsim_lab.check.observations import Began, Ended, Wrote
 
@@ -29,12 +29,22 @@ def test_an_application_commits_and_aborts() -> None:
         do("abort"),
     ]
     for run in ("V-", "TV2+"):
-        result = told(steps, run=run, actors=ACTORS)
+        result = play_steps(steps, run=run, actors=ACTORS)
         assert result.as_declared, result.verdict
         assert result.players == ("own client",)
-        assert [observation.transaction for observation in seen(result, Began)] == ["first", "A.T2"]
-        assert [observation.item for observation in seen(result, Wrote)] == ["r1", "x", "r3"]
-        assert [observation.commit for observation in seen(result, Ended)] == [True, False]
+        assert [observation.transaction for observation in observations_of(result, Began)] == [
+            "first",
+            "A.T2",
+        ]
+        assert [observation.item for observation in observations_of(result, Wrote)] == [
+            "r1",
+            "x",
+            "r3",
+        ]
+        assert [observation.commit for observation in observations_of(result, Ended)] == [
+            True,
+            False,
+        ]
 
 
 def test_who_gives_up_on_a_record_does_not_know_what_became_of_it() -> None:
@@ -47,10 +57,13 @@ def test_who_gives_up_on_a_record_does_not_know_what_became_of_it() -> None:
         do("commit", error="any"),
         do("abort"),
     ]
-    result = told(steps, run="V+", actors=ACTORS)
+    result = play_steps(steps, run="V+", actors=ACTORS)
     assert result.verdict.observed == ()
-    assert [observation.outcome for observation in seen(result, Wrote)] == ["unknown"]
-    assert [observation.outcome for observation in seen(result, Ended)] == ["failed", "ok"]
+    assert [observation.outcome for observation in observations_of(result, Wrote)] == ["unknown"]
+    assert [observation.outcome for observation in observations_of(result, Ended)] == [
+        "failed",
+        "ok",
+    ]
 
 
 @pytest.mark.parametrize("run", ["V+", "TV2+"])
@@ -72,20 +85,20 @@ def test_a_commit_whose_answer_is_lost_is_no_abort_because_the_next_one_is_refus
         {"release": "markers"},
         {"wait-until": {"transaction": {"id": "app", "is": "CompleteCommit"}}},
     ]
-    result = told(steps, run=run, actors=ACTORS)
+    result = play_steps(steps, run=run, actors=ACTORS)
     assert result.verdict.observed == (), result.verdict
-    assert [observation.outcome for observation in seen(result, Ended)] == ["unknown"]
+    assert [observation.outcome for observation in observations_of(result, Ended)] == ["unknown"]
 
 
 def test_what_was_never_asked_about_is_unknown_and_a_prompt_answer_is_no_delay() -> None:
     open_end = [do("begin"), do("send", partition="t-0", value="r1")]
-    result = told(open_end, run="V+", actors=ACTORS)
-    assert [observation.outcome for observation in seen(result, Wrote)] == ["unknown"]
-    prompt = told([*open_end, do("give-up")], run="V+", actors=ACTORS)
+    result = play_steps(open_end, run="V+", actors=ACTORS)
+    assert [observation.outcome for observation in observations_of(result, Wrote)] == ["unknown"]
+    prompt = play_steps([*open_end, do("give-up")], run="V+", actors=ACTORS)
     assert "acknowledged though its request is held" in prompt.verdict.because[0]
 
 
 def test_an_answer_to_nothing_can_t_be_waited_for() -> None:
     """A story that was cut down once had such a step (seed 396 of ``txnsim simulate``)."""
     with pytest.raises(ConfigError, match="A: await-ack, but nothing was sent"):
-        told([do("begin"), do("await-ack")], run="V+", actors=ACTORS)
+        play_steps([do("begin"), do("await-ack")], run="V+", actors=ACTORS)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.support.stories import call, seen, sentences, told
+from tests.support.stories import call, observations_of, play_steps, sentences
 from txnsim_lab.check.observations import Wrote
 
 
@@ -14,9 +14,9 @@ def test_a_bystander_writes_named_records_and_many() -> None:
         append(value="u", count=7, keys=3, offset=2),
         append(values=list("cdefgh")),
     ]
-    result = told(steps)
+    result = play_steps(steps)
     assert result.as_declared, result.verdict
-    wrote = seen(result, Wrote)
+    wrote = observations_of(result, Wrote)
     assert [wrote_record.offset for wrote_record in wrote] == list(range(15))
     assert [(wrote_record.value, wrote_record.key) for wrote_record in wrote[:4]] == [
         ("a", "k"), ("b", "k"), ("u-0", "key-0"), ("u-1", "key-1"),
@@ -32,6 +32,6 @@ def test_what_it_is_refused_is_told() -> None:
     full = {"id": "f", "point": "client.request", "api": "Produce",
             "action": {"do": "error", "error": "TOPIC_AUTHORIZATION_FAILED"}}  # fmt: skip
     refused = append(value="x", error="TOPIC_AUTHORIZATION_FAILED")
-    result = told([{"arm": full}, refused])
+    result = play_steps([{"arm": full}, refused])
     assert result.as_declared, result.verdict
-    assert [observation.outcome for observation in seen(result, Wrote)] == ["failed"]
+    assert [observation.outcome for observation in observations_of(result, Wrote)] == ["failed"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.stories import call, failure, seen, told
+from tests.support.stories import call, failure, observations_of, play_steps
 from txnsim_lab.check.observations import (
     AcknowledgeType,
     Isolation,
@@ -25,7 +25,7 @@ def story(*steps: dict[str, Any]) -> Any:
         for name, value in configs.items()
     ]
     actors = {"a": part, "b": part}
-    return told([*group_configs, *steps], run="TV2", actors=actors, topics={"t": 1, "in": 1})
+    return play_steps([*group_configs, *steps], run="TV2", actors=actors, topics={"t": 1, "in": 1})
 
 
 def append(*values: str) -> dict[str, Any]:
@@ -43,7 +43,8 @@ def test_a_member_says_what_becomes_of_records() -> None:
         call("poll", "a", reads=["r2", "r3"]),
     )
     acknowledged_types = [
-        (observation.first, observation.type) for observation in seen(result, ShareAcknowledged)
+        (observation.first, observation.type)
+        for observation in observations_of(result, ShareAcknowledged)
     ]
     assert acknowledged_types == [
         (1, AcknowledgeType.RENEW),
@@ -52,7 +53,7 @@ def test_a_member_says_what_becomes_of_records() -> None:
         (2, AcknowledgeType.RELEASE),
     ]
     given_answers = [
-        observation for observation in seen(result, ShareFetched) if observation.records
+        observation for observation in observations_of(result, ShareFetched) if observation.records
     ]
     assert [record.delivery_count for record in given_answers[1].records] == [2, 2]
     assert {observation.isolation for observation in given_answers} == {Isolation.READ_UNCOMMITTED}
@@ -73,7 +74,7 @@ def test_who_dies_or_leaves_gives_up_its_records() -> None:
         call("subscribe", "b", topics="in", assigned="in-0"),
         call("poll", "b", reads=["r1"]),
     )
-    assert [observation.who for observation in seen(result, ShareLeft)][:2] == ["a", "b"]
+    assert [observation.who for observation in observations_of(result, ShareLeft)][:2] == ["a", "b"]
 
 
 def test_an_answer_that_is_lost_proves_nothing() -> None:
@@ -92,7 +93,7 @@ def test_an_answer_that_is_lost_proves_nothing() -> None:
         lost,
         call("poll", "a", error="any"),
     )
-    outcomes = [observation.outcome for observation in seen(result, ShareFetched)]
+    outcomes = [observation.outcome for observation in observations_of(result, ShareFetched)]
     assert outcomes[0] is Outcome.UNKNOWN
 
 

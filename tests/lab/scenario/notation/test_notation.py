@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.stories import call, document, failure, seen, sentences, small, told, transaction
+from tests.support.stories import (
+    call,
+    document,
+    failure,
+    observations_of,
+    play_steps,
+    sentences,
+    small,
+    transaction,
+)
 from txnsim.errors import ConfigError
 from txnsim.settings import DEFAULTS
 from txnsim.types import TopicPartition, partition_for
@@ -31,16 +40,16 @@ def test_steps_are_taken_so_often_and_know_their_turn() -> None:
     turns = {"repeat": 3, "steps": transaction("r{n}", "s{n}")}
     expected_values = ["r1", "s1", "r2", "s2", "r3", "s3"]
     look = {"expect": {"partition": "t-0", "committed": expected_values}}
-    result = told([INIT, turns, look])
+    result = play_steps([INIT, turns, look])
     assert result.as_declared, result.verdict
-    assert len(seen(result, Ended)) == 3
+    assert len(observations_of(result, Ended)) == 3
 
 
 def test_what_is_named_in_a_turn_is_named_once() -> None:
     begin = [call("begin"), call("add-partitions", partitions="t-0")]
     sent = call("produce", partition="t-0", value="r{n}", background="sent-{n}")
     turn = [*begin, sent, {"await": "sent-{n}"}, call("commit")]
-    assert told([INIT, {"repeat": 2, "steps": turn}]).as_declared
+    assert play_steps([INIT, {"repeat": 2, "steps": turn}]).as_declared
     twice = [*begin, {**sent, "call": {**sent["call"], "background": "sent"}}]
     assert "steps.0.steps.2.call.background: sent is a call" in problems(
         {"repeat": 2, "steps": twice}
@@ -59,9 +68,9 @@ def test_errors_name_the_line_and_the_field_of_the_file() -> None:
 
 def test_a_failure_names_the_step_of_the_file() -> None:
     turn = {"repeat": 2, "steps": [{"expect": {"partition": "t-0", "stable": 7}}]}
-    (because,) = told([INIT, turn]).verdict.because
+    (because,) = play_steps([INIT, turn]).verdict.because
     assert "steps.1.steps.0.expect: " in because
-    assert failure(told([INIT, turn])) != ""
+    assert failure(play_steps([INIT, turn])) != ""
 
 
 @pytest.mark.parametrize(
@@ -107,7 +116,9 @@ def test_a_block_restricts_all_of_its_steps_also_those_that_restrict_themselves(
     def values_written(run: str, take: str) -> list[str | None]:
         return [
             observation.value
-            for observation in seen(told([block], run=run, take=take, **head), Wrote)
+            for observation in observations_of(
+                play_steps([block], run=run, take=take, **head), Wrote
+            )
         ]
 
     assert values_written("V-", "armed") == ["r1", "r2", "a"]
@@ -125,7 +136,7 @@ def test_the_seed_draws_the_order_of_a_block_and_a_part_keeps_its_own() -> None:
     def values_written(seed: int) -> str:
         result = run_in_virtual_time(ScenarioRun(scenario=scenario, run="V-"), seed=seed)
         assert result.as_declared, result.verdict
-        return "".join(observation.value for observation in seen(result, Wrote))
+        return "".join(observation.value for observation in observations_of(result, Wrote))
 
     assert {values_written(seed) for seed in range(1, 9)} == {"abcd", "cabd"}
     assert values_written(3) == values_written(3)
@@ -188,7 +199,7 @@ def test_a_story_looks_at_the_partition_on_which_a_group_lives() -> None:
         {"wait-until": {"leader": {"partition": "__transaction_state@app", "is": 2}}},
     ]
     moved = {"cluster": {"do": "move-leader", "partition": "__transaction_state@app", "to": 2}}
-    result = told([*steps[:-1], moved, steps[-1]])
+    result = play_steps([*steps[:-1], moved, steps[-1]])
     assert result.as_declared, result.verdict
 
 
@@ -202,7 +213,7 @@ def test_the_last_look_sees_a_transaction_that_hangs_in_an_internal_partition() 
     )
     steps = [INIT, *begun, hold_late, late, {"wait-until": {"struck": "late"}}, call("abort")]
     ended = {"wait-until": {"transaction": {"id": "app", "is": "CompleteAbort"}}}
-    result = told([*steps, ended, {"release": "late"}, {"await": "late"}], runs=runs)
+    result = play_steps([*steps, ended, {"release": "late"}, {"await": "late"}], runs=runs)
     assert result.as_declared, result.verdict
     assert "__consumer_offsets" in result.verdict.because[0]
 
@@ -223,7 +234,7 @@ def test_find_hanging_before_3_1_leaves_internal_topics_out() -> None:
         call("find-hanging", "operator", tool="today", names="__consumer_offsets@g"),
         call("abort-found", "operator"),
     ]
-    result = told(steps, runs=runs, cure=cure)
+    result = play_steps(steps, runs=runs, cure=cure)
     assert result.as_declared, (result.verdict, result.cured)
     assert "find-hanging names nothing" in sentences(result)
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.learnt_structs import is_learnt
 from tests.support.small_trace import small
-from tests.support.traces import hung_at, told_run
+from tests.support.traces import hung_at, recording_of_run
 from txnsim.errors import BadInputError, ConfigError
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.teaching.lesson_solver import answers, solve_lesson
@@ -151,7 +151,7 @@ def test_what_threads_read_is_known_to_msgspec_before_they_begin() -> None:
 
 
 def test_facts_are_read_from_the_trace() -> None:
-    run = told_run()
+    run = recording_of_run()
     until = tuple(event for event in run.events if event.i <= hung_at(run))
     run = msgspec.structs.replace(run, events=until)
     assert fact(run, "cause payments-0") == "hanging transaction"
@@ -170,8 +170,8 @@ def test_facts_are_read_from_the_trace() -> None:
 
 
 def test_what_was_committed_or_not_transactional_is_got() -> None:
-    assert fact(told_run(), "gets payments-0") == "2, 3"  # the operator has ended what hung
-    assert fact(told_run(), "markers payments-0") == "ABORT, ABORT"
+    assert fact(recording_of_run(), "gets payments-0") == "2, 3"  # the operator has ended what hung
+    assert fact(recording_of_run(), "markers payments-0") == "ABORT, ABORT"
 
 
 def test_each_fact_has_its_words() -> None:
@@ -184,16 +184,16 @@ def test_each_fact_has_its_words() -> None:
 @pytest.mark.parametrize("words", ["lso orders-0", "gets orders-0", "known-epoch orders-0"])
 def test_a_partition_that_the_trace_does_not_have_is_told(words: str) -> None:
     with pytest.raises(BadInputError, match="orders-0"):
-        fact(told_run(), words)
+        fact(recording_of_run(), words)
 
 
 def test_what_is_no_fact_is_told() -> None:
     with pytest.raises(BadInputError, match="nothing of shop"):
         fact(small(("broker/1",)), "state shop")
     with pytest.raises(BadInputError, match="'commit' was answered"):
-        fact(told_run(), "answer commit")
+        fact(recording_of_run(), "answer commit")
     with pytest.raises(ConfigError, match="no fact 'weather'"):
-        fact(told_run(), "weather payments-0")
+        fact(recording_of_run(), "weather payments-0")
 
 
 @pytest.mark.costly

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import json
 
-from tests.support.traces import told_run
+from tests.support.traces import recording_of_run
 from txnsim_lab.trace.convert.chrome import convert
 
 
 def test_rows_obey_the_rules_of_perfettos_parser() -> None:
-    run = told_run()
+    run = recording_of_run()
     rows = json.loads(convert(run))["traceEvents"]
     named = {(row["pid"], row["tid"]) for row in rows if row.get("name") == "thread_name"}
     assert {(row["pid"], row["tid"]) for row in rows if row["ph"] in "Xisf"} <= named
@@ -21,7 +21,7 @@ def test_rows_obey_the_rules_of_perfettos_parser() -> None:
 
 
 def test_states_of_a_transactional_id_are_slices_that_do_not_overlap() -> None:
-    rows = json.loads(convert(told_run()))["traceEvents"]
+    rows = json.loads(convert(recording_of_run()))["traceEvents"]
     states = [row for row in rows if row.get("cat") == "transaction" and row["ph"] == "X"]
     assert {"Ongoing", "PrepareAbort"} <= {row["name"] for row in states}
     by_thread: dict[int, int] = {}
@@ -31,7 +31,7 @@ def test_states_of_a_transactional_id_are_slices_that_do_not_overlap() -> None:
 
 
 def test_bounds_are_counters() -> None:
-    rows = json.loads(convert(told_run()))["traceEvents"]
+    rows = json.loads(convert(recording_of_run()))["traceEvents"]
     moves = [
         row["args"]["offset"] for row in rows if row["name"] == "last stable offset payments-0"
     ]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 from tests.support.small_trace import small
-from tests.support.traces import told_run
+from tests.support.traces import recording_of_run
 from txnsim_lab.trace.convert.mermaid import ARROWS_MAX, convert
 
 LINE = re.compile(
@@ -13,7 +13,7 @@ LINE = re.compile(
 
 
 def test_every_line_is_one_that_mermaid_reads() -> None:
-    lines = convert(told_run()).splitlines()
+    lines = convert(recording_of_run()).splitlines()
     assert all(LINE.fullmatch(line) for line in lines), lines
     assert not re.search(r"[;#]", "\n".join(lines))
     assert any("fault.hit" in line for line in lines)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.traces import told_run
+from tests.support.traces import recording_of_run
 from txnsim.runtime.trace import TraceLevel
 from txnsim_lab.trace.convert.otlp import ERROR, convert
 
 
 def spans(level: TraceLevel = TraceLevel.BRIEF) -> list[dict[str, Any]]:
-    resource_spans = json.loads(convert(told_run(level=level)))["resourceSpans"]
+    resource_spans = json.loads(convert(recording_of_run(level=level)))["resourceSpans"]
     return [
         span
         for resource_span in resource_spans
@@ -26,7 +26,7 @@ def test_opentelemetrys_own_messages_read_it() -> None:
         reason="the dependency group dev has opentelemetry-proto: pip install --group dev",
     )
     json_format = pytest.importorskip("google.protobuf.json_format")
-    read = json_format.Parse(convert(told_run()), trace.ExportTraceServiceRequest())
+    read = json_format.Parse(convert(recording_of_run()), trace.ExportTraceServiceRequest())
     count = sum(
         len(scope.spans)
         for resource_span in read.resource_spans

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from tests.support.traces import told_run
+from tests.support.traces import recording_of_run
 from txnsim.runtime.trace import TraceLevel
 from txnsim_lab.trace.convert.shiviz import PARSER, convert
 
@@ -63,7 +63,7 @@ def as_shiviz_reads(log: str) -> list[Read]:
 def test_a_log_is_what_shiviz_takes_and_has_every_event_in_order(
     name: str, run: str, level: TraceLevel
 ) -> None:
-    recording = told_run(name, run, level=level)
+    recording = recording_of_run(name, run, level=level)
     events_read = as_shiviz_reads(convert(recording))
     assert [event.host for event in events_read] == [
         recording.nodes[event.n] for event in recording.events
@@ -74,7 +74,7 @@ def test_a_log_is_what_shiviz_takes_and_has_every_event_in_order(
 
 
 def test_clocks_say_that_causes_are_before_their_effects_and_nothing_else_is() -> None:
-    recording = told_run()
+    recording = recording_of_run()
     causes_before: dict[int, set[int]] = {}
     newest: dict[int, int] = {}  # of each node
     for event in recording.events:
@@ -94,13 +94,13 @@ def test_clocks_say_that_causes_are_before_their_effects_and_nothing_else_is() -
 
 
 def test_a_trace_without_its_head_is_a_whole_log() -> None:
-    recording = told_run()
+    recording = recording_of_run()
     late = msgspec.structs.replace(recording, events=recording.events[100:])
     assert len(as_shiviz_reads(convert(late))) == len(recording.events) - 100
 
 
 def test_what_shiviz_refuses_is_refused_here() -> None:
-    lines = convert(told_run()).splitlines(keepends=True)
+    lines = convert(recording_of_run()).splitlines(keepends=True)
     host = lines[0].split()[0]
     for broken, why in (
         (lines[2:], "must begin at 1"),

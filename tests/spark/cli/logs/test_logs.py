@@ -14,7 +14,7 @@ from tests.support.broker_dirs import BrokerDir, move
 from tests.support.full_disk import little_room
 from tests.support.log_dirs import sound_batches, write_disk
 from tests.support.logs import NOW, LogDriver, plain
-from tests.support.position_logs import HERE, at, offsets_log, sent
+from tests.support.position_logs import ORDERS, commit_record, offsets_log, position_batch
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
 from txnsim.errors import BadInputError
@@ -221,9 +221,9 @@ def words(tmp_path: Path, *, is_open: bool = True, has_positions: bool = True) -
         driver.end(committed=True)
     broker_dir = BrokerDir(tmp_path / "broker-1")
     broker_dir.replica(driver)
-    broker_dir.coordinator(move("Ongoing", HERE))
+    broker_dir.coordinator(move("Ongoing", ORDERS))
     if has_positions:
-        offsets_log(broker_dir.path, sent(at(0, "readers")))
+        offsets_log(broker_dir.path, position_batch(commit_record(0, "readers")))
     return ["logs", "waiting", str(broker_dir.stop()), "--as-of", WAITING_GROUPS_AS_OF]
 
 

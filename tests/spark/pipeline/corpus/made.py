@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tests.spark.pipeline.corpus.make import make
 from tests.spark.pipeline.corpus.truth import FILE, Stage, Truth, read_truth
-from tests.support.apache_kafka import CACHE, KAFKA_VERSION, locked
+from tests.support.apache_kafka import CACHE, KAFKA_VERSION, hold_lock
 
 SOURCES = Path(__file__).parent
 
@@ -37,7 +37,7 @@ def corpus() -> Corpus:
     sources = sorted(SOURCES.glob("*.py"))
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
     directory = CACHE / "corpus" / f"{KAFKA_VERSION}-{digest}"
-    with locked(CACHE / "corpus.lock"):
+    with hold_lock(CACHE / "corpus.lock"):
         if not (directory / FILE).is_file():
             fresh = directory.with_name(f"partial-{os.getpid()}")
             shutil.rmtree(fresh, ignore_errors=True)

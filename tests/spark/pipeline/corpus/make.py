@@ -83,7 +83,7 @@ class Maker:
     def _remember(self) -> None:
         """Start the brokers again, without the properties that make them forgetful."""
         for broker, home in reversed(list(zip(BROKERS, self.kafka.homes, strict=True))):
-            self.kafka.stop_one(broker)
+            self.kafka.stop_broker(broker)
             config = home / "server.properties"
             lines = config.read_text().splitlines(keepends=True)
             config.write_text(
@@ -125,7 +125,7 @@ class Maker:
         on_second = layout.alone_on(2)
         partitions = asked.read_partitions(raw, layout, self.kafka.bootstrap, on_second)
         producers = asked.producers(raw, on_second)
-        self.kafka.stop_one(2)
+        self.kafka.stop_broker(2)
         raw.lose(2)
         actors[FORKED].leave_open("lagging", "ended when the second broker was gone", brokers=(2,))
         actors[FORKED].finish()
@@ -141,7 +141,7 @@ class Maker:
         partitions |= asked.read_partitions(raw, layout, address, places)
         producers += asked.producers(raw, places)
         self._keep("clean", book, layout, partitions, producers, hanging, offsets)
-        self.kafka.stop_one(1)
+        self.kafka.stop_broker(1)
         self._copy("clean")
 
     # The second life

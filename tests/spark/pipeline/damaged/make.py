@@ -135,7 +135,7 @@ def make(directory: Path) -> None:
             story = Story(raw)
             story.first()
             listed["clean"] = asked.find_hanging(tools, [1])
-        kafka.stop_one(1)
+        kafka.stop_broker(1)
         copy_tree(kafka.homes[0] / "data", directory / "clean")
         kafka.start_again(1)
         with RawBrokers(address) as raw, Tools(kafka.bootstrap) as tools:
