@@ -44,20 +44,20 @@ def matrix(where: str, *options: str, deadline: Deadline) -> PartOutcome:
     return checks(f"clients, {where}", module, *options, deadline=deadline, python=sys.executable)
 
 
-def installed(group: str, deadline: Deadline) -> PartOutcome:
+def install_group(group: str, deadline: Deadline) -> PartOutcome:
     """Install a dependency group; no failure is no check."""
     pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    done = judge_step(f"install {group}", run([*pip, "--group", group], deadline=deadline))
-    return done if done.failed else PartOutcome(0, 0)
+    outcome = judge_step(f"install {group}", run([*pip, "--group", group], deadline=deadline))
+    return outcome if outcome.failed else PartOutcome(0, 0)
 
 
-def debian(*packages: str, deadline: Deadline) -> PartOutcome:
+def install_debian(*packages: str, deadline: Deadline) -> PartOutcome:
     """Install Debian's packages; no failure is no check."""
     install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
     for step in (["apt-get", "update", "-q"], install):
-        done = judge_step(" ".join(step[:2]), run(step, deadline=deadline))
-        if done.failed:
-            return done
+        outcome = judge_step(" ".join(step[:2]), run(step, deadline=deadline))
+        if outcome.failed:
+            return outcome
     return PartOutcome(0, 0)
 
 
@@ -65,8 +65,8 @@ def in_a_browser(chosen: str, deadline: Deadline) -> PartOutcome:
     """Tests with these markers in Debian's Chromium, which is installed where it is missing."""
     missing = PartOutcome(0, 0)
     if shutil.which("chromium") is None:
-        missing = debian("chromium", "fonts-dejavu-core", deadline=deadline)
-    missing += installed("browser", deadline)
+        missing = install_debian("chromium", "fonts-dejavu-core", deadline=deadline)
+    missing += install_group("browser", deadline)
     if missing.failed:
         return missing
     words = ("-n", "2", "-m", chosen, "tests/lab/browser")

@@ -63,7 +63,7 @@ class Word(Enum):
     OPEN = "OPEN"
 
 
-class Line(NamedTuple):
+class AuditLine(NamedTuple):
     """One answer."""
 
     word: Word
@@ -74,39 +74,47 @@ def requirements(project: Path = ROOT / "pyproject.toml") -> list[Requirement]:
     """Those of a user: the dependencies and every extra, but for extras that name another one."""
     table = tomllib.loads(project.read_text())["project"]
     extras = table.get("optional-dependencies", {}).values()
-    every = [Requirement(text) for some in (table["dependencies"], *extras) for text in some]
-    return [one for one in every if one.name != table["name"]]
+    every = [Requirement(text) for group in (table["dependencies"], *extras) for text in group]
+    return [requirement for requirement in every if requirement.name != table["name"]]
 
 
-def unbounded(wanted: Iterable[Requirement]) -> list[str]:
+def unbounded_requirements(declared_requirements: Iterable[Requirement]) -> list[str]:
     """Requirements that any version would satisfy, however old."""
-    return [str(one) for one in wanted if not {"==", ">=", "~="} & _operators(one)]
+    return [
+        str(requirement)
+        for requirement in declared_requirements
+        if not {"==", ">=", "~="} & _operators(requirement)
+    ]
 
 
-def _operators(one: Requirement) -> set[str]:
-    return {each.operator for each in one.specifier}
+def _operators(requirement: Requirement) -> set[str]:
+    return {specifier.operator for specifier in requirement.specifier}
 
 
-def installed(wanted: Iterable[Requirement]) -> dict[str, importlib.metadata.Distribution]:
+def installed_distributions(
+    declared_requirements: Iterable[Requirement],
+) -> dict[str, importlib.metadata.Distribution]:
     """What is installed for them, with all that those need."""
-    found: dict[str, importlib.metadata.Distribution] = {}
-    todo = list(wanted)
+    distributions: dict[str, importlib.metadata.Distribution] = {}
+    todo = list(declared_requirements)
     while todo:
-        one = todo.pop()
-        name = re.sub(r"[-_.]+", "-", one.name).lower()
-        if name in found or not _applies(one, {""}):
+        requirement = todo.pop()
+        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        if name in distributions or not _applies(requirement, {""}):
             continue
         try:
-            found[name] = importlib.metadata.distribution(name)
+            distributions[name] = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             continue  # an extra that this environment does not have
-        needs = map(Requirement, found[name].requires or ())
-        todo += [need for need in needs if _applies(need, one.extras or {""})]
-    return found
+        needs = map(Requirement, distributions[name].requires or ())
+        todo += [need for need in needs if _applies(need, requirement.extras or {""})]
+    return distributions
 
 
-def _applies(one: Requirement, extras: set[str]) -> bool:
-    return one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in extras)
+def _applies(requirement: Requirement, extras: set[str]) -> bool:
+    return requirement.marker is None or any(
+        requirement.marker.evaluate({"extra": extra}) for extra in extras
+    )
 
 
 def licences(metadata: Mapping[str, object], classifiers: Iterable[str]) -> set[str]:
@@ -114,9 +122,13 @@ def licences(metadata: Mapping[str, object], classifiers: Iterable[str]) -> set[
     expression = str(metadata.get("License-Expression") or "")
     if expression:
         return {part.strip(" ()") for part in re.split(r" AND ", expression)}
-    told = {each.rpartition(" :: ")[2] for each in classifiers if each.startswith("License ::")}
-    if told:
-        return told
+    classified = {
+        classifier.rpartition(" :: ")[2]
+        for classifier in classifiers
+        if classifier.startswith("License ::")
+    }
+    if classified:
+        return classified
     return {str(metadata.get("License") or "no licence is told").splitlines()[0]}
 
 
@@ -125,43 +137,55 @@ def is_permissive(licence: str) -> bool:
     return any(part.strip(" ()") in PERMISSIVE for part in licence.split(" OR "))
 
 
-def judge_licences(found: Mapping[str, importlib.metadata.Distribution]) -> list[Line]:
+def judge_licences(distributions: Mapping[str, importlib.metadata.Distribution]) -> list[AuditLine]:
     """A line for each distribution whose licence is not on the list, or one that says that all
     are."""
     lines = []
-    for name, one in sorted(found.items()):
+    for name, distribution in sorted(distributions.items()):
         fields = ("License-Expression", "License")
-        given = {field: one.metadata[field] for field in fields if field in one.metadata}
-        told = licences(given, one.metadata.get_all("Classifier") or ())
-        if all(map(is_permissive, told)):
+        licence_fields = {
+            field: distribution.metadata[field]
+            for field in fields
+            if field in distribution.metadata
+        }
+        licence_names = licences(licence_fields, distribution.metadata.get_all("Classifier") or ())
+        if all(map(is_permissive, licence_names)):
             continue
         if name in EXCEPTIONS:
-            lines.append(Line(Word.PASS, f"{name}: an exception. {EXCEPTIONS[name]}"))
+            lines.append(AuditLine(Word.PASS, f"{name}: an exception. {EXCEPTIONS[name]}"))
         else:
-            lines.append(Line(Word.FAIL, f"{name}: {', '.join(sorted(told))} is not on the list"))
+            lines.append(
+                AuditLine(
+                    Word.FAIL, f"{name}: {', '.join(sorted(licence_names))} is not on the list"
+                )
+            )
     if not any(line.word is Word.FAIL for line in lines):
-        lines.append(Line(Word.PASS, f"licences of {len(found)} distributions"))
+        lines.append(AuditLine(Word.PASS, f"licences of {len(distributions)} distributions"))
     return lines
 
 
-def judge_vulnerabilities(report: str) -> list[Line]:
+def judge_vulnerabilities(report: str) -> list[AuditLine]:
     """What ``pip-audit --format json`` has said."""
-    lines, asked = [], 0
-    for one in json.loads(report)["dependencies"]:
-        if "skip_reason" in one:
-            lines.append(Line(Word.OPEN, f"{one['name']}: {one['skip_reason']}"))
+    lines, audited_count = [], 0
+    for dependency in json.loads(report)["dependencies"]:
+        if "skip_reason" in dependency:
+            lines.append(AuditLine(Word.OPEN, f"{dependency['name']}: {dependency['skip_reason']}"))
             continue
-        asked += 1
-        for flaw in one["vulns"]:
+        audited_count += 1
+        for flaw in dependency["vulns"]:
             fixed = ", ".join(flaw["fix_versions"]) or "no version yet"
-            text = f"{one['name']} {one['version']}: {flaw['id']}, mended in {fixed}"
-            lines.append(Line(Word.FAIL, text))
-    if asked and not any(line.word is Word.FAIL for line in lines):
-        lines.append(Line(Word.PASS, f"no known vulnerability in {asked} distributions"))
+            text = f"{dependency['name']} {dependency['version']}: {flaw['id']}, mended in {fixed}"
+            lines.append(AuditLine(Word.FAIL, text))
+    if audited_count and not any(line.word is Word.FAIL for line in lines):
+        lines.append(
+            AuditLine(Word.PASS, f"no known vulnerability in {audited_count} distributions")
+        )
     return lines
 
 
-def ask_vulnerabilities(found: Mapping[str, importlib.metadata.Distribution]) -> list[Line]:
+def ask_vulnerabilities(
+    distributions: Mapping[str, importlib.metadata.Distribution],
+) -> list[AuditLine]:
     """Run ``pip-audit`` in an environment of its own."""
     with tempfile.TemporaryDirectory(prefix="txnsim-audit-") as folder:
         home = Path(folder)
@@ -178,20 +202,28 @@ def ask_vulnerabilities(found: Mapping[str, importlib.metadata.Distribution]) ->
             "--no-deps",
             "--disable-pip",
         ]
-        made = _run(pip)
-        if made.returncode:
-            return [Line(Word.OPEN, f"pip-audit can't be installed: {_last(made.stderr)}")]
+        installation = _run(pip)
+        if installation.returncode:
+            return [
+                AuditLine(
+                    Word.OPEN, f"pip-audit can't be installed: {_last_line(installation.stderr)}"
+                )
+            ]
         # One first: an index that does not know it knows none, and is not asked for the others.
-        names = sorted(found)
-        for some in (names[:1], names[1:]):
-            pins.write_text("".join(f"{name}=={found[name].version}\n" for name in some))
-            done = _run([*audit, "--vulnerability-service", "pypi", "--format", "json"])
-            if not done.stdout.startswith("{"):
-                return [Line(Word.OPEN, f"vulnerabilities: {_last(done.stderr)}")]
-            lines = judge_vulnerabilities(done.stdout)
+        names = sorted(distributions)
+        for audited_names in (names[:1], names[1:]):
+            pins.write_text(
+                "".join(f"{name}=={distributions[name].version}\n" for name in audited_names)
+            )
+            audit_process = _run([*audit, "--vulnerability-service", "pypi", "--format", "json"])
+            if not audit_process.stdout.startswith("{"):
+                return [
+                    AuditLine(Word.OPEN, f"vulnerabilities: {_last_line(audit_process.stderr)}")
+                ]
+            lines = judge_vulnerabilities(audit_process.stdout)
             if all(line.word is Word.OPEN for line in lines):
-                said = f"the index does not tell of vulnerabilities ({lines[0].text})"
-                return [Line(Word.OPEN, said)]
+                reason = f"the index does not tell of vulnerabilities ({lines[0].text})"
+                return [AuditLine(Word.OPEN, reason)]
         return lines
 
 
@@ -199,18 +231,20 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
 
 
-def _last(text: str) -> str:
+def _last_line(text: str) -> str:
     return (text.strip().splitlines() or ["it says nothing"])[-1]
 
 
 def main() -> int:
-    wanted = requirements()
-    found = installed(wanted)
-    loose = unbounded(wanted)
-    lines = [Line(Word.FAIL, f"{text}: no version is too old") for text in loose]
+    declared_requirements = requirements()
+    distributions = installed_distributions(declared_requirements)
+    loose = unbounded_requirements(declared_requirements)
+    lines = [AuditLine(Word.FAIL, f"{text}: no version is too old") for text in loose]
     if not loose:
-        lines.append(Line(Word.PASS, f"{len(wanted)} requirements are pinned or bounded"))
-    lines += judge_licences(found) + ask_vulnerabilities(found)
+        lines.append(
+            AuditLine(Word.PASS, f"{len(declared_requirements)} requirements are pinned or bounded")
+        )
+    lines += judge_licences(distributions) + ask_vulnerabilities(distributions)
     for line in lines:
         print(f"{line.word.value} {line.text}")
     failed = sum(line.word is Word.FAIL for line in lines)

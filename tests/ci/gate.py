@@ -63,9 +63,9 @@ def wheel(deadline: Deadline) -> PartOutcome:
         # Only wheels: a user without a compiler must get a running program.
         install = [*pip, "install", "--quiet", "--only-binary", ":all:", str(file)]
         for step in (make, install):
-            done = judge_step(" ".join(step[-2:]), run(step, deadline=deadline))
-            if done.failed:
-                return done
+            outcome = judge_step(" ".join(step[-2:]), run(step, deadline=deadline))
+            if outcome.failed:
+                return outcome
         plugin = _run_plugin(environment / "bin" / "python", empty, deadline)
         return built + plugin + _run_installed(environment / "bin" / "txnsim", empty, deadline)
 

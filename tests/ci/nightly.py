@@ -14,7 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Final
 
-from tests.ci.asking import PYTHON, checks, debian, in_a_browser, installed, matrix, pytest
+from tests.ci.asking import (
+    PYTHON,
+    checks,
+    in_a_browser,
+    install_debian,
+    install_group,
+    matrix,
+    pytest,
+)
 from tests.ci.process import Deadline, PartOutcome, judge_checks, judge_pytest, judge_step, run
 from tests.clients.matrix.bench import PROPERTIES
 from tests.support.apache_kafka import ApacheKafka, kafka_libs
@@ -72,16 +80,16 @@ def make_test(deadline: Deadline) -> PartOutcome:
     return judge_pytest("make test", run(command, deadline=deadline))
 
 
-def repeated(deadline: Deadline) -> PartOutcome:
+def other_levels_and_seeds(deadline: Deadline) -> PartOutcome:
     """Cases at levels where Kafka answered as at a higher one, every run with another seed,
     damage at more places, and clusters with further seeds: ``make test`` plays some of each.
     """
     folders = ("broker", "conformance", "lab", "spark")
-    plays = (*(f"tests/{one}" for one in folders), "-m", "thorough")
+    plays = (*(f"tests/{folder}" for folder in folders), "-m", "thorough")
     chosen = [word for seed in SEEDS for word in ("--seed", str(seed))]
     judged = "tests/lab/check/test_judged_chaos.py"
     clusters = ("tests/broker/simulation", judged, "-m", "", "-k", "seed", *chosen)
-    return _drawn("other levels and another seed", *plays, deadline=deadline) + _drawn(
+    return _run_drawn("other levels and another seed", *plays, deadline=deadline) + _run_drawn(
         "further seeds", *clusters, deadline=deadline
     )
 
@@ -91,19 +99,19 @@ def lessons_and_site(deadline: Deadline) -> PartOutcome:
     page says of a moment in Firefox, too; the notebook for a class in Jupyter.
     """
     if shutil.which("firefox-esr") is None:
-        missing = debian("firefox-esr", deadline=deadline)
+        missing = install_debian("firefox-esr", deadline=deadline)
         if missing.failed:
             return missing
-    verdict = in_a_browser("browser and nightly", deadline) + installed("notebook", deadline)
+    verdict = in_a_browser("browser and nightly", deadline) + install_group("notebook", deadline)
     chosen = ("tests/test_handouts.py", "-m", "nightly")
-    return verdict + _drawn("notebook for a class", *chosen, deadline=deadline)
+    return verdict + _run_drawn("notebook for a class", *chosen, deadline=deadline)
 
 
 def toolchains(deadline: Deadline) -> PartOutcome:
     """Kafka's jars and the program of every client, once for all other parts."""
     kafka_libs()
     # @confluentinc/kafka-javascript is compiled, where its binary can't be fetched.
-    headers = debian("libcurl4-openssl-dev", "libssl-dev", deadline=deadline)
+    headers = install_debian("libcurl4-openssl-dev", "libssl-dev", deadline=deadline)
     return headers + matrix("programs", "--build", deadline=deadline)
 
 
@@ -129,8 +137,8 @@ def kafka_at(level: int) -> Ask:
     def ask(deadline: Deadline) -> PartOutcome:
         with ApacheKafka(transaction_version=level, properties=PROPERTIES) as kafka:
             where = f"Kafka, transaction.version {level}"
-            there = ("--bootstrap", kafka.bootstrap, "--level", str(level), "--lanes", "1")
-            verdict = matrix(where, *there, "--client", *STOCK_CLIENTS, deadline=deadline)
+            target_options = ("--bootstrap", kafka.bootstrap, "--level", str(level), "--lanes", "1")
+            verdict = matrix(where, *target_options, "--client", *STOCK_CLIENTS, deadline=deadline)
             verdict += _tests_real(where, "apache", "--level", str(level), deadline=deadline)
             # Last, as it leaves verification switched off.
             return verdict + _transactions_command(where, kafka.bootstrap, deadline)
@@ -146,10 +154,10 @@ def older_kafka(deadline: Deadline) -> PartOutcome:
     """
     verdict = _tests_real(f"Kafka {OLDER}", "apache", release=OLDER, deadline=deadline)
     verdict += _tests_real(f"txnsim as {OLDER}", "txnsim", release=OLDER, deadline=deadline)
-    verdict += _real("tests/real, Kafka 2.7", OLDEST_TEST, deadline=deadline)
-    verdict += _real("a late unload", LATE_UNLOAD_TEST, deadline=deadline)
-    verdict += _real("brokers of two releases", TWO_RELEASES_TEST, deadline=deadline)
-    return verdict + _real("refused markers", REFUSED_MARKERS_TEST, deadline=deadline)
+    verdict += _run_real("tests/real, Kafka 2.7", OLDEST_TEST, deadline=deadline)
+    verdict += _run_real("a late unload", LATE_UNLOAD_TEST, deadline=deadline)
+    verdict += _run_real("brokers of two releases", TWO_RELEASES_TEST, deadline=deadline)
+    return verdict + _run_real("refused markers", REFUSED_MARKERS_TEST, deadline=deadline)
 
 
 def streams_killed_at(level: int) -> Ask:
@@ -178,7 +186,7 @@ def share_consumers(deadline: Deadline) -> PartOutcome:
     while brokers are killed and leaders and coordinators move.
     """
     where = "share consumers"
-    verdict = _real(
+    verdict = _run_real(
         f"{where}, stories", "tests/clients/share/test_share_stories.py", deadline=deadline
     )
     words = ("tests.clients.share.kills", "--strikes", "12")
@@ -196,7 +204,7 @@ def random_play(deadline: Deadline) -> PartOutcome:
         "tests/real/test_re2j.py",
         "tests/real/test_share_partition.py",
     )
-    return _real("random play, Kafka and txnsim", *paths, deadline=deadline)
+    return _run_real("random play, Kafka and txnsim", *paths, deadline=deadline)
 
 
 def metrics_and_rights(deadline: Deadline) -> PartOutcome:
@@ -208,18 +216,18 @@ def metrics_and_rights(deadline: Deadline) -> PartOutcome:
         "tests/conformance/test_rights.py",
         "tests/real/test_proxy.py",
     )
-    return _real("metrics, rights and the proxy, Kafka and txnsim", *paths, deadline=deadline)
+    return _run_real("metrics, rights and the proxy, Kafka and txnsim", *paths, deadline=deadline)
 
 
 def messages_of_clients(deadline: Deadline) -> PartOutcome:
     """What docs/troubleshooting.md quotes of clients, looked for again in their releases."""
-    return _real("messages of clients", "tests/test_troubleshooting.py", deadline=deadline)
+    return _run_real("messages of clients", "tests/test_troubleshooting.py", deadline=deadline)
 
 
 def stories_on_real_brokers(deadline: Deadline) -> PartOutcome:
     """Some stories on three real brokers behind the proxy and on the simulator: equal verdicts."""
     test = "tests/real/test_stories_on_real_brokers.py"
-    return _real("stories, Kafka and txnsim", test, deadline=deadline)
+    return _run_real("stories, Kafka and txnsim", test, deadline=deadline)
 
 
 def stage(deadline: Deadline) -> PartOutcome:
@@ -239,48 +247,50 @@ def disks(deadline: Deadline) -> PartOutcome:
         "tests/real/test_written_replica.py",
         "tests/real/test_operators_story.py",
     )
-    return _real("disks of Kafka and of txnsim", *paths, deadline=deadline)
+    return _run_real("disks of Kafka and of txnsim", *paths, deadline=deadline)
 
 
 def spark_and_kafka(deadline: Deadline) -> PartOutcome:
     """The pipeline on log directories of a real Kafka with recorded truth, on its streams, in an S3
     server, on a standalone master with two workers; a notebook.
     """
-    missing = installed("stores", deadline) + installed("notebook", deadline)
+    missing = install_group("stores", deadline) + install_group("notebook", deadline)
     if missing.failed:
         return missing
     corpus = [PYTHON, "-m", "tests.spark.pipeline.corpus.make"]
     # What takes Spark minutes, such as a job per damaged directory, is asked for by `-m slow`.
     chosen = ("tests/spark/pipeline", "-m", "spark and (real or nightly) and not slow")
-    with ThreadPoolExecutor(1) as beside:
+    with ThreadPoolExecutor(1) as executor:
         # Its brokers mostly wait, so other tests run meanwhile; those that read it come last.
-        making = beside.submit(run, corpus, deadline=deadline)
-        verdict = _drawn("Spark and Kafka", *chosen, deadline=deadline)
-        made = judge_step("Spark and Kafka: the corpus", making.result())
-    return verdict + made if made.failed else verdict
+        making = executor.submit(run, corpus, deadline=deadline)
+        verdict = _run_drawn("Spark and Kafka", *chosen, deadline=deadline)
+        corpus_outcome = judge_step("Spark and Kafka: the corpus", making.result())
+    return verdict + corpus_outcome if corpus_outcome.failed else verdict
 
 
 def image(deadline: Deadline) -> PartOutcome:
     """The container image: built without an engine, then a client, its health check, SIGTERM, a
     read-only root and an arbitrary user. The first test makes a Debian.
     """
-    missing = installed("testcontainers", deadline)
+    missing = install_group("testcontainers", deadline)
     if missing.failed:
         return missing
-    return _drawn("container image", "tests/image", "-m", "image", deadline=deadline)
+    return _run_drawn("container image", "tests/image", "-m", "image", deadline=deadline)
 
 
 def testcontainers(deadline: Deadline) -> PartOutcome:
     """The classes for Testcontainers in five languages; an engine of our own runs containers."""
-    missing = installed("testcontainers", deadline)
+    missing = install_group("testcontainers", deadline)
     if missing.failed:
         return missing
-    return _real("Testcontainers", "tests/broker/testing/test_testcontainers.py", deadline=deadline)
+    return _run_real(
+        "Testcontainers", "tests/broker/testing/test_testcontainers.py", deadline=deadline
+    )
 
 
 def fuzzing(deadline: Deadline) -> PartOutcome:
     """Two minutes of coverage-guided fuzzing, over all targets, from the corpus that is kept."""
-    missing = installed("fuzz", deadline)
+    missing = install_group("fuzz", deadline)
     if missing.failed:
         return missing
     return checks("fuzzing", "tests.fuzz", "--all", "--minutes", "2", deadline=deadline)
@@ -288,7 +298,7 @@ def fuzzing(deadline: Deadline) -> PartOutcome:
 
 def schemathesis(deadline: Deadline) -> PartOutcome:
     """Whatever the control port's OpenAPI document allows or forbids is asked of a server."""
-    missing = installed("schemathesis", deadline)
+    missing = install_group("schemathesis", deadline)
     if missing.failed:
         return missing
     command = [PYTHON, "-m", "tests.lab.control_port.schemathesis", "--examples", "5"]
@@ -324,7 +334,7 @@ def suites_of_kafka(deadline: Deadline) -> PartOutcome:
     """
     command = [sys.executable, "-m", "tests.peers.run", "java"]
     verdict = judge_step("suites of Apache Kafka", run(command, deadline=deadline))
-    return verdict + _real("a killed JVM", "tests/peers/test_java.py", deadline=deadline)
+    return verdict + _run_real("a killed JVM", "tests/peers/test_java.py", deadline=deadline)
 
 
 def suites_of_clients(deadline: Deadline) -> PartOutcome:
@@ -342,7 +352,7 @@ def helpers(deadline: Deadline) -> PartOutcome:
     """The helpers for tests in Go, Node.js and Java, with a client library of each language, and
     the programs of other languages that need none.
     """
-    languages = debian("php-cli", "ruby", "erlang-inets", "erlang-ssl", deadline=deadline)
+    languages = install_debian("php-cli", "ruby", "erlang-inets", "erlang-ssl", deadline=deadline)
     return languages + checks(
         "helpers", "tests.helpers.run", deadline=deadline, python=sys.executable
     )
@@ -362,9 +372,11 @@ def judges(deadline: Deadline) -> PartOutcome:
 def audit(deadline: Deadline) -> PartOutcome:
     """Licences, bounds and known vulnerabilities of what is installed."""
     finished = run([PYTHON, "-m", "tests.ci.audit"], deadline=deadline)
-    said = "\n".join(line for line in finished.output.splitlines() if line.startswith("OPEN "))
+    open_lines = "\n".join(
+        line for line in finished.output.splitlines() if line.startswith("OPEN ")
+    )
     # What could not be asked is told, also where all else is well.
-    return judge_checks("audit", finished.code, finished.output) + PartOutcome(0, 0, said)
+    return judge_checks("audit", finished.code, finished.output) + PartOutcome(0, 0, open_lines)
 
 
 def soak(deadline: Deadline) -> PartOutcome:
@@ -374,13 +386,13 @@ def soak(deadline: Deadline) -> PartOutcome:
     return checks("soak", "tests.soak", "--minutes", "2", "--rate", "300", deadline=deadline)
 
 
-def _drawn(name: str, *words: str, deadline: Deadline) -> PartOutcome:
+def _run_drawn(name: str, *words: str, deadline: Deadline) -> PartOutcome:
     """Tests in another order each time."""
     return pytest(name, *DRAWN, *words, deadline=deadline)
 
 
-def _real(name: str, *words: str, deadline: Deadline) -> PartOutcome:
-    return _drawn(name, *words, "-m", "real", deadline=deadline)
+def _run_real(name: str, *words: str, deadline: Deadline) -> PartOutcome:
+    return _run_drawn(name, *words, "-m", "real", deadline=deadline)
 
 
 def _transactions_command(where: str, bootstrap: str, deadline: Deadline) -> PartOutcome:
@@ -397,4 +409,4 @@ def _tests_real(
     Kafka's own tool; the others are part of ``make test``.
     """
     which = ("--target", target, "--release", release, *options)
-    return _real(f"tests/real, {where}", *REAL_TESTS, *which, deadline=deadline)
+    return _run_real(f"tests/real, {where}", *REAL_TESTS, *which, deadline=deadline)

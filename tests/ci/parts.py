@@ -33,7 +33,7 @@ class Part(NamedTuple):
     makes_programs: bool = False
 
 
-class Plan(NamedTuple):
+class CiPlan(NamedTuple):
     """Parts that are asked in one run."""
 
     name: str
@@ -41,14 +41,14 @@ class Plan(NamedTuple):
     """All of them, on a quiet machine with two cores."""
     minutes_max: float
     """Then what still runs is stopped: a machine that is loaded takes longer than the budget."""
-    first: tuple[Part, ...]
+    serial_parts: tuple[Part, ...]
     """One after the other: the rest stands on the first one, or it wants the machine for itself."""
-    together: tuple[Part, ...]
+    parallel_parts: tuple[Part, ...]
     """Side by side, those that take longest first."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        return (*self.first, *self.together)
+        return (*self.serial_parts, *self.parallel_parts)
 
 
 CORES: Final = 2.0
@@ -59,12 +59,12 @@ restarts. Measured in CPU seconds of seconds: the Java client at the simulator 1
 real broker 26.7 of 104; seven kills 39 of 91; metrics of a real broker 18.6 of 35.
 """
 
-GATE: Final = Plan(
+GATE: Final = CiPlan(
     "gate",
     minutes=20,
     minutes_max=85,
-    first=(Part("make test", 4, gate.make_test, cores=CORES),),
-    together=(
+    serial_parts=(Part("make test", 4, gate.make_test, cores=CORES),),
+    parallel_parts=(
         Part("costly tests", 3, gate.costly, cores=CORES, needs_programs=False),
         Part("Spark", 5, gate.spark, needs_programs=False),
         Part("programs of clients", 3, gate.programs, needs_programs=False, makes_programs=True),
@@ -74,15 +74,15 @@ GATE: Final = Plan(
     ),
 )
 
-NIGHTLY: Final = Plan(
+NIGHTLY: Final = CiPlan(
     "nightly",
     minutes=130,
     minutes_max=480,
-    first=(
+    serial_parts=(
         Part("make test, drawn, with coverage", 8, nightly.make_test, cores=CORES),
         Part("journeys of new users", 15, nightly.journeys, cores=CORES),
     ),
-    together=(
+    parallel_parts=(
         Part("toolchains", 4, nightly.toolchains, needs_programs=False, makes_programs=True),
         Part("stage", 42, nightly.stage),
         Part("suites of Apache Kafka, txnsim", 40, nightly.suites_of_kafka, cores=WAITS),
@@ -102,7 +102,12 @@ NIGHTLY: Final = Plan(
             )
             for level in reversed(LEVELS)
         ),
-        Part("repeated at other levels and seeds", 5, nightly.repeated, needs_programs=False),
+        Part(
+            "repeated at other levels and seeds",
+            5,
+            nightly.other_levels_and_seeds,
+            needs_programs=False,
+        ),
         Part(
             "lessons and the site in a browser", 8, nightly.lessons_and_site, needs_programs=False
         ),

@@ -25,18 +25,20 @@ def commit() -> str:
     ).stdout.strip()
 
 
-def keep(part: str, at: str, *, minutes: float, file: Path = FILE) -> None:
+def keep(part: str, commit_name: str, *, minutes: float, file: Path = FILE) -> None:
     """Note that a part has passed."""
-    if at.endswith(DIRTY):
+    if commit_name.endswith(DIRTY):
         return
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a") as lines:
-        lines.write(f"{json.dumps({'commit': at, 'part': part, 'minutes': round(minutes, 1)})}\n")
+        lines.write(
+            f"{json.dumps({'commit': commit_name, 'part': part, 'minutes': round(minutes, 1)})}\n"
+        )
 
 
-def kept(at: str, *, file: Path = FILE) -> frozenset[str]:
+def passed_parts(commit_name: str, *, file: Path = FILE) -> frozenset[str]:
     """Parts that have passed at a commit."""
-    if at.endswith(DIRTY) or not file.exists():
+    if commit_name.endswith(DIRTY) or not file.exists():
         return frozenset()
-    found = map(json.loads, file.read_text().splitlines())
-    return frozenset(one["part"] for one in found if one["commit"] == at)
+    rows = map(json.loads, file.read_text().splitlines())
+    return frozenset(row["part"] for row in rows if row["commit"] == commit_name)

@@ -27,7 +27,7 @@ from typing import Any, Final
 from tests.check import FULL_MARKERS
 from tests.ci.asking import PYTHON
 from tests.ci.passed import commit
-from tests.ci.process import REPOSITORY, Deadline, Finished, run
+from tests.ci.process import REPOSITORY, Deadline, ProgramResult, run
 from tests.support.console import say
 
 KEPT: Final = REPOSITORY / ".cache" / "patience"
@@ -70,25 +70,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--load", type=float, default=8, metavar="L", help="of the machine")
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="side by side")
     options = parser.parse_args(argv)
-    wanted = [question for question in options.question for _ in range(options.times)]
+    questions = [question for question in options.question for _ in range(options.times)]
     has_failed = threading.Event()
 
     def ask(question: str) -> None:
         if has_failed.is_set():
             return
-        done = asked(question, load)
-        word = "ok" if done["ok"] else "FAILED"
-        say(f"{question}: {word}, {done['seconds']} s, {done['commit']}, load {done['load']}")
-        if not done["ok"]:
+        run_record = ask_under_load(question, load)
+        word = "ok" if run_record["ok"] else "FAILED"
+        say(
+            f"{question}: {word}, {run_record['seconds']} s, {run_record['commit']}, "
+            f"load {run_record['load']}"
+        )
+        if not run_record["ok"]:
             has_failed.set()
-            say(f"  {done['output']}")
+            say(f"  {run_record['output']}")
 
     with Load(options.load) as load, ThreadPoolExecutor(options.at_once) as pool:
-        list(pool.map(ask, wanted))
+        list(pool.map(ask, questions))
     return int(has_failed.is_set())
 
 
-def asked(question: str, load: Load) -> dict[str, Any]:
+def ask_under_load(question: str, load: Load) -> dict[str, Any]:
     KEPT.mkdir(parents=True, exist_ok=True)
     first_look = load.wait()
     begun = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -96,23 +99,23 @@ def asked(question: str, load: Load) -> dict[str, Any]:
     finished = run(QUESTIONS[question], deadline=Deadline(TOO_LATE_MINUTES))
     seconds = time.monotonic() - begun_s
     is_ok = finished.code == 0 and seconds < MINUTES_MAX * 60
-    done = {
+    run_record = {
         "question": question,
         "commit": commit(),
         "begun": begun,
         "seconds": round(seconds),
-        "wanted_load": load.wanted,
+        "wanted_load": load.wanted_load,
         "load": round(load.mean(first_look), 1),
         "ok": is_ok,
     }
     if not is_ok:
-        done["output"] = kept(question, begun, finished)
+        run_record["output"] = keep_output(question, begun, finished)
     with (KEPT / "runs.jsonl").open("a") as file:
-        file.write(f"{json.dumps(done)}\n")
-    return done
+        file.write(f"{json.dumps(run_record)}\n")
+    return run_record
 
 
-def kept(question: str, begun: str, finished: Finished) -> str:
+def keep_output(question: str, begun: str, finished: ProgramResult) -> str:
     """The file with what a run said that failed."""
     file = KEPT / f"{question}-{begun}.txt"
     file.write_text(finished.output)
@@ -122,8 +125,8 @@ def kept(question: str, begun: str, finished: Finished) -> str:
 class Load:
     """Keeps the machine's load where it is wanted, within a block."""
 
-    def __init__(self, wanted: float) -> None:
-        self.wanted = wanted
+    def __init__(self, wanted_load: float) -> None:
+        self.wanted_load = wanted_load
         self._burning: list[subprocess.Popen[bytes]] = []
         self._seen: list[float] = []
         self._over = threading.Event()
@@ -136,14 +139,14 @@ class Load:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
-        for each in self._burning:
-            each.kill()
-            each.wait()
+        for process in self._burning:
+            process.kill()
+            process.wait()
 
     def wait(self) -> int:
         """Until it is there, some minutes at most. Returns the number of the first look at it."""
         end_s = time.monotonic() + _LOADED_WITHIN_S
-        while os.getloadavg()[0] < self.wanted and time.monotonic() < end_s:
+        while os.getloadavg()[0] < self.wanted_load and time.monotonic() < end_s:
             self._over.wait(_LOOKS_EVERY_S)
         return len(self._seen)
 
@@ -153,14 +156,14 @@ class Load:
 
     def _keep(self) -> None:
         while not self._over.wait(_LOOKS_EVERY_S):
-            now = os.getloadavg()[0]
-            self._seen.append(now)
-            if now < self.wanted and len(self._burning) < self.wanted:
+            load = os.getloadavg()[0]
+            self._seen.append(load)
+            if load < self.wanted_load and len(self._burning) < self.wanted_load:
                 self._burning.append(subprocess.Popen([sys.executable, "-c", _BURNS]))
-            elif now > self.wanted + 1 and self._burning:
-                one = self._burning.pop()
-                one.kill()
-                one.wait()
+            elif load > self.wanted_load + 1 and self._burning:
+                process = self._burning.pop()
+                process.kill()
+                process.wait()
 
 
 if __name__ == "__main__":

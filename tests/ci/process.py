@@ -36,7 +36,7 @@ class Deadline:
         """The same moment, for one part, whose programs are counted by themselves."""
         return Deadline(self.remaining_s() / 60)
 
-    def used(self, cpu_s: float) -> None:
+    def add_cpu(self, cpu_s: float) -> None:
         """A program has ended that used so many CPU seconds, with all that it waited for."""
         self._used_s.append(cpu_s)
 
@@ -61,8 +61,8 @@ class PartOutcome(NamedTuple):
     @property
     def reason(self) -> str:
         """The first failure in one line, for somebody who sees no more of the output."""
-        found = _REASON_RE.search(self.report)
-        line = found.group() if found else self.report.partition("\n")[0]
+        match = _REASON_RE.search(self.report)
+        line = match.group() if match else self.report.partition("\n")[0]
         return line[:_REASON_LENGTH]
 
     def __add__(self, other: object) -> PartOutcome:
@@ -72,7 +72,7 @@ class PartOutcome(NamedTuple):
         return PartOutcome(self.passed + other.passed, self.failed + other.failed, report)
 
 
-class Finished(NamedTuple):
+class ProgramResult(NamedTuple):
     """A program that ended, or was ended because its time was over."""
 
     code: int
@@ -85,7 +85,7 @@ def run(
     deadline: Deadline,
     environment: Mapping[str, str] | None = None,
     directory: Path = REPOSITORY,
-) -> Finished:
+) -> ProgramResult:
     """Run to the end, both streams into one, without stdin.
 
     A program that overruns the deadline is stopped together with everything it started: it runs
@@ -116,10 +116,10 @@ def run(
     _, status, usage = os.wait4(process.pid, 0)  # `Popen.wait` does not tell what it has used
     timer.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
-    deadline.used(usage.ru_utime + usage.ru_stime)
+    deadline.add_cpu(usage.ru_utime + usage.ru_stime)
     if overrun.is_set():
-        return Finished(-signal.SIGKILL, f"{output}\nstopped: CI's time is over")
-    return Finished(process.returncode, output)
+        return ProgramResult(-signal.SIGKILL, f"{output}\nstopped: CI's time is over")
+    return ProgramResult(process.returncode, output)
 
 
 def _with_bytecode() -> dict[str, str]:
@@ -127,7 +127,7 @@ def _with_bytecode() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-def judge_step(name: str, finished: Finished) -> PartOutcome:
+def judge_step(name: str, finished: ProgramResult) -> PartOutcome:
     """A program that only answers yes or no."""
     if finished.code == 0:
         return PartOutcome(1, 0)
@@ -148,7 +148,7 @@ def judge_checks(name: str, code: int, output: str) -> PartOutcome:
     return PartOutcome(passed, failed, "\n".join(failures))
 
 
-def judge_pytest(name: str, finished: Finished) -> PartOutcome:
+def judge_pytest(name: str, finished: ProgramResult) -> PartOutcome:
     """A program whose output has the closing lines of one or more runs of pytest.
 
     Nothing collected (exit status 5) is a failure: a judge who saw nothing acquits nobody.

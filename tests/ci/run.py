@@ -21,7 +21,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Final
 
 from tests.ci.parts import CORES, GATE, NIGHTLY, Part
-from tests.ci.passed import commit, keep, kept
+from tests.ci.passed import commit, keep, passed_parts
 from tests.ci.process import Deadline, PartOutcome
 from tests.support.apache_kafka import ApacheKafkaError
 from tests.support.chance import CERTAIN
@@ -49,20 +49,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if plan is GATE:
         os.environ.update(CERTAIN)
-    wanted = options.only or ""
-    passed = kept(commit()) if options.missing else frozenset()
+    word = options.only or ""
+    passed = passed_parts(commit()) if options.missing else frozenset()
     for name in sorted(passed & {part.name for part in plan.parts}):
         _say(f"ok    passed before at this commit: {name}")
-    first, together = (
-        [part for part in parts if wanted in part.name and part.name not in passed]
-        for parts in (plan.first, plan.together)
+    serial_parts, parallel_parts = (
+        [part for part in parts if word in part.name and part.name not in passed]
+        for parts in (plan.serial_parts, plan.parallel_parts)
     )
-    if options.missing and not first and not together:
+    if options.missing and not serial_parts and not parallel_parts:
         return 0
     start_s = time.monotonic()
     deadline = Deadline(plan.minutes_max)
-    verdicts = [_ask(part, deadline) for part in first]
-    verdicts += _ask_together(together, deadline)
+    verdicts = [_ask(part, deadline) for part in serial_parts]
+    verdicts += _ask_together(parallel_parts, deadline)
     total = sum(verdicts, start=PartOutcome(0, 0))
     for verdict in verdicts:
         if verdict.failed:
@@ -73,30 +73,30 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _ask_together(parts: Sequence[Part], deadline: Deadline) -> list[PartOutcome]:
-    waiting = list(parts)
+    waiting_parts = list(parts)
     running: dict[Future[PartOutcome], Part] = {}
     verdicts: list[PartOutcome] = []
     with ThreadPoolExecutor(PARTS_MAX) as lanes:
-        while waiting or running:
-            while (part := next_part(waiting, running.values())) is not None:
-                waiting.remove(part)
+        while waiting_parts or running:
+            while (part := next_part(waiting_parts, running.values())) is not None:
+                waiting_parts.remove(part)
                 running[lanes.submit(_ask, part, deadline)] = part
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for each in done:
-                del running[each]
-                verdicts.append(each.result())
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                del running[future]
+                verdicts.append(future.result())
     return verdicts
 
 
-def next_part(waiting: Sequence[Part], running: Collection[Part]) -> Part | None:
+def next_part(waiting_parts: Sequence[Part], running: Collection[Part]) -> Part | None:
     """The first part that can begin beside those that run: its programs are made or will not be,
     and there are cores for it. Some part always can where none runs.
     """
     if len(running) >= PARTS_MAX:
         return None
     free = CORES - sum(part.cores for part in running)
-    makes_programs = any(part.makes_programs for part in (*waiting, *running))
-    for part in waiting:
+    makes_programs = any(part.makes_programs for part in (*waiting_parts, *running))
+    for part in waiting_parts:
         if part.needs_programs and makes_programs:
             continue
         if part.cores <= free or not running:
@@ -114,12 +114,12 @@ def _ask(part: Part, all_of_ci: Deadline) -> PartOutcome:
         # A missing toolchain or a server that does not start is a failure of its part alone.
         verdict = PartOutcome(0, 1, f"{part.name}: {failure}")
     seconds = time.monotonic() - start_s
-    taken = in_budget(seconds, part.minutes)
+    time_in_budget = in_budget(seconds, part.minutes)
     busy = f"{deadline.cpu_s / seconds:.1f} of {part.cores:.1f} cores"
     word = "FAIL" if verdict.failed else "ok"
     counts = f"{verdict.passed} passed, {verdict.failed} failed"
     reason = f": {verdict.reason}\n\n{verdict.report}\n" if verdict.failed else ""
-    _say(f"{word:4} {taken}, {busy}  {part.name}: {counts}{reason}")
+    _say(f"{word:4} {time_in_budget}, {busy}  {part.name}: {counts}{reason}")
     if not verdict.failed and commit() == begun_at:  # else it has asked some of both
         keep(part.name, begun_at, minutes=seconds / 60)
     return verdict

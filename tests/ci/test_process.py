@@ -8,8 +8,8 @@ import pytest
 
 from tests.ci.process import (
     Deadline,
-    Finished,
     PartOutcome,
+    ProgramResult,
     judge_checks,
     judge_pytest,
     judge_step,
@@ -35,24 +35,26 @@ def test_a_program_that_checked_nothing_fails() -> None:
 
 
 def test_pytest_that_collected_nothing_fails() -> None:
-    assert judge_pytest("real", Finished(5, "no tests ran in 0.01s")).failed == 1
+    assert judge_pytest("real", ProgramResult(5, "no tests ran in 0.01s")).failed == 1
 
 
 def test_pytest_failures_and_errors_are_counted() -> None:
-    verdict = judge_pytest("real", Finished(1, "2 failed, 7 passed, 1 error in 3.10s"))
+    verdict = judge_pytest("real", ProgramResult(1, "2 failed, 7 passed, 1 error in 3.10s"))
     assert (verdict.passed, verdict.failed) == (7, 3)
 
 
 def test_only_the_closing_lines_of_pytest_count_and_each_of_them_once() -> None:
     noise = "%3|1795171599.523|FAIL| 2202442 errors so far"
     closing = "1 failed, 10848 passed in 983.62s (0:16:23)"
-    verdict = judge_pytest("make test", Finished(1, f"{closing}\n{noise}\n=== {closing} ===\n"))
+    verdict = judge_pytest(
+        "make test", ProgramResult(1, f"{closing}\n{noise}\n=== {closing} ===\n")
+    )
     assert (verdict.passed, verdict.failed) == (10848, 1)
 
 
 def test_a_step_is_judged_by_its_exit_status() -> None:
-    assert judge_step("build", Finished(0, "")) == PartOutcome(1, 0)
-    assert judge_step("build", Finished(2, "reason")).report == "build: exit status 2\nreason"
+    assert judge_step("build", ProgramResult(0, "")) == PartOutcome(1, 0)
+    assert judge_step("build", ProgramResult(2, "reason")).report == "build: exit status 2\nreason"
 
 
 @pytest.mark.parametrize(

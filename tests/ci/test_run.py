@@ -16,17 +16,17 @@ from tests.check import SEEDS_FULL
 from tests.ci import gate, nightly, patience, run
 from tests.ci.audit import (
     Word,
-    installed,
+    installed_distributions,
     is_permissive,
     judge_licences,
     judge_vulnerabilities,
     licences,
     requirements,
-    unbounded,
+    unbounded_requirements,
 )
-from tests.ci.parts import CORES, GATE, NIGHTLY, PLANS, Part, Plan
+from tests.ci.parts import CORES, GATE, NIGHTLY, PLANS, CiPlan, Part
 from tests.ci.passed import DIRTY
-from tests.ci.patience import Load, asked, main
+from tests.ci.patience import Load, ask_under_load, main
 from tests.ci.process import Deadline, PartOutcome
 from tests.ci.run import PARTS_MAX, in_budget, next_part
 from tests.clients.matrix.rosters import clients
@@ -37,51 +37,59 @@ from tests.clients.matrix.rosters import clients
 of_each_plan = pytest.mark.parametrize("plan", PLANS, ids=[plan.name for plan in PLANS])
 
 
-def played(plan: Plan) -> tuple[float, list[tuple[Part, ...]]]:
+def play_plan(plan: CiPlan) -> tuple[float, list[tuple[Part, ...]]]:
     """The minutes of all parts that run together, if each takes its budget; and who ran when."""
-    waiting, running = list(plan.together), dict[str, tuple[float, Part]]()
-    now, seen = 0.0, []
-    while waiting or running:
-        while (part := next_part(waiting, [one for _, one in running.values()])) is not None:
-            waiting.remove(part)
-            running[part.name] = now + part.minutes, part
-        seen.append(tuple(part for _, part in running.values()))
-        now, first = min((ends, part.name) for ends, part in running.values())
-        del running[first]
-    return now, seen
+    waiting_parts, running = list(plan.parallel_parts), dict[str, tuple[float, Part]]()
+    minutes, running_sets = 0.0, []
+    while waiting_parts or running:
+        while (
+            part := next_part(waiting_parts, [running_part for _, running_part in running.values()])
+        ) is not None:
+            waiting_parts.remove(part)
+            running[part.name] = minutes + part.minutes, part
+        running_sets.append(tuple(part for _, part in running.values()))
+        minutes, first_name = min((ends, part.name) for ends, part in running.values())
+        del running[first_name]
+    return minutes, running_sets
 
 
 @of_each_plan
-def test_the_budgets_of_all_parts_are_those_of_their_plan(plan: Plan) -> None:
+def test_the_budgets_of_all_parts_are_those_of_their_plan(plan: CiPlan) -> None:
     assert all(part.minutes > 0 for part in plan.parts)
-    assert sum(part.minutes for part in plan.first) + played(plan)[0] <= plan.minutes
+    assert sum(part.minutes for part in plan.serial_parts) + play_plan(plan)[0] <= plan.minutes
     assert plan.minutes < plan.minutes_max
 
 
 @of_each_plan
-def test_parts_that_run_together_have_cores_for_each(plan: Plan) -> None:
-    _, seen = played(plan)
-    assert {part.name for some in seen for part in some} == {part.name for part in plan.together}
-    assert all(sum(part.cores for part in some) <= CORES for some in seen)
-    assert max(map(len, seen)) <= PARTS_MAX
+def test_parts_that_run_together_have_cores_for_each(plan: CiPlan) -> None:
+    _, running_sets = play_plan(plan)
+    assert {part.name for parts in running_sets for part in parts} == {
+        part.name for part in plan.parallel_parts
+    }
+    assert all(sum(part.cores for part in parts) <= CORES for parts in running_sets)
+    assert max(map(len, running_sets)) <= PARTS_MAX
 
 
 def test_each_part_is_asked_in_one_plan() -> None:
     names = [part.name for plan in PLANS for part in plan.parts]
     assert len(names) == len(set(names))
-    asked = [part.ask for plan in PLANS for part in plan.parts]
-    assert len(asked) == len(set(asked))
+    questions = [part.ask for plan in PLANS for part in plan.parts]
+    assert len(questions) == len(set(questions))
 
 
 @pytest.mark.parametrize(("module", "plan"), [(gate, GATE), (nightly, NIGHTLY)])
-def test_each_question_that_is_written_is_asked(module: ModuleType, plan: Plan) -> None:
+def test_each_question_that_is_written_is_asked(module: ModuleType, plan: CiPlan) -> None:
     """Makers of questions answer a function that is theirs by name."""
-    public = {name for name, one in vars(module).items() if is_of(module, one) and name[0] != "_"}
+    public = {
+        name
+        for name, member in vars(module).items()
+        if belongs_to(module, member) and name[0] != "_"
+    }
     assert public == {part.ask.__qualname__.partition(".")[0] for part in plan.parts}
 
 
-def is_of(module: ModuleType, one: object) -> bool:
-    return isinstance(one, FunctionType) and one.__module__ == module.__name__
+def belongs_to(module: ModuleType, member: object) -> bool:
+    return isinstance(member, FunctionType) and member.__module__ == module.__name__
 
 
 def test_the_gate_asks_one_client_per_language() -> None:
@@ -106,11 +114,11 @@ def test_a_part_that_is_too_large_runs_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "expected_text"),
     [(90, "  1.5  of  6.0 min"), (360, "  6.0  of  6.0 min"), (480, "  8.0! of  6.0 min")],
 )
-def test_what_takes_longer_than_its_budget_is_marked(seconds: float, told: str) -> None:
-    assert in_budget(seconds, 6) == told
+def test_what_takes_longer_than_its_budget_is_marked(seconds: float, expected_text: str) -> None:
+    assert in_budget(seconds, 6) == expected_text
 
 
 def test_seeds_go_on_where_make_test_ends() -> None:
@@ -129,32 +137,34 @@ def test_a_part_that_failed_reports_at_once_and_is_named_again_at_the_end(
         Part("first", 1, lambda _: PartOutcome(0, 1, "\n".join(report))),
         Part("second", 1, second),
     )
-    plan = Plan("nightly", minutes=2, minutes_max=3, first=parts, together=())
+    plan = CiPlan("nightly", minutes=2, minutes_max=3, serial_parts=parts, parallel_parts=())
     monkeypatch.setattr(run, "NIGHTLY", plan)
     monkeypatch.setattr(run, "commit", lambda: f"abc{DIRTY}")  # keeps nothing
     assert run.main(["--nightly"]) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("ok ")
-    assert told[1] == "FAILED test_one - 1 != 2"
-    assert told[-1] == "txnsim: 2 passed, 1 failed"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("ok ")
+    assert lines[1] == "FAILED test_one - 1 != 2"
+    assert lines[-1] == "txnsim: 2 passed, 1 failed"
 
 
-@pytest.mark.parametrize(("after", "kept"), [("abc", ["abc"]), ("def", [])])
+@pytest.mark.parametrize(("commit_after", "expected_commits"), [("abc", ["abc"]), ("def", [])])
 def test_a_part_whose_commit_moved_meanwhile_has_passed_at_neither(
-    monkeypatch: pytest.MonkeyPatch, after: str, kept: list[str]
+    monkeypatch: pytest.MonkeyPatch, commit_after: str, expected_commits: list[str]
 ) -> None:
-    commits, found = iter(("abc", after)), list[str]()
+    commits, noted_commits = iter(("abc", commit_after)), list[str]()
     monkeypatch.setattr(run, "commit", lambda: next(commits))
-    monkeypatch.setattr(run, "keep", lambda _part, at, **_: found.append(at))
+    monkeypatch.setattr(
+        run, "keep", lambda _part, commit_name, **_: noted_commits.append(commit_name)
+    )
     run._ask(Part("any", 1, lambda _: PartOutcome(1, 0)), Deadline(1))
-    assert found == kept
+    assert noted_commits == expected_commits
 
 
 # A run under load is told as it was.
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(patience, "KEPT", tmp_path)
     programs = {"well": "print('fine')", "badly": "print('because'); raise SystemExit(1)"}
     asks = {name: (sys.executable, "-c", text) for name, text in programs.items()}
@@ -163,11 +173,11 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_run_is_kept_and_the_first_that_fails_ends_them(
-    kept: Path, capsys: pytest.CaptureFixture[str]
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["well", "badly", "--times", "2", "--load", "0"]) == 1
-    runs = [json.loads(line) for line in (kept / "runs.jsonl").read_text().splitlines()]
-    assert [(one["question"], one["ok"]) for one in runs] == [
+    runs = [json.loads(line) for line in (run_folder / "runs.jsonl").read_text().splitlines()]
+    assert [(row["question"], row["ok"]) for row in runs] == [
         ("well", True),
         ("well", True),
         ("badly", False),
@@ -177,45 +187,45 @@ def test_each_run_is_kept_and_the_first_that_fails_ends_them(
     assert "badly: FAILED" in capsys.readouterr().out
 
 
-def test_runs_side_by_side_are_all_kept(kept: Path) -> None:
+def test_runs_side_by_side_are_all_kept(run_folder: Path) -> None:
     assert main(["well", "--times", "4", "--load", "0", "--at-once", "2"]) == 0
-    assert len((kept / "runs.jsonl").read_text().splitlines()) == 4
+    assert len((run_folder / "runs.jsonl").read_text().splitlines()) == 4
 
 
-def test_a_run_that_takes_an_hour_fails(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_takes_an_hour_fails(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "MINUTES_MAX", 0)
-    assert not asked("well", Load(0))["ok"]
+    assert not ask_under_load("well", Load(0))["ok"]
 
 
 @pytest.mark.slow
 def test_the_load_that_is_lacking_is_made_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[subprocess.Popen[bytes]] = []
+    processes: list[subprocess.Popen[bytes]] = []
 
     class Noted(subprocess.Popen[bytes]):
         def __init__(self, command: list[str]) -> None:
             super().__init__(command)
-            begun.append(self)
+            processes.append(self)
 
     monkeypatch.setattr(subprocess, "Popen", Noted)
     monkeypatch.setattr(patience, "_LOOKS_EVERY_S", 0.01)
-    told = iter([0.0] * 4)
-    monkeypatch.setattr(os, "getloadavg", lambda: (next(told, 9.0), 0.0, 0.0))
+    loads = iter([0.0] * 4)
+    monkeypatch.setattr(os, "getloadavg", lambda: (next(loads, 9.0), 0.0, 0.0))
     with Load(2) as load:
         while len(load._seen) < 4:
             load._over.wait(0.01)
-        assert len(begun) == 2
+        assert len(processes) == 2
         while load._burning:
             load._over.wait(0.01)
-    assert all(one.poll() is not None for one in begun)
+    assert all(process.poll() is not None for process in processes)
 
 
 # The audit fails where it must, and says where it could not ask.
 
 
 def test_what_has_no_bound_is_found() -> None:
-    wanted = [Requirement(text) for text in ("a", "b>=1", "c==2", "d<3", "e~=1.0; os_name=='x'")]
-    assert unbounded(wanted) == ["a", "d<3"]
-    assert unbounded(requirements()) == []
+    samples = [Requirement(text) for text in ("a", "b>=1", "c==2", "d<3", "e~=1.0; os_name=='x'")]
+    assert unbounded_requirements(samples) == ["a", "d<3"]
+    assert unbounded_requirements(requirements()) == []
 
 
 @pytest.mark.parametrize(
@@ -237,9 +247,9 @@ def test_a_licence_is_on_the_list_or_not(
 
 
 def test_all_that_is_installed_has_one_of_the_list() -> None:
-    found = installed(requirements())
-    assert {"kio", "msgspec", "annotated-types"} <= set(found), "with what those need"
-    assert [line for line in judge_licences(found) if line.word is not Word.PASS] == []
+    distributions = installed_distributions(requirements())
+    assert {"kio", "msgspec", "annotated-types"} <= set(distributions), "with what those need"
+    assert [line for line in judge_licences(distributions) if line.word is not Word.PASS] == []
 
 
 def test_a_vulnerability_fails_and_what_was_not_asked_is_open() -> None:
